@@ -1,0 +1,83 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuId, EventType};
+
+/// One thing that a trace cannot say. A finding that it could overturn repeats it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Loss {
+    /// What is missing.
+    pub kind: LossKind,
+    /// How often; 1 for what is either there or not.
+    pub count: u64,
+    /// Where and what to do about it, for people; may be empty.
+    pub detail: String,
+}
+
+/// The ways in which a trace can be incomplete.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum LossKind {
+    /// The kernel or the recorder dropped events (ring buffer full); `count` is events where known.
+    LostEvents,
+    /// Events were dropped and nobody counted them; `count` is the number of gaps.
+    UncountedGap,
+    /// The file ends early; what came before was used.
+    Truncated,
+    /// Parts of the file could not be decoded and were passed over.
+    Undecodable,
+    /// A kind of event was not recorded at all.
+    NotRecorded(EventType),
+    /// A task ran or switched in a way that earlier events exclude: a switch is missing.
+    MissingSwitch,
+    /// Events came out of order by more than the reader can sort, and were moved to the last known time.
+    OutOfOrder,
+    /// Names were too many to keep.
+    TooManyNames,
+    /// The trace has no host snapshot: policies other than RT, weights, affinities and settings are inferred.
+    NoSnapshot,
+    /// The clock is not in nanoseconds and the file does not say how to convert it.
+    ClockUnit,
+}
+
+impl Loss {
+    /// A loss with its count and no detail.
+    pub fn new(kind: LossKind, count: u64) -> Loss {
+        Loss { kind, count, detail: String::new() }
+    }
+
+    /// The same with where and what to do.
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Loss {
+        self.detail = detail.into();
+        self
+    }
+
+    /// Events dropped on one CPU.
+    pub fn lost_events(cpu: CpuId, count: u64) -> Loss {
+        Loss::new(LossKind::LostEvents, count).with_detail(format!("CPU {cpu}"))
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.count;
+        match self.kind {
+            LossKind::LostEvents => write!(f, "{n} events were lost while recording")?,
+            LossKind::UncountedGap => write!(f, "{n} gaps of unknown length in the recording")?,
+            LossKind::Truncated => write!(f, "the file ends early")?,
+            LossKind::Undecodable => write!(f, "{n} parts of the file could not be decoded")?,
+            LossKind::NotRecorded(event) => write!(f, "{event} events were not recorded")?,
+            LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
+            LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
+            LossKind::TooManyNames => write!(f, "{n} names were not kept")?,
+            LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,
+            LossKind::ClockUnit => write!(f, "the clock's unit is unknown")?,
+        }
+        if !self.detail.is_empty() {
+            write!(f, " ({})", self.detail)?;
+        }
+        Ok(())
+    }
+}
