@@ -1,1 +1,3 @@
-//! Placeholder until the first real code.
+//! Blame, findings and remedies from a timeline.
+
+pub mod report;

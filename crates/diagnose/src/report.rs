@@ -1,0 +1,220 @@
+//! The report's shape: `unstarve.explain/1`. Fields are only ever added.
+
+use serde::{Deserialize, Serialize};
+
+/// The schema's id.
+pub const SCHEMA: &str = "unstarve.explain/1";
+
+/// Everything `unstarve explain` has to say about a trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What was read.
+    pub trace: TraceSummary,
+    /// Worst first.
+    pub findings: Vec<Finding>,
+    /// The longest waits of the whole trace, longest first, at most ten.
+    pub worst_waits: Vec<WorstWait>,
+    /// What the trace cannot say.
+    pub losses: Vec<String>,
+}
+
+/// The trace in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceSummary {
+    /// `trace.dat v7`.
+    pub format: String,
+    /// Events read.
+    pub events: u64,
+    /// Events known to be lost.
+    pub lost: u64,
+    /// CPUs.
+    pub cpus: u32,
+    /// First event, ns on the trace's clock.
+    pub start_ns: u64,
+    /// Last event.
+    pub end_ns: u64,
+    /// The kernel, where known.
+    pub kernel: Option<String>,
+    /// Whether a host snapshot came with the trace.
+    pub snapshot: bool,
+    /// All waits of all tasks, in ns.
+    pub waits_total_ns: u64,
+    /// How many waits there were.
+    pub waits_count: u64,
+}
+
+/// How bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Somebody pays.
+    Warning,
+    /// Somebody is starved.
+    Critical,
+}
+
+impl Severity {
+    /// `critical`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        }
+    }
+}
+
+/// A cause with evidence, price, confidence and remedies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// One of the ids of the design: `rt-starvation`, ….
+    pub id: String,
+    /// How bad.
+    pub severity: Severity,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// One sentence for people: who is starved by whom, by which rule, and what it cost.
+    pub sentence: String,
+    /// Who waits.
+    pub victim: Victim,
+    /// Who ran meanwhile, longest first.
+    pub culprits: Vec<Culprit>,
+    /// Everything that held the CPU during the victim's waits, longest first: adds up to `waits.total_ns` exactly.
+    pub blame: Vec<Culprit>,
+    /// The victim's waits in numbers.
+    pub waits: Waits,
+    /// CPUs on which it waited.
+    pub cpus: Vec<u32>,
+    /// When the trouble recurs at a steady interval: the interval.
+    pub period_ns: Option<u64>,
+    /// Who paid for the waits, most first.
+    pub price: Vec<PricePaid>,
+    /// Facts that speak for it, in words.
+    pub evidence: Vec<String>,
+    /// The worst instances, worst first.
+    pub worst: Vec<Instance>,
+    /// Losses that could overturn it.
+    pub losses: Vec<String>,
+    /// What to do, least invasive first.
+    pub remedies: Vec<Remedy>,
+}
+
+/// Whose wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Victim {
+    /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`.
+    pub kind: String,
+    /// Its name.
+    pub comm: String,
+    /// Its threads, the first 128.
+    pub tids: Vec<u32>,
+    /// How many threads there are.
+    pub tasks: u32,
+    /// `fair`, `rt`, `deadline`.
+    pub policy: Option<String>,
+    /// The kernel's priority.
+    pub prio: Option<i32>,
+    /// What the worker works on.
+    pub work: Option<Work>,
+}
+
+/// A worker's identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// The work function.
+    pub function: String,
+    /// The workqueue, where known.
+    pub workqueue: Option<String>,
+}
+
+/// An occupant and a rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Culprit {
+    /// The task's name; for others `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`.
+    pub comm: String,
+    /// Its threads, the first 128; empty if it is not a task.
+    pub tids: Vec<u32>,
+    /// `fair`, `rt`, `deadline`, `idle`; none for interrupts and unknown.
+    pub policy: Option<String>,
+    /// The kernel's priority.
+    pub prio: Option<i32>,
+    /// The rule's word.
+    pub rule: String,
+    /// How long.
+    pub ns: u64,
+}
+
+/// Waits in numbers.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Waits {
+    /// How many.
+    pub count: u64,
+    /// Together.
+    pub total_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// 99 % were at most this long (3 significant figures).
+    pub p99_ns: u64,
+    /// Owed time: ideal equal-share service minus service received.
+    pub owed_ns: u64,
+}
+
+/// Who paid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PricePaid {
+    /// The task's name.
+    pub comm: String,
+    /// Its threads, the first 128.
+    pub tids: Vec<u32>,
+    /// How long it waited for the victim.
+    pub ns: u64,
+}
+
+/// One occurrence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Where.
+    pub cpu: u32,
+    /// From, on the trace's clock.
+    pub start_ns: u64,
+    /// To.
+    pub end_ns: u64,
+}
+
+/// One of the longest waits of the trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorstWait {
+    /// Who waited.
+    pub comm: String,
+    /// Its id.
+    pub tid: u32,
+    /// Where.
+    pub cpu: u32,
+    /// From, on the trace's clock.
+    pub start_ns: u64,
+    /// To.
+    pub end_ns: u64,
+    /// Who ran meanwhile, longest first: adds up exactly.
+    pub blame: Vec<Culprit>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// A stable id: `raise-worker`.
+    pub id: String,
+    /// What and why, one or two sentences.
+    pub text: String,
+    /// The exact command, empty if there is none.
+    pub apply: String,
+    /// The command that takes it back.
+    pub undo: String,
+    /// What can go wrong.
+    pub risk: String,
+    /// The kernels and conditions it is valid on.
+    pub valid_on: String,
+}
