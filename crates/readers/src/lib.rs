@@ -1,1 +1,27 @@
-//! Placeholder until the first real code.
+//! Readers of recorded scheduler events, and the writer of `trace.dat`.
+//!
+//! Every reader is a [`unstarve_model::EventSource`]: it gives batches of events in time order, in bounded memory, and
+//! says at the end what the file could not. [`open`] tells formats apart by content.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`format`](mod@format) | the kernel's text that describes an event's fields |
+//! | [`open`](mod@open), [`input`] | tells formats apart, peels compression; bytes from files and pipes |
+//! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
+//! | [`interner`](Interner), [`symbols`] | ids of long names; names of function addresses out of kallsyms |
+
+pub mod decode;
+mod endian;
+pub mod format;
+pub mod input;
+mod interner;
+pub mod open;
+mod prev_state;
+pub mod symbols;
+
+pub use decode::Decoder;
+pub use endian::Endian;
+pub use input::{Input, Positioned};
+pub use interner::Interner;
+pub use open::{OpenError, open, open_input, open_stdin};
+pub use prev_state::StateBits;

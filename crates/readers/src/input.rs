@@ -1,0 +1,219 @@
+//! What a reader reads from: a file, a pipe, or what comes out of a compressed one.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+/// Bytes kept for telling the format.
+const PREFIX: usize = 4096;
+
+/// A source of bytes whose beginning has been looked at.
+pub struct Input {
+    name: String,
+    prefix: Vec<u8>,
+    body: Body,
+}
+
+enum Body {
+    /// A regular file; any part can be read at any time.
+    File(File),
+    /// What follows the prefix, once.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Input {
+    /// Opens a file, a FIFO or a device.
+    pub fn open(path: &Path) -> io::Result<Input> {
+        Input::from_file(File::open(path)?, path.display().to_string())
+    }
+
+    /// Standard input: positioned if it is a regular file from its beginning, a stream otherwise.
+    pub fn stdin() -> io::Result<Input> {
+        let stdin = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0)?;
+        Input::from_file(File::from(stdin), "standard input".to_owned())
+    }
+
+    /// An open file. A regular file that somebody has read from already continues as a stream.
+    pub fn from_file(mut file: File, name: String) -> io::Result<Input> {
+        if file.metadata()?.is_dir() {
+            return Err(Errno::ISDIR.into());
+        }
+        if file.metadata()?.is_file() && file.stream_position()? == 0 {
+            let mut prefix = vec![0; PREFIX];
+            let length = read_fully_at(&file, 0, &mut prefix)?;
+            prefix.truncate(length);
+            return Ok(Input { name, prefix, body: Body::File(file) });
+        }
+        Input::from_stream(Box::new(file), name)
+    }
+
+    /// A stream.
+    pub fn from_stream(mut stream: Box<dyn Read + Send>, name: String) -> io::Result<Input> {
+        let mut prefix = Vec::with_capacity(PREFIX);
+        // A torn stream is no reason to refuse what came before; the next read will say what is wrong.
+        match stream.by_ref().take(PREFIX as u64).read_to_end(&mut prefix) {
+            Err(error) if prefix.is_empty() => Err(error),
+            _ => Ok(Input { name, prefix, body: Body::Stream(stream) }),
+        }
+    }
+
+    /// What to call it in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its first bytes: 4096, or all there are.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// All of it, from the first byte on.
+    pub fn into_stream(self) -> Box<dyn Read + Send> {
+        match self.body {
+            Body::File(file) => Box::new(file),
+            Body::Stream(stream) => Box::new(io::Cursor::new(self.prefix).chain(stream)),
+        }
+    }
+
+    /// All of it with access at any position. A stream is first copied to a temporary file (in `TMPDIR`) that has no
+    /// name, so that nothing is left behind however the process ends.
+    pub fn into_positioned(self) -> io::Result<Positioned> {
+        let name = self.name.clone();
+        if let Body::File(file) = self.body {
+            let length = file.metadata()?.len();
+            return Ok(Positioned { file: Arc::new(file), length, name, cut: None });
+        }
+        let mut spool = tempfile::tempfile()?;
+        let cut = copy(&mut self.into_stream(), &mut spool)?;
+        let length = spool.metadata()?.len();
+        Ok(Positioned { file: Arc::new(spool), length, name, cut })
+    }
+}
+
+/// Copies until the end; an error of the source ends the copy and is returned as text, as what came before it counts.
+fn copy(from: &mut dyn Read, to: &mut File) -> io::Result<Option<String>> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(None),
+            Ok(length) => to.write_all(&buffer[..length])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+    }
+}
+
+/// A file that can be read at any position; clones share it.
+#[derive(Clone, Debug)]
+pub struct Positioned {
+    file: Arc<File>,
+    length: u64,
+    name: String,
+    cut: Option<String>,
+}
+
+impl Positioned {
+    /// Its length in bytes when it was opened.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// What to call it in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Why it ends before its end, if the stream that it was copied from broke (a torn gzip file).
+    pub fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
+    }
+
+    /// Fills `buffer` from `offset` on; the number of bytes is smaller only at the end of the file.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        read_fully_at(&self.file, offset, buffer)
+    }
+}
+
+fn read_fully_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let Some(at) = offset.checked_add(filled as u64).filter(|&at| i64::try_from(at).is_ok()) else { break };
+        match file.read_at(&mut buffer[filled..], at) {
+            Ok(0) => break,
+            Ok(length) => filled += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Torn(&'static [u8]);
+
+    impl Read for Torn {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Err(io::Error::other("torn"));
+            }
+            self.0.read(buffer)
+        }
+    }
+
+    fn all(input: Positioned) -> Vec<u8> {
+        let mut bytes = vec![0; 100];
+        let length = input.read_at(0, &mut bytes).unwrap();
+        bytes.truncate(length);
+        bytes
+    }
+
+    #[test]
+    fn files_and_streams_give_the_same_bytes_both_ways() {
+        let file = || {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(b"hello").unwrap();
+            file.rewind().unwrap();
+            Input::from_file(file, "f".into()).unwrap()
+        };
+        let stream = || Input::from_stream(Box::new(&b"hello"[..]), "s".into()).unwrap();
+        for make in [&file as &dyn Fn() -> Input, &stream] {
+            assert_eq!(make().prefix(), b"hello");
+            let mut text = String::new();
+            make().into_stream().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "hello");
+            let positioned = make().into_positioned().unwrap();
+            assert_eq!((positioned.length(), positioned.cut()), (5, None));
+            assert_eq!(all(positioned), b"hello");
+        }
+    }
+
+    #[test]
+    fn a_torn_stream_keeps_what_came() {
+        let input = Input::from_stream(Box::new(Torn(b"abc")), "t".into()).unwrap();
+        assert_eq!(input.prefix(), b"abc");
+        let positioned = input.into_positioned().unwrap();
+        assert_eq!(positioned.cut(), Some("torn"));
+        assert_eq!(all(positioned), b"abc");
+        assert!(Input::from_stream(Box::new(Torn(b"")), "t".into()).is_err());
+    }
+
+    #[test]
+    fn positions_beyond_the_end_are_the_end() {
+        let file = tempfile::tempfile().unwrap();
+        let input = Input::from_file(file, "f".into()).unwrap().into_positioned().unwrap();
+        assert_eq!(input.read_at(u64::MAX, &mut [0; 8]).unwrap(), 0);
+        assert_eq!(input.read_at(1 << 40, &mut [0; 8]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_directory_is_refused() {
+        assert!(Input::open(Path::new("/")).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! What the bits of `sched_switch`'s `prev_state` mean, out of the event's own `print fmt`.
+//!
+//! The bits moved several times (4.14 put the parked and idle states below the `+` bit; 5.x and 6.x differ in what
+//! they report), so no table in this program could be right for all kernels. The text has both things needed:
+//! `__print_flags(…, "|", { 0x01, "S" }, …)` names the bits, and `REC->prev_state & EXPR ? "+" : ""` is the bit that
+//! the kernel sets for a task that was preempted while runnable (`TASK_REPORT_MAX`).
+
+use unstarve_model::PrevState;
+
+/// The meaning of each bit.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StateBits {
+    named: Vec<(u64, PrevState)>,
+    preempted: u64,
+}
+
+impl StateBits {
+    /// Reads the table out of `sched_switch`'s `print fmt`. What the text does not say decodes to
+    /// [`PrevState::Unknown`].
+    pub fn parse(print: &str) -> StateBits {
+        StateBits { named: named_bits(print), preempted: preempted_bit(print).unwrap_or(0) }
+    }
+
+    /// The state that a value of `prev_state` stands for.
+    pub fn decode(&self, value: u64) -> PrevState {
+        if value == 0 {
+            return PrevState::Runnable;
+        }
+        if value & self.preempted != 0 {
+            // Kernels before 4.14 or-ed the bit to whatever the task had put into its state: still preempted.
+            return PrevState::Preempted;
+        }
+        let mut state = PrevState::Unknown;
+        for &(bit, meaning) in &self.named {
+            // Several bits: kernels before 4.14 showed raw states, such as `D|N` for an idle kernel thread.
+            if value & bit == bit && (state == PrevState::Unknown || meaning == PrevState::Idle) {
+                state = meaning;
+            }
+        }
+        state
+    }
+}
+
+fn meaning(letter: &str) -> PrevState {
+    match letter {
+        "S" => PrevState::Sleeping,
+        "D" => PrevState::Uninterruptible,
+        "I" | "N" => PrevState::Idle,
+        "T" | "t" => PrevState::Stopped,
+        "P" => PrevState::Parked,
+        "X" | "x" | "Z" => PrevState::Dead,
+        "R" => PrevState::Runnable,
+        _ => PrevState::Unknown,
+    }
+}
+
+/// More bits than this a word does not have.
+const MAX_NAMED: usize = 64;
+
+fn named_bits(print: &str) -> Vec<(u64, PrevState)> {
+    let Some((_, flags)) = print.split_once("__print_flags(") else { return Vec::new() };
+    let mut named = Vec::new();
+    let mut rest = flags;
+    while let Some((_, pair)) = rest.split_once('{') {
+        let Some((pair, after)) = pair.split_once('}') else { break };
+        if let Some((number, letter)) = pair.split_once(',')
+            && let Some(bit) = number.trim().parse_number()
+            && bit != 0
+            && named.len() < MAX_NAMED
+        {
+            named.push((bit, meaning(letter.trim().trim_matches('"'))));
+        }
+        rest = after;
+        // The list ends with the call's parenthesis; another one may follow for another field.
+        if rest.trim_start().starts_with(')') {
+            break;
+        }
+    }
+    named
+}
+
+fn preempted_bit(print: &str) -> Option<u64> {
+    let (before, _) = print.split_once("? \"+\"").or_else(|| print.split_once("?\"+\""))?;
+    let (_, expression) = before.rsplit_once("REC->prev_state &")?;
+    evaluate(expression)
+}
+
+trait ParseNumber {
+    fn parse_number(&self) -> Option<u64>;
+}
+
+impl ParseNumber for str {
+    fn parse_number(&self) -> Option<u64> {
+        match self.strip_prefix("0x").or_else(|| self.strip_prefix("0X")) {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => self.parse().ok(),
+        }
+    }
+}
+
+/// The value of a constant C expression of `|`, `<<`, `+`, `-`, parentheses and numbers.
+fn evaluate(text: &str) -> Option<u64> {
+    let mut parser = Expression { rest: text.trim(), depth: 0 };
+    let value = parser.or()?;
+    parser.rest.is_empty().then_some(value)
+}
+
+struct Expression<'a> {
+    rest: &'a str,
+    depth: u32,
+}
+
+impl Expression<'_> {
+    /// Parentheses nest three deep in real formats; a hostile file could otherwise use up the stack.
+    const MAX_DEPTH: u32 = 32;
+
+    fn eat(&mut self, token: &str) -> bool {
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest.trim_start();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn or(&mut self) -> Option<u64> {
+        let mut value = self.shift()?;
+        while self.eat("|") {
+            value |= self.shift()?;
+        }
+        Some(value)
+    }
+
+    fn shift(&mut self) -> Option<u64> {
+        let mut value = self.sum()?;
+        while self.eat("<<") {
+            value = value.checked_shl(u32::try_from(self.sum()?).ok()?)?;
+        }
+        Some(value)
+    }
+
+    fn sum(&mut self) -> Option<u64> {
+        let mut value = self.atom()?;
+        loop {
+            if self.eat("+") {
+                value = value.wrapping_add(self.atom()?);
+            } else if self.eat("-") {
+                value = value.wrapping_sub(self.atom()?);
+            } else {
+                return Some(value);
+            }
+        }
+    }
+
+    fn atom(&mut self) -> Option<u64> {
+        if self.eat("(") {
+            self.depth += 1;
+            let value = if self.depth > Expression::MAX_DEPTH { None } else { self.or() }?;
+            self.depth -= 1;
+            return self.eat(")").then_some(value);
+        }
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.rest.len());
+        let (number, rest) = self.rest.split_at(end);
+        self.rest = rest.trim_start();
+        number.trim_end_matches(['u', 'U', 'l', 'L']).parse_number()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 5.10, 6.1 and later (shortened in the middle of nothing that matters).
+    const SINCE_4_14: &str = r#""prev_state=%s%s", (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }, { 0x00000004, "T" }, { 0x00000008, "t" }, { 0x00000010, "X" }, { 0x00000020, "Z" }, { 0x00000040, "P" }, { 0x00000080, "I" }) : "R", REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) ? "+" : "", REC->next_comm"#;
+
+    /// 4.9.
+    const BEFORE_4_14: &str = r#""prev_state=%s%s", REC->prev_state & (4096-1) ? __print_flags(REC->prev_state & (4096-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K"}, { 256, "W" }, { 512, "P" }, { 1024, "N" }, { 2048, "n" }) : "R", REC->prev_state & 4096 ? "+" : "", REC->next_comm"#;
+
+    #[test]
+    fn bits_mean_what_the_files_own_format_says() {
+        use PrevState::*;
+        let new = StateBits::parse(SINCE_4_14);
+        let shown: Vec<PrevState> =
+            [0, 1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100].into_iter().map(|value| new.decode(value)).collect();
+        assert_eq!(shown, [Runnable, Sleeping, Uninterruptible, Stopped, Stopped, Dead, Dead, Parked, Idle, Preempted]);
+
+        let old = StateBits::parse(BEFORE_4_14);
+        let shown: Vec<PrevState> =
+            [0, 1, 2 | 128, 2 | 1024, 64, 512, 4096, 4097, 2048].into_iter().map(|value| old.decode(value)).collect();
+        assert_eq!(shown, [Runnable, Sleeping, Uninterruptible, Idle, Dead, Parked, Preempted, Preempted, Unknown]);
+    }
+
+    #[test]
+    fn a_format_without_the_table_leaves_the_state_unknown() {
+        let none = StateBits::parse("");
+        assert_eq!(none.decode(0), PrevState::Runnable);
+        assert_eq!(none.decode(1), PrevState::Unknown);
+        assert_eq!(none.decode(0x100), PrevState::Unknown);
+    }
+
+    #[test]
+    fn expressions_follow_c_and_hostile_ones_end() {
+        assert_eq!(evaluate("((1 | 2) + 1) << 1"), Some(8));
+        assert_eq!(evaluate("4096-1"), Some(4095));
+        assert_eq!(evaluate("1 << 64"), None);
+        assert_eq!(evaluate("1 +"), None);
+        assert_eq!(evaluate(&"(".repeat(100_000)), None);
+    }
+}

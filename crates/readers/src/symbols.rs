@@ -1,0 +1,249 @@
+//! The recorded kernel's symbols (`/proc/kallsyms`), read no sooner than an address asks for them.
+//!
+//! The text has 100,000 to 300,000 lines; making a table of them takes longer than decoding a small trace. Work
+//! functions are few, and exact: so the text is searched in place. The kernel's own symbols come sorted by address, so
+//! halving finds them; symbols of modules follow in the order of loading and are found by a plain search. Only an
+//! address inside a function makes a table.
+
+use std::fmt;
+
+use memchr::memmem;
+
+/// Gives the text of kallsyms; `None` if the file has none or it cannot be read.
+pub type LoadSymbols = Box<dyn FnOnce() -> Option<Vec<u8>> + Send>;
+
+/// Symbols by address.
+#[derive(Default)]
+pub struct Symbols {
+    state: State,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    None,
+    NotLoaded(LoadSymbols),
+    Loaded {
+        text: Vec<u8>,
+        searches: u32,
+        table: Option<Vec<(u64, usize)>>,
+    },
+}
+
+impl State {
+    fn of(text: Vec<u8>) -> State {
+        State::Loaded { text, searches: 0, table: None }
+    }
+}
+
+/// A plain search costs a tenth of making the table: after some of them the table is cheaper.
+const MAX_SEARCHES: u32 = 16;
+
+/// A function is not longer than this; what lies further from a symbol is somewhere else (a freed module, a BPF
+/// program).
+const MAX_FUNCTION: u64 = 1 << 20;
+
+impl Symbols {
+    /// Symbols that `load` will give when the first address asks.
+    pub fn lazily(load: LoadSymbols) -> Symbols {
+        Symbols { state: State::NotLoaded(load) }
+    }
+
+    /// Symbols out of a kallsyms text.
+    pub fn from_text(text: Vec<u8>) -> Symbols {
+        Symbols { state: State::of(text) }
+    }
+
+    /// The function at or around `address`.
+    pub fn resolve(&mut self, address: u64) -> Option<&[u8]> {
+        if address == 0 {
+            return None;
+        }
+        if matches!(self.state, State::NotLoaded(_))
+            && let State::NotLoaded(load) = std::mem::take(&mut self.state)
+        {
+            self.state = load().map_or(State::None, State::of);
+        }
+        let State::Loaded { text, searches, table } = &mut self.state else { return None };
+        let mut line = halving(text, address);
+        if line.is_none() && table.is_none() && *searches < MAX_SEARCHES {
+            *searches += 1;
+            line = searching(text, address);
+        }
+        let line = match line {
+            Some(line) => line,
+            None => around(table.get_or_insert_with(|| functions(text)), address)?,
+        };
+        Some(Line::parse(&text[line..])?.name)
+    }
+}
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.state {
+            State::None => "Symbols(none)",
+            State::NotLoaded(_) => "Symbols(not loaded)",
+            State::Loaded { .. } => "Symbols(loaded)",
+        })
+    }
+}
+
+/// `ffffffff810d7ba3 T try_to_wake_up`, with `\t[module]` after a module's symbol.
+struct Line<'a> {
+    address: u64,
+    kind: u8,
+    name: &'a [u8],
+}
+
+impl Line<'_> {
+    /// The line that `text` begins with.
+    fn parse(text: &[u8]) -> Option<Line<'_>> {
+        let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
+        let digits = memchr::memchr(b' ', line)?;
+        if digits == 0 || digits > 16 {
+            return None;
+        }
+        let address = line[..digits]
+            .iter()
+            .try_fold(0u64, |value, &digit| Some(value << 4 | u64::from(char::from(digit).to_digit(16)?)))?;
+        let (&kind, name) = line[digits + 1..].split_first()?;
+        let name = name.strip_prefix(b" ")?;
+        let name = &name[..name.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(name.len())];
+        (!name.is_empty()).then_some(Line { address, kind, name })
+    }
+}
+
+/// Where the line around byte `at` begins.
+fn line_start(text: &[u8], at: usize) -> usize {
+    memchr::memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1)
+}
+
+/// Finds the line of exactly `address` in text that is sorted, at least where the search comes by.
+fn halving(text: &[u8], address: u64) -> Option<usize> {
+    let (mut low, mut high) = (0, text.len());
+    while low < high {
+        let start = line_start(text, low + (high - low) / 2).max(low);
+        let line = Line::parse(&text[start..])?;
+        if line.address == address {
+            return Some(first_alias(text, start, address));
+        }
+        if line.address < address {
+            low = start + memchr::memchr(b'\n', &text[start..]).unwrap_or(text.len() - start) + 1;
+        } else {
+            high = start;
+        }
+    }
+    None
+}
+
+/// Several names may share an address; the first is the kernel's own choice (`%ps`).
+fn first_alias(text: &[u8], mut start: usize, address: u64) -> usize {
+    while start > 0 {
+        let before = line_start(text, start - 1);
+        if Line::parse(&text[before..]).is_none_or(|line| line.address != address) {
+            break;
+        }
+        start = before;
+    }
+    start
+}
+
+/// Finds the line of exactly `address` wherever it is.
+fn searching(text: &[u8], address: u64) -> Option<usize> {
+    let needle = format!("{address:x} ");
+    memmem::find_iter(text, needle.as_bytes())
+        .map(|at| line_start(text, at))
+        .find(|&start| Line::parse(&text[start..]).is_some_and(|line| line.address == address))
+}
+
+/// All functions as (address, where its line begins), sorted.
+fn functions(text: &[u8]) -> Vec<(u64, usize)> {
+    let mut start = 0;
+    let mut table = Vec::new();
+    while start < text.len() {
+        if let Some(line) = Line::parse(&text[start..])
+            && line.address != 0
+            && matches!(line.kind, b't' | b'T' | b'w' | b'W')
+        {
+            table.push((line.address, start));
+        }
+        start += memchr::memchr(b'\n', &text[start..]).unwrap_or(text.len() - start) + 1;
+    }
+    table.sort_unstable();
+    table
+}
+
+/// The last function that begins before `address`.
+fn around(table: &[(u64, usize)], address: u64) -> Option<usize> {
+    let after = table.partition_point(|&(begin, _)| begin <= address);
+    let (begin, _) = *table.get(after.checked_sub(1)?)?;
+    if address - begin >= MAX_FUNCTION {
+        return None;
+    }
+    let first = table.partition_point(|&(other, _)| other < begin);
+    table.get(first).map(|&(_, line)| line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sorted kernel symbols, then modules in the order of loading.
+    const KALLSYMS: &str = "\
+0000000000000000 A fixed_percpu_data
+0000000000001000 A cpu_debug_store
+ffffffff81000000 T startup_64
+ffffffff81000000 T _stext
+ffffffff810d7ba0 T try_to_wake_up
+ffffffff810d8000 t wq_worker
+ffffffff82000000 D jiffies
+ffffffffc0400000 t late_fn\t[late]
+ffffffffc0300000 t nullb_work\t[null_blk]
+ffffffffc0300100 T nullb_end\t[null_blk]
+";
+
+    fn name(address: u64) -> Option<String> {
+        let mut symbols = Symbols::from_text(KALLSYMS.into());
+        symbols.resolve(address).map(|name| String::from_utf8(name.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn exact_addresses_are_found_sorted_or_not() {
+        assert_eq!(name(0xffffffff810d7ba0).as_deref(), Some("try_to_wake_up"));
+        assert_eq!(name(0xffffffff81000000).as_deref(), Some("startup_64"));
+        assert_eq!(name(0xffffffffc0300000).as_deref(), Some("nullb_work"));
+        assert_eq!(name(0xffffffffc0400000).as_deref(), Some("late_fn"));
+    }
+
+    #[test]
+    fn an_address_inside_a_function_is_that_function() {
+        assert_eq!(name(0xffffffff810d7c00).as_deref(), Some("try_to_wake_up"));
+        assert_eq!(name(0xffffffffc0300104).as_deref(), Some("nullb_end"));
+        assert_eq!(name(0xffffffff82000010), None, "data, and far from any function");
+        assert_eq!(name(0), None);
+        assert_eq!(name(u64::MAX), None);
+    }
+
+    #[test]
+    fn the_text_is_read_when_the_first_address_asks_and_once() {
+        let mut symbols = Symbols::lazily(Box::new(|| Some(KALLSYMS.into())));
+        assert_eq!(format!("{symbols:?}"), "Symbols(not loaded)");
+        assert!(symbols.resolve(0xffffffff810d8000).is_some());
+        assert_eq!(format!("{symbols:?}"), "Symbols(loaded)");
+        assert_eq!(Symbols::lazily(Box::new(|| None)).resolve(1), None);
+    }
+
+    #[test]
+    fn damaged_text_gives_nothing() {
+        for text in ["", "\n\n", "zz T x\n", "ffffffff81000000", "ffffffff81000000 T", "ffffffff81000000 T \n"] {
+            assert_eq!(Symbols::from_text(text.into()).resolve(0xffffffff81000000), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hidden_addresses_name_nothing() {
+        // Without privilege the kernel shows zeros (kptr_restrict).
+        let mut symbols = Symbols::from_text("0000000000000000 T a\n0000000000000000 T b\n".into());
+        assert_eq!(symbols.resolve(0xffffffff81000000), None);
+    }
+}
