@@ -1,0 +1,33 @@
+# What people and CI type. Each target works on a fresh clone; `make help` lists them.
+
+# The machine may be shared or slow; builds go outside the tree so that `git clean` does not cost one.
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.PHONY: help setup build test fmt clippy docs clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: ## installs what is missing: Rust by rustup, Debian packages that the tests use
+	tools/setup.sh test
+
+build: ## target/release/unstarve
+	tools/setup.sh build
+	cargo build --release -p unstarve-cli
+	@echo "$$CARGO_TARGET_DIR/release/unstarve"
+
+test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
+	tools/test.sh
+
+fmt: ## the house format
+	cargo fmt --all
+
+clippy: ## no warnings
+	cargo clippy --workspace --all-targets -- -D warnings
+
+docs: ## the API's documentation
+	cargo doc --workspace --no-deps
+
+clean: ## build results
+	cargo clean

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Installs what is missing and nothing else: Rust (by rustup) and, on Debian and its relatives, the packages whose
+# commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
+# that need it say that they were skipped.
+#
+#     tools/setup.sh build|test|demo
+set -u
+exec </dev/null
+purpose=${1:-build}
+
+: "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
+export HOME DEBIAN_FRONTEND=noninteractive
+
+# command:package, for each purpose.
+wanted=(cc:gcc)
+case $purpose in
+build) ;;
+demo) wanted+=(fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
+test)
+    wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
+        perf:linux-perf zstd:zstd gzip:gzip)
+    ;;
+*)
+    echo "setup: $purpose: unknown purpose; expected build, test or demo" >&2
+    exit 2
+    ;;
+esac
+
+# Commands for root live in /usr/sbin, which a user's PATH may lack.
+PATH=$PATH:/usr/sbin:/sbin
+missing=()
+for pair in "${wanted[@]}"; do
+    command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+done
+
+as_root=()
+[[ $(id -u) -eq 0 ]] || as_root=(sudo -n)
+
+apt() {
+    timeout -k 10 "$1" "${as_root[@]}" apt-get -q -y -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2 \
+        -o Acquire::http::Timeout=30 "${@:2}"
+}
+
+if ((${#missing[@]})); then
+    echo "setup: missing: ${missing[*]}"
+    if ! command -v apt-get >/dev/null; then
+        echo "setup: no apt-get here: please install ${missing[*]} yourself" >&2
+    elif ! apt 400 install --no-install-recommends "${missing[@]}"; then
+        # The package lists may be old or absent: once more with fresh ones, each package for itself.
+        apt 120 update
+        for package in "${missing[@]}"; do
+            apt 200 install --no-install-recommends "$package" || echo "setup: $package could not be installed" >&2
+        done
+    fi
+fi
+
+# shellcheck disable=SC1091
+[[ -r $HOME/.cargo/env ]] && . "$HOME/.cargo/env"
+if ! command -v cargo >/dev/null; then
+    echo "setup: no cargo: installing Rust with rustup into $HOME/.cargo"
+    command -v curl >/dev/null || apt 200 install --no-install-recommends curl ca-certificates
+    timeout -k 10 400 sh -c 'curl --proto "=https" --tlsv1.2 --max-time 60 -sSf https://sh.rustup.rs |
+        sh -s -- -y --profile minimal --component rustfmt,clippy --no-modify-path'
+    # shellcheck disable=SC1091
+    [[ -r $HOME/.cargo/env ]] && . "$HOME/.cargo/env"
+fi
+if ! command -v cargo >/dev/null; then
+    echo "setup: there is no cargo and it could not be installed; see https://rustup.rs" >&2
+    exit 1
+fi
+if [[ $purpose = test ]] && command -v rustup >/dev/null; then
+    cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
+        timeout -k 10 200 rustup component add rustfmt clippy
+fi
+command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
+echo "setup: $(cargo --version)"

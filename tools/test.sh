@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# All tests: first everything that may run side by side, then, one after another, the live tests, which need root,
+# tracefs and a quiet machine (without them they say what they miss). Each test program has a time limit of its own,
+# and the last line adds everything up.
+set -u
+exec </dev/null
+cd "$(dirname "$0")/.." || exit 1
+log=$(mktemp "${TMPDIR:-/tmp}/unstarve-test.XXXXXX") || exit 1
+trap 'rm -f "$log"' EXIT
+
+# A test program that hangs is ended by its runner, and says so; the others still run.
+limit() {
+    printf "target.'cfg(all())'.runner = ['timeout', '-k', '10', '%s']" "$1"
+}
+
+run() { # seconds for all, cargo test's arguments…
+    echo "\$ cargo test ${*:2}"
+    timeout -k 10 "$1" cargo test --no-fail-fast "${@:2}" 2>&1 | tee -a "$log"
+    local status=${PIPESTATUS[0]}
+    ((status == 0)) || failed=$((failed + 1))
+    ((status != 124 && status != 137)) || echo "test: took longer than $1 s and was ended" | tee -a "$log"
+}
+
+failed=0
+run 1200 --workspace --config "$(limit 420)"
+if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
+    run 420 --workspace --test live --config "$(limit 300)" -- --ignored --test-threads=1
+fi
+
+awk -v failed="$failed" '
+    /^test result: / { passed += $4; bad += $6 }
+    # Tests that say why they did not run, and those that only the second run runs.
+    /\.\.\. ignored[, ] *[(a-zA-Z]/ { skipped++; sub(/^test /, ""); reasons = reasons "\n  skipped: " $0 }
+    END {
+        if (reasons) print substr(reasons, 2)
+        printf "%d passed, %d failed, %d skipped", passed, bad, skipped
+        if (failed && !bad) printf " (and cargo test itself did not succeed)"
+        print ""
+    }' "$log"
+((failed == 0))
