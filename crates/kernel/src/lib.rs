@@ -1,1 +1,18 @@
-//! Placeholder until the first real code.
+//! What is known about a Linux kernel: the state of a host at one moment ([`Snapshot`]), and the
+//! arithmetic of weights.
+//!
+//! A version label is not a scheduler identity (stable series change features and slices), so whatever a snapshot can
+//! answer is answered by it; the version is asked only where the snapshot is silent.
+
+mod cpu_set;
+mod root;
+mod snapshot;
+mod weight;
+
+pub use cpu_set::{CpuSet, CpuSetError};
+pub use root::Root;
+pub use snapshot::{
+    Bandwidth, CgroupFacts, CgroupVersion, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing, Mount, SchedPolicy,
+    Snapshot, SnapshotError, TaskFacts, Throttled, WorkqueueFacts,
+};
+pub use weight::{least_nice_that_equals, load_weight_of_cpu_weight, share_against};

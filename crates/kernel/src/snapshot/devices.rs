@@ -1,0 +1,164 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Gaps;
+use crate::{CpuSet, Root};
+
+/// The CPUs of the host. A set that could not be read is `None`; one that the kernel says is empty is empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Cpus {
+    /// Those in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub online: Option<CpuSet>,
+    /// Those that could ever be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub possible: Option<CpuSet>,
+    /// Those without load balancing (`isolcpus=`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<CpuSet>,
+    /// Those whose tick may stop while a task runs (`nohz_full=`). `None` also where the kernel cannot do it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nohz_full: Option<CpuSet>,
+}
+
+/// An interrupt and where it may be delivered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct IrqFacts {
+    /// Its number, as `irq_handler_entry` gives it.
+    pub irq: u32,
+    /// Its handlers (`virtio0-input.0`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handlers: Vec<String>,
+    /// Where it may go (`smp_affinity_list`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<CpuSet>,
+    /// Where it does go (`effective_affinity_list`), on machines that tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<CpuSet>,
+    /// How often it was served since boot, on all CPUs together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+/// A workqueue that sysfs shows.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WorkqueueFacts {
+    /// Its name.
+    pub name: String,
+    /// Its files, name → text: `per_cpu`, `max_active`, and of unbound ones `nice`, `cpumask`, `affinity_scope`.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A mounted filesystem.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mount {
+    /// The block device.
+    pub device: String,
+    /// Where.
+    pub target: String,
+    /// The filesystem's type.
+    pub fs: String,
+    /// Mount options.
+    pub options: String,
+}
+
+pub(super) fn read_cpus(root: &Root, missing: &mut Gaps) -> Cpus {
+    const DIRECTORY: &str = "/sys/devices/system/cpu";
+    Cpus {
+        online: missing.cpus(root, &format!("{DIRECTORY}/online")),
+        possible: missing.cpus(root, &format!("{DIRECTORY}/possible")),
+        isolated: missing.cpus(root, &format!("{DIRECTORY}/isolated")),
+        // Absent without CONFIG_NO_HZ_FULL: then there is nothing to miss.
+        nohz_full: root.text(&format!("{DIRECTORY}/nohz_full")).ok().and_then(|text| text.parse().ok()),
+    }
+}
+
+/// Interrupts from `/proc/irq/*`; the directories in each are named after the handlers.
+pub(super) fn read_irqs(root: &Root, missing: &mut Gaps) -> Vec<IrqFacts> {
+    let names = root.names("/proc/irq").unwrap_or_else(|error| {
+        missing.note("/proc/irq", error);
+        Vec::new()
+    });
+    let counts = root.text("/proc/interrupts").map(|text| counts_by_irq(&text)).unwrap_or_default();
+    let mut irqs: Vec<IrqFacts> = names
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .map(|irq: u32| {
+            let directory = format!("/proc/irq/{irq}");
+            let set = |file: &str| root.text(&format!("{directory}/{file}")).ok()?.parse().ok();
+            let mut handlers = root.names(&directory).unwrap_or_default();
+            handlers.retain(|name| root.path(&format!("{directory}/{name}")).is_dir());
+            IrqFacts {
+                irq,
+                handlers,
+                affinity: set("smp_affinity_list"),
+                effective: set("effective_affinity_list"),
+                count: counts.get(&irq).copied(),
+            }
+        })
+        .collect();
+    irqs.sort_unstable_by_key(|irq| irq.irq);
+    irqs
+}
+
+/// The sums over the CPUs of `/proc/interrupts`, whose header names one column for each online CPU.
+fn counts_by_irq(text: &str) -> BTreeMap<u32, u64> {
+    let mut lines = text.lines();
+    let columns = lines.next().map_or(0, |header| header.split_ascii_whitespace().count());
+    lines
+        .filter_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let counts = rest.split_ascii_whitespace().take(columns).map_while(|word| word.parse::<u64>().ok());
+            Some((number.trim().parse().ok()?, counts.fold(0, u64::saturating_add)))
+        })
+        .collect()
+}
+
+/// Kernels without any WQ_SYSFS workqueue have no such directory: nothing is missing then.
+pub(super) fn read_workqueues(root: &Root) -> Vec<WorkqueueFacts> {
+    const DIRECTORY: &str = "/sys/devices/virtual/workqueue";
+    const FILES: [&str; 6] = ["per_cpu", "max_active", "nice", "cpumask", "affinity_scope", "affinity_strict"];
+    root.names(DIRECTORY)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|name| {
+            let settings: BTreeMap<String, String> = FILES
+                .iter()
+                .filter_map(|file| Some(((*file).to_owned(), root.text(&format!("{DIRECTORY}/{name}/{file}")).ok()?)))
+                .collect();
+            (!settings.is_empty()).then_some(WorkqueueFacts { name, settings })
+        })
+        .collect()
+}
+
+pub(super) fn read_mounts(root: &Root, missing: &mut Gaps) -> Vec<Mount> {
+    let Some(text) = missing.text(root, "/proc/mounts") else { return Vec::new() };
+    text.lines().filter_map(mount).filter(|mount| mount.device.starts_with("/dev/")).collect()
+}
+
+fn mount(line: &str) -> Option<Mount> {
+    let mut words = line.split(' ').map(unescape);
+    Some(Mount { device: words.next()?, target: words.next()?, fs: words.next()?, options: words.next()? })
+}
+
+/// Blank, tab, newline and backslash are written as `\040` and so on (`mangle()` in fs/proc_namespace.c).
+pub(super) fn unescape(word: &str) -> String {
+    let mut text = String::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((before, after)) = rest.split_once('\\') {
+        text.push_str(before);
+        match after.get(..3).and_then(|octal| u8::from_str_radix(octal, 8).ok()) {
+            Some(byte) => {
+                text.push(char::from(byte));
+                rest = &after[3..];
+            }
+            None => {
+                text.push('\\');
+                rest = after;
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}

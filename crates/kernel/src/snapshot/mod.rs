@@ -1,0 +1,170 @@
+//! The state of a host at one moment: everything about it that decides who runs, as far as it could be read.
+
+mod cgroups;
+mod devices;
+mod kernel;
+mod queries;
+mod settings;
+mod tasks;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSet, Root};
+
+pub use cgroups::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Throttled};
+pub use devices::{Cpus, IrqFacts, Mount, WorkqueueFacts};
+pub use kernel::KernelInfo;
+pub use tasks::{SchedPolicy, TaskFacts};
+
+/// The state of a host, as JSON with the schema id [`Snapshot::SCHEMA`]. Later versions only add fields.
+///
+/// What could not be read is absent (never zero) and named in [`Snapshot::missing`] with the reason.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The schema id.
+    pub schema: String,
+    /// Which kernel this is.
+    pub kernel: KernelInfo,
+    /// The options of the kernel's build that bear on scheduling, without `CONFIG_`: `HZ` → `250`, `PREEMPT_RT` → `y`.
+    /// An option that is off is absent. `None` when the configuration could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<BTreeMap<String, String>>,
+    /// Scheduler feature bits (debugfs), name → on. `None` when they could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<BTreeMap<String, bool>>,
+    /// Scheduler and workqueue settings: absolute path → text of the file. See [`Snapshot::setting`].
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// The CPUs.
+    #[serde(default)]
+    pub cpus: Cpus,
+    /// The hierarchy that decides CPU weights and limits; `None` when there is none or it could not be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hierarchy: Option<Hierarchy>,
+    /// The cgroups of that hierarchy below its root, sorted by path.
+    #[serde(default)]
+    pub cgroups: Vec<CgroupFacts>,
+    /// Per cgroup, how much more throttling there was when the recording ended than when it began. Filled by
+    /// [`Snapshot::finished_by`]; only cgroups that were throttled in that time are listed. `None` in a snapshot of one
+    /// moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_meanwhile: Option<BTreeMap<String, Throttled>>,
+    /// Threads, sorted by tid; of a recording, those that lived at its beginning or its end.
+    #[serde(default)]
+    pub tasks: Vec<TaskFacts>,
+    /// Interrupts, sorted by number.
+    #[serde(default)]
+    pub irqs: Vec<IrqFacts>,
+    /// Workqueues that sysfs shows (only those created with WQ_SYSFS), sorted by name.
+    #[serde(default)]
+    pub workqueues: Vec<WorkqueueFacts>,
+    /// Mounted filesystems that live on a block device.
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
+    /// What could not be read.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+}
+
+/// Something that a snapshot should hold and does not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Missing {
+    /// What: a path or a thing (`scheduler features`).
+    pub what: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// Why JSON is not a snapshot.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// It is not JSON of the right shape.
+    #[error("the host snapshot is damaged: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is something else, or from a version that changed more than additions.
+    #[error("the host snapshot has schema `{0}`, expected `unstarve.snapshot/1`")]
+    Schema(String),
+}
+
+impl Snapshot {
+    /// The id of the JSON form.
+    pub const SCHEMA: &str = "unstarve.snapshot/1";
+
+    /// Reads the state of the host at `root`. Never fails: what cannot be read is in [`Snapshot::missing`].
+    pub fn take(root: &Root) -> Snapshot {
+        let mut missing = Gaps::default();
+        let hierarchy = cgroups::find_hierarchy(root, &mut missing);
+        let cgroups = hierarchy.as_ref().map(|h| cgroups::read_all(root, h, &mut missing)).unwrap_or_default();
+        Snapshot {
+            schema: Snapshot::SCHEMA.to_owned(),
+            kernel: kernel::read(root, &mut missing),
+            config: kernel::read_config(root, &mut missing),
+            features: settings::read_features(root, &mut missing),
+            settings: settings::read_all(root, &mut missing),
+            cpus: devices::read_cpus(root, &mut missing),
+            cgroups,
+            throttled_meanwhile: None,
+            tasks: tasks::read_all(root, hierarchy.as_ref(), &mut missing),
+            hierarchy,
+            irqs: devices::read_irqs(root, &mut missing),
+            workqueues: devices::read_workqueues(root),
+            mounts: devices::read_mounts(root, &mut missing),
+            missing: missing.list,
+        }
+    }
+
+    /// This snapshot, taken when a recording began, completed by `end`, taken when it ended: tasks that came meanwhile
+    /// are added, [`Snapshot::throttled_meanwhile`] is the difference of the counters. Where both know a task, the
+    /// beginning's facts stay: they held for the most part of what is explained.
+    #[must_use]
+    pub fn finished_by(mut self, end: Snapshot) -> Snapshot {
+        self.throttled_meanwhile = Some(cgroups::throttled_between(&self.cgroups, &end.cgroups));
+        self.tasks = tasks::union(self.tasks, end.tasks);
+        self
+    }
+
+    /// The JSON form, on one line.
+    pub fn to_json(&self) -> String {
+        // Maps have text keys and every type derives Serialize: nothing in it can fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads the JSON form back.
+    pub fn from_json(text: &str) -> Result<Snapshot, SnapshotError> {
+        let mut snapshot: Snapshot = serde_json::from_str(text)?;
+        if snapshot.schema != Snapshot::SCHEMA {
+            return Err(SnapshotError::Schema(snapshot.schema));
+        }
+        // The queries search by bisection; a file edited by hand may be in another order.
+        snapshot.tasks.sort_by_key(|task| (task.tid, task.start_ticks));
+        snapshot.cgroups.sort_by(|a, b| a.path.cmp(&b.path));
+        snapshot.irqs.sort_by_key(|irq| irq.irq);
+        Ok(snapshot)
+    }
+}
+
+/// Collects what is missing.
+#[derive(Default)]
+pub(crate) struct Gaps {
+    list: Vec<Missing>,
+}
+
+impl Gaps {
+    /// Notes that `what` is absent because of `why`.
+    fn note(&mut self, what: impl Into<String>, why: impl ToString) {
+        self.list.push(Missing { what: what.into(), why: why.to_string() });
+    }
+
+    /// The file's text, or a note of why there is none.
+    fn text(&mut self, root: &Root, path: &str) -> Option<String> {
+        root.text(path).map_err(|error| self.note(path, error)).ok()
+    }
+
+    /// A list of CPUs from a file.
+    fn cpus(&mut self, root: &Root, path: &str) -> Option<CpuSet> {
+        self.text(root, path)?.parse().map_err(|error| self.note(path, error)).ok()
+    }
+}

@@ -1,0 +1,220 @@
+use std::fs::File;
+use std::io::Read;
+
+use serde::{Deserialize, Serialize};
+use unstarve_model::{Policy, Tid};
+
+use super::{CgroupVersion, Gaps, Hierarchy};
+use crate::{CpuSet, Root};
+
+/// A thread, as `/proc` shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TaskFacts {
+    /// The thread.
+    pub tid: Tid,
+    /// Its process; the same as `tid` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tgid: Option<Tid>,
+    /// Its name. Of a worker with what it does (`kworker/0:1-dio/nvme0n1`), which no trace knows.
+    pub comm: String,
+    /// Its policy.
+    pub policy: SchedPolicy,
+    /// 1 (lowest) to 99 for FIFO and RR, otherwise 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rt_priority: u32,
+    /// −20 (heaviest) to 19. It matters only to the fair policies.
+    #[serde(default, skip_serializing_if = "is_zero_nice")]
+    pub nice: i32,
+    /// The CPUs on which it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<CpuSet>,
+    /// Its group in the hierarchy that has the CPU controller; `/` is the root group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Whether it is a kernel thread (PF_KTHREAD).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_thread: bool,
+    /// Whether user space may not change its affinity (PF_NO_SETAFFINITY), as of every bound kernel thread.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub affinity_fixed: bool,
+    /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
+    /// names one thread for good, however often ids are used again.
+    pub start_ticks: u64,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_zero_nice(nice: &i32) -> bool {
+    *nice == 0
+}
+
+/// A task's policy (`include/uapi/linux/sched.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedPolicy {
+    /// SCHED_NORMAL.
+    Other,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_RR.
+    Rr,
+    /// SCHED_BATCH: fair, taken to be CPU-bound.
+    Batch,
+    /// SCHED_IDLE: fair, with the weight 3.
+    Idle,
+    /// SCHED_DEADLINE.
+    Deadline,
+    /// SCHED_EXT: scheduled by a BPF program if one is loaded, else fair.
+    Ext,
+    /// A policy that this program does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl SchedPolicy {
+    fn from_number(number: u32) -> SchedPolicy {
+        match number {
+            0 => SchedPolicy::Other,
+            1 => SchedPolicy::Fifo,
+            2 => SchedPolicy::Rr,
+            3 => SchedPolicy::Batch,
+            5 => SchedPolicy::Idle,
+            6 => SchedPolicy::Deadline,
+            7 => SchedPolicy::Ext,
+            _ => SchedPolicy::Unknown,
+        }
+    }
+
+    /// The scheduling class; `None` for a policy that this program does not know. SCHED_EXT counts as fair.
+    pub fn class(self) -> Option<Policy> {
+        Some(match self {
+            SchedPolicy::Other | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Ext => Policy::Fair,
+            SchedPolicy::Fifo | SchedPolicy::Rr => Policy::Rt,
+            SchedPolicy::Deadline => Policy::Deadline,
+            SchedPolicy::Unknown => return None,
+        })
+    }
+}
+
+/// `include/linux/sched.h`; unchanged from 2.6.23 and 3.10 to 7.2.
+const PF_KTHREAD: u64 = 0x0020_0000;
+const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
+
+/// All threads, sorted. One that ends while it is read is left out: nothing is wrong then.
+pub(super) fn read_all(root: &Root, hierarchy: Option<&Hierarchy>, missing: &mut Gaps) -> Vec<TaskFacts> {
+    let processes = root.names("/proc").unwrap_or_else(|error| {
+        missing.note("/proc", error);
+        Vec::new()
+    });
+    let version = hierarchy.map(|hierarchy| hierarchy.version);
+    let mut reader = Reader { root, buffer: Vec::with_capacity(4096) };
+    let mut tasks: Vec<TaskFacts> = Vec::new();
+    for tgid in processes.iter().filter_map(|name| name.parse().ok().map(Tid)) {
+        for name in root.names(&format!("/proc/{tgid}/task")).unwrap_or_default() {
+            let Ok(tid) = name.parse().map(Tid) else { continue };
+            tasks.extend(reader.task(tgid, tid, version));
+        }
+    }
+    if tasks.is_empty() {
+        missing.note("tasks", "/proc shows none");
+    }
+    tasks.sort_unstable_by_key(|task| (task.tid, task.start_ticks));
+    tasks
+}
+
+/// The tasks of both, those of `begin` where both know one.
+pub(super) fn union(begin: Vec<TaskFacts>, end: Vec<TaskFacts>) -> Vec<TaskFacts> {
+    let mut tasks = begin;
+    tasks.extend(end);
+    // The sort is stable, so the beginning's facts come first and are the ones that dedup keeps.
+    tasks.sort_by_key(|task| (task.tid, task.start_ticks));
+    tasks.dedup_by_key(|task| (task.tid, task.start_ticks));
+    tasks
+}
+
+struct Reader<'a> {
+    root: &'a Root,
+    buffer: Vec<u8>,
+}
+
+impl Reader<'_> {
+    fn task(&mut self, tgid: Tid, tid: Tid, version: Option<CgroupVersion>) -> Option<TaskFacts> {
+        let directory = format!("/proc/{tgid}/task/{tid}");
+        let mut task = stat(tid, &self.file(&directory, "stat")?)?;
+        task.tgid = (tgid != tid).then_some(tgid);
+        let status = self.file(&directory, "status")?;
+        task.allowed =
+            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).and_then(|list| list.parse().ok());
+        if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
+            task.cgroup = cgroup(&text, version);
+        }
+        Some(task)
+    }
+
+    fn file(&mut self, directory: &str, name: &str) -> Option<String> {
+        self.buffer.clear();
+        File::open(self.root.path(&format!("{directory}/{name}"))).ok()?.read_to_end(&mut self.buffer).ok()?;
+        Some(String::from_utf8_lossy(&self.buffer).into_owned())
+    }
+}
+
+/// Parses `/proc/PID/stat` (proc_pid_stat(5)). The name stands in parentheses and may itself hold them and blanks, so
+/// the fields are counted from the last one on.
+fn stat(tid: Tid, text: &str) -> Option<TaskFacts> {
+    let (head, tail) = text.rsplit_once(')')?;
+    let (_, comm) = head.split_once('(')?;
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    // The manual numbers fields from 1; the third is the first after the name.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let flags: u64 = field(9)?.parse().ok()?;
+    Some(TaskFacts {
+        tid,
+        tgid: None,
+        comm: comm.to_owned(),
+        policy: SchedPolicy::from_number(field(41)?.parse().ok()?),
+        rt_priority: field(40)?.parse().ok()?,
+        nice: field(19)?.parse().ok()?,
+        allowed: None,
+        cgroup: None,
+        kernel_thread: flags & PF_KTHREAD != 0,
+        affinity_fixed: flags & PF_NO_SETAFFINITY != 0,
+        start_ticks: field(22)?.parse().ok()?,
+    })
+}
+
+/// The path in a line `7:cpu,cpuacct:/user.slice` (v1) or `0::/user.slice` (v2) of `/proc/PID/cgroup`.
+fn cgroup(text: &str, version: CgroupVersion) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (_, tail) = line.split_once(':')?;
+        let (controllers, path) = tail.split_once(':')?;
+        let wanted = match version {
+            CgroupVersion::V1 => controllers.split(',').any(|controller| controller == "cpu"),
+            CgroupVersion::V2 => controllers.is_empty(),
+        };
+        wanted.then(|| path.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let text = "7 (a) R) b) S 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 -51 -5 1 0 123 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 17 0 50 1 0";
+        let task = stat(Tid(7), text).unwrap();
+        assert_eq!(task.comm, "a) R) b");
+        assert_eq!((task.policy, task.rt_priority, task.nice, task.start_ticks), (SchedPolicy::Fifo, 50, -5, 123));
+        assert!(task.kernel_thread && task.affinity_fixed);
+        assert!(stat(Tid(7), "7 (cut").is_none());
+    }
+
+    #[test]
+    fn the_group_is_the_one_that_the_cpu_controller_sees() {
+        let text = "4:cpuset:/a\n3:cpu,cpuacct:/b:c\n1:name=systemd:/d\n0::/e\n";
+        assert_eq!(cgroup(text, CgroupVersion::V1).as_deref(), Some("/b:c"));
+        assert_eq!(cgroup(text, CgroupVersion::V2).as_deref(), Some("/e"));
+    }
+}
