@@ -1,1 +1,32 @@
-//! Placeholder until the first real code.
+//! From scheduler events to run intervals, waits with their occupants, wake edges, interrupts and work items.
+//!
+//! [`Timeline::push`] takes events in time order and calls a [`Sink`] for each thing that they complete. It keeps a
+//! state per CPU and per living task and nothing of the past, so memory does not grow with the length of the trace.
+//!
+//! The contract of a [`Wait`]: its [`Piece`]s add up to its length exactly, each has one occupant and one [`Rule`];
+//! `docs/blame.md` gives the order in which rules are tried.
+
+mod actor;
+mod cpu;
+mod debts;
+mod fairness;
+mod idle;
+mod interrupts;
+mod occupancy;
+mod rule;
+mod settings;
+mod sink;
+mod task;
+mod tid_map;
+mod timeline;
+mod waits;
+mod work;
+
+pub use actor::{Actor, ActorId, ActorKind, Actors};
+pub use rule::Rule;
+pub use settings::{CpuSet, NoSettings, Settings};
+pub use sink::{
+    Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
+};
+pub use task::{State, Task, TaskKey, Tasks};
+pub use timeline::Timeline;

@@ -1,0 +1,186 @@
+use rustc_hash::FxHashMap;
+use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
+
+/// Index of an [`Actor`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ActorId(pub(crate) u32);
+
+impl ActorId {
+    /// Nobody knows who had the CPU.
+    pub const UNKNOWN: ActorId = ActorId(0);
+    /// The idle task.
+    pub const IDLE: ActorId = ActorId(1);
+    /// Stands for all tasks beyond [`Actors::LIMIT`] kinds.
+    pub const OTHERS: ActorId = ActorId(2);
+
+    /// As an index of a table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What an actor is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ActorKind {
+    /// Events are missing.
+    Unknown,
+    /// The CPU was idle.
+    Idle,
+    /// Kinds of tasks beyond those that are told apart.
+    Others,
+    /// The handler of a hard interrupt.
+    Irq {
+        /// Its number.
+        irq: u32,
+        /// Its name.
+        name: Option<NameId>,
+    },
+    /// A softirq vector, served outside ksoftirqd.
+    Softirq {
+        /// 0 (HI) to 9 (RCU).
+        vec: u8,
+    },
+    /// Tasks of one name, priority and cgroup weight.
+    Tasks {
+        /// Their name.
+        comm: Comm,
+        /// Their priority.
+        prio: Prio,
+        /// The load weight of their top-level cgroup, where known and not the root.
+        group_weight: Option<u32>,
+    },
+}
+
+/// Who can hold a CPU or wait for it: tasks of one kind (128 threads called `nfsd` are one actor), an interrupt, a
+/// softirq, idle, unknown.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    /// What it is.
+    pub kind: ActorKind,
+    /// The kernel thread class that its name claims.
+    pub kernel_thread: Option<KernelThread>,
+    /// Ids of its tasks in the order of their appearance, the first [`Actors::MEMBERS_KEPT`].
+    pub tids: Vec<Tid>,
+    /// How many tasks it has had.
+    pub members: u32,
+    /// Woken members that wait now.
+    pub(crate) woken_waiting: u32,
+    /// When it last had more of them than `crowd` allows.
+    pub(crate) last_crowd: Option<Time>,
+}
+
+impl Actor {
+    fn new(kind: ActorKind) -> Actor {
+        let kernel_thread = match &kind {
+            ActorKind::Tasks { comm, .. } => KernelThread::of(comm),
+            _ => None,
+        };
+        Actor { kind, kernel_thread, tids: Vec::new(), members: 0, woken_waiting: 0, last_crowd: None }
+    }
+
+    /// The name of its tasks; `None` for what is not a task.
+    pub fn comm(&self) -> Option<Comm> {
+        match self.kind {
+            ActorKind::Tasks { comm, .. } => Some(comm),
+            _ => None,
+        }
+    }
+
+    /// The priority of its tasks.
+    pub fn prio(&self) -> Option<Prio> {
+        match self.kind {
+            ActorKind::Tasks { prio, .. } => Some(prio),
+            _ => None,
+        }
+    }
+
+    /// The class of its tasks.
+    pub fn policy(&self) -> Option<Policy> {
+        match self.kind {
+            ActorKind::Tasks { prio, .. } => Some(prio.policy()),
+            ActorKind::Idle => Some(Policy::Idle),
+            _ => None,
+        }
+    }
+
+    /// The load weight of the top-level cgroup of its tasks, where known and not the root.
+    pub fn group_weight(&self) -> Option<u32> {
+        match self.kind {
+            ActorKind::Tasks { group_weight, .. } => group_weight,
+            _ => None,
+        }
+    }
+}
+
+/// All actors of a trace.
+#[derive(Debug)]
+pub struct Actors {
+    list: Vec<Actor>,
+    index: FxHashMap<ActorKind, ActorId>,
+}
+
+impl Actors {
+    /// Kinds told apart; the rest is [`ActorId::OTHERS`]. A trace of a busy machine has a few hundred; only scripts
+    /// that name each process anew, or hostile files, come near.
+    pub const LIMIT: usize = 1 << 16;
+
+    /// Tids kept for each actor.
+    pub const MEMBERS_KEPT: usize = 128;
+
+    pub(crate) fn new() -> Actors {
+        let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
+        let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind)).collect();
+        let index = kinds.iter().enumerate().map(|(i, kind)| (*kind, ActorId(i as u32))).collect();
+        Actors { list, index }
+    }
+
+    /// The actor of that kind, made if it is new.
+    pub(crate) fn of(&mut self, kind: ActorKind) -> ActorId {
+        if let Some(id) = self.index.get(&kind) {
+            return *id;
+        }
+        if self.list.len() >= Actors::LIMIT {
+            return ActorId::OTHERS;
+        }
+        let id = ActorId(self.list.len() as u32);
+        self.list.push(Actor::new(kind));
+        self.index.insert(kind, id);
+        id
+    }
+
+    /// Notes that a task belongs to an actor.
+    pub(crate) fn join(&mut self, id: ActorId, tid: Tid) {
+        let actor = &mut self.list[id.index()];
+        if actor.tids.contains(&tid) {
+            return;
+        }
+        actor.members = actor.members.saturating_add(1);
+        if actor.tids.len() < Actors::MEMBERS_KEPT {
+            actor.tids.push(tid);
+        }
+    }
+
+    /// The actor.
+    pub fn get(&self, id: ActorId) -> &Actor {
+        &self.list[id.index()]
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ActorId) -> &mut Actor {
+        &mut self.list[id.index()]
+    }
+
+    /// How many there are; ids are `0..len`.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Never true: three actors always exist.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All of them with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (ActorId, &Actor)> {
+        self.list.iter().enumerate().map(|(index, actor)| (ActorId(index as u32), actor))
+    }
+}

@@ -1,0 +1,72 @@
+use unstarve_model::{CpuId, Nanos, Time};
+
+use crate::fairness::Fairness;
+use crate::occupancy::Occupancy;
+use crate::{ActorId, TaskKey};
+
+/// Who is current on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Current {
+    Unknown,
+    Idle,
+    Task(TaskKey),
+}
+
+/// What is known of one CPU.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pub id: CpuId,
+    pub current: Current,
+    /// The actor of `current`.
+    pub base: ActorId,
+    /// Hard interrupt handlers in progress, the innermost last.
+    pub hardirqs: Vec<Handler>,
+    /// The softirq vector in progress.
+    pub softirq: Option<Handler>,
+    /// Whether `current` is ksoftirqd, whose softirqs are its own work.
+    pub is_ksoftirqd: bool,
+    pub occupancy: Occupancy,
+    pub fairness: Fairness,
+    /// Tasks that wait here, in no order; each knows its place.
+    pub queue: Vec<TaskKey>,
+    /// The last event that this CPU issued.
+    pub last_event: Time,
+}
+
+/// An interrupt handler or softirq in progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handler {
+    pub actor: ActorId,
+    /// Interrupt number or softirq vector.
+    pub number: u32,
+    pub start: Time,
+    /// Time inside that belongs to handlers on top of it.
+    pub inner: Nanos,
+}
+
+impl Cpu {
+    pub fn new(id: CpuId) -> Cpu {
+        Cpu {
+            id,
+            current: Current::Unknown,
+            base: ActorId::UNKNOWN,
+            hardirqs: Vec::new(),
+            softirq: None,
+            is_ksoftirqd: false,
+            occupancy: Occupancy::new(),
+            fairness: Fairness::default(),
+            queue: Vec::new(),
+            last_event: Time(0),
+        }
+    }
+
+    /// Notes a change of `base` or of the handlers in progress.
+    pub fn settle(&mut self, time: Time) {
+        let occupant = match (self.hardirqs.last(), self.softirq) {
+            (Some(handler), _) => handler.actor,
+            (None, Some(handler)) if !self.is_ksoftirqd => handler.actor,
+            _ => self.base,
+        };
+        self.occupancy.set(time, occupant);
+    }
+}

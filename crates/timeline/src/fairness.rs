@@ -1,0 +1,80 @@
+use unstarve_model::{Nanos, Prio, Time};
+
+/// The virtual time of an ideal processor that serves all runnable tasks of one CPU at once, each by its share: in
+/// `dt` nanoseconds it advances by `dt / total weight`, and a task of weight `w` is due `w` times the advance.
+///
+/// One task, one share; nice is the only weight; real-time tasks count as nice 0. This is the yardstick for *owed
+/// time*, deliberately blind to class and cgroup weights: those are the rules by which it grows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fairness {
+    virtual_time: f64,
+    weight: u64,
+    now: Time,
+}
+
+/// A task's place in the ideal processor of the CPU on which it is runnable.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Account {
+    /// Its weight there; 0 when it is not runnable.
+    pub weight: u32,
+    /// The virtual time up to which it has been reckoned.
+    pub mark: f64,
+}
+
+impl Fairness {
+    fn advance(&mut self, now: Time) {
+        if self.weight > 0 {
+            self.virtual_time += now.since(self.now).0 as f64 / self.weight as f64;
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// The task becomes runnable here.
+    pub fn join(&mut self, now: Time, account: &mut Account, prio: Prio) {
+        self.advance(now);
+        account.weight = prio.load_weight().unwrap_or(1024);
+        account.mark = self.virtual_time;
+        self.weight += u64::from(account.weight);
+    }
+
+    /// What the task was due since it joined or was last reckoned.
+    pub fn due(&mut self, now: Time, account: &mut Account) -> f64 {
+        self.advance(now);
+        let due = f64::from(account.weight) * (self.virtual_time - account.mark);
+        account.mark = self.virtual_time;
+        due.max(0.0)
+    }
+
+    /// The task is no longer runnable here; what it was due since it was last reckoned.
+    pub fn leave(&mut self, now: Time, account: &mut Account) -> f64 {
+        let due = self.due(now, account);
+        self.weight = self.weight.saturating_sub(u64::from(account.weight));
+        account.weight = 0;
+        due
+    }
+}
+
+/// To whole nanoseconds.
+pub(crate) fn whole(due: f64) -> Nanos {
+    Nanos(due.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equals_are_due_half_each_and_nice_counts() {
+        let mut cpu = Fairness::default();
+        let (mut a, mut b) = (Account::default(), Account::default());
+        cpu.join(Time(0), &mut a, Prio(120));
+        cpu.join(Time(100), &mut b, Prio(120));
+        assert_eq!(cpu.due(Time(200), &mut a).round(), 150.0);
+        assert_eq!(cpu.leave(Time(300), &mut b).round(), 100.0);
+        assert_eq!(cpu.leave(Time(400), &mut a).round(), 150.0);
+        let (mut a, mut b) = (Account::default(), Account::default());
+        cpu.join(Time(400), &mut a, Prio(120));
+        cpu.join(Time(400), &mut b, Prio(50));
+        assert_eq!(cpu.due(Time(500), &mut a).round(), 50.0, "a real-time task has one share");
+    }
+}

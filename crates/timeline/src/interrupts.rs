@@ -1,0 +1,86 @@
+use unstarve_model::{NameId, Nanos};
+
+use crate::cpu::{Current, Handler};
+use crate::timeline::Timeline;
+use crate::{ActorKind, Interrupt, Sink};
+
+/// Interrupt handlers nest at most this deep on any architecture; more means that exits are missing.
+const DEEPEST: usize = 8;
+
+impl Timeline {
+    pub(crate) fn irq_entry(&mut self, index: usize, irq: u32, name: Option<NameId>) {
+        let now = self.world.now;
+        let actor = self.world.actors.of(ActorKind::Irq { irq, name });
+        let cpu = &mut self.cpus[index];
+        if cpu.hardirqs.len() == DEEPEST {
+            cpu.hardirqs.clear();
+        }
+        cpu.hardirqs.push(Handler { actor, number: irq, start: now, inner: Nanos::ZERO });
+        cpu.settle(now);
+    }
+
+    pub(crate) fn irq_exit(&mut self, index: usize, irq: u32, sink: &mut impl Sink) {
+        let now = self.world.now;
+        let cpu = &mut self.cpus[index];
+        let Some(handler) = cpu.hardirqs.pop() else { return };
+        if handler.number != irq {
+            cpu.hardirqs.clear();
+            cpu.settle(now);
+            return;
+        }
+        let length = now.since(handler.start);
+        if let Some(outer) = cpu.hardirqs.last_mut() {
+            outer.inner += length;
+        } else if let Some(softirq) = &mut cpu.softirq {
+            softirq.inner += length;
+        }
+        cpu.settle(now);
+        let own = length.saturating_sub(handler.inner);
+        if let Current::Task(key) = cpu.current {
+            self.world.tasks.get_mut(key).run.irq += own;
+        }
+        self.report_interrupt(index, handler, sink);
+    }
+
+    pub(crate) fn softirq_entry(&mut self, index: usize, vec: u8) {
+        let now = self.world.now;
+        let actor = self.world.actors.of(ActorKind::Softirq { vec });
+        let cpu = &mut self.cpus[index];
+        cpu.softirq = Some(Handler { actor, number: u32::from(vec), start: now, inner: Nanos::ZERO });
+        cpu.settle(now);
+    }
+
+    pub(crate) fn softirq_exit(&mut self, index: usize, vec: u8, sink: &mut impl Sink) {
+        let now = self.world.now;
+        let cpu = &mut self.cpus[index];
+        let Some(handler) = cpu.softirq.take() else { return };
+        cpu.settle(now);
+        if handler.number != u32::from(vec) {
+            return;
+        }
+        let own = now.since(handler.start).saturating_sub(handler.inner);
+        if let Current::Task(key) = cpu.current
+            && !cpu.is_ksoftirqd
+        {
+            self.world.tasks.get_mut(key).run.softirq += own;
+        }
+        self.report_interrupt(index, handler, sink);
+    }
+
+    fn report_interrupt(&mut self, index: usize, handler: Handler, sink: &mut impl Sink) {
+        let cpu = &self.cpus[index];
+        let task = match cpu.current {
+            Current::Task(key) => Some(key),
+            Current::Idle | Current::Unknown => None,
+        };
+        let interrupt =
+            Interrupt { actor: handler.actor, cpu: cpu.id, start: handler.start, end: self.world.now, task };
+        sink.interrupt(&self.world, &interrupt);
+    }
+
+    /// A switch cannot happen inside a handler (but inside a preempted softirq thread of PREEMPT_RT): exits are missing.
+    pub(crate) fn forget_handlers(&mut self, index: usize) {
+        self.cpus[index].hardirqs.clear();
+        self.cpus[index].softirq = None;
+    }
+}

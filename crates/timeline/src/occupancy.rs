@@ -1,0 +1,230 @@
+use rustc_hash::FxHashMap;
+use unstarve_model::{Nanos, Time};
+
+use crate::ActorId;
+
+/// Who had one CPU since when, so that a wait can ask how long each had it.
+///
+/// Exactly one actor has the CPU at any moment. Each actor keeps its stays with a running total, and actors are linked
+/// by how recently they had the CPU; a question about `from..now` therefore touches only the actors that ran since
+/// `from`, with one binary search each, however many switches lie in between.
+#[derive(Debug)]
+pub(crate) struct Occupancy {
+    current: u32,
+    since: Time,
+    tracks: Vec<Track>,
+    slots: FxHashMap<ActorId, u32>,
+    stays: usize,
+}
+
+#[derive(Debug)]
+struct Track {
+    actor: ActorId,
+    /// Closed stays together.
+    total: u64,
+    stays: Vec<Stay>,
+    /// The track that had the CPU less recently, and the one more recently.
+    older: u32,
+    newer: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    start: Time,
+    end: Time,
+    /// The track's total when it began.
+    before: u64,
+}
+
+const END: u32 = u32::MAX;
+
+impl Occupancy {
+    /// Stays remembered before the owner must take stock (see [`Self::is_full`]): 100 kB a CPU, still in the L2 cache.
+    const CAPACITY: usize = 4096;
+
+    pub fn new() -> Occupancy {
+        let unknown = Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), older: END, newer: END };
+        let slots = FxHashMap::from_iter([(ActorId::UNKNOWN, 0)]);
+        Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots, stays: 0 }
+    }
+
+    /// From `time` on the CPU is `actor`'s. `time` may lie before the last question, not before the last change.
+    pub fn set(&mut self, time: Time, actor: ActorId) {
+        let track = &mut self.tracks[self.current as usize];
+        if track.actor == actor {
+            return;
+        }
+        let length = time.since(self.since).0;
+        if length > 0 {
+            track.stays.push(Stay { start: self.since, end: time, before: track.total });
+            track.total += length;
+            self.stays += 1;
+            self.since = time;
+        }
+        let slot = match self.slots.get(&actor) {
+            Some(slot) => *slot,
+            None => self.add(actor),
+        };
+        self.bring_forward(slot);
+        self.current = slot;
+    }
+
+    fn add(&mut self, actor: ActorId) -> u32 {
+        let slot = self.tracks.len() as u32;
+        let newest = self.current;
+        self.tracks.push(Track { actor, total: 0, stays: Vec::new(), older: newest, newer: END });
+        self.tracks[newest as usize].newer = slot;
+        self.slots.insert(actor, slot);
+        slot
+    }
+
+    /// `self.current` is the newest; puts `slot` before it.
+    fn bring_forward(&mut self, slot: u32) {
+        let newest = self.current;
+        if slot == newest || self.tracks[slot as usize].newer == END {
+            return;
+        }
+        let Track { older, newer, .. } = self.tracks[slot as usize];
+        if older != END {
+            self.tracks[older as usize].newer = newer;
+        }
+        self.tracks[newer as usize].older = older;
+        self.tracks[newest as usize].newer = slot;
+        let track = &mut self.tracks[slot as usize];
+        track.older = newest;
+        track.newer = END;
+    }
+
+    /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`.
+    /// `from` must not lie before the last [`Self::forget`].
+    pub fn parts(&self, from: Time, to: Time, mut part: impl FnMut(ActorId, Nanos)) {
+        let open = to.since(self.since.max(from)).0;
+        let mut slot = self.current;
+        let mut first = true;
+        while slot != END {
+            let track = &self.tracks[slot as usize];
+            let length = track.since(from) + if first { open } else { 0 };
+            if length > 0 {
+                part(track.actor, Nanos(length));
+            }
+            // Tracks are in the order of their last stays, so all older ones ended before `from` too.
+            if !first && track.stays.last().is_none_or(|stay| stay.end <= from) {
+                break;
+            }
+            first = false;
+            slot = track.older;
+        }
+    }
+
+    /// How long `actor` had the CPU in `from..to`.
+    pub fn time_of(&self, actor: ActorId, from: Time, to: Time) -> Nanos {
+        let Some(slot) = self.slots.get(&actor) else { return Nanos::ZERO };
+        let open = if *slot == self.current { to.since(self.since.max(from)).0 } else { 0 };
+        Nanos(self.tracks[*slot as usize].since(from) + open)
+    }
+
+    /// Whether it is time to settle all open questions and [`Self::forget`].
+    pub fn is_full(&self) -> bool {
+        self.stays >= Occupancy::CAPACITY
+    }
+
+    /// Forgets all closed stays: no later question may reach back before `now`.
+    pub fn forget(&mut self, now: Time) {
+        let actor = self.tracks[self.current as usize].actor;
+        if self.tracks.len() > 256 {
+            *self = Occupancy::new();
+            self.set(Time(0), actor);
+        } else {
+            for track in &mut self.tracks {
+                track.stays.clear();
+                track.total = 0;
+            }
+        }
+        self.since = now;
+        self.stays = 0;
+    }
+}
+
+impl Track {
+    /// Time in closed stays after `from`.
+    fn since(&self, from: Time) -> u64 {
+        let Some(last) = self.stays.last() else { return 0 };
+        if last.end <= from {
+            return 0;
+        }
+        let index = if last.start <= from { self.stays.len() - 1 } else { self.find(from) };
+        let stay = self.stays[index];
+        self.total - stay.before - from.since(stay.start).0
+    }
+
+    /// The first stay that ends after `from`. Waits are mostly short, so it looks from the end in growing steps.
+    fn find(&self, from: Time) -> usize {
+        let mut step = 2;
+        let mut high = self.stays.len();
+        while step < high && self.stays[self.stays.len() - step].end > from {
+            high = self.stays.len() - step + 1;
+            step *= 2;
+            if step > self.stays.len() {
+                break;
+            }
+        }
+        let low = self.stays.len().saturating_sub(step);
+        low + self.stays[low..high].partition_point(|stay| stay.end <= from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ActorId = ActorId(10);
+    const B: ActorId = ActorId(11);
+
+    fn parts(log: &Occupancy, from: u64, to: u64) -> Vec<(u32, u64)> {
+        let mut found = Vec::new();
+        log.parts(Time(from), Time(to), |actor, length| found.push((actor.0, length.0)));
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn each_actor_gets_what_it_had_and_the_parts_fill_the_span() {
+        //  0     10    20   30   40     50
+        //  unk   A     B    A    idle   (now)
+        let mut log = Occupancy::new();
+        for (time, actor) in [(10, A), (20, B), (30, A), (40, ActorId::IDLE)] {
+            log.set(Time(time), actor);
+        }
+        assert_eq!(parts(&log, 0, 50), [(0, 10), (1, 10), (10, 20), (11, 10)]);
+        assert_eq!(parts(&log, 15, 50), [(1, 10), (10, 15), (11, 10)]);
+        assert_eq!(parts(&log, 33, 45), [(1, 5), (10, 7)]);
+        assert_eq!(parts(&log, 44, 45), [(1, 1)]);
+        assert_eq!(log.time_of(A, Time(15), Time(50)), Nanos(15));
+    }
+
+    #[test]
+    fn any_span_adds_up_over_thousands_of_switches() {
+        let mut log = Occupancy::new();
+        let mut time = 5;
+        let mut edges = vec![0];
+        for step in 0..3000u64 {
+            log.set(Time(time), ActorId(10 + (step * 7 % 13) as u32));
+            edges.push(time);
+            time += 1 + step % 5;
+        }
+        for from in edges.iter().step_by(17).chain([1, 4, 6, time - 1].iter()) {
+            let sum: u64 = parts(&log, *from, time).iter().map(|part| part.1).sum();
+            assert_eq!(sum, time - from, "from {from}");
+        }
+    }
+
+    #[test]
+    fn after_forgetting_only_the_present_counts() {
+        let mut log = Occupancy::new();
+        log.set(Time(10), A);
+        log.set(Time(20), B);
+        log.forget(Time(25));
+        log.set(Time(30), A);
+        assert_eq!(parts(&log, 25, 33), [(10, 3), (11, 5)]);
+    }
+}

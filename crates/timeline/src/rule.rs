@@ -1,0 +1,69 @@
+use std::fmt;
+
+use serde::Serialize;
+
+/// Why an occupant, and not the waiting task, had the CPU.
+///
+/// Every piece of a wait has exactly one. They are tried in the order of this list, the first that fits is taken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Nobody knows who had the CPU: events were lost, or the trace had not begun.
+    Unknown,
+    /// A hard interrupt handler ran.
+    Irq,
+    /// A softirq was served on top of whatever task was current (not by ksoftirqd, which is a task like others).
+    Softirq,
+    /// The CPU went idle although the task was runnable there: a cgroup bandwidth limit kept it off.
+    Throttled,
+    /// The CPU was idle and had yet to switch to the task: idle-exit latency.
+    Idle,
+    /// The occupant's class always goes first: deadline over real-time over fair; or a higher real-time priority.
+    Class,
+    /// The waiting task was running and was pushed off by a task that had just been woken; until that one leaves.
+    WakeupPreemption,
+    /// The occupant's load weight, or that of its top-level cgroup, is larger.
+    Weight,
+    /// More tasks of the occupant's kind were woken than there are CPUs to run them.
+    Count,
+    /// Plain sharing with equals.
+    Fair,
+}
+
+impl Rule {
+    /// All rules, in the order in which they are tried.
+    pub const ALL: [Rule; 10] = [
+        Rule::Unknown,
+        Rule::Irq,
+        Rule::Softirq,
+        Rule::Throttled,
+        Rule::Idle,
+        Rule::Class,
+        Rule::WakeupPreemption,
+        Rule::Weight,
+        Rule::Count,
+        Rule::Fair,
+    ];
+
+    /// The rule's word in reports: `wakeup-preemption`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Rule::Unknown => "unknown",
+            Rule::Irq => "irq",
+            Rule::Softirq => "softirq",
+            Rule::Throttled => "throttled",
+            Rule::Idle => "idle",
+            Rule::Class => "class",
+            Rule::Weight => "weight",
+            Rule::WakeupPreemption => "wakeup-preemption",
+            Rule::Count => "count",
+            Rule::Fair => "fair",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}

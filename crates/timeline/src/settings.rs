@@ -1,0 +1,78 @@
+use unstarve_model::{CpuId, Tid};
+
+/// What a host snapshot can tell about tasks that their events cannot. `None` everywhere means: not known.
+pub trait Settings: Send {
+    /// The load weight (cgroup `cpu.weight` 100 = 1024) of the top-level cgroup that the task is in; `None` when it is
+    /// in the root cgroup, as kernel threads are, or when that is not known.
+    fn group_weight(&self, tid: Tid) -> Option<u32>;
+
+    /// The CPUs that the task may use.
+    fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
+
+    /// Whether a bandwidth limit applies to the task's cgroup or one above it.
+    fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
+}
+
+/// Nothing is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSettings;
+
+impl Settings for NoSettings {
+    fn group_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
+    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
+        None
+    }
+    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
+        None
+    }
+}
+
+/// A set of CPUs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct CpuSet(Vec<u64>);
+
+impl CpuSet {
+    /// Puts a CPU in; those at or above [`CpuId::LIMIT`] are ignored.
+    pub fn insert(&mut self, cpu: CpuId) {
+        if cpu.0 >= CpuId::LIMIT {
+            return;
+        }
+        let word = cpu.index() / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (cpu.index() % 64);
+    }
+
+    /// Takes a CPU out.
+    pub fn remove(&mut self, cpu: CpuId) {
+        if let Some(word) = self.0.get_mut(cpu.index() / 64) {
+            *word &= !(1 << (cpu.index() % 64));
+        }
+    }
+
+    /// Whether the CPU is in it.
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.0.get(cpu.index() / 64).is_some_and(|word| word & 1 << (cpu.index() % 64) != 0)
+    }
+
+    /// How many CPUs are in it.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no CPU is in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl FromIterator<CpuId> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> CpuSet {
+        let mut set = CpuSet::default();
+        cpus.into_iter().for_each(|cpu| set.insert(cpu));
+        set
+    }
+}

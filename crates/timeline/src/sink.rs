@@ -1,0 +1,244 @@
+use unstarve_model::{CpuId, NameId, Names, Nanos, Time};
+
+use crate::{ActorId, Actors, Rule, TaskKey, Tasks};
+
+/// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
+#[derive(Debug)]
+pub struct World {
+    /// Living tasks.
+    pub tasks: Tasks,
+    /// Occupants.
+    pub actors: Actors,
+    /// Long names.
+    pub names: Names,
+    /// CPUs: as many as the source told, or the highest seen and one.
+    pub cpus: u32,
+    /// The first event's time.
+    pub start: Time,
+    /// The last event's time so far.
+    pub now: Time,
+}
+
+/// Receives what the timeline finds, in the order in which it becomes known.
+#[allow(unused_variables, reason = "defaults ignore everything")]
+pub trait Sink {
+    /// A wait is over, or the trace is.
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {}
+    /// A task left a CPU, or the trace is over.
+    fn run(&mut self, world: &World, run: &Run) {}
+    /// A task was woken (spurious wakeups are left out).
+    fn wake(&mut self, world: &World, wake: &Wake<'_>) {}
+    /// A task was moved to another CPU.
+    fn migration(&mut self, world: &World, migration: &Migration) {}
+    /// An interrupt handler or a softirq ended.
+    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {}
+    /// A work item ended.
+    fn work_item(&mut self, world: &World, item: &WorkItem) {}
+}
+
+/// The time from becoming runnable to running. Never includes blocking.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait<'a> {
+    /// Who waited.
+    pub task: TaskKey,
+    /// Its actor during the wait.
+    pub actor: ActorId,
+    /// How it became runnable.
+    pub kind: WaitKind,
+    /// The CPU on which it ended.
+    pub cpu: CpuId,
+    /// When it became runnable.
+    pub start: Time,
+    /// When it was put on a runqueue (`sched_wakeup`), for wakeup waits where that was recorded. The kernel's own
+    /// `run_delay` counts from here.
+    pub queued: Option<Time>,
+    /// When it got the CPU.
+    pub end: Time,
+    /// How it ended.
+    pub ended: WaitEnd,
+    /// What had the CPU it waited for, one piece for each pair of occupant and rule, longest first. They add up to
+    /// `end - start` exactly.
+    pub pieces: &'a [Piece],
+    /// How long during the wait another CPU was idle that the task may use; `None` if its affinity is not known.
+    pub idle_elsewhere: Option<Nanos>,
+    /// How often it was moved while waiting.
+    pub migrations: u32,
+    /// Tasks that waited on the same CPU when it ended, this one included.
+    pub queue_length: u32,
+    /// What an ideal equal-share processor would have given the task during the wait.
+    pub owed: Nanos,
+    /// For preemption waits: who took the CPU.
+    pub preempted_by: Option<ActorId>,
+}
+
+impl Wait<'_> {
+    /// How long it lasted.
+    pub fn length(&self) -> Nanos {
+        self.end.since(self.start)
+    }
+}
+
+/// How a wait began.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WaitKind {
+    /// It was woken.
+    Wakeup,
+    /// It was created.
+    New,
+    /// It lost the CPU while runnable.
+    Preemption,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WaitEnd {
+    /// It got the CPU.
+    Ran,
+    /// The trace ended first.
+    TraceEnd,
+}
+
+/// Part of a wait: how long one occupant had the CPU under one rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Who or what had the CPU.
+    pub occupant: ActorId,
+    /// Why.
+    pub rule: Rule,
+    /// How long, in all.
+    pub length: Nanos,
+}
+
+/// One uninterrupted stay on a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Who ran.
+    pub task: TaskKey,
+    /// Its actor.
+    pub actor: ActorId,
+    /// Where.
+    pub cpu: CpuId,
+    /// From.
+    pub start: Time,
+    /// To.
+    pub end: Time,
+    /// Hard interrupt time inside.
+    pub irq: Nanos,
+    /// Softirq time inside (not counted for ksoftirqd).
+    pub softirq: Nanos,
+    /// What an ideal equal-share processor would have given the task during the run; it got `end - start`.
+    pub ideal: Nanos,
+    /// How it ended.
+    pub ended: RunEnd,
+    /// Whether the start was seen; `false` for the first run of each CPU and after lost events.
+    pub start_seen: bool,
+}
+
+impl Run {
+    /// How long it lasted, interrupts included.
+    pub fn length(&self) -> Nanos {
+        self.end.since(self.start)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunEnd {
+    /// The task went to sleep: a voluntary switch.
+    Slept,
+    /// It ended.
+    Died,
+    /// It stayed runnable: an involuntary switch.
+    Preempted {
+        /// Who got the CPU.
+        by: ActorId,
+        /// Whether that one had only just been woken (see [`Rule::WakeupPreemption`]).
+        by_wakeup: bool,
+    },
+    /// The trace ended, or events are missing.
+    Cut,
+}
+
+/// Who issued a wakeup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waker {
+    /// A task.
+    Task(TaskKey),
+    /// An interrupt or softirq, of this kind where it is known; the task it interrupted has nothing to do with it.
+    Interrupt(Option<ActorId>),
+    /// Not known.
+    Unknown,
+}
+
+/// A wakeup.
+#[derive(Clone, Copy, Debug)]
+pub struct Wake<'a> {
+    /// Who was woken.
+    pub wakee: TaskKey,
+    /// By whom.
+    pub waker: Waker,
+    /// When.
+    pub time: Time,
+    /// The CPU that issued it.
+    pub cpu: CpuId,
+    /// How long the wakee had slept, where that was seen.
+    pub slept: Option<Nanos>,
+    /// What others' waits cost the wakee while it slept.
+    pub prices: &'a [Price],
+}
+
+/// While the wakee slept, the one who would wake it (directly or through others) waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Price {
+    /// Who waited.
+    pub victim: ActorId,
+    /// For how long of the wakee's sleep.
+    pub length: Nanos,
+}
+
+/// A move to another CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// Who moved.
+    pub task: TaskKey,
+    /// When.
+    pub time: Time,
+    /// From.
+    pub from: CpuId,
+    /// To.
+    pub to: CpuId,
+}
+
+/// A hard interrupt handler's or a softirq's stay on a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Interrupt {
+    /// Which.
+    pub actor: ActorId,
+    /// Where.
+    pub cpu: CpuId,
+    /// From.
+    pub start: Time,
+    /// To.
+    pub end: Time,
+    /// The task it was on top of.
+    pub task: Option<TaskKey>,
+}
+
+/// A work item that a worker has done.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkItem {
+    /// The worker.
+    pub worker: TaskKey,
+    /// What it called.
+    pub function: Option<NameId>,
+    /// The workqueue, where its queueing was seen and names it.
+    pub workqueue: Option<NameId>,
+    /// When it was queued, if that was seen.
+    pub queued: Option<Time>,
+    /// When the worker began.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+    /// How often the worker lost the CPU while runnable in between.
+    pub preemptions: u32,
+}

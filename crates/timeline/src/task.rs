@@ -1,0 +1,172 @@
+use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, Prio, Tid, Time};
+
+use crate::ActorId;
+use crate::debts::Debts;
+use crate::fairness::Account;
+use crate::tid_map::TidMap;
+use crate::waits::Pending;
+
+/// A living task's slot. Slots of ended tasks are used again, so a reused pid is a new task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TaskKey(pub(crate) u32);
+
+impl TaskKey {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Nothing is known yet, or no longer.
+    Unknown,
+    /// It runs on this CPU.
+    Running(CpuId),
+    /// It is runnable and waits.
+    Waiting,
+    /// It sleeps, is stopped or parked.
+    Sleeping,
+    /// It has ended.
+    Dead,
+}
+
+/// A living task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its id.
+    pub tid: Tid,
+    /// Its present name.
+    pub comm: Comm,
+    /// Its present priority.
+    pub prio: Prio,
+    /// Its present actor.
+    pub actor: ActorId,
+    /// What it is doing.
+    pub state: State,
+    /// The kernel thread class that its name claims.
+    pub kernel_thread: Option<KernelThread>,
+    /// The work item that it is doing, if it is a worker: function and workqueue.
+    pub work: Option<(Option<NameId>, Option<NameId>)>,
+    /// The CPU it last ran on or was queued on.
+    pub last_cpu: Option<CpuId>,
+    /// Whether it has been seen on more than one CPU.
+    pub moved: bool,
+    /// Since when it sleeps.
+    pub(crate) sleep_start: Option<Time>,
+    pub(crate) run: RunState,
+    pub(crate) pending: Option<Pending>,
+    /// A wakeup that came while it was still running: the switch may yet come.
+    pub(crate) early_wake: Option<Time>,
+    pub(crate) account: Account,
+    pub(crate) debts: Debts,
+    /// Which set of CPUs it may use (index into the idle watch), where known.
+    pub(crate) affinity: Option<usize>,
+    pub(crate) pinned: bool,
+    pub(crate) limited: Option<bool>,
+    pub(crate) work_start: Option<WorkStart>,
+    pub(crate) exited: bool,
+}
+
+/// The run in progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunState {
+    pub start: Time,
+    pub start_seen: bool,
+    pub irq: Nanos,
+    pub softirq: Nanos,
+    /// Whom it pushed off when it got the CPU, if by wakeup preemption.
+    pub victim: Option<TaskKey>,
+}
+
+/// The work item in progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkStart {
+    pub work: u64,
+    pub start: Time,
+    pub queued: Option<Time>,
+    pub preemptions: u32,
+}
+
+/// The tasks that live now.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    slots: Vec<Task>,
+    free: Vec<TaskKey>,
+    by_tid: TidMap,
+}
+
+impl Tasks {
+    /// The task; keys are valid as long as the task lives.
+    pub fn get(&self, key: TaskKey) -> &Task {
+        &self.slots[key.index()]
+    }
+
+    pub(crate) fn get_mut(&mut self, key: TaskKey) -> &mut Task {
+        &mut self.slots[key.index()]
+    }
+
+    /// The living task of that id.
+    pub fn find(&self, tid: Tid) -> Option<TaskKey> {
+        self.by_tid.get(tid)
+    }
+
+    /// All slots in use; ended tasks' slots may be among them until they are used again.
+    pub fn iter(&self) -> impl Iterator<Item = (TaskKey, &Task)> {
+        self.slots.iter().enumerate().map(|(index, task)| (TaskKey(index as u32), task))
+    }
+
+    pub(crate) fn insert(&mut self, task: Task) -> TaskKey {
+        let tid = task.tid;
+        let key = match self.free.pop() {
+            Some(key) => {
+                self.slots[key.index()] = task;
+                key
+            }
+            None => {
+                self.slots.push(task);
+                TaskKey((self.slots.len() - 1) as u32)
+            }
+        };
+        self.by_tid.insert(tid, key);
+        key
+    }
+
+    /// Gives the slot of an ended task back.
+    pub(crate) fn remove(&mut self, key: TaskKey) {
+        let task = &mut self.slots[key.index()];
+        task.state = State::Dead;
+        let tid = task.tid;
+        if self.by_tid.get(tid) == Some(key) {
+            self.by_tid.remove(tid);
+        }
+        self.free.push(key);
+    }
+}
+
+impl Task {
+    pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId) -> Task {
+        Task {
+            tid,
+            comm,
+            prio,
+            actor,
+            state: State::Unknown,
+            kernel_thread: KernelThread::of(&comm),
+            work: None,
+            last_cpu: None,
+            moved: false,
+            sleep_start: None,
+            run: RunState::default(),
+            pending: None,
+            early_wake: None,
+            account: Account::default(),
+            debts: Debts::default(),
+            affinity: None,
+            pinned: false,
+            limited: None,
+            work_start: None,
+            exited: false,
+        }
+    }
+}
