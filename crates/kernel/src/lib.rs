@@ -1,18 +1,24 @@
-//! What is known about a Linux kernel: the state of a host at one moment ([`Snapshot`]), and the
-//! arithmetic of weights.
+//! What is known about a Linux kernel: the state of a host at one moment ([`Snapshot`]), facts that depend on the
+//! kernel ([`Facts`], and row by row with sources the [`Table`]s) and the arithmetic of weights.
 //!
 //! A version label is not a scheduler identity (stable series change features and slices), so whatever a snapshot can
 //! answer is answered by it; the version is asked only where the snapshot is silent.
 
 mod cpu_set;
+mod facts;
 mod root;
 mod snapshot;
+mod tables;
+mod version;
 mod weight;
 
 pub use cpu_set::{CpuSet, CpuSetError};
+pub use facts::{Facts, Holds, PreemptionKnob};
 pub use root::Root;
 pub use snapshot::{
     Bandwidth, CgroupFacts, CgroupVersion, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing, Mount, SchedPolicy,
     Snapshot, SnapshotError, TaskFacts, Throttled, WorkqueueFacts,
 };
+pub use tables::{Confidence, FEATURES, REGRESSIONS, Row, TUNABLES, Table};
+pub use version::{Version, VersionError};
 pub use weight::{least_nice_that_equals, load_weight_of_cpu_weight, share_against};

@@ -1,0 +1,273 @@
+use unstarve_model::Nanos;
+
+use crate::{Snapshot, Version};
+
+/// Whether something is so on the kernel in question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holds {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+    /// It cannot be told from what is known; the text says what would settle it.
+    Depends(&'static str),
+}
+
+impl Holds {
+    /// Whether it certainly is so.
+    pub fn is_yes(self) -> bool {
+        self == Holds::Yes
+    }
+
+    fn when(condition: bool) -> Holds {
+        if condition { Holds::Yes } else { Holds::No }
+    }
+}
+
+/// The setting that decides how easily a woken task preempts the running one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PreemptionKnob {
+    /// Its absolute path.
+    pub path: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+    /// Whether it is the wakeup granularity itself; otherwise the nearest thing that is left.
+    pub is_wakeup_granularity: bool,
+}
+
+/// Facts that depend on the kernel: asked of the snapshot where it can tell, of the version otherwise.
+///
+/// Each method names its source. Nothing that is known from memory alone is stated here.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    version: Option<Version>,
+    snapshot: Option<&'a Snapshot>,
+}
+
+const UNKNOWN_VERSION: Holds = Holds::Depends("the kernel's version (uname -r)");
+
+impl<'a> Facts<'a> {
+    /// Facts about the host of a snapshot.
+    pub fn of_host(snapshot: &'a Snapshot) -> Facts<'a> {
+        Facts { version: Version::of(&snapshot.kernel), snapshot: Some(snapshot) }
+    }
+
+    /// Facts about a kernel of which only the release (`uname -r`) is known, if that.
+    pub fn of_release(release: Option<&str>) -> Facts<'static> {
+        Facts { version: release.and_then(|release| release.parse().ok()), snapshot: None }
+    }
+
+    /// The kernel's version.
+    pub fn version(&self) -> Option<Version> {
+        self.version
+    }
+
+    fn since(&self, major: u32, minor: u32) -> Holds {
+        self.version.map_or(UNKNOWN_VERSION, |version| Holds::when(version.is_at_least(major, minor)))
+    }
+
+    /// Fair tasks that real-time tasks starve get 50 ms in every second as a deadline entity. It protects the class,
+    /// not one fair task from another, and steps in only after about 950 ms.
+    ///
+    /// Source: `fair_server_init()` in kernel/sched/fair.c and `dl_server_start()` in deadline.c of 6.12 and 7.2; absent
+    /// in 6.11. Settings: debugfs `sched/fair_server/cpuN/{runtime,period}`, runtime 0 turns it off.
+    pub fn fair_server(&self) -> Holds {
+        match self.setting_number("fair_server/cpu0/runtime") {
+            Some(runtime) => Holds::when(runtime > 0),
+            None => self.since(6, 12),
+        }
+    }
+
+    /// Real-time tasks are stopped for the rest of each period once they used `sched_rt_runtime_us` of it.
+    ///
+    /// Source: `update_curr_rt()` in kernel/sched/rt.c: unconditional up to 6.11, under CONFIG_RT_GROUP_SCHED since
+    /// 6.12 (commit 5f6bd380c7bd). Runtime −1, or no less than the period, turns it off.
+    pub fn rt_throttling(&self) -> Holds {
+        if let Some(runtime) = self.setting_number("sched_rt_runtime_us") {
+            let period = self.setting_number("sched_rt_period_us").unwrap_or(1_000_000);
+            if runtime < 0 || runtime >= period {
+                return Holds::No;
+            }
+        }
+        match (self.since(6, 12), self.snapshot.and_then(|snapshot| snapshot.config("RT_GROUP_SCHED"))) {
+            (Holds::No, _) => Holds::Yes,
+            (Holds::Yes, Some(option)) => Holds::when(option == "y"),
+            (Holds::Yes, None) => Holds::Depends("CONFIG_RT_GROUP_SCHED of this kernel (zcat /proc/config.gz)"),
+            (unknown, _) => unknown,
+        }
+    }
+
+    /// Once ksoftirqd is runnable, no softirq of its CPU (but HI and TASKLET) runs before it gets the CPU.
+    ///
+    /// Source: `ksoftirqd_running()` in kernel/softirq.c, read in 5.10.223 and 6.1.176, absent in 6.12.107; added by
+    /// commit 4cd13c21b207 of August 2016, removed by d15121be7485, which is in 6.5. Vendors carry the removal in older
+    /// real-time kernels.
+    pub fn softirqs_wait_for_ksoftirqd(&self) -> Holds {
+        match self.since(6, 5) {
+            Holds::Yes => Holds::No,
+            Holds::No => Holds::when(self.version.is_some_and(|version| version.is_at_least(4, 9))),
+            unknown => unknown,
+        }
+    }
+
+    /// Direct writes that overwrite allocated blocks complete in the interrupt and need no worker. Extending and
+    /// unwritten writes, O_DSYNC without FUA, ranges in the page cache and errors still go through the worker.
+    ///
+    /// Source: commits a4ae47e5d2bc and eca9dc20891d, merged for 6.19; fs/iomap/direct-io.c of 7.2.
+    pub fn direct_overwrites_complete_inline(&self) -> Holds {
+        self.since(6, 19)
+    }
+
+    /// A network device's packet work can be moved to threads (`napi/IF-N`) that have a policy and an affinity, with
+    /// `/sys/class/net/IF/threaded`.
+    ///
+    /// Source: Documentation/ABI/testing/sysfs-class-net (KernelVersion 5.12).
+    pub fn threaded_napi(&self) -> Holds {
+        self.since(5, 12)
+    }
+
+    /// The fair class is EEVDF.
+    ///
+    /// Source: commit 147f3efaa241 in 6.6; its features PLACE_LAG and RUN_TO_PARITY exist from then on.
+    pub fn eevdf(&self) -> Holds {
+        match self.snapshot.and_then(|snapshot| snapshot.features.as_ref()) {
+            Some(features) => Holds::when(features.contains_key("PLACE_LAG")),
+            None => self.since(6, 6),
+        }
+    }
+
+    /// Wakeups below nested cgroups reweight the running entity wrongly, and under a storm of them tasks outside the
+    /// group, kernel workers first, get no CPU for seconds. Cured by an update of the kernel.
+    ///
+    /// Source: commit 6d71a9c61604 (6.13, and stable 6.12.y), reverted by 101f3498b4bd; 6.18.45 is the first 6.18 with
+    /// the revert (measured and bisected in github.com/ejc3/fcvm pull request 940). The revert was upstream in June 2026,
+    /// before 7.2. Which stable 6.12, 6.19, 7.0 or 7.1 has it is not established.
+    pub fn reweight_starves_workers(&self) -> Holds {
+        const CHANGELOG: &str = "whether this kernel's changelog has the revert of 6d71a9c61604 (commit 101f3498b4bd)";
+        let Some(version) = self.version else { return UNKNOWN_VERSION };
+        match (version.major, version.minor) {
+            (6, 18) => version.stable_reaches(6, 18, 45).map_or(Holds::Depends(CHANGELOG), |fixed| Holds::when(!fixed)),
+            (6, 13..=17) => Holds::Yes,
+            (6, 12) | (6, 19) | (7, 0 | 1) => Holds::Depends(CHANGELOG),
+            _ => Holds::No,
+        }
+    }
+
+    /// The setting that says how easily a woken task preempts, `None` if the version is unknown.
+    ///
+    /// Source: kernel/sched/fair.c and debug.c of 5.10, 6.1, 6.12 and 7.2; commit 8a99b6833c88 moved the sysctls to
+    /// debugfs in 5.13, and 6.6 dropped the wakeup granularity with CFS.
+    pub fn preemption_knob(&self) -> Option<PreemptionKnob> {
+        const GRANULARITY: &str = "how far the running task must be ahead before a woken one preempts it, in ns";
+        const SLICE: &str =
+            "EEVDF's slice in ns: wakeup granularity has no successor, a longer slice makes switches rarer";
+        let version = self.version?;
+        let (path, meaning, is_wakeup_granularity) = if version.is_at_least(6, 6) {
+            ("/sys/kernel/debug/sched/base_slice_ns", SLICE, false)
+        } else if version.is_at_least(5, 13) {
+            ("/sys/kernel/debug/sched/wakeup_granularity_ns", GRANULARITY, true)
+        } else {
+            ("/proc/sys/kernel/sched_wakeup_granularity_ns", GRANULARITY, true)
+        };
+        Some(PreemptionKnob { path, meaning, is_wakeup_granularity })
+    }
+
+    /// The file with the scheduler's feature bits, `None` if the version is unknown.
+    ///
+    /// Source: kernel/sched/debug.c; commit 8a99b6833c88 (5.13).
+    pub fn features_path(&self) -> Option<&'static str> {
+        let moved = self.version?.is_at_least(5, 13);
+        Some(if moved { "/sys/kernel/debug/sched/features" } else { "/sys/kernel/debug/sched_features" })
+    }
+
+    /// The time between two ticks, from CONFIG_HZ; `None` if the configuration is unknown. Without HRTICK a fair task's
+    /// slice ends at a tick.
+    pub fn tick(&self) -> Option<Nanos> {
+        let hz: u64 = self.snapshot?.config("HZ")?.parse().ok().filter(|&hz| hz > 0)?;
+        Some(Nanos(1_000_000_000 / hz))
+    }
+
+    fn setting_number(&self, name: &str) -> Option<i64> {
+        self.snapshot?.setting(name)?.1.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(holds: Holds) -> &'static str {
+        match holds {
+            Holds::Yes => "yes",
+            Holds::No => "no",
+            Holds::Depends(_) => "depends",
+        }
+    }
+
+    #[test]
+    fn what_a_release_alone_tells() {
+        let mut table =
+            String::from("release        server  throttle ksoftirqd inline  napi    eevdf   reweight knob\n");
+        for release in [
+            "4.4.0",
+            "5.10.223",
+            "5.14.0-503.el9",
+            "6.1.176",
+            "6.5.0",
+            "6.11.0",
+            "6.12.107",
+            "6.18.44",
+            "6.18.45",
+            "7.2.13",
+            "?",
+        ] {
+            let facts = Facts::of_release(Some(release));
+            let holds = [
+                facts.fair_server(),
+                facts.rt_throttling(),
+                facts.softirqs_wait_for_ksoftirqd(),
+                facts.direct_overwrites_complete_inline(),
+                facts.threaded_napi(),
+                facts.eevdf(),
+                facts.reweight_starves_workers(),
+            ];
+            let [server, throttle, ksoftirqd, inline, napi, eevdf, reweight] = holds.map(word);
+            let knob = facts.preemption_knob().map_or("-", |knob| knob.path.rsplit('/').next().unwrap_or_default());
+            table += &format!(
+                "{release:<14} {server:<8}{throttle:<9}{ksoftirqd:<10}{inline:<8}{napi:<8}{eevdf:<8}{reweight:<9}{knob}\n"
+            );
+        }
+        insta::assert_snapshot!(table, @"
+        release        server  throttle ksoftirqd inline  napi    eevdf   reweight knob
+        4.4.0          no      yes      no        no      no      no      no       sched_wakeup_granularity_ns
+        5.10.223       no      yes      yes       no      no      no      no       sched_wakeup_granularity_ns
+        5.14.0-503.el9 no      yes      yes       no      yes     no      no       wakeup_granularity_ns
+        6.1.176        no      yes      yes       no      yes     no      no       wakeup_granularity_ns
+        6.5.0          no      yes      no        no      yes     no      no       wakeup_granularity_ns
+        6.11.0         no      yes      no        no      yes     yes     no       base_slice_ns
+        6.12.107       yes     depends  no        no      yes     yes     depends  base_slice_ns
+        6.18.44        yes     depends  no        no      yes     yes     yes      base_slice_ns
+        6.18.45        yes     depends  no        no      yes     yes     no       base_slice_ns
+        7.2.13         yes     depends  no        yes     yes     yes     no       base_slice_ns
+        ?              depends depends  depends   depends depends depends depends  -
+        ");
+    }
+
+    #[test]
+    fn a_snapshot_overrules_the_version() {
+        let snapshot = |settings: &str, config: &str| {
+            let json = format!(
+                r#"{{"schema":"unstarve.snapshot/1","kernel":{{"release":"6.12.107"}},"settings":{{{settings}}},"config":{{{config}}}}}"#
+            );
+            Snapshot::from_json(&json).expect("a snapshot")
+        };
+        let off = snapshot(r#""/sys/kernel/debug/sched/fair_server/cpu0/runtime":"0""#, r#""HZ":"250""#);
+        assert_eq!(Facts::of_host(&off).fair_server(), Holds::No);
+        assert_eq!(Facts::of_host(&off).rt_throttling(), Holds::No, "no RT_GROUP_SCHED in the configuration");
+        assert_eq!(Facts::of_host(&off).tick(), Some(Nanos::from_millis(4)));
+        let grouped = snapshot("", r#""RT_GROUP_SCHED":"y""#);
+        assert_eq!(Facts::of_host(&grouped).rt_throttling(), Holds::Yes);
+        let unlimited = snapshot(r#""/proc/sys/kernel/sched_rt_runtime_us":"-1""#, r#""RT_GROUP_SCHED":"y""#);
+        assert_eq!(Facts::of_host(&unlimited).rt_throttling(), Holds::No);
+    }
+}
