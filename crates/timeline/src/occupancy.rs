@@ -23,6 +23,8 @@ struct Track {
     /// Closed stays together.
     total: u64,
     stays: Vec<Stay>,
+    /// When it last lost the CPU, if only after no time at all.
+    left: Time,
     /// The track that had the CPU less recently, and the one more recently.
     older: u32,
     newer: u32,
@@ -43,7 +45,7 @@ impl Occupancy {
     const CAPACITY: usize = 4096;
 
     pub fn new() -> Occupancy {
-        let unknown = Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), older: END, newer: END };
+        let unknown = Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), left: Time(0), older: END, newer: END };
         let slots = FxHashMap::from_iter([(ActorId::UNKNOWN, 0)]);
         Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots, stays: 0 }
     }
@@ -55,6 +57,7 @@ impl Occupancy {
             return;
         }
         let length = time.since(self.since).0;
+        track.left = self.since.max(time);
         if length > 0 {
             track.stays.push(Stay { start: self.since, end: time, before: track.total });
             track.total += length;
@@ -72,7 +75,7 @@ impl Occupancy {
     fn add(&mut self, actor: ActorId) -> u32 {
         let slot = self.tracks.len() as u32;
         let newest = self.current;
-        self.tracks.push(Track { actor, total: 0, stays: Vec::new(), older: newest, newer: END });
+        self.tracks.push(Track { actor, total: 0, stays: Vec::new(), left: Time(0), older: newest, newer: END });
         self.tracks[newest as usize].newer = slot;
         self.slots.insert(actor, slot);
         slot
@@ -107,8 +110,8 @@ impl Occupancy {
             if length > 0 {
                 part(track.actor, Nanos(length));
             }
-            // Tracks are in the order of their last stays, so all older ones ended before `from` too.
-            if !first && track.stays.last().is_none_or(|stay| stay.end <= from) {
+            // Tracks are in the order in which they lost the CPU, so all older ones lost it before `from` too.
+            if !first && track.left <= from {
                 break;
             }
             first = false;
@@ -159,16 +162,13 @@ impl Track {
 
     /// The first stay that ends after `from`. Waits are mostly short, so it looks from the end in growing steps.
     fn find(&self, from: Time) -> usize {
-        let mut step = 2;
-        let mut high = self.stays.len();
-        while step < high && self.stays[self.stays.len() - step].end > from {
-            high = self.stays.len() - step + 1;
+        let length = self.stays.len();
+        let (mut step, mut high) = (2, length);
+        while step <= length && self.stays[length - step].end > from {
+            high = length - step + 1;
             step *= 2;
-            if step > self.stays.len() {
-                break;
-            }
         }
-        let low = self.stays.len().saturating_sub(step);
+        let low = length.saturating_sub(step);
         low + self.stays[low..high].partition_point(|stay| stay.end <= from)
     }
 }

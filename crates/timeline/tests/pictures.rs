@@ -1,0 +1,251 @@
+//! What the timeline makes of small scenes: each rule, each way a wait begins, moves and ends.
+
+mod scene;
+
+use insta::assert_snapshot;
+use scene::waits;
+use unstarve_model::Tid;
+use unstarve_timeline::{CpuSet, NoSettings, Settings};
+
+fn drawn(text: &str) -> String {
+    waits(Box::new(NoSettings), text)
+}
+
+#[test]
+fn a_woken_task_waits_for_its_equal() {
+    //  a ████████████
+    //  b       ·······███
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake b @0
+        30 0 switch a S > b
+        40 0 switch b S > idle
+    "), @"b wakeup 10..30 cpu 0: a 20 fair");
+}
+
+#[test]
+fn a_real_time_task_goes_first_by_class() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake c! @0
+        12 0 switch a R > c!
+        90 0 switch c! S > a
+        95 0 switch a S > idle
+    "), @r"
+    c wakeup 10..12 cpu 0: a 2 fair
+    a preemption 12..90 cpu 0: c 78 class
+    ");
+}
+
+#[test]
+fn a_wakee_that_pushes_its_waker_off_does_so_by_wakeup_preemption_until_it_leaves() {
+    //  a ███ (wakes b) ···············███
+    //  b               ███
+    //  c                  ███
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake b @0
+        11 0 switch a R+ > b
+        20 0 wake c @0
+        30 0 switch b S > c
+        45 0 switch c S > a
+        50 0 switch a S > idle
+    "), @r"
+    b wakeup 10..11 cpu 0: a 1 fair
+    c wakeup 20..30 cpu 0: b 10 fair
+    a preemption 11..45 cpu 0: b 19 wakeup-preemption, c 15 fair
+    ");
+}
+
+#[test]
+fn the_end_of_a_slice_is_not_a_wakeup_preemption() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake b @0
+        4000010 0 switch a R > b
+        4000020 0 switch b S > a
+    "), @r"
+    b wakeup 10..4000010 cpu 0: a 4000000 fair
+    a preemption 4000010..4000020 cpu 0: b 10 fair
+    ");
+}
+
+#[test]
+fn a_nicer_task_loses_by_weight() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a+-5
+        10 0 wake b @0
+        30 0 switch a+-5 S > b
+        40 0 switch b S > idle
+    "), @"b wakeup 10..30 cpu 0: a 20 weight");
+}
+
+/// `a` is in a top-level cgroup of weight 10240, and its cgroup has a bandwidth limit.
+struct Container;
+
+impl Settings for Container {
+    fn group_weight(&self, tid: Tid) -> Option<u32> {
+        (tid == Tid(1)).then_some(10240)
+    }
+    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
+        None
+    }
+    fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {
+        Some(tid == Tid(1))
+    }
+}
+
+#[test]
+fn a_worker_in_the_root_cgroup_loses_to_a_heavy_container_by_weight() {
+    assert_snapshot!(waits(Box::new(Container), "
+        0 0 switch idle R > a
+        10 0 wake kworker/0:1 @0
+        30 0 switch a R > kworker/0:1
+        40 0 switch kworker/0:1 S > a
+    "), @r"
+    kworker/0:1 wakeup 10..30 cpu 0: a 20 weight
+    a preemption 30..40 cpu 0: kworker/0:1 10 wakeup-preemption
+    ");
+}
+
+#[test]
+fn a_limited_task_passed_over_by_an_idle_cpu_is_throttled() {
+    assert_snapshot!(waits(Box::new(Container), "
+        0 0 switch idle R > a
+        50 0 switch a R > idle
+        100 0 switch idle R > a
+    "), @"a preemption 50..100 cpu 0: idle 50 throttled");
+    assert_snapshot!(waits(Box::new(Container), "
+        0 0 switch idle R > b
+        50 0 switch b R > idle
+        100 0 switch idle R > b
+    "), @"b preemption 50..100 cpu 0: idle 50 idle");
+}
+
+#[test]
+fn waking_an_idle_cpu_is_idle_exit_and_not_throttling() {
+    assert_snapshot!(drawn("
+        0 0 switch a S > idle
+        5 1 switch idle R > b
+        10 1 wake a @0
+        11 0 queued a @0
+        14 0 switch idle R > a
+    "), @"a wakeup 10..14 cpu 0: idle 4 idle");
+}
+
+#[test]
+fn a_remote_wakeup_that_meets_a_cpu_going_idle_is_not_throttling() {
+    //  cpu 0: c ████ idle ▁▁ a      the wakeup is on its way (waking at 10, queued at 14)
+    assert_snapshot!(drawn("
+        0 0 switch a S > c
+        5 1 switch idle R > b
+        10 1 wake a @0
+        12 0 switch c S > idle
+        14 0 queued a @0
+        16 0 switch idle R > a
+    "), @"a wakeup 10..16 cpu 0: idle 4 idle, c 2 fair");
+}
+
+#[test]
+fn interrupts_are_taken_out_of_the_task_below_them() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake b @0
+        12 0 irq+ 5
+        15 0 irq- 5
+        15 0 soft+ 3
+        18 0 irq+ 6
+        19 0 irq- 6
+        22 0 soft- 3
+        30 0 switch a S > b
+    "), @"b wakeup 10..30 cpu 0: a 10 fair, softirq3 6 softirq, irq5 3 irq, irq6 1 irq");
+}
+
+#[test]
+fn softirqs_of_ksoftirqd_are_its_own_work() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > ksoftirqd/0
+        10 0 soft+ 3
+        12 0 wake b @0
+        20 0 soft- 3
+        30 0 switch ksoftirqd/0 S > b
+    "), @"b wakeup 12..30 cpu 0: ksoftirqd/0 18 fair");
+}
+
+#[test]
+fn a_migrated_wait_follows_the_task() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        0 1 switch idle R > b
+        10 0 wake c @0
+        15 1 move c 0>1
+        40 1 switch b S > c
+        50 1 switch c S > idle
+    "), @"c wakeup 10..40 cpu 1: b 25 fair, a 5 fair");
+}
+
+#[test]
+fn lost_events_leave_an_unknown_occupant_from_the_last_event_on() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake b @0
+        50 0 lost
+        60 0 switch a S > b
+    "), @"b wakeup 10..60 cpu 0: unknown 50 unknown");
+}
+
+#[test]
+fn a_missing_switch_gives_the_wait_up() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake b @0
+        30 0 switch b S > c
+        40 0 switch c S > idle
+    "), @"");
+}
+
+#[test]
+fn what_still_waits_at_the_end_is_told() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a!
+        10 0 new b @0
+        500 0 wake c @0
+    "), @r"
+    b new 10..500 cpu 0: a 490 class (trace ends)
+    c wakeup 500..500 cpu 0:  (trace ends)
+    ");
+}
+
+#[test]
+fn a_wakeup_that_overtakes_the_switch_to_sleep_counts_from_the_sleep() {
+    //  CPU 1 wakes a while a is on its way to sleep on CPU 0
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        0 1 switch idle R > b
+        10 1 wake a @0
+        12 0 switch a S > c
+        13 1 queued a @0
+        20 0 switch c S > a
+    "), @"a wakeup 12..20 cpu 0: c 8 fair");
+}
+
+#[test]
+fn a_spurious_wakeup_of_a_running_task_is_no_wait() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake a @0
+        10 0 queued a @0
+        12 0 switch a S > b
+        20 0 switch b S > a
+    "), @"");
+}
+
+#[test]
+fn a_reused_pid_is_a_new_task() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 switch a X > b
+        20 0 new a @0
+        30 0 switch b S > a
+    "), @"a new 20..30 cpu 0: b 10 fair");
+}

@@ -1,0 +1,119 @@
+//! Small traces written as text, one event a line: `<time> <cpu> <event>`.
+//!
+//! ```text
+//! 10 0 switch  a S > b        a sleeps, b gets CPU 0 (states: R, R+, S, D, X)
+//! 20 0 wake    c @1           waking: issued on CPU 0, c was last on CPU 1
+//! 21 1 queued  c @1           wakeup
+//! 30 0 new     d @0           wakeup_new
+//! 40 0 move    c 1>0          migrate
+//! 50 0 irq+ 5   ·  60 0 irq- 5  ·  70 0 soft+ 3  ·  80 0 soft- 3
+//! 90 0 lost
+//! ```
+//! A name is a task's comm; its tid comes from [`TASKS`]; `idle` is the idle task; `name!` is real-time, prio 49.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_timeline::{ActorKind, Settings, Sink, Timeline, Wait, World};
+
+/// Letters and their tids.
+const TASKS: &[&str] = &["idle", "a", "b", "c", "d", "e", "kworker/0:1", "ksoftirqd/0"];
+
+pub fn task(word: &str) -> TaskRef {
+    let (name, prio) = match word.strip_suffix('!') {
+        Some(name) => (name, Prio(49)),
+        None => (word, Prio::NORMAL),
+    };
+    let (name, prio) = match name.split_once('+') {
+        Some((name, nice)) => (name, Prio(120 + nice.parse::<i32>().expect("nice"))),
+        None => (name, prio),
+    };
+    let tid = TASKS.iter().position(|known| *known == name).expect("a known task") as u32;
+    let comm = if tid == 0 { Comm::from("swapper/0") } else { Comm::from(name) };
+    TaskRef { tid: Tid(tid), comm, prio: Some(prio) }
+}
+
+fn event(line: &str) -> Event {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = |word: &str| CpuId(word.trim_start_matches('@').parse().expect("a CPU"));
+    let kind = match words[2] {
+        "switch" => EventKind::Switch {
+            prev: task(words[3]),
+            prev_state: match words[4] {
+                "R" => PrevState::Runnable,
+                "R+" => PrevState::Preempted,
+                "S" => PrevState::Sleeping,
+                "D" => PrevState::Uninterruptible,
+                "X" => PrevState::Dead,
+                other => panic!("state {other}"),
+            },
+            next: task(words[6]),
+        },
+        "wake" => EventKind::Waking { task: task(words[3]), target_cpu: at(words[4]) },
+        "queued" => EventKind::Wakeup { task: task(words[3]), target_cpu: at(words[4]) },
+        "new" => EventKind::WakeupNew { task: task(words[3]), target_cpu: at(words[4]) },
+        "move" => {
+            let (from, to) = words[4].split_once('>').expect("from>to");
+            EventKind::Migrate { task: task(words[3]), orig_cpu: at(from), dest_cpu: at(to) }
+        }
+        "irq+" => EventKind::IrqEntry { irq: words[3].parse().expect("irq"), name: None },
+        "irq-" => EventKind::IrqExit { irq: words[3].parse().expect("irq") },
+        "soft+" => EventKind::SoftirqEntry { vec: words[3].parse().expect("vec") },
+        "soft-" => EventKind::SoftirqExit { vec: words[3].parse().expect("vec") },
+        "lost" => EventKind::Lost { count: None },
+        other => panic!("event {other}"),
+    };
+    Event {
+        time: Time(words[0].parse().expect("a time")),
+        cpu: at(words[1]),
+        current: None,
+        context: Context::Unknown,
+        kind,
+    }
+}
+
+/// Writes down each wait: `a wakeup 10..30 cpu 0: b 20 fair`.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+pub fn name(world: &World, actor: unstarve_timeline::ActorId) -> String {
+    match world.actors.get(actor).kind {
+        ActorKind::Tasks { comm, .. } => comm.to_string(),
+        ActorKind::Idle => "idle".into(),
+        ActorKind::Unknown => "unknown".into(),
+        ActorKind::Others => "others".into(),
+        ActorKind::Irq { irq, .. } => format!("irq{irq}"),
+        ActorKind::Softirq { vec } => format!("softirq{vec}"),
+    }
+}
+
+impl Sink for Notes {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        let pieces: Vec<String> = wait
+            .pieces
+            .iter()
+            .map(|piece| format!("{} {} {}", name(world, piece.occupant), piece.length.0, piece.rule))
+            .collect();
+        let kind = format!("{:?}", wait.kind).to_lowercase();
+        let end = if wait.ended == unstarve_timeline::WaitEnd::TraceEnd { " (trace ends)" } else { "" };
+        self.0.push(format!(
+            "{} {kind} {}..{} cpu {}: {}{end}",
+            name(world, wait.actor),
+            wait.start.0,
+            wait.end.0,
+            wait.cpu,
+            pieces.join(", ")
+        ));
+    }
+}
+
+/// The waits of a scene, one a line.
+pub fn waits(settings: Box<dyn Settings>, scene: &str) -> String {
+    let mut timeline = Timeline::new(None, None, settings);
+    let mut notes = Notes::default();
+    for line in scene.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        timeline.push(&event(line), &mut notes);
+    }
+    timeline.finish(&mut notes);
+    notes.0.join("\n")
+}
