@@ -8,16 +8,24 @@
 //! | [`format`](mod@format) | the kernel's text that describes an event's fields |
 //! | [`open`](mod@open), [`input`] | tells formats apart, peels compression; bytes from files and pipes |
 //! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
+//! | [`ftrace_text`] | `trace`, `trace_pipe`, and what `trace-cmd report` prints |
+//! | [`perf_script`] | what `perf script` prints, pasted into mails too |
 //! | [`interner`](Interner), [`symbols`] | ids of long names; names of function addresses out of kallsyms |
 
 pub mod decode;
 mod endian;
 pub mod format;
+pub mod ftrace_text;
 pub mod input;
 mod interner;
 pub mod open;
+pub mod perf_script;
+#[cfg(test)]
+mod picture;
 mod prev_state;
+mod reorder;
 pub mod symbols;
+mod text;
 
 pub use decode::Decoder;
 pub use endian::Endian;

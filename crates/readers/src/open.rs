@@ -6,7 +6,9 @@ use std::path::Path;
 use thiserror::Error;
 use unstarve_model::{EventSource, SourceError};
 
+use crate::ftrace_text::{self, FtraceText};
 use crate::input::Input;
+use crate::perf_script::{self, PerfScript};
 
 /// A format that can be read.
 pub struct Format {
@@ -19,7 +21,18 @@ pub struct Format {
 }
 
 /// All of them. The first whose `sniff` agrees is it, so those with a magic number come before those of text.
-pub const FORMATS: &[Format] = &[];
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "perf script text",
+        sniff: perf_script::recognises,
+        open: |input| Ok(Box::new(PerfScript::new(input.into_stream()))),
+    },
+    Format {
+        name: "ftrace text (trace, trace_pipe, trace-cmd report)",
+        sniff: ftrace_text::recognises,
+        open: |input| Ok(Box::new(FtraceText::new(input.into_stream()))),
+    },
+];
 
 /// Why a recording cannot be read.
 #[derive(Debug, Error)]

@@ -1,0 +1,185 @@
+//! One line of ftrace text, taken apart up to the event's body.
+
+use memchr::memchr_iter;
+use unstarve_model::{Comm, Context, CpuId, Tid};
+
+use crate::text::number::{Stamp, cpu, leading, stamp, tid};
+
+/// What stands before an event's body:
+/// `COMM-PID (TGID) [CPU] FLAGS TIME: EVENT: BODY`, where TGID and FLAGS may be missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventLine<'a> {
+    pub comm: Comm,
+    pub tid: Tid,
+    pub cpu: CpuId,
+    pub context: Context,
+    pub stamp: Stamp,
+    /// Empty for lines of function tracers and stack traces.
+    pub event: &'a [u8],
+    pub body: &'a [u8],
+}
+
+/// A line that tells of lost events, or where a CPU's buffer begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostLine {
+    pub cpu: CpuId,
+    pub count: Option<u64>,
+}
+
+impl<'a> EventLine<'a> {
+    /// Takes a line apart. The comm may hold anything, `[000]` too: the first bracket that makes a whole of the line
+    /// is the CPU's.
+    pub fn parse(line: &'a [u8]) -> Option<EventLine<'a>> {
+        memchr_iter(b'[', line).find_map(|at| EventLine::with_cpu_at(line, at))
+    }
+
+    fn with_cpu_at(line: &'a [u8], at: usize) -> Option<EventLine<'a>> {
+        let (_, after_cpu) = leading(&line[at + 1..])?;
+        let rest = after_cpu.strip_prefix(b"]").filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))?;
+        let (comm, tid) = task(&line[..at])?;
+        let (context, rest) = flags(rest.trim_ascii_start());
+        let (stamp, rest) = stamp(rest)?;
+        let rest = rest.strip_prefix(b":")?.trim_ascii_start();
+        let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        let (event, body) = match rest[length..].strip_prefix(b":") {
+            Some(body) => (&rest[..length], body),
+            None => (&rest[..0], rest),
+        };
+        Some(EventLine { comm, tid, cpu: cpu(&line[at + 1..])?, context, stamp, event, body })
+    }
+}
+
+/// `   comm-123   (   99)  `: the part before the CPU.
+fn task(text: &[u8]) -> Option<(Comm, Tid)> {
+    let mut text = text.trim_ascii();
+    if let Some(inner) = text.strip_suffix(b")") {
+        let open = inner.iter().rposition(|&byte| byte == b'(')?;
+        let tgid = inner[open + 1..].trim_ascii();
+        // A task whose thread group was not recorded has dashes there.
+        if tgid.is_empty() || !tgid.iter().all(|&byte| byte.is_ascii_digit() || byte == b'-') {
+            return None;
+        }
+        text = inner[..open].trim_ascii_end();
+    }
+    let dash = text.iter().rposition(|&byte| byte == b'-')?;
+    let pid = &text[dash + 1..];
+    if pid.is_empty() || !pid.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let mut comm = &text[..dash];
+    // A report over several buffers puts `NAME:` before the task; no comm is longer than 15 bytes.
+    if comm.len() > 15
+        && let Some(colon) = memchr::memmem::find(comm, b": ")
+    {
+        comm = comm[colon + 1..].trim_ascii_start();
+    }
+    (comm.len() <= 16).then_some((Comm::new(comm), tid(pid)?))
+}
+
+/// The flags column if there is one: `d..2.`, `dNh4.`, `..s1`. Its third character tells the context.
+fn flags(text: &[u8]) -> (Context, &[u8]) {
+    if text.first().is_some_and(u8::is_ascii_digit) {
+        return (Context::Unknown, text);
+    }
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    let context = match text.get(2) {
+        _ if !(3..=8).contains(&end) => Context::Unknown,
+        Some(b'h' | b'H') => Context::Hardirq,
+        Some(b's') => Context::Softirq,
+        Some(b'z' | b'Z') => Context::Nmi,
+        Some(b'.') => Context::Task,
+        _ => Context::Unknown,
+    };
+    (context, text[end..].trim_ascii_start())
+}
+
+impl LostLine {
+    /// `CPU:3 [LOST 123 EVENTS]` (tracefs), `CPU:3 [123 EVENTS DROPPED]`, `CPU:3 [EVENTS DROPPED]` (trace-cmd),
+    /// `##### CPU 2 buffer started ####` (tracefs, when the buffer had wrapped).
+    pub fn parse(line: &[u8]) -> Option<LostLine> {
+        let line = line.trim_ascii();
+        if let Some(rest) = line.strip_prefix(b"##### CPU ") {
+            return Some(LostLine { cpu: cpu(rest)?, count: None });
+        }
+        let rest = line.strip_prefix(b"CPU:")?;
+        let cpu = cpu(rest)?;
+        let (_, note) = leading(rest)?;
+        let note = note.trim_ascii().strip_prefix(b"[")?.strip_suffix(b"]")?;
+        let count = match note {
+            b"LOST EVENTS" | b"EVENTS DROPPED" => None,
+            _ => {
+                let (count, unit) = leading(note.strip_prefix(b"LOST ").unwrap_or(note))?;
+                (unit.starts_with(b" EVENTS")).then_some(())?;
+                Some(count)
+            }
+        };
+        Some(LostLine { cpu, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str) -> String {
+        let Some(l) = EventLine::parse(line.as_bytes()) else { return "-".into() };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        format!(
+            "{:?} {} cpu {} {:?} {:?} {} | {}",
+            l.comm.to_string(),
+            l.tid,
+            l.cpu,
+            l.context,
+            l.stamp,
+            text(l.event),
+            text(l.body)
+        )
+    }
+
+    #[test]
+    fn the_part_before_the_body_in_all_its_shapes() {
+        let table = [
+            "             fio-126   [000]    10.166060: sched_switch:         sh:126 [120] D ==> x:1 [120]",
+            "          <idle>-0       [003] dNh4.  1234.567890: sched_wakeup: comm=a pid=1 prio=120 target_cpu=003",
+            "     ksoftirqd/1-21      [001] ..s2   1234.567890: softirq_entry: vec=3 [action=NET_RX]",
+            "            bash-1234    (   1230) [001] d..2.  1234.567890123: sched_switch: x",
+            "           <...>-77      (-------) [001] .....  1234.567890: sched_switch: x",
+            "    Web Content (-12      [011] d..1.     5.000001: sched_waking: y",
+            "     a-1 [000] x-77      [001] .....     5.000001: sched_waking: y",
+            "  kworker/u8:3-ev-9      [001] .....     5.000001: sched_waking: y",
+            "mybuf:               fio-126   [000]    10.166060: sched_switch: z",
+            "            bash-9       [000] .....  987654321: sched_switch: z",
+            "            bash-9       [000] .....     1.000000: schedule <-do_exit",
+            "            bash-9       [9999] .....     1.000000: sched_switch: z",
+            "fio 28143 [011] 2038.648954: sched:sched_waking: comm=kworker/11:68",
+            " => try_to_wake_up",
+        ];
+        insta::assert_snapshot!(table.map(shown).join("\n"), @r#"
+        "fio" 126 cpu 0 Unknown Seconds(Time(10166060000)) sched_switch |          sh:126 [120] D ==> x:1 [120]
+        "<idle>" 0 cpu 3 Hardirq Seconds(Time(1234567890000)) sched_wakeup |  comm=a pid=1 prio=120 target_cpu=003
+        "ksoftirqd/1" 21 cpu 1 Softirq Seconds(Time(1234567890000)) softirq_entry |  vec=3 [action=NET_RX]
+        "bash" 1234 cpu 1 Task Seconds(Time(1234567890123)) sched_switch |  x
+        "<...>" 77 cpu 1 Task Seconds(Time(1234567890000)) sched_switch |  x
+        "Web Content (" 12 cpu 11 Task Seconds(Time(5000001000)) sched_waking |  y
+        "a-1 [000] x" 77 cpu 1 Task Seconds(Time(5000001000)) sched_waking |  y
+        "kworker/u8:3-ev" 9 cpu 1 Task Seconds(Time(5000001000)) sched_waking |  y
+        "fio" 126 cpu 0 Unknown Seconds(Time(10166060000)) sched_switch |  z
+        "bash" 9 cpu 0 Task Ticks(987654321) sched_switch |  z
+        "bash" 9 cpu 0 Task Seconds(Time(1000000000))  | schedule <-do_exit
+        -
+        -
+        -
+        "#);
+    }
+
+    #[test]
+    fn lines_that_tell_of_lost_events() {
+        let lost = |line: &str| LostLine::parse(line.as_bytes()).map(|lost| (lost.cpu.0, lost.count));
+        assert_eq!(lost("CPU:3 [LOST 123 EVENTS]"), Some((3, Some(123))));
+        assert_eq!(lost("CPU:3 [LOST EVENTS]"), Some((3, None)));
+        assert_eq!(lost("CPU:0 [EVENTS DROPPED]"), Some((0, None)));
+        assert_eq!(lost("CPU:1 [12 EVENTS DROPPED]"), Some((1, Some(12))));
+        assert_eq!(lost("##### CPU 2 buffer started ####"), Some((2, None)));
+        assert_eq!(lost("CPU:1 [12 APPLES]"), None);
+    }
+}

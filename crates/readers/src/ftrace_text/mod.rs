@@ -1,0 +1,209 @@
+//! ftrace's text: tracefs `trace` and `trace_pipe`, and the output of `trace-cmd report`.
+
+mod line;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use unstarve_model::{
+    Batch, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
+};
+
+use self::line::{EventLine, LostLine};
+use crate::interner::Interner;
+use crate::reorder::Reorder;
+use crate::text::lines::Lines;
+use crate::text::number::{Stamp, leading};
+use crate::text::{BadLines, TaskNames, TextError, body, is_text, never_seen};
+
+const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
+
+/// `trace_pipe` prints what several CPUs' buffers hold as it comes; a reader between them is behind by no more than
+/// this.
+const WINDOW: usize = 4 * Batch::TARGET;
+
+/// Reads ftrace's text.
+pub struct FtraceText {
+    lines: Lines<Box<dyn Read + Send>>,
+    info: TraceInfo,
+    names: Interner,
+    reorder: Reorder,
+    tasks: TaskNames,
+    seen: EventSet,
+    any_line: bool,
+    ticks: bool,
+    bad: BadLines,
+    truncated: bool,
+    /// Losses that the next event of their CPU has to announce.
+    pending: BTreeMap<CpuId, Option<u64>>,
+    lost: BTreeMap<CpuId, u64>,
+    gaps: u64,
+    at_end: bool,
+}
+
+/// Whether a file that begins with `prefix` is such a text.
+pub fn recognises(prefix: &[u8]) -> bool {
+    prefix.starts_with(b"# tracer:")
+        || prefix.strip_prefix(b"cpus=").is_some_and(|rest| leading(rest).is_some())
+        || is_text(prefix) && prefix.split(|&byte| byte == b'\n').any(|line| EventLine::parse(line).is_some())
+}
+
+impl FtraceText {
+    /// A reader of `input` from its first line on.
+    pub fn new(input: Box<dyn Read + Send>) -> FtraceText {
+        FtraceText {
+            lines: Lines::new(input),
+            info: TraceInfo { format: "ftrace text".into(), ..TraceInfo::default() },
+            names: Interner::new(),
+            reorder: Reorder::new(WINDOW),
+            tasks: TaskNames::default(),
+            seen: EventSet::default(),
+            any_line: false,
+            ticks: false,
+            bad: BadLines::default(),
+            truncated: false,
+            pending: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            gaps: 0,
+            at_end: false,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), TextError> {
+        let line = self.lines.number() + 1;
+        let next = self.lines.next_line().map_err(|source| TextError::Read { line, source })?;
+        let Some(text) = next else { return self.finish() };
+        // The line is copied out of the buffer only where something has to be kept of it.
+        let Some(parsed) = EventLine::parse(text) else {
+            let text = text.to_vec();
+            self.other_line(&text);
+            return Ok(());
+        };
+        self.any_line = true;
+        let time = match parsed.stamp {
+            Stamp::Seconds(time) => time,
+            Stamp::Ticks(ticks) => {
+                self.ticks = true;
+                Time(ticks)
+            }
+        };
+        self.tasks.note(parsed.tid, parsed.comm);
+        let Some(event_type) = std::str::from_utf8(parsed.event).ok().and_then(EventType::from_name) else {
+            self.truncated |= parsed.event.is_empty() && !self.lines.is_complete();
+            return Ok(());
+        };
+        let Some(kind) = body::decode(event_type, parsed.body, &mut self.names) else {
+            let text = text.to_vec();
+            self.bad_line(&text);
+            return Ok(());
+        };
+        self.seen.insert(event_type);
+        let event = Event { time, cpu: parsed.cpu, current: Some(parsed.tid), context: parsed.context, kind };
+        if let Some(count) = self.pending.remove(&parsed.cpu) {
+            self.reorder.push(Event { current: None, kind: EventKind::Lost { count }, ..event });
+        }
+        self.reorder.push(event);
+        Ok(())
+    }
+
+    /// A line that is not about an event.
+    fn other_line(&mut self, text: &[u8]) {
+        if let Some(lost) = LostLine::parse(text) {
+            self.note_loss(lost);
+        } else if let Some(comment) = text.strip_prefix(b"#") {
+            // `# entries-in-buffer/entries-written: 205/205   #P:2`
+            if let Some(at) = memchr::memmem::find(comment, b"#P:") {
+                self.set_cpus(&comment[at + 3..]);
+            }
+        } else if let Some(count) = text.strip_prefix(b"cpus=") {
+            self.set_cpus(count);
+        } else if !is_decoration(text) {
+            self.bad_line(text);
+        }
+    }
+
+    fn set_cpus(&mut self, text: &[u8]) {
+        let count = leading(text).and_then(|(count, _)| u32::try_from(count).ok());
+        self.info.cpus = count.filter(|count| (1..=CpuId::LIMIT).contains(count)).or(self.info.cpus);
+    }
+
+    fn note_loss(&mut self, loss: LostLine) {
+        let pending = self.pending.entry(loss.cpu).or_insert(Some(0));
+        match loss.count {
+            Some(count) => {
+                let lost = self.lost.entry(loss.cpu).or_default();
+                *lost = lost.saturating_add(count);
+                *pending = pending.map(|so_far| so_far.saturating_add(count));
+            }
+            None => {
+                self.gaps += 1;
+                *pending = None;
+            }
+        }
+    }
+
+    fn bad_line(&mut self, text: &[u8]) {
+        if self.lines.is_complete() {
+            self.bad.note(self.lines.number(), text);
+        } else {
+            self.truncated = true;
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), TextError> {
+        self.at_end = true;
+        self.reorder.release_all();
+        self.info.tasks = self.tasks.saved();
+        if self.any_line {
+            return Ok(());
+        }
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+    }
+}
+
+/// Blank lines, stack traces (`=> function`), and what `trace-cmd report` prints about the file.
+fn is_decoration(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    text.is_empty() || text.starts_with(b"=>") || text.starts_with(b"version = ") || text.starts_with(b"trace-cmd: ")
+}
+
+impl EventSource for FtraceText {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while !self.reorder.fill(&mut batch.events) && !self.at_end {
+            self.step()?;
+        }
+        self.names.take_new(&mut batch.names);
+        Ok(!batch.events.is_empty())
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses: Vec<Loss> = self.lost.iter().map(|(&cpu, &count)| Loss::lost_events(cpu, count)).collect();
+        if self.gaps > 0 {
+            losses.push(Loss::new(LossKind::UncountedGap, self.gaps));
+        }
+        if self.truncated {
+            let detail = format!("line {} stops in its middle", self.lines.number());
+            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(detail));
+        }
+        losses.extend(self.bad.loss());
+        if self.lines.too_long() > 0 {
+            let loss = Loss::new(LossKind::Undecodable, self.lines.too_long());
+            losses.push(loss.with_detail("lines of more than 16 KiB"));
+        }
+        losses.extend(self.reorder.loss());
+        if self.ticks {
+            let detail = "the trace clock counts ticks; record with `echo mono > trace_clock`";
+            losses.push(Loss::new(LossKind::ClockUnit, 1).with_detail(detail));
+        }
+        losses.extend(never_seen(self.seen));
+        losses
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+use unstarve_model::Names;
+
+use super::*;
+use crate::picture;
+
+/// Everything that a text gives: events, then losses.
+fn read(text: &str) -> String {
+    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.to_owned().into_bytes())));
+    let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
+    while source.read(&mut batch).unwrap() {
+        names.extend(batch.names.drain(..));
+        events.append(&mut batch.events);
+    }
+    let mut lines = vec![format!("cpus {:?}", source.info().cpus), picture::events(&events, &names)];
+    // What never appears in these short texts is tested once, below.
+    lines.extend(
+        source
+            .losses()
+            .iter()
+            .filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)))
+            .map(|loss| format!("loss: {loss}")),
+    );
+    lines.join("\n")
+}
+
+#[test]
+fn a_trace_file_of_tracefs() {
+    insta::assert_snapshot!(read(
+        "\
+# tracer: nop
+#
+# entries-in-buffer/entries-written: 205/1205   #P:2
+#
+#                                _-----=> irqs-off/BH-disabled
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+             fio-128     [000] d..2.    10.000001: sched_switch: prev_comm=fio prev_pid=128 prev_prio=120 prev_state=R+ ==> next_comm=kworker/0:2 next_pid=47 next_prio=120
+     kworker/0:2-47      [000] .....    10.000004: workqueue_execute_start: work struct 00000000ba7307c0: function iomap_dio_complete_work
+##### CPU 1 buffer started ####
+          <idle>-0       [001] dNh4.    10.000005: sched_waking: comm=fio pid=128 prio=120 target_cpu=000
+ => try_to_wake_up
+ => __queue_work
+CPU:0 [LOST 123 EVENTS]
+     kworker/0:2-47      [000] ..s1.    10.000006: softirq_raise: vec=1 [action=TIMER]
+"
+    ), @r"
+        cpus Some(2)
+        10.000001000 [000] 128 . switch fio:128(120) R+ -> kworker/0:2:47(120)
+        10.000004000 [000] 47 . work-start ba7307c0 iomap_dio_complete_work
+        10.000005000 [001] - h lost ?
+        10.000005000 [001] 0 h waking fio:128(120) cpu 0
+        10.000006000 [000] - s lost 123
+        10.000006000 [000] 47 s softirq-raise 1
+        loss: 123 events were lost while recording (CPU 0)
+        loss: 1 gaps of unknown length in the recording
+        ");
+}
+
+#[test]
+fn what_trace_cmd_report_prints() {
+    insta::assert_snapshot!(read(
+        "\
+cpus=2
+             fio-126   [000]    10.166060: sched_switch:         sh:126 [120] D ==> trace-cmd:125 [120]
+CPU:1 [EVENTS DROPPED]
+          <idle>-0     [001]    10.166059: sched_wakeup:         rcu_preempt:15 [120] CPU:000
+             fio-126   [000]    10.166061: sched_stat_runtime:   comm=fio pid=126 runtime=83234 [ns]
+             fio-126   [000]    10.166062: sched_switch:         fio:126 [120]
+nonsense
+             fio-126   [000]    10.166063: sched_sw"
+    ), @r"
+        cpus Some(2)
+        10.166059000 [001] - ? lost ?
+        10.166059000 [001] 0 ? wakeup rcu_preempt:15(120) cpu 0
+        10.166060000 [000] 126 ? switch sh:126(120) D -> trace-cmd:125(120)
+        loss: 1 gaps of unknown length in the recording
+        loss: the file ends early (line 8 stops in its middle)
+        loss: 2 parts of the file could not be decoded (the first is line 6: `fio-126   [000]    10.166062: sched_switch:         fio:126 [120]`)
+        ");
+}
+
+#[test]
+fn a_clock_of_ticks_is_said_to_be_one() {
+    insta::assert_snapshot!(read(
+        "            bash-9       [000] .....  987654321: sched_process_exec: filename=/bin/x pid=9 old_pid=9\n"
+    ), @r"
+        cpus None
+        0.987654321 [000] 9 . exec 9
+        loss: the clock's unit is unknown (the trace clock counts ticks; record with `echo mono > trace_clock`)
+        ");
+}
+
+#[test]
+fn text_that_holds_no_event_is_an_error_with_an_example() {
+    let mut source = FtraceText::new(Box::new(&b"hello\nworld\n"[..]));
+    let error = source.read(&mut Batch::default()).unwrap_err();
+    insta::assert_snapshot!(error.to_string(), @"no event in 2 lines: expected lines such as `fio-126 [000] 10.166060: sched_switch: …`");
+}
+
+#[test]
+fn events_that_never_appear_were_not_recorded() {
+    let mut source = FtraceText::new(Box::new(&b"   x-1  [000]  1.000000: softirq_entry: vec=1 [action=TIMER]\n"[..]));
+    while source.read(&mut Batch::default()).unwrap() {}
+    let losses: Vec<String> = source.losses().iter().map(|loss| loss.to_string()).collect();
+    insta::assert_snapshot!(losses.join("\n"), @r"
+        sched_switch events were not recorded (no such line in the text)
+        sched_waking events were not recorded (no such line in the text)
+        sched_wakeup events were not recorded (no such line in the text)
+        irq_handler_entry events were not recorded (no such line in the text)
+        workqueue_queue_work events were not recorded (no such line in the text)
+        workqueue_execute_start events were not recorded (no such line in the text)
+        ");
+}
+
+#[test]
+fn text_is_told_from_other_files() {
+    assert!(recognises(b"# tracer: nop\n#\n"));
+    assert!(recognises(b"cpus=4\n"));
+    assert!(recognises(
+        b"             fio-126   [000]    10.166060: sched_switch:         sh:126 [120] D ==> x:1 [120]\n"
+    ));
+    assert!(!recognises(b"fio 28143 [011] 2038.648954: sched:sched_waking: comm=x pid=1 prio=120 target_cpu=011\n"));
+    assert!(!recognises(b"\xff\xd8\xff\xe0\0\x10JFIF"));
+    assert!(!recognises(b""));
+}

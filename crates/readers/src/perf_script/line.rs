@@ -1,0 +1,179 @@
+//! The lines of `perf script`: an event's head, a stack's frame, and what mail programs make of them.
+
+use memchr::memchr_iter;
+use unstarve_model::{Comm, CpuId, Tid};
+
+use crate::text::number::{Stamp, cpu, leading, stamp, tid};
+
+/// What stands before an event: `COMM TID [CPU] TIME:`, then perhaps a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head<'a> {
+    pub comm: Comm,
+    pub tid: Tid,
+    pub cpu: CpuId,
+    pub stamp: Stamp,
+    /// `sched:sched_switch: prev_comm=…`; may be cut by a line's end.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Takes an event's line apart. The comm may hold anything: the first bracket that makes sense is the CPU's.
+    pub fn parse(line: &'a [u8]) -> Option<Head<'a>> {
+        memchr_iter(b'[', line).find_map(|at| {
+            let (comm, tid, cpu, rest) = task_on_cpu(line, at)?;
+            let (stamp, rest) = stamp(rest)?;
+            let rest = rest.strip_prefix(b":").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
+            Some(Head { comm, tid, cpu, stamp, rest: without_period(rest.trim_ascii()) })
+        })
+    }
+
+    /// Whether `line` is a head that was cut before its time: `fio 28143 [011]`.
+    pub fn is_cut(line: &[u8]) -> bool {
+        memchr_iter(b'[', line).any(|at| task_on_cpu(line, at).is_some_and(|(.., rest)| rest.is_empty()))
+    }
+
+    /// The event's name without its system, and what follows it; `None` as long as the name is not whole.
+    pub fn event(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let length = self.rest.iter().position(u8::is_ascii_whitespace).unwrap_or(self.rest.len());
+        let name = self.rest[..length].strip_suffix(b":")?;
+        // `sched:sched_switch`, `sched_switch`, `sched:sched_switch:u`.
+        let mut parts = name.split(|&byte| byte == b':').filter(|part| part.len() > 2);
+        let (first, second) = (parts.next()?, parts.next());
+        Some((second.unwrap_or(first), self.rest[length..].trim_ascii()))
+    }
+}
+
+fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Tid, CpuId, &[u8])> {
+    let cpu = cpu(&line[at + 1..])?;
+    let (_, after) = leading(&line[at + 1..])?;
+    let rest = after.strip_prefix(b"]").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
+    let before = line[..at].trim_ascii();
+    let space = before.iter().rposition(u8::is_ascii_whitespace)?;
+    // With `-F pid,tid` it is `PID/TID`.
+    let ids = &before[space + 1..];
+    let id = ids.split(|&byte| byte == b'/').next_back()?;
+    if id.is_empty() || !ids.iter().all(|&byte| byte.is_ascii_digit() || byte == b'/') {
+        return None;
+    }
+    let comm = before[..space].trim_ascii();
+    (comm.len() <= 16).then_some((Comm::new(comm), tid(id)?, cpu, rest.trim_ascii()))
+}
+
+fn without_period(rest: &[u8]) -> &[u8] {
+    match leading(rest) {
+        Some((_, after)) if after.first().is_some_and(u8::is_ascii_whitespace) => after.trim_ascii_start(),
+        _ => rest,
+    }
+}
+
+/// A frame of a stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame<'a> {
+    /// The function, without offset and module.
+    pub symbol: &'a [u8],
+    pub in_kernel: bool,
+}
+
+impl<'a> Frame<'a> {
+    /// `ffffffff9f0d7ba3 try_to_wake_up+0x2b3 ([kernel.kallsyms])`, where the address (`-F sym`) or the module may be
+    /// missing.
+    pub fn parse(line: &'a [u8]) -> Option<Frame<'a>> {
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let first = words.next()?;
+        let address = first.iter().all(u8::is_ascii_hexdigit) && first.len() <= 16;
+        let word = if address { words.next()? } else { first };
+        let offset = memchr::memmem::find(word, b"+0x");
+        // Prose may begin with what looks like an address: "a", "add".
+        let plausible = match (address, offset) {
+            (_, Some(_)) => true,
+            (true, None) => word == b"[unknown]" || first.len() >= 8,
+            (false, None) => false,
+        };
+        let in_kernel = if address { first.len() == 16 && first[0] == b'f' } else { !line.contains(&b'/') };
+        plausible.then_some(Frame { symbol: &word[..offset.unwrap_or(word.len())], in_kernel })
+    }
+}
+
+/// Whether a line stands for frames that somebody left out: `...`, `[...]`, `[snip]`, `…`.
+pub fn is_elision(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    let inner = line.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).unwrap_or(line);
+    let inner = inner.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">")).unwrap_or(inner);
+    inner.eq_ignore_ascii_case(b"snip")
+        || inner == "…".as_bytes()
+        || inner.len() >= 2 && inner.iter().all(|&b| b == b'.')
+}
+
+/// A line without the `> > ` of quoted mail.
+pub fn unquoted(mut line: &[u8]) -> &[u8] {
+    while let Some(rest) = line.strip_prefix(b">") {
+        line = rest.strip_prefix(b" ").unwrap_or(rest);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str) -> String {
+        let Some(head) = Head::parse(line.as_bytes()) else { return "-".into() };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let event = head.event().map_or("?".to_owned(), |(name, body)| format!("{} | {}", text(name), text(body)));
+        format!("{:?} {} cpu {} {:?} {event}", head.comm.to_string(), head.tid, head.cpu, head.stamp)
+    }
+
+    #[test]
+    fn heads_in_all_their_shapes() {
+        let table = [
+            "fio 28143 [011] 2038.648954: sched:sched_waking: comm=kworker/11:68 pid=27489",
+            "kworker/11:68-d 27489 [011] 2038.648984: sched:sched_switch: x",
+            "     migration/0    18 [000]   857.593725:       sched:sched_waking: x",
+            "     Web Content  7898/7900 [001]   857.593725123:          1 sched_switch: x",
+            " :-1    -1 [001]   857.593725: sched_switch: x",
+            "a 1 [000] b  12 [001]  1.000000: sched:sched_wakeup: x",
+            "fio 28143 [011] 2038.648954: sched:sched_wa",
+            "fio 28143 [011] 2038.648954:",
+            "             fio-126   [000]    10.166060: sched_switch: x",
+            "see [1] and [2] 10.1: y",
+        ];
+        insta::assert_snapshot!(table.map(shown).join("\n"), @r#"
+        "fio" 28143 cpu 11 Seconds(Time(2038648954000)) sched_waking | comm=kworker/11:68 pid=27489
+        "kworker/11:68-d" 27489 cpu 11 Seconds(Time(2038648984000)) sched_switch | x
+        "migration/0" 18 cpu 0 Seconds(Time(857593725000)) sched_waking | x
+        "Web Content" 7900 cpu 1 Seconds(Time(857593725123)) sched_switch | x
+        -
+        "a 1 [000] b" 12 cpu 1 Seconds(Time(1000000000)) sched_wakeup | x
+        "fio" 28143 cpu 11 Seconds(Time(2038648954000)) ?
+        "fio" 28143 cpu 11 Seconds(Time(2038648954000)) ?
+        -
+        -
+        "#);
+        assert!(Head::is_cut(b"kworker/11:68-d 27489 [011]"));
+        assert!(!Head::is_cut(b"as shown in 2 [17]."));
+    }
+
+    #[test]
+    fn frames_and_what_is_not_one() {
+        let frame = |line: &str| {
+            let frame = Frame::parse(line.as_bytes())?;
+            Some((String::from_utf8_lossy(frame.symbol).into_owned(), frame.in_kernel))
+        };
+        let some = |symbol: &str, in_kernel| Some((symbol.to_owned(), in_kernel));
+        assert_eq!(frame("\tffffffff9f0d7ba3 try_to_wake_up+0x2b3 ([kernel.kallsyms])"), some("try_to_wake_up", true));
+        assert_eq!(frame("\t3ee5d syscall+0x1d (/usr/lib64/libc.so.6)"), some("syscall", false));
+        assert_eq!(frame("  2500000025 [unknown] ([unknown])"), some("[unknown]", false));
+        assert_eq!(frame("  __schedule+0x282 ([kernel.kallsyms])"), some("__schedule", true));
+        assert_eq!(frame("a bad idea"), None);
+        assert_eq!(frame("([kernel.kallsyms])"), None);
+        assert_eq!(frame(""), None);
+    }
+
+    #[test]
+    fn mail_marks() {
+        assert_eq!(unquoted(b"> > fio 1"), b"fio 1");
+        assert_eq!(unquoted(b">>\tffff"), b"\tffff");
+        assert!(is_elision(b"  [...]") && is_elision(b"...") && is_elision("…".as_bytes()) && is_elision(b"<snip>"));
+        assert!(!is_elision(b".") && !is_elision(b"[011]"));
+    }
+}

@@ -1,0 +1,238 @@
+//! The text of `perf script`, with and without stacks, also as people paste it into mails: quoted, with lines wrapped,
+//! frames left out and prose between.
+
+mod line;
+mod stack;
+
+use std::io::Read;
+
+use unstarve_model::{
+    Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
+};
+
+use self::line::{Frame, Head, is_elision, unquoted};
+use self::stack::Stack;
+use crate::interner::Interner;
+use crate::reorder::Reorder;
+use crate::text::lines::Lines;
+use crate::text::number::{Stamp, leading};
+use crate::text::{BadLines, TaskNames, TextError, body, is_text, never_seen};
+
+const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
+
+/// `perf script` sorts by itself; only text that was put together by hand is out of order.
+const WINDOW: usize = 2 * Batch::TARGET;
+
+/// A mail program breaks the longest event, 200 bytes, into no more lines than this.
+const MAX_PARTS: u32 = 8;
+
+/// Reads the text of `perf script`.
+pub struct PerfScript {
+    lines: Lines<Box<dyn Read + Send>>,
+    info: TraceInfo,
+    names: Interner,
+    reorder: Reorder,
+    tasks: TaskNames,
+    seen: EventSet,
+    any_head: bool,
+    bad: BadLines,
+    truncated: bool,
+    lost: u64,
+    /// The event whose lines are being read.
+    entry: Entry,
+    /// Its first line's number and its text so far, unwrapped.
+    first_line: u64,
+    text: Vec<u8>,
+    parts: u32,
+    stack: Stack,
+    at_end: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// None, or one of no interest.
+    None,
+    /// More of its text has to come: a mail program wrapped it.
+    Partial,
+    /// Its text is whole; stack frames may follow.
+    Whole(Event),
+}
+
+/// Whether a file that begins with `prefix` is such a text.
+pub fn recognises(prefix: &[u8]) -> bool {
+    let is_head = |line| match Head::parse(line) {
+        Some(head) => head.event().is_some() || head.rest.is_empty(),
+        None => Head::is_cut(line),
+    };
+    is_text(prefix) && prefix.split(|&byte| byte == b'\n').map(unquoted).any(is_head)
+}
+
+impl PerfScript {
+    /// A reader of `input` from its first line on.
+    pub fn new(input: Box<dyn Read + Send>) -> PerfScript {
+        PerfScript {
+            lines: Lines::new(input),
+            info: TraceInfo { format: "perf script text".into(), ..TraceInfo::default() },
+            names: Interner::new(),
+            reorder: Reorder::new(WINDOW),
+            tasks: TaskNames::default(),
+            seen: EventSet::default(),
+            any_head: false,
+            bad: BadLines::default(),
+            truncated: false,
+            lost: 0,
+            entry: Entry::None,
+            first_line: 0,
+            text: Vec::new(),
+            parts: 0,
+            stack: Stack::default(),
+            at_end: false,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), TextError> {
+        let number = self.lines.number() + 1;
+        let next = self.lines.next_line().map_err(|source| TextError::Read { line: number, source })?;
+        let Some(line) = next else { return self.finish() };
+        let line = unquoted(line);
+        if let Some(head) = Head::parse(line) {
+            let (comm, tid) = (head.comm, head.tid);
+            // The buffer that `line` lies in is the line reader's, and the entry before has to be closed first.
+            let line = line.to_vec();
+            self.any_head = true;
+            self.close_entry();
+            self.tasks.note(tid, comm);
+            self.open_entry(&line);
+        } else if line.trim_ascii().is_empty() {
+            self.close_entry();
+        } else if let Some(frame) = Frame::parse(line) {
+            self.stack.frame(frame);
+        } else if is_elision(line) {
+            self.stack.elision();
+        } else if Head::is_cut(line) {
+            let line = line.to_vec();
+            self.close_entry();
+            self.open_entry(&line);
+        } else if matches!(self.entry, Entry::Partial) {
+            self.text.push(b' ');
+            self.text.extend_from_slice(line.trim_ascii());
+            self.parts += 1;
+            self.try_entry();
+        }
+        Ok(())
+    }
+
+    fn open_entry(&mut self, line: &[u8]) {
+        self.first_line = self.lines.number();
+        self.text.clear();
+        self.text.extend_from_slice(line.trim_ascii_end());
+        self.parts = 1;
+        self.try_entry();
+    }
+
+    /// Sees whether the text so far is an event.
+    fn try_entry(&mut self) {
+        self.entry = if self.parts > MAX_PARTS { Entry::None } else { Entry::Partial };
+        let Some(head) = Head::parse(&self.text) else { return };
+        // Ticks do not occur: perf's clock is in nanoseconds, printed as seconds.
+        let Stamp::Seconds(time) = head.stamp else { return };
+        if let Some(kind) = lost_record(head.rest) {
+            self.entry = Entry::Whole(event(&head, time, kind));
+            return;
+        }
+        let Some((name, text)) = head.event() else { return };
+        let Some(event_type) = std::str::from_utf8(name).ok().and_then(EventType::from_name) else {
+            self.entry = Entry::None;
+            return;
+        };
+        match body::decode(event_type, text, &mut self.names) {
+            Some(kind) => self.entry = Entry::Whole(event(&head, time, kind)),
+            None if self.parts > MAX_PARTS => self.bad.note(self.first_line, &self.text),
+            None => {}
+        }
+    }
+
+    /// The entry's lines have ended: gives its event out.
+    fn close_entry(&mut self) {
+        let stack = std::mem::take(&mut self.stack);
+        match std::mem::replace(&mut self.entry, Entry::None) {
+            Entry::None => {}
+            Entry::Partial => self.bad.note(self.first_line, &self.text),
+            Entry::Whole(mut event) => {
+                // A switch on the way out of an interrupt belongs to the task all the same.
+                let is_switch = matches!(event.kind, EventKind::Switch { .. });
+                event.context = match stack.context() {
+                    Context::Hardirq | Context::Softirq if is_switch => Context::Task,
+                    context => context,
+                };
+                if let (Some(function), Some(tid)) = (stack.work_function(), event.current) {
+                    let function = self.names.intern(function);
+                    self.reorder.push(Event { kind: EventKind::WorkOnStack { tid, function }, ..event });
+                }
+                match event.kind {
+                    EventKind::Lost { count } => self.lost = self.lost.saturating_add(count.unwrap_or(0)),
+                    kind => kind.event_type().into_iter().for_each(|event_type| self.seen.insert(event_type)),
+                }
+                self.reorder.push(event);
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), TextError> {
+        if matches!(self.entry, Entry::Partial) && !self.lines.is_complete() {
+            self.truncated = true;
+            self.entry = Entry::None;
+        }
+        self.close_entry();
+        self.at_end = true;
+        self.reorder.release_all();
+        self.info.tasks = self.tasks.saved();
+        if self.any_head {
+            return Ok(());
+        }
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+    }
+}
+
+fn event(head: &Head<'_>, time: Time, kind: EventKind) -> Event {
+    Event { time, cpu: head.cpu, current: Some(head.tid), context: Context::Unknown, kind }
+}
+
+/// `PERF_RECORD_LOST lost 208`, with `--show-lost-events`.
+fn lost_record(rest: &[u8]) -> Option<EventKind> {
+    let count = rest.strip_prefix(b"PERF_RECORD_LOST")?.trim_ascii().strip_prefix(b"lost ")?;
+    Some(EventKind::Lost { count: Some(leading(count)?.0) })
+}
+
+impl EventSource for PerfScript {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while !self.reorder.fill(&mut batch.events) && !self.at_end {
+            self.step()?;
+        }
+        self.names.take_new(&mut batch.names);
+        Ok(!batch.events.is_empty())
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        if self.lost > 0 {
+            losses.push(Loss::new(LossKind::LostEvents, self.lost));
+        }
+        if self.truncated {
+            let detail = format!("line {} stops in its middle", self.lines.number());
+            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(detail));
+        }
+        losses.extend(self.bad.loss());
+        losses.extend(self.reorder.loss());
+        losses.extend(never_seen(self.seen));
+        losses
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use unstarve_model::Names;
+
+use super::*;
+use crate::picture;
+
+/// Everything that a text gives: events, then losses.
+fn read(text: &str) -> String {
+    let mut source = PerfScript::new(Box::new(std::io::Cursor::new(text.to_owned().into_bytes())));
+    let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
+    while source.read(&mut batch).unwrap() {
+        names.extend(batch.names.drain(..));
+        events.append(&mut batch.events);
+    }
+    let losses = source.losses();
+    let told = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
+    let mut lines = vec![picture::events(&events, &names)];
+    lines.extend(told.map(|loss| format!("loss: {loss}")));
+    lines.join("\n")
+}
+
+const FSDEVEL: &str = include_str!("../../../../testdata/traces/fsdevel-perf-script.txt");
+
+#[test]
+fn the_mail_on_linux_fsdevel() {
+    insta::assert_snapshot!(read(FSDEVEL), @r"
+        2038.648954000 [011] 28143 h waking kworker/11:68:27489(120) cpu 11
+        2038.648974000 [011] 28143 . switch fio:28143(120) R -> kworker/11:68:27489(120)
+        2038.648984000 [011] 27489 . switch kworker/11:68:27489(120) I -> fio:28143(120)
+        2702.018634000 [011] 28517 . switch fio:28517(120) S -> kworker/11:68:27489(120)
+        2702.018639000 [011] 27489 . work-on-stack 27489 aio_complete_rw
+        2702.018639000 [011] 27489 . waking fio:28517(120) cpu 11
+        2702.018642000 [011] 27489 . switch kworker/11:68:27489(120) R+ -> fio:28517(120)
+        ");
+}
+
+/// What a mail program does: quote every line and wrap at 72 columns.
+fn mailed(text: &str) -> String {
+    let mut out = String::from("On Tuesday somebody wrote:\n> It [the worker] is preempted, see below.\n>\n");
+    for line in text.lines() {
+        let mut column = 0;
+        out.push_str("> ");
+        for word in line.split_inclusive(' ') {
+            if column + word.len() > 72 && column > 0 {
+                out.push_str("\n> ");
+                column = 0;
+            }
+            out.push_str(word);
+            column += word.len();
+        }
+        out.push('\n');
+    }
+    out.push_str("\nRegards\n");
+    out
+}
+
+#[test]
+fn a_quoted_and_wrapped_mail_gives_the_same_events() {
+    assert_eq!(read(&mailed(FSDEVEL)), read(FSDEVEL));
+    assert_eq!(read(&mailed(&mailed(FSDEVEL))), read(FSDEVEL));
+}
+
+#[test]
+fn perf_s_own_columns_without_stacks() {
+    insta::assert_snapshot!(read(
+        "\
+            perf  7898 [000]   857.593700: sched:sched_stat_runtime: comm=perf pid=7898 runtime=83234 [ns]
+            perf  7898 [000]   857.593709:       sched:sched_waking: comm=migration/0 pid=18 prio=0 target_cpu=000
+         swapper     0 [001]   857.593929:          1 sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=perf-exec next_pid=7900 next_prio=130
+     my prog (x)  7900/7901 [001]   857.594000123: sched_switch: prev_comm=my prog (x) prev_pid=7901 prev_prio=120 prev_state=R+ ==> next_comm=swapper/1 next_pid=0 next_prio=120
+         swapper     0 [001]   857.595000: PERF_RECORD_LOST lost 208
+"
+    ), @r"
+        857.593709000 [000] 7898 ? waking migration/0:18(0) cpu 0
+        857.593929000 [001] 0 ? switch swapper/0:0(120) R -> perf-exec:7900(130)
+        857.594000123 [001] 7901 ? switch my prog (x):7901(120) R+ -> swapper/1:0(120)
+        857.595000000 [001] 0 ? lost 208
+        loss: 208 events were lost while recording
+        ");
+}
+
+#[test]
+fn frames_left_out_and_broken_lines() {
+    insta::assert_snapshot!(read(
+        "\
+kworker/0:1 9 [000] 1.000001: sched:sched_waking: comm=fio pid=8 prio=120 target_cpu=000
+        ffffffff9f0d7ba3 try_to_wake_up+0x2b3 ([kernel.kallsyms])
+        [...]
+        ffffffff9f0b9c35 process_one_work+0x1e5 ([kernel.kallsyms])
+
+kworker/0:1 9 [000] 1.000002: sched:sched_waking: comm=fio pid=eight prio=120 target_cpu=000
+
+and then nothing happens until
+kworker/0:1 9 [000] 1.000003: sched:sched_wakeup: comm=fio pid=8 prio=120 target_cpu=000
+kworker/0:1 9 [000] 1.000004: sched:sched_switch: prev_comm=kworker/0:1 prev_pid=9 prev_pr"
+    ), @r"
+        1.000001000 [000] 9 ? waking fio:8(120) cpu 0
+        1.000003000 [000] 9 ? wakeup fio:8(120) cpu 0
+        loss: the file ends early (line 10 stops in its middle)
+        loss: 1 parts of the file could not be decoded (the first is line 6: `kworker/0:1 9 [000] 1.000002: sched:sched_waking: comm=fio pid=eight prio=120 target_cpu=000`)
+        ");
+}
+
+#[test]
+fn text_that_holds_no_event_is_an_error_with_an_example() {
+    let mut source = PerfScript::new(Box::new(&b"hello\nworld\n"[..]));
+    insta::assert_snapshot!(source.read(&mut Batch::default()).unwrap_err().to_string(), @"no event in 2 lines: expected lines such as `fio 28143 [011] 2038.648954: sched:sched_waking: …`");
+}
+
+#[test]
+fn text_is_told_from_other_files() {
+    assert!(recognises(FSDEVEL.as_bytes()));
+    assert!(recognises(mailed(FSDEVEL).as_bytes()));
+    assert!(!recognises(b"             fio-126   [000]    10.166060: sched_switch: sh:126 [120] D ==> x:1 [120]\n"));
+    assert!(!recognises(b"see 1 [2].\n"));
+    assert!(!recognises(b"\xff\xd8\xff\xe0\0\x10JFIF"));
+}

@@ -1,0 +1,306 @@
+//! What follows `event:` in a line: the kernel's own `print fmt` and the shorter forms of libtraceevent's plugins, which
+//! `trace-cmd report` uses.
+//!
+//! A comm may hold anything, the very keys that follow it too, so lines are taken apart from their ends.
+
+use memchr::memmem;
+use unstarve_model::{Comm, EventKind, EventType, NameId, PrevState, TaskRef};
+
+use super::number::{cpu, hexadecimal, number, prio, tid};
+use crate::interner::Interner;
+
+/// Decodes the body of an event's line. `None` if a part of it is missing or makes no sense.
+pub fn decode(event: EventType, body: &[u8], names: &mut Interner) -> Option<EventKind> {
+    let body = body.trim_ascii();
+    Some(match event {
+        EventType::Switch => switch(body)?,
+        EventType::Waking => {
+            let (task, target_cpu) = woken(body)?;
+            EventKind::Waking { task, target_cpu }
+        }
+        EventType::Wakeup => {
+            let (task, target_cpu) = woken(body)?;
+            EventKind::Wakeup { task, target_cpu }
+        }
+        EventType::WakeupNew => {
+            let (task, target_cpu) = woken(body)?;
+            EventKind::WakeupNew { task, target_cpu }
+        }
+        EventType::Migrate => {
+            let (rest, dest) = split_last(body, b" dest_cpu=")?;
+            let (rest, orig) = split_last(rest, b" orig_cpu=")?;
+            EventKind::Migrate { task: named_task(rest)?, orig_cpu: cpu(orig)?, dest_cpu: cpu(dest)? }
+        }
+        EventType::Fork => {
+            let (rest, child) = split_last(body, b" child_pid=")?;
+            let (rest, child_comm) = split_last(rest, b" child_comm=")?;
+            let (_, parent) = split_last(rest, b" pid=")?;
+            EventKind::Fork { parent: tid(parent)?, child: tid(child)?, child_comm: Comm::new(child_comm) }
+        }
+        EventType::Exec => {
+            let (rest, _) = split_last(body, b" old_pid=")?;
+            EventKind::Exec { tid: tid(split_last(rest, b" pid=")?.1)? }
+        }
+        EventType::Exit => {
+            let task = named_task(body)?;
+            EventKind::Exit { tid: task.tid, comm: task.comm }
+        }
+        EventType::IrqEntry => {
+            let (irq, name) = split_first(body.strip_prefix(b"irq=")?, b" name=")?;
+            let name = (!name.is_empty()).then(|| names.intern(name));
+            EventKind::IrqEntry { irq: number(irq)?.try_into().ok()?, name }
+        }
+        EventType::IrqExit => EventKind::IrqExit { irq: number(body.strip_prefix(b"irq=")?)?.try_into().ok()? },
+        EventType::SoftirqEntry => EventKind::SoftirqEntry { vec: vector(body)? },
+        EventType::SoftirqExit => EventKind::SoftirqExit { vec: vector(body)? },
+        EventType::SoftirqRaise => EventKind::SoftirqRaise { vec: vector(body)? },
+        EventType::WorkQueued => work_queued(body, names)?,
+        EventType::WorkStart => {
+            let (work, function) = work_executed(body, names)?;
+            EventKind::WorkStart { work, function }
+        }
+        EventType::WorkEnd => {
+            let (work, function) = work_executed(body, names)?;
+            EventKind::WorkEnd { work, function }
+        }
+        EventType::BlockIssue => {
+            let (dev, sector) = request(body)?;
+            EventKind::BlockIssue { dev, sector }
+        }
+        EventType::BlockComplete => {
+            let (dev, sector) = request(body)?;
+            EventKind::BlockComplete { dev, sector }
+        }
+    })
+}
+
+fn split_last<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = memmem::rfind(text, key)?;
+    Some((&text[..at], &text[at + key.len()..]))
+}
+
+fn split_first<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = memmem::find(text, key)?;
+    Some((&text[..at], &text[at + key.len()..]))
+}
+
+fn switch(body: &[u8]) -> Option<EventKind> {
+    if let Some(body) = body.strip_prefix(b"prev_comm=") {
+        let (prev, next) = split_last(body, b" ==> next_comm=")?;
+        let (prev, state) = split_last(prev, b" prev_state=")?;
+        return Some(EventKind::Switch {
+            prev: task(prev, b" prev_pid=", b" prev_prio=")?,
+            prev_state: state_of_kernel(state),
+            next: task(next, b" next_pid=", b" next_prio=")?,
+        });
+    }
+    let (prev, next) = split_last(body, b" ==> ")?;
+    let (prev, state) = split_last(prev, b" ")?;
+    Some(EventKind::Switch { prev: short_task(prev)?, prev_state: state_of_plugin(state), next: short_task(next)? })
+}
+
+fn woken(body: &[u8]) -> Option<(TaskRef, unstarve_model::CpuId)> {
+    if body.starts_with(b"comm=") {
+        let (rest, target) = split_last(body, b" target_cpu=")?;
+        return Some((named_task(rest)?, cpu(target)?));
+    }
+    let (rest, target) = split_last(body, b" CPU:")?;
+    Some((short_task(rest)?, cpu(target)?))
+}
+
+/// `comm=fio pid=128 prio=120`.
+fn named_task(text: &[u8]) -> Option<TaskRef> {
+    task(text.strip_prefix(b"comm=")?, b" pid=", b" prio=")
+}
+
+fn task(text: &[u8], pid_key: &[u8], prio_key: &[u8]) -> Option<TaskRef> {
+    let (rest, priority) = split_last(text, prio_key)?;
+    let (comm, pid) = split_last(rest, pid_key)?;
+    Some(TaskRef { tid: tid(pid)?, comm: Comm::new(comm), prio: Some(prio(priority)?) })
+}
+
+/// `kworker/0:1:45 [120]`.
+fn short_task(text: &[u8]) -> Option<TaskRef> {
+    let (rest, priority) = split_last(text, b" [")?;
+    let (comm, pid) = split_last(rest, b":")?;
+    Some(TaskRef { tid: tid(pid)?, comm: Comm::new(comm), prio: Some(prio(priority)?) })
+}
+
+/// The state as the kernel's `print fmt` shows it; `+` is for a task that lost the CPU while runnable.
+fn state_of_kernel(text: &[u8]) -> PrevState {
+    let text = text.trim_ascii();
+    if text.contains(&b'+') {
+        return PrevState::Preempted;
+    }
+    match text {
+        b"R" => PrevState::Runnable,
+        // Before 4.14 an idle kernel thread was uninterruptible and "no load".
+        b"I" | b"D|N" => PrevState::Idle,
+        b"P" => PrevState::Parked,
+        b"x" => PrevState::Dead,
+        _ => state_of_letter(text),
+    }
+}
+
+/// The state as libtraceevent's sched_switch plugin shows it: letters of an old kernel's bits. The bit that has meant
+/// "idle" since 4.14 comes out as `W`, "parked" as `x`, and "preempted" is lost, as `R`.
+fn state_of_plugin(text: &[u8]) -> PrevState {
+    match text.trim_ascii() {
+        b"R" => PrevState::Runnable,
+        b"R+" => PrevState::Preempted,
+        b"W" | b"I" => PrevState::Idle,
+        b"x" | b"P" => PrevState::Parked,
+        text => state_of_letter(text),
+    }
+}
+
+fn state_of_letter(text: &[u8]) -> PrevState {
+    match text.first() {
+        Some(b'S') => PrevState::Sleeping,
+        Some(b'D') => PrevState::Uninterruptible,
+        Some(b'T' | b't') => PrevState::Stopped,
+        Some(b'X' | b'Z') => PrevState::Dead,
+        _ => PrevState::Unknown,
+    }
+}
+
+fn vector(body: &[u8]) -> Option<u8> {
+    number(body.strip_prefix(b"vec=")?)?.try_into().ok()
+}
+
+fn work_queued(body: &[u8], names: &mut Interner) -> Option<EventKind> {
+    let (work, rest) = split_first(body.strip_prefix(b"work struct=")?, b" function=")?;
+    let (function, workqueue) = split_last(rest, b" workqueue=")?;
+    let workqueue = split_first(workqueue, b" req_cpu=")?.0;
+    Some(EventKind::WorkQueued {
+        work: hexadecimal(work)?,
+        function: symbol(function, names),
+        workqueue: workqueue_name(workqueue, names),
+    })
+}
+
+fn work_executed(body: &[u8], names: &mut Interner) -> Option<(u64, Option<NameId>)> {
+    let body = body.strip_prefix(b"work struct ")?;
+    match split_first(body, b": function ") {
+        Some((work, function)) => Some((hexadecimal(work)?, symbol(function, names))),
+        None if body.ends_with(b":") => None,
+        None => Some((hexadecimal(body)?, None)),
+    }
+}
+
+/// A function's name without its module; `None` for a bare address.
+fn symbol(text: &[u8], names: &mut Interner) -> Option<NameId> {
+    let name = text.split(|&byte| byte == b' ').next().filter(|name| !name.is_empty())?;
+    let is_address = name.starts_with(b"0x") || name.iter().all(u8::is_ascii_hexdigit) && name.len() >= 8;
+    (!is_address).then(|| names.intern(name))
+}
+
+/// Before 5.12 this is the workqueue's address.
+fn workqueue_name(text: &[u8], names: &mut Interner) -> Option<NameId> {
+    let is_address = text.starts_with(b"0x") || text.len() == 16 && text.iter().all(u8::is_ascii_hexdigit);
+    (!is_address && !text.is_empty() && !text.starts_with(b"(")).then(|| names.intern(text))
+}
+
+/// `259,0 W 4096 () 1234 + 8 none,0,0 [fio]`: device and sector.
+fn request(body: &[u8]) -> Option<(u32, u64)> {
+    let (major, rest) = super::number::leading(body)?;
+    let (minor, rest) = super::number::leading(rest.strip_prefix(b",")?)?;
+    let sector = split_first(rest, b") ")?.1;
+    if major >= 1 << 12 || minor >= 1 << 20 {
+        return None;
+    }
+    Some(((major << 20 | minor) as u32, number(sector)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use unstarve_model::Names;
+
+    use super::*;
+
+    fn shown(event: &str, body: &str) -> String {
+        let mut interner = Interner::new();
+        let event = EventType::from_name(event).unwrap();
+        let Some(kind) = decode(event, body.as_bytes(), &mut interner) else { return "-".into() };
+        let (mut new, mut names) = (Vec::new(), Names::default());
+        interner.take_new(&mut new);
+        names.extend(new);
+        crate::picture::kind(&kind, &names)
+    }
+
+    #[test]
+    fn each_event_in_each_of_its_forms() {
+        let table = [
+            (
+                "sched_switch",
+                "prev_comm=fio prev_pid=28143 prev_prio=120 prev_state=R ==> next_comm=kworker/11:68 next_pid=27489 next_prio=100",
+            ),
+            (
+                "sched_switch",
+                "prev_comm=a b=c prev_pid=1 prev_prio=-1 prev_state=R+ ==> next_comm= ==> x next_pid=2 next_prio=0",
+            ),
+            ("sched_switch", "fio:123 [120] R ==> kworker/0:1:45 [120]"),
+            ("sched_switch", "my task:123 [120] W ==> swapper/0:0 [120]"),
+            (
+                "sched_switch",
+                "prev_comm=fio prev_pid=28143 prev_prio=120 prev_state=D|K ==> next_comm=x next_pid=1 next_prio=120",
+            ),
+            ("sched_switch", "prev_comm=fio prev_pid=28143 prev_prio=120 prev_state=S ==> next_comm=x next_pid=1"),
+            ("sched_waking", "comm=kworker/11:68 pid=27489 prio=120 target_cpu=011"),
+            ("sched_waking", "comm=x pid=1 prio=120 success=1 target_cpu=002"),
+            ("sched_wakeup", "wl:116 [120] success=1 CPU:000"),
+            ("sched_wakeup_new", "fio:127 [120] CPU:001"),
+            ("sched_migrate_task", "comm=pid=1 pid=123 prio=120 orig_cpu=1 dest_cpu=0"),
+            ("sched_process_fork", "comm=sh pid=120 child_comm=sh child_pid=121"),
+            ("sched_process_exec", "filename=/bin/my prog pid=123 old_pid=123"),
+            ("sched_process_exit", "comm=fio pid=128 prio=120 group_dead=true"),
+            ("irq_handler_entry", "irq=24 name=virtio0-input.0"),
+            ("irq_handler_exit", "irq=24 ret=handled"),
+            ("softirq_entry", "vec=9 [action=RCU]"),
+            ("softirq_raise", "vec=300 [action=?]"),
+            (
+                "workqueue_queue_work",
+                "work struct=0xffffffff82b81aa0 function=kernfs_notify_workfn workqueue=events req_cpu=8192 cpu=0",
+            ),
+            (
+                "workqueue_queue_work",
+                "work struct=00000000ba7307c0 function=xfs_end_io [xfs] workqueue=0xffff888003550200 req_cpu=2 cpu=2",
+            ),
+            ("workqueue_execute_start", "work struct 0xffff8880ba7307c0: function vmstat_update"),
+            ("workqueue_execute_start", "work struct 0xffff8880ba7307c0: function 0xffffffff81234567"),
+            ("workqueue_execute_end", "work struct 00000000ba7307c0"),
+            ("block_rq_issue", "259,1 WS 4096 () 1234 + 8 none,0,0 [fio]"),
+            ("block_rq_complete", "8,16 W (2a 00) 5678 + 8 [0]"),
+            ("block_rq_complete", "8,16 W"),
+        ];
+        let shown: Vec<String> = table.iter().map(|(event, body)| shown(event, body)).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        switch fio:28143(120) R -> kworker/11:68:27489(100)
+        switch a b=c:1(-1) R+ ->  ==> x:2(0)
+        switch fio:123(120) R -> kworker/0:1:45(120)
+        switch my task:123(120) I -> swapper/0:0(120)
+        switch fio:28143(120) D -> x:1(120)
+        -
+        waking kworker/11:68:27489(120) cpu 11
+        waking x:1(120) cpu 2
+        wakeup wl:116(120) cpu 0
+        wakeup-new fio:127(120) cpu 1
+        migrate pid=1:123(120) cpu 1 -> 0
+        fork 120 -> sh:121
+        exec 123
+        exit fio:128
+        irq-entry 24 virtio0-input.0
+        irq-exit 24
+        softirq-entry 9
+        -
+        work-queued ffffffff82b81aa0 kernfs_notify_workfn on events
+        work-queued ba7307c0 xfs_end_io on ?
+        work-start ffff8880ba7307c0 vmstat_update
+        work-start ffff8880ba7307c0 ?
+        work-end ba7307c0 ?
+        block-issue 10300001 1234
+        block-complete 800010 5678
+        -
+        ");
+    }
+}

@@ -1,0 +1,147 @@
+use std::io::{self, Read};
+
+use memchr::memchr;
+
+/// No line of a trace is longer: a `sched_process_exec` with the longest path (4096 bytes) is the longest. A file with
+/// longer ones is not text, and must not be able to fill the memory.
+const MAX_LINE: usize = 16 << 10;
+
+const BLOCK: usize = 256 << 10;
+
+/// The lines of a text, without their ends, in bounded memory.
+pub struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    number: u64,
+    at_end: bool,
+    complete: bool,
+    too_long: u64,
+}
+
+impl<R: Read> Lines<R> {
+    /// The lines of `input`.
+    pub fn new(input: R) -> Lines<R> {
+        Lines { input, buffer: vec![0; BLOCK], start: 0, end: 0, number: 0, at_end: false, complete: true, too_long: 0 }
+    }
+
+    /// The next line, without `\n` or `\r\n`; `None` at the end. Lines over 16 KiB are passed over and counted.
+    pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
+        let Some((start, end)) = self.advance()? else { return Ok(None) };
+        let line = &self.buffer[start..end];
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    /// The number of the line given last; the first is 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the line given last had its end: if not, the text stops in its middle.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// How many lines were passed over for their length.
+    pub fn too_long(&self) -> u64 {
+        self.too_long
+    }
+
+    fn advance(&mut self) -> io::Result<Option<(usize, usize)>> {
+        let mut skipping = false;
+        let mut searched = 0;
+        loop {
+            let from = self.start + searched;
+            if let Some(at) = memchr(b'\n', &self.buffer[from..self.end]) {
+                let line = (self.start, from + at);
+                self.start = from + at + 1;
+                self.number += 1;
+                searched = 0;
+                if skipping || line.1 - line.0 > MAX_LINE {
+                    self.too_long += 1;
+                    skipping = false;
+                    continue;
+                }
+                return Ok(Some(line));
+            }
+            searched = self.end - self.start;
+            if searched > MAX_LINE {
+                skipping = true;
+                self.start = self.end;
+                searched = 0;
+            }
+            if self.at_end {
+                return Ok(self.last_line(skipping));
+            }
+            self.fill()?;
+        }
+    }
+
+    fn last_line(&mut self, skipping: bool) -> Option<(usize, usize)> {
+        let line = (self.start, self.end);
+        self.start = self.end;
+        if skipping {
+            self.number += 1;
+            self.too_long += 1;
+            return None;
+        }
+        if line.0 == line.1 {
+            return None;
+        }
+        self.number += 1;
+        self.complete = false;
+        Some(line)
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        loop {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(0) => {
+                    self.at_end = true;
+                    return Ok(());
+                }
+                Ok(length) => {
+                    self.end += length;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(text: &[u8]) -> (Vec<String>, bool, u64) {
+        let mut lines = Lines::new(text);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            let text = String::from_utf8_lossy(&line[..line.len().min(9)]).into_owned();
+            all.push(format!("{}: {text}", lines.number()));
+        }
+        (all, lines.is_complete(), lines.too_long())
+    }
+
+    #[test]
+    fn lines_come_without_their_ends() {
+        assert_eq!(lines_of(b"a\n\nb c\r\n"), (vec!["1: a".into(), "2: ".into(), "3: b c".into()], true, 0));
+        assert_eq!(lines_of(b"a\nb"), (vec!["1: a".into(), "2: b".into()], false, 0));
+        assert_eq!(lines_of(b""), (vec![], true, 0));
+    }
+
+    #[test]
+    fn a_line_without_end_is_passed_over_in_bounded_memory() {
+        let mut text = b"first\n".to_vec();
+        text.extend(vec![b'x'; 3 << 20]);
+        text.extend(b"\nlast\n");
+        assert_eq!(lines_of(&text), (vec!["1: first".into(), "3: last".into()], true, 1));
+        assert_eq!(lines_of(&vec![b'x'; 1 << 20]), (vec![], true, 1));
+    }
+}

@@ -1,0 +1,103 @@
+//! What the two readers of text share: lines, numbers, the bodies of events, and what can be wrong.
+
+pub mod body;
+pub mod lines;
+pub mod number;
+
+use std::io;
+
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+use unstarve_model::{Comm, EventSet, EventType, Loss, LossKind, SavedTask, Tid};
+
+/// Why a text could not be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TextError {
+    /// The operating system said no.
+    #[error("line {line}: cannot read on")]
+    Read {
+        /// The line after the last good one.
+        line: u64,
+        /// What it said.
+        source: io::Error,
+    },
+    /// Nothing in the text was an event.
+    #[error("no event in {lines} lines: expected lines such as `{example}`")]
+    NoEvents {
+        /// How many lines there were.
+        lines: u64,
+        /// What a line should look like.
+        example: &'static str,
+    },
+}
+
+/// Whether the beginning of a file can be text at all: no kernel prints NULs.
+pub fn is_text(prefix: &[u8]) -> bool {
+    memchr::memchr(0, prefix).is_none()
+}
+
+/// Lines that should have been events and were not: how many, and where the first one is.
+#[derive(Debug, Default)]
+pub struct BadLines {
+    count: u64,
+    first: Option<(u64, String)>,
+}
+
+/// A long bad line is quoted up to here.
+const QUOTED: usize = 100;
+
+impl BadLines {
+    /// Counts one.
+    pub fn note(&mut self, number: u64, line: &[u8]) {
+        self.count += 1;
+        if self.first.is_none() {
+            let line = line.trim_ascii();
+            self.first = Some((number, line[..line.len().min(QUOTED)].escape_ascii().to_string()));
+        }
+    }
+
+    /// The loss to report, if there were any.
+    pub fn loss(&self) -> Option<Loss> {
+        let (number, line) = self.first.as_ref()?;
+        let detail = format!("the first is line {number}: `{line}`");
+        Some(Loss::new(LossKind::Undecodable, self.count).with_detail(detail))
+    }
+}
+
+/// The names that tasks had in lines about anything.
+#[derive(Debug, Default)]
+pub struct TaskNames(FxHashMap<Tid, Comm>);
+
+/// More tasks than `pid_max` allows by default (32768) on most machines; a text that names more keeps the first ones.
+const MAX_TASKS: usize = 1 << 16;
+
+impl TaskNames {
+    /// Remembers a task's name.
+    pub fn note(&mut self, tid: Tid, comm: Comm) {
+        if tid.is_idle() || comm.is_unknown() {
+            return;
+        }
+        if self.0.len() < MAX_TASKS || self.0.contains_key(&tid) {
+            self.0.insert(tid, comm);
+        }
+    }
+
+    /// All of them, by id.
+    pub fn saved(&self) -> Vec<SavedTask> {
+        let mut tasks: Vec<SavedTask> = self.0.iter().map(|(&tid, &comm)| SavedTask { tid, comm }).collect();
+        tasks.sort_by_key(|task| task.tid);
+        tasks
+    }
+}
+
+/// A text does not say which events were enabled. One of these that never appears was in all likelihood not: every
+/// machine switches, wakes and serves softirqs all the time.
+pub fn never_seen(seen: EventSet) -> Vec<Loss> {
+    use EventType::*;
+    [Switch, Waking, Wakeup, IrqEntry, SoftirqEntry, WorkQueued, WorkStart]
+        .into_iter()
+        .filter(|&event| !seen.contains(event))
+        .map(|event| Loss::new(LossKind::NotRecorded(event), 1).with_detail("no such line in the text"))
+        .collect()
+}
