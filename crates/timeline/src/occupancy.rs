@@ -45,7 +45,8 @@ impl Occupancy {
     const CAPACITY: usize = 4096;
 
     pub fn new() -> Occupancy {
-        let unknown = Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), left: Time(0), older: END, newer: END };
+        let unknown =
+            Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), left: Time(0), older: END, newer: END };
         let slots = FxHashMap::from_iter([(ActorId::UNKNOWN, 0)]);
         Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots, stays: 0 }
     }
