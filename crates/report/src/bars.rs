@@ -1,0 +1,69 @@
+use unstarve_diagnose::report::Culprit;
+use unstarve_model::Nanos;
+
+use crate::ink::{CULPRIT, FAINT, Ink, PLAIN};
+use crate::text::{columns, counted, fit, fold, occupant};
+
+/// Rows of a chart; what is beyond is added up in one more.
+const ROWS: usize = 8;
+const INDENT: &str = "    ";
+
+struct Row {
+    who: String,
+    rule: String,
+    ns: u64,
+    culprit: bool,
+}
+
+/// Who had the CPU while the victim waited: one row per occupant and rule with time, share and bar.
+pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
+    let rows = rows(blame, culprits, ink);
+    let total: u128 = blame.iter().map(|piece| u128::from(piece.ns)).sum();
+    let longest = |column: fn(&Row) -> &str| rows.iter().map(|row| columns(column(row))).max().unwrap_or(0);
+    let who = longest(|row| &row.who).min(ink.look.width() / 3);
+    let rule = longest(|row| &row.rule).min(17);
+    // Indent, two gaps, `999 ms`, ` 100.0 %`, two gaps before the bar.
+    let taken = INDENT.len() + who + 2 + rule + 2 + 7 + 9 + 2;
+    let bar = ink.look.width().saturating_sub(taken).min(40);
+    for row in &rows {
+        let share = if total == 0 { 0.0 } else { row.ns as f64 / total as f64 };
+        let charset = ink.look.charset();
+        let numbers = format!("{:>7} {:>6.1} %", Nanos(row.ns).to_string(), share * 100.0);
+        let drawn = if bar < 4 { String::new() } else { ink.bar(share, bar) };
+        let style = if row.culprit { CULPRIT } else { FAINT };
+        ink.line(&[
+            (PLAIN, INDENT),
+            (if row.culprit { CULPRIT } else { PLAIN }, &fit(&row.who, who, charset)),
+            (PLAIN, "  "),
+            (PLAIN, &fit(&row.rule, rule, charset)),
+            (PLAIN, "  "),
+            (PLAIN, &numbers),
+            (PLAIN, "  "),
+            (style, &drawn),
+        ]);
+    }
+}
+
+fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
+    let charset = ink.look.charset();
+    let shown = if blame.len() <= ROWS + 1 { blame.len() } else { ROWS };
+    let mut rows: Vec<Row> = blame[..shown]
+        .iter()
+        .map(|piece| Row {
+            who: fold(&occupant(piece), charset).into_owned(),
+            rule: fold(&piece.rule, charset).into_owned(),
+            ns: piece.ns,
+            culprit: culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule),
+        })
+        .collect();
+    let rest = &blame[shown..];
+    if !rest.is_empty() {
+        rows.push(Row {
+            who: counted(rest.len() as u64, "other"),
+            rule: String::new(),
+            ns: rest.iter().fold(0, |sum, piece| sum.saturating_add(piece.ns)),
+            culprit: false,
+        });
+    }
+    rows
+}

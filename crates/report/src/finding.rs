@@ -1,0 +1,131 @@
+use unstarve_diagnose::report::{Finding, Remedy};
+use unstarve_model::Nanos;
+
+use crate::bars::chart;
+use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
+use crate::text::{columns, counted, grouped, seconds, tasks, victim};
+
+/// How many who paid, and how many of the worst instances, are shown.
+const PAYERS: usize = 5;
+const INSTANCES: usize = 3;
+
+/// One finding: what, who ran meanwhile, what it cost, what speaks for it, what to do.
+pub(crate) fn finding(ink: &mut Ink, finding: &Finding) {
+    heading(ink, finding);
+    ink.paragraph("  ", PLAIN, &finding.sentence);
+    ink.blank();
+    if !finding.blame.is_empty() {
+        ink.paragraph("  ", STRONG, &format!("Who had the CPU while {} waited", victim(&finding.victim)));
+        chart(ink, &finding.blame, &finding.culprits);
+    }
+    ink.paragraph("    ", FAINT, &waits(finding));
+    price(ink, finding);
+    instances(ink, finding);
+    bullets(ink, "What speaks for it", &finding.evidence);
+    bullets(ink, "What could overturn it", &finding.losses);
+    remedies(ink, &finding.remedies);
+    ink.blank();
+}
+
+fn heading(ink: &mut Ink, finding: &Finding) {
+    let facts = format!("confidence {:.0} %{}", finding.confidence.clamp(0.0, 1.0) * 100.0, place(finding));
+    let word = finding.severity.word().to_uppercase();
+    let style = of_severity(finding.severity);
+    let fits = columns(&word) + columns(&finding.id) + columns(&facts) + 4 <= ink.look.width();
+    let beside = if fits { format!("  {facts}") } else { String::new() };
+    ink.line(&[(style, &word), (PLAIN, "  "), (STRONG, &finding.id), (FAINT, &beside)]);
+    if !fits {
+        ink.paragraph("  ", FAINT, &facts);
+    }
+}
+
+fn place(finding: &Finding) -> String {
+    let mut text = match finding.cpus.as_slice() {
+        [] => String::new(),
+        [cpu] => format!(", CPU {cpu}"),
+        cpus @ [_, .., last] if cpus.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)) => {
+            format!(", CPUs {}-{last}", cpus[0])
+        }
+        cpus if cpus.len() <= 8 => {
+            format!(", CPUs {}", cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+        }
+        cpus => format!(", {} CPUs", cpus.len()),
+    };
+    if let Some(period) = finding.period_ns {
+        text.push_str(&format!(", every {}", Nanos(period)));
+    }
+    text
+}
+
+fn waits(finding: &Finding) -> String {
+    let waits = &finding.waits;
+    format!(
+        "{}, {} together; 99 % at most {}, the longest {}; an equal share of the CPU would have given it {} more",
+        counted(waits.count, "wait"),
+        Nanos(waits.total_ns),
+        Nanos(waits.p99_ns),
+        Nanos(waits.max_ns),
+        Nanos(waits.owed_ns)
+    )
+}
+
+fn price(ink: &mut Ink, finding: &Finding) {
+    if finding.price.is_empty() {
+        return;
+    }
+    ink.line(&[(PLAIN, "  "), (STRONG, "Who paid for it")]);
+    for payer in finding.price.iter().take(PAYERS) {
+        let who = tasks(&payer.comm, &payer.tids, payer.tids.len() as u32);
+        ink.paragraph("    ", PLAIN, &format!("{who} waited {} for it", Nanos(payer.ns)));
+    }
+    let more = finding.price.len().saturating_sub(PAYERS) as u64;
+    if more > 0 {
+        ink.line(&[(FAINT, &format!("    and {} more", grouped(more)))]);
+    }
+}
+
+fn instances(ink: &mut Ink, finding: &Finding) {
+    let worst: Vec<String> = finding
+        .worst
+        .iter()
+        .take(INSTANCES)
+        .map(|at| {
+            let length = Nanos(at.end_ns.saturating_sub(at.start_ns));
+            format!("{} s on CPU {} for {length}", seconds(at.start_ns), at.cpu)
+        })
+        .collect();
+    if !worst.is_empty() {
+        ink.paragraph("  ", PLAIN, &format!("Worst at {}.", worst.join("; ")));
+    }
+}
+
+fn bullets(ink: &mut Ink, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    ink.line(&[(PLAIN, "  "), (STRONG, title)]);
+    for line in lines {
+        ink.paragraph("    - ", PLAIN, line);
+    }
+}
+
+fn remedies(ink: &mut Ink, remedies: &[Remedy]) {
+    if remedies.is_empty() {
+        return;
+    }
+    let title = if remedies.len() == 1 { "What to do" } else { "What to do, least invasive first" };
+    ink.line(&[(PLAIN, "  "), (STRONG, title)]);
+    for (index, remedy) in remedies.iter().enumerate() {
+        ink.paragraph(&format!("  {}. ", index + 1), PLAIN, &remedy.text);
+        for (label, command) in [("do:    ", &remedy.apply), ("undo:  ", &remedy.undo)] {
+            if !command.trim().is_empty() {
+                ink.command(&format!("     {label}"), command);
+            }
+        }
+        for (label, text) in [("risk:  ", &remedy.risk), ("valid: ", &remedy.valid_on)] {
+            if !text.trim().is_empty() {
+                ink.paragraph(&format!("     {label}"), FAINT, text);
+            }
+        }
+    }
+}

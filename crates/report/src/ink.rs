@@ -1,0 +1,113 @@
+use anstyle::{AnsiColor, Style};
+use unstarve_diagnose::report::Severity;
+
+use crate::text::{columns, fold};
+use crate::{Charset, Colours, Look};
+
+/// A page being written: wraps, folds to the charset, paints.
+pub(crate) struct Ink {
+    pub(crate) look: Look,
+    out: String,
+}
+
+pub(crate) const STRONG: Style = Style::new().bold();
+pub(crate) const FAINT: Style = Style::new().dimmed();
+pub(crate) const PLAIN: Style = Style::new();
+pub(crate) const COMMAND: Style = AnsiColor::Green.on_default();
+pub(crate) const CULPRIT: Style = AnsiColor::Red.on_default();
+
+pub(crate) fn of_severity(severity: Severity) -> Style {
+    match severity {
+        Severity::Critical => AnsiColor::Red.on_default().bold(),
+        Severity::Warning => AnsiColor::Yellow.on_default().bold(),
+        Severity::Info => AnsiColor::Cyan.on_default().bold(),
+    }
+}
+
+/// A space at which no line may be broken.
+const BOUND: char = '\u{a0}';
+
+/// Keeps a number and its unit on one line.
+fn bind_units(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for (index, word) in text.split(' ').enumerate() {
+        let unit = matches!(
+            word.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '%'),
+            "ns" | "µs" | "us" | "ms" | "s" | "%"
+        );
+        if index > 0 {
+            out.push(if unit && out.ends_with(|c: char| c.is_ascii_digit()) { BOUND } else { ' ' });
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+impl Ink {
+    pub(crate) fn new(look: Look) -> Ink {
+        Ink { look, out: String::new() }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.out
+    }
+
+    pub(crate) fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    /// One line of parts that already fit, each in its style.
+    pub(crate) fn line(&mut self, parts: &[(Style, &str)]) {
+        let mut line = String::new();
+        let last = parts.len().saturating_sub(1);
+        for (index, (style, text)) in parts.iter().enumerate() {
+            let folded = fold(text, self.look.charset());
+            let text = if index == last { folded.trim_end() } else { &folded };
+            match self.look.colours() {
+                Colours::Ansi if !text.trim().is_empty() && *style != PLAIN => {
+                    line.push_str(&format!("{style}{text}{style:#}"));
+                }
+                _ => line.push_str(text),
+            }
+        }
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    /// A paragraph: the first line begins with `first`, the others are indented to the same column.
+    pub(crate) fn paragraph(&mut self, first: &str, style: Style, text: &str) {
+        let text = bind_units(&fold(text, self.look.charset()));
+        let indent = columns(first);
+        let width = self.look.width().saturating_sub(indent).max(20);
+        let options = textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation);
+        for (index, line) in textwrap::wrap(&text, options).iter().enumerate() {
+            let margin = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
+            self.line(&[(PLAIN, &margin), (style, &line.replace(BOUND, " "))]);
+        }
+    }
+
+    /// A line that must stay whole, however long, because people copy it.
+    pub(crate) fn command(&mut self, first: &str, text: &str) {
+        for (index, line) in text.lines().enumerate() {
+            let margin = if index == 0 { first.to_owned() } else { " ".repeat(columns(first)) };
+            self.line(&[(PLAIN, &margin), (COMMAND, line)]);
+        }
+    }
+
+    /// A bar of at most `width` columns for `share` (0 to 1), to an eighth of a column where the charset has it.
+    pub(crate) fn bar(&self, share: f64, width: usize) -> String {
+        let share = share.clamp(0.0, 1.0);
+        match self.look.charset() {
+            Charset::Ascii => {
+                let full = (share * width as f64).round() as usize;
+                "#".repeat(if share > 0.0 { full.max(1) } else { 0 })
+            }
+            Charset::Utf8 => {
+                const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+                let eighths = (share * width as f64 * 8.0).round() as usize;
+                let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
+                format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+use unstarve_diagnose::report::{Report, TraceSummary};
+use unstarve_model::Nanos;
+
+use crate::Look;
+use crate::finding::finding;
+use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
+use crate::text::{counted, grouped};
+use crate::verdict::verdict;
+use crate::worst::worst_waits;
+
+/// The terminal page of an explanation: verdict, findings worst first, the longest waits, what the trace cannot say.
+pub fn page(report: &Report, look: Look) -> String {
+    let mut ink = Ink::new(look);
+    let (severity, sentence) = verdict(report);
+    ink.paragraph("", severity.map_or(STRONG, of_severity), &sentence);
+    ink.paragraph("", FAINT, &about(&report.trace));
+    ink.blank();
+    for each in &report.findings {
+        finding(&mut ink, each);
+    }
+    worst_waits(&mut ink, &report.worst_waits);
+    legend(&mut ink, report);
+    losses(&mut ink, &report.losses);
+    let text = ink.finish();
+    format!("{}\n", text.trim_end())
+}
+
+fn about(trace: &TraceSummary) -> String {
+    let length = Nanos(trace.end_ns.saturating_sub(trace.start_ns));
+    let mut parts = vec![
+        trace.format.clone(),
+        counted(trace.events, "event"),
+        length.to_string(),
+        counted(trace.cpus.into(), "CPU"),
+    ];
+    parts.extend(trace.kernel.as_ref().map(|release| format!("Linux {release}")));
+    if trace.lost > 0 {
+        parts.push(format!("{} events lost", grouped(trace.lost)));
+    }
+    parts.join(" · ")
+}
+
+/// What the rules on this page mean.
+fn legend(ink: &mut Ink, report: &Report) {
+    let on_page = |word: &str| {
+        let in_findings = report.findings.iter().flat_map(|finding| &finding.blame);
+        let in_waits = report.worst_waits.iter().flat_map(|wait| &wait.blame);
+        in_findings.chain(in_waits).any(|piece| piece.rule == word)
+    };
+    let rules: Vec<_> = RULES.iter().filter(|(word, _)| on_page(word)).collect();
+    if rules.is_empty() {
+        return;
+    }
+    ink.line(&[(STRONG, "Rules")]);
+    let width = rules.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
+    for (word, meaning) in rules {
+        ink.paragraph(&format!("  {word:width$}  "), FAINT, meaning);
+    }
+    ink.blank();
+}
+
+/// The words of `unstarve_timeline::Rule` and why, by each, an occupant had the CPU.
+const RULES: [(&str, &str); 10] = [
+    ("class", "its scheduling class always goes first: deadline, then real-time, then all others"),
+    ("weight", "its share, or that of its cgroup, is larger"),
+    ("wakeup-preemption", "it had just been woken and was let in at once"),
+    ("count", "more tasks of its kind were woken than there are CPUs"),
+    ("fair", "its turn among equals"),
+    ("irq", "a hardware interrupt"),
+    ("softirq", "deferred interrupt work"),
+    ("throttled", "a cgroup's CPU limit kept the waiting task off"),
+    ("idle", "the CPU was idle and had yet to switch"),
+    ("unknown", "events are missing"),
+];
+
+fn losses(ink: &mut Ink, losses: &[String]) {
+    if losses.is_empty() {
+        return;
+    }
+    ink.line(&[(STRONG, "What the trace cannot say")]);
+    for loss in losses {
+        ink.paragraph("  - ", PLAIN, loss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_of_the_timeline_is_explained() {
+        let mut explained: Vec<&str> = RULES.iter().map(|(word, _)| *word).collect();
+        let mut known: Vec<&str> = unstarve_timeline::Rule::ALL.iter().map(|rule| rule.word()).collect();
+        explained.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(explained, known);
+    }
+}

@@ -1,0 +1,186 @@
+use std::borrow::Cow;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unstarve_diagnose::report::{Culprit, Victim};
+
+use crate::Charset;
+
+/// A text from a trace, harmless: control characters and those that reorder or hide text are escaped.
+///
+/// Names of tasks, interrupts and work functions are chosen by whoever made the trace; unescaped, they could drive the
+/// reader's terminal or make one name look like another.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().flat_map(|c| Escaped::of(c, is_harmful(c))).collect())
+}
+
+fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// One character as it is or as `\u{…}`.
+enum Escaped {
+    Kept(Option<char>),
+    Code(std::char::EscapeDefault),
+}
+
+impl Escaped {
+    fn of(c: char, escape: bool) -> Escaped {
+        if escape { Escaped::Code(c.escape_default()) } else { Escaped::Kept(Some(c)) }
+    }
+}
+
+impl Iterator for Escaped {
+    type Item = char;
+    fn next(&mut self) -> Option<char> {
+        match self {
+            Escaped::Kept(c) => c.take(),
+            Escaped::Code(code) => code.next(),
+        }
+    }
+}
+
+/// The text in the charset, and harmless.
+pub(crate) fn fold(text: &str, charset: Charset) -> Cow<'_, str> {
+    if charset == Charset::Utf8 || text.is_ascii() {
+        return clean(text);
+    }
+    let mut folded = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            'µ' => folded.push('u'),
+            '…' => folded.push_str("..."),
+            '·' => folded.push('-'),
+            '×' => folded.push('x'),
+            '≤' => folded.push_str("<="),
+            '≥' => folded.push_str(">="),
+            '–' | '−' => folded.push('-'),
+            '’' => folded.push('\''),
+            '→' => folded.push_str("->"),
+            c => folded.extend(Escaped::of(c, is_harmful(c) || !c.is_ascii())),
+        }
+    }
+    Cow::Owned(folded)
+}
+
+/// Terminal columns of a text.
+pub(crate) fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// The text in exactly `width` columns: cut with `…` (`~` in ASCII) or filled up with spaces.
+pub(crate) fn fit(text: &str, width: usize, charset: Charset) -> String {
+    let mut out = if columns(text) <= width {
+        text.to_owned()
+    } else {
+        let mut cut = String::new();
+        let mut used = 0;
+        for c in text.chars() {
+            let wide = c.width().unwrap_or(0);
+            if used + wide + 1 > width {
+                break;
+            }
+            used += wide;
+            cut.push(c);
+        }
+        cut.push(if charset == Charset::Utf8 { '…' } else { '~' });
+        cut
+    };
+    let used = columns(&out);
+    out.extend(std::iter::repeat_n(' ', width.saturating_sub(used)));
+    out
+}
+
+/// The victim in a few words: `kworker/0:2[47] (iomap_dio_complete_work on dio/nullb0)`, `nfsd ×128`.
+pub(crate) fn victim(victim: &Victim) -> String {
+    let mut text = tasks(&victim.comm, &victim.tids, victim.tasks);
+    if let Some(work) = &victim.work {
+        text.push_str(&match &work.workqueue {
+            Some(workqueue) => format!(" ({} on {workqueue})", work.function),
+            None => format!(" ({})", work.function),
+        });
+    }
+    text
+}
+
+/// An occupant in a few words: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
+pub(crate) fn occupant(culprit: &Culprit) -> String {
+    let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tids.len() as u32);
+    match (culprit.policy.as_deref(), culprit.prio) {
+        // The kernel counts real-time priorities downwards from 99; chrt and everybody else upwards.
+        (Some("rt"), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),
+        (Some("rt"), None) => text.push_str(" RT"),
+        (Some("deadline"), _) => text.push_str(" deadline"),
+        (Some("fair"), Some(prio)) if prio != 120 => text.push_str(&format!(" nice {}", prio.clamp(100, 139) - 120)),
+        _ => {}
+    }
+    text
+}
+
+/// `fio[128]` for one thread, `fio ×3` for several, the bare name for what is no task.
+pub(crate) fn tasks(comm: &str, tids: &[u32], count: u32) -> String {
+    match (tids, count) {
+        ([tid], 0..=1) => format!("{comm}[{tid}]"),
+        (_, 0..=1) => comm.to_owned(),
+        (_, count) => format!("{comm} ×{count}"),
+    }
+}
+
+/// Seconds on the trace's clock, as ftrace and perf print them.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
+}
+
+/// `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 wait`, `3 waits`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_a_trace_cannot_drive_or_deceive_a_terminal() {
+        assert_eq!(clean("fio"), "fio");
+        assert_eq!(clean("\u{1b}[2Jgone"), "\\u{1b}[2Jgone");
+        assert_eq!(clean("a\u{202e}b\nc\u{9b}31m"), "a\\u{202e}b\\nc\\u{9b}31m");
+        assert_eq!(fold("12 µs ≥ 3 × naïve", Charset::Ascii), "12 us >= 3 x na\\u{ef}ve");
+    }
+
+    #[test]
+    fn a_column_is_exactly_as_wide_as_asked() {
+        let fitted: Vec<String> =
+            ["fio", "kworker/u16:3+events", "日本語日本語"].iter().map(|t| fit(t, 8, Charset::Utf8)).collect();
+        assert_eq!(fitted, ["fio     ", "kworker…", "日本語… "]);
+        assert!(fitted.iter().all(|text| columns(text) == 8));
+        assert_eq!(fit("kworker/u16:3", 8, Charset::Ascii), "kworker~");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn seconds_have_six_decimals_as_in_perf() {
+        assert_eq!([0, 812_098_000_123, 1_000].map(seconds), ["0.000000", "812.098000", "0.000001"]);
+    }
+}

@@ -1,0 +1,67 @@
+use unstarve_diagnose::report::{Finding, Report, Severity};
+use unstarve_model::Nanos;
+
+use crate::text::{counted, occupant, victim};
+
+/// The answer in one sentence or two, and how bad it is (`None`: nothing is wrong).
+pub(crate) fn verdict(report: &Report) -> (Option<Severity>, String) {
+    if report.trace.events == 0 {
+        return (None, "Nothing can be said: the trace has no scheduler events.".to_owned());
+    }
+    let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
+        return (None, healthy(report));
+    };
+    let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
+    let mut text = match worst.severity {
+        Severity::Critical => format!("Starved: {}", loss(worst)),
+        _ => format!("Nobody is starved outright, but {}", loss(worst)),
+    };
+    if others > 0 {
+        text.push_str(&format!(" {} below.", counted(others, "more finding")));
+    }
+    (Some(worst.severity), text)
+}
+
+fn loss(finding: &Finding) -> String {
+    let who = victim(&finding.victim);
+    let waits = &finding.waits;
+    let longest = Nanos(waits.max_ns);
+    let total = Nanos(waits.total_ns);
+    let times = if waits.count == 1 {
+        format!("{who} waited {longest} for a CPU")
+    } else {
+        format!("{who} waited {total} for a CPU in {}, up to {longest} at a time", counted(waits.count, "wait"))
+    };
+    match finding.culprits.first() {
+        Some(culprit) => {
+            let part = Nanos(culprit.ns).share_of(total).min(1.0) * 100.0;
+            format!(
+                "{times}; {} had it for {part:.0} % of that ({}, rule {}).",
+                occupant(culprit),
+                finding.id,
+                culprit.rule
+            )
+        }
+        None => format!("{times} ({}).", finding.id),
+    }
+}
+
+fn healthy(report: &Report) -> String {
+    let trace = &report.trace;
+    let mut text = "Nobody is starved.".to_owned();
+    if trace.waits_count > 0 {
+        let total = Nanos(trace.waits_total_ns);
+        text.push_str(&format!(" {} for a CPU add up to {total}", counted(trace.waits_count, "wait")));
+        match report.worst_waits.first() {
+            Some(worst) => {
+                let length = Nanos(worst.end_ns.saturating_sub(worst.start_ns));
+                text.push_str(&format!("; the longest took {length}."));
+            }
+            None => text.push('.'),
+        }
+    }
+    if !report.findings.is_empty() {
+        text.push_str(&format!(" {} worth knowing below.", counted(report.findings.len() as u64, "thing")));
+    }
+    text
+}

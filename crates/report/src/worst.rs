@@ -1,0 +1,65 @@
+use unstarve_diagnose::report::{Culprit, WorstWait};
+use unstarve_model::Nanos;
+
+use crate::ink::{FAINT, Ink, PLAIN, STRONG};
+use crate::text::{columns, fit, fold, occupant, seconds};
+
+/// Fewer columns than this tell nothing about the occupants: they go below.
+const BESIDE: usize = 30;
+const BELOW: &str = "      ";
+
+/// The longest waits of the trace, a line each.
+pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
+    if waits.is_empty() {
+        return;
+    }
+    let charset = ink.look.charset();
+    let tasks: Vec<String> =
+        waits.iter().map(|wait| fold(&format!("{}[{}]", wait.comm, wait.tid), charset).into_owned()).collect();
+    let times: Vec<String> = waits.iter().map(|wait| seconds(wait.start_ns)).collect();
+    let time = times.iter().map(|text| text.len()).max().unwrap_or(0).max(8);
+    let task = tasks.iter().map(|text| columns(text)).max().unwrap_or(0).clamp(4, 24);
+    let cpu = waits.iter().map(|wait| wait.cpu.to_string().len()).max().unwrap_or(0).max(3);
+    let title = match waits.len() {
+        1 => "The longest wait".to_owned(),
+        number => format!("The {number} longest waits"),
+    };
+    ink.line(&[(STRONG, &title)]);
+    let left = ink.look.width().saturating_sub(2 + time + 2 + cpu + 2 + task + 2 + 7 + 2);
+    let beside = left >= BESIDE;
+    let meanwhile = if beside { "who had the CPU meanwhile" } else { "" };
+    let head =
+        format!("  {:>time$}  {:>cpu$}  {}  {:>7}  {meanwhile}", "from (s)", "CPU", fit("task", task, charset), "wait");
+    ink.line(&[(FAINT, &head)]);
+    for ((wait, name), from) in waits.iter().zip(&tasks).zip(&times) {
+        let length = Nanos(wait.end_ns.saturating_sub(wait.start_ns)).to_string();
+        let numbers = format!("  {from:>time$}  {:>cpu$}  {}  {length:>7}  ", wait.cpu, fit(name, task, charset));
+        let occupants = fold(&occupants(&wait.blame), charset).into_owned();
+        if beside {
+            ink.line(&[(PLAIN, &numbers), (PLAIN, &fit(&occupants, left, charset))]);
+        } else {
+            ink.line(&[(PLAIN, &numbers)]);
+            let below = ink.look.width() - BELOW.len();
+            ink.line(&[(PLAIN, BELOW), (FAINT, &fit(&occupants, below, charset))]);
+        }
+    }
+    ink.blank();
+}
+
+/// `wl[231] RT 10 class 94.1 ms, irq 33 virtio0 irq 12.0 µs`.
+fn occupants(blame: &[Culprit]) -> String {
+    let each: Vec<String> = blame
+        .iter()
+        .map(|piece| {
+            let who = occupant(piece);
+            let length = Nanos(piece.ns);
+            // `idle idle`, `unknown unknown` and `irq 33 virtio0 irq` would say it twice.
+            if who.starts_with(&piece.rule) {
+                format!("{who} {length}")
+            } else {
+                format!("{who} {} {length}", piece.rule)
+            }
+        })
+        .collect();
+    each.join(", ")
+}
