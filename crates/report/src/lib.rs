@@ -1,6 +1,6 @@
-//! What people read: the terminal page of an explanation.
+//! What people read: the terminal page of an explanation, and the lines and the table of `unstarve timeline`.
 //!
-//! Everything here turns data into text and does no I/O. The caller decides on the width, the colours and whether the
+//! Everything here turns data into text and does no I/O but to the writer that it is given. The caller decides on the width, the colours and whether the
 //! terminal can show more than ASCII ([`Look`]). No text from a trace reaches a terminal unescaped.
 
 mod bars;
@@ -8,10 +8,14 @@ mod finding;
 mod ink;
 mod look;
 mod page;
+mod summary;
 mod text;
+mod timehist;
 mod verdict;
 mod worst;
 
 pub use look::{Charset, Colours, Look};
 pub use page::page;
+pub use summary::Summary;
 pub use text::clean;
+pub use timehist::{Select, Timehist};

@@ -1,6 +1,6 @@
 use unstarve_model::{CpuId, NameId, Names, Nanos, Time};
 
-use crate::{ActorId, Actors, Rule, TaskKey, Tasks};
+use crate::{ActorId, ActorKind, Actors, Rule, TaskKey, Tasks};
 
 /// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
 #[derive(Debug)]
@@ -18,6 +18,29 @@ pub struct World {
     /// The last event's time so far.
     pub now: Time,
 }
+
+impl World {
+    /// An actor's name for people: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`. Names of
+    /// interrupts are as the trace has them: escape what goes to a terminal.
+    pub fn name(&self, id: ActorId) -> String {
+        match self.actors.get(id).kind {
+            ActorKind::Unknown => "unknown".to_owned(),
+            ActorKind::Idle => "idle".to_owned(),
+            ActorKind::Others => "others".to_owned(),
+            ActorKind::Irq { irq, name: Some(name) } => format!("irq {irq} {}", self.names.get(name)),
+            ActorKind::Irq { irq, name: None } => format!("irq {irq}"),
+            ActorKind::Softirq { vec } => match SOFTIRQS.get(usize::from(vec)) {
+                Some(name) => format!("softirq {name}"),
+                None => format!("softirq {vec}"),
+            },
+            ActorKind::Tasks { comm, .. } => comm.to_string(),
+        }
+    }
+}
+
+/// Names of the softirq vectors. Source: `softirq_to_name` in `kernel/softirq.c`, the same from 4.12 to 7.2.
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
 /// Receives what the timeline finds, in the order in which it becomes known.
 #[allow(unused_variables, reason = "defaults ignore everything")]

@@ -1,0 +1,75 @@
+//! The lines and the table of `unstarve timeline`, from a scene that can be drawn.
+
+use insta::assert_snapshot;
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_report::{Select, Summary, Timehist};
+use unstarve_timeline::{NoSettings, Sink, Timeline};
+
+fn task(tid: u32, comm: &str, prio: i32) -> TaskRef {
+    TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) }
+}
+
+/// ```text
+/// CPU 0, ms:  0    1    2    3    4    5    6
+/// hog (RT)    ······██████████████·········      woken by the timer, sleeps at 4
+/// fio         ·█████--------------█████····      woken at 0, pushed off at 1, back at 4, sleeps at 5
+/// worker      ·········~~~~~~~~~~~-----████      woken at 2, has the CPU at 5 and at the end
+/// late        ·················~~~~~~~~~~~~      woken at 3, never runs
+/// ```
+fn scene(sink: &mut impl Sink) {
+    let idle = task(0, "swapper/0", 120);
+    let fio = task(128, "fio", 120);
+    let hog = task(231, "hog", 89);
+    let worker = task(47, "kworker/0:2", 120);
+    let late = task(300, "\x1b[31mlate", 120);
+    let cpu = CpuId(0);
+    let waking = |task| EventKind::Waking { task, target_cpu: cpu };
+    let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
+    let events = [
+        (0, waking(fio)),
+        (10, switch(idle, PrevState::Runnable, fio)),
+        (990, waking(hog)),
+        (1_000, switch(fio, PrevState::Preempted, hog)),
+        (2_000, waking(worker)),
+        (3_000, waking(late)),
+        (4_000, switch(hog, PrevState::Sleeping, fio)),
+        (5_000, switch(fio, PrevState::Sleeping, worker)),
+        (6_000, waking(fio)),
+    ];
+    let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
+    for (us, kind) in events {
+        let time = Time(812_000_000_000 + us * 1_000);
+        timeline.push(&Event { time, cpu, current: None, context: Context::Hardirq, kind }, sink);
+    }
+    timeline.finish(sink);
+}
+
+fn lines(select: Select) -> String {
+    let mut out = Vec::new();
+    let mut timehist = Timehist::new(&mut out, select);
+    scene(&mut timehist);
+    timehist.finish().expect("memory can be written");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn each_run_has_a_line_with_the_wait_before_it_and_who_ran_meanwhile() {
+    assert_snapshot!("lines", lines(Box::new(|_, _, _, _| true)));
+}
+
+#[test]
+fn the_table_adds_up_runs_and_waits_of_each_task() {
+    let mut summary = Summary::new(Box::new(|_, _, _, _| true));
+    scene(&mut summary);
+    let mut out = Vec::new();
+    summary.write(&mut out).expect("memory can be written");
+    assert_snapshot!("summary", String::from_utf8(out).expect("text"));
+}
+
+#[test]
+fn a_selection_leaves_the_rest_out() {
+    let text = lines(Box::new(|_, task, _, _| task.tid == Tid(47)));
+    let shown: Vec<&str> = text.lines().skip(3).collect();
+    assert_eq!(shown.len(), 1, "{text}");
+    assert!(shown[0].contains("kworker/0:2[47]"));
+}
