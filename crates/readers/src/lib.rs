@@ -5,8 +5,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`format`](mod@format) | the kernel's text that describes an event's fields |
 //! | [`open`](mod@open), [`input`] | tells formats apart, peels compression; bytes from files and pipes |
+//! | [`trace_dat`] | reader of `trace.dat` v6 and v7 |
+//! | [`kbuffer`] | pages of the kernel's ring buffer |
+//! | [`format`](mod@format) | the kernel's text that describes an event's fields |
 //! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
 //! | [`ftrace_text`] | `trace`, `trace_pipe`, and what `trace-cmd report` prints |
 //! | [`perf_script`] | what `perf script` prints, pasted into mails too |
@@ -18,6 +20,7 @@ pub mod format;
 pub mod ftrace_text;
 pub mod input;
 mod interner;
+pub mod kbuffer;
 pub mod open;
 pub mod perf_script;
 #[cfg(test)]
@@ -26,6 +29,7 @@ mod prev_state;
 mod reorder;
 pub mod symbols;
 mod text;
+pub mod trace_dat;
 
 pub use decode::Decoder;
 pub use endian::Endian;

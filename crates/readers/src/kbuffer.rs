@@ -1,0 +1,407 @@
+//! Pages (sub-buffers) of the kernel's ring buffer, as `trace_pipe_raw` gives them.
+//!
+//! ```text
+//! 0         8              8 + long
+//! ┌─────────┬──────────────┬───────┬───────┬─────┬──────────────────────┬─────────┐
+//! │ time    │ commit       │ event │ event │  …  │ missed count (long)  │  unused │
+//! └─────────┴──────────────┴───────┴───────┴─────┴──────────────────────┴─────────┘
+//!             │ bits 0–26: bytes of events        if MISSING_STORED
+//!             │ bit 30: MISSING_STORED
+//!             └ bit 31: MISSING_EVENTS: events before this page were dropped
+//!
+//! event:  type_len (5 bits) | time_delta (27 bits), then by type_len
+//!   0       array[0] is the length of data + 4; the data follows
+//!   1–28    data of type_len × 4 bytes
+//!   29      padding: array[0] is its length; time_delta 0 means that nothing follows in this page
+//!   30      time extend: array[0] are bits 27–58 of the delta
+//!   31      absolute time: bits 0–58; the upper five are those of the time so far
+//! ```
+//!
+//! Sources: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` (5.10 to 7.x; the same since 2.6.31).
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+use crate::endian::Endian;
+use crate::format::{FormatError, parse_fields};
+
+/// Where things are in a page; from tracefs `events/header_page`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageFormat {
+    endian: Endian,
+    commit_at: usize,
+    /// The kernel's `long`: 4 or 8. A 32-bit tracing program may run on a 64-bit kernel, so this is not the file's.
+    commit_size: usize,
+    data_at: usize,
+}
+
+/// Why `header_page` cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PageFormatError {
+    /// A line is not understood.
+    #[error(transparent)]
+    Line(#[from] FormatError),
+    /// A field is missing or of another size than any kernel has given it.
+    #[error("header_page has no usable `{0}` field")]
+    Field(&'static str),
+}
+
+/// Damage within a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("{what} at byte {at} of the page")]
+pub struct BadPage {
+    /// Where in the page.
+    pub at: usize,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+/// Events that were dropped before a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missed {
+    /// That many.
+    Count(u64),
+    /// The kernel had no room to say how many.
+    Uncounted,
+}
+
+/// A place in a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageCursor {
+    time: u64,
+    at: usize,
+    end: usize,
+    missed: Option<Missed>,
+}
+
+/// A time's bits above those that a record of absolute time holds.
+const TIME_MSB: u64 = 0xf8 << 56;
+
+const DATA_MAX: u32 = 28;
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+
+impl PageFormat {
+    /// What every kernel since 2.6.31 uses, for a kernel whose `long` has `long` bytes (4 or 8).
+    pub fn usual(endian: Endian, long: usize) -> PageFormat {
+        let commit_size = if long == 4 { 4 } else { 8 };
+        PageFormat { endian, commit_at: 8, commit_size, data_at: 8 + commit_size }
+    }
+
+    /// Reads the text of `events/header_page`.
+    pub fn parse(endian: Endian, text: &str) -> Result<PageFormat, PageFormatError> {
+        let fields = parse_fields(text)?;
+        let field =
+            |name: &'static str| fields.iter().find(|field| field.name == name).ok_or(PageFormatError::Field(name));
+        let (timestamp, commit, data) = (field("timestamp")?, field("commit")?, field("data")?);
+        if (timestamp.offset, timestamp.size) != (0, 8) {
+            return Err(PageFormatError::Field("timestamp"));
+        }
+        if !matches!(commit.size, 4 | 8) || commit.offset > 64 {
+            return Err(PageFormatError::Field("commit"));
+        }
+        if data.offset < commit.offset + commit.size || data.offset > 128 {
+            return Err(PageFormatError::Field("data"));
+        }
+        Ok(PageFormat { endian, commit_at: commit.offset, commit_size: commit.size, data_at: data.offset })
+    }
+
+    /// Bytes before the first event.
+    pub fn header_size(&self) -> usize {
+        self.data_at
+    }
+
+    fn long_at(&self, page: &[u8], at: usize) -> Option<u64> {
+        match self.commit_size {
+            4 => self.endian.u32_at(page, at).map(u64::from),
+            _ => self.endian.u64_at(page, at),
+        }
+    }
+
+    /// Starts reading a page.
+    pub fn begin(&self, page: &[u8]) -> Result<PageCursor, BadPage> {
+        let short = BadPage { at: page.len(), what: "the header is cut off" };
+        if page.len() < self.data_at {
+            return Err(short);
+        }
+        let time = self.endian.u64_at(page, 0).ok_or(short)?;
+        let commit = self.long_at(page, self.commit_at).ok_or(short)?;
+        let end = self.data_at + (commit & ((1 << 27) - 1)) as usize;
+        if end > page.len() {
+            return Err(BadPage { at: self.commit_at, what: "more bytes of events than the page has" });
+        }
+        let missed = (commit & 1 << 31 != 0).then(|| {
+            let stored = (commit & 1 << 30 != 0).then(|| self.long_at(page, end)).flatten();
+            stored.map_or(Missed::Uncounted, Missed::Count)
+        });
+        Ok(PageCursor { time, at: self.data_at, end, missed })
+    }
+
+    /// The next record: its time, and where in the page its data is. `None` at the end of the page.
+    #[inline]
+    pub fn next(&self, page: &[u8], cursor: &mut PageCursor) -> Option<Result<(u64, Range<usize>), BadPage>> {
+        loop {
+            if cursor.at >= cursor.end {
+                return None;
+            }
+            match self.step(page, cursor) {
+                Ok(None) => {}
+                Ok(Some(data)) => return Some(Ok((cursor.time, data))),
+                Err(bad) => {
+                    cursor.at = cursor.end;
+                    return Some(Err(bad));
+                }
+            }
+        }
+    }
+
+    /// Reads one entry, moving the cursor behind it; `None` for those that hold no data.
+    #[inline]
+    fn step(&self, page: &[u8], cursor: &mut PageCursor) -> Result<Option<Range<usize>>, BadPage> {
+        let at = cursor.at;
+        let bad = |what| BadPage { at, what };
+        let header = self.endian.u32_at(page, at).ok_or(bad("an event's header is cut off"))?;
+        // The kernel declares bit fields, so their order follows the machine's.
+        let (type_len, delta) = match self.endian {
+            Endian::Little => (header & 31, u64::from(header >> 5)),
+            Endian::Big => (header >> 27, u64::from(header & ((1 << 27) - 1))),
+        };
+        if (1..=DATA_MAX).contains(&type_len) {
+            let data = at + 4..at + 4 + type_len as usize * 4;
+            if data.end > cursor.end {
+                return Err(bad("an event's data goes beyond the page's events"));
+            }
+            cursor.time = cursor.time.wrapping_add(delta);
+            cursor.at = data.end;
+            return Ok(Some(data));
+        }
+        if type_len == PADDING && delta == 0 {
+            cursor.at = cursor.end;
+            return Ok(None);
+        }
+        let word = self.endian.u32_at(page, at + 4).ok_or(bad("an event's second word is cut off"))?;
+        let data = match type_len {
+            TIME_EXTEND => {
+                cursor.time = cursor.time.wrapping_add(u64::from(word) << 27 | delta);
+                cursor.at = at + 8;
+                return Ok(None);
+            }
+            TIME_STAMP => {
+                cursor.time = absolute(u64::from(word) << 27 | delta, cursor.time);
+                cursor.at = at + 8;
+                return Ok(None);
+            }
+            PADDING => at + 4..at + 4 + word as usize,
+            _ if word < 4 => return Err(bad("an event's length is less than its own size")),
+            // The length counts the word itself; data is padded to 4 bytes.
+            _ => at + 8..at + 8 + (word as usize - 4).next_multiple_of(4),
+        };
+        if data.end > cursor.end || data.end <= at {
+            return Err(bad("an event's data goes beyond the page's events"));
+        }
+        cursor.at = data.end;
+        if type_len == PADDING {
+            // A discarded event. What came after it counts from it, unless the 1 only marks that it is no page end.
+            cursor.time = cursor.time.wrapping_add(if delta == 1 { 0 } else { delta });
+            return Ok(None);
+        }
+        cursor.time = cursor.time.wrapping_add(delta);
+        Ok(Some(data))
+    }
+}
+
+/// The time that a record of absolute time stands for, when the time before it was `before`. A machine's clock passes
+/// 2^59 ns after 18 years, but x86-tsc counts faster, and boot loaders do not reset it.
+fn absolute(low: u64, before: u64) -> u64 {
+    let time = low | before & TIME_MSB;
+    let wrapped = before & TIME_MSB != 0 && time < before && before - time > 1 << 58;
+    if wrapped { time.wrapping_add(1 << 59) } else { time }
+}
+
+impl PageCursor {
+    /// The page's own time: that of its first event, or a little before.
+    pub fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// Lets nothing be read beyond the page's first `length` bytes: the rest is not in the file.
+    pub fn cut(&mut self, length: usize) {
+        self.end = self.end.min(length);
+    }
+
+    /// Whether events before this page were dropped.
+    pub fn missed(&self) -> Option<Missed> {
+        self.missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page drawn entry by entry.
+    struct Draw {
+        endian: Endian,
+        long: usize,
+        time: u64,
+        flags: u64,
+        stored: Option<u64>,
+        data: Vec<u8>,
+    }
+
+    impl Draw {
+        fn new(endian: Endian, long: usize, time: u64) -> Draw {
+            Draw { endian, long, time, flags: 0, stored: None, data: Vec::new() }
+        }
+
+        fn entry(mut self, type_len: u32, delta: u32, rest: &[u8]) -> Draw {
+            let header = match self.endian {
+                Endian::Little => type_len | delta << 5,
+                Endian::Big => type_len << 27 | delta,
+            };
+            self.data.extend(self.endian.bytes32(header));
+            self.data.extend(rest);
+            self
+        }
+
+        fn words(self, type_len: u32, delta: u32, words: &[u32]) -> Draw {
+            let bytes: Vec<u8> = words.iter().flat_map(|&word| self.endian.bytes32(word)).collect();
+            self.entry(type_len, delta, &bytes)
+        }
+
+        fn long_bytes(&self, value: u64) -> Vec<u8> {
+            match self.long {
+                4 => self.endian.bytes32(value as u32).to_vec(),
+                _ => self.endian.bytes64(value).to_vec(),
+            }
+        }
+
+        fn page(&self) -> Vec<u8> {
+            let mut page = self.endian.bytes64(self.time).to_vec();
+            page.extend(self.long_bytes(self.data.len() as u64 | self.flags));
+            page.extend(&self.data);
+            if let Some(count) = self.stored {
+                page.extend(self.long_bytes(count));
+            }
+            page.resize(256, 0);
+            page
+        }
+    }
+
+    fn read(endian: Endian, long: usize, page: &[u8]) -> Vec<String> {
+        let format = PageFormat::usual(endian, long);
+        let mut cursor = match format.begin(page) {
+            Ok(cursor) => cursor,
+            Err(bad) => return vec![bad.to_string()],
+        };
+        let mut shown: Vec<String> = cursor.missed().map(|missed| format!("{missed:?}")).into_iter().collect();
+        while let Some(record) = format.next(page, &mut cursor) {
+            shown.push(match record {
+                Ok((time, data)) => format!("{time}: {}", String::from_utf8_lossy(&page[data])),
+                Err(bad) => bad.to_string(),
+            });
+        }
+        shown
+    }
+
+    const MACHINES: [(Endian, usize); 4] =
+        [(Endian::Little, 8), (Endian::Little, 4), (Endian::Big, 8), (Endian::Big, 4)];
+
+    #[test]
+    fn every_kind_of_entry_on_every_kind_of_machine() {
+        for (endian, long) in MACHINES {
+            let length: [u8; 4] = endian.bytes32(4 + 6);
+            let page = Draw::new(endian, long, 1000)
+                .entry(1, 5, b"abcd")
+                .entry(2, 0, b"efghijkl")
+                .words(TIME_EXTEND, 7, &[1])
+                .entry(0, 3, &[&length[..], b"sixsix\0\0"].concat())
+                .words(PADDING, 10, &[8, 0])
+                .words(PADDING, 1, &[4])
+                .entry(1, 2, b"last")
+                .words(TIME_STAMP, 1, &[1])
+                .entry(1, 0, b"abs.")
+                .words(PADDING, 0, &[])
+                .entry(1, 9, b"none")
+                .page();
+            assert_eq!(
+                read(endian, long, &page),
+                [
+                    "1005: abcd",
+                    "1005: efghijkl",
+                    "134218743: sixsix\0\0", // 1005 + 2^27 + 7 + 3
+                    "134218755: last",       // + 10 of the discarded event + 2; the marking 1 does not count
+                    "134217729: abs.",
+                ],
+                "{endian:?} {long}"
+            );
+        }
+    }
+
+    #[test]
+    fn missed_events_are_told_with_their_number_if_stored() {
+        for (endian, long) in MACHINES {
+            let mut draw = Draw::new(endian, long, 7).entry(1, 0, b"abcd");
+            assert_eq!(read(endian, long, &draw.page()), ["7: abcd"]);
+            draw.flags = 1 << 31;
+            assert_eq!(read(endian, long, &draw.page()), ["Uncounted", "7: abcd"]);
+            draw.flags = 3 << 30;
+            draw.stored = Some(42);
+            assert_eq!(read(endian, long, &draw.page()), ["Count(42)", "7: abcd"]);
+        }
+    }
+
+    #[test]
+    fn absolute_times_keep_the_upper_bits_and_pass_their_end() {
+        let near_end = 0x0fff_ffff_ffff_fff0; // bits 59 up: 1; the lower 59 bits nearly full
+        let page = Draw::new(Endian::Little, 8, near_end)
+            .entry(1, 0, b"abcd")
+            .words(TIME_STAMP, 5, &[0])
+            .entry(1, 0, b"efgh")
+            .page();
+        let after = 0x1000_0000_0000_0005u64;
+        assert_eq!(read(Endian::Little, 8, &page), [format!("{near_end}: abcd"), format!("{after}: efgh")]);
+        assert_eq!(absolute(99, 100 | 1 << 60), 99 | 1 << 60, "a small step back is not a wrap");
+    }
+
+    #[test]
+    fn damage_is_located_and_ends_the_page() {
+        let read = |page: &[u8]| read(Endian::Little, 8, page);
+        let draw = || Draw::new(Endian::Little, 8, 0);
+        assert_eq!(read(&[0; 7]), ["the header is cut off at byte 7 of the page"]);
+        let mut page = draw().page();
+        page[8..12].copy_from_slice(&300u32.to_le_bytes());
+        assert_eq!(read(&page), ["more bytes of events than the page has at byte 8 of the page"]);
+        assert_eq!(
+            read(&draw().entry(1, 1, b"abcd").entry(28, 1, b"abcd").page()),
+            ["1: abcd", "an event's data goes beyond the page's events at byte 24 of the page"]
+        );
+        for word in [0, 3, 100, u32::MAX] {
+            assert_eq!(read(&draw().words(0, 1, &[word]).page()).len(), 1, "{word}");
+        }
+        for word in [100, u32::MAX] {
+            assert_eq!(read(&draw().words(PADDING, 1, &[word]).page()).len(), 1, "{word}");
+        }
+    }
+
+    #[test]
+    fn header_page_says_where_things_are() {
+        let text = |long: usize| {
+            format!(
+                "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+                 \tfield: local_t commit;\toffset:8;\tsize:{long};\tsigned:1;\n\
+                 \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+                 \tfield: char data;\toffset:{};\tsize:4080;\tsigned:1;\n",
+                8 + long
+            )
+        };
+        for (endian, long) in MACHINES {
+            assert_eq!(PageFormat::parse(endian, &text(long)), Ok(PageFormat::usual(endian, long)));
+        }
+        assert_eq!(PageFormat::parse(Endian::Little, &text(2)), Err(PageFormatError::Field("commit")));
+        assert_eq!(PageFormat::parse(Endian::Little, ""), Err(PageFormatError::Field("timestamp")));
+    }
+}

@@ -1,0 +1,383 @@
+//! Reads `trace.dat`, versions 6 and 7, as `trace-cmd record` and `unstarve record` write it.
+//!
+//! Each CPU of each ring buffer is a stream of pages; streams are merged by time. **Order**: by time; at equal times by
+//! CPU number, then by buffer (the top one first, instances in the order of the file); events of one stream stay in
+//! their order. A time that goes back within a stream is raised to the last one given, and counted as a loss.
+//!
+//! Memory: each stream holds one window of pages (plain data) or one unpacked chunk (version 7, packed), whose sizes
+//! shrink with the number of streams; nothing grows with the length of the file.
+//!
+//! Format: trace-cmd's `Documentation/trace-cmd/trace-cmd.dat.v6.5.txt` and `….v7.5.txt`.
+
+mod clock;
+mod compression;
+mod cursor;
+mod error;
+mod merge;
+pub(crate) mod options;
+mod stream;
+mod tables;
+mod v6;
+mod v7;
+
+use unstarve_model::{
+    Batch, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
+    TraceInfo,
+};
+
+use crate::decode::Decoder;
+use crate::endian::Endian;
+use crate::input::{Input, Positioned};
+use crate::interner::Interner;
+use crate::kbuffer::Missed;
+use crate::symbols::Symbols;
+
+use clock::Clock;
+use compression::Compression;
+use cursor::Cursor;
+pub use error::TraceDatError;
+use merge::Merge;
+pub use options::SNAPSHOT as SNAPSHOT_OPTION;
+use stream::{Pages, Stream};
+use tables::{Buffer, CpuData, Tables};
+
+/// How every trace.dat file begins.
+pub const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
+
+/// Whether a file that begins with `prefix` is a trace.dat.
+pub fn sniff(prefix: &[u8]) -> bool {
+    prefix.starts_with(MAGIC)
+}
+
+/// Starts reading `input`; for the table of formats.
+pub fn open(input: Input) -> Result<Box<dyn EventSource>, SourceError> {
+    Ok(Box::new(TraceDat::open(input)?))
+}
+
+/// A trace.dat file being read.
+pub struct TraceDat {
+    info: TraceInfo,
+    decoder: Decoder,
+    clock: Clock,
+    names: Interner,
+    merge: Merge,
+    last: Time,
+    losses: Vec<Loss>,
+    counts: Counts,
+}
+
+/// Losses that are counted while reading.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Dropped events by CPU.
+    dropped: Vec<(CpuId, u64)>,
+    gaps: u64,
+    bad_records: u64,
+    out_of_order: u64,
+}
+
+impl TraceDat {
+    /// Reads the tables of a file and goes to its first event.
+    pub fn open(input: Input) -> Result<TraceDat, TraceDatError> {
+        let file = input.into_positioned().map_err(|source| TraceDatError::Io { offset: 0, source })?;
+        let mut tables = read_tables(&file)?;
+        if tables.is_latency && tables.buffers.is_empty() {
+            return Err(TraceDatError::Latency);
+        }
+        if let Some(reason) = file.cut() {
+            tables.losses.push(Loss::new(LossKind::Truncated, 1).with_detail(reason));
+        }
+        let streams = streams(&mut tables, &file);
+        let mut names = Interner::new();
+        if let Some(kallsyms) = tables.kallsyms {
+            let (file, packing, version, endian) = (file.clone(), tables.packing(), tables.version, tables.endian);
+            names.set_symbols(Symbols::lazily(Box::new(move || match version {
+                6 => Cursor::file(&file, endian, kallsyms.at).blob32("kallsyms").ok(),
+                _ => v7::kallsyms(packing, &file, kallsyms.at),
+            })));
+        }
+        check_clock(&mut tables);
+        let info = info(&mut tables);
+        Ok(TraceDat {
+            info,
+            decoder: tables.decoder,
+            clock: tables.clock,
+            names,
+            merge: Merge::new(streams),
+            last: Time(0),
+            losses: tables.losses,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Gives the next record of the merge's leading stream.
+    #[inline]
+    fn take(&mut self, batch: &mut Batch) {
+        let Some(stream) = self.merge.leader() else { return };
+        let Some(raw) = stream.time() else { return };
+        let mut time = self.clock.time(raw);
+        if time < self.last {
+            self.counts.out_of_order += 1;
+            time = self.last;
+        }
+        self.last = time;
+        let cpu = stream.cpu;
+        if let Some(missed) = stream.take_missed() {
+            let count = self.counts.add_missed(cpu, missed);
+            let kind = EventKind::Lost { count };
+            batch.events.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
+        }
+        match self.decoder.decode(time, cpu, stream.record(), &mut self.names) {
+            Ok(Some(event)) => batch.events.push(event),
+            Ok(None) => {}
+            Err(_) => self.counts.bad_records += 1,
+        }
+    }
+}
+
+impl Counts {
+    #[cold]
+    fn add_missed(&mut self, cpu: CpuId, missed: Missed) -> Option<u64> {
+        let Missed::Count(count) = missed else {
+            self.gaps += 1;
+            return None;
+        };
+        match self.dropped.iter_mut().find(|(known, _)| *known == cpu) {
+            Some((_, sum)) => *sum = sum.saturating_add(count),
+            None => self.dropped.push((cpu, count)),
+        }
+        Some(count)
+    }
+
+    fn losses(&self) -> impl Iterator<Item = Loss> {
+        let dropped = self.dropped.iter().map(|&(cpu, count)| Loss::lost_events(cpu, count));
+        let counted = [
+            (LossKind::UncountedGap, self.gaps, ""),
+            (LossKind::Undecodable, self.bad_records, "records shorter than their format, or with impossible values"),
+            (LossKind::OutOfOrder, self.out_of_order, ""),
+        ];
+        let counted = counted.into_iter().filter(|&(_, count, _)| count > 0);
+        dropped.chain(counted.map(|(kind, count, detail)| Loss::new(kind, count).with_detail(detail)))
+    }
+}
+
+impl EventSource for TraceDat {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while batch.events.len() < Batch::TARGET && self.merge.is_leading() {
+            self.take(batch);
+            self.merge.advance();
+        }
+        self.names.take_new(&mut batch.names);
+        Ok(!batch.events.is_empty())
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = self.losses.clone();
+        losses.extend(self.counts.losses());
+        for damage in self.merge.damages() {
+            if let Some(first) = &damage.first_bad {
+                losses.push(Loss::new(LossKind::Undecodable, damage.bad_pages).with_detail(first.clone()));
+            }
+            if let Some(reason) = &damage.ended {
+                losses.push(Loss::new(LossKind::Truncated, 1).with_detail(reason.clone()));
+            }
+        }
+        losses
+    }
+}
+
+/// Reads everything that is not trace data.
+fn read_tables(file: &Positioned) -> Result<Tables, TraceDatError> {
+    let mut cursor = Cursor::file(file, Endian::Little, 0);
+    cursor.expect(MAGIC, "the magic of trace.dat")?;
+    let version = cursor.string("the version")?;
+    let version = match version.as_str() {
+        "6" => 6,
+        "7" => 7,
+        _ => return Err(TraceDatError::Version(version)),
+    };
+    let endian = match cursor.u8("the byte order")? {
+        0 => Endian::Little,
+        1 => Endian::Big,
+        other => return Err(TraceDatError::unexpected(12, "a byte order of 0 or 1", other)),
+    };
+    cursor.set_endian(endian);
+    let long = match cursor.u8("the size of a long")? {
+        long @ (4 | 8) => long,
+        other => return Err(TraceDatError::unexpected(13, "a long of 4 or 8 bytes", other)),
+    };
+    let page_size = cursor.u32("the page size")?;
+    let page_size = Tables::checked_page_size(14, page_size)?;
+    if version == 6 {
+        let mut tables = Tables::new(version, endian, long, page_size, Compression::None);
+        v6::read(&mut tables, &mut cursor)?;
+        return Ok(tables);
+    }
+    let compression = Compression::from_name(&cursor.string("the compression's name")?)?;
+    cursor.string("the compression's version")?;
+    let first = cursor.u64("where the options are")?;
+    let mut tables = Tables::new(version, endian, long, page_size, compression);
+    v7::read(&mut tables, file, first)?;
+    Ok(tables)
+}
+
+fn info(tables: &mut Tables) -> TraceInfo {
+    /// `trace-cmd record -a` saves the formats of all events; a kernel has over a hundred systems of them.
+    const ALL_SYSTEMS: u32 = 40;
+    let buffer_clock = tables.buffers.iter().find_map(|buffer| buffer.clock.clone());
+    TraceInfo {
+        format: format!("trace.dat v{}", tables.version),
+        clock: tables.clock_name.clone().or(buffer_clock).filter(|name| !name.is_empty()),
+        cpus: tables.cpus.or_else(|| {
+            let cpus = tables.buffers.iter().map(|buffer| buffer.cpus.iter().map(|data| data.cpu + 1).max());
+            cpus.flatten().max()
+        }),
+        recorded: (tables.systems < ALL_SYSTEMS).then(|| recorded(&tables.decoder)),
+        tasks: std::mem::take(&mut tables.tasks),
+        snapshot: tables.snapshot.take(),
+        kernel_release: tables.kernel_release.take(),
+    }
+}
+
+/// A recorder saves the formats of what it enabled.
+fn recorded(decoder: &Decoder) -> EventSet {
+    EventType::ALL.iter().copied().filter(|&event| decoder.known().contains(event)).collect()
+}
+
+fn check_clock(tables: &mut Tables) {
+    let name =
+        tables.clock_name.as_deref().or_else(|| tables.buffers.iter().find_map(|buffer| buffer.clock.as_deref()));
+    if tables.clock.cycles.is_none()
+        && let Some(name) = name
+        && !name.is_empty()
+        && !clock::counts_nanoseconds(name)
+    {
+        let detail = format!("the clock is `{name}`; times are shown as if it counted nanoseconds");
+        tables.losses.push(Loss::new(LossKind::ClockUnit, 1).with_detail(detail));
+    }
+}
+
+/// The streams of all CPUs and buffers, in the order that decides at equal times.
+fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
+    drop_other_clocks(tables);
+    let mut parts: Vec<(usize, CpuData)> = Vec::new();
+    for (index, buffer) in tables.buffers.iter().enumerate() {
+        parts.extend(buffer.cpus.iter().filter(|data| data.size > 0).map(|&data| (index, data)));
+    }
+    let parts = usable(tables, file, parts);
+    let budget = Budget::of(parts.len());
+    let mut streams: Vec<((u32, usize), Stream)> = parts
+        .into_iter()
+        .map(|(index, data)| {
+            let buffer = &tables.buffers[index];
+            let page_size = buffer.page_size as usize;
+            let end = data.offset + data.size;
+            let pages = if buffer.is_packed {
+                Pages::Packed {
+                    file: file.clone(),
+                    endian: tables.endian,
+                    compression: tables.compression,
+                    at: data.offset,
+                    end,
+                    chunks: None,
+                    limit: budget.chunk(page_size),
+                    packed: Vec::new(),
+                }
+            } else {
+                Pages::Plain { file: file.clone(), at: data.offset, end, window: budget.window(page_size) }
+            };
+            ((data.cpu, index), Stream::new(CpuId(data.cpu), pages, tables.pages, page_size))
+        })
+        .collect();
+    streams.sort_by_key(|&(key, _)| key);
+    streams.into_iter().map(|(_, stream)| stream).collect()
+}
+
+/// Instances may use a clock of their own; times of two clocks cannot be merged.
+fn drop_other_clocks(tables: &mut Tables) {
+    let Some(clock) = tables.buffers.iter().find(|b| b.cpus.iter().any(|c| c.size > 0)).and_then(|b| b.clock.clone())
+    else {
+        return;
+    };
+    let differs = |buffer: &Buffer| buffer.clock.as_ref().is_some_and(|other| *other != clock);
+    let others: Vec<String> = tables.buffers.iter().filter(|b| differs(b)).map(|b| b.name.clone()).collect();
+    tables.buffers.retain(|buffer| !differs(buffer));
+    for name in others {
+        tables.undecodable(format!("instance {name:?} has another clock than `{clock}`: its events are left out"));
+    }
+}
+
+/// Leaves out what no reader could use (each with a loss), and cuts what goes beyond the end of the file.
+fn usable(tables: &mut Tables, file: &Positioned, parts: Vec<(usize, CpuData)>) -> Vec<(usize, CpuData)> {
+    let mut parts = parts;
+    // Data of two CPUs cannot share bytes. Refusing overlaps also bounds the work that a hostile file can ask for.
+    parts.sort_by_key(|(index, data)| (data.offset, *index));
+    let mut kept: Vec<(usize, CpuData)> = Vec::new();
+    let (mut end, mut cut) = (0, 0);
+    for (index, mut data) in parts {
+        let CpuData { cpu, offset, size } = data;
+        if cpu >= CpuId::LIMIT || offset < end || offset.checked_add(size).is_none() {
+            tables.undecodable(format!("CPU {cpu}: {size} bytes of data at byte {offset} cannot be: passed over"));
+            continue;
+        }
+        if offset + size > file.length() {
+            cut += 1;
+            data.size = file.length().saturating_sub(offset);
+        }
+        end = offset + data.size;
+        if data.size > 0 {
+            kept.push((index, data));
+        }
+    }
+    extend_packed(tables, file, &mut kept);
+    if cut > 0 {
+        let detail = format!("the data of {cut} CPUs goes beyond the file's end at byte {}", file.length());
+        tables.losses.push(Loss::new(LossKind::Truncated, 1).with_detail(detail));
+    }
+    kept
+}
+
+/// trace-cmd 3.1 leaves the headers of chunks out of the length of packed data, and reads by the number of chunks: so
+/// packed data may go on to where the next CPU's begins.
+fn extend_packed(tables: &Tables, file: &Positioned, parts: &mut [(usize, CpuData)]) {
+    let mut next = file.length();
+    for (index, data) in parts.iter_mut().rev() {
+        let is_packed = tables.buffers.get(*index).is_some_and(|buffer| buffer.is_packed);
+        if is_packed {
+            data.size = next.saturating_sub(data.offset);
+        }
+        next = data.offset;
+    }
+}
+
+/// How much memory each stream may use.
+#[derive(Clone, Copy)]
+struct Budget {
+    streams: usize,
+}
+
+impl Budget {
+    fn of(streams: usize) -> Budget {
+        Budget { streams: streams.max(1) }
+    }
+
+    /// Bytes of plain pages to read at a time: whole pages, at least one.
+    fn window(self, page_size: usize) -> usize {
+        const ALL: usize = 32 << 20;
+        const MAX: usize = 256 << 10;
+        let pages = (ALL / self.streams).min(MAX) / page_size;
+        pages.max(1) * page_size
+    }
+
+    /// The largest chunk to unpack. trace-cmd packs ten pages at a time.
+    fn chunk(self, page_size: usize) -> usize {
+        const ALL: usize = 512 << 20;
+        const MAX: usize = 4 << 20;
+        (ALL / self.streams).min(MAX).max(page_size.min(MAX) * 16)
+    }
+}

@@ -1,0 +1,238 @@
+use std::ops::Range;
+
+use unstarve_model::CpuId;
+
+use crate::endian::Endian;
+use crate::input::Positioned;
+use crate::kbuffer::{Missed, PageCursor, PageFormat};
+
+use super::compression::Compression;
+
+/// The records of one CPU in one ring buffer, in the order of the file. Holds a window of pages at a time.
+pub(super) struct Stream {
+    pub(super) cpu: CpuId,
+    pages: Pages,
+    format: PageFormat,
+    page_size: usize,
+    window: Vec<u8>,
+    /// Where in the file the window's content (or its packed form) begins.
+    window_at: u64,
+    /// Where in the window the current page begins.
+    page: usize,
+    cursor: Option<PageCursor>,
+    missed: Option<Missed>,
+    head: Option<Head>,
+    pub(super) damage: Damage,
+}
+
+/// The record that comes next.
+#[derive(Clone, Debug)]
+struct Head {
+    time: u64,
+    data: Range<usize>,
+}
+
+/// What of a stream could not be read.
+#[derive(Debug, Default)]
+pub(super) struct Damage {
+    /// Pages that were passed over from some entry on, and the first of them.
+    pub(super) bad_pages: u64,
+    pub(super) first_bad: Option<String>,
+    /// Where the file ended, or was too damaged to go on.
+    pub(super) ended: Option<String>,
+}
+
+/// Where pages come from.
+pub(super) enum Pages {
+    /// As they are; `window` bytes at a time.
+    Plain { file: Positioned, at: u64, end: u64, window: usize },
+    /// In packed chunks, one at a time.
+    Packed {
+        file: Positioned,
+        endian: Endian,
+        compression: Compression,
+        at: u64,
+        end: u64,
+        /// Chunks still to come; `None` before the first.
+        chunks: Option<u32>,
+        /// No larger chunk is unpacked.
+        limit: usize,
+        packed: Vec<u8>,
+    },
+}
+
+impl Stream {
+    pub(super) fn new(cpu: CpuId, pages: Pages, format: PageFormat, page_size: usize) -> Stream {
+        Stream {
+            cpu,
+            pages,
+            format,
+            page_size,
+            window: Vec::new(),
+            window_at: 0,
+            page: 0,
+            cursor: None,
+            missed: None,
+            head: None,
+            damage: Damage::default(),
+        }
+    }
+
+    /// The raw time of the next record.
+    #[inline]
+    pub(super) fn time(&self) -> Option<u64> {
+        self.head.as_ref().map(|head| head.time)
+    }
+
+    /// The next record's data; empty at the end.
+    #[inline]
+    pub(super) fn record(&self) -> &[u8] {
+        self.head.as_ref().map_or(&[], |head| &self.window[head.data.clone()])
+    }
+
+    /// Whether events were dropped before the next record; told once.
+    #[inline]
+    pub(super) fn take_missed(&mut self) -> Option<Missed> {
+        self.missed.take()
+    }
+
+    /// Goes to the next record.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        loop {
+            if let Some(cursor) = &mut self.cursor {
+                let page = &self.window[self.page..self.page + self.page_size];
+                match self.format.next(page, cursor) {
+                    Some(Ok((time, data))) => {
+                        let data = self.page + data.start..self.page + data.end;
+                        self.head = Some(Head { time, data });
+                        return;
+                    }
+                    Some(Err(bad)) => self.bad_page(bad),
+                    None => {}
+                }
+                self.cursor = None;
+                self.page += self.page_size;
+            }
+            if !self.next_page() {
+                self.head = None;
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    fn bad_page(&mut self, bad: impl ToString) {
+        self.damage.bad_pages += 1;
+        if self.damage.first_bad.is_none() {
+            let at = match self.pages {
+                Pages::Plain { .. } => format!("the page at byte {}", self.window_at + self.page as u64),
+                Pages::Packed { .. } => {
+                    format!("page {} of the chunk at byte {}", self.page / self.page_size, self.window_at)
+                }
+            };
+            self.damage.first_bad = Some(format!("{at} of CPU {}: {}", self.cpu, bad.to_string()));
+        }
+    }
+
+    /// Starts the page at `self.page`, filling the window if that is behind its end; `false` at the end.
+    fn next_page(&mut self) -> bool {
+        if self.page >= self.window.len() && !self.fill() {
+            return false;
+        }
+        // The last page of a file that was cut: what is there of it counts, and zeros follow.
+        let available = (self.window.len() - self.page).min(self.page_size);
+        if available < self.page_size {
+            self.window.resize(self.page + self.page_size, 0);
+        }
+        match self.format.begin(&self.window[self.page..self.page + self.page_size]) {
+            Ok(mut cursor) => {
+                cursor.cut(available);
+                // A page without events may follow a gap: the gap is before the next event then.
+                self.missed = cursor.missed().or(self.missed);
+                self.cursor = Some(cursor);
+            }
+            Err(bad) => {
+                self.bad_page(bad);
+                self.page += self.page_size;
+            }
+        }
+        true
+    }
+
+    /// Gets the next pages into the window; `false` when there are none.
+    fn fill(&mut self) -> bool {
+        self.window.clear();
+        self.page = 0;
+        match self.pages.read(&mut self.window) {
+            Ok(at) => self.window_at = at,
+            Err(reason) => self.damage.ended = Some(format!("CPU {}: {reason}", self.cpu)),
+        }
+        !self.window.is_empty()
+    }
+}
+
+impl Pages {
+    /// Reads the next pages and says where in the file they begin; none at the end.
+    fn read(&mut self, window: &mut Vec<u8>) -> Result<u64, String> {
+        match self {
+            Pages::Plain { file, at, end, window: size } => {
+                let start = *at;
+                let wanted = (*end - start).min(*size as u64) as usize;
+                window.resize(wanted, 0);
+                let length = file.read_at(start, window).map_err(|error| {
+                    window.clear();
+                    format!("at byte {start}: {error}")
+                })?;
+                window.truncate(length);
+                *at += length as u64;
+                if length < wanted {
+                    *at = *end;
+                }
+                Ok(start)
+            }
+            Pages::Packed { .. } => self.read_chunk(window),
+        }
+    }
+
+    fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, String> {
+        let Pages::Packed { file, endian, compression, at, end, chunks, limit, packed } = self else {
+            return Ok(0);
+        };
+        let word = |at: &mut u64| {
+            let mut bytes = [0; 4];
+            let whole =
+                *end - *at >= 4 && file.read_at(*at, &mut bytes).map_err(|e| format!("at byte {at}: {e}"))? == 4;
+            if !whole {
+                return Err(format!("at byte {at}: the data ends within its chunks"));
+            }
+            *at += 4;
+            Ok(endian.u32(bytes))
+        };
+        let left = match *chunks {
+            Some(left) => left,
+            None => word(at)?,
+        };
+        *chunks = Some(0);
+        if left == 0 {
+            return Ok(*at);
+        }
+        let start = *at;
+        let (packed_size, size) = (word(at)? as usize, word(at)? as usize);
+        if size > *limit || packed_size > limit.saturating_mul(2) {
+            return Err(format!("at byte {start}: a chunk of {packed_size} bytes that unpacks to {size}"));
+        }
+        packed.resize(packed_size.min((*end - *at) as usize), 0);
+        let length = file.read_at(*at, packed).map_err(|error| format!("at byte {at}: {error}"))?;
+        *at += length as u64;
+        if length < packed_size {
+            return Err(format!("at byte {start}: the data ends within a chunk"));
+        }
+        let outcome = compression.unpack(packed, size as u64, window);
+        if outcome.is_ok() {
+            *chunks = Some(left - 1);
+        }
+        // Whole pages that came out before the damage are good.
+        outcome.map(|()| start).map_err(|reason| format!("the chunk at byte {start}: {reason}"))
+    }
+}

@@ -1,0 +1,214 @@
+use unstarve_model::{Comm, CpuId, Loss, LossKind, SavedTask, Tid};
+
+use crate::decode::Decoder;
+use crate::endian::Endian;
+use crate::kbuffer::PageFormat;
+
+use super::clock::{self, Clock};
+use super::compression::Compression;
+use super::cursor::Cursor;
+use super::v7::Packing;
+use super::{TraceDatError, options};
+
+/// What a file says besides its events.
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) version: u8,
+    pub(super) endian: Endian,
+    pub(super) page_size: u32,
+    pub(super) compression: Compression,
+    pub(super) pages: PageFormat,
+    pub(super) decoder: Decoder,
+    /// Systems whose formats are in the file.
+    pub(super) systems: u32,
+    pub(super) kallsyms: Option<Kallsyms>,
+    pub(super) tasks: Vec<SavedTask>,
+    pub(super) clock_name: Option<String>,
+    pub(super) clock: Clock,
+    pub(super) cpus: Option<u32>,
+    pub(super) kernel_release: Option<String>,
+    pub(super) snapshot: Option<String>,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) is_latency: bool,
+    pub(super) losses: Vec<Loss>,
+}
+
+/// Where the symbols are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kallsyms {
+    /// Of the 32-bit length of the text in version 6, of the section in version 7.
+    pub(super) at: u64,
+}
+
+/// One ring buffer: the top one or that of an instance.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Buffer {
+    pub(super) name: String,
+    /// In version 6 all buffers use the file's clock.
+    pub(super) clock: Option<String>,
+    /// Of the section (version 7) or of the tables (version 6).
+    pub(super) at: u64,
+    pub(super) page_size: u32,
+    pub(super) is_packed: bool,
+    pub(super) cpus: Vec<CpuData>,
+}
+
+/// Where the pages of one CPU are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CpuData {
+    pub(super) cpu: u32,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+/// More tasks than a machine can have (`PID_MAX_LIMIT` is 2^22) are not kept.
+const MAX_TASKS: usize = 1 << 22;
+
+impl Tables {
+    pub(super) fn new(version: u8, endian: Endian, long: u8, page_size: u32, compression: Compression) -> Tables {
+        Tables {
+            version,
+            endian,
+            page_size,
+            compression,
+            pages: PageFormat::usual(endian, usize::from(long)),
+            decoder: Decoder::new(endian),
+            systems: 0,
+            kallsyms: None,
+            tasks: Vec::new(),
+            clock_name: None,
+            clock: Clock::default(),
+            cpus: None,
+            kernel_release: None,
+            snapshot: None,
+            buffers: Vec::new(),
+            is_latency: false,
+            losses: Vec::new(),
+        }
+    }
+
+    pub(super) fn packing(&self) -> Packing {
+        Packing { endian: self.endian, compression: self.compression }
+    }
+
+    pub(super) fn undecodable(&mut self, detail: impl Into<String>) {
+        /// A file of rubbish would otherwise fill memory with complaints about it.
+        const MAX: usize = 100;
+        if self.losses.len() < MAX {
+            self.losses.push(Loss::new(LossKind::Undecodable, 1).with_detail(detail));
+        }
+    }
+
+    /// `header_page` and `header_event`.
+    pub(super) fn read_headers(&mut self, cursor: &mut Cursor) -> Result<(), TraceDatError> {
+        cursor.expect(b"header_page\0", "the section `header_page`")?;
+        let page = cursor.blob64("the text of header_page")?;
+        cursor.expect(b"header_event\0", "the section `header_event`")?;
+        let event = cursor.blob64("the text of header_event")?;
+        if String::from_utf8_lossy(&event).lines().any(|line| line.trim_start().starts_with("type ")) {
+            return Err(TraceDatError::OldKernel);
+        }
+        match PageFormat::parse(self.endian, &String::from_utf8_lossy(&page)) {
+            Ok(format) => self.pages = format,
+            Err(error) => self.undecodable(format!("{error}; the usual layout is assumed")),
+        }
+        Ok(())
+    }
+
+    /// Formats of ftrace's own events, which are not needed.
+    pub(super) fn skip_ftrace_formats(&mut self, cursor: &mut Cursor) -> Result<(), TraceDatError> {
+        for _ in 0..cursor.u32("the number of ftrace formats")? {
+            let length = cursor.u64("the length of an ftrace format")?;
+            cursor.skip(length, "an ftrace format")?;
+        }
+        Ok(())
+    }
+
+    /// Formats of events by system.
+    pub(super) fn read_event_formats(&mut self, cursor: &mut Cursor) -> Result<(), TraceDatError> {
+        self.systems = cursor.u32("the number of event systems")?;
+        for _ in 0..self.systems {
+            let system = cursor.string("the name of an event system")?;
+            for _ in 0..cursor.u32("the number of events of a system")? {
+                let text = cursor.blob64("an event's format")?;
+                let text = String::from_utf8_lossy(&text);
+                if let Err(error) = self.decoder.add_format(&system, &text) {
+                    self.undecodable(error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of tracefs `saved_cmdlines`.
+    pub(super) fn read_cmdlines(&mut self, cursor: &mut Cursor) -> Result<(), TraceDatError> {
+        let text = cursor.blob64("the saved command lines")?;
+        for line in text.split(|&byte| byte == b'\n').take(MAX_TASKS) {
+            let Some(space) = memchr::memchr(b' ', line) else { continue };
+            let (tid, comm) = (&line[..space], &line[space + 1..]);
+            if let Some(tid) = std::str::from_utf8(tid).ok().and_then(|tid| tid.trim().parse().ok()) {
+                self.tasks.push(SavedTask { tid: Tid(tid), comm: Comm::new(comm) });
+            }
+        }
+        Ok(())
+    }
+
+    /// One option that means the same in both versions; `BUFFER` and those that point to sections are the caller's.
+    pub(super) fn read_option(&mut self, id: u16, data: &[u8]) {
+        let text = || String::from_utf8_lossy(data).trim_end_matches('\0').to_owned();
+        let add = |offset: Option<i64>, clock: &mut Clock| {
+            clock.offset = clock.offset.saturating_add(offset.unwrap_or(0));
+        };
+        match id {
+            // Microseconds, unlike OFFSET.
+            options::DATE => add(clock::number(&text()).map(|us| us.saturating_mul(1000)), &mut self.clock),
+            options::OFFSET => add(clock::number(&text()), &mut self.clock),
+            options::TRACECLOCK => {
+                self.clock_name = clock::chosen(&text()).map(str::to_owned).or(self.clock_name.take())
+            }
+            options::UNAME => {
+                // `Linux node release machine`; a node's name has no spaces.
+                self.kernel_release = text().split_whitespace().nth(2).map(str::to_owned);
+            }
+            options::CPUCOUNT => self.cpus = self.endian.u32_at(data, 0),
+            options::CPUSTAT => self.read_cpu_statistics(&text()),
+            options::TSC2NSEC => {
+                let (multiplier, shift) = (self.endian.u32_at(data, 0), self.endian.u32_at(data, 4));
+                self.clock.cycles = multiplier.zip(shift).filter(|&(multiplier, _)| multiplier != 0);
+            }
+            options::BUFFER_TEXT => self.is_latency = true,
+            options::SNAPSHOT => self.snapshot = Some(text()),
+            _ => {}
+        }
+    }
+
+    /// tracefs `per_cpu/cpuN/stats`. Overwritten events (`overrun`) are flagged in the pages; those dropped because a
+    /// buffer in no-overwrite mode was full are told here alone.
+    fn read_cpu_statistics(&mut self, text: &str) {
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+        if let Some(dropped) = value("dropped events:").filter(|&dropped| dropped > 0) {
+            let cpu = value("CPU:").map_or(String::from("a CPU"), |cpu| format!("CPU {cpu}"));
+            self.losses.push(
+                Loss::new(LossKind::LostEvents, dropped)
+                    .with_detail(format!("{cpu}, whose buffer was full and not to be overwritten; when is not known")),
+            );
+        }
+    }
+
+    /// Checks a claimed page size.
+    pub(super) fn checked_page_size(offset: u64, size: u32) -> Result<u32, TraceDatError> {
+        // Sub-buffers are a page at least, and since 6.8 up to 2^10 pages.
+        if (64..=64 << 20).contains(&size) {
+            return Ok(size);
+        }
+        Err(TraceDatError::unexpected(offset, "a page size between 64 bytes and 64 MiB", size))
+    }
+
+    /// Checks a claimed number of CPUs.
+    pub(super) fn checked_cpus(offset: u64, cpus: u32) -> Result<u32, TraceDatError> {
+        if cpus <= CpuId::LIMIT {
+            return Ok(cpus);
+        }
+        Err(TraceDatError::unexpected(offset, "at most 8192 CPUs", cpus))
+    }
+}
