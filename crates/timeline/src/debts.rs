@@ -5,8 +5,12 @@ use crate::{ActorId, Price};
 /// Recent waits that a task will pass on to those whom it wakes: its own, and those of tasks that it waited for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Debts {
-    /// By their end, oldest first; at most [`Debts::KEPT`].
+    /// The latest [`Debts::KEPT`], in no order.
     list: Vec<Debt>,
+    /// Which one the next replaces, once they are so many.
+    oldest: usize,
+    /// The latest end of all.
+    latest: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +26,19 @@ impl Debts {
 
     /// A wait of `victim` is over.
     pub fn push(&mut self, victim: ActorId, start: Time, end: Time) {
-        if self.list.len() == Debts::KEPT {
-            self.list.remove(0);
+        let debt = Debt { victim, start, end };
+        self.latest = self.latest.max(end);
+        if self.list.len() < Debts::KEPT {
+            self.list.push(debt);
+        } else {
+            self.list[self.oldest] = debt;
+            self.oldest = (self.oldest + 1) % Debts::KEPT;
         }
-        self.list.push(Debt { victim, start, end });
     }
 
     /// Whether nothing here reaches beyond `time`.
     pub fn is_settled(&self, time: Time) -> bool {
-        self.list.last().is_none_or(|debt| debt.end <= time)
+        self.latest <= time
     }
 
     /// What `waker`'s debts cost a wakee that slept since `sleep_start`: adds to `prices`, and hands the debts on to

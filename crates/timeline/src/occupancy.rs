@@ -1,4 +1,3 @@
-use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Time};
 
 use crate::ActorId;
@@ -13,7 +12,8 @@ pub(crate) struct Occupancy {
     current: u32,
     since: Time,
     tracks: Vec<Track>,
-    slots: FxHashMap<ActorId, u32>,
+    /// The track of each actor, by the actor's index.
+    slots: Vec<u32>,
     stays: usize,
 }
 
@@ -47,8 +47,7 @@ impl Occupancy {
     pub fn new() -> Occupancy {
         let unknown =
             Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), left: Time(0), older: END, newer: END };
-        let slots = FxHashMap::from_iter([(ActorId::UNKNOWN, 0)]);
-        Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots, stays: 0 }
+        Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots: vec![0], stays: 0 }
     }
 
     /// From `time` on the CPU is `actor`'s. `time` may lie before the last question, not before the last change.
@@ -65,10 +64,7 @@ impl Occupancy {
             self.stays += 1;
             self.since = time;
         }
-        let slot = match self.slots.get(&actor) {
-            Some(slot) => *slot,
-            None => self.add(actor),
-        };
+        let slot = self.slot(actor).unwrap_or_else(|| self.add(actor));
         self.bring_forward(slot);
         self.current = slot;
     }
@@ -78,8 +74,15 @@ impl Occupancy {
         let newest = self.current;
         self.tracks.push(Track { actor, total: 0, stays: Vec::new(), left: Time(0), older: newest, newer: END });
         self.tracks[newest as usize].newer = slot;
-        self.slots.insert(actor, slot);
+        if self.slots.len() <= actor.index() {
+            self.slots.resize(actor.index() + 1, END);
+        }
+        self.slots[actor.index()] = slot;
         slot
+    }
+
+    fn slot(&self, actor: ActorId) -> Option<u32> {
+        self.slots.get(actor.index()).copied().filter(|slot| *slot != END)
     }
 
     /// `self.current` is the newest; puts `slot` before it.
@@ -122,9 +125,9 @@ impl Occupancy {
 
     /// How long `actor` had the CPU in `from..to`.
     pub fn time_of(&self, actor: ActorId, from: Time, to: Time) -> Nanos {
-        let Some(slot) = self.slots.get(&actor) else { return Nanos::ZERO };
-        let open = if *slot == self.current { to.since(self.since.max(from)).0 } else { 0 };
-        Nanos(self.tracks[*slot as usize].since(from) + open)
+        let Some(slot) = self.slot(actor) else { return Nanos::ZERO };
+        let open = if slot == self.current { to.since(self.since.max(from)).0 } else { 0 };
+        Nanos(self.tracks[slot as usize].since(from) + open)
     }
 
     /// Whether it is time to settle all open questions and [`Self::forget`].

@@ -26,6 +26,7 @@ pub struct Timeline {
     pub(crate) work: WorkTable,
     /// Kept to save allocations.
     pub(crate) pieces: Vec<Piece>,
+    pub(crate) parts: Vec<(ActorId, Nanos)>,
     prices: Vec<Price>,
     settings: BoxedSettings,
     pub(crate) migrations_recorded: bool,
@@ -63,6 +64,7 @@ impl Timeline {
             idle: IdleWatch::new(),
             work: WorkTable::default(),
             pieces: Vec::new(),
+            parts: Vec::new(),
             prices: Vec::new(),
             settings: BoxedSettings(settings),
             migrations_recorded: has(EventType::Migrate),

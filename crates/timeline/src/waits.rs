@@ -197,6 +197,9 @@ impl Timeline {
         let stays = if ended == WaitEnd::Ran { Stays::Here } else { Stays::Elsewhere };
         let Some(mut pending) = self.unqueue(key, stays) else { return };
         self.uncrowd(&pending);
+        if pending.parts.is_empty() {
+            pending.parts = std::mem::take(&mut self.parts);
+        }
         self.close_segment(&mut pending);
         let mut pieces = std::mem::take(&mut self.pieces);
         self.split(&pending, key, &mut pieces);
@@ -226,6 +229,8 @@ impl Timeline {
         };
         sink.wait(&self.world, &wait);
         self.pieces = pieces;
+        self.parts = pending.parts;
+        self.parts.clear();
     }
 
     /// Gives each part of a wait its rule.
