@@ -18,4 +18,4 @@ pub use look::{Charset, Colours, Look};
 pub use page::page;
 pub use summary::Summary;
 pub use text::clean;
-pub use timehist::{Select, Timehist};
+pub use timehist::Timehist;

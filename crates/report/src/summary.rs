@@ -2,13 +2,13 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, Nanos, Tid};
-use unstarve_timeline::{Migration, Run, Sink, Task, Wait, WaitKind, World};
+use unstarve_timeline::{Migration, Run, Selection, Sink, Task, Wait, WaitKind, World};
 
-use crate::timehist::{Select, msec};
+use crate::timehist::{chosen, msec};
 
 /// A table of tasks: runs, waits and migrations, comparable to `perf sched timehist -s`.
 pub struct Summary {
-    select: Select,
+    selection: Selection,
     rows: FxHashMap<(Tid, Comm), Row>,
     others: Row,
 }
@@ -30,9 +30,9 @@ struct Row {
 const ROWS: usize = 1 << 17;
 
 impl Summary {
-    /// A summary of what `select` chooses.
-    pub fn new(select: Select) -> Summary {
-        Summary { select, rows: FxHashMap::default(), others: Row::default() }
+    /// A summary of what `selection` chooses.
+    pub fn new(selection: Selection) -> Summary {
+        Summary { selection, rows: FxHashMap::default(), others: Row::default() }
     }
 
     fn row(&mut self, task: &Task) -> &mut Row {
@@ -81,7 +81,8 @@ impl Summary {
             all.add(&self.others);
         }
         writeln!(out, "{:-<138}", "")?;
-        write_row(&mut out, &format!("{} tasks", self.rows.len()), &all)
+        write_row(&mut out, &format!("{} tasks", self.rows.len()), &all)?;
+        out.flush()
     }
 }
 
@@ -119,7 +120,7 @@ fn write_row(out: &mut impl Write, name: &str, row: &Row) -> io::Result<()> {
 impl Sink for Summary {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
-        if !(self.select)(world, task, wait.cpu, wait.end) {
+        if !chosen(&self.selection, world, task, wait.cpu, (wait.start, wait.end)) {
             return;
         }
         let length = wait.length();
@@ -134,7 +135,7 @@ impl Sink for Summary {
 
     fn run(&mut self, world: &World, run: &Run) {
         let task = world.tasks.get(run.task);
-        if !(self.select)(world, task, run.cpu, run.end) {
+        if !chosen(&self.selection, world, task, run.cpu, (run.start, run.end)) {
             return;
         }
         let row = self.row(task);
@@ -145,7 +146,7 @@ impl Sink for Summary {
 
     fn migration(&mut self, world: &World, migration: &Migration) {
         let task = world.tasks.get(migration.task);
-        if (self.select)(world, task, migration.to, migration.time) {
+        if chosen(&self.selection, world, task, migration.to, (migration.time, migration.time)) {
             self.row(task).migrations += 1;
         }
     }

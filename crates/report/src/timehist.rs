@@ -2,12 +2,9 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Time};
-use unstarve_timeline::{Run, Sink, Task, TaskKey, Wait, WaitEnd, WaitKind, World};
+use unstarve_timeline::{Run, Selection, Sink, Task, TaskKey, Wait, WaitEnd, WaitKind, World};
 
 use crate::text::{clean, seconds};
-
-/// Which runs and waits are listed: by task, CPU and moment.
-pub type Select = Box<dyn Fn(&World, &Task, CpuId, Time) -> bool>;
 
 /// A line for each run of a task and the wait before it, in the columns of `perf sched timehist`, and after them what
 /// that tool does not know: who had the CPU during the wait, by which rule, for how many nanoseconds.
@@ -15,7 +12,7 @@ pub type Select = Box<dyn Fn(&World, &Task, CpuId, Time) -> bool>;
 /// A line comes when the run ends, as in perf; its time is the end of the run. Memory is that of the living tasks.
 pub struct Timehist<W> {
     out: W,
-    select: Select,
+    selection: Selection,
     /// The wait before the run in progress.
     waits: FxHashMap<TaskKey, Waited>,
     failed: Option<io::Error>,
@@ -34,9 +31,9 @@ const HEAD: &str = "\
 
 impl<W: Write> Timehist<W> {
     /// Writes the head of the table.
-    pub fn new(mut out: W, select: Select) -> Timehist<W> {
+    pub fn new(mut out: W, selection: Selection) -> Timehist<W> {
         let failed = out.write_all(HEAD.as_bytes()).err();
-        Timehist { out, select, waits: FxHashMap::default(), failed }
+        Timehist { out, selection, waits: FxHashMap::default(), failed }
     }
 
     /// Whether everything could be written.
@@ -71,7 +68,7 @@ impl<W: Write> Sink for Timehist<W> {
         let waited = Waited { kind: wait.kind, length: wait.length(), occupants: occupants(world, wait) };
         if wait.ended == WaitEnd::TraceEnd {
             let task = world.tasks.get(wait.task);
-            if (self.select)(world, task, wait.cpu, wait.end) {
+            if chosen(&self.selection, world, task, wait.cpu, (wait.start, wait.end)) {
                 self.line(wait.end, wait.cpu, task, Some(&waited), None);
             }
             return;
@@ -82,10 +79,17 @@ impl<W: Write> Sink for Timehist<W> {
     fn run(&mut self, world: &World, run: &Run) {
         let waited = self.waits.remove(&run.task);
         let task = world.tasks.get(run.task);
-        if (self.select)(world, task, run.cpu, run.end) {
+        if chosen(&self.selection, world, task, run.cpu, (run.start, run.end)) {
             self.line(run.end, run.cpu, task, waited.as_ref(), Some(run.length()));
         }
     }
+}
+
+/// Whether a wait or run of the task on the CPU is asked for.
+pub(crate) fn chosen(selection: &Selection, world: &World, task: &Task, cpu: CpuId, span: (Time, Time)) -> bool {
+    selection.has_task(&task.comm, task.tid)
+        && selection.has_cpu(cpu)
+        && selection.has_span(span.0, span.1, world.start)
 }
 
 fn occupants(world: &World, wait: &Wait<'_>) -> String {

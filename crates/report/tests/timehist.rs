@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
-use unstarve_report::{Select, Summary, Timehist};
-use unstarve_timeline::{NoSettings, Sink, Timeline};
+use unstarve_report::{Summary, Timehist};
+use unstarve_timeline::{NoSettings, Selection, Sink, TaskPattern, Timeline};
 
 fn task(tid: u32, comm: &str, prio: i32) -> TaskRef {
     TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) }
@@ -44,9 +44,9 @@ fn scene(sink: &mut impl Sink) {
     timeline.finish(sink);
 }
 
-fn lines(select: Select) -> String {
+fn lines(selection: Selection) -> String {
     let mut out = Vec::new();
-    let mut timehist = Timehist::new(&mut out, select);
+    let mut timehist = Timehist::new(&mut out, selection);
     scene(&mut timehist);
     timehist.finish().expect("memory can be written");
     String::from_utf8(out).expect("text")
@@ -54,12 +54,12 @@ fn lines(select: Select) -> String {
 
 #[test]
 fn each_run_has_a_line_with_the_wait_before_it_and_who_ran_meanwhile() {
-    assert_snapshot!("lines", lines(Box::new(|_, _, _, _| true)));
+    assert_snapshot!("lines", lines(Selection::default()));
 }
 
 #[test]
 fn the_table_adds_up_runs_and_waits_of_each_task() {
-    let mut summary = Summary::new(Box::new(|_, _, _, _| true));
+    let mut summary = Summary::new(Selection::default());
     scene(&mut summary);
     let mut out = Vec::new();
     summary.write(&mut out).expect("memory can be written");
@@ -68,7 +68,7 @@ fn the_table_adds_up_runs_and_waits_of_each_task() {
 
 #[test]
 fn a_selection_leaves_the_rest_out() {
-    let text = lines(Box::new(|_, task, _, _| task.tid == Tid(47)));
+    let text = lines(Selection { tasks: vec![TaskPattern::Tid(Tid(47))], ..Selection::default() });
     let shown: Vec<&str> = text.lines().skip(3).collect();
     assert_eq!(shown.len(), 1, "{text}");
     assert!(shown[0].contains("kworker/0:2[47]"));

@@ -12,8 +12,10 @@ mod debts;
 mod fairness;
 mod idle;
 mod interrupts;
+mod moment;
 mod occupancy;
 mod rule;
+mod selection;
 mod settings;
 mod sink;
 mod task;
@@ -23,8 +25,10 @@ mod waits;
 mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};
+pub use moment::{Moment, NotAMoment};
 pub use rule::Rule;
-pub use settings::{CpuSet, NoSettings, Settings};
+pub use selection::{NoTask, Selection, TaskPattern};
+pub use settings::{CpuSet, NoSettings, NotCpus, Settings};
 pub use sink::{
     Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };

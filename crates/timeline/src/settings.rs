@@ -1,3 +1,6 @@
+use std::str::FromStr;
+
+use thiserror::Error;
 use unstarve_model::{CpuId, Tid};
 
 /// What a host snapshot can tell about tasks that their events cannot. `None` everywhere means: not known.
@@ -69,10 +72,48 @@ impl CpuSet {
     }
 }
 
+/// A text that is no list of CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("not a list of CPUs; expected one like 0,2-3")]
+pub struct NotCpus;
+
+impl FromStr for CpuSet {
+    type Err = NotCpus;
+
+    /// Reads the kernel's own notation: `0,2-3`.
+    fn from_str(text: &str) -> Result<CpuSet, NotCpus> {
+        let mut cpus = CpuSet::default();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| text.parse::<u32>().map_err(|_| NotCpus);
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last || last >= CpuId::LIMIT {
+                return Err(NotCpus);
+            }
+            (first..=last).for_each(|cpu| cpus.insert(CpuId(cpu)));
+        }
+        Ok(cpus)
+    }
+}
+
 impl FromIterator<CpuId> for CpuSet {
     fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> CpuSet {
         let mut set = CpuSet::default();
         cpus.into_iter().for_each(|cpu| set.insert(cpu));
         set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_the_kernel_prints_them() {
+        let cpus = "0,2-3".parse::<CpuSet>().unwrap();
+        assert_eq!((0..5).filter(|cpu| cpus.contains(CpuId(*cpu))).collect::<Vec<_>>(), [0, 2, 3]);
+        for text in ["", "a", "3-2", "0-", "0,,1", "0-99999999"] {
+            assert_eq!(text.parse::<CpuSet>(), Err(NotCpus), "{text}");
+        }
     }
 }

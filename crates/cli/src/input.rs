@@ -1,0 +1,25 @@
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use unstarve_model::EventSource;
+
+/// The recording to read: a file, or standard input for `-`.
+pub struct Recording(PathBuf);
+
+impl Recording {
+    pub fn new(path: PathBuf) -> Result<Recording> {
+        if path.is_dir() {
+            bail!("{}: is a directory; expected a recording, for example its trace.dat", path.display());
+        }
+        Ok(Recording(path))
+    }
+
+    pub fn open(&self) -> Result<Box<dyn EventSource>> {
+        Ok(if self.0 == Path::new("-") { unstarve_readers::open_stdin()? } else { unstarve_readers::open(&self.0)? })
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> String {
+        if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }
+    }
+}

@@ -1,0 +1,125 @@
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::process;
+
+use anstream::{AutoStream, ColorChoice};
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use unstarve_report::{Charset, Colours, Look, clean};
+
+/// When to colour, as typed.
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Columns where there is no terminal to ask.
+const COLUMNS: usize = 100;
+
+/// How standard output may look: colours as asked, width and characters as the terminal and the locale have them.
+pub fn look(color: Color) -> Look {
+    let colours = match color {
+        Color::Always => Colours::Ansi,
+        Color::Never => Colours::Plain,
+        Color::Auto if AutoStream::choice(&io::stdout()) == ColorChoice::Never => Colours::Plain,
+        Color::Auto => Colours::Ansi,
+    };
+    let columns = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
+    Look::new(columns.or_else(asked).unwrap_or(COLUMNS), charset(), colours)
+}
+
+/// By the locale, as POSIX orders its variables. Without any, a program must assume ASCII.
+fn charset() -> Charset {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    if locale.contains("utf-8") || locale.contains("utf8") { Charset::Utf8 } else { Charset::Ascii }
+}
+
+/// Standard output. Nobody reading any more (`| head`) is no error: the program ends at once, in silence.
+pub struct Out(io::BufWriter<io::Stdout>);
+
+impl Out {
+    pub fn new() -> Out {
+        Out(io::BufWriter::with_capacity(1 << 16, io::stdout()))
+    }
+
+    /// Writes a whole text.
+    pub fn text(mut self, text: &str) -> Result<()> {
+        self.write_all(text.as_bytes()).and_then(|()| self.flush()).context("standard output")
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        silent_end(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        silent_end(self.0.flush())
+    }
+}
+
+fn silent_end<T>(result: io::Result<T>) -> io::Result<T> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
+        other => other,
+    }
+}
+
+/// `unstarve: what: why`, each cause once, harmless to the terminal.
+pub fn complain(error: &anyhow::Error) {
+    let text = format!("{}", Chain(error));
+    let text = text.lines().map(|line| clean(line).into_owned()).collect::<Vec<_>>().join("\n");
+    // If nobody can read the complaint, the exit code still tells.
+    let _ = writeln!(io::stderr(), "unstarve: {text}");
+}
+
+/// A remark on standard error, beside the output.
+pub fn remark(text: &str) {
+    let _ = writeln!(io::stderr(), "unstarve: note: {}", clean(text));
+}
+
+/// An error and its causes; one whose text the error before it ends with already is not said again.
+struct Chain<'a>(&'a anyhow::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = String::new();
+        for cause in self.0.chain() {
+            let text = cause.to_string();
+            if said.contains(&text) {
+                continue;
+            }
+            if !said.is_empty() {
+                write!(f, ": ")?;
+            }
+            write!(f, "{text}")?;
+            said = text;
+        }
+        Ok(())
+    }
+}
+
+/// Whether progress may be drawn on standard error.
+pub fn can_draw() -> bool {
+    io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let inner = anyhow!("permission denied");
+        assert_eq!(Chain(&inner.context("cannot read x: permission denied")).to_string(), "cannot read x: permission denied");
+        let inner = anyhow!("offset 12: page header");
+        assert_eq!(Chain(&inner.context("x.dat")).to_string(), "x.dat: offset 12: page header");
+    }
+}

@@ -1,0 +1,82 @@
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use unstarve_diagnose::drive;
+use unstarve_report::{Select, Summary, Timehist};
+
+use crate::Outcome;
+use crate::input::Recording;
+use crate::output::Out;
+use crate::progress::Progress;
+use crate::selection::LowSelection;
+
+/// List every run with the wait before it, and who had the CPU during that wait
+///
+/// The columns are those of `perf sched timehist`: a line comes when a run ends. `wait` is what perf calls "sch delay",
+/// and includes waits after a preemption. Behind it stands what had the CPU meanwhile, by which rule, in nanoseconds;
+/// these add up to the wait.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve timeline trace.dat --task 'kworker/*' --from +1s --to +1.5s
+  unstarve timeline --summary perf.data
+  trace-cmd report trace.dat | unstarve timeline -")]
+pub struct LowArgs {
+    /// A recording of any format, or - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    selection: LowSelection,
+    /// A table of tasks instead
+    #[arg(short, long)]
+    summary: bool,
+}
+
+/// What is asked for.
+pub struct HiArgs {
+    recording: Recording,
+    select: Select,
+    show: Show,
+}
+
+enum Show {
+    Lines,
+    Table,
+}
+
+impl LowArgs {
+    /// Checks what can be checked before any work.
+    pub fn raise(self) -> Result<HiArgs> {
+        Ok(HiArgs {
+            recording: Recording::new(self.file)?,
+            select: self.selection.select(),
+            show: if self.summary { Show::Table } else { Show::Lines },
+        })
+    }
+}
+
+pub fn run(args: HiArgs) -> Result<Outcome> {
+    let source = args.recording.open()?;
+    let mut progress = Progress::new();
+    let tell = |events| progress.events(events);
+    let name = || args.recording.name();
+    let driven = match args.show {
+        Show::Lines => {
+            let mut lines = Timehist::new(Out::new(), args.select);
+            let driven = drive(source, &mut lines, tell).with_context(name)?;
+            lines.finish().context("standard output")?;
+            driven
+        }
+        Show::Table => {
+            let mut summary = Summary::new(args.select);
+            let driven = drive(source, &mut summary, tell).with_context(name)?;
+            summary.write(Out::new()).context("standard output")?;
+            driven
+        }
+    };
+    drop(progress);
+    for loss in &driven.losses {
+        crate::output::remark(&loss.to_string());
+    }
+    Ok(Outcome::Fine)
+}
