@@ -1,0 +1,92 @@
+//! Small loads that starve others, for the demo and the live tests.
+//!
+//! Each ends by itself, whatever happens to its parent: none lasts longer than [`LONGEST`]. They set no policy, no
+//! affinity and no weight; `chrt`, `taskset` and a cgroup do that from outside. A [`Load::Hog`] leaves at least 15 % of
+//! each period free, because from 6.12 on no throttle stops a real-time task that never sleeps from keeping everything
+//! else off its CPU.
+
+mod pool;
+mod spin;
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+/// No load lasts longer.
+pub const LONGEST: Duration = Duration::from_secs(30);
+
+/// The greatest part of a period, in per cent, that a hog may run.
+pub const MOST_BUSY: u32 = 85;
+
+/// A small load that starves others, for the demo and the live tests.
+#[derive(Parser)]
+#[command(name = "unstarve-load")]
+pub struct Args {
+    #[command(subcommand)]
+    load: Load,
+}
+
+/// What to do; all times in milliseconds unless the name says otherwise.
+#[derive(Subcommand)]
+pub enum Load {
+    /// Runs for a part of each period and sleeps for the rest
+    Hog {
+        /// How long in all
+        #[arg(long, default_value_t = 3000)]
+        lasts: u64,
+        /// The period
+        #[arg(long, default_value_t = 100)]
+        period: u64,
+        /// The part of it that is spent running, in per cent; at most 85
+        #[arg(long, default_value_t = 80)]
+        busy: u32,
+    },
+    /// Runs all the time, in as many threads
+    Spin {
+        /// How long
+        #[arg(long, default_value_t = 3000)]
+        lasts: u64,
+        /// Threads
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
+    },
+    /// A dispatcher that wakes one thread of a pool for each call, in bursts
+    Pool {
+        /// How long
+        #[arg(long, default_value_t = 3000)]
+        lasts: u64,
+        /// Threads in the pool
+        #[arg(long, default_value_t = 128)]
+        threads: usize,
+        /// Calls at a time
+        #[arg(long, default_value_t = 64)]
+        burst: usize,
+        /// Time between bursts, in µs
+        #[arg(long, default_value_t = 4000)]
+        every_us: u64,
+        /// Running time of a call, in µs
+        #[arg(long, default_value_t = 150)]
+        work_us: u64,
+    },
+}
+
+/// Does it.
+pub fn run(args: Args) {
+    let lasting = |ms| Duration::from_millis(ms).min(LONGEST);
+    match args.load {
+        Load::Hog { lasts, period, busy } => {
+            let period = Duration::from_millis(period.max(1));
+            spin::hog(lasting(lasts), period, period * busy.min(MOST_BUSY) / 100);
+        }
+        Load::Spin { lasts, threads } => spin::spin(lasting(lasts), threads.clamp(1, 1024)),
+        Load::Pool { lasts, threads, burst, every_us, work_us } => {
+            let calls = pool::Calls {
+                threads: threads.clamp(1, 1024),
+                burst: burst.clamp(1, 1024),
+                every: Duration::from_micros(every_us.max(100)),
+                work: Duration::from_micros(work_us),
+            };
+            pool::pool(lasting(lasts), &calls);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! See the library.
+
+use clap::Parser;
+
+fn main() {
+    unstarve_load::run(unstarve_load::Args::parse());
+}
