@@ -31,6 +31,7 @@ pub struct Timeline {
     settings: BoxedSettings,
     pub(crate) migrations_recorded: bool,
     waking_recorded: bool,
+    wakeup_recorded: bool,
     started: bool,
     missing_switches: u64,
     impossible_cpus: u64,
@@ -69,6 +70,7 @@ impl Timeline {
             settings: BoxedSettings(settings),
             migrations_recorded: has(EventType::Migrate),
             waking_recorded: has(EventType::Waking),
+            wakeup_recorded: has(EventType::Wakeup),
             started: false,
             missing_switches: 0,
             impossible_cpus: 0,
@@ -370,14 +372,16 @@ impl Timeline {
             Current::Task(prev_key) if Some(prev_key) != next_key => {
                 self.update(prev_key, prev.comm, prev.prio);
                 let by = next_key.map_or(ActorId::IDLE, |key| self.world.tasks.get(key).actor);
+                let caught = self.is_caught_falling_asleep(prev_key);
                 let ended = match prev_state {
+                    PrevState::Runnable | PrevState::Preempted if caught => RunEnd::Slept,
                     PrevState::Runnable | PrevState::Preempted => RunEnd::Preempted { by, by_wakeup },
                     PrevState::Dead => RunEnd::Died,
                     PrevState::Unknown => RunEnd::Cut,
                     _ => RunEnd::Slept,
                 };
                 self.end_run(index, ended, sink);
-                self.leave_cpu(prev_key, prev_state, cpu_id);
+                self.leave_cpu(prev_key, prev_state, caught, cpu_id);
             }
             _ => self.end_run(index, RunEnd::Cut, sink),
         }
@@ -428,11 +432,21 @@ impl Timeline {
         }
     }
 
+    /// Whether the running task, about to leave its CPU, is being woken by another one: `sched_waking` has come,
+    /// `sched_wakeup` has not. It has left the runqueue, but the waker has already changed its state, so the switch shows
+    /// it as runnable.
+    fn is_caught_falling_asleep(&self, key: TaskKey) -> bool {
+        self.wakeup_recorded && self.world.tasks.get(key).early_wake.is_some()
+    }
+
     /// What becomes of the task that has just left the CPU.
-    fn leave_cpu(&mut self, key: TaskKey, state: PrevState, cpu: CpuId) {
+    fn leave_cpu(&mut self, key: TaskKey, state: PrevState, caught: bool, cpu: CpuId) {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
         match state {
+            PrevState::Runnable | PrevState::Preempted if caught => {
+                self.begin_wait(key, WaitKind::Wakeup, cpu, now, None);
+            }
             PrevState::Runnable | PrevState::Preempted => self.begin_wait(key, WaitKind::Preemption, cpu, now, None),
             PrevState::Dead => self.world.tasks.remove(key),
             PrevState::Unknown => task.state = State::Unknown,

@@ -249,3 +249,16 @@ fn a_reused_pid_is_a_new_task() {
         30 0 switch b S > a
     "), @"a new 20..30 cpu 0: b 10 fair");
 }
+
+#[test]
+fn a_task_woken_while_it_falls_asleep_shows_as_runnable_and_is_not_throttled() {
+    //  as Linux 5.10 prints it: the waker has changed the state before the switch is traced
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        0 1 switch idle R > b
+        10 1 wake a @0
+        12 0 switch a R > idle
+        13 1 queued a @0
+        20 0 switch idle R > a
+    "), @"a wakeup 12..20 cpu 0: idle 8 idle");
+}
