@@ -11,6 +11,7 @@
 //! | [`format`](mod@format) | the kernel's text that describes an event's fields |
 //! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
 //! | [`ftrace_text`] | `trace`, `trace_pipe`, and what `trace-cmd report` prints |
+//! | [`perf_data`] | files and pipes of `perf record` and `perf sched record` |
 //! | [`perf_script`] | what `perf script` prints, pasted into mails too |
 //! | [`interner`](Interner), [`symbols`] | ids of long names; names of function addresses out of kallsyms |
 
@@ -22,12 +23,14 @@ pub mod input;
 mod interner;
 pub mod kbuffer;
 pub mod open;
+pub mod perf_data;
 pub mod perf_script;
 #[cfg(test)]
 mod picture;
 mod prev_state;
 mod reorder;
 pub mod symbols;
+mod task_names;
 mod text;
 pub mod trace_dat;
 

@@ -8,6 +8,7 @@ use unstarve_model::{EventSource, SourceError};
 
 use crate::ftrace_text::{self, FtraceText};
 use crate::input::Input;
+use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::trace_dat;
 
@@ -24,6 +25,7 @@ pub struct Format {
 /// All of them. The first whose `sniff` agrees is it, so those with a magic number come before those of text.
 pub const FORMATS: &[Format] = &[
     Format { name: "trace.dat (trace-cmd, unstarve record)", sniff: trace_dat::sniff, open: trace_dat::open },
+    Format { name: "perf.data", sniff: perf_data::recognises, open: |input| Ok(Box::new(PerfData::open(input)?)) },
     Format {
         name: "perf script text",
         sniff: perf_script::recognises,

@@ -34,6 +34,11 @@ impl Reorder {
         }
     }
 
+    /// At most `limit` events wait from now on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.clamp(2, u32::MAX as usize);
+    }
+
     /// Takes an event in. The caller gives out what is released before it adds more than a record's worth.
     #[inline]
     pub fn push(&mut self, event: Event) {

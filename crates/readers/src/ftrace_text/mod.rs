@@ -12,9 +12,10 @@ use unstarve_model::{
 use self::line::{EventLine, LostLine};
 use crate::interner::Interner;
 use crate::reorder::Reorder;
+use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
-use crate::text::{BadLines, TaskNames, TextError, body, is_text, never_seen};
+use crate::text::{BadLines, TextError, body, is_text, never_seen};
 
 const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 

@@ -9,7 +9,8 @@ use crate::text::number::{Stamp, cpu, leading, stamp, tid};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head<'a> {
     pub comm: Comm,
-    pub tid: Tid,
+    /// `None` for a task that had already exited: perf prints `-1`.
+    pub tid: Option<Tid>,
     pub cpu: CpuId,
     pub stamp: Stamp,
     /// `sched:sched_switch: prev_comm=…`; may be cut by a line's end.
@@ -43,7 +44,7 @@ impl<'a> Head<'a> {
     }
 }
 
-fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Tid, CpuId, &[u8])> {
+fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
     let cpu = cpu(&line[at + 1..])?;
     let (_, after) = leading(&line[at + 1..])?;
     let rest = after.strip_prefix(b"]").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
@@ -52,11 +53,12 @@ fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Tid, CpuId, &[u8])> {
     // With `-F pid,tid` it is `PID/TID`.
     let ids = &before[space + 1..];
     let id = ids.split(|&byte| byte == b'/').next_back()?;
-    if id.is_empty() || !ids.iter().all(|&byte| byte.is_ascii_digit() || byte == b'/') {
+    if id.is_empty() || !ids.iter().all(|&byte| byte.is_ascii_digit() || matches!(byte, b'/' | b'-')) {
         return None;
     }
+    let tid = if id == b"-1" { None } else { Some(tid(id)?) };
     let comm = before[..space].trim_ascii();
-    (comm.len() <= 16).then_some((Comm::new(comm), tid(id)?, cpu, rest.trim_ascii()))
+    (comm.len() <= 16).then_some((Comm::new(comm), tid, cpu, rest.trim_ascii()))
 }
 
 fn without_period(rest: &[u8]) -> &[u8] {
@@ -120,7 +122,7 @@ mod tests {
         let Some(head) = Head::parse(line.as_bytes()) else { return "-".into() };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let event = head.event().map_or("?".to_owned(), |(name, body)| format!("{} | {}", text(name), text(body)));
-        format!("{:?} {} cpu {} {:?} {event}", head.comm.to_string(), head.tid, head.cpu, head.stamp)
+        format!("{:?} {:?} cpu {} {:?} {event}", head.comm.to_string(), head.tid.map(|tid| tid.0), head.cpu, head.stamp)
     }
 
     #[test]
@@ -138,14 +140,14 @@ mod tests {
             "see [1] and [2] 10.1: y",
         ];
         insta::assert_snapshot!(table.map(shown).join("\n"), @r#"
-        "fio" 28143 cpu 11 Seconds(Time(2038648954000)) sched_waking | comm=kworker/11:68 pid=27489
-        "kworker/11:68-d" 27489 cpu 11 Seconds(Time(2038648984000)) sched_switch | x
-        "migration/0" 18 cpu 0 Seconds(Time(857593725000)) sched_waking | x
-        "Web Content" 7900 cpu 1 Seconds(Time(857593725123)) sched_switch | x
-        -
-        "a 1 [000] b" 12 cpu 1 Seconds(Time(1000000000)) sched_wakeup | x
-        "fio" 28143 cpu 11 Seconds(Time(2038648954000)) ?
-        "fio" 28143 cpu 11 Seconds(Time(2038648954000)) ?
+        "fio" Some(28143) cpu 11 Seconds(Time(2038648954000)) sched_waking | comm=kworker/11:68 pid=27489
+        "kworker/11:68-d" Some(27489) cpu 11 Seconds(Time(2038648984000)) sched_switch | x
+        "migration/0" Some(18) cpu 0 Seconds(Time(857593725000)) sched_waking | x
+        "Web Content" Some(7900) cpu 1 Seconds(Time(857593725123)) sched_switch | x
+        ":-1" None cpu 1 Seconds(Time(857593725000)) sched_switch | x
+        "a 1 [000] b" Some(12) cpu 1 Seconds(Time(1000000000)) sched_wakeup | x
+        "fio" Some(28143) cpu 11 Seconds(Time(2038648954000)) ?
+        "fio" Some(28143) cpu 11 Seconds(Time(2038648954000)) ?
         -
         -
         "#);

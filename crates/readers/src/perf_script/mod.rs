@@ -14,9 +14,10 @@ use self::line::{Frame, Head, is_elision, unquoted};
 use self::stack::Stack;
 use crate::interner::Interner;
 use crate::reorder::Reorder;
+use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
-use crate::text::{BadLines, TaskNames, TextError, body, is_text, never_seen};
+use crate::text::{BadLines, TextError, body, is_text, never_seen};
 
 const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
 
@@ -101,7 +102,7 @@ impl PerfScript {
             let line = line.to_vec();
             self.any_head = true;
             self.close_entry();
-            self.tasks.note(tid, comm);
+            tid.into_iter().for_each(|tid| self.tasks.note(tid, comm));
             self.open_entry(&line);
         } else if line.trim_ascii().is_empty() {
             self.close_entry();
@@ -195,7 +196,11 @@ impl PerfScript {
 }
 
 fn event(head: &Head<'_>, time: Time, kind: EventKind) -> Event {
-    Event { time, cpu: head.cpu, current: Some(head.tid), context: Context::Unknown, kind }
+    let current = match kind {
+        EventKind::Switch { prev, .. } => head.tid.or(Some(prev.tid)),
+        _ => head.tid,
+    };
+    Event { time, cpu: head.cpu, current, context: Context::Unknown, kind }
 }
 
 /// `PERF_RECORD_LOST lost 208`, with `--show-lost-events`.

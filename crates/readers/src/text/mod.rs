@@ -6,9 +6,8 @@ pub mod number;
 
 use std::io;
 
-use rustc_hash::FxHashMap;
 use thiserror::Error;
-use unstarve_model::{Comm, EventSet, EventType, Loss, LossKind, SavedTask, Tid};
+use unstarve_model::{EventSet, EventType, Loss, LossKind};
 
 /// Why a text could not be read.
 #[derive(Debug, Error)]
@@ -62,32 +61,6 @@ impl BadLines {
         let (number, line) = self.first.as_ref()?;
         let detail = format!("the first is line {number}: `{line}`");
         Some(Loss::new(LossKind::Undecodable, self.count).with_detail(detail))
-    }
-}
-
-/// The names that tasks had in lines about anything.
-#[derive(Debug, Default)]
-pub struct TaskNames(FxHashMap<Tid, Comm>);
-
-/// More tasks than `pid_max` allows by default (32768) on most machines; a text that names more keeps the first ones.
-const MAX_TASKS: usize = 1 << 16;
-
-impl TaskNames {
-    /// Remembers a task's name.
-    pub fn note(&mut self, tid: Tid, comm: Comm) {
-        if tid.is_idle() || comm.is_unknown() {
-            return;
-        }
-        if self.0.len() < MAX_TASKS || self.0.contains_key(&tid) {
-            self.0.insert(tid, comm);
-        }
-    }
-
-    /// All of them, by id.
-    pub fn saved(&self) -> Vec<SavedTask> {
-        let mut tasks: Vec<SavedTask> = self.0.iter().map(|(&tid, &comm)| SavedTask { tid, comm }).collect();
-        tasks.sort_by_key(|task| task.tid);
-        tasks
     }
 }
 

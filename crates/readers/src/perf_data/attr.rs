@@ -1,0 +1,68 @@
+//! `perf_event_attr`: what was recorded with each sample. Source: `include/uapi/linux/perf_event.h`; all kernels only
+//! ever append to it.
+
+use crate::endian::Endian;
+
+/// The parts of a `perf_event_attr` that tell where a sample's fields are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// The tracepoint's id (`ID:` of its format), if it is a tracepoint.
+    pub tracepoint: Option<u16>,
+    pub sample_type: u64,
+    pub read_format: u64,
+    /// Whether records other than samples end with the same ids and times.
+    pub sample_id_all: bool,
+    /// The clock that was asked for; none is perf's own, the scheduler's clock.
+    pub clock: Option<i32>,
+}
+
+const TYPE_TRACEPOINT: u32 = 2;
+
+/// The size of the first version (2.6.31); nothing here is useful without it.
+pub const MIN_ATTR: usize = 64;
+
+impl Attr {
+    /// Reads the attribute at the beginning of `data`, which is as long as the file says attributes are.
+    pub fn parse(data: &[u8], endian: Endian) -> Option<Attr> {
+        if data.len() < MIN_ATTR {
+            return None;
+        }
+        let config = endian.u64_at(data, 8)?;
+        let flags = Flags { word: endian.u64_at(data, 40)?, endian };
+        let tracepoint = endian.u32_at(data, 0)? == TYPE_TRACEPOINT;
+        Some(Attr {
+            tracepoint: if tracepoint { u16::try_from(config).ok() } else { None },
+            sample_type: endian.u64_at(data, 24)?,
+            read_format: endian.u64_at(data, 32)?,
+            sample_id_all: flags.has(18),
+            clock: if flags.has(25) { endian.u32_at(data, 92).map(|id| id as i32) } else { None },
+        })
+    }
+}
+
+/// Compilers fill bit fields from the least significant bit on little-endian machines, from the most significant one on
+/// others.
+struct Flags {
+    word: u64,
+    endian: Endian,
+}
+
+impl Flags {
+    fn has(&self, bit: u32) -> bool {
+        let bit = if self.endian == Endian::Little { bit } else { 63 - bit };
+        self.word >> bit & 1 != 0
+    }
+}
+
+/// The name of a clock id (`clock_gettime`), as ftrace names its clocks.
+pub fn clock_name(id: Option<i32>) -> &'static str {
+    match id {
+        None => "local",
+        Some(0) => "real",
+        Some(1) => "mono",
+        Some(4) => "mono_raw",
+        Some(7) => "boot",
+        Some(11) => "tai",
+        Some(_) => "unknown",
+    }
+}

@@ -1,0 +1,193 @@
+//! The header of a perf.data file, what it points to, and the feature sections after the data. Source:
+//! `tools/perf/Documentation/perf.data-file-format.txt`.
+
+use unstarve_model::CpuId;
+
+use super::attr::{Attr, MIN_ATTR};
+use super::bytes::Bytes;
+use super::error::PerfDataError;
+use crate::endian::Endian;
+use crate::input::Positioned;
+
+/// The magic of a file that a little-endian machine wrote; others write its bytes in reverse.
+pub const MAGIC: &[u8; 8] = b"PERFILE2";
+const SWAPPED_MAGIC: &[u8; 8] = b"2ELIFREP";
+
+/// The header of a pipe is the magic and its own size.
+pub const PIPE_HEADER: u64 = 16;
+
+const FILE_HEADER: u64 = 104;
+
+/// The formats of all events of a large kernel are 4 MB of text.
+pub const MAX_TRACING_DATA: u64 = 64 << 20;
+
+/// A kernel has some 2500 tracepoints.
+pub const MAX_ATTRS: u64 = 4096;
+
+/// Each event has an id per CPU; there are never more.
+const MAX_IDS: u64 = CpuId::LIMIT as u64 * 4;
+
+/// The feature sections that are read; others are passed over.
+pub mod feature {
+    pub const TRACING_DATA: u64 = 1;
+    pub const OS_RELEASE: u64 = 4;
+    pub const NR_CPUS: u64 = 7;
+}
+
+/// Which kind of perf.data begins with these bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    pub endian: Endian,
+    pub pipe: bool,
+}
+
+impl Kind {
+    pub fn of(prefix: &[u8]) -> Option<Kind> {
+        let endian = match prefix.first_chunk()? {
+            MAGIC => Endian::Little,
+            SWAPPED_MAGIC => Endian::Big,
+            _ => return None,
+        };
+        Some(Kind { endian, pipe: endian.u64_at(prefix, 8)? == PIPE_HEADER })
+    }
+}
+
+/// What stands before and after the data of a file.
+pub struct FileHeader {
+    pub attrs: Vec<(Attr, Vec<u64>)>,
+    pub data: std::ops::Range<u64>,
+    pub tracing_data: Vec<u8>,
+    pub os_release: Option<String>,
+    pub cpus: Option<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Section {
+    offset: u64,
+    size: u64,
+}
+
+impl FileHeader {
+    pub fn read(file: &Positioned, endian: Endian) -> Result<FileHeader, PerfDataError> {
+        let reader = SectionReader { file, endian };
+        let header = reader.read(Section { offset: 0, size: FILE_HEADER }, "a header of 104 bytes")?;
+        let mut bytes = Bytes::new(&header, endian);
+        let parsed = (|| {
+            bytes.take(16)?;
+            let attr_size = bytes.u64()?;
+            let mut section = || Some(Section { offset: bytes.u64()?, size: bytes.u64()? });
+            let (attrs, data, _) = (section()?, section()?, section()?);
+            let features = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
+            Some((attr_size, attrs, data, features))
+        })();
+        let damaged = |offset, expected| PerfDataError::Header { offset, expected };
+        let (attr_size, attrs, data, features) = parsed.ok_or(damaged(0, "a header of 104 bytes"))?;
+        let attrs = reader.attrs(attr_size, attrs)?;
+        // perf writes the size when it ends; a file that it could not finish has 0 there.
+        let finished = data.size > 0;
+        let data_end = if finished { data.offset.checked_add(data.size) } else { Some(file.length()) };
+        let data_end = data_end.ok_or(damaged(48, "a data section that fits into a file"))?;
+        let mut this = FileHeader {
+            attrs,
+            data: data.offset..data_end.min(file.length()),
+            tracing_data: Vec::new(),
+            os_release: None,
+            cpus: None,
+        };
+        if finished {
+            this.read_features(&reader, data_end, features)?;
+        }
+        Ok(this)
+    }
+
+    /// A table of sections stands after the data, one for each bit that is set.
+    fn read_features(
+        &mut self,
+        reader: &SectionReader<'_>,
+        table: u64,
+        features: [u64; 4],
+    ) -> Result<(), PerfDataError> {
+        let present = (0..256u64).filter(|&bit| features[(bit / 64) as usize] >> (bit % 64) & 1 != 0);
+        for (index, feature) in present.enumerate() {
+            if !matches!(feature, feature::TRACING_DATA | feature::OS_RELEASE | feature::NR_CPUS) {
+                continue;
+            }
+            let entry = Section { offset: table.saturating_add(16 * index as u64), size: 16 };
+            let entry = reader.read(entry, "the table of feature sections, which follows the data")?;
+            let mut bytes = Bytes::new(&entry, reader.endian);
+            let (Some(offset), Some(size)) = (bytes.u64(), bytes.u64()) else { continue };
+            let content =
+                reader.read(Section { offset, size }, "a feature section within the file, of at most 64 MiB")?;
+            match feature {
+                feature::TRACING_DATA => self.tracing_data = content,
+                feature::OS_RELEASE => self.os_release = string(&content, reader.endian),
+                _ => self.cpus = online_cpus(&content, reader.endian),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct SectionReader<'a> {
+    file: &'a Positioned,
+    endian: Endian,
+}
+
+impl SectionReader<'_> {
+    fn read(&self, section: Section, expected: &'static str) -> Result<Vec<u8>, PerfDataError> {
+        let Section { offset, size } = section;
+        let fits = offset.checked_add(size).is_some_and(|end| end <= self.file.length());
+        if !fits || size > MAX_TRACING_DATA {
+            return Err(PerfDataError::Header { offset, expected });
+        }
+        let mut content = vec![0; size as usize];
+        let length =
+            self.file.read_at(offset, &mut content).map_err(|source| PerfDataError::Read { offset, source })?;
+        if length < content.len() {
+            return Err(PerfDataError::Header { offset, expected });
+        }
+        Ok(content)
+    }
+
+    /// Attributes and the ids of their events: `struct { perf_event_attr attr; section ids; }`.
+    fn attrs(&self, entry_size: u64, section: Section) -> Result<Vec<(Attr, Vec<u64>)>, PerfDataError> {
+        let damaged = |expected| PerfDataError::Header { offset: section.offset, expected };
+        let count = section.size.checked_div(entry_size).unwrap_or(0);
+        if entry_size < MIN_ATTR as u64 + 16 || entry_size > 4096 || count == 0 || count > MAX_ATTRS {
+            return Err(damaged("at least one event attribute"));
+        }
+        let table = self.read(section, "the table of event attributes")?;
+        let mut attrs = Vec::new();
+        for entry in table.chunks_exact(entry_size as usize) {
+            let (attr, ids) = entry.split_at(entry.len() - 16);
+            let attr = Attr::parse(attr, self.endian).ok_or(damaged("an event attribute"))?;
+            let mut ids = Bytes::new(ids, self.endian);
+            let (Some(offset), Some(size)) = (ids.u64(), ids.u64()) else { continue };
+            if size / 8 > MAX_IDS {
+                return Err(damaged("an event attribute with a plausible number of ids"));
+            }
+            let ids = self.read(Section { offset, size }, "the ids of an event")?;
+            attrs.push((attr, words(&ids, self.endian)));
+        }
+        Ok(attrs)
+    }
+}
+
+/// The 64-bit values in `data`.
+pub fn words(data: &[u8], endian: Endian) -> Vec<u64> {
+    data.chunks_exact(8).filter_map(|chunk| endian.u64_at(chunk, 0)).collect()
+}
+
+/// A string feature: its length, and the text with NULs behind it.
+pub fn string(content: &[u8], endian: Endian) -> Option<String> {
+    let mut bytes = Bytes::new(content, endian);
+    let length = bytes.u32()?;
+    let text = bytes.take(u64::from(length))?;
+    let text = text.split(|&byte| byte == 0).next()?;
+    (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// The number of CPUs that were online; the number that could be comes before it.
+pub fn online_cpus(content: &[u8], endian: Endian) -> Option<u32> {
+    endian.u32_at(content, 4).filter(|cpus| (1..=CpuId::LIMIT).contains(cpus))
+}

@@ -1,0 +1,225 @@
+//! perf.data: what `perf record`, `perf sched record` and `perf trace record` write, to files and to pipes.
+//!
+//! A file's tables stand before and after its data, so it is read at positions; a pipe's come as records among the
+//! others, so it is read once from beginning to end. Records of one round of all CPUs' buffers are in the order of the
+//! CPUs: events wait until the round after theirs has ended, as in perf's own tools. The ends of rounds let go of them;
+//! in a file without rounds (`perf inject` writes such, sorted) a window of a fixed number of events does.
+
+mod attr;
+mod bytes;
+mod error;
+#[cfg(test)]
+mod fixture;
+mod header;
+mod records;
+mod running_kernel;
+mod sample;
+mod session;
+#[cfg(test)]
+mod tests;
+mod tracing_data;
+mod unpack;
+
+use unstarve_model::{Batch, EventSource, Loss, SourceError, TraceInfo};
+
+pub use self::error::PerfDataError;
+use self::header::{FileHeader, Kind, MAX_TRACING_DATA, PIPE_HEADER};
+use self::records::{Next, Record, Records};
+use self::session::{Session, kind};
+use self::unpack::Unpacker;
+use crate::endian::Endian;
+use crate::input::Input;
+
+/// Reads perf.data.
+pub struct PerfData {
+    records: Records,
+    session: Session,
+    unpacker: Option<Unpacker>,
+    endian: Endian,
+    cut: Option<String>,
+    /// A pipe's tables are complete when the first sample comes.
+    tables: Tables,
+    at_end: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    /// More may come.
+    Open,
+    /// They have been found sufficient.
+    Checked,
+}
+
+/// Whether a file that begins with `prefix` is perf.data.
+pub fn recognises(prefix: &[u8]) -> bool {
+    Kind::of(prefix).is_some()
+}
+
+impl PerfData {
+    /// Reads the tables of a file, or begins with a pipe.
+    pub fn open(input: Input) -> Result<PerfData, PerfDataError> {
+        let expected = "perf's magic, PERFILE2";
+        let kind = Kind::of(input.prefix()).ok_or(PerfDataError::Header { offset: 0, expected })?;
+        if kind.pipe { PerfData::pipe(input, kind.endian) } else { PerfData::file(input, kind.endian) }
+    }
+
+    fn file(input: Input, endian: Endian) -> Result<PerfData, PerfDataError> {
+        let file = input.into_positioned().map_err(|source| PerfDataError::Read { offset: 0, source })?;
+        let header = FileHeader::read(&file, endian)?;
+        if header.tracing_data.is_empty() {
+            return Err(PerfDataError::NoFormats);
+        }
+        let mut session = Session::new("perf.data", endian);
+        for (attr, ids) in &header.attrs {
+            session.add_attr(attr, ids);
+        }
+        session.info.kernel_release = header.os_release;
+        session.set_cpus(header.cpus);
+        session.add_formats(&header.tracing_data)?;
+        session.check()?;
+        let cut = file.cut().map(str::to_owned);
+        let records = Records::section(file, header.data.start, header.data.end, endian);
+        Ok(PerfData::new(records, session, endian, cut, Tables::Checked))
+    }
+
+    fn pipe(input: Input, endian: Endian) -> Result<PerfData, PerfDataError> {
+        let mut records = Records::stream(input.into_stream(), 0, endian);
+        records.skip(PIPE_HEADER)?;
+        Ok(PerfData::new(records, Session::new("perf.data (pipe)", endian), endian, None, Tables::Open))
+    }
+
+    fn new(records: Records, session: Session, endian: Endian, cut: Option<String>, tables: Tables) -> PerfData {
+        PerfData { records, session, unpacker: None, endian, cut, tables, at_end: false }
+    }
+
+    /// Reads on by one record, or by one piece of a compressed one.
+    fn step(&mut self) -> Result<(), PerfDataError> {
+        if self.unpacker.as_ref().is_some_and(Unpacker::is_pending) {
+            return self.unpack();
+        }
+        let offset = self.records.offset();
+        let record = match self.records.next()? {
+            Next::Record(record) => record,
+            Next::End => return self.finish(),
+            Next::Torn { offset, cut: true } => {
+                self.session.torn(format!("within a record at byte {offset}"));
+                return self.finish();
+            }
+            Next::Torn { offset, cut: false } => {
+                self.session.torn(format!("what follows byte {offset} is not a record"));
+                return self.finish();
+            }
+        };
+        match record.kind {
+            kind::SAMPLE if self.tables == Tables::Open => {
+                self.session.check()?;
+                self.tables = Tables::Checked;
+                self.session.record(record, offset);
+            }
+            kind::COMPRESSED => feed(&mut self.unpacker, record.payload(), offset)?,
+            kind::COMPRESSED2 => {
+                // The size of what is packed, then that, then padding.
+                let size = record.u64_at(8).and_then(|size| usize::try_from(size).ok());
+                let packed = record.payload().get(8..).unwrap_or_default();
+                feed(&mut self.unpacker, &packed[..size.unwrap_or(0).min(packed.len())], offset)?;
+            }
+            kind::HEADER_TRACING_DATA => {
+                let size = record.u32_at(8).unwrap_or(0);
+                self.tracing_data(size, offset)?;
+            }
+            kind::AUXTRACE => {
+                // As many bytes as it says follow the record.
+                let size = record.u64_at(8).unwrap_or(0);
+                if !self.records.skip(size)? {
+                    self.session.torn(format!("within the data of a record at byte {offset}"));
+                }
+            }
+            _ => self.session.record(record, offset),
+        }
+        Ok(())
+    }
+
+    fn unpack(&mut self) -> Result<(), PerfDataError> {
+        let offset = self.records.offset();
+        let Some(unpacker) = &mut self.unpacker else { return Ok(()) };
+        let damaged = match unpacker.piece() {
+            Ok(unpacked) => {
+                let mut used = 0;
+                let damaged = loop {
+                    match Record::first(&unpacked[used..], self.endian) {
+                        Ok(Some(record)) => {
+                            if record.kind == kind::SAMPLE && self.tables == Tables::Open {
+                                self.session.check()?;
+                                self.tables = Tables::Checked;
+                            }
+                            self.session.record(record, offset);
+                            used += record.bytes.len();
+                        }
+                        Ok(None) => break None,
+                        Err(()) => break Some("what a compressed record holds is not records"),
+                    }
+                };
+                unpacker.consume(used);
+                damaged
+            }
+            Err(_) => Some("a compressed record does not unpack"),
+        };
+        match damaged {
+            Some(what) => {
+                self.session.torn(format!("{what}, before byte {offset}"));
+                self.unpacker = None;
+                self.finish()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// In a pipe the event formats follow their record.
+    fn tracing_data(&mut self, size: u32, offset: u64) -> Result<(), PerfDataError> {
+        if u64::from(size) > MAX_TRACING_DATA {
+            return Err(PerfDataError::Header { offset, expected: "event formats of at most 64 MiB" });
+        }
+        let data = self.records.following(size as usize)?;
+        self.session.add_formats(&data)
+    }
+
+    fn finish(&mut self) -> Result<(), PerfDataError> {
+        self.at_end = true;
+        if let Some(cut) = self.cut.take() {
+            self.session.torn(cut);
+        }
+        self.session.finish();
+        match self.tables {
+            Tables::Checked => Ok(()),
+            // A pipe without any sample.
+            Tables::Open => self.session.check(),
+        }
+    }
+}
+
+fn feed(unpacker: &mut Option<Unpacker>, packed: &[u8], offset: u64) -> Result<(), PerfDataError> {
+    if unpacker.is_none() {
+        *unpacker = Some(Unpacker::new().map_err(|source| PerfDataError::Read { offset, source })?);
+    }
+    unpacker.iter_mut().for_each(|unpacker| unpacker.feed(packed));
+    Ok(())
+}
+
+impl EventSource for PerfData {
+    fn info(&self) -> &TraceInfo {
+        &self.session.info
+    }
+
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while !self.session.reorder.fill(&mut batch.events) && !self.at_end {
+            self.step()?;
+        }
+        self.session.names.take_new(&mut batch.names);
+        Ok(!batch.events.is_empty())
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.session.losses()
+    }
+}

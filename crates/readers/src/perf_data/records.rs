@@ -1,0 +1,200 @@
+//! The records of the data section or of a pipe, one after the other, out of large blocks.
+
+use std::io::{self, Read};
+
+use super::error::PerfDataError;
+use super::sample::HEADER;
+use crate::endian::Endian;
+use crate::input::Positioned;
+
+/// A record is at most 64 KiB long; larger blocks save no more time.
+const BLOCK: usize = 1 << 20;
+
+/// Gives records.
+pub struct Records {
+    bytes: Source,
+    endian: Endian,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where in the file `start` is.
+    offset: u64,
+}
+
+enum Source {
+    Section { file: Positioned, next: u64, end: u64 },
+    Stream(Box<dyn Read + Send>),
+}
+
+/// One record, header included.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    pub kind: u32,
+    pub bytes: &'a [u8],
+    pub endian: Endian,
+}
+
+/// What comes next.
+pub enum Next<'a> {
+    Record(Record<'a>),
+    End,
+    /// The rest cannot be told into records.
+    Torn {
+        offset: u64,
+        cut: bool,
+    },
+}
+
+impl<'a> Record<'a> {
+    /// The record at the beginning of `data`: `None` if it is not all there.
+    ///
+    /// # Errors
+    /// If it says that it is shorter than its own header.
+    #[inline]
+    pub fn first(data: &'a [u8], endian: Endian) -> Result<Option<Record<'a>>, ()> {
+        if data.len() < HEADER {
+            return Ok(None);
+        }
+        let size = usize::from(endian.u16([data[6], data[7]]));
+        if size < HEADER {
+            return Err(());
+        }
+        let Some(bytes) = data.get(..size) else { return Ok(None) };
+        let kind = endian.u32([data[0], data[1], data[2], data[3]]);
+        Ok(Some(Record { kind, bytes, endian }))
+    }
+
+    pub fn u32_at(&self, offset: usize) -> Option<u32> {
+        self.endian.u32_at(self.bytes, offset)
+    }
+
+    pub fn u64_at(&self, offset: usize) -> Option<u64> {
+        self.endian.u64_at(self.bytes, offset)
+    }
+
+    /// What follows the header.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[HEADER..]
+    }
+}
+
+impl Records {
+    /// The records between two offsets of a file.
+    pub fn section(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
+        Records::new(Source::Section { file, next: start, end }, start, endian)
+    }
+
+    /// The records of a pipe, which has been read up to `offset`.
+    pub fn stream(stream: Box<dyn Read + Send>, offset: u64, endian: Endian) -> Records {
+        Records::new(Source::Stream(stream), offset, endian)
+    }
+
+    fn new(bytes: Source, offset: u64, endian: Endian) -> Records {
+        Records { bytes, endian, buffer: vec![0; BLOCK], start: 0, end: 0, offset }
+    }
+
+    /// The next record.
+    #[inline]
+    pub fn next(&mut self) -> Result<Next<'_>, PerfDataError> {
+        // The common case: the record is in the buffer.
+        let size = match Record::first(&self.buffer[self.start..self.end], self.endian) {
+            Ok(Some(record)) => record.bytes.len(),
+            Ok(None) => match self.refill()? {
+                Refilled::Record(size) => size,
+                Refilled::Nothing => return Ok(Next::End),
+                Refilled::Torn { cut } => return Ok(Next::Torn { offset: self.offset, cut }),
+            },
+            Err(()) => return Ok(Next::Torn { offset: self.offset, cut: false }),
+        };
+        let at = self.start;
+        self.start += size;
+        self.offset += size as u64;
+        match Record::first(&self.buffer[at..at + size], self.endian) {
+            Ok(Some(record)) => Ok(Next::Record(record)),
+            _ => Ok(Next::Torn { offset: self.offset, cut: false }),
+        }
+    }
+
+    /// Where the next record begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The `length` bytes that follow a record, of which the header section of the format speaks; fewer if the file
+    /// ends.
+    pub fn following(&mut self, length: usize) -> Result<Vec<u8>, PerfDataError> {
+        let mut taken = Vec::new();
+        self.pass(length as u64, |bytes| taken.extend_from_slice(bytes))?;
+        Ok(taken)
+    }
+
+    /// Passes over `length` bytes; whether they were there.
+    pub fn skip(&mut self, length: u64) -> Result<bool, PerfDataError> {
+        self.pass(length, |_| {})
+    }
+
+    fn pass(&mut self, mut length: u64, mut see: impl FnMut(&[u8])) -> Result<bool, PerfDataError> {
+        while length > 0 {
+            if self.start == self.end && !self.fill()? {
+                return Ok(false);
+            }
+            let here = usize::try_from(length).unwrap_or(usize::MAX).min(self.end - self.start);
+            see(&self.buffer[self.start..self.start + here]);
+            self.start += here;
+            self.offset += here as u64;
+            length -= here as u64;
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Result<Refilled, PerfDataError> {
+        loop {
+            let more = self.fill()?;
+            match Record::first(&self.buffer[self.start..self.end], self.endian) {
+                Ok(Some(record)) => return Ok(Refilled::Record(record.bytes.len())),
+                Err(()) => return Ok(Refilled::Torn { cut: false }),
+                Ok(None) if more => {}
+                Ok(None) if self.start == self.end => return Ok(Refilled::Nothing),
+                Ok(None) => return Ok(Refilled::Torn { cut: true }),
+            }
+        }
+    }
+
+    /// Reads a block behind what is left of the last one; whether there was anything.
+    fn fill(&mut self) -> Result<bool, PerfDataError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let offset = self.offset + self.end as u64;
+        let space = &mut self.buffer[self.end..];
+        let read = match &mut self.bytes {
+            Source::Section { file, next, end } => {
+                let left = usize::try_from(end.saturating_sub(*next)).unwrap_or(usize::MAX);
+                let length = space.len().min(left);
+                let read = file.read_at(*next, &mut space[..length]);
+                *next += *read.as_ref().unwrap_or(&0) as u64;
+                read
+            }
+            Source::Stream(stream) => read_some(stream, space),
+        };
+        let length = read.map_err(|source| PerfDataError::Read { offset, source })?;
+        self.end += length;
+        Ok(length > 0)
+    }
+}
+
+enum Refilled {
+    Record(usize),
+    Nothing,
+    Torn { cut: bool },
+}
+
+fn read_some(stream: &mut dyn Read, space: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(space) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Where the fields of a sample are. Source: the comment at `PERF_RECORD_SAMPLE` in `include/uapi/linux/perf_event.h`.
+
+use unstarve_model::{CpuId, Time};
+
+use super::attr::Attr;
+use crate::endian::Endian;
+
+const IP: u64 = 1 << 0;
+const TID: u64 = 1 << 1;
+const TIME: u64 = 1 << 2;
+const ADDR: u64 = 1 << 3;
+const READ: u64 = 1 << 4;
+const CALLCHAIN: u64 = 1 << 5;
+const ID: u64 = 1 << 6;
+const CPU: u64 = 1 << 7;
+const PERIOD: u64 = 1 << 8;
+const STREAM_ID: u64 = 1 << 9;
+const RAW: u64 = 1 << 10;
+const IDENTIFIER: u64 = 1 << 16;
+
+/// Bytes of a record's header.
+pub const HEADER: usize = 8;
+
+/// The fields of a sample, resolved once for all samples of an event. Offsets count from the record's header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleLayout {
+    pub id: Option<usize>,
+    time: Option<usize>,
+    cpu: Option<usize>,
+    /// Where the fields of fixed size end.
+    fixed: usize,
+    read: Option<ReadFormat>,
+    callchain: bool,
+    raw: bool,
+    trailer: Option<Trailer>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReadFormat {
+    times: u64,
+    values: u64,
+    group: bool,
+}
+
+/// The ids and times at the end of other records. Offsets count backwards from the record's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trailer {
+    time: Option<usize>,
+    cpu: Option<usize>,
+    size: usize,
+}
+
+/// What a sample says, as far as it is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    pub time: Time,
+    pub cpu: CpuId,
+    /// The raw record of the tracepoint.
+    pub raw: &'a [u8],
+}
+
+impl SampleLayout {
+    pub fn of(attr: &Attr) -> SampleLayout {
+        let mut at = HEADER;
+        let mut field = |bit| {
+            let here = (attr.sample_type & bit != 0).then_some(at);
+            at += if here.is_some() { 8 } else { 0 };
+            here
+        };
+        let identifier = field(IDENTIFIER);
+        let (_, _, time, _) = (field(IP), field(TID), field(TIME), field(ADDR));
+        let id = field(ID);
+        let (_, cpu, _) = (field(STREAM_ID), field(CPU), field(PERIOD));
+        let has = |bit| attr.sample_type & bit != 0;
+        SampleLayout {
+            id: identifier.or(id),
+            time,
+            cpu,
+            fixed: at,
+            read: has(READ).then(|| ReadFormat::of(attr.read_format)),
+            callchain: has(CALLCHAIN),
+            raw: has(RAW),
+            trailer: attr.sample_id_all.then(|| Trailer::of(attr.sample_type)),
+        }
+    }
+
+    /// What samples of this event cannot say although it is needed.
+    pub fn missing(&self) -> Option<&'static str> {
+        match self {
+            SampleLayout { time: None, .. } => Some("times"),
+            SampleLayout { cpu: None, .. } => Some("CPUs"),
+            SampleLayout { raw: false, .. } => Some("the events' fields"),
+            _ => None,
+        }
+    }
+
+    /// Reads a sample record, its header included; `None` if it is shorter than it says.
+    #[inline]
+    pub fn sample<'a>(&self, record: &'a [u8], endian: Endian) -> Option<Sample<'a>> {
+        let time = Time(endian.u64_at(record, self.time?)?);
+        let cpu = endian.u32_at(record, self.cpu?)?;
+        let mut at = self.fixed;
+        if let Some(read) = self.read {
+            at = read.end(record, at, endian)?;
+        }
+        if self.callchain {
+            let frames = usize::try_from(endian.u64_at(record, at)?).ok()?;
+            at = at.checked_add(8)?.checked_add(frames.checked_mul(8)?)?;
+        }
+        if !self.raw {
+            return None;
+        }
+        let size = endian.u32_at(record, at)? as usize;
+        let raw = record.get(at + 4..)?.get(..size)?;
+        (cpu < CpuId::LIMIT).then_some(Sample { time, cpu: CpuId(cpu), raw })
+    }
+
+    /// When and where a record that is not a sample was written, where it says so.
+    pub fn trailer(&self, record: &[u8], endian: Endian) -> (Option<Time>, Option<CpuId>) {
+        let Some(trailer) = self.trailer else { return (None, None) };
+        if record.len() < HEADER + trailer.size {
+            return (None, None);
+        }
+        let time = trailer.time.and_then(|back| endian.u64_at(record, record.len() - back)).map(Time);
+        let cpu = trailer.cpu.and_then(|back| endian.u32_at(record, record.len() - back));
+        (time, cpu.filter(|&cpu| cpu < CpuId::LIMIT).map(CpuId))
+    }
+}
+
+impl ReadFormat {
+    fn of(format: u64) -> ReadFormat {
+        let has = |bit: u64| u64::from(format & bit != 0);
+        // TOTAL_TIME_ENABLED 1, TOTAL_TIME_RUNNING 2, ID 4, GROUP 8, LOST 16.
+        ReadFormat { times: has(1) + has(2), values: 1 + has(4) + has(16), group: has(8) != 0 }
+    }
+
+    /// The offset after the values that begin at `at`.
+    fn end(self, record: &[u8], at: usize, endian: Endian) -> Option<usize> {
+        let words = if self.group {
+            let count = endian.u64_at(record, at)?;
+            count.checked_mul(self.values)?.checked_add(1 + self.times)?
+        } else {
+            self.values + self.times
+        };
+        at.checked_add(usize::try_from(words).ok()?.checked_mul(8)?)
+    }
+}
+
+impl Trailer {
+    fn of(sample_type: u64) -> Trailer {
+        let mut back = 0;
+        let mut field = |bit| {
+            back += if sample_type & bit != 0 { 8 } else { 0 };
+            (sample_type & bit != 0).then_some(back)
+        };
+        let (_, cpu, _, _) = (field(IDENTIFIER), field(CPU), field(STREAM_ID), field(ID));
+        let (time, _) = (field(TIME), field(TID));
+        Trailer { time, cpu, size: back }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(sample_type: u64, read_format: u64) -> SampleLayout {
+        let attr = Attr { tracepoint: Some(1), sample_type, read_format, sample_id_all: true, clock: None };
+        SampleLayout::of(&attr)
+    }
+
+    fn words(words: &[u64], raw: &[u8]) -> Vec<u8> {
+        let mut record: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        record.extend((raw.len() as u32).to_le_bytes());
+        record.extend(raw);
+        record
+    }
+
+    #[test]
+    fn every_field_that_can_stand_before_the_raw_record_is_passed_over() {
+        let all = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
+        //                       header id ip tid time addr id stream cpu period
+        let fixed = [0, 77, 1, 2, 123, 4, 77, 5, 3, 6];
+        // value, enabled, running, id, lost; then two frames.
+        let single = [&fixed[..], &[1, 2, 3, 4, 5, 2, 100, 200]].concat();
+        // two counters of value, id: count, enabled, 2 × 2.
+        let group = [&fixed[..], &[2, 9, 1, 2, 3, 4, 1, 100]].concat();
+        for (extra, format, record) in
+            [(0, 0, &fixed[..]), (READ | CALLCHAIN, 1 | 2 | 4 | 16, &single), (READ | CALLCHAIN, 1 | 4 | 8, &group)]
+        {
+            let layout = layout(all | RAW | extra, format);
+            let record = words(record, b"raw!");
+            let sample = layout.sample(&record, Endian::Little).unwrap();
+            assert_eq!((sample.time, sample.cpu, sample.raw), (Time(123), CpuId(3), &b"raw!"[..]));
+            assert_eq!(layout.id, Some(8));
+            for length in 0..record.len() {
+                assert!(layout.sample(&record[..length], Endian::Little).is_none(), "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_counts_lead_nowhere() {
+        let layout = layout(TIME | CPU | READ | CALLCHAIN | RAW, 8);
+        for count in [u64::MAX, u64::MAX / 8, 1 << 60] {
+            assert!(layout.sample(&words(&[0, 1, 2, count, 0, 0], b""), Endian::Little).is_none());
+            assert!(layout.sample(&words(&[0, 1, 2, 0, count, 0], b""), Endian::Little).is_none());
+        }
+    }
+
+    #[test]
+    fn other_records_say_at_their_end_when_and_where() {
+        let layout = layout(TID | TIME | ID | CPU | IDENTIFIER | RAW, 0);
+        let record: Vec<u8> = [0u64, 55, 9, 123, 77, 3, 77].iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(layout.trailer(&record, Endian::Little), (Some(Time(123)), Some(CpuId(3))));
+        assert_eq!(layout.trailer(&record[..40], Endian::Little), (None, None));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert_eq!(layout(CPU | RAW, 0).missing(), Some("times"));
+        assert_eq!(layout(TIME | RAW, 0).missing(), Some("CPUs"));
+        assert_eq!(layout(TIME | CPU, 0).missing(), Some("the events' fields"));
+        assert_eq!(layout(TIME | CPU | RAW, 0).missing(), None);
+    }
+}

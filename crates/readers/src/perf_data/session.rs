@@ -1,0 +1,327 @@
+//! What the records of a recording mean, whichever way they came.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{
+    Comm, Context, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Tid, Time, TraceInfo,
+};
+
+use super::attr::{Attr, MIN_ATTR, clock_name};
+use super::error::PerfDataError;
+use super::header::{MAX_ATTRS, feature, online_cpus, string, words};
+use super::records::Record;
+use super::sample::SampleLayout;
+use super::tracing_data::{self, TracingData};
+use crate::decode::Decoder;
+use crate::endian::Endian;
+use crate::interner::Interner;
+use crate::reorder::Reorder;
+use crate::symbols::Symbols;
+use crate::task_names::TaskNames;
+
+/// The kinds of records that mean something here. Source: `enum perf_event_type` in `include/uapi/linux/perf_event.h`
+/// and `enum perf_user_event_type` in `tools/lib/perf/include/perf/event.h`.
+pub mod kind {
+    pub const MMAP: u32 = 1;
+    pub const LOST: u32 = 2;
+    pub const COMM: u32 = 3;
+    pub const THROTTLE: u32 = 5;
+    pub const FORK: u32 = 7;
+    pub const SAMPLE: u32 = 9;
+    pub const LOST_SAMPLES: u32 = 13;
+    pub const HEADER_ATTR: u32 = 64;
+    pub const HEADER_TRACING_DATA: u32 = 66;
+    pub const FINISHED_ROUND: u32 = 68;
+    pub const AUXTRACE: u32 = 71;
+    pub const HEADER_FEATURE: u32 = 80;
+    pub const COMPRESSED: u32 = 81;
+    pub const COMPRESSED2: u32 = 83;
+}
+
+/// Rounds hold what all CPUs' buffers held; 16 Ki events fit into a default buffer of 512 KiB and more.
+const WINDOW_PER_CPU: usize = 1 << 14;
+const MIN_WINDOW: usize = 1 << 18;
+const MAX_WINDOW: usize = 1 << 22;
+
+/// An event has an id per CPU; this many are 128 events on the largest machines.
+const MAX_IDS: usize = 1 << 20;
+
+/// Turns records into events.
+pub struct Session {
+    pub info: TraceInfo,
+    pub names: Interner,
+    pub reorder: Reorder,
+    decoder: Decoder,
+    events: Vec<Recorded>,
+    by_id: FxHashMap<u64, u16>,
+    tasks: TaskNames,
+    /// The latest time seen, and what it was when the last round ended.
+    latest: Time,
+    round_end: Time,
+    kernel_text: Option<u64>,
+    damage: Damage,
+}
+
+/// One event that was recorded.
+struct Recorded {
+    layout: SampleLayout,
+    tracepoint: Option<u16>,
+    /// unstarve reads it.
+    wanted: bool,
+}
+
+/// What is missing or wrong, counted.
+#[derive(Default)]
+struct Damage {
+    lost: BTreeMap<Option<CpuId>, u64>,
+    lost_samples: u64,
+    throttled: u64,
+    undecodable: u64,
+    first_undecodable: Option<u64>,
+    torn: Option<String>,
+}
+
+impl Session {
+    /// A session whose records come in this byte order.
+    pub fn new(format: &str, endian: Endian) -> Session {
+        Session {
+            info: TraceInfo { format: format.to_owned(), ..TraceInfo::default() },
+            names: Interner::new(),
+            reorder: Reorder::new(MIN_WINDOW),
+            decoder: Decoder::new(endian),
+            events: Vec::new(),
+            by_id: FxHashMap::default(),
+            tasks: TaskNames::default(),
+            latest: Time(0),
+            round_end: Time(0),
+            kernel_text: None,
+            damage: Damage::default(),
+        }
+    }
+
+    /// Learns of an event that was recorded, and the ids that its samples bear.
+    pub fn add_attr(&mut self, attr: &Attr, ids: &[u64]) {
+        if self.events.len() as u64 >= MAX_ATTRS {
+            return;
+        }
+        let index = self.events.len() as u16;
+        let room = MAX_IDS.saturating_sub(self.by_id.len());
+        self.by_id.extend(ids.iter().take(room).map(|&id| (id, index)));
+        if attr.tracepoint.is_some() {
+            self.info.clock = Some(clock_name(attr.clock).to_owned());
+        }
+        self.events.push(Recorded { layout: SampleLayout::of(attr), tracepoint: attr.tracepoint, wanted: false });
+        self.choose_events();
+    }
+
+    /// Learns the formats of events.
+    pub fn add_formats(&mut self, data: &[u8]) -> Result<(), PerfDataError> {
+        let TracingData { decoder, symbols } = tracing_data::parse(data)?;
+        self.decoder = decoder;
+        if !symbols.is_empty() {
+            self.names.set_symbols(Symbols::from_text(symbols));
+        }
+        self.choose_events();
+        Ok(())
+    }
+
+    pub fn set_cpus(&mut self, cpus: Option<u32>) {
+        self.info.cpus = cpus.or(self.info.cpus);
+        let window = cpus.map_or(MIN_WINDOW, |cpus| cpus as usize * WINDOW_PER_CPU);
+        self.reorder.set_limit(window.clamp(MIN_WINDOW, MAX_WINDOW));
+    }
+
+    /// Whether events can be decoded, once all tables have been read.
+    pub fn check(&self) -> Result<(), PerfDataError> {
+        let mut wanted = self.events.iter().filter(|event| event.wanted).peekable();
+        if wanted.peek().is_none() {
+            return Err(PerfDataError::NoSchedulerEvents);
+        }
+        match wanted.find_map(|event| event.layout.missing()) {
+            Some(missing) => Err(PerfDataError::SampleType { missing }),
+            None => Ok(()),
+        }
+    }
+
+    fn choose_events(&mut self) {
+        let mut recorded = EventSet::default();
+        for event in &mut self.events {
+            let event_type = event.tracepoint.and_then(|id| self.decoder.event_type(id));
+            event.wanted = event_type.is_some();
+            event_type.into_iter().for_each(|event_type| recorded.insert(event_type));
+        }
+        self.info.recorded = Some(recorded);
+    }
+
+    /// Takes in a record; `offset` is where it is, for messages.
+    #[inline]
+    pub fn record(&mut self, record: Record<'_>, offset: u64) {
+        match record.kind {
+            kind::SAMPLE => self.sample(record, offset),
+            kind::FINISHED_ROUND => {
+                self.reorder.release(self.round_end);
+                self.round_end = self.latest;
+            }
+            _ => self.other(record),
+        }
+    }
+
+    #[inline]
+    fn sample(&mut self, record: Record<'_>, offset: u64) {
+        let Some(event) = event_of(&self.events, &self.by_id, record) else { return };
+        if !event.wanted {
+            return;
+        }
+        let Some(sample) = event.layout.sample(record.bytes, record.endian) else { return self.undecodable(offset) };
+        match self.decoder.decode(sample.time, sample.cpu, sample.raw, &mut self.names) {
+            Ok(Some(event)) => {
+                self.latest = self.latest.max(event.time);
+                self.reorder.push(event);
+            }
+            Ok(None) => {}
+            Err(_) => self.undecodable(offset),
+        }
+    }
+
+    #[cold]
+    fn undecodable(&mut self, offset: u64) {
+        self.damage.undecodable += 1;
+        self.damage.first_undecodable.get_or_insert(offset);
+    }
+
+    fn other(&mut self, record: Record<'_>) {
+        match record.kind {
+            kind::COMM => {
+                // pid, tid, name.
+                if let Some(tid) = record.u32_at(12) {
+                    self.tasks.note(Tid(tid), Comm::new(record.bytes.get(16..).unwrap_or_default()));
+                }
+            }
+            kind::FORK => {
+                // pid, parent's pid, tid, parent's tid: a new thread has its parent's name.
+                if let (Some(tid), Some(parent)) = (record.u32_at(16), record.u32_at(20)) {
+                    self.tasks.inherit(Tid(tid), Tid(parent));
+                }
+            }
+            kind::LOST => {
+                // id, count.
+                let count = record.u64_at(16);
+                let cpu = self.gap(record, count);
+                let lost = self.damage.lost.entry(cpu).or_default();
+                *lost = lost.saturating_add(count.unwrap_or(0));
+            }
+            kind::LOST_SAMPLES => {
+                self.damage.lost_samples = self.damage.lost_samples.saturating_add(record.u64_at(8).unwrap_or(0));
+            }
+            kind::THROTTLE => {
+                self.damage.throttled += 1;
+                self.gap(record, None);
+            }
+            kind::MMAP => self.mapping(record),
+            kind::HEADER_ATTR => self.pipe_attr(record),
+            kind::HEADER_FEATURE => self.pipe_feature(record),
+            _ => {}
+        }
+    }
+
+    /// Puts a gap among the events, where the record says when and on which CPU; the CPU.
+    fn gap(&mut self, record: Record<'_>, count: Option<u64>) -> Option<CpuId> {
+        let event = event_of(&self.events, &self.by_id, record).or(self.events.first())?;
+        let (time, cpu) = event.layout.trailer(record.bytes, record.endian);
+        if let (Some(time), Some(cpu)) = (time.filter(|time| time.0 > 0), cpu) {
+            let kind = EventKind::Lost { count };
+            self.reorder.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
+            self.latest = self.latest.max(time);
+        }
+        cpu
+    }
+
+    /// perf notes where the kernel's text was: `pid, tid, start, length, offset = address of _text, name`.
+    fn mapping(&mut self, record: Record<'_>) {
+        let name = record.bytes.get(40..).unwrap_or_default();
+        if self.kernel_text.is_none() && name.starts_with(b"[kernel.kallsyms]_text\0") {
+            self.kernel_text = record.u64_at(32);
+            if let (Some(text), Some(release)) = (self.kernel_text, self.info.kernel_release.clone()) {
+                let load = move || super::running_kernel::symbols(text, &release);
+                self.names.set_symbols(Symbols::lazily(Box::new(load)));
+            }
+        }
+    }
+
+    /// In a pipe attributes come as records: the attribute, which begins with its own size, then ids.
+    fn pipe_attr(&mut self, record: Record<'_>) {
+        let payload = record.payload();
+        let size = record.u32_at(12).map_or(0, |size| size as usize);
+        let Some(attr) = payload.get(..size.max(MIN_ATTR)) else { return };
+        if let Some(attr) = Attr::parse(attr, record.endian) {
+            self.add_attr(&attr, &words(&payload[size.max(MIN_ATTR)..], record.endian));
+        }
+    }
+
+    /// In a pipe features come as records: the feature's number, then what its section would hold.
+    fn pipe_feature(&mut self, record: Record<'_>) {
+        let Some(content) = record.payload().get(8..) else { return };
+        match record.u64_at(8) {
+            Some(feature::OS_RELEASE) => self.info.kernel_release = string(content, record.endian),
+            Some(feature::NR_CPUS) => self.set_cpus(online_cpus(content, record.endian)),
+            _ => {}
+        }
+    }
+
+    /// The rest of the file cannot be read.
+    pub fn torn(&mut self, what: String) {
+        self.damage.torn.get_or_insert(what);
+    }
+
+    /// No more records come.
+    pub fn finish(&mut self) {
+        self.reorder.release_all();
+        self.info.tasks = self.tasks.saved();
+    }
+
+    pub fn losses(&self) -> Vec<Loss> {
+        let damage = &self.damage;
+        let mut losses = Vec::new();
+        for (cpu, &count) in damage.lost.iter().filter(|&(_, &count)| count > 0) {
+            losses.push(match cpu {
+                Some(cpu) => Loss::lost_events(*cpu, count),
+                None => Loss::new(LossKind::LostEvents, count),
+            });
+        }
+        // Since 6.1 perf counts the same losses again per event when it ends.
+        let counted: u64 = damage.lost.values().fold(0, |sum, &count| sum.saturating_add(count));
+        if damage.lost_samples > counted {
+            let more = Loss::new(LossKind::LostEvents, damage.lost_samples - counted);
+            losses.push(more.with_detail("counted when perf ended; use larger buffers (-m)"));
+        }
+        if damage.throttled > 0 {
+            let detail = "the kernel throttled perf; record tracepoints with a period of 1 only";
+            losses.push(Loss::new(LossKind::UncountedGap, damage.throttled).with_detail(detail));
+        }
+        if let Some(what) = &damage.torn {
+            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
+        }
+        if let Some(first) = damage.first_undecodable {
+            let loss = Loss::new(LossKind::Undecodable, damage.undecodable);
+            losses.push(loss.with_detail(format!("samples; the first is at byte {first}")));
+        }
+        losses.extend(self.reorder.loss());
+        let recorded = self.info.recorded.unwrap_or_default();
+        let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event));
+        losses.extend(missing.map(|&event| Loss::new(LossKind::NotRecorded(event), 1)));
+        losses
+    }
+}
+
+/// The event that a record belongs to. A file with one event bears no ids; one with several does, in the same place in
+/// all samples.
+#[inline]
+fn event_of<'a>(events: &'a [Recorded], by_id: &FxHashMap<u64, u16>, record: Record<'_>) -> Option<&'a Recorded> {
+    let first = events.first()?;
+    if events.len() == 1 || by_id.is_empty() {
+        return Some(first);
+    }
+    let id = record.u64_at(first.layout.id?)?;
+    events.get(usize::from(*by_id.get(&id)?))
+}

@@ -1,0 +1,261 @@
+use std::io::Cursor;
+
+use unstarve_model::{LossKind, Names};
+use zstd::stream::raw::{Encoder, Operation};
+
+use super::fixture::{Maker, RUNTIME, WAKING};
+use super::*;
+use crate::picture;
+
+fn open(bytes: &[u8]) -> Result<PerfData, PerfDataError> {
+    PerfData::open(Input::from_stream(Box::new(Cursor::new(bytes.to_vec())), "x".into()).unwrap())
+}
+
+/// Everything that a file gives: events, then losses, tasks and what is known of the machine.
+fn read(bytes: &[u8]) -> String {
+    let mut source = open(bytes).unwrap();
+    let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
+    while source.read(&mut batch).unwrap() {
+        names.extend(batch.names.drain(..));
+        events.append(&mut batch.events);
+    }
+    let mut lines = vec![picture::events(&events, &names)];
+    // Every fixture records two events of all.
+    let losses = source.losses();
+    lines.extend(losses.iter().filter(|loss| !is_not_recorded(loss)).map(|loss| format!("loss: {loss}")));
+    let info = source.info();
+    let tasks: Vec<String> = info.tasks.iter().map(|task| format!("{}:{}", task.comm, task.tid)).collect();
+    lines.push(format!("tasks {tasks:?}; cpus {:?}, kernel {:?}", info.cpus, info.kernel_release));
+    lines.join("\n")
+}
+
+fn is_not_recorded(loss: &Loss) -> bool {
+    matches!(loss.kind, LossKind::NotRecorded(_))
+}
+
+/// Reads as far as it goes; whether it was fine from beginning to end. Bounded: a reader that does not come to an end
+/// fails the test.
+fn survives(bytes: &[u8]) -> bool {
+    let Ok(mut source) = open(bytes) else { return false };
+    let (mut batch, mut last) = (Batch::default(), 0);
+    for _ in 0..1000 {
+        match source.read(&mut batch) {
+            Ok(true) => {
+                for event in &batch.events {
+                    assert!(event.time.0 >= last, "times decrease");
+                    last = event.time.0;
+                }
+            }
+            Ok(false) => return source.losses().iter().all(is_not_recorded),
+            Err(_) => return false,
+        }
+    }
+    panic!("no end");
+}
+
+/// Two rounds of two CPUs, whose events overlap, with all that can come between.
+fn two_rounds(make: Maker) -> Vec<u8> {
+    let comm = |tid: u32, name: &[u8; 8]| [&make.word(tid), &make.word(tid), &name[..]].concat();
+    let fork = [42u32, 42, 43, 42].map(|tid| make.word(tid)).concat();
+    [
+        make.record_at(3, &comm(42, b"fio\0\0\0\0\0"), 0, 0),
+        make.waking(10, 0, "a"),
+        make.sample(RUNTIME, 11, 0, &[0; 8]),
+        make.waking(30, 0, "b"),
+        make.waking(20, 1, "c"),
+        make.round(),
+        make.record_at(7, &[fork, make.long(33).to_vec()].concat(), 33, 0),
+        make.waking(35, 0, "d"),
+        // An event of the round before, which this CPU wrote while the others were being read.
+        make.softirq(25, 1, 3),
+        make.record_at(2, &make.longs(&[u64::from(WAKING), 5]), 40, 1),
+        make.waking(41, 1, "e"),
+        make.round(),
+        make.record_at(5, &make.longs(&[50, 1, 1]), 50, 0),
+        make.softirq(51, 0, 300),
+        make.round(),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_file_and_a_pipe_of_either_byte_order() {
+    let little = Maker::new(Endian::Little);
+    let big = Maker::new(Endian::Big);
+    let picture = read(&little.file(&two_rounds(little)));
+    insta::assert_snapshot!(picture, @r#"
+        0.000000010 [000] 7 . waking a:42(120) cpu 0
+        0.000000020 [001] 7 . waking c:42(120) cpu 1
+        0.000000025 [001] 7 . softirq-entry 3
+        0.000000030 [000] 7 . waking b:42(120) cpu 0
+        0.000000035 [000] 7 . waking d:42(120) cpu 0
+        0.000000040 [001] - ? lost 5
+        0.000000041 [001] 7 . waking e:42(120) cpu 1
+        0.000000050 [000] - ? lost ?
+        loss: 5 events were lost while recording (CPU 1)
+        loss: 1 gaps of unknown length in the recording (the kernel throttled perf; record tracepoints with a period of 1 only)
+        loss: 1 parts of the file could not be decoded (samples; the first is at byte 1448)
+        tasks ["fio:42", "fio:43"]; cpus Some(4), kernel Some("6.1.0-test")
+        "#);
+    // Only the place of the damage differs.
+    let everywhere = |text: String| text.split(" is at byte").next().unwrap().to_owned();
+    for other in [little.pipe(&two_rounds(little)), big.file(&two_rounds(big)), big.pipe(&two_rounds(big))] {
+        assert_eq!(everywhere(read(&other)), everywhere(picture.clone()));
+    }
+}
+
+#[test]
+fn records_inside_compressed_ones_may_be_cut_anywhere() {
+    let make = Maker::new(Endian::Little);
+    let inside: Vec<u8> = (0..100).flat_map(|i| make.waking(1000 + i, (i % 2) as u32, "fio")).collect();
+    let expected = read(&make.file(&inside));
+    for step in [1, 7, 100, 1000] {
+        for kind in [kind::COMPRESSED, kind::COMPRESSED2] {
+            let mut encoder = Encoder::new(1).unwrap();
+            let mut data = Vec::new();
+            for part in inside.chunks(step * 8 - 3) {
+                let mut packed = vec![0; 1 << 16];
+                let mut output = zstd::stream::raw::OutBuffer::around(&mut packed);
+                let mut input = zstd::stream::raw::InBuffer::around(part);
+                encoder.run(&mut input, &mut output).unwrap();
+                encoder.flush(&mut output).unwrap();
+                let length = output.pos();
+                packed.truncate(length);
+                data.extend(match kind {
+                    kind::COMPRESSED => make.record(kind, &packed),
+                    _ => {
+                        let padding = vec![0; packed.len().next_multiple_of(8) - packed.len()];
+                        make.record(kind, &[make.long(packed.len() as u64).to_vec(), packed, padding].concat())
+                    }
+                });
+            }
+            assert_eq!(read(&make.file(&data)), expected);
+            assert_eq!(read(&make.pipe(&data)), expected);
+        }
+    }
+}
+
+#[test]
+fn without_rounds_a_window_puts_events_in_order() {
+    let make = Maker::new(Endian::Little);
+    let data = [make.waking(30, 0, "a"), make.waking(40, 0, "b"), make.waking(20, 1, "c")].concat();
+    insta::assert_snapshot!(read(&make.file(&data)), @r#"
+        0.000000020 [001] 7 . waking c:42(120) cpu 1
+        0.000000030 [000] 7 . waking a:42(120) cpu 0
+        0.000000040 [000] 7 . waking b:42(120) cpu 0
+        tasks []; cpus Some(4), kernel Some("6.1.0-test")
+        "#);
+}
+
+#[test]
+fn a_file_that_ends_early_gives_what_came_before() {
+    let make = Maker::new(Endian::Little);
+    let pipe = make.pipe(&[make.waking(10, 0, "a"), make.waking(20, 0, "b")].concat());
+    insta::assert_snapshot!(read(&pipe[..pipe.len() - 5]), @r#"
+        0.000000010 [000] 7 . waking a:42(120) cpu 0
+        loss: the file ends early (within a record at byte 2005)
+        tasks []; cpus Some(4), kernel Some("6.1.0-test")
+        "#);
+    let torn = make.file(&[make.waking(10, 0, "a"), vec![0; 16], make.waking(20, 0, "b")].concat());
+    insta::assert_snapshot!(read(&torn), @r#"
+        0.000000010 [000] 7 . waking a:42(120) cpu 0
+        loss: the file ends early (what follows byte 656 is not a record)
+        tasks []; cpus Some(4), kernel Some("6.1.0-test")
+        "#);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_what_to_do() {
+    let make = Maker::new(Endian::Little);
+    let error = |bytes: &[u8]| match open(bytes) {
+        Err(error) => error.to_string(),
+        Ok(mut source) => source.read(&mut Batch::default()).unwrap_err().to_string(),
+    };
+    let whole = make.file(&make.waking(10, 0, "a"));
+    let mut unfinished = whole.clone();
+    unfinished[48..56].fill(0);
+    let without = |bit: u32| {
+        let make = Maker { sample_type: make.sample_type & !(1 << bit), ..make };
+        make.file(&make.waking(10, 0, "a"))
+    };
+    let uninteresting = {
+        let mut pipe = make.pipe(&[]);
+        pipe.truncate(16);
+        pipe.extend(make.record(64, &[make.attr(RUNTIME), make.long(1).to_vec()].concat()));
+        pipe
+    };
+    let huge = [&make.pipe(&[])[..16], &make.record(66, &make.word(u32::MAX))].concat();
+    let errors = [
+        error(&whole[..50]),
+        error(&whole[..whole.len() - 100]),
+        error(&unfinished),
+        error(&without(7)),
+        error(&without(10)),
+        error(&uninteresting),
+        error(&huge),
+    ];
+    insta::assert_snapshot!(errors.join("\n"), @r"
+        byte 0: expected a header of 104 bytes; the file is damaged or was cut: copy or record it again
+        byte 704: expected a feature section within the file, of at most 64 MiB; the file is damaged or was cut: copy or record it again
+        no event formats in it (HEADER_TRACING_DATA): perf was killed before it finished the file, or recorded no tracepoints; record with `perf sched record`
+        its samples lack CPUs; record with `perf sched record`, or with `perf record -a -R -T --sample-cpu`
+        its samples lack the events' fields; record with `perf sched record`, or with `perf record -a -R -T --sample-cpu`
+        it records no scheduler events; record with `perf sched record`
+        byte 16: expected event formats of at most 64 MiB; the file is damaged or was cut: copy or record it again
+        ");
+}
+
+#[test]
+fn no_truncation_and_no_flipped_bit_does_harm() {
+    for endian in [Endian::Little, Endian::Big] {
+        let make = Maker::new(endian);
+        // All fine, so that a difference is the damage's.
+        let data = [make.waking(10, 0, "a"), make.round(), make.waking(20, 1, "b"), make.round()].concat();
+        for bytes in [make.file(&data), make.pipe(&data)] {
+            assert!(survives(&bytes));
+            for length in 0..bytes.len() {
+                survives(&bytes[..length]);
+            }
+            let mut state = 1u64;
+            for _ in 0..4000 {
+                // A linear congruential generator: the same flips in each run.
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let bit = (state >> 33) as usize % (bytes.len() * 8);
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                survives(&flipped);
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_lengths_are_refused() {
+    let make = Maker::new(Endian::Little);
+    let whole = make.file(&make.waking(10, 0, "a"));
+    // Every 8-byte value of the header, the attributes' tables and the feature table in turn.
+    let tables = (8..104).step_by(8).chain((104 + 128..104 + 144).step_by(8));
+    for at in tables.chain((104 + 3 * 144..whole.len() - 8).step_by(4)) {
+        for value in [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, u64::from(u32::MAX)] {
+            let mut hostile = whole.clone();
+            hostile[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            survives(&hostile);
+        }
+    }
+}
+
+#[test]
+fn a_compressed_record_that_unpacks_to_very_much_is_read_in_pieces() {
+    let make = Maker::new(Endian::Little);
+    // 24 MB of equal samples in a few kilobytes.
+    let inside = make.softirq(10, 0, 3).repeat(300_000);
+    let packed = zstd::encode_all(&inside[..], 1).unwrap();
+    assert!(packed.len() < 60_000);
+    let mut source = open(&make.file(&make.record(kind::COMPRESSED, &packed))).unwrap();
+    let (mut batch, mut count) = (Batch::default(), 0);
+    while source.read(&mut batch).unwrap() {
+        assert!(batch.events.len() <= Batch::TARGET);
+        count += batch.events.len();
+    }
+    assert_eq!(count, 300_000, "{:?}", source.losses());
+}

@@ -1,0 +1,35 @@
+use rustc_hash::FxHashMap;
+use unstarve_model::{Comm, SavedTask, Tid};
+
+/// The names that a file gives tasks besides those in scheduler events; the last one of each stands.
+#[derive(Debug, Default)]
+pub struct TaskNames(FxHashMap<Tid, Comm>);
+
+/// Twice as many tasks as `pid_max` allows by default; a file that names more keeps the first ones.
+const MAX_TASKS: usize = 1 << 16;
+
+impl TaskNames {
+    /// Remembers a task's name.
+    pub fn note(&mut self, tid: Tid, comm: Comm) {
+        if tid.is_idle() || comm.is_unknown() {
+            return;
+        }
+        if self.0.len() < MAX_TASKS || self.0.contains_key(&tid) {
+            self.0.insert(tid, comm);
+        }
+    }
+
+    /// A new task has its parent's name.
+    pub fn inherit(&mut self, child: Tid, parent: Tid) {
+        if let Some(&comm) = self.0.get(&parent) {
+            self.note(child, comm);
+        }
+    }
+
+    /// All of them, by id.
+    pub fn saved(&self) -> Vec<SavedTask> {
+        let mut tasks: Vec<SavedTask> = self.0.iter().map(|(&tid, &comm)| SavedTask { tid, comm }).collect();
+        tasks.sort_by_key(|task| task.tid);
+        tasks
+    }
+}
