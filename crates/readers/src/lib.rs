@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`open`](mod@open), [`input`] | tells formats apart, peels compression; bytes from files and pipes |
 //! | [`trace_dat`] | reader of `trace.dat` v6 and v7 |
+//! | [`trace_dat_write`] | writer of `trace.dat` v6, for recorders |
 //! | [`kbuffer`] | pages of the kernel's ring buffer |
 //! | [`format`](mod@format) | the kernel's text that describes an event's fields |
 //! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
@@ -33,6 +34,7 @@ pub mod symbols;
 mod task_names;
 mod text;
 pub mod trace_dat;
+pub mod trace_dat_write;
 
 pub use decode::Decoder;
 pub use endian::Endian;

@@ -1,6 +1,8 @@
 //! Our events against what `trace-cmd report` prints of the same file: every event, with its time to the nanosecond,
 //! its CPU and its fields.
 
+mod synth;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -8,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use unstarve_model::{Batch, Event, EventKind, Names, PrevState, TaskRef};
+use unstarve_model::{Batch, Comm, Context, CpuId, Event, EventKind, Names, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_readers::trace_dat_write;
 
 const FILES: [&str; 7] = [
     "linux-5.10-net-good.dat",
@@ -181,4 +184,40 @@ fn work_functions_have_the_names_that_trace_cmd_gives_them() {
         }
         assert!(compared > 20, "{file}: {compared}");
     }
+}
+
+/// trace-cmd must read what our writer writes, and pass over the host snapshot inside without a word in the report.
+#[test]
+fn trace_cmd_reads_what_we_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.dat");
+    let machine = trace_dat_write::Machine::HOST;
+    let task = TaskRef { tid: Tid(7), comm: Comm::from("fio"), prio: Some(Prio(120)) };
+    let events: Vec<Event> = (0..300)
+        .map(|i| Event {
+            time: Time(5_000_000_000 + i * 1_234_567_891),
+            cpu: CpuId(i as u32 % 3),
+            current: Some(Tid(7)),
+            context: Context::Task,
+            kind: match i % 2 {
+                0 => EventKind::Wakeup { task, target_cpu: CpuId(1) },
+                _ => EventKind::Switch { prev: task, prev_state: PrevState::Preempted, next: task },
+            },
+        })
+        .collect();
+    let recording = synth::recording(machine, &synth::pages(machine, &events, &Names::default()));
+    assert!(recording.snapshot.is_some());
+    trace_dat_write::write(&recording, &path, &mut |_, _| {}).unwrap();
+    let Some(report) = report(&path, &["-t", "-R"]) else { return };
+    let lines: Vec<Line<'_>> = report.iter().filter_map(|line| parse(line)).collect();
+    assert_eq!(lines.len(), events.len(), "{:#?}", &report[..report.len().min(10)]);
+    for (event, line) in events.iter().zip(&lines) {
+        assert_eq!((event.time.0, event.cpu.0), (line.nanos, line.cpu));
+        // How many digits a CPU has is the real kernel's choice.
+        let fields = raw_fields(&event.kind, &Names::default());
+        for field in fields.iter().filter(|field| !field.starts_with("target_cpu")) {
+            assert!(line.fields.contains(field), "{field} in {}", line.fields);
+        }
+    }
+    assert!(report.iter().all(|line| !line.contains("unknown")), "{:#?}", &report[..10]);
 }

@@ -10,6 +10,7 @@ pub(crate) const TRACECLOCK: u16 = 4;
 pub(crate) const UNAME: u16 = 5;
 pub(crate) const OFFSET: u16 = 7;
 pub(crate) const CPUCOUNT: u16 = 8;
+pub(crate) const VERSION: u16 = 9;
 pub(crate) const TSC2NSEC: u16 = 14;
 pub(crate) const HEADER_INFO: u16 = 16;
 pub(crate) const EVENT_FORMATS: u16 = 18;

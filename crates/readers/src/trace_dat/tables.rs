@@ -91,6 +91,16 @@ impl Tables {
         Packing { endian: self.endian, compression: self.compression }
     }
 
+    /// Notes damage that leaves something to read.
+    pub(super) fn damaged(&mut self, error: &TraceDatError) {
+        match error {
+            TraceDatError::Truncated { .. } => {
+                self.losses.push(Loss::new(LossKind::Truncated, 1).with_detail(error.to_string()));
+            }
+            other => self.undecodable(other.to_string()),
+        }
+    }
+
     pub(super) fn undecodable(&mut self, detail: impl Into<String>) {
         /// A file of rubbish would otherwise fill memory with complaints about it.
         const MAX: usize = 100;

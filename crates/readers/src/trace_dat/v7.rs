@@ -25,6 +25,13 @@ struct Found {
 }
 
 pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result<(), TraceDatError> {
+    if first == 0 {
+        return Err(TraceDatError::unexpected(
+            0,
+            "where the options are, in the file's head",
+            "0: it was never finished",
+        ));
+    }
     let mut found = Found::default();
     let mut next = first;
     let mut seen = Vec::new();
@@ -36,9 +43,9 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
         seen.push(next);
         match read_options(tables, file, next, &mut found) {
             Ok(after) => next = after,
-            // What earlier sections said stands.
-            Err(error) if seen.len() > 1 => {
-                tables.undecodable(error.to_string());
+            // What earlier sections said stands, if any of them said where events are.
+            Err(error) if !tables.buffers.is_empty() => {
+                tables.damaged(&error);
                 break;
             }
             Err(error) => return Err(error),
@@ -58,7 +65,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
             .and_then(|mut cursor| tables.read_event_formats(&mut cursor));
         match outcome {
             Err(error) if tables.decoder.known() == Default::default() => return Err(error),
-            Err(error) => tables.undecodable(error.to_string()),
+            Err(error) => tables.damaged(&error),
             Ok(()) => {}
         }
     }
@@ -66,7 +73,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
         && let Err(error) = section(tables.packing(), file, at, options::CMDLINES)
             .and_then(|mut cursor| tables.read_cmdlines(&mut cursor))
     {
-        tables.undecodable(error.to_string());
+        tables.damaged(&error);
     }
     Ok(())
 }

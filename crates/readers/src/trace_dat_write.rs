@@ -1,0 +1,355 @@
+//! Writes `trace.dat`, version 6: the one that every trace-cmd since 2010 and every KernelShark reads.
+//!
+//! A recorder collects raw pages (tracefs `per_cpu/cpuN/trace_pipe_raw`) into one file per CPU, because the format
+//! wants each CPU's pages in one piece. [`write`] puts the tables before them and lets the kernel copy the pages
+//! (`copy_file_range`: on XFS and Btrfs no byte is moved). The file is written beside its place and renamed, so what
+//! is at the path is always whole.
+//!
+//! Format: trace-cmd's `Documentation/trace-cmd/trace-cmd.dat.v6.5.txt`.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use thiserror::Error;
+use unstarve_model::CpuId;
+
+use crate::endian::Endian;
+use crate::trace_dat::{MAGIC, options};
+
+/// All that a recording holds.
+///
+/// Texts are the bytes of the tracefs file of that name; an empty one is left out where that is allowed.
+#[derive(Debug)]
+pub struct Recording {
+    /// The recorded machine's byte order and size of a `long`.
+    pub machine: Machine,
+    /// Bytes of a page of the ring buffer (`sub-buffer`), and of the alignment of each CPU's pages.
+    pub page_size: u32,
+    /// `events/header_page`.
+    pub header_page: Vec<u8>,
+    /// `events/header_event`.
+    pub header_event: Vec<u8>,
+    /// `events/ftrace/*/format`: only for people who want to see `trace_printk` and the like in trace-cmd.
+    pub ftrace_formats: Vec<Vec<u8>>,
+    /// `events/<system>/<event>/format` of exactly the events that were enabled: readers take it for that.
+    pub event_formats: Vec<SystemFormats>,
+    /// `/proc/kallsyms`, or the lines of it that events can ask for.
+    pub kallsyms: Vec<u8>,
+    /// `printk_formats`.
+    pub printk_formats: Vec<u8>,
+    /// `saved_cmdlines`.
+    pub saved_cmdlines: Vec<u8>,
+    /// `trace_clock`: `[local] global counter …`.
+    pub trace_clock: String,
+    /// `sysname nodename release machine`.
+    pub uname: String,
+    /// `per_cpu/cpuN/stats` behind a line `CPU: N`, for each CPU.
+    pub cpu_statistics: Vec<String>,
+    /// The host snapshot, JSON.
+    pub snapshot: Option<String>,
+    /// CPUs of the machine, with or without pages.
+    pub cpu_count: u32,
+    /// The pages, by CPU; CPUs without any may be left out.
+    pub pages: Vec<CpuPages>,
+}
+
+/// What decides how numbers are laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// Byte order.
+    pub endian: Endian,
+    /// Bytes of a `long`: 4 or 8.
+    pub long: u8,
+}
+
+impl Machine {
+    /// The machine that runs this code.
+    pub const HOST: Machine = Machine { endian: Endian::HOST, long: size_of::<std::ffi::c_long>() as u8 };
+}
+
+/// The event formats of one system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SystemFormats {
+    /// `sched`.
+    pub system: String,
+    /// The texts of its events' `format` files.
+    pub formats: Vec<Vec<u8>>,
+}
+
+/// The pages of one CPU, one after the other in a file of their own, from its beginning.
+#[derive(Debug)]
+pub struct CpuPages {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Holds the pages.
+    pub file: File,
+    /// Bytes of pages in it.
+    pub length: u64,
+}
+
+/// Why a file was not written. Nothing is at the path then that was not there before.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The system refuses.
+    #[error("cannot write {}: {source}", path.display())]
+    Io {
+        /// The file to be.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Something other than a file is there, and renaming would replace it.
+    #[error("{} is not a regular file, so it is not replaced", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A table is longer than its length field can say.
+    #[error("{table} of {length} bytes is too long for a trace.dat")]
+    TooLong {
+        /// The table.
+        table: &'static str,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// A file of pages ends before its length.
+    #[error("the pages of CPU {cpu} end {missing} bytes early")]
+    PagesMissing {
+        /// The CPU.
+        cpu: CpuId,
+        /// How many bytes.
+        missing: u64,
+    },
+    /// Two files of pages for one CPU.
+    #[error("CPU {cpu} has pages twice")]
+    Twice {
+        /// The CPU.
+        cpu: CpuId,
+    },
+}
+
+/// Writes `recording` to `path`, replacing a file that is there. `progress` is told how many bytes of pages are
+/// written so far, and how many there are.
+///
+/// Needs as much free space beside `path` as the pages take, unless the file system can share blocks. The data is not
+/// forced to the disk: what survives a power cut is the system's choice.
+pub fn write(recording: &Recording, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), WriteError> {
+    let io = |source| WriteError::Io { path: path.to_owned(), source };
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(WriteError::NotAFile { path: path.to_owned() });
+    }
+    let tables = Tables::of(recording)?;
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let mut target = tempfile::Builder::new()
+        .prefix(".unstarve-")
+        .suffix(".partial")
+        // Less the umask, like any file that a program creates.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)
+        .map_err(io)?;
+    let mut tables_and_places = tables.bytes;
+    let places = place(recording, tables_and_places.len() as u64);
+    for (at, place) in (tables.cpu_table..).step_by(16).zip(&places.cpus) {
+        tables_and_places[at..at + 8].copy_from_slice(&recording.machine.endian.bytes64(place.offset));
+        tables_and_places[at + 8..at + 16].copy_from_slice(&recording.machine.endian.bytes64(place.length));
+    }
+    target.write_all(&tables_and_places).map_err(io)?;
+    let total = places.cpus.iter().map(|place| place.length).sum();
+    let mut done = 0;
+    for pages in &recording.pages {
+        let place = &places.cpus[pages.cpu.index()];
+        let copied = copy(&pages.file, target.as_file_mut(), *place, &mut |bytes| {
+            done += bytes;
+            progress(done, total);
+        })
+        .map_err(io)?;
+        if copied < place.length {
+            return Err(WriteError::PagesMissing { cpu: pages.cpu, missing: place.length - copied });
+        }
+    }
+    target.as_file().set_len(places.end).map_err(io)?;
+    target.persist(path).map_err(|error| io(error.error))?;
+    Ok(())
+}
+
+/// Everything before the pages.
+struct Tables {
+    bytes: Vec<u8>,
+    /// Where the table of CPUs is, still empty.
+    cpu_table: usize,
+}
+
+impl Tables {
+    fn of(recording: &Recording) -> Result<Tables, WriteError> {
+        let cpus = cpu_count(recording)?;
+        let mut out = Out { endian: recording.machine.endian, bytes: Vec::with_capacity(1 << 20) };
+        out.bytes.extend_from_slice(MAGIC);
+        out.bytes.extend_from_slice(b"6\0");
+        out.bytes.push(u8::from(recording.machine.endian == Endian::Big));
+        out.bytes.push(recording.machine.long);
+        out.u32(recording.page_size);
+        out.bytes.extend_from_slice(b"header_page\0");
+        out.blob64(&recording.header_page);
+        out.bytes.extend_from_slice(b"header_event\0");
+        out.blob64(&recording.header_event);
+        out.count("the list of ftrace formats", recording.ftrace_formats.len())?;
+        recording.ftrace_formats.iter().for_each(|format| out.blob64(format));
+        out.count("the list of systems", recording.event_formats.len())?;
+        for system in &recording.event_formats {
+            out.bytes.extend_from_slice(system.system.as_bytes());
+            out.bytes.push(0);
+            out.count("the list of events", system.formats.len())?;
+            system.formats.iter().for_each(|format| out.blob64(format));
+        }
+        out.blob32("kallsyms", &recording.kallsyms)?;
+        out.blob32("printk_formats", &recording.printk_formats)?;
+        out.blob64(&recording.saved_cmdlines);
+        out.u32(cpus);
+        out.options(recording)?;
+        out.bytes.extend_from_slice(b"flyrecord\0");
+        let cpu_table = out.bytes.len();
+        out.bytes.resize(cpu_table + cpus as usize * 16, 0);
+        // Only the clock in use, in its brackets.
+        let clock = recording.trace_clock.split_once('[').and_then(|(_, after)| after.split_once(']'));
+        out.blob64(clock.map_or(String::from("[local]"), |(name, _)| format!("[{name}]")).as_bytes());
+        Ok(Tables { bytes: out.bytes, cpu_table })
+    }
+}
+
+fn cpu_count(recording: &Recording) -> Result<u32, WriteError> {
+    let mut cpus: Vec<CpuId> = recording.pages.iter().map(|pages| pages.cpu).collect();
+    cpus.sort_unstable();
+    match cpus.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(WriteError::Twice { cpu: pair[0] }),
+        None => Ok(cpus.last().map_or(0, |cpu| cpu.0 + 1).max(recording.cpu_count)),
+    }
+}
+
+/// Bytes in the recorded machine's order.
+struct Out {
+    endian: Endian,
+    bytes: Vec<u8>,
+}
+
+impl Out {
+    fn u32(&mut self, value: u32) {
+        self.bytes.extend(self.endian.bytes32(value));
+    }
+
+    fn count(&mut self, table: &'static str, count: usize) -> Result<(), WriteError> {
+        self.u32(u32::try_from(count).map_err(|_| WriteError::TooLong { table, length: count })?);
+        Ok(())
+    }
+
+    fn blob64(&mut self, blob: &[u8]) {
+        self.bytes.extend(self.endian.bytes64(blob.len() as u64));
+        self.bytes.extend_from_slice(blob);
+    }
+
+    fn blob32(&mut self, table: &'static str, blob: &[u8]) -> Result<(), WriteError> {
+        self.count(table, blob.len())?;
+        self.bytes.extend_from_slice(blob);
+        Ok(())
+    }
+
+    /// Texts end with a NUL, which trace-cmd relies on.
+    fn text_option(&mut self, id: u16, table: &'static str, text: &str) -> Result<(), WriteError> {
+        self.bytes.extend(self.endian.bytes16(id));
+        self.count(table, text.len() + 1)?;
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(0);
+        Ok(())
+    }
+
+    fn options(&mut self, recording: &Recording) -> Result<(), WriteError> {
+        self.bytes.extend_from_slice(b"options  \0");
+        self.text_option(options::TRACECLOCK, "the clock", &recording.trace_clock)?;
+        self.text_option(options::UNAME, "uname", &recording.uname)?;
+        self.text_option(options::VERSION, "the version", concat!("unstarve ", env!("CARGO_PKG_VERSION")))?;
+        for statistics in &recording.cpu_statistics {
+            self.text_option(options::CPUSTAT, "a CPU's statistics", statistics)?;
+        }
+        if let Some(snapshot) = &recording.snapshot {
+            self.text_option(options::SNAPSHOT, "the host snapshot", snapshot)?;
+        }
+        self.bytes.extend(self.endian.bytes16(options::DONE));
+        Ok(())
+    }
+}
+
+/// Where each CPU's pages go, and where the file ends.
+struct Places {
+    cpus: Vec<Place>,
+    end: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    offset: u64,
+    length: u64,
+}
+
+fn place(recording: &Recording, tables: u64) -> Places {
+    let align = |at: u64| at.next_multiple_of(u64::from(recording.page_size.max(1)));
+    let mut end = align(tables);
+    let count = recording.pages.iter().map(|pages| pages.cpu.index() + 1).max().unwrap_or(0);
+    let mut cpus = vec![Place::default(); count];
+    for pages in &recording.pages {
+        cpus[pages.cpu.index()] = Place { offset: end, length: pages.length };
+        end = align(end + pages.length);
+    }
+    Places { cpus, end }
+}
+
+/// Copies `place.length` bytes from the beginning of `from` to `place.offset` of `to`; fewer if `from` ends.
+fn copy(from: &File, to: &mut File, place: Place, progress: &mut dyn FnMut(u64)) -> io::Result<u64> {
+    /// Large enough to be fast, small enough to show progress.
+    const STEP: usize = 64 << 20;
+    let (mut source, mut target) = (0, place.offset);
+    while source < place.length {
+        let step = (place.length - source).min(STEP as u64) as usize;
+        match rustix::fs::copy_file_range(from, Some(&mut source), &*to, Some(&mut target), step) {
+            Ok(0) => return Ok(source),
+            Ok(length) => progress(length as u64),
+            Err(Errno::INTR) => {}
+            // Another file system on an old kernel, or one that cannot.
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                return copy_by_hand(from, to, source, place, progress);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(source)
+}
+
+fn copy_by_hand(
+    from: &File,
+    to: &mut File,
+    mut source: u64,
+    place: Place,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<u64> {
+    let mut buffer = vec![0; 1 << 20];
+    to.seek(SeekFrom::Start(place.offset + source))?;
+    while source < place.length {
+        let step = (place.length - source).min(buffer.len() as u64) as usize;
+        match from.read_at(&mut buffer[..step], source) {
+            Ok(0) => break,
+            Ok(length) => {
+                to.write_all(&buffer[..length])?;
+                source += length as u64;
+                progress(length as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(source)
+}
