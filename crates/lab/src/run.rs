@@ -1,11 +1,12 @@
 //! One run: what is asked for, what comes back.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
-use crate::scenario::Scenario;
+use crate::scenario::{Action, Load, Scenario, When, kernel_suits};
 
 /// One guest to boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,84 @@ pub struct Request {
     /// Shifts the phases of the loads against each other and seeds their random numbers. The same request gives the same
     /// bytes.
     pub seed: u64,
+}
+
+impl Request {
+    /// The scenario with its fault, without a remedy or further knobs.
+    pub fn faulty(scenario: Scenario, kernel: impl Into<String>, seed: u64) -> Request {
+        Request { scenario, kernel: kernel.into(), fault: true, remedy: None, knobs: Vec::new(), seed }
+    }
+
+    /// Whether something with this `when` applies. A `when` that cannot be read applies never; [`Scenario::parse`]
+    /// lets none through.
+    pub fn applies(&self, when: Option<&str>) -> bool {
+        match When::read(when) {
+            Ok(When::Always) => true,
+            Ok(When::Fault) => self.fault,
+            Ok(When::Healthy) => !self.fault,
+            Ok(When::Remedy(id)) => self.remedy.as_deref() == Some(id.as_str()),
+            Ok(When::UnlessRemedy(id)) => self.remedy.as_deref() != Some(id.as_str()),
+            Err(_) => false,
+        }
+    }
+
+    /// The setup's steps that apply, in order.
+    pub fn setup(&self) -> impl Iterator<Item = &Action> {
+        self.scenario.setup.iter().filter(|step| self.applies(step.when.as_deref())).map(|step| &step.action)
+    }
+
+    /// The loads that apply, in the file's order.
+    pub fn loads(&self) -> impl Iterator<Item = &Load> {
+        self.scenario.load.iter().filter(|load| self.applies(load.when.as_deref()))
+    }
+
+    /// The steps of the remedy asked for; empty without one.
+    pub fn remedy_steps(&self) -> &[Action] {
+        let remedy = self.scenario.remedy.iter().find(|remedy| Some(&remedy.id) == self.remedy.as_ref());
+        remedy.map_or(&[], |remedy| &remedy.steps)
+    }
+
+    /// All knobs to set on a kernel of this release (or name in the store): the scenario's own that apply there, then
+    /// the request's, which overrule them.
+    pub fn effective_knobs(&self, kernel: &str) -> Vec<(String, String)> {
+        let own =
+            self.scenario.knob.iter().filter(|knob| {
+                self.applies(knob.when.as_deref()) && kernel_suits(&knob.kernels, kernel).unwrap_or(false)
+            });
+        let own = own.filter(|knob| !self.knobs.iter().any(|(name, _)| *name == knob.name));
+        own.map(|knob| (knob.name.clone(), knob.value.clone())).chain(self.knobs.iter().cloned()).collect()
+    }
+
+    /// The load's program and arguments with `{seconds}` (`2`, `1.5`), `{milliseconds}` and `{seed}` filled in.
+    pub fn argv(&self, load: &Load) -> Vec<String> {
+        let seconds = self.scenario.seconds;
+        let fill = |argument: &String| {
+            argument
+                .replace("{seconds}", &seconds.to_string())
+                .replace("{milliseconds}", &(seconds * 1e3).round().to_string())
+                .replace("{seed}", &self.seed.to_string())
+        };
+        load.argv.iter().map(fill).collect()
+    }
+
+    /// How long after the beginning of the recording the load starts: its `start_ms`, and by its name and the seed up
+    /// to `jitter_ms` more, in steps of a microsecond.
+    pub fn start_of(&self, load: &Load) -> Duration {
+        let mut state = self.seed;
+        for byte in load.name.bytes() {
+            state = mix(state ^ u64::from(byte));
+        }
+        let jitter_us = mix(state) % (load.jitter_ms.saturating_mul(1_000).saturating_add(1));
+        Duration::from_millis(load.start_ms).saturating_add(Duration::from_micros(jitter_us))
+    }
+}
+
+/// One step of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated numbers.
+pub(crate) fn mix(state: u64) -> u64 {
+    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// What a guest brought back.
@@ -50,4 +129,90 @@ pub trait Runner {
 
     /// Boots, waits and collects.
     fn run(&mut self, request: &Request) -> Result<Outcome, Self::Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        let text = r#"
+name = "x"
+title = "x"
+source = "x"
+cpus = 1
+seconds = 1.0
+[[load]]
+name = "main"
+argv = ["load"]
+main = true
+[[load]]
+name = "hog"
+argv = ["load"]
+when = "fault"
+[[load]]
+name = "cured"
+argv = ["load"]
+when = "remedy:cure"
+[[knob]]
+name = "sysctl.kernel.sched_wakeup_granularity_ns"
+value = "4000000"
+kernels = ["<5.13"]
+[[knob]]
+name = "debugfs.sched/base_slice_ns"
+value = "3000000"
+kernels = [">=6.6"]
+[[remedy]]
+id = "cure"
+title = "x"
+[expect]
+finding = []
+metrics = ["main.max"]
+"#;
+        Request::faulty(Scenario::parse("x.toml", text).expect("a scenario"), "6.12", 1)
+    }
+
+    fn names(request: &Request) -> String {
+        request.loads().map(|load| load.name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn conditions_pick_the_loads() {
+        let faulty = request();
+        let healthy = Request { fault: false, ..request() };
+        let cured = Request { remedy: Some("cure".into()), ..request() };
+        assert_eq!([names(&faulty), names(&healthy), names(&cured)], ["main hog", "main", "main hog cured"]);
+    }
+
+    #[test]
+    fn seeds_shift_a_load_within_its_jitter() {
+        let mut request = request();
+        request.scenario.load[1].start_ms = 200;
+        request.scenario.load[1].jitter_ms = 10;
+        let starts: Vec<u128> = (1..=8)
+            .map(|seed| Request { seed, ..request.clone() }.start_of(&request.scenario.load[1]).as_micros())
+            .collect();
+        assert!(starts.iter().all(|us| (200_000..=210_000).contains(us)), "{starts:?}");
+        assert!(starts.windows(2).all(|pair| pair[0] != pair[1]), "{starts:?}");
+        assert_eq!(request.start_of(&request.scenario.load[0]), Duration::ZERO);
+    }
+
+    #[test]
+    fn arguments_are_filled_in() {
+        let mut request = request();
+        request.scenario.seconds = 1.5;
+        request.scenario.load[0].argv =
+            ["fio", "{seconds}", "--runtime={milliseconds}ms", "seed={seed}"].map(String::from).into();
+        assert_eq!(request.argv(&request.scenario.load[0]), ["fio", "1.5", "--runtime=1500ms", "seed=1"]);
+    }
+
+    #[test]
+    fn knobs_follow_the_kernel_and_the_request_overrules_the_scenario() {
+        let mut request = request();
+        let slice = |ns: &str| vec![("debugfs.sched/base_slice_ns".to_owned(), ns.to_owned())];
+        assert_eq!(request.effective_knobs("6.12.107-cloud"), slice("3000000"));
+        request.knobs = slice("700000");
+        assert_eq!(request.effective_knobs("6.12.107-cloud"), slice("700000"));
+        assert_eq!(request.effective_knobs("6.1.0-32-amd64"), slice("700000"));
+    }
 }

@@ -1,11 +1,19 @@
 //! A scenario's file: small TOML that users copy and edit.
 //!
-//! Every step, load and knob may carry `when`: `"fault"` (only with the fault), `"healthy"` (only without), or
-//! `"remedy:ID"`. Without `when` it always applies.
+//! Every step, load and knob may carry `when`: `"fault"` (only with the fault), `"healthy"` (only without),
+//! `"remedy:ID"` or `"unless-remedy:ID"`. Without `when` it always applies. See [`Scenario::parse`] and
+//! [`crate::run::Request`], which picks what applies.
+
+mod check;
+mod step;
+mod when;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use check::{Placement, ScenarioError};
+pub use when::{When, WhenError, kernel_suits};
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,11 +61,10 @@ fn default_memory() -> u32 {
 }
 
 /// One thing to prepare.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// When it applies.
-    #[serde(default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// What to do.
     #[serde(flatten)]
@@ -66,7 +73,7 @@ pub struct Step {
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Action {
     /// Makes null block devices `/dev/nullb0…` (through configfs on every kernel).
     NullBlk {
@@ -164,6 +171,9 @@ pub struct Knob {
     /// When it applies.
     #[serde(default)]
     pub when: Option<String>,
+    /// Kernels on which it is set, e.g. `["<5.13"]`; empty: all. The same setting lives elsewhere on another kernel.
+    #[serde(default)]
+    pub kernels: Vec<String>,
     /// As after `--set`.
     pub name: String,
     /// Its value.
@@ -187,7 +197,7 @@ pub struct Remedy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// With the fault the top finding is one of these.
+    /// With the fault the top finding is one of these; empty: nothing is starved, only slower, and `explain` stays quiet.
     pub finding: Vec<String>,
     /// Its victim: `kind`, `comm`, `work`.
     #[serde(default)]
