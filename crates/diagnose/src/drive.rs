@@ -1,0 +1,204 @@
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+
+use unstarve_kernel::Snapshot;
+use unstarve_model::{Batch, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TraceInfo};
+use unstarve_timeline::{NoSettings, Settings, Sink, Timeline};
+
+use crate::host_settings::HostSettings;
+
+/// Why a trace cannot be analysed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExplainError {
+    /// The source failed; the reader's error says where and what was expected.
+    #[error(transparent)]
+    Read(SourceError),
+    /// There is nothing to analyse.
+    #[error("no scheduler events in this {format}: record sched_switch and sched_waking (`unstarve record` does)")]
+    NoEvents {
+        /// The format that was read.
+        format: String,
+    },
+}
+
+/// A trace that has gone through a timeline.
+#[derive(Debug)]
+pub struct Driven {
+    /// The timeline at the end of the trace, for its [`Timeline::world`].
+    pub timeline: Timeline,
+    /// What the source said about itself, complete.
+    pub info: TraceInfo,
+    /// The host snapshot that came with the trace.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Events read.
+    pub events: u64,
+    /// Everything that the trace cannot say.
+    pub losses: Vec<Loss>,
+}
+
+/// Sends a whole source through a timeline into `sink`.
+///
+/// The source is read and decoded on a thread of its own, a few batches ahead, so both cores of a small machine have
+/// work. `progress` is told the number of events so far, once for each batch.
+///
+/// # Errors
+/// If the source fails before its first event or in a way that makes its events unusable; damage that leaves earlier
+/// events usable is a loss instead.
+pub fn drive<S: Sink>(
+    source: Box<dyn EventSource>,
+    sink: &mut S,
+    mut progress: impl FnMut(u64),
+) -> Result<Driven, ExplainError> {
+    let (full, batches) = mpsc::sync_channel(BATCHES_AHEAD);
+    let (give_back, empty) = mpsc::channel();
+    let reader = thread::spawn(move || read_all(source, &full, &empty));
+
+    let mut analysis: Option<Analysis> = None;
+    let mut events = 0;
+    let mut seen = EventSet::default();
+    while let Ok(message) = batches.recv() {
+        match message {
+            Message::Begin(info) => analysis = Some(Analysis::begin(&info)),
+            Message::Batch(mut batch) => {
+                let Some(analysis) = &mut analysis else { continue };
+                analysis.timeline.names(batch.names.drain(..));
+                for event in &batch.events {
+                    note(&mut seen, event);
+                    analysis.timeline.push(event, sink);
+                }
+                events += batch.events.len() as u64;
+                progress(events);
+                // The reader may have ended; then nobody needs the batch again.
+                let _ = give_back.send(batch);
+            }
+        }
+    }
+    let (info, source_losses, error) = match reader.join() {
+        Ok(end) => end,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    if let Some(error) = error {
+        return Err(ExplainError::Read(error));
+    }
+    let Some(mut analysis) = analysis.filter(|_| events > 0) else {
+        return Err(ExplainError::NoEvents { format: info.format });
+    };
+    analysis.timeline.finish(sink);
+    // Formats that keep their tables at the end may tell the snapshot only now: too late for the rules of waits, in
+    // time for findings.
+    let (snapshot, damage) = match analysis.snapshot {
+        Some(snapshot) => (Some(snapshot), None),
+        None => read_snapshot(&info),
+    };
+    let mut losses = source_losses;
+    losses.extend(analysis.timeline.losses());
+    losses.extend(damage);
+    if snapshot.is_none() {
+        losses.push(Loss::new(LossKind::NoSnapshot, 1));
+    }
+    add_unrecorded(&mut losses, info.recorded, seen, events);
+    Ok(Driven { timeline: analysis.timeline, info, snapshot, events, losses })
+}
+
+/// Enough to ride out a slow batch on either side, little enough to stay in a shared cache.
+const BATCHES_AHEAD: usize = 6;
+
+enum Message {
+    /// What the source knows after its first batch; some learn about themselves while they read it.
+    Begin(Box<TraceInfo>),
+    Batch(Batch),
+}
+
+type End = (TraceInfo, Vec<Loss>, Option<SourceError>);
+
+fn read_all(mut source: Box<dyn EventSource>, full: &SyncSender<Message>, empty: &Receiver<Batch>) -> End {
+    let mut begun = false;
+    let error = loop {
+        let mut batch = empty.try_recv().unwrap_or_default();
+        match source.read(&mut batch) {
+            Ok(true) => {}
+            Ok(false) => break None,
+            Err(error) => break Some(error),
+        }
+        if !begun {
+            begun = true;
+            if full.send(Message::Begin(Box::new(source.info().clone()))).is_err() {
+                break None;
+            }
+        }
+        if full.send(Message::Batch(batch)).is_err() {
+            break None;
+        }
+    };
+    (source.info().clone(), source.losses(), error)
+}
+
+struct Analysis {
+    timeline: Timeline,
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Analysis {
+    fn begin(info: &TraceInfo) -> Analysis {
+        let (snapshot, _) = read_snapshot(info);
+        let settings: Box<dyn Settings> = match &snapshot {
+            Some(snapshot) => Box::new(HostSettings(Arc::clone(snapshot))),
+            None => Box::new(NoSettings),
+        };
+        let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
+        for task in &info.tasks {
+            timeline.name_task(task.tid, task.comm);
+        }
+        Analysis { timeline, snapshot }
+    }
+}
+
+fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
+    match info.snapshot.as_deref().map(Snapshot::from_json) {
+        Some(Ok(snapshot)) => (Some(Arc::new(snapshot)), None),
+        Some(Err(error)) => (None, Some(Loss::new(LossKind::Undecodable, 1).with_detail(error.to_string()))),
+        None => (None, None),
+    }
+}
+
+fn note(seen: &mut EventSet, event: &Event) {
+    if let Some(event_type) = event.kind.event_type() {
+        seen.insert(event_type);
+    }
+}
+
+/// Kinds of events without which something cannot be said.
+const NEEDED: [EventType; 7] = [
+    EventType::Switch,
+    EventType::Waking,
+    EventType::Wakeup,
+    EventType::Migrate,
+    EventType::IrqEntry,
+    EventType::SoftirqEntry,
+    EventType::WorkStart,
+];
+
+/// A trace of a running machine with this many events shows each kind at least once, if it was recorded.
+const TELLING: u64 = 10_000;
+
+fn add_unrecorded(losses: &mut Vec<Loss>, recorded: Option<EventSet>, seen: EventSet, events: u64) {
+    for needed in NEEDED {
+        let told = losses.iter().any(|loss| loss.kind == LossKind::NotRecorded(needed));
+        let missing = match recorded {
+            Some(recorded) => !recorded.contains(needed) && !seen.contains(needed),
+            None => !seen.contains(needed) && events >= TELLING,
+        };
+        // One CPU has no migrations, one of the two wakeup events is enough.
+        let unneeded = match needed {
+            EventType::Waking => seen.contains(EventType::Wakeup),
+            EventType::Wakeup => seen.contains(EventType::Waking),
+            EventType::Migrate => recorded.is_none(),
+            _ => false,
+        };
+        if missing && !told && !unneeded {
+            losses.push(Loss::new(LossKind::NotRecorded(needed), 1));
+        }
+    }
+}

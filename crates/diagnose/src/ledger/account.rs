@@ -1,0 +1,248 @@
+use unstarve_model::{NameId, Nanos};
+use unstarve_timeline::{CpuSet, Rule, Run, RunEnd, Wait, WaitKind, WorkItem};
+
+use super::{Episodes, Longest, Quantiles, Spot};
+
+/// What is known about one actor at the end of the trace.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    pub waits: u64,
+    /// Of which after a wakeup or creation; the others followed a preemption.
+    pub wakeup_waits: u64,
+    pub waited: Nanos,
+    pub longest: Nanos,
+    pub quantiles: Quantiles,
+    /// The longest time in one wait under each rule, by [`Rule`].
+    pub longest_by_rule: [Nanos; Rule::ALL.len()],
+    /// What an ideal processor would have given it while it was runnable.
+    pub ideal: Nanos,
+    /// What it got: time on a CPU, without interrupts.
+    pub got: Nanos,
+    /// Sum over its waits of how many waited on the same CPU at the end, itself included.
+    pub queued_together: u64,
+    pub cpus: CpuSet,
+    pub worst: Longest<Spot>,
+    pub episodes: Episodes,
+    pub runs: Runs,
+    pub wakeups: u64,
+    pub migrations: u64,
+    pub moves_while_waiting: u64,
+    pub idle_elsewhere: IdleElsewhere,
+    /// Only for workers.
+    pub work: Option<Box<WorkLog>>,
+}
+
+/// The stays on a CPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs {
+    pub count: u64,
+    pub total: Nanos,
+    pub irq: Nanos,
+    pub softirq: Nanos,
+    pub slept: u64,
+    pub preempted: u64,
+    pub preempted_by_wakeup: u64,
+    /// Long runs over time; kept for real-time and deadline tasks.
+    pub episodes: Episodes,
+}
+
+/// Waits during which a CPU that the task may use was idle.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdleElsewhere {
+    /// Waits of which this is known.
+    pub known: u64,
+    /// Idle time elsewhere, in all of them.
+    pub total: Nanos,
+    /// Those with more than a tick of it.
+    pub long: u64,
+    /// Idle time elsewhere in those.
+    pub long_total: Nanos,
+    /// The most in one wait.
+    pub longest: Nanos,
+}
+
+/// A tick at the usual CONFIG_HZ=250. The periodic balancer looks for waiting tasks on a tick, so an idle CPU may well
+/// stay so for this long.
+pub(crate) const TICK: Nanos = Nanos::from_millis(4);
+
+impl Account {
+    const WORST_KEPT: usize = 16;
+
+    pub fn new() -> Account {
+        Account {
+            waits: 0,
+            wakeup_waits: 0,
+            waited: Nanos::ZERO,
+            longest: Nanos::ZERO,
+            quantiles: Quantiles::default(),
+            longest_by_rule: [Nanos::ZERO; Rule::ALL.len()],
+            ideal: Nanos::ZERO,
+            got: Nanos::ZERO,
+            queued_together: 0,
+            cpus: CpuSet::default(),
+            worst: Longest::new(Account::WORST_KEPT),
+            episodes: Episodes::default(),
+            runs: Runs::default(),
+            wakeups: 0,
+            migrations: 0,
+            moves_while_waiting: 0,
+            idle_elsewhere: IdleElsewhere::default(),
+            work: None,
+        }
+    }
+
+    pub fn add_wait(&mut self, wait: &Wait<'_>) {
+        let length = wait.length();
+        self.waits += 1;
+        self.wakeup_waits += u64::from(wait.kind != WaitKind::Preemption);
+        self.waited += length;
+        self.longest = self.longest.max(length);
+        self.quantiles.record(length);
+        self.ideal += wait.owed;
+        self.queued_together += u64::from(wait.queue_length);
+        self.moves_while_waiting += u64::from(wait.migrations);
+        self.cpus.insert(wait.cpu);
+        self.worst.offer(length, || Spot { cpu: wait.cpu, start: wait.start, end: wait.end });
+        self.episodes.push(wait.start, wait.end);
+        if let Some(idle) = wait.idle_elsewhere {
+            self.idle_elsewhere.add(idle);
+        }
+        // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
+        for (index, piece) in wait.pieces.iter().enumerate() {
+            if wait.pieces[..index].iter().any(|earlier| earlier.rule == piece.rule) {
+                continue;
+            }
+            let same = wait.pieces[index..].iter().filter(|other| other.rule == piece.rule);
+            let together: Nanos = same.map(|other| other.length).sum();
+            let longest = &mut self.longest_by_rule[piece.rule as usize];
+            *longest = (*longest).max(together);
+        }
+    }
+
+    pub fn add_run(&mut self, run: &Run) {
+        let runs = &mut self.runs;
+        runs.count += 1;
+        runs.total += run.length();
+        runs.irq += run.irq;
+        runs.softirq += run.softirq;
+        self.ideal += run.ideal;
+        self.got += run.length().saturating_sub(run.irq + run.softirq);
+        match run.ended {
+            RunEnd::Slept | RunEnd::Died => runs.slept += 1,
+            RunEnd::Preempted { by_wakeup, .. } => {
+                runs.preempted += 1;
+                runs.preempted_by_wakeup += u64::from(by_wakeup);
+            }
+            RunEnd::Cut => {}
+        }
+    }
+
+    /// Ideal equal-share service minus service received; zero for who got more than its share.
+    pub fn owed(&self) -> Nanos {
+        self.ideal.saturating_sub(self.got)
+    }
+
+    /// The part of its due share that it did not get, 0 to 1.
+    pub fn shortfall(&self) -> f64 {
+        self.owed().share_of(self.ideal)
+    }
+
+    /// Owed time as far as the task would have used it. An ideal processor never owes a task that runs a little and
+    /// goes back to sleep more than that little, however long it waits; one that keeps losing the CPU while it is
+    /// runnable would have used all.
+    pub fn starved(&self) -> Nanos {
+        if self.runs.preempted > self.runs.slept { self.owed() } else { self.owed().min(self.got) }
+    }
+
+    /// The mean run between a wakeup and the next sleep.
+    pub fn run_per_wakeup(&self) -> Option<Nanos> {
+        (self.wakeups > 0).then(|| Nanos(self.runs.total.0 / self.wakeups))
+    }
+}
+
+impl IdleElsewhere {
+    fn add(&mut self, idle: Nanos) {
+        self.known += 1;
+        self.total += idle;
+        self.longest = self.longest.max(idle);
+        if idle >= TICK {
+            self.long += 1;
+            self.long_total += idle;
+        }
+    }
+}
+
+/// What a worker did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkLog {
+    pub items: u64,
+    /// Items during which the worker lost the CPU while runnable.
+    pub preempted_items: u64,
+    pub kinds: Vec<WorkKind>,
+}
+
+/// Work items of one function on one workqueue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkKind {
+    pub function: Option<NameId>,
+    pub workqueue: Option<NameId>,
+    pub items: u64,
+    /// Waits of the worker while it was at one, where a stack or an event told.
+    pub waits: u64,
+    /// Items whose queueing was seen, and the time from it to their end.
+    pub timed: u64,
+    pub turnaround: Nanos,
+}
+
+impl WorkLog {
+    /// A worker of a busy host does some tens of kinds.
+    const KINDS: usize = 64;
+
+    pub fn add_item(&mut self, item: &WorkItem) {
+        self.items += 1;
+        self.preempted_items += u64::from(item.preemptions > 0);
+        if let Some(kind) = self.kind(item.function, item.workqueue) {
+            kind.items += 1;
+            if let Some(queued) = item.queued {
+                kind.timed += 1;
+                kind.turnaround += item.end.since(queued);
+            }
+        }
+    }
+
+    pub fn add_wait(&mut self, function: Option<NameId>, workqueue: Option<NameId>) {
+        if let Some(kind) = self.kind(function, workqueue) {
+            kind.waits += 1;
+        }
+    }
+
+    fn kind(&mut self, function: Option<NameId>, workqueue: Option<NameId>) -> Option<&mut WorkKind> {
+        let found = self.kinds.iter().position(|kind| kind.function == function && kind.workqueue == workqueue);
+        let index = match found {
+            Some(index) => index,
+            None if self.kinds.len() < WorkLog::KINDS => {
+                self.kinds.push(WorkKind {
+                    function,
+                    workqueue,
+                    items: 0,
+                    waits: 0,
+                    timed: 0,
+                    turnaround: Nanos::ZERO,
+                });
+                self.kinds.len() - 1
+            }
+            None => return None,
+        };
+        // The commonest comes to be found first.
+        if index > 0 && self.kinds[index].items > self.kinds[index - 1].items {
+            self.kinds.swap(index, index - 1);
+            return self.kinds.get_mut(index - 1);
+        }
+        self.kinds.get_mut(index)
+    }
+
+    /// What it did most.
+    pub fn main(&self) -> Option<&WorkKind> {
+        self.kinds.iter().filter(|kind| kind.function.is_some()).max_by_key(|kind| (kind.items, kind.waits))
+    }
+}

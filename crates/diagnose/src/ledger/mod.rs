@@ -1,0 +1,230 @@
+//! Sums over a trace, by actor: everything that findings are made of.
+//!
+//! A ledger is filled from the timeline's callbacks, on the hot path: it adds up and keeps a bounded number of extreme
+//! cases, and allocates only when it meets an actor, a pair or a record for the first time. Its size depends on the
+//! number of kinds of tasks, not on the length of the trace.
+
+mod account;
+mod episodes;
+mod quantiles;
+mod worst;
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
+use unstarve_timeline::{ActorId, Interrupt, Migration, Rule, Run, RunEnd, Sink, Wait, Wake, Waker, WorkItem, World};
+
+use crate::TaskFilter;
+
+pub(crate) use account::{Account, TICK};
+pub(crate) use episodes::{Episodes, Period};
+pub(crate) use quantiles::Quantiles;
+pub(crate) use worst::{LongWait, Longest, Spot};
+
+/// What of the trace is reported. The timeline sees all of it in any case.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    /// Only waits and runs on this CPU.
+    pub cpu: Option<CpuId>,
+    /// Only what reaches beyond this moment after the first event.
+    pub from: Option<Nanos>,
+    /// Only what begins before this moment after the first event.
+    pub to: Option<Nanos>,
+    /// Only this task's waits are among the longest.
+    pub task: Option<TaskFilter>,
+}
+
+impl Window {
+    fn takes(&self, world: &World, cpu: CpuId, start: Time, end: Time) -> bool {
+        self.cpu.is_none_or(|only| only == cpu) && self.takes_time(world, start, end)
+    }
+
+    fn takes_time(&self, world: &World, start: Time, end: Time) -> bool {
+        self.from.is_none_or(|from| end > world.start + from) && self.to.is_none_or(|to| start < world.start + to)
+    }
+
+    fn lists(&self, world: &World, wait: &Wait<'_>) -> bool {
+        let task = || world.tasks.get(wait.task);
+        match &self.task {
+            None => true,
+            Some(TaskFilter::Tid(tid)) => task().tid == *tid,
+            Some(TaskFilter::Comm(comm)) => task().comm.to_string() == *comm,
+        }
+    }
+}
+
+/// How often one actor took the CPU from another that was still runnable.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Preemptions {
+    pub count: u64,
+    pub by_wakeup: u64,
+}
+
+/// Sums over a trace.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    window: Window,
+    accounts: Vec<Account>,
+    /// (victim, occupant, rule) → time.
+    pub blame: FxHashMap<(ActorId, ActorId, Rule), Nanos>,
+    /// (who lost the CPU, who took it).
+    pub preemptions: FxHashMap<(ActorId, ActorId), Preemptions>,
+    /// (waker, wakee) → wakeups, task to task.
+    pub wakes: FxHashMap<(ActorId, ActorId), u64>,
+    /// (victim, payer) → time that the payer slept because the victim waited.
+    pub prices: FxHashMap<(ActorId, ActorId), Nanos>,
+    /// Interrupt handlers and softirqs: (which, where).
+    pub interrupts: FxHashMap<(ActorId, CpuId), Stays>,
+    pub longest: Longest<LongWait>,
+    pub waits: u64,
+    pub waited: Nanos,
+    pub runs: u64,
+    pub migrations: u64,
+}
+
+/// How often and how long an interrupt had a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stays {
+    pub count: u64,
+    pub total: Nanos,
+    pub longest: Nanos,
+}
+
+/// Pairs kept apart in each table: far more than a host has kinds of tasks that meet; a bound for hostile traces.
+/// What comes later is put to [`ActorId::OTHERS`].
+const PAIRS: usize = 1 << 18;
+
+/// Waits told in full: the ten that are reported.
+const LONGEST: usize = 10;
+
+impl Ledger {
+    pub fn new(window: Window) -> Ledger {
+        Ledger {
+            window,
+            accounts: Vec::new(),
+            blame: FxHashMap::default(),
+            preemptions: FxHashMap::default(),
+            wakes: FxHashMap::default(),
+            prices: FxHashMap::default(),
+            interrupts: FxHashMap::default(),
+            longest: Longest::new(LONGEST),
+            waits: 0,
+            waited: Nanos::ZERO,
+            runs: 0,
+            migrations: 0,
+        }
+    }
+
+    /// The account of an actor; `None` if it never ran, waited or moved.
+    pub fn account(&self, actor: ActorId) -> Option<&Account> {
+        self.accounts.get(actor.index())
+    }
+
+    fn account_mut(&mut self, actor: ActorId) -> &mut Account {
+        let index = actor.index();
+        if index >= self.accounts.len() {
+            self.accounts.resize_with(index + 1, Account::new);
+        }
+        &mut self.accounts[index]
+    }
+}
+
+/// Adds to an entry, or to `overflow`'s once the table is full.
+fn entry<K: std::hash::Hash + Eq, V: Default>(table: &mut FxHashMap<K, V>, key: K, overflow: K) -> &mut V {
+    if table.len() >= PAIRS && !table.contains_key(&key) {
+        return table.entry(overflow).or_default();
+    }
+    table.entry(key).or_default()
+}
+
+fn is_worker(world: &World, actor: ActorId) -> bool {
+    matches!(
+        world.actors.get(actor).kernel_thread,
+        Some(KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
+    )
+}
+
+impl Sink for Ledger {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        if !self.window.takes(world, wait.cpu, wait.start, wait.end) {
+            return;
+        }
+        self.waits += 1;
+        self.waited += wait.length();
+        if wait.length() > Nanos::ZERO && self.window.lists(world, wait) {
+            self.longest.offer(wait.length(), || LongWait::of(world, wait));
+        }
+        for piece in wait.pieces {
+            let overflow = (wait.actor, ActorId::OTHERS, piece.rule);
+            *entry(&mut self.blame, (wait.actor, piece.occupant, piece.rule), overflow) += piece.length;
+        }
+        let work = if is_worker(world, wait.actor) { world.tasks.get(wait.task).work } else { None };
+        let account = self.account_mut(wait.actor);
+        account.add_wait(wait);
+        if let Some((function, workqueue)) = work {
+            account.work.get_or_insert_default().add_wait(function, workqueue);
+        }
+    }
+
+    fn run(&mut self, world: &World, run: &Run) {
+        if !self.window.takes(world, run.cpu, run.start, run.end) {
+            return;
+        }
+        self.runs += 1;
+        let account = self.account_mut(run.actor);
+        account.add_run(run);
+        if matches!(world.actors.get(run.actor).policy(), Some(Policy::Rt | Policy::Deadline)) {
+            account.runs.episodes.push(run.start, run.end);
+        }
+        if let RunEnd::Preempted { by, by_wakeup } = run.ended {
+            let preemptions = entry(&mut self.preemptions, (run.actor, by), (run.actor, ActorId::OTHERS));
+            preemptions.count += 1;
+            preemptions.by_wakeup += u64::from(by_wakeup);
+        }
+    }
+
+    fn wake(&mut self, world: &World, wake: &Wake<'_>) {
+        if !self.window.takes(world, wake.cpu, wake.time, wake.time + Nanos(1)) {
+            return;
+        }
+        let wakee = world.tasks.get(wake.wakee).actor;
+        self.account_mut(wakee).wakeups += 1;
+        if let Waker::Task(waker) = wake.waker {
+            let waker = world.tasks.get(waker).actor;
+            *entry(&mut self.wakes, (waker, wakee), (waker, ActorId::OTHERS)) += 1;
+        }
+        for price in wake.prices {
+            *entry(&mut self.prices, (price.victim, wakee), (price.victim, ActorId::OTHERS)) += price.length;
+        }
+    }
+
+    fn migration(&mut self, world: &World, migration: &Migration) {
+        if self.window.takes(world, migration.to, migration.time, migration.time + Nanos(1)) {
+            self.migrations += 1;
+            let actor = world.tasks.get(migration.task).actor;
+            self.account_mut(actor).migrations += 1;
+        }
+    }
+
+    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        if !self.window.takes(world, interrupt.cpu, interrupt.start, interrupt.end) {
+            return;
+        }
+        let overflow = (ActorId::OTHERS, interrupt.cpu);
+        let stays = entry(&mut self.interrupts, (interrupt.actor, interrupt.cpu), overflow);
+        let length = interrupt.end.since(interrupt.start);
+        stays.count += 1;
+        stays.total += length;
+        stays.longest = stays.longest.max(length);
+    }
+
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        if self.window.takes_time(world, item.start, item.end) {
+            let worker = world.tasks.get(item.worker);
+            let on_cpu = self.window.cpu.is_none() || self.window.cpu == worker.last_cpu;
+            let actor = worker.actor;
+            if on_cpu {
+                self.account_mut(actor).work.get_or_insert_default().add_item(item);
+            }
+        }
+    }
+}
