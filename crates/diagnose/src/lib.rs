@@ -1,3 +1,26 @@
 //! Blame, findings and remedies from a timeline.
+//!
+//! [`explain`] is the whole way from an event source to a [`report::Report`]; [`drive`] is the part of it that others
+//! use too: any source through a timeline into any sink.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `drive` | decodes on one thread, analyses on another |
+//! | `ledger` | sums over the trace by actor, filled on the hot path |
+//! | `case` | the ledger, the world and the host snapshot, to be read only |
+//! | `finding` | one module for each finding: a pure function from a case |
+//! | `draft` | from a finding's own words to a [`report::Finding`]; its blame adds up to its waits |
+//! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
+mod case;
+mod draft;
+mod drive;
+mod explain;
+mod finding;
+mod host_settings;
+mod ledger;
+mod remedy;
 pub mod report;
+
+pub use drive::{Driven, ExplainError, drive};
+pub use explain::{Options, TaskFilter, explain};

@@ -1,0 +1,164 @@
+use rustc_hash::FxHashMap;
+use unstarve_kernel::{Facts, Snapshot};
+use unstarve_model::{KernelThread, Loss, Nanos, Policy, Tid};
+use unstarve_timeline::{Actor, ActorId, ActorKind, Rule, World};
+
+use crate::ledger::{Account, Ledger};
+
+/// Everything that findings are made of, to be read only.
+pub(crate) struct Case<'a> {
+    pub ledger: &'a Ledger,
+    pub world: &'a World,
+    pub snapshot: Option<&'a Snapshot>,
+    pub facts: Facts<'a>,
+    pub losses: &'a [Loss],
+    pub events: u64,
+    blame: FxHashMap<ActorId, Vec<Blame>>,
+    payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>>,
+}
+
+/// An occupant, a rule, and how long it kept one victim waiting in all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Blame {
+    pub occupant: ActorId,
+    pub rule: Rule,
+    pub length: Nanos,
+}
+
+impl<'a> Case<'a> {
+    pub fn new(
+        ledger: &'a Ledger,
+        world: &'a World,
+        snapshot: Option<&'a Snapshot>,
+        facts: Facts<'a>,
+        losses: &'a [Loss],
+        events: u64,
+    ) -> Case<'a> {
+        let mut blame: FxHashMap<ActorId, Vec<Blame>> = FxHashMap::default();
+        for (&(victim, occupant, rule), &length) in &ledger.blame {
+            blame.entry(victim).or_default().push(Blame { occupant, rule, length });
+        }
+        for list in blame.values_mut() {
+            list.sort_unstable_by_key(|blame| (std::cmp::Reverse(blame.length), blame.occupant, blame.rule));
+        }
+        let mut payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>> = FxHashMap::default();
+        for (&(victim, payer), &length) in &ledger.prices {
+            payers.entry(victim).or_default().push((payer, length));
+        }
+        for list in payers.values_mut() {
+            list.sort_unstable_by_key(|&(payer, length)| (std::cmp::Reverse(length), payer));
+        }
+        Case { ledger, world, snapshot, facts, losses, events, blame, payers }
+    }
+
+    /// How long the trace is.
+    pub fn span(&self) -> Nanos {
+        self.world.now.since(self.world.start)
+    }
+
+    pub fn actor(&self, id: ActorId) -> &Actor {
+        self.world.actors.get(id)
+    }
+
+    /// Tasks that waited, with their sums, in the order of their first appearance.
+    pub fn victims(&self) -> impl Iterator<Item = (ActorId, &Account)> {
+        self.world
+            .actors
+            .iter()
+            .filter(|(_, actor)| matches!(actor.kind, ActorKind::Tasks { .. }))
+            .filter_map(|(id, _)| Some((id, self.ledger.account(id)?)))
+            .filter(|(_, account)| account.waits > 0)
+    }
+
+    /// Who kept it waiting, longest first; adds up to its waits.
+    pub fn blame(&self, victim: ActorId) -> &[Blame] {
+        self.blame.get(&victim).map_or(&[], Vec::as_slice)
+    }
+
+    /// The part of its waits that fits.
+    pub fn blamed(&self, victim: ActorId, fits: impl Fn(&Blame) -> bool) -> Nanos {
+        self.blame(victim).iter().filter(|blame| fits(blame)).map(|blame| blame.length).sum()
+    }
+
+    /// Who slept because it waited, most first.
+    pub fn payers(&self, victim: ActorId) -> &[(ActorId, Nanos)] {
+        self.payers.get(&victim).map_or(&[], Vec::as_slice)
+    }
+
+    /// What its waits cost others.
+    pub fn price(&self, victim: ActorId) -> Nanos {
+        self.payers(victim).iter().map(|(_, length)| *length).sum()
+    }
+
+    /// Wakeups of `wakee` by `waker`.
+    pub fn wakes(&self, waker: ActorId, wakee: ActorId) -> u64 {
+        self.ledger.wakes.get(&(waker, wakee)).copied().unwrap_or(0)
+    }
+
+    /// How often `by` took the CPU from `victim` right after being woken.
+    pub fn wakeup_preemptions(&self, victim: ActorId, by: ActorId) -> u64 {
+        self.ledger.preemptions.get(&(victim, by)).map_or(0, |preemptions| preemptions.by_wakeup)
+    }
+
+    /// Whether it is of the fair class.
+    pub fn is_fair(&self, id: ActorId) -> bool {
+        self.actor(id).policy() == Some(Policy::Fair)
+    }
+
+    /// Its name for people; interrupts, idle and unknown have one too.
+    pub fn name(&self, id: ActorId) -> String {
+        let names = &self.world.names;
+        match self.actor(id).kind {
+            ActorKind::Unknown => "unknown".into(),
+            ActorKind::Idle => "idle".into(),
+            ActorKind::Others => "others".into(),
+            ActorKind::Irq { irq, name } => match name {
+                Some(name) => format!("irq {irq} {}", names.get(name).escape_debug()),
+                None => format!("irq {irq}"),
+            },
+            ActorKind::Softirq { vec } => format!("softirq {}", softirq_name(vec)),
+            ActorKind::Tasks { comm, .. } => comm.to_string(),
+        }
+    }
+
+    /// What a worker did most: function and, where known, workqueue.
+    pub fn work(&self, id: ActorId) -> Option<(String, Option<String>)> {
+        let main = self.ledger.account(id)?.work.as_ref()?.main()?;
+        let text = |name| self.world.names.get(name).escape_debug().to_string();
+        Some((text(main.function?), main.workqueue.map(text)))
+    }
+
+    /// A kernel thread that others' requests go through: its wait is theirs. (RCU and memory housekeeping wait too, but
+    /// seldom hold up a request.)
+    pub fn is_kernel_worker(&self, id: ActorId) -> bool {
+        matches!(
+            self.actor(id).kernel_thread,
+            Some(
+                KernelThread::BoundWorker { .. }
+                    | KernelThread::UnboundWorker
+                    | KernelThread::Rescuer
+                    | KernelThread::Ksoftirqd { .. }
+                    | KernelThread::Nfsd
+                    | KernelThread::IrqThread
+                    | KernelThread::Ktimers
+                    | KernelThread::Storage
+            )
+        ) && self.snapshot_says_kernel_thread(id) != Some(false)
+    }
+
+    fn snapshot_says_kernel_thread(&self, id: ActorId) -> Option<bool> {
+        self.snapshot?.is_kernel_thread(self.first_tid(id)?)
+    }
+
+    /// One of its tasks, to ask the snapshot about.
+    pub fn first_tid(&self, id: ActorId) -> Option<Tid> {
+        self.actor(id).tids.first().copied()
+    }
+}
+
+/// The kernel's names of softirq vectors (`softirq_to_name` in kernel/softirq.c, the same from 5.10 to 7.2).
+pub(crate) fn softirq_name(vec: u8) -> &'static str {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    NAMES.get(usize::from(vec)).copied().unwrap_or("unknown vector")
+}

@@ -1,0 +1,248 @@
+use unstarve_model::{EventType, Loss, LossKind, Nanos};
+use unstarve_timeline::{ActorId, Rule};
+
+use crate::case::{Blame, Case};
+use crate::ledger::{Episodes, Period, Quantiles};
+use crate::report::{Culprit, Finding, Instance, PricePaid, Remedy, Severity, Victim, Waits, Work};
+
+/// Rows of one list in a report; the rest is summed up in one more for each rule.
+const ROWS: usize = 64;
+/// Threads named in one row.
+const TIDS: usize = 128;
+/// Worst instances told with a finding.
+const WORST: usize = 8;
+/// Payers told with a finding.
+const PAYERS: usize = 12;
+
+/// A finding in the making: what only its own module can say. The rest follows from the victims and the culprits.
+pub(crate) struct Draft {
+    pub id: &'static str,
+    pub severity: Severity,
+    /// Before losses.
+    pub confidence: f64,
+    pub sentence: String,
+    /// Worst first; the first gives the block its name.
+    pub victims: Vec<ActorId>,
+    pub evidence: Vec<String>,
+    /// Payers beside those that slept until a victim woke them.
+    pub also_paid: Vec<PricePaid>,
+    pub period: Option<Period>,
+    /// Kinds of events whose absence could overturn it.
+    pub needs: &'static [EventType],
+    /// Whether it infers what a host snapshot would tell.
+    pub infers_settings: bool,
+    pub remedies: Vec<Remedy>,
+}
+
+impl Draft {
+    /// The finding. `culprit` tells which part of the blame is the cause.
+    pub fn finish(self, case: &Case<'_>, culprit: impl Fn(&Blame) -> bool) -> Finding {
+        let all: Vec<Blame> = self.victims.iter().flat_map(|victim| case.blame(*victim)).copied().collect();
+        let guilty: Vec<Blame> = all.iter().copied().filter(|blame| culprit(blame)).collect();
+        let mut price = paid(case, &self.victims);
+        for payer in self.also_paid {
+            if !price.iter().any(|known| known.comm == payer.comm) {
+                price.push(payer);
+            }
+        }
+        price.sort_by_key(|payer| std::cmp::Reverse(payer.ns));
+        price.truncate(PAYERS);
+        let losses = losses_against(case, self.needs, self.infers_settings);
+        Finding {
+            id: self.id.into(),
+            severity: self.severity,
+            confidence: confidence(self.confidence, case, &self.victims, &losses),
+            sentence: self.sentence,
+            victim: victim(case, &self.victims),
+            culprits: rows(case, guilty),
+            blame: rows(case, all),
+            waits: waits(case, &self.victims),
+            cpus: cpus(case, &self.victims),
+            period_ns: self.period.map(|period| period.interval.0),
+            price,
+            evidence: self.evidence,
+            worst: worst(case, &self.victims),
+            losses: losses.iter().map(|loss| loss.to_string()).collect(),
+            remedies: self.remedies,
+        }
+    }
+}
+
+/// The waits of several actors as one.
+pub(crate) fn waits(case: &Case<'_>, victims: &[ActorId]) -> Waits {
+    let mut sum = Waits::default();
+    let mut quantiles = Quantiles::default();
+    for account in victims.iter().filter_map(|victim| case.ledger.account(*victim)) {
+        sum.count += account.waits;
+        sum.total_ns += account.waited.0;
+        sum.max_ns = sum.max_ns.max(account.longest.0);
+        sum.owed_ns += account.owed().0;
+        quantiles.merge(&account.quantiles);
+    }
+    sum.p99_ns = quantiles.at(0.99).unwrap_or(Nanos::ZERO).0.min(sum.max_ns);
+    sum
+}
+
+/// The steady interval at which the long waits of these recur.
+pub(crate) fn period(case: &Case<'_>, victims: &[ActorId]) -> Option<Period> {
+    let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
+    Episodes::merged(accounts.map(|account| &account.episodes)).period(case.world.start, case.world.now)
+}
+
+fn victim(case: &Case<'_>, victims: &[ActorId]) -> Victim {
+    let Some(first) = victims.first().copied() else {
+        return Victim {
+            kind: "task".into(),
+            comm: String::new(),
+            tids: Vec::new(),
+            tasks: 0,
+            policy: None,
+            prio: None,
+            work: None,
+        };
+    };
+    let actor = case.actor(first);
+    Victim {
+        kind: actor.kernel_thread.map_or("task", |thread| thread.word()).into(),
+        comm: case.name(first),
+        tids: tids(case, victims.iter().copied()),
+        tasks: victims.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add),
+        policy: actor.policy().map(|policy| policy.to_string()),
+        prio: actor.prio().map(|prio| prio.0),
+        work: case.work(first).map(|(function, workqueue)| Work { function, workqueue }),
+    }
+}
+
+fn tids(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) -> Vec<u32> {
+    let mut tids: Vec<u32> = actors.flat_map(|id| case.actor(id).tids.iter().map(|tid| tid.0)).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    tids.truncate(TIDS);
+    tids
+}
+
+/// Blame as rows for people: actors of one name, priority and rule are one row; at most [`ROWS`] and a remainder for
+/// each rule. What goes in comes out: the rows add up to the blame.
+pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
+    let mut rows: Vec<(Culprit, Vec<ActorId>)> = Vec::new();
+    let mut known = rustc_hash::FxHashMap::default();
+    for blame in blame {
+        let actor = case.actor(blame.occupant);
+        let key = (case.name(blame.occupant), actor.prio(), blame.rule);
+        let index = *known.entry(key.clone()).or_insert_with(|| {
+            let mut new = row(key.0, blame.rule);
+            new.policy = actor.policy().map(|policy| policy.to_string());
+            new.prio = actor.prio().map(|prio| prio.0);
+            rows.push((new, Vec::new()));
+            rows.len() - 1
+        });
+        rows[index].0.ns += blame.length.0;
+        rows[index].1.push(blame.occupant);
+    }
+    rows.sort_by(|(a, _), (b, _)| (b.ns, &a.comm, &a.rule, a.prio).cmp(&(a.ns, &b.comm, &b.rule, b.prio)));
+    let rest = rows.split_off(rows.len().min(ROWS));
+    let mut shown: Vec<Culprit> = rows
+        .into_iter()
+        .map(|(mut row, mut actors)| {
+            actors.sort_unstable();
+            actors.dedup();
+            row.tids = tids(case, actors.into_iter());
+            row
+        })
+        .collect();
+    for rule in Rule::ALL {
+        let ns: u64 = rest.iter().filter(|(row, _)| row.rule == rule.word()).map(|(row, _)| row.ns).sum();
+        if ns > 0 {
+            shown.push(Culprit { ns, ..row("others".into(), rule) });
+        }
+    }
+    shown
+}
+
+fn row(comm: String, rule: Rule) -> Culprit {
+    Culprit { comm, tids: Vec::new(), policy: None, prio: None, rule: rule.word().into(), ns: 0 }
+}
+
+/// Who slept while these waited and was woken by them.
+fn paid(case: &Case<'_>, victims: &[ActorId]) -> Vec<PricePaid> {
+    let mut payers: Vec<PricePaid> = Vec::new();
+    for &victim in victims {
+        for &(payer, length) in case.payers(victim).iter().filter(|(payer, _)| !victims.contains(payer)) {
+            add_payer(&mut payers, payer_row(case, payer, length));
+        }
+    }
+    payers
+}
+
+/// One payer.
+pub(crate) fn payer_row(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
+    PricePaid { comm: case.name(payer), tids: tids(case, [payer].into_iter()), ns: length.0 }
+}
+
+/// Adds a payer to those of the same name.
+pub(crate) fn add_payer(payers: &mut Vec<PricePaid>, new: PricePaid) {
+    match payers.iter_mut().find(|known| known.comm == new.comm) {
+        Some(known) => {
+            known.ns += new.ns;
+            let room = TIDS.saturating_sub(known.tids.len());
+            let fresh: Vec<u32> = new.tids.into_iter().filter(|tid| !known.tids.contains(tid)).take(room).collect();
+            known.tids.extend(fresh);
+        }
+        None => payers.push(new),
+    }
+}
+
+fn cpus(case: &Case<'_>, victims: &[ActorId]) -> Vec<u32> {
+    let accounts: Vec<_> = victims.iter().filter_map(|victim| case.ledger.account(*victim)).collect();
+    (0..case.world.cpus)
+        .filter(|cpu| accounts.iter().any(|account| account.cpus.contains(unstarve_model::CpuId(*cpu))))
+        .collect()
+}
+
+fn worst(case: &Case<'_>, victims: &[ActorId]) -> Vec<Instance> {
+    let mut spots: Vec<_> = victims
+        .iter()
+        .filter_map(|victim| case.ledger.account(*victim))
+        .flat_map(|account| account.worst.sorted())
+        .collect();
+    spots.sort_by_key(|(length, spot)| (std::cmp::Reverse(*length), spot.start));
+    spots.truncate(WORST);
+    let instance = |(_, spot): (Nanos, &crate::ledger::Spot)| Instance {
+        cpu: spot.cpu.0,
+        start_ns: spot.start.0,
+        end_ns: spot.end.0,
+    };
+    spots.into_iter().map(instance).collect()
+}
+
+/// Losses that could overturn a finding that needs these events.
+fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: bool) -> Vec<&'a Loss> {
+    case.losses
+        .iter()
+        .filter(|loss| match loss.kind {
+            LossKind::NotRecorded(event) => event == EventType::Switch || needs.contains(&event),
+            LossKind::NoSnapshot => infers_settings,
+            LossKind::TooManyNames => false,
+            _ => true,
+        })
+        .collect()
+}
+
+/// Lowers a confidence by what is missing: the share of the victims' waits of which nobody knows who ran, the share of
+/// events lost, and a tenth for each kind of event (or the snapshot) that could have contradicted.
+fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss]) -> f64 {
+    let waited: Nanos =
+        victims.iter().filter_map(|victim| case.ledger.account(*victim)).map(|account| account.waited).sum();
+    let unknown: Nanos = victims.iter().map(|victim| case.blamed(*victim, |blame| blame.rule == Rule::Unknown)).sum();
+    let mut confidence = before * (1.0 - unknown.share_of(waited));
+    for loss in losses {
+        confidence *= match loss.kind {
+            LossKind::LostEvents | LossKind::OutOfOrder | LossKind::MissingSwitch | LossKind::Undecodable => {
+                1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5)
+            }
+            LossKind::UncountedGap | LossKind::NotRecorded(_) | LossKind::NoSnapshot | LossKind::ClockUnit => 0.9,
+            _ => 1.0,
+        };
+    }
+    (confidence * 100.0).round() / 100.0
+}

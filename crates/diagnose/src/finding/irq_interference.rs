@@ -1,0 +1,145 @@
+//! Hard interrupts or softirqs take the CPU from a task for long or often.
+
+use std::cmp::Reverse;
+
+use unstarve_model::{EventType, Nanos};
+use unstarve_timeline::{ActorId, Rule};
+
+use super::{FAIR_PERIOD, names, percent, title};
+use crate::case::{Blame, Case};
+use crate::draft::Draft;
+use crate::ledger::Account;
+use crate::remedy;
+use crate::report::{Finding, Severity};
+
+/// A task whose time, wanted or used, goes to interrupts by this part notices. Interrupts of a busy but healthy host
+/// take a few percent of its CPUs.
+const SHARE_WARNING: f64 = 0.2;
+/// Half: the CPU serves interrupts rather than the task.
+const SHARE_CRITICAL: f64 = 0.5;
+/// Worth a line.
+const SHARE_INFO: f64 = 0.1;
+/// A task that hardly wants the CPU is no witness: this part of the trace it must run or wait.
+const ACTIVE: f64 = 0.1;
+/// Softirqs stop after 2 ms (`MAX_SOFTIRQ_TIME`) and hand over to ksoftirqd; a stretch of interrupts that keeps a task
+/// off for half the fair class's period is a stall.
+const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
+
+pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = case
+        .victims()
+        .filter(|(_, account)| (account.waited + account.runs.total).share_of(case.span()) >= ACTIVE)
+        .filter_map(|(victim, account)| of_victim(case, victim, account))
+        .collect();
+    findings.extend(stalls(case));
+    // One block for each interrupt that is to blame: with whom it hurts most.
+    findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(guilty(finding))));
+    let mut seen: Vec<String> = Vec::new();
+    findings.retain(|finding| {
+        let cause = finding.culprits.first().map(|culprit| culprit.comm.clone()).unwrap_or_default();
+        let new = !seen.contains(&cause);
+        seen.push(cause);
+        new
+    });
+    findings
+}
+
+fn guilty(finding: &Finding) -> u64 {
+    finding.culprits.iter().map(|culprit| culprit.ns).sum()
+}
+
+fn is_interrupt(blame: &Blame) -> bool {
+    matches!(blame.rule, Rule::Irq | Rule::Softirq)
+}
+
+fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Finding> {
+    let in_waits = case.blamed(victim, is_interrupt);
+    let in_runs = account.runs.irq + account.runs.softirq;
+    let active = account.waited + account.runs.total;
+    let share = (in_waits + in_runs).share_of(active);
+    let severity = if share >= SHARE_CRITICAL {
+        Severity::Critical
+    } else if share >= SHARE_WARNING {
+        Severity::Warning
+    } else if share >= SHARE_INFO {
+        Severity::Info
+    } else {
+        return None;
+    };
+    let cost = format!("{} of the {active} in which it wanted to run", percent(share));
+    Some(finding(case, victim, account, severity, cost))
+}
+
+/// Single long stretches.
+fn stalls(case: &Case<'_>) -> Vec<Finding> {
+    case.victims()
+        .filter_map(|(victim, account)| {
+            let longest =
+                account.longest_by_rule[Rule::Irq as usize].max(account.longest_by_rule[Rule::Softirq as usize]);
+            (longest >= STALL_WARNING)
+                .then(|| finding(case, victim, account, Severity::Warning, format!("up to {longest} in one wait")))
+        })
+        .collect()
+}
+
+fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severity, cost: String) -> Finding {
+    let in_waits: Vec<ActorId> =
+        case.blame(victim).iter().filter(|blame| is_interrupt(blame)).map(|blame| blame.occupant).collect();
+    let busiest = busiest_interrupts(case, victim);
+    let sources = if in_waits.is_empty() { &busiest } else { &in_waits };
+    let mut evidence = vec![format!(
+        "interrupts took {} out of its runs and {} out of its waits",
+        account.runs.irq + account.runs.softirq,
+        case.blamed(victim, is_interrupt)
+    )];
+    evidence.extend(busiest.iter().take(3).filter_map(|id| interrupt_evidence(case, *id)));
+    let draft = Draft {
+        id: "irq-interference",
+        severity,
+        confidence: 0.9,
+        sentence: format!(
+            "{} loses its CPU to {}: {cost}.",
+            title(case, &[victim]),
+            names(case, sources.iter().copied())
+        ),
+        victims: vec![victim],
+        evidence,
+        also_paid: Vec::new(),
+        period: None,
+        needs: &[EventType::IrqEntry, EventType::SoftirqEntry],
+        infers_settings: false,
+        remedies: remedy::against_interrupts(case, victim, sources),
+    };
+    draft.finish(case, is_interrupt)
+}
+
+/// Interrupts of the victim's CPUs, by time.
+fn busiest_interrupts(case: &Case<'_>, victim: ActorId) -> Vec<ActorId> {
+    let Some(account) = case.ledger.account(victim) else { return Vec::new() };
+    let mut sums: Vec<(ActorId, Nanos)> = Vec::new();
+    for (&(actor, cpu), stays) in &case.ledger.interrupts {
+        if !account.cpus.contains(cpu) {
+            continue;
+        }
+        match sums.iter_mut().find(|sum| sum.0 == actor) {
+            Some(sum) => sum.1 += stays.total,
+            None => sums.push((actor, stays.total)),
+        }
+    }
+    sums.sort_by_key(|(actor, total)| (Reverse(*total), *actor));
+    sums.into_iter().map(|(actor, _)| actor).collect()
+}
+
+fn interrupt_evidence(case: &Case<'_>, actor: ActorId) -> Option<String> {
+    let mut on: Vec<_> = case.ledger.interrupts.iter().filter(|((which, _), _)| *which == actor).collect();
+    on.sort_by_key(|((_, cpu), stays)| (Reverse(stays.total), *cpu));
+    let ((_, cpu), stays) = on.first()?;
+    Some(format!(
+        "{}: {} times on CPU {cpu}, {} ({} of the trace), up to {}",
+        case.name(actor),
+        stays.count,
+        stays.total,
+        percent(stays.total.share_of(case.span())),
+        stays.longest
+    ))
+}

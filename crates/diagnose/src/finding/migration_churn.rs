@@ -1,0 +1,77 @@
+//! Tasks move between CPUs so often that it costs more than the waits it saves.
+
+use std::cmp::Reverse;
+
+use unstarve_model::{EventType, Nanos};
+use unstarve_timeline::{ActorId, Rule};
+
+use super::{percent, title};
+use crate::case::{Blame, Case};
+use crate::draft::Draft;
+use crate::ledger::Account;
+use crate::remedy;
+use crate::report::{Finding, Severity};
+
+/// What the kernel itself reckons a cold cache to cost after a move (`sched_migration_cost_ns`, 0.5 ms, from 3.10 to
+/// 7.2). A task that runs for less than that between two moves is cold all the time.
+const MIGRATION_COST: Nanos = Nanos::from_micros(500);
+/// Rarer moves for each second that it runs cost under a percent at 10 µs each.
+const PER_SECOND: f64 = 1000.0;
+/// A start-up spreads its tasks once.
+const LEAST: u64 = 500;
+/// It must use this part of a CPU, or there is no cache to lose.
+const BUSY: f64 = 0.1;
+/// Moving at most wakeups is how the fair class finds idle CPUs; being moved again while it waits, this often for each
+/// wait, is churn.
+const MOVES_PER_WAIT: f64 = 0.5;
+
+pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> =
+        case.victims().filter_map(|(victim, account)| of_victim(case, victim, account)).collect();
+    findings.sort_by_key(|finding| Reverse(finding.waits.total_ns));
+    findings.truncate(3);
+    findings
+}
+
+fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Finding> {
+    let runs = &account.runs;
+    let moves = account.migrations;
+    let often = moves >= LEAST
+        && moves as f64 >= PER_SECOND * runs.total.as_secs_f64()
+        && runs.total.share_of(case.span()) >= BUSY
+        && runs.total < Nanos(MIGRATION_COST.0.saturating_mul(moves));
+    if !often {
+        return None;
+    }
+    // What a move can save is the wait it avoids. Where the waits are as long as they are with all this moving, and
+    // moves hit tasks that already wait, nothing was saved.
+    let per_wait = account.moves_while_waiting as f64 / account.waits.max(1) as f64;
+    let cost = Nanos(MIGRATION_COST.0.saturating_mul(moves));
+    let in_vain = per_wait >= MOVES_PER_WAIT && account.waited > runs.total;
+    let severity = if in_vain { Severity::Warning } else { Severity::Info };
+    let run = Nanos(runs.total.0 / moves.max(1));
+    let draft = Draft {
+        id: "migration-churn",
+        severity,
+        confidence: if in_vain { 0.8 } else { 0.6 },
+        sentence: format!(
+            "{} moved {moves} times between CPUs, once for every {run} that it ran.",
+            title(case, &[victim])
+        ),
+        victims: vec![victim],
+        evidence: vec![
+            format!("the kernel reckons a cold cache at {MIGRATION_COST} a move; at worst that is {cost}"),
+            format!("{} of its waits saw a move while it waited", percent(per_wait.min(1.0))),
+        ],
+        also_paid: Vec::new(),
+        period: None,
+        needs: &[EventType::Migrate],
+        infers_settings: false,
+        remedies: remedy::against_churn(case, victim),
+    };
+    Some(draft.finish(case, is_contention))
+}
+
+fn is_contention(blame: &Blame) -> bool {
+    !matches!(blame.rule, Rule::Idle | Rule::Unknown)
+}

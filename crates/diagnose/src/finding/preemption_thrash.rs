@@ -1,0 +1,118 @@
+//! CPU-bound tasks lose the CPU involuntarily, again and again, to tasks that were just woken and run for little.
+
+use std::cmp::Reverse;
+
+use unstarve_model::{EventType, Nanos, Policy};
+use unstarve_timeline::{ActorId, Rule};
+
+use super::{names, title};
+use crate::case::{Blame, Case};
+use crate::draft::Draft;
+use crate::ledger::Account;
+use crate::remedy;
+use crate::report::{Finding, Severity};
+
+/// A task that ends most of its stays by being pushed off wants more CPU than it gets.
+const INVOLUNTARY: f64 = 0.8;
+/// The shortest slice that the fair class means to give, on one CPU (`min_granularity` 0.75 ms, `base_slice` 0.70 ms).
+/// Who keeps the CPU for less than that on average, though it wants more, has lost the benefit of a slice.
+const SHORTEST_SLICE: Nanos = Nanos::from_micros(700);
+/// Rarer than this for each second of running the switches cost nothing measurable (5 µs each, with what the caches
+/// lose: half a percent).
+const PER_SECOND: f64 = 1000.0;
+/// A burst in a start-up is no thrash.
+const LEAST: u64 = 500;
+/// Most of the preemptions must be by wakeups.
+const BY_WAKEUP: f64 = 0.5;
+/// A preemptor that works for the victim (one wakes the other) is a partner, not an intruder. Chance wakeups between
+/// the two stay below this part of the preemptions.
+const PARTNER: f64 = 0.1;
+/// Preemptors with a smaller part in it are not named in the sentence.
+const NOTABLE: f64 = 0.05;
+/// The victims together must use this part of a CPU, or nothing of note is disturbed.
+const BUSY: f64 = 0.1;
+
+pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> =
+        case.victims().filter_map(|(victim, account)| of_victim(case, victim, account)).collect();
+    // Threads of one name and several priorities: one block, the one that lost most.
+    findings.sort_by_key(|finding| Reverse(finding.culprits.iter().map(|culprit| culprit.ns).sum::<u64>()));
+    let mut seen: Vec<String> = Vec::new();
+    findings.retain(|finding| {
+        let new = !seen.contains(&finding.victim.comm);
+        seen.push(finding.victim.comm.clone());
+        new
+    });
+    findings
+}
+
+fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Finding> {
+    let runs = &account.runs;
+    let stay = Nanos(runs.total.0 / runs.count.max(1));
+    let thrashed = runs.preempted >= LEAST
+        && runs.preempted as f64 >= INVOLUNTARY * runs.count as f64
+        && runs.preempted_by_wakeup as f64 >= BY_WAKEUP * runs.preempted as f64
+        && stay < SHORTEST_SLICE
+        && runs.preempted as f64 >= PER_SECOND * runs.total.as_secs_f64()
+        && runs.total.share_of(case.span()) >= BUSY;
+    if !thrashed || case.actor(victim).policy() != Some(Policy::Fair) {
+        return None;
+    }
+    let preemptors = preemptors(case, victim);
+    let by_strangers: u64 = preemptors.iter().map(|(_, count)| count).sum();
+    if (by_strangers as f64) < BY_WAKEUP * runs.preempted as f64 {
+        return None;
+    }
+    let actors: Vec<ActorId> = preemptors.iter().map(|(actor, _)| *actor).collect();
+    let by_them = |blame: &Blame| blame.rule == Rule::WakeupPreemption && actors.contains(&blame.occupant);
+    let rate = runs.preempted as f64 / runs.total.as_secs_f64();
+    let notable = |count: u64| count as f64 >= NOTABLE * by_strangers as f64;
+    let who = names(case, preemptors.iter().filter(|(_, count)| notable(*count)).map(|(actor, _)| *actor));
+    let mut evidence = vec![
+        format!("{} involuntary switches, {:.0} for each second that it ran", runs.preempted, rate),
+        format!("it keeps the CPU for {stay} on average; the scheduler's own shortest slice is {SHORTEST_SLICE}"),
+    ];
+    if let Some(runs) = actors.first().and_then(|id| case.ledger.account(*id)).map(|account| &account.runs)
+        && runs.count > 0
+    {
+        evidence.push(format!("{who} runs for {} at a time", Nanos(runs.total.0 / runs.count)));
+    }
+    let draft = Draft {
+        id: "preemption-thrash",
+        severity: Severity::Warning,
+        confidence: 0.9,
+        sentence: format!(
+            "{} wants the CPU all the time and loses it {:.0} times for each second it runs, to short runs of {who}.",
+            title(case, &[victim]),
+            rate
+        ),
+        victims: vec![victim],
+        evidence,
+        also_paid: Vec::new(),
+        period: None,
+        needs: &[EventType::Waking],
+        infers_settings: false,
+        remedies: remedy::against_thrash(case, &actors),
+    };
+    Some(draft.finish(case, by_them))
+}
+
+/// Programs of the fair class that took the CPU from it right after a wakeup and have nothing else to do with it, most
+/// often first. Kernel threads do not count: they do somebody's request, often the victim's own, and holding them up is
+/// what other findings are about.
+fn preemptors(case: &Case<'_>, victim: ActorId) -> Vec<(ActorId, u64)> {
+    let mut found: Vec<(ActorId, u64)> = case
+        .ledger
+        .preemptions
+        .iter()
+        .filter(|((of, by), preemptions)| *of == victim && *by != victim && preemptions.by_wakeup > 0)
+        .filter(|((_, by), _)| case.is_fair(*by) && case.actor(*by).kernel_thread.is_none())
+        .filter(|((_, by), preemptions)| {
+            let wakes = case.wakes(victim, *by) + case.wakes(*by, victim);
+            (wakes as f64) < PARTNER * preemptions.by_wakeup as f64
+        })
+        .map(|((_, by), preemptions)| (*by, preemptions.by_wakeup))
+        .collect();
+    found.sort_by_key(|(by, count)| (Reverse(*count), *by));
+    found
+}

@@ -1,0 +1,185 @@
+//! Real-time or deadline tasks hold the CPU while others wait.
+//!
+//! One finding for each kind of intruder (tasks of one name), with the worst kind of victim; the other victims are in
+//! its price.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use unstarve_model::{EventType, KernelThread, Nanos, Policy};
+use unstarve_timeline::{ActorId, Rule};
+
+use super::{FAIR_PERIOD, names, percent, title};
+use crate::case::{Blame, Case};
+use crate::draft::{self, Draft, payer_row};
+use crate::ledger::{Episodes, Period};
+use crate::remedy;
+use crate::report::{Finding, Severity};
+
+/// One stay of the intruder that holds somebody up for half the fair class's own period is felt as a spike.
+const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
+/// One of two periods is beyond anything that fair sharing does.
+const STALL_CRITICAL: Nanos = Nanos(FAIR_PERIOD.0 * 2);
+/// Many shorter ones count when together they take this part of the trace from one kind of victim. Real-time throttling
+/// (up to 6.11) and the fair server (6.12 on) leave the fair class 5 % of a starved CPU, so 5 % matters.
+const SHARE_WARNING: f64 = 0.05;
+/// Every fourth nanosecond.
+const SHARE_CRITICAL: f64 = 0.25;
+/// Stays shorter than a short tick are what real-time tasks are for, however many they are.
+const STAY_THAT_COUNTS: Nanos = Nanos::from_millis(1);
+/// Below a tick neither a stall nor a share is worth a line.
+const STALL_INFO: Nanos = Nanos::from_millis(4);
+/// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
+/// the program waits for its worker.
+const WORKER_FIRST: f64 = 0.1;
+
+/// A victim and what one intruder took from it.
+struct Hit {
+    victim: ActorId,
+    lost: Nanos,
+}
+
+/// Tasks of one name.
+#[derive(Default)]
+struct Intruder {
+    actors: Vec<ActorId>,
+    hits: Vec<Hit>,
+}
+
+pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let mut intruders: BTreeMap<String, Intruder> = BTreeMap::new();
+    for (victim, _) in case.victims() {
+        for blame in case.blame(victim).iter().filter(|blame| is_intrusion(case, victim, blame)) {
+            let intruder = intruders.entry(case.name(blame.occupant)).or_default();
+            if !intruder.actors.contains(&blame.occupant) {
+                intruder.actors.push(blame.occupant);
+            }
+            match intruder.hits.iter_mut().find(|hit| hit.victim == victim) {
+                Some(hit) => hit.lost += blame.length,
+                None => intruder.hits.push(Hit { victim, lost: blame.length }),
+            }
+        }
+    }
+    intruders.into_values().filter_map(|intruder| of_intruder(case, intruder)).collect()
+}
+
+/// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder.
+fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
+    let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);
+    blame.rule == Rule::Class && !is_stopper(blame.occupant) && !is_stopper(victim)
+}
+
+fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
+    let Intruder { actors, mut hits } = intruder;
+    let victims = worst_kind(case, &mut hits)?;
+    let by_them = |blame: &Blame| blame.rule == Rule::Class && actors.contains(&blame.occupant);
+    let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, by_them)).sum();
+    // Several victims of one kind wait at the same time; the worst single one shows the share of time.
+    let worst_lost = victims.iter().map(|victim| case.blamed(*victim, by_them)).max()?;
+    let stall = victims.iter().filter_map(|victim| longest_stall(case, *victim)).max()?.min(worst_lost);
+    let share = worst_lost.share_of(case.span());
+    let severity = severity(stall, share)?;
+    let period = draft::period(case, &victims).or_else(|| period_of_runs(case, &actors));
+    let also: Vec<&Hit> = hits.iter().filter(|hit| !victims.contains(&hit.victim)).collect();
+    let draft = Draft {
+        id: "rt-starvation",
+        severity,
+        confidence: 0.95,
+        sentence: format!(
+            "{} waited {lost} while {} ({}) had its CPU, up to {stall} at a time{}.",
+            title(case, &victims),
+            names(case, actors.iter().copied()),
+            class(case, &actors),
+            period.map(|period| format!(", every {}", period.interval)).unwrap_or_default(),
+        ),
+        evidence: evidence(case, &victims, &actors, share, period, &also),
+        also_paid: also.iter().map(|hit| payer_row(case, hit.victim, hit.lost)).collect(),
+        period,
+        needs: &[EventType::Waking],
+        infers_settings: false,
+        remedies: remedy::against_rt(case, &victims, &actors),
+        victims: victims.clone(),
+    };
+    Some(draft.finish(case, by_them))
+}
+
+fn severity(stall: Nanos, share: f64) -> Option<Severity> {
+    let many = |least: f64| share >= least && stall >= STAY_THAT_COUNTS;
+    if stall >= STALL_CRITICAL || many(SHARE_CRITICAL) {
+        Some(Severity::Critical)
+    } else if stall >= STALL_WARNING || many(SHARE_WARNING) {
+        Some(Severity::Warning)
+    } else {
+        (stall >= STALL_INFO).then_some(Severity::Info)
+    }
+}
+
+fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
+    let is_deadline = actors.iter().any(|id| case.actor(*id).policy() == Some(Policy::Deadline));
+    if is_deadline { "deadline" } else { "real-time" }
+}
+
+/// The longest time that class alone took from one wait; `None` if it never waited.
+fn longest_stall(case: &Case<'_>, victim: ActorId) -> Option<Nanos> {
+    Some(case.ledger.account(victim)?.longest_by_rule[Rule::Class as usize])
+}
+
+/// The victims of the kind to name: kernel workers before programs, then who lost most, price included. Sorts `hits`,
+/// worst first.
+fn worst_kind(case: &Case<'_>, hits: &mut [Hit]) -> Option<Vec<ActorId>> {
+    let most = hits.iter().map(|hit| hit.lost).max()?;
+    let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
+    hits.sort_by_cached_key(|hit| {
+        let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim);
+        Reverse((worker, hit.lost + case.price(hit.victim), hit.victim))
+    });
+    let first = hits.first()?.victim;
+    Some(hits.iter().map(|hit| hit.victim).filter(|victim| same_kind(case, first, *victim)).collect())
+}
+
+/// Workers of one sort that do the same work are one kind; so are threads of one name.
+fn same_kind(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
+    if a == b {
+        return true;
+    }
+    match (case.actor(a).kernel_thread, case.actor(b).kernel_thread) {
+        (Some(one), Some(other)) => {
+            one.word() == other.word() && case.actor(a).prio() == case.actor(b).prio() && case.work(a) == case.work(b)
+        }
+        (None, None) => case.name(a) == case.name(b),
+        _ => false,
+    }
+}
+
+fn period_of_runs(case: &Case<'_>, actors: &[ActorId]) -> Option<Period> {
+    let accounts = actors.iter().filter_map(|actor| case.ledger.account(*actor));
+    Episodes::merged(accounts.map(|account| &account.runs.episodes)).period(case.world.start, case.world.now)
+}
+
+fn evidence(
+    case: &Case<'_>,
+    victims: &[ActorId],
+    intruder: &[ActorId],
+    share: f64,
+    period: Option<Period>,
+    also: &[&Hit],
+) -> Vec<String> {
+    let mut evidence = Vec::new();
+    let prio = |actors: &[ActorId]| actors.first().and_then(|id| case.actor(*id).prio());
+    if let (Some(low), Some(high)) = (prio(victims), prio(intruder)) {
+        let (low_class, high_class) = (low.policy(), high.policy());
+        evidence.push(format!("priority {} ({high_class}) always runs before {} ({low_class})", high.0, low.0));
+    }
+    evidence.push(format!("{} of the trace: runnable, and kept off the CPU by class alone", percent(share)));
+    if let Some(period) = period {
+        let seen = period.occurrences;
+        let hedge = if seen == 2 { "; two make only one interval" } else { "" };
+        evidence.push(format!("recurs every {}, seen {seen} times{hedge}", period.interval));
+    }
+    if !also.is_empty() {
+        let lost: Nanos = also.iter().map(|hit| hit.lost).sum();
+        let who = names(case, also.iter().map(|hit| hit.victim));
+        evidence.push(format!("others that waited behind it, {lost} together: {who}"));
+    }
+    evidence
+}

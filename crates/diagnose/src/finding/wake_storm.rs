@@ -1,0 +1,154 @@
+//! Far more tasks are woken than CPUs can run; each runs for little and waits for long, and bystanders wait behind the
+//! crowd.
+//!
+//! A crowd of equals that delays only itself is plain overload: worth a line, never a warning. It becomes one when a
+//! bystander pays.
+
+use std::cmp::Reverse;
+
+use unstarve_model::{EventType, Nanos};
+use unstarve_timeline::{ActorId, Rule};
+
+use super::{FAIR_PERIOD, percent};
+use crate::case::{Blame, Case};
+use crate::draft::{Draft, payer_row};
+use crate::ledger::{Account, TICK};
+use crate::remedy;
+use crate::report::{Finding, Severity};
+
+/// On average, as a member of the crowd leaves the queue, this many wait there on its CPU: four more are ready on each
+/// CPU than can run. A gate that wakes one or two more than there are CPUs stays far below.
+const QUEUE: f64 = 4.0;
+/// A crowd has more members than a queue of that length needs.
+const MEMBERS: u32 = 8;
+/// Woken tasks: hogs that preempt each other wait after preemptions, not after wakeups.
+const WOKEN: f64 = 0.8;
+/// "Run for little": the crowd waits at least this many times as long as it runs.
+const WAIT_TO_RUN: f64 = 2.0;
+/// Most of its waits must be the crowd's own doing.
+const OWN_DOING: f64 = 0.5;
+/// Fewer waits are a start-up, not a storm.
+const WAITS: u64 = 200;
+/// A bystander wants little: at most this part of what the crowd runs.
+const BYSTANDER: f64 = 0.1;
+/// A bystander is hurt by one wait beyond the fair class's own period…
+const HURT_LONGEST: Nanos = FAIR_PERIOD;
+/// …if it also loses this part of the trace: a single mishap is none.
+const HURT_SHARE: f64 = 0.02;
+/// Four periods: the daemon misses deadlines of tenths of a second.
+const CRITICAL_LONGEST: Nanos = Nanos(FAIR_PERIOD.0 * 4);
+/// And loses a quarter of the time.
+const CRITICAL_SHARE: f64 = 0.25;
+
+pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
+    case.victims()
+        .filter(|(id, account)| is_storm(case, *id, account))
+        .filter_map(|(id, account)| of_crowd(case, id, account))
+        .collect()
+}
+
+fn mean_queue(account: &Account) -> f64 {
+    account.queued_together as f64 / account.waits.max(1) as f64
+}
+
+fn is_storm(case: &Case<'_>, crowd: ActorId, account: &Account) -> bool {
+    account.waits >= WAITS
+        && case.actor(crowd).members >= MEMBERS
+        && mean_queue(account) >= QUEUE
+        && account.wakeup_waits as f64 >= WOKEN * account.waits as f64
+        && account.waited.0 as f64 >= WAIT_TO_RUN * account.runs.total.0 as f64
+        && case.blamed(crowd, |blame| blame.occupant == crowd).share_of(account.waited) >= OWN_DOING
+}
+
+/// Somebody who waits behind the crowd and is not of it.
+struct Bystander {
+    actor: ActorId,
+    lost: Nanos,
+    longest: Nanos,
+}
+
+impl Bystander {
+    fn is_hurt(&self, case: &Case<'_>) -> bool {
+        self.longest >= HURT_LONGEST && self.lost.share_of(case.span()) >= HURT_SHARE
+    }
+}
+
+fn of_crowd(case: &Case<'_>, crowd: ActorId, account: &Account) -> Option<Finding> {
+    let bystanders = bystanders(case, crowd, account);
+    let hurt: Vec<&Bystander> = bystanders.iter().filter(|bystander| bystander.is_hurt(case)).collect();
+    let badly = |bystander: &&Bystander| {
+        bystander.longest >= CRITICAL_LONGEST && bystander.lost.share_of(case.span()) >= CRITICAL_SHARE
+    };
+    let severity = match &hurt[..] {
+        [] => Severity::Info,
+        hurt if hurt.iter().any(badly) => Severity::Critical,
+        _ => Severity::Warning,
+    };
+    let name = case.name(crowd);
+    let members = case.actor(crowd).members;
+    let price = match hurt.first() {
+        Some(worst) => format!(
+            "; {}, which has no part in it, waited {} behind them, up to {} at a time",
+            case.name(worst.actor),
+            worst.lost,
+            worst.longest
+        ),
+        None => String::new(),
+    };
+    let draft = Draft {
+        id: "wake-storm",
+        severity,
+        confidence: 0.9,
+        sentence: format!(
+            "{members} threads {name} share {} CPUs and are woken by the crowd: on average {:.0} wait on a CPU{price}.",
+            case.world.cpus,
+            mean_queue(account)
+        ),
+        victims: vec![crowd],
+        evidence: evidence(account, &name),
+        also_paid: bystanders.iter().map(|other| payer_row(case, other.actor, other.lost)).collect(),
+        period: None,
+        needs: &[EventType::Waking],
+        infers_settings: false,
+        remedies: remedy::against_storm(case, crowd, hurt.first().map(|worst| worst.actor)),
+    };
+    Some(draft.finish(case, |blame| blame.occupant == crowd && is_crowding(blame)))
+}
+
+fn is_crowding(blame: &Blame) -> bool {
+    matches!(blame.rule, Rule::Count | Rule::Fair | Rule::WakeupPreemption)
+}
+
+/// Worst first. Waits shorter than a tick on the whole are not worth naming.
+fn bystanders(case: &Case<'_>, crowd: ActorId, account: &Account) -> Vec<Bystander> {
+    let little = account.runs.total.0 as f64 * BYSTANDER;
+    let mut found: Vec<Bystander> = case
+        .victims()
+        .filter(|(id, other)| *id != crowd && (other.runs.total.0 as f64) <= little)
+        .map(|(id, other)| Bystander {
+            actor: id,
+            lost: case.blamed(id, |blame| blame.occupant == crowd && is_crowding(blame)),
+            longest: other.longest,
+        })
+        .filter(|bystander| bystander.lost >= TICK)
+        .collect();
+    found.sort_by_key(|bystander| (Reverse(bystander.lost), bystander.actor));
+    found
+}
+
+fn evidence(account: &Account, name: &str) -> Vec<String> {
+    let mut evidence = vec![format!(
+        "{name} threads waited {} to run {} in all: {:.1} times as long",
+        account.waited,
+        account.runs.total,
+        account.waited.0 as f64 / account.runs.total.0.max(1) as f64
+    )];
+    if let Some(run) = account.run_per_wakeup() {
+        evidence.push(format!("each wakeup leads to {run} of running, after a wait of up to {}", account.longest));
+    }
+    evidence.push(format!(
+        "{} of their waits follow a wakeup, not a preemption",
+        percent(account.wakeup_waits as f64 / account.waits.max(1) as f64)
+    ));
+    evidence
+}

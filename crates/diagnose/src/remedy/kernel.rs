@@ -1,0 +1,92 @@
+use unstarve_kernel::Holds;
+use unstarve_model::KernelThread;
+use unstarve_timeline::ActorId;
+
+use super::{Draft, where_valid};
+use crate::case::Case;
+use crate::report::Remedy;
+
+const UPGRADE_RISK: &str = "A new kernel changes more than this: compare before and after.";
+
+/// Direct writes that need no worker.
+pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Remedy> {
+    let (function, _) = case.work(worker)?;
+    if function != "iomap_dio_complete_work" || case.facts.direct_overwrites_complete_inline().is_yes() {
+        return None;
+    }
+    Some(
+        Draft {
+            id: "inline-completion",
+            text: "From 6.19 on direct writes over allocated blocks complete in the interrupt and need no worker; extending, \
+                   unwritten and O_DSYNC writes still do. Preallocating and writing the files once helps there."
+                .into(),
+            apply: String::new(),
+            undo: String::new(),
+            risk: UPGRADE_RISK,
+            valid_on: "an upgrade to 6.19 or later".into(),
+        }
+        .done(),
+    )
+}
+
+/// The EEVDF bug that starves workers beside busy nested groups.
+pub(super) fn reweight_bug(case: &Case<'_>) -> Option<Remedy> {
+    let holds = case.facts.reweight_starves_workers();
+    case.facts.version()?;
+    let valid_on = where_valid(case, holds, "some kernels from 6.12 to 6.18.44")?;
+    Some(
+        Draft {
+            id: "update-kernel",
+            text: "A bug in EEVDF's reweighting starves kernel workers beside busy nested cgroups; 6.18.45 and 7.2 have the \
+                   fix."
+                .into(),
+            apply: String::new(),
+            undo: String::new(),
+            risk: UPGRADE_RISK,
+            valid_on,
+        }
+        .done(),
+    )
+}
+
+/// knfsd wakes one thread at a time since 6.7 (commit 5b80147e0c70).
+pub(super) fn one_wakeup_at_a_time(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
+    let version = case.facts.version();
+    if case.actor(crowd).kernel_thread != Some(KernelThread::Nfsd) || version.is_some_and(|v| v.is_at_least(6, 7)) {
+        return None;
+    }
+    let holds = if version.is_some() { Holds::Yes } else { Holds::Depends("the kernel's version (uname -r)") };
+    Some(
+        Draft {
+            id: "nfsd-lifo",
+            text: "From 6.7 on the kernel's NFS server wakes one idle thread at a time, the one that ran last.".into(),
+            apply: String::new(),
+            undo: String::new(),
+            risk: UPGRADE_RISK,
+            valid_on: where_valid(case, holds, "an upgrade from a kernel before 6.7")?,
+        }
+        .done(),
+    )
+}
+
+/// Newidle balancing pulled too little in a range of kernels (commit 155213a2aed4, reverted by d206fbad9328).
+pub(super) fn newidle_regression(case: &Case<'_>) -> Option<Remedy> {
+    let version = case.facts.version()?;
+    let within = |minor: u32, first: u32, fixed: u32| {
+        version.stable_reaches(6, minor, first) == Some(true) && version.stable_reaches(6, minor, fixed) == Some(false)
+    };
+    let affected = matches!((version.major, version.minor), (6, 17 | 18)) || within(12, 43, 64) || within(1, 149, 160);
+    affected.then(|| {
+        Draft {
+            id: "update-kernel",
+            text:
+                "This kernel's idle CPUs give up too early when they look for waiting tasks; the change was reverted."
+                    .into(),
+            apply: String::new(),
+            undo: String::new(),
+            risk: UPGRADE_RISK,
+            valid_on: format!("6.17 to 6.18, 6.12.43 to 6.12.63, 6.1.149 to 6.1.159; this kernel is {version}"),
+        }
+        .done()
+    })
+}

@@ -1,0 +1,212 @@
+//! What to do about a finding: exact commands with their undo, least invasive first.
+//!
+//! Commands name threads by number and groups by the path from the snapshot; names that a task chose for itself never
+//! get into a command line. What this kernel does not have is not offered; where the kernel is unknown, `valid_on` says
+//! the condition. `taskset` is never offered for a bound kernel worker: the kernel refuses it.
+
+mod group;
+mod kernel;
+mod placement;
+mod pool;
+mod preemption;
+mod priority;
+
+use unstarve_kernel::{Holds, SchedPolicy};
+use unstarve_model::{KernelThread, Tid};
+use unstarve_timeline::ActorId;
+
+use crate::case::Case;
+use crate::report::Remedy;
+
+pub(crate) use group::read_weight_command;
+
+/// Against real-time tasks that keep others off the CPU.
+pub(crate) fn against_rt(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(placement::move_off(case, intruder, victims));
+    remedies.extend(priority::stop_inheriting(case, intruder));
+    remedies.extend(priority::make_fair(case, intruder));
+    remedies.extend(priority::above(case, victims, intruder));
+    remedies.extend(placement::threaded_napi(case, victims));
+    remedies.extend(priority::limit_class(case, victims));
+    remedies
+}
+
+/// Against a worker and its consumer taking turns for each item.
+pub(crate) fn against_ping_pong(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(group::lower_weight(case, consumer));
+    remedies.extend(preemption::batch(case, &[consumer]));
+    remedies.extend(priority::raise_above_group(case, worker, consumer));
+    remedies.extend(priority::real_time_worker(case, worker));
+    remedies.extend(preemption::rarer(case));
+    remedies.extend(preemption::none(case));
+    remedies.extend(kernel::inline_completion(case, worker));
+    remedies
+}
+
+/// Against a heavier task or group.
+pub(crate) fn against_weight(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(group::lower_weight(case, occupant));
+    remedies.extend(priority::back_to_normal(case, occupant));
+    remedies.extend(priority::raise_above_group(case, victim, occupant));
+    if case.is_kernel_worker(victim) {
+        remedies.extend(priority::real_time_worker(case, victim));
+        remedies.extend(kernel::reweight_bug(case));
+        remedies.extend(kernel::inline_completion(case, victim));
+    }
+    remedies
+}
+
+/// Against a crowd of woken threads.
+pub(crate) fn against_storm(case: &Case<'_>, crowd: ActorId, hurt: Option<ActorId>) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(hurt.and_then(|bystander| pool::raise_bystander(case, bystander)));
+    remedies.extend(pool::fewer_threads(case, crowd));
+    remedies.extend(pool::gate(case, crowd));
+    remedies.extend(kernel::one_wakeup_at_a_time(case, crowd));
+    remedies
+}
+
+/// Against short wakeups that push CPU-bound tasks off.
+pub(crate) fn against_thrash(case: &Case<'_>, preemptors: &[ActorId]) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(preemption::batch(case, preemptors));
+    remedies.extend(preemption::rarer(case));
+    remedies.extend(preemption::none(case));
+    remedies
+}
+
+/// Against interrupts that take a task's CPU.
+pub(crate) fn against_interrupts(case: &Case<'_>, victim: ActorId, sources: &[ActorId]) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(placement::move_interrupts(case, victim, sources));
+    remedies.extend(placement::move_victim(case, victim));
+    remedies.extend(placement::threaded_napi_against_softirq(case, sources));
+    remedies
+}
+
+/// Against a balancer that leaves tasks waiting beside an idle CPU.
+pub(crate) fn against_idle(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(placement::balance_sooner(case));
+    remedies.extend(placement::scan_wider(case));
+    remedies.extend(placement::spread_by_hand(case, victim));
+    remedies.extend(kernel::newidle_regression(case));
+    remedies
+}
+
+/// Against endless moves.
+pub(crate) fn against_churn(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(placement::balance_later(case));
+    remedies.extend(placement::spread_by_hand(case, victim));
+    remedies
+}
+
+/// Against a bandwidth limit.
+pub(crate) fn against_limit(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    group::raise_limit(case, victim).into_iter().collect()
+}
+
+/// A remedy in the making.
+struct Draft {
+    id: &'static str,
+    text: String,
+    apply: String,
+    undo: String,
+    risk: &'static str,
+    valid_on: String,
+}
+
+impl Draft {
+    fn done(self) -> Remedy {
+        let Draft { id, text, apply, undo, risk, valid_on } = self;
+        Remedy { id: id.into(), text, apply, undo, risk: risk.into(), valid_on }
+    }
+}
+
+/// Threads named in one command line; beyond it the process, or the reader's own list, has to do.
+const THREADS: usize = 16;
+
+/// Runs `command` for each thread of the actors, `$t` being its id.
+fn for_threads(case: &Case<'_>, actors: &[ActorId], command: &str) -> Option<String> {
+    let mut tids: Vec<Tid> = actors.iter().flat_map(|id| case.actor(*id).tids.iter().copied()).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    let one_process = one_process(case, &tids);
+    match (&tids[..], one_process) {
+        ([], _) => None,
+        ([tid], _) => Some(command.replace("$t", &tid.to_string())),
+        (many, Some(process)) if many.len() > THREADS => {
+            Some(format!("for t in $(ls /proc/{process}/task); do {command}; done"))
+        }
+        (many, _) => {
+            let list: Vec<String> = many.iter().take(THREADS).map(Tid::to_string).collect();
+            let more =
+                if many.len() > THREADS { format!(" # and {} more", many.len() - THREADS) } else { String::new() };
+            Some(format!("for t in {}; do {command}; done{more}", list.join(" ")))
+        }
+    }
+}
+
+fn one_process(case: &Case<'_>, tids: &[Tid]) -> Option<Tid> {
+    let snapshot = case.snapshot?;
+    let process = |tid: &Tid| snapshot.task(*tid).map(|task| task.tgid.unwrap_or(task.tid));
+    let first = process(tids.first()?)?;
+    tids.iter().all(|tid| process(tid) == Some(first)).then_some(first)
+}
+
+/// `this kernel (6.1)` where the version is known, the condition otherwise; `None` if it does not hold.
+fn where_valid(case: &Case<'_>, holds: Holds, condition: &str) -> Option<String> {
+    match (holds, case.facts.version()) {
+        (Holds::Yes, Some(version)) => Some(format!("{condition}; this kernel is {version}")),
+        (Holds::Yes, None) => Some(condition.into()),
+        (Holds::No, _) => None,
+        (Holds::Depends(what), _) => Some(format!("{condition}; not known here: {what}")),
+    }
+}
+
+/// A worker whose affinity is fixed by the kernel (`PF_NO_SETAFFINITY`).
+fn is_fixed(case: &Case<'_>, actor: ActorId) -> bool {
+    let by_name = matches!(
+        case.actor(actor).kernel_thread,
+        Some(
+            KernelThread::BoundWorker { .. }
+                | KernelThread::UnboundWorker
+                | KernelThread::Rescuer
+                | KernelThread::Ksoftirqd { .. }
+                | KernelThread::Migration
+                | KernelThread::Ktimers
+        )
+    );
+    let told = case.snapshot.and_then(|snapshot| snapshot.task(case.first_tid(actor)?)).map(|task| task.affinity_fixed);
+    told.unwrap_or(by_name) || by_name
+}
+
+/// `--rr`, `--fifo`, `--deadline` or `--other`, from the snapshot or by the priority's class.
+fn chrt_policy(case: &Case<'_>, actor: ActorId) -> &'static str {
+    let known = case.snapshot.and_then(|snapshot| snapshot.policy_of(case.first_tid(actor)?));
+    match known {
+        Some(SchedPolicy::Fifo) => "--fifo",
+        Some(SchedPolicy::Rr) => "--rr",
+        Some(SchedPolicy::Batch) => "--batch",
+        Some(SchedPolicy::Idle) => "--idle",
+        _ if rt_priority(case, actor).is_some() => "--rr",
+        _ => "--other",
+    }
+}
+
+/// The real-time priority as `chrt` shows it, 1 to 99; `None` for other classes.
+fn rt_priority(case: &Case<'_>, actor: ActorId) -> Option<i32> {
+    let prio = case.actor(actor).prio()?;
+    (prio.policy() == unstarve_model::Policy::Rt).then_some(99 - prio.0)
+}
+
+/// Takes a change of policy back.
+fn undo_policy(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
+    let first = *actors.first()?;
+    let (policy, priority) = (chrt_policy(case, first), rt_priority(case, first).unwrap_or(0));
+    for_threads(case, actors, &format!("chrt {policy} --pid {priority} $t"))
+}

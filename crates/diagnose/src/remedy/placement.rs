@@ -1,0 +1,226 @@
+use unstarve_kernel::CpuSet;
+use unstarve_model::{CpuId, KernelThread};
+use unstarve_timeline::{ActorId, ActorKind};
+
+use super::{Draft, for_threads, is_fixed, where_valid};
+use crate::case::Case;
+use crate::report::Remedy;
+
+/// CPUs that these do not wait on; `None` if there is no other.
+fn others(case: &Case<'_>, actors: &[ActorId]) -> Option<CpuSet> {
+    let accounts: Vec<_> = actors.iter().filter_map(|id| case.ledger.account(*id)).collect();
+    let taken = |cpu: &CpuId| accounts.iter().any(|account| account.cpus.contains(*cpu));
+    let free: CpuSet = (0..case.world.cpus).map(CpuId).filter(|cpu| !taken(cpu)).collect();
+    (!free.is_empty()).then_some(free)
+}
+
+/// What `taskset` takes back: the affinity from the snapshot, or all CPUs with a word of warning.
+fn undo_affinity(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
+    let first = *actors.first()?;
+    let known = case.snapshot.and_then(|snapshot| snapshot.allowed_cpus(case.first_tid(first)?));
+    match known {
+        Some(set) => for_threads(case, actors, &format!("taskset -c -p {set} $t")),
+        None => for_threads(case, actors, &format!("taskset -c -p 0-{} $t", case.world.cpus.saturating_sub(1)))
+            .map(|command| format!("{command}  # or what taskset showed before")),
+    }
+}
+
+/// The intruder goes where the victims are not.
+pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId]) -> Option<Remedy> {
+    let movable: Vec<ActorId> = intruder.iter().copied().filter(|id| !is_fixed(case, *id)).collect();
+    let first = *movable.first()?;
+    // Only a victim that cannot leave its CPU is helped for good; others would meet again elsewhere.
+    let bound =
+        victims.iter().any(|id| case.actor(*id).kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some()));
+    let free = others(case, victims).filter(|_| bound)?;
+    Some(
+        Draft {
+            id: "move-intruder",
+            text: format!("Keep {} off the CPU that {} cannot leave.", case.name(first), case.name(*victims.first()?)),
+            apply: for_threads(case, &movable, &format!("taskset -c -p {free} $t"))?,
+            undo: undo_affinity(case, &movable)?,
+            risk: "Its new CPUs get its load. New processes of the same service start where they like unless the service \
+                   itself is pinned (systemd: CPUAffinity=).",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// The victim goes elsewhere.
+pub(super) fn move_victim(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    if is_fixed(case, victim) {
+        return None;
+    }
+    let free = others(case, &[victim])?;
+    Some(
+        Draft {
+            id: "move-victim",
+            text: format!("Keep {} on CPUs where these interrupts are not served.", case.name(victim)),
+            apply: for_threads(case, &[victim], &format!("taskset -c -p {free} $t"))?,
+            undo: undo_affinity(case, &[victim])?,
+            risk: "Fewer CPUs for it, and none of the cache that the interrupt has warmed.",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// The interrupt goes elsewhere.
+pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[ActorId]) -> Option<Remedy> {
+    let irq = sources.iter().find_map(|id| match case.actor(*id).kind {
+        ActorKind::Irq { irq, .. } => Some(irq),
+        _ => None,
+    })?;
+    let free = others(case, &[victim])?;
+    let path = format!("/proc/irq/{irq}/smp_affinity_list");
+    let old = case.snapshot.and_then(|snapshot| snapshot.irq_affinity(irq)).map(ToString::to_string);
+    Some(
+        Draft {
+            id: "move-interrupt",
+            text: format!("Serve interrupt {irq} on other CPUs than those that {} uses.", case.name(victim)),
+            apply: match &old {
+                Some(_) => format!("echo {free} > {path}"),
+                None => format!("cat {path}; echo {free} > {path}"),
+            },
+            undo: match old {
+                Some(old) => format!("echo {old} > {path}"),
+                None => format!("echo OLD > {path}  # the list that was shown"),
+            },
+            risk: "irqbalance moves it back unless it is told not to (--banirq); per-queue interrupts of NVMe are managed \
+                   by the kernel and refuse (EIO).",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+const NAPI_TEXT: &str = "Move the packet work of a network device into threads (napi/IF-N): they have a policy and an \
+                         affinity like other tasks and do not hold up other softirqs.";
+const NAPI_APPLY: &str = "echo 1 > /sys/class/net/IF/threaded  # IF: the busy device, e.g. eth0";
+const NAPI_UNDO: &str = "echo 0 > /sys/class/net/IF/threaded";
+
+/// Packets without ksoftirqd, if that is the victim.
+pub(super) fn threaded_napi(case: &Case<'_>, victims: &[ActorId]) -> Option<Remedy> {
+    let is_ksoftirqd = |id: &ActorId| matches!(case.actor(*id).kernel_thread, Some(KernelThread::Ksoftirqd { .. }));
+    victims.first().filter(|id| is_ksoftirqd(id))?;
+    napi(case)
+}
+
+/// Packets out of the softirq, if that is to blame.
+pub(super) fn threaded_napi_against_softirq(case: &Case<'_>, sources: &[ActorId]) -> Option<Remedy> {
+    const NET_RX: u8 = 3;
+    sources.iter().find(|id| matches!(case.actor(**id).kind, ActorKind::Softirq { vec: NET_RX }))?;
+    napi(case)
+}
+
+fn napi(case: &Case<'_>) -> Option<Remedy> {
+    let valid_on =
+        where_valid(case, case.facts.threaded_napi(), "kernels from 5.12 on, drivers that use NAPI (not lo)")?;
+    Some(
+        Draft {
+            id: "threaded-napi",
+            text: NAPI_TEXT.into(),
+            apply: NAPI_APPLY.into(),
+            undo: NAPI_UNDO.into(),
+            risk: "The threads are fair tasks and have to be raised (chrt) to go before a real-time task; some throughput.",
+            valid_on,
+        }
+        .done(),
+    )
+}
+
+/// `/proc/sys/kernel/sched_migration_cost_ns` or debugfs, with its old value where known.
+fn migration_cost(case: &Case<'_>) -> (String, String) {
+    let known = case.snapshot.and_then(|snapshot| {
+        snapshot.setting("migration_cost_ns").or_else(|| snapshot.setting("sched_migration_cost_ns"))
+    });
+    if let Some((path, value)) = known {
+        return (path.to_owned(), value.to_owned());
+    }
+    let moved = case.facts.version().is_none_or(|version| version.is_at_least(5, 13));
+    let path =
+        if moved { "/sys/kernel/debug/sched/migration_cost_ns" } else { "/proc/sys/kernel/sched_migration_cost_ns" };
+    (path.to_owned(), "500000".to_owned())
+}
+
+const MIGRATION_COST_VALID: &str = "5.13 and later in debugfs, before that sysctl kernel.sched_migration_cost_ns";
+
+/// Idle CPUs look for work sooner.
+pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
+    let (path, old) = migration_cost(case);
+    Some(
+        Draft {
+            id: "lower-migration-cost",
+            text:
+                "A CPU that goes idle looks for waiting tasks only if it expects to be idle for longer than this; some \
+                   tuning profiles set it to 5 or 50 ms."
+                    .into(),
+            apply: format!("cat {path}; echo 100000 > {path}"),
+            undo: format!("echo {old} > {path}  # or the number that was shown"),
+            risk: "More moves between CPUs, colder caches, on the whole machine.",
+            valid_on: MIGRATION_COST_VALID.into(),
+        }
+        .done(),
+    )
+}
+
+/// Moves are thought of as dearer.
+pub(super) fn balance_later(case: &Case<'_>) -> Option<Remedy> {
+    let (path, old) = migration_cost(case);
+    Some(
+        Draft {
+            id: "raise-migration-cost",
+            text: "Let the balancer leave tasks alone that ran within the last 5 ms.".into(),
+            apply: format!("cat {path}; echo 5000000 > {path}"),
+            undo: format!("echo {old} > {path}  # or the number that was shown"),
+            risk: "Tasks may wait longer beside an idle CPU, on the whole machine.",
+            valid_on: MIGRATION_COST_VALID.into(),
+        }
+        .done(),
+    )
+}
+
+/// The wakeup's search for an idle CPU gives up early on busy caches (SIS_UTIL, 6.0 and later).
+pub(super) fn scan_wider(case: &Case<'_>) -> Option<Remedy> {
+    let known = case.snapshot.and_then(|snapshot| snapshot.feature("SIS_UTIL"));
+    let version = case.facts.version();
+    if known == Some(false) || version.is_some_and(|version| !version.is_at_least(6, 0)) || case.world.cpus < 8 {
+        return None;
+    }
+    Some(
+        Draft {
+            id: "no-sis-util",
+            text:
+                "Let a wakeup look at all CPUs of its cache for an idle one; busy pinned tasks make it give up early."
+                    .into(),
+            apply: "echo NO_SIS_UTIL > /sys/kernel/debug/sched/features".into(),
+            undo: "echo SIS_UTIL > /sys/kernel/debug/sched/features".into(),
+            risk: "Wakeups cost more on machines with many CPUs for each cache.",
+            valid_on: "6.0 and later, debugfs writable".into(),
+        }
+        .done(),
+    )
+}
+
+/// By hand, to see whether placement is the cause.
+pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    if is_fixed(case, victim) || case.world.cpus < 2 {
+        return None;
+    }
+    let tid = case.first_tid(victim)?;
+    Some(
+        Draft {
+            id: "pin",
+            text: format!(
+                "Give {} a CPU of its own, to see whether placement is all that is wrong.",
+                case.name(victim)
+            ),
+            apply: format!("taskset -c -p {tid}; taskset -c -p {} {tid}", case.world.cpus - 1),
+            undo: undo_affinity(case, &[victim])?,
+            risk: "Pinned, it waits even where another CPU is idle.",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}

@@ -1,0 +1,85 @@
+use unstarve_model::KernelThread;
+use unstarve_timeline::ActorId;
+
+use super::{Draft, for_threads};
+use crate::case::Case;
+use crate::report::Remedy;
+
+/// The one who has no part in the storm gets the CPU sooner.
+pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Remedy> {
+    let nice = case.actor(bystander).prio()?.nice()?;
+    let raised = -10;
+    if nice <= raised || case.actor(bystander).group_weight().is_some() {
+        return None;
+    }
+    Some(
+        Draft {
+            id: "raise-bystander",
+            text: format!(
+                "Let {} go before the crowd: nice {raised} weighs as much as nine of its threads.",
+                case.name(bystander)
+            ),
+            apply: for_threads(case, &[bystander], &format!("renice -n {raised} -p $t"))?,
+            undo: for_threads(case, &[bystander], &format!("renice -n {nice} -p $t"))?,
+            risk: "None worth the name while it runs for little; the storm itself goes on.",
+            valid_on: "all kernels, if both are in the same cgroup".into(),
+        }
+        .done(),
+    )
+}
+
+/// A pool of a size that the CPUs can serve.
+pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
+    let members = case.actor(crowd).members;
+    // As many as can run, as many that wait for disks, and as many again.
+    let enough = (case.world.cpus * 4).max(8);
+    if members <= enough {
+        return None;
+    }
+    let is_nfsd = case.actor(crowd).kernel_thread == Some(KernelThread::Nfsd)
+        && case.snapshot.and_then(|snapshot| snapshot.is_kernel_thread(case.first_tid(crowd)?)) != Some(false);
+    let name = case.name(crowd);
+    let text = format!(
+        "Run {enough} threads instead of {members} on {} CPUs: more can only wait. More are right where they mostly wait \
+         for disks.",
+        case.world.cpus
+    );
+    let (apply, undo, valid_on) = if is_nfsd {
+        (
+            format!("echo {enough} > /proc/fs/nfsd/threads"),
+            format!("echo {members} > /proc/fs/nfsd/threads"),
+            "the kernel's NFS server; rpc.nfsd keeps its own number in nfs.conf".to_owned(),
+        )
+    } else {
+        (String::new(), String::new(), format!("whatever configures {name}"))
+    };
+    Some(
+        Draft {
+            id: "fewer-threads",
+            text,
+            apply,
+            undo,
+            risk: "Calls that wait for slow disks may find no free thread.",
+            valid_on,
+        }
+        .done(),
+    )
+}
+
+/// The cure of the cause, for who can change the program.
+pub(super) fn gate(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
+    case.actor(crowd).comm()?;
+    Some(
+        Draft {
+            id: "gate-wakeups",
+            text: "In the dispatcher, count threads that are woken and not yet running, and wake no more while there are a \
+                   few: a thread that is done takes the next call itself."
+                .into(),
+            apply: String::new(),
+            undo: String::new(),
+            risk: "A change of the program; the limit should be above the number of CPUs.",
+            valid_on: "programs whose source you have".into(),
+        }
+        .done(),
+    )
+}

@@ -1,0 +1,114 @@
+use unstarve_kernel::Holds;
+use unstarve_timeline::ActorId;
+
+use super::{Draft, for_threads, rt_priority, undo_policy};
+use crate::case::Case;
+use crate::report::Remedy;
+
+/// SCHED_BATCH tasks do not preempt anybody when they wake (`check_preempt_wakeup` returns unless the wakee's policy is
+/// SCHED_NORMAL; the same from 5.10 to 7.2).
+pub(super) fn batch(case: &Case<'_>, wakees: &[ActorId]) -> Option<Remedy> {
+    let tasks: Vec<ActorId> = wakees
+        .iter()
+        .copied()
+        .filter(|id| rt_priority(case, *id).is_none() && case.actor(*id).kernel_thread.is_none())
+        .collect();
+    let first = *tasks.first()?;
+    Some(
+        Draft {
+            id: "batch-wakee",
+            text: format!(
+                "Make {} SCHED_BATCH: woken, it waits for its turn instead of taking the CPU at once.",
+                case.name(first)
+            ),
+            apply: for_threads(case, &tasks, "chrt --batch --pid 0 $t")?,
+            undo: undo_policy(case, &tasks)?,
+            risk: "It reacts to its own events up to a few milliseconds later. New threads inherit it.",
+            valid_on: "all kernels; reported to help less from 6.13 on".into(),
+        }
+        .done(),
+    )
+}
+
+/// The kernel-wide setting for how easily a woken task preempts.
+pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
+    const RISK: &str = "It holds for the whole machine: interactive tasks wait longer for busy CPUs. Needs a writable \
+                        debugfs (not under lockdown) from 5.13 on.";
+    let Some(knob) = case.facts.preemption_knob() else {
+        return vec![
+            Draft {
+                id: "wakeup-granularity",
+                text: "Let a woken task preempt less easily. Which setting that is depends on the kernel (uname -r)."
+                    .into(),
+                apply: "for f in /proc/sys/kernel/sched_wakeup_granularity_ns \
+                        /sys/kernel/debug/sched/wakeup_granularity_ns /sys/kernel/debug/sched/base_slice_ns; do [ -e $f ] \
+                        && grep -H . $f && echo 15000000 > $f; done"
+                    .into(),
+                undo: "echo OLD > FILE  # both were shown".into(),
+                risk: RISK,
+                valid_on: "sysctl up to 5.12, debugfs from 5.13 to 6.5; from 6.6 on only the slice (base_slice_ns) is left"
+                    .into(),
+            }
+            .done(),
+        ];
+    };
+    let name = knob.path.rsplit('/').next().unwrap_or(knob.path);
+    let old = case.snapshot.and_then(|snapshot| snapshot.setting(name)).map(|(_, value)| value);
+    // 15 ms is what distributions' throughput profiles used before 5.13 took the sysctl away, and what cured it there.
+    let (id, value, range) = if knob.is_wakeup_granularity {
+        ("wakeup-granularity", 15_000_000, if knob.path.starts_with("/proc") { "up to 5.12" } else { "5.13 to 6.5" })
+    } else {
+        ("base-slice", 10_000_000, "6.6 and later")
+    };
+    if old.and_then(|old| old.parse::<u64>().ok()).is_some_and(|old| old >= value) {
+        return Vec::new();
+    }
+    vec![
+        Draft {
+            id,
+            text: format!("Make wakeup preemption rarer: {}.", knob.meaning),
+            apply: match old {
+                Some(_) => format!("echo {value} > {}", knob.path),
+                None => format!("cat {0}; echo {value} > {0}", knob.path),
+            },
+            undo: match old {
+                Some(old) => format!("echo {old} > {}", knob.path),
+                None => format!("echo OLD > {}  # the number that was shown", knob.path),
+            },
+            risk: RISK,
+            valid_on: match case.facts.version() {
+                Some(version) => format!("kernels {range}; this one is {version}"),
+                None => format!("kernels {range}"),
+            },
+        }
+        .done(),
+    ]
+}
+
+/// The switch for all of it.
+pub(super) fn none(case: &Case<'_>) -> Option<Remedy> {
+    if case.snapshot.and_then(|snapshot| snapshot.feature("WAKEUP_PREEMPTION")) == Some(false) {
+        return None;
+    }
+    let path = case.facts.features_path();
+    let apply = match path {
+        Some(path) => format!("echo NO_WAKEUP_PREEMPTION > {path}"),
+        None => "echo NO_WAKEUP_PREEMPTION > /sys/kernel/debug/sched/features".into(),
+    };
+    let lazy = if case.facts.eevdf() == Holds::Yes { "; on EEVDF RUN_TO_PARITY should be on too" } else { "" };
+    Some(
+        Draft {
+            id: "no-wakeup-preemption",
+            text: format!("Turn wakeup preemption off for the whole machine{lazy}."),
+            undo: apply.replace("NO_WAKEUP", "WAKEUP"),
+            apply,
+            risk: "Every woken task waits for the running one's slice: bad for anything interactive. To try, not to keep.",
+            valid_on: if path.is_some() {
+                "a kernel with writable debugfs".into()
+            } else {
+                "5.13 and later; before, the file is /sys/kernel/debug/sched_features".into()
+            },
+        }
+        .done(),
+    )
+}

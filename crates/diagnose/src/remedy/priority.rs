@@ -1,0 +1,209 @@
+use unstarve_kernel::{Holds, least_nice_that_equals};
+use unstarve_model::{KernelThread, load_weight_of_nice};
+use unstarve_timeline::ActorId;
+
+use super::{Draft, chrt_policy, for_threads, rt_priority, undo_policy, where_valid};
+use crate::case::Case;
+use crate::report::Remedy;
+
+/// A helper that was started by a real-time task is real-time too, unless its parent says otherwise.
+pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
+    let first = *intruder.first()?;
+    let priority = rt_priority(case, first)?;
+    let policy = chrt_policy(case, first);
+    let tid = case.first_tid(first)?;
+    Some(
+        Draft {
+            id: "reset-on-fork",
+            text: format!(
+                "If {} is a helper that a real-time service started and that inherited its policy: let that service's \
+                 children be ordinary. The command is for the parent.",
+                case.name(first)
+            ),
+            apply: format!("p=$(ps -o ppid= -p {tid}); chrt --reset-on-fork {policy} --pid {priority} $p"),
+            undo: format!("chrt {policy} --pid {priority} $p"),
+            risk: "Children that need real-time must ask for it themselves. It lasts until the parent is restarted.",
+            valid_on: "all kernels, if the parent is itself real-time (chrt -p $p); a helper's parent must still live"
+                .into(),
+        }
+        .done(),
+    )
+}
+
+/// The intruder need not be real-time.
+pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
+    let first = *intruder.first()?;
+    rt_priority(case, first)?;
+    Some(
+        Draft {
+            id: "intruder-to-fair",
+            text: format!("Take {} out of the real-time class; nice −10 still favours it.", case.name(first)),
+            apply: for_threads(case, intruder, "chrt --other --pid 0 $t && renice -n -10 -p $t")?,
+            undo: format!("{}  # and renice -n 0", undo_policy(case, intruder)?),
+            risk: "Its own latency then depends on the load; a watchdog or heartbeat may have been made real-time on purpose.",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// The victim goes before the intruder.
+pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
+    let workers: Vec<ActorId> = victims.iter().copied().filter(|id| case.is_kernel_worker(*id)).collect();
+    let highest = intruder.iter().filter_map(|id| rt_priority(case, *id)).max()?;
+    let first = *workers.first()?;
+    // 99 is where the kernel's own watchdogs and the stop class's helpers live.
+    let priority = (highest + 1).min(98);
+    if priority <= highest {
+        return None;
+    }
+    let ephemeral = matches!(
+        case.actor(first).kernel_thread,
+        Some(KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
+    );
+    let text = if ephemeral {
+        format!(
+            "Run the worker above the intruder's priority {highest}. Workers come and go and serve every workqueue of \
+             their CPU: it holds for these threads only."
+        )
+    } else {
+        format!("Run {} above the intruder's priority {highest}: its work is what others wait for.", case.name(first))
+    };
+    Some(
+        Draft {
+            id: "victim-above-intruder",
+            text,
+            apply: for_threads(case, &workers, &format!("chrt --fifo --pid {priority} $t"))?,
+            undo: undo_policy(case, &workers)?,
+            risk: "Whatever it works on now runs before the real-time task: a flood of packets or completions can hold \
+                   that task up.",
+            valid_on: "all kernels; must be set again after a reboot".into(),
+        }
+        .done(),
+    )
+}
+
+/// What the kernel does about starvation by a whole class: the fair server, or real-time throttling before it.
+pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId]) -> Vec<Remedy> {
+    let cpus = case.ledger.account(*victims.first().unwrap_or(&ActorId::UNKNOWN)).map(|account| &account.cpus);
+    let cpu = (0..case.world.cpus).find(|cpu| cpus.is_some_and(|set| set.contains(unstarve_model::CpuId(*cpu))));
+    let mut remedies = Vec::new();
+    let server = case.facts.fair_server();
+    if let (Some(cpu), Some(valid_on)) = (cpu, where_valid(case, server, "kernels from 6.12 on, debugfs writable")) {
+        let name = format!("fair_server/cpu{cpu}/runtime");
+        let old = case.snapshot.and_then(|snapshot| snapshot.setting(&name)).map_or("50000000", |(_, value)| value);
+        let path = format!("/sys/kernel/debug/sched/{name}");
+        remedies.push(
+            Draft {
+                id: "fair-server",
+                text: "Give starved fair tasks of this CPU 200 ms instead of 50 ms of each second. They get it as a \
+                       class and share it by weight; it begins only after they starved for the rest of the second."
+                    .into(),
+                apply: format!("echo 200000000 > {path}"),
+                undo: format!("echo {old} > {path}"),
+                risk: "Real-time tasks of this CPU can be held up for as long.",
+                valid_on,
+            }
+            .done(),
+        );
+    }
+    // Before the server: throttling, which is only worth touching where somebody has turned it off.
+    let turned_off = case.snapshot.and_then(|snapshot| snapshot.setting("sched_rt_runtime_us"));
+    if server == Holds::No && !case.facts.rt_throttling().is_yes() {
+        let old = turned_off.map_or("-1", |(_, value)| value);
+        remedies.push(
+            Draft {
+                id: "rt-throttling",
+                text: "Real-time throttling is off; back at its default it leaves other classes 5 % of each second."
+                    .into(),
+                apply: "sysctl -w kernel.sched_rt_runtime_us=950000".into(),
+                undo: format!("sysctl -w kernel.sched_rt_runtime_us={old}"),
+                risk: "A real-time task that wants a whole CPU is stopped for 50 ms of each second.",
+                valid_on: "kernels up to 6.11".into(),
+            }
+            .done(),
+        );
+    }
+    remedies
+}
+
+/// Nice for a worker (or a task of the root group) beside a heavy group, if any nice can win.
+pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
+    let now = case.actor(victim).prio()?.nice()?;
+    // A task in a group competes by its group; its nice does nothing against other groups.
+    if case.actor(victim).group_weight().is_some() {
+        return None;
+    }
+    let heavy = case.actor(occupant).group_weight();
+    let own = case.actor(occupant).prio().and_then(|prio| prio.load_weight());
+    let (nice, why) = match (heavy, own) {
+        (Some(weight), _) => {
+            let nice = least_nice_that_equals(weight)?;
+            (nice, format!("nice {nice} weighs {}, its group {weight}", load_weight_of_nice(nice)))
+        }
+        (None, Some(weight)) if case.snapshot.is_some() && weight > 1024 => {
+            let nice = least_nice_that_equals(weight)?;
+            (nice, format!("nice {nice} weighs {}, {} {weight}", load_weight_of_nice(nice), case.name(occupant)))
+        }
+        (None, _) if case.snapshot.is_some() => {
+            // No weight to beat: a step of weight is enough to change who preempts whom.
+            (-10, "nothing outweighs it; more weight makes it lose the CPU less easily".into())
+        }
+        (None, _) => {
+            (-20, "nice −20 weighs as much as cpu.weight 8668; a lower one than that can be beaten by less".into())
+        }
+    };
+    if nice >= now {
+        return None;
+    }
+    Some(
+        Draft {
+            id: "raise-worker",
+            text: format!("Give {} more weight: {why}.", case.name(victim)),
+            apply: for_threads(case, &[victim], &format!("renice -n {nice} -p $t"))?,
+            undo: for_threads(case, &[victim], &format!("renice -n {now} -p $t"))?,
+            risk: "Workers come and go and serve every workqueue of their CPU's pool: it holds for this thread only, and \
+                   for whatever it does next.",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// The last resort for a worker that no nice can help.
+pub(super) fn real_time_worker(case: &Case<'_>, worker: ActorId) -> Option<Remedy> {
+    rt_priority(case, worker).is_none().then_some(())?;
+    Some(
+        Draft {
+            id: "worker-to-rt",
+            text: format!(
+                "Make {} real-time at the lowest priority: it then goes before every fair task.",
+                case.name(worker)
+            ),
+            apply: for_threads(case, &[worker], "chrt --fifo --pid 1 $t")?,
+            undo: undo_policy(case, &[worker])?,
+            risk: "A work item that loops takes the CPU from everybody. Holds for this thread only.",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// A hog with a negative nice.
+pub(super) fn back_to_normal(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
+    let nice = case.actor(occupant).prio()?.nice()?;
+    if nice >= 0 || case.is_kernel_worker(occupant) {
+        return None;
+    }
+    Some(
+        Draft {
+            id: "occupant-to-nice-0",
+            text: format!("{} runs at nice {nice}; at nice 0 it has no more weight than others.", case.name(occupant)),
+            apply: for_threads(case, &[occupant], "renice -n 0 -p $t")?,
+            undo: for_threads(case, &[occupant], &format!("renice -n {nice} -p $t"))?,
+            risk: "Somebody raised it on purpose.",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
