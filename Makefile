@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build test fmt clippy docs clean
+.PHONY: help setup build demo test bench fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -16,6 +16,9 @@ build: ## target/release/unstarve
 	tools/setup.sh build
 	cargo build --release -p unstarve-cli
 	@echo "$$CARGO_TARGET_DIR/release/unstarve"
+
+demo: ## provokes a starvation for four seconds, records it, explains it, and cleans up; root sees it live
+	demo/run.sh
 
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh

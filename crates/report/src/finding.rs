@@ -59,14 +59,17 @@ fn place(finding: &Finding) -> String {
 
 fn waits(finding: &Finding) -> String {
     let waits = &finding.waits;
-    format!(
-        "{}, {} together; 99 % at most {}, the longest {}; an equal share of the CPU would have given it {} more",
+    let mut text = format!(
+        "{}, {} together; 99 % at most {}, the longest {}",
         counted(waits.count, "wait"),
         Nanos(waits.total_ns),
         Nanos(waits.p99_ns),
-        Nanos(waits.max_ns),
-        Nanos(waits.owed_ns)
-    )
+        Nanos(waits.max_ns)
+    );
+    if waits.owed_ns > 0 {
+        text.push_str(&format!("; an equal share of the CPU would have given it {} more", Nanos(waits.owed_ns)));
+    }
+    text
 }
 
 fn price(ink: &mut Ink, finding: &Finding) {
