@@ -54,11 +54,20 @@ pub struct Comm([u8; 16]);
 
 impl Comm {
     /// The name from a NUL-terminated or full field; bytes beyond the sixteenth are dropped.
+    #[inline]
     pub fn new(bytes: &[u8]) -> Comm {
         let mut comm = [0; 16];
-        let field = &bytes[..bytes.len().min(16)];
-        let length = field.iter().position(|&b| b == 0).unwrap_or(field.len());
-        comm[..length].copy_from_slice(&field[..length]);
+        // A kernel's field has all sixteen; readers make two names per switch, so this is not a loop.
+        if let Some(field) = bytes.first_chunk::<16>() {
+            let text = u128::from_le_bytes(*field);
+            const ONES: u128 = u128::MAX / 255;
+            let nuls = text.wrapping_sub(ONES) & !text & (ONES << 7);
+            // The lowest bit found is always right: a borrow reaches bytes above a NUL alone.
+            let kept = (nuls & nuls.wrapping_neg()).checked_sub(1).map_or(u128::MAX, |below| below >> 7);
+            return Comm((text & kept).to_le_bytes());
+        }
+        let length = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        comm[..length].copy_from_slice(&bytes[..length]);
         Comm(comm)
     }
 

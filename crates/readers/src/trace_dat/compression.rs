@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::TraceDatError;
 
@@ -20,26 +20,52 @@ impl Compression {
         }
     }
 
-    /// Unpacks `packed` into `unpacked`, which gets the promised `length` or less: memory grows with what really
-    /// comes out, not with what the file promises.
-    pub(super) fn unpack(self, packed: &[u8], length: u64, unpacked: &mut Vec<u8>) -> Result<(), String> {
+    /// Unpacks a section of a file.
+    pub(super) fn unpack(self, packed: &[u8], length: usize, unpacked: &mut Vec<u8>) -> Result<(), String> {
+        Unpacker::new(self).unpack(packed, length, unpacked)
+    }
+}
+
+/// Unpacks one piece after the other: making zstd's tables anew for each chunk of 40 KiB would cost a quarter of the
+/// time of reading.
+pub(super) struct Unpacker {
+    compression: Compression,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Unpacker {
+    pub(super) fn new(compression: Compression) -> Unpacker {
+        Unpacker { compression, zstd: None }
+    }
+
+    /// Unpacks `packed` into `unpacked`, which should become `length` bytes; the caller has checked that so many may
+    /// be asked for. On damage, `unpacked` holds what came out before it.
+    pub(super) fn unpack(&mut self, packed: &[u8], length: usize, unpacked: &mut Vec<u8>) -> Result<(), String> {
         unpacked.clear();
-        let outcome = match self {
+        let outcome = match self.compression {
             Compression::None => {
-                unpacked.extend_from_slice(packed);
+                unpacked.extend_from_slice(&packed[..packed.len().min(length)]);
                 Ok(())
             }
-            Compression::Zlib => flate2::bufread::ZlibDecoder::new(packed).take(length).read_to_end(unpacked).map(drop),
-            Compression::Zstd => zstd::stream::read::Decoder::with_buffer(packed)
-                .and_then(|decoder| decoder.take(length).read_to_end(unpacked))
-                .map(drop),
+            Compression::Zlib => {
+                let decoder = flate2::bufread::ZlibDecoder::new(packed);
+                decoder.take(length as u64).read_to_end(unpacked).map(drop)
+            }
+            Compression::Zstd => self.unpack_zstd(packed, length, unpacked),
         };
         match outcome {
             Err(error) => Err(error.to_string()),
-            Ok(()) if (unpacked.len() as u64) < length => {
-                Err(format!("{} bytes came out instead of {length}", unpacked.len()))
-            }
+            Ok(()) if unpacked.len() < length => Err(format!("{} bytes came out instead of {length}", unpacked.len())),
             Ok(()) => Ok(()),
         }
+    }
+
+    fn unpack_zstd(&mut self, packed: &[u8], length: usize, unpacked: &mut Vec<u8>) -> io::Result<()> {
+        let zstd = match &mut self.zstd {
+            Some(zstd) => zstd,
+            none => none.insert(zstd::bulk::Decompressor::new()?),
+        };
+        unpacked.reserve(length);
+        zstd.decompress_to_buffer(packed, unpacked).map(drop)
     }
 }

@@ -20,6 +20,8 @@ mod tables;
 mod v6;
 mod v7;
 
+use std::sync::{Arc, Mutex};
+
 use unstarve_model::{
     Batch, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
     TraceInfo,
@@ -33,7 +35,7 @@ use crate::kbuffer::Missed;
 use crate::symbols::Symbols;
 
 use clock::Clock;
-use compression::Compression;
+use compression::{Compression, Unpacker};
 use cursor::Cursor;
 pub use error::TraceDatError;
 use merge::Merge;
@@ -271,6 +273,7 @@ fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
     }
     let parts = usable(tables, file, parts);
     let budget = Budget::of(parts.len());
+    let unpacker = Arc::new(Mutex::new(Unpacker::new(tables.compression)));
     let mut streams: Vec<((u32, usize), Stream)> = parts
         .into_iter()
         .map(|(index, data)| {
@@ -281,7 +284,7 @@ fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
                 Pages::Packed {
                     file: file.clone(),
                     endian: tables.endian,
-                    compression: tables.compression,
+                    unpacker: unpacker.clone(),
                     at: data.offset,
                     end,
                     chunks: None,

@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unstarve_model::CpuId;
 
@@ -6,7 +7,7 @@ use crate::endian::Endian;
 use crate::input::Positioned;
 use crate::kbuffer::{Missed, PageCursor, PageFormat};
 
-use super::compression::Compression;
+use super::compression::Unpacker;
 
 /// The records of one CPU in one ring buffer, in the order of the file. Holds a window of pages at a time.
 pub(super) struct Stream {
@@ -50,7 +51,8 @@ pub(super) enum Pages {
     Packed {
         file: Positioned,
         endian: Endian,
-        compression: Compression,
+        /// Shared by all streams: it is in use only while a chunk is unpacked.
+        unpacker: Arc<Mutex<Unpacker>>,
         at: u64,
         end: u64,
         /// Chunks still to come; `None` before the first.
@@ -162,7 +164,6 @@ impl Stream {
 
     /// Gets the next pages into the window; `false` when there are none.
     fn fill(&mut self) -> bool {
-        self.window.clear();
         self.page = 0;
         match self.pages.read(&mut self.window) {
             Ok(at) => self.window_at = at,
@@ -173,7 +174,7 @@ impl Stream {
 }
 
 impl Pages {
-    /// Reads the next pages and says where in the file they begin; none at the end.
+    /// Replaces `window` by the next pages, none at the end, and says where in the file they begin.
     fn read(&mut self, window: &mut Vec<u8>) -> Result<u64, String> {
         match self {
             Pages::Plain { file, at, end, window: size } => {
@@ -196,7 +197,8 @@ impl Pages {
     }
 
     fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, String> {
-        let Pages::Packed { file, endian, compression, at, end, chunks, limit, packed } = self else {
+        window.clear();
+        let Pages::Packed { file, endian, unpacker, at, end, chunks, limit, packed } = self else {
             return Ok(0);
         };
         let word = |at: &mut u64| {
@@ -228,7 +230,8 @@ impl Pages {
         if length < packed_size {
             return Err(format!("at byte {start}: the data ends within a chunk"));
         }
-        let outcome = compression.unpack(packed, size as u64, window);
+        let mut unpacker = unpacker.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = unpacker.unpack(packed, size, window);
         if outcome.is_ok() {
             *chunks = Some(left - 1);
         }

@@ -179,7 +179,7 @@ fn section(packing: Packing, file: &Positioned, at: u64, id: u16) -> Result<Curs
         return Err(TraceDatError::unexpected(at, section_name(id), format_args!("{size} bytes of it")));
     }
     let mut content = Vec::new();
-    packing.compression.unpack(&packed, u64::from(size), &mut content).map_err(|reason| {
+    packing.compression.unpack(&packed, size as usize, &mut content).map_err(|reason| {
         TraceDatError::unexpected(at, section_name(id), format_args!("damaged packing ({reason})"))
     })?;
     Ok(Cursor::memory(content, packing.endian, at))
