@@ -273,6 +273,31 @@ fn a_cut_file_gives_what_came_before_or_says_where_it_ends() {
 }
 
 #[test]
+fn a_packed_file_that_was_cut_before_its_index_keeps_its_cpus() {
+    let (names, ids) = names();
+    let machine = MACHINES[0];
+    // Enough for several chunks a CPU; CPUs 0 and 2 recorded, CPU 1 did not.
+    let once = story(ids);
+    let again = |event: &Event, round: u64| Event { time: Time(event.time.0 + round * 10_000_000_000), ..*event };
+    let events: Vec<Event> = (0..20).flat_map(|round| once.iter().map(move |event| again(event, round))).collect();
+    let cpus = pages(machine, &events, &names);
+    let empty = "CPU: 1\nentries: 0\noverrun: 0\nbytes: 0\nread events: 0\n\0".as_bytes().to_vec();
+    let options = [(8, machine.endian.bytes32(3).to_vec()), (2, empty)];
+    let buffers = [("", "local", cpus)];
+    let whole = V7 { machine, compression: "zstd", buffers: &buffers, options: &options }.bytes();
+    let read = read(&whole[..whole.len() - 3000]).unwrap();
+    assert!(read.events.len() > events.len() / 2 && read.events.len() < events.len(), "{}", read.events.len());
+    assert!(read.events.iter().all(|event| events.contains(event)));
+    assert!(
+        read.losses[0]
+            .to_string()
+            .ends_with("before the index of its data: 2 of 3 CPUs were found and numbered in their order)"),
+        "{:?}",
+        read.losses
+    );
+}
+
+#[test]
 fn damage_to_one_part_leaves_the_others() {
     let (names, ids) = names();
     let events = story(ids);

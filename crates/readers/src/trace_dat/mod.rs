@@ -12,6 +12,7 @@
 mod clock;
 mod compression;
 mod cursor;
+mod cut;
 mod error;
 mod merge;
 pub(crate) mod options;

@@ -26,6 +26,8 @@ pub(super) struct Tables {
     pub(super) clock_name: Option<String>,
     pub(super) clock: Clock,
     pub(super) cpus: Option<u32>,
+    /// CPUs that recorded nothing, as their statistics say.
+    pub(super) empty_cpus: Vec<u32>,
     pub(super) kernel_release: Option<String>,
     pub(super) snapshot: Option<String>,
     pub(super) buffers: Vec<Buffer>,
@@ -79,6 +81,7 @@ impl Tables {
             clock_name: None,
             clock: Clock::default(),
             cpus: None,
+            empty_cpus: Vec::new(),
             kernel_release: None,
             snapshot: None,
             buffers: Vec::new(),
@@ -196,6 +199,13 @@ impl Tables {
     /// buffer in no-overwrite mode was full are told here alone.
     fn read_cpu_statistics(&mut self, text: &str) {
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+        let nothing = |key| value(key) == Some(0);
+        if let Some(cpu) = value("CPU:").and_then(|cpu| u32::try_from(cpu).ok())
+            && ["entries:", "overrun:", "bytes:", "read events:"].into_iter().all(nothing)
+            && self.empty_cpus.len() < CpuId::LIMIT as usize
+        {
+            self.empty_cpus.push(cpu);
+        }
         if let Some(dropped) = value("dropped events:").filter(|&dropped| dropped > 0) {
             let cpu = value("CPU:").map_or(String::from("a CPU"), |cpu| format!("CPU {cpu}"));
             self.losses.push(

@@ -6,10 +6,10 @@ use crate::input::Positioned;
 use super::compression::Compression;
 use super::cursor::{Cursor, MAX_BLOB};
 use super::tables::{Buffer, CpuData, Kallsyms, Tables};
-use super::{TraceDatError, options};
+use super::{TraceDatError, cut, options};
 
 /// A section's flag: it is packed.
-const PACKED: u16 = 1;
+pub(super) const PACKED: u16 = 1;
 
 /// trace-cmd writes two or three sections of options, one more for each instance.
 const MAX_OPTION_SECTIONS: usize = 4096;
@@ -35,6 +35,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
     let mut found = Found::default();
     let mut next = first;
     let mut seen = Vec::new();
+    let mut first_end = None;
     while next != 0 {
         if seen.contains(&next) || seen.len() >= MAX_OPTION_SECTIONS {
             tables.undecodable(format!("at byte {next}: the sections of options run in a circle"));
@@ -42,13 +43,17 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
         }
         seen.push(next);
         match read_options(tables, file, next, &mut found) {
-            Ok(after) => next = after,
+            Ok((after, end)) => {
+                next = after;
+                first_end = first_end.or(Some(end));
+            }
             // What earlier sections said stands, if any of them said where events are.
             Err(error) if !tables.buffers.is_empty() => {
                 tables.damaged(&error);
                 break;
             }
-            Err(error) => return Err(error),
+            Err(error) if !first_end.is_some_and(|end| cut::find(tables, file, end)) => return Err(error),
+            Err(_) => break,
         }
     }
     if let Some(at) = found.headers
@@ -78,15 +83,23 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
     Ok(())
 }
 
-/// Reads one section of options; returns where the next one is, 0 for nowhere.
-fn read_options(tables: &mut Tables, file: &Positioned, at: u64, found: &mut Found) -> Result<u64, TraceDatError> {
+/// Reads one section of options; returns where the next one is, 0 for nowhere, and where this one ends.
+fn read_options(
+    tables: &mut Tables,
+    file: &Positioned,
+    at: u64,
+    found: &mut Found,
+) -> Result<(u64, u64), TraceDatError> {
+    let mut header = Cursor::file(file, tables.endian, at);
+    let (_, size) = section_header(&mut header, options::DONE)?;
+    let end = header.offset().saturating_add(size);
     let mut cursor = section(tables.packing(), file, at, options::DONE)?;
     loop {
         let id = cursor.u16("an option")?;
         let data = cursor.blob32("an option's data")?;
         let offset = tables.endian.u64_at(&data, 0);
         match id {
-            options::DONE => return Ok(offset.unwrap_or(0)),
+            options::DONE => return Ok((offset.unwrap_or(0), end)),
             options::HEADER_INFO => found.headers = offset,
             options::EVENT_FORMATS => found.formats = offset,
             options::CMDLINES => found.cmdlines = offset,
@@ -134,7 +147,7 @@ fn read_buffer_option(
 }
 
 /// A section's flags and length.
-fn section_header(cursor: &mut Cursor, id: u16) -> Result<(u16, u64), TraceDatError> {
+pub(super) fn section_header(cursor: &mut Cursor, id: u16) -> Result<(u16, u64), TraceDatError> {
     let at = cursor.offset();
     let found = cursor.u16("a section's header")?;
     if found != id {
