@@ -125,7 +125,7 @@ impl Decoder {
 
 /// What the CPU was doing, from `common_flags`. The innermost wins: an NMI may interrupt a hard interrupt, which may
 /// interrupt a softirq. Source: `enum trace_flag_type` in `include/linux/trace_events.h`, the same from 4.4 to 7.x.
-fn context(flags: i64) -> Context {
+pub(crate) fn context(flags: i64) -> Context {
     const HARDIRQ: i64 = 0x08;
     const SOFTIRQ: i64 = 0x10;
     const NMI: i64 = 0x40;

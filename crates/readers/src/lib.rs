@@ -14,6 +14,7 @@
 //! | [`ftrace_text`] | `trace`, `trace_pipe`, and what `trace-cmd report` prints |
 //! | [`perf_data`] | files and pipes of `perf record` and `perf sched record` |
 //! | [`perf_script`] | what `perf script` prints, pasted into mails too |
+//! | [`perfetto`] | Perfetto's protobuf traces |
 //! | [`interner`](Interner), [`symbols`] | ids of long names; names of function addresses out of kallsyms |
 
 pub mod decode;
@@ -26,6 +27,7 @@ pub mod kbuffer;
 pub mod open;
 pub mod perf_data;
 pub mod perf_script;
+pub mod perfetto;
 #[cfg(test)]
 mod picture;
 mod prev_state;

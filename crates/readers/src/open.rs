@@ -10,6 +10,7 @@ use crate::ftrace_text::{self, FtraceText};
 use crate::input::Input;
 use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
+use crate::perfetto::{self, Perfetto};
 use crate::trace_dat;
 
 /// A format that can be read.
@@ -35,6 +36,12 @@ pub const FORMATS: &[Format] = &[
         name: "ftrace text (trace, trace_pipe, trace-cmd report)",
         sniff: ftrace_text::recognises,
         open: |input| Ok(Box::new(FtraceText::new(input.into_stream()))),
+    },
+    // Protobuf has no magic number: last.
+    Format {
+        name: "Perfetto",
+        sniff: perfetto::recognises,
+        open: |input| Ok(Box::new(Perfetto::new(input.into_stream()))),
     },
 ];
 

@@ -1,0 +1,78 @@
+//! From the clock of ftrace events to the trace's.
+
+use super::proto::ClockSnapshot;
+
+/// Clock ids of `BuiltinClock` in `common/builtin_clock.proto`.
+const MONOTONIC_RAW: u32 = 5;
+const BOOTTIME: u32 = 6;
+
+/// Perfetto sets ftrace's clock to `boot` where the kernel has it, and says so in each bundle where it could not
+/// (`FtraceClock` in `ftrace_event_bundle.proto`). Other clocks are moved by a fixed distance, so that the trace has the
+/// times that Perfetto shows and no span of time changes. The distance is that of the first bundle; clocks drift by a
+/// millisecond or two per hour.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    distances: [Option<i64>; NAMES.len()],
+    raw_to_boot: Option<i64>,
+}
+
+const NAMES: [&str; 5] = ["boot", "unknown", "global", "local", "mono_raw"];
+const MONO_RAW: usize = 4;
+
+/// A bundle's own pair of times, both read at the same moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pair {
+    pub ftrace: Option<i64>,
+    pub boot: Option<i64>,
+}
+
+impl Clocks {
+    /// Learns how clocks stand to each other.
+    pub fn snapshot(&mut self, snapshot: &ClockSnapshot) {
+        let of = |id| {
+            let clock = snapshot.clocks.iter().find(|clock| clock.clock_id == Some(id))?;
+            i64::try_from(clock.timestamp?).ok()
+        };
+        if let (Some(raw), Some(boot)) = (of(MONOTONIC_RAW), of(BOOTTIME)) {
+            self.raw_to_boot.get_or_insert(boot.wrapping_sub(raw));
+        }
+    }
+
+    /// How far the times of a bundle are from the trace's, and the name of the clock that they then are of.
+    pub fn distance(&mut self, clock: u64, pair: Pair) -> (i64, &'static str) {
+        let index = usize::try_from(clock).ok().filter(|&index| index < NAMES.len()).unwrap_or(1);
+        if index == 0 {
+            return (0, NAMES[0]);
+        }
+        let own = pair.boot.zip(pair.ftrace).map(|(boot, ftrace)| boot.wrapping_sub(ftrace));
+        let raw = if index == MONO_RAW { self.raw_to_boot } else { None };
+        let known = self.distances[index].or(raw).or(own);
+        // A clock that cannot be moved at first is not moved later either: times would jump.
+        self.distances[index] = Some(known.unwrap_or(0));
+        (known.unwrap_or(0), if known.is_some_and(|distance| distance != 0) { NAMES[0] } else { NAMES[index] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proto::Clock;
+    use super::*;
+
+    #[test]
+    fn other_clocks_are_moved_to_boot_time_by_a_fixed_distance() {
+        let mut clocks = Clocks::default();
+        assert_eq!(clocks.distance(0, Pair::default()), (0, "boot"));
+        assert_eq!(clocks.distance(3, Pair { ftrace: Some(100), boot: Some(1100) }), (1000, "boot"));
+        assert_eq!(
+            clocks.distance(3, Pair { ftrace: Some(200), boot: Some(1201) }),
+            (1000, "boot"),
+            "drift is kept out"
+        );
+        let clock = |id, timestamp| Clock { clock_id: Some(id), timestamp: Some(timestamp) };
+        clocks.snapshot(&ClockSnapshot { clocks: vec![clock(MONOTONIC_RAW, 50), clock(BOOTTIME, 40)] });
+        assert_eq!(clocks.distance(4, Pair::default()), (-10, "boot"));
+        assert_eq!(clocks.distance(2, Pair::default()), (0, "global"));
+        assert_eq!(clocks.distance(2, Pair { ftrace: Some(1), boot: Some(3) }), (0, "global"));
+        assert_eq!(clocks.distance(99, Pair::default()), (0, "unknown"));
+    }
+}

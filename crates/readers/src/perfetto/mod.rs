@@ -1,0 +1,314 @@
+//! Perfetto traces: ftrace events in protobuf.
+//!
+//! Packets are read one at a time. A packet of events holds those of one CPU; packets of several CPUs overlap in time by
+//! as much as Perfetto lets pass between two reads of the kernel's buffers, so events wait in a window of a fixed
+//! number of them.
+
+mod bundle;
+mod clocks;
+mod packets;
+mod proto;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use prost::Message;
+use prost::bytes::Bytes;
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+use unstarve_model::{
+    Batch, Comm, CpuId, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Tid, TraceInfo,
+};
+
+use self::bundle::{Bundles, KernelSymbols};
+use self::packets::{Next, Packets};
+use self::proto::{FtraceStats, InternedData, ProcessTree, SystemInfo, TraceConfig, TracePacket};
+use crate::reorder::Reorder;
+
+pub use self::packets::recognises;
+
+/// Perfetto reads buffers every quarter of a second unless told otherwise: two million events a second stay in order.
+const WINDOW: usize = 1 << 19;
+
+/// Bounds what a hostile file can make grow: sequences of packets are one per writing thread, symbols one per function.
+const MAX_SEQUENCES: usize = 1 << 12;
+const MAX_SYMBOLS: usize = 1 << 16;
+
+/// Why a trace cannot be read at all. Damage further on ends the stream and is told as a loss.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PerfettoError {
+    /// The operating system said no.
+    #[error("byte {offset}: cannot read on")]
+    Read {
+        /// Where.
+        offset: u64,
+        /// What it said.
+        source: io::Error,
+    },
+    /// There are packets, but none has events of the kernel.
+    #[error(
+        "no ftrace events in {packets} packets; record with the data source linux.ftrace and \
+         ftrace_events: \"sched/sched_switch\", \"sched/sched_waking\""
+    )]
+    NoEvents {
+        /// How many packets there were.
+        packets: u64,
+    },
+}
+
+/// Reads Perfetto traces.
+pub struct Perfetto {
+    packets: Packets<Box<dyn Read + Send>>,
+    /// Packets inside a compressed one.
+    inner: Option<Packets<Box<dyn Read + Send>>>,
+    info: TraceInfo,
+    bundles: Bundles,
+    reorder: Reorder,
+    scratch: Vec<Event>,
+    sequences: FxHashMap<u32, KernelSymbols>,
+    symbols: usize,
+    configured: EventSet,
+    seen: EventSet,
+    /// Events overwritten per CPU, at the beginning and at the end of the trace.
+    overruns: BTreeMap<CpuId, (u64, u64)>,
+    count: u64,
+    bundle_count: u64,
+    passed: u64,
+    torn: Option<String>,
+    at_end: bool,
+}
+
+impl Perfetto {
+    /// A reader of `input` from its first packet on.
+    pub fn new(input: Box<dyn Read + Send>) -> Perfetto {
+        Perfetto {
+            packets: Packets::new(input),
+            inner: None,
+            info: TraceInfo { format: "Perfetto".into(), ..TraceInfo::default() },
+            bundles: Bundles::new(),
+            reorder: Reorder::new(WINDOW),
+            scratch: Vec::new(),
+            sequences: FxHashMap::default(),
+            symbols: 0,
+            configured: EventSet::default(),
+            seen: EventSet::default(),
+            overruns: BTreeMap::new(),
+            count: 0,
+            bundle_count: 0,
+            passed: 0,
+            torn: None,
+            at_end: false,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), PerfettoError> {
+        if let Some(inner) = &mut self.inner {
+            match inner.next() {
+                Ok(Next::Packet(packet)) => self.packet(packet),
+                Ok(Next::Passed) => self.passed += 1,
+                Ok(Next::End) => self.inner = None,
+                // What comes after a damaged compressed packet is whole again.
+                Ok(Next::Torn { .. }) | Err(_) => {
+                    self.inner = None;
+                    self.bundles.undecodable += 1;
+                }
+            }
+            return Ok(());
+        }
+        let offset = self.packets.offset();
+        match self.packets.next().map_err(|source| PerfettoError::Read { offset, source })? {
+            Next::Packet(packet) => self.packet(packet),
+            Next::Passed => self.passed += 1,
+            Next::End => return self.finish(),
+            Next::Torn { offset, cut } => {
+                let what = if cut { "within the packet at" } else { "there is no packet at" };
+                self.torn = Some(format!("{what} byte {offset}"));
+                return self.finish();
+            }
+        }
+        Ok(())
+    }
+
+    fn packet(&mut self, data: Bytes) {
+        self.count += 1;
+        let Ok(packet) = TracePacket::decode(data) else { return self.bundles.undecodable += 1 };
+        let compressed = packet.compressed_packets.as_ref().or(packet.zstd_compressed_packets.as_ref());
+        if compressed.is_some() && self.inner.is_some() {
+            // Perfetto does not compress twice.
+            return self.bundles.undecodable += 1;
+        }
+        if let Some(compressed) = packet.compressed_packets {
+            let unpacked = flate2::read::ZlibDecoder::new(io::Cursor::new(compressed));
+            self.inner = Some(Packets::new(Box::new(unpacked)));
+        } else if let Some(compressed) = packet.zstd_compressed_packets {
+            match zstd::stream::read::Decoder::new(io::Cursor::new(compressed)) {
+                Ok(unpacked) => self.inner = Some(Packets::new(Box::new(unpacked))),
+                Err(_) => self.bundles.undecodable += 1,
+            }
+        } else if packet.machine_id.unwrap_or(0) == 0 {
+            self.tables(&packet);
+            if let Some(bundle) = packet.ftrace_events {
+                self.bundle(&bundle, packet.trusted_packet_sequence_id.unwrap_or(0), packet.previous_packet_dropped);
+            }
+        }
+    }
+
+    /// Everything in a packet but events.
+    fn tables(&mut self, packet: &TracePacket) {
+        let sequence = packet.trusted_packet_sequence_id.unwrap_or(0);
+        let cleared = packet.sequence_flags.unwrap_or(0) & 1 != 0 || packet.incremental_state_cleared == Some(true);
+        if cleared && let Some(symbols) = self.sequences.get_mut(&sequence) {
+            self.symbols -= symbols.len();
+            symbols.clear();
+        }
+        packet.interned_data.iter().for_each(|data| self.intern(sequence, data));
+        packet.clock_snapshot.iter().for_each(|snapshot| self.bundles.clocks.snapshot(snapshot));
+        packet.process_tree.iter().for_each(|tree| self.process_tree(tree));
+        packet.trace_config.iter().for_each(|config| self.config(config));
+        packet.ftrace_stats.iter().for_each(|stats| self.stats(stats));
+        packet.system_info.iter().for_each(|info| self.system_info(info));
+    }
+
+    fn intern(&mut self, sequence: u32, data: &InternedData) {
+        if self.sequences.len() >= MAX_SEQUENCES && !self.sequences.contains_key(&sequence) {
+            return;
+        }
+        let table = self.sequences.entry(sequence).or_default();
+        for symbol in &data.kernel_symbols {
+            if let (Some(iid), Some(name)) = (symbol.iid, &symbol.str)
+                && self.symbols < MAX_SYMBOLS
+                && table.insert(iid, self.bundles.names.intern(name)).is_none()
+            {
+                self.symbols += 1;
+            }
+        }
+    }
+
+    fn process_tree(&mut self, tree: &ProcessTree) {
+        for process in &tree.processes {
+            // A main thread's name is most often its program's, a kernel thread's is the only word there.
+            let program = process.cmdline.first().and_then(|word| word.rsplit(|&byte| byte == b'/').next());
+            if let (Some(pid), Some(program)) = (process.pid.and_then(|pid| u32::try_from(pid).ok()), program) {
+                self.bundles.tasks.note(Tid(pid), Comm::new(&program[..program.len().min(15)]));
+            }
+        }
+        for thread in &tree.threads {
+            if let (Some(tid), Some(name)) = (thread.tid.and_then(|tid| u32::try_from(tid).ok()), &thread.name) {
+                self.bundles.tasks.note(Tid(tid), Comm::new(name));
+            }
+        }
+    }
+
+    /// The events that were asked for: `sched/sched_switch`, `sched_switch`, `sched/*`.
+    fn config(&mut self, config: &TraceConfig) {
+        let sources = config.data_sources.iter().filter_map(|source| source.config.as_ref()?.ftrace_config.as_ref());
+        for name in sources.flat_map(|ftrace| &ftrace.ftrace_events) {
+            let (system, name) = name.split_once('/').map_or((None, &name[..]), |(system, name)| (Some(system), name));
+            for &event in EventType::ALL {
+                if event.name() == name || name == "*" && system == Some(event.system()) {
+                    self.configured.insert(event);
+                }
+            }
+        }
+    }
+
+    fn stats(&mut self, stats: &FtraceStats) {
+        for cpu in &stats.cpu_stats {
+            let id = cpu.cpu.and_then(|id| u32::try_from(id).ok()).filter(|&id| id < CpuId::LIMIT);
+            let Some(id) = id.map(CpuId) else { continue };
+            let lost = cpu.overrun.unwrap_or(0).saturating_add(cpu.dropped_events.unwrap_or(0));
+            match stats.phase {
+                Some(1) => self.overruns.insert(id, (lost, lost)),
+                _ => self.overruns.insert(id, (self.overruns.get(&id).map_or(0, |&(start, _)| start), lost)),
+            };
+        }
+    }
+
+    fn system_info(&mut self, info: &SystemInfo) {
+        self.info.cpus = info.num_cpus.filter(|cpus| (1..=CpuId::LIMIT).contains(cpus)).or(self.info.cpus);
+        if let Some(release) = info.utsname.as_ref().and_then(|uts| uts.release.as_ref()) {
+            self.bundles.set_release(release);
+            self.info.kernel_release = Some(release.clone());
+        }
+    }
+
+    fn bundle(&mut self, data: &[u8], sequence: u32, dropped: Option<u32>) {
+        // The first packet of a sequence says so too.
+        if dropped.unwrap_or(0) != 0 && self.bundle_count > 0 {
+            self.bundles.packets_dropped();
+        }
+        self.bundle_count += 1;
+        let none = KernelSymbols::default();
+        let symbols = self.sequences.get(&sequence).unwrap_or(&none);
+        self.bundles.decode(data, symbols, &mut self.scratch);
+        for event in self.scratch.drain(..) {
+            event.kind.event_type().into_iter().for_each(|event_type| self.seen.insert(event_type));
+            self.reorder.push(event);
+        }
+        self.info.clock = self.bundles.clock.map(str::to_owned);
+    }
+
+    /// The types of events that were enabled. Categories of Android's atrace enable some that the configuration does
+    /// not name, but those show.
+    fn recorded(&self) -> Option<EventSet> {
+        (self.configured != EventSet::default()).then(|| {
+            let enabled = |&event: &EventType| self.configured.contains(event) || self.seen.contains(event);
+            EventType::ALL.iter().copied().filter(enabled).collect()
+        })
+    }
+
+    fn finish(&mut self) -> Result<(), PerfettoError> {
+        self.at_end = true;
+        self.reorder.release_all();
+        self.info.tasks = self.bundles.tasks.saved();
+        self.info.recorded = self.recorded();
+        if self.bundle_count == 0 && self.bundles.undecodable == 0 {
+            return Err(PerfettoError::NoEvents { packets: self.count });
+        }
+        Ok(())
+    }
+}
+
+impl EventSource for Perfetto {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        batch.clear();
+        while !self.reorder.fill(&mut batch.events) && !self.at_end {
+            self.step()?;
+        }
+        self.bundles.names.take_new(&mut batch.names);
+        Ok(!batch.events.is_empty())
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for (&cpu, &(start, end)) in self.overruns.iter().filter(|(_, (start, end))| end > start) {
+            losses.push(Loss::lost_events(cpu, end - start));
+        }
+        if self.bundles.gaps > 0 {
+            losses.push(Loss::new(LossKind::UncountedGap, self.bundles.gaps));
+        }
+        if let Some(what) = &self.torn {
+            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
+        }
+        if self.bundles.undecodable > 0 {
+            losses.push(Loss::new(LossKind::Undecodable, self.bundles.undecodable).with_detail("events and packets"));
+        }
+        if self.passed > 0 {
+            let loss = Loss::new(LossKind::Undecodable, self.passed);
+            losses.push(loss.with_detail("packets of more than 2 MiB, most often of other data sources"));
+        }
+        losses.extend(self.reorder.loss());
+        let recorded = self.info.recorded.unwrap_or(self.seen);
+        let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event));
+        losses.extend(missing.map(|&event| Loss::new(LossKind::NotRecorded(event), 1)));
+        losses
+    }
+}
+
+#[cfg(test)]
+mod tests;

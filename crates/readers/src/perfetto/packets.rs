@@ -1,0 +1,185 @@
+//! The packets of a trace, one at a time.
+
+use std::io::{self, BufReader, Read};
+
+use prost::bytes::Bytes;
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// Perfetto reads 128 KiB of the kernel's buffer at a time: a packet of scheduler events is a few hundred kilobytes.
+/// Larger packets (heap dumps, video) are passed over.
+pub const MAX_PACKET: u64 = 2 << 20;
+
+/// `Trace.packet`: field 1, length-delimited.
+const PACKET_KEY: u64 = 1 << 3 | 2;
+
+/// Reads packets out of a stream.
+pub struct Packets<R> {
+    input: BufReader<R>,
+    offset: u64,
+}
+
+/// What comes next.
+pub enum Next {
+    Packet(Bytes),
+    /// A packet that is too long to be of interest.
+    Passed,
+    End,
+    /// What follows this byte is not a packet, or not all of one.
+    Torn {
+        offset: u64,
+        cut: bool,
+    },
+}
+
+impl<R: Read> Packets<R> {
+    pub fn new(input: R) -> Packets<R> {
+        Packets { input: BufReader::with_capacity(1 << 18, input), offset: 0 }
+    }
+
+    pub fn next(&mut self) -> io::Result<Next> {
+        let offset = self.offset;
+        let torn = |cut| Ok(Next::Torn { offset, cut });
+        let key = match self.varint()? {
+            Varint::Value(key) => key,
+            Varint::End => return Ok(Next::End),
+            Varint::Cut => return torn(true),
+            Varint::TooLong => return torn(false),
+        };
+        if key != PACKET_KEY {
+            return torn(false);
+        }
+        let length = match self.varint()? {
+            Varint::Value(length) => length,
+            Varint::TooLong => return torn(false),
+            Varint::End | Varint::Cut => return torn(true),
+        };
+        if length > MAX_PACKET {
+            let passed = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
+            self.offset += passed;
+            return if passed < length { torn(true) } else { Ok(Next::Passed) };
+        }
+        let mut packet = Vec::new();
+        // Grows as bytes come: a length that the file does not have allocates nothing.
+        self.input.by_ref().take(length).read_to_end(&mut packet)?;
+        self.offset += packet.len() as u64;
+        if (packet.len() as u64) < length { torn(true) } else { Ok(Next::Packet(Bytes::from(packet))) }
+    }
+
+    /// Where the next packet begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn varint(&mut self) -> io::Result<Varint> {
+        let mut value = 0u64;
+        for index in 0..10 {
+            let mut byte = [0];
+            if self.input.read(&mut byte)? == 0 {
+                return Ok(if index == 0 { Varint::End } else { Varint::Cut });
+            }
+            self.offset += 1;
+            value |= u64::from(byte[0] & 0x7f) << (7 * index);
+            if byte[0] & 0x80 == 0 {
+                return Ok(Varint::Value(value));
+            }
+        }
+        Ok(Varint::TooLong)
+    }
+}
+
+enum Varint {
+    Value(u64),
+    End,
+    Cut,
+    TooLong,
+}
+
+/// One field of an encoded message.
+pub enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    Other,
+}
+
+/// Takes the first field off an encoded message: its number and value. `None` if it is damaged.
+pub fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
+    let (number, wire_type) = decode_key(message).ok()?;
+    let skip = |message: &mut &'a [u8], length| {
+        let (taken, rest) = message.split_at_checked(length)?;
+        *message = rest;
+        Some(taken)
+    };
+    let value = match wire_type {
+        WireType::Varint => Field::Number(decode_varint(message).ok()?),
+        WireType::LengthDelimited => {
+            let length = usize::try_from(decode_varint(message).ok()?).ok()?;
+            Field::Bytes(skip(message, length)?)
+        }
+        WireType::SixtyFourBit => skip(message, 8).map(|_| Field::Other)?,
+        WireType::ThirtyTwoBit => skip(message, 4).map(|_| Field::Other)?,
+        WireType::StartGroup | WireType::EndGroup => return None,
+    };
+    Some((number, value))
+}
+
+/// Whether `prefix` is the beginning of a trace: packets whose fields make sense as far as they are there.
+pub fn recognises(prefix: &[u8]) -> bool {
+    let mut rest = prefix;
+    let mut packets = 0;
+    while rest.first() == Some(&(PACKET_KEY as u8)) {
+        rest = &rest[1..];
+        let Ok(length) = decode_varint(&mut rest) else { break };
+        let Some((mut packet, after)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length))
+        else {
+            // The prefix ends within this packet: its first field must make sense.
+            let plausible = length <= MAX_PACKET
+                && decode_key(&mut { rest }).is_ok_and(|(number, wire_type)| is_plausible(number, wire_type));
+            return plausible && (packets > 0 || rest.len() >= 64);
+        };
+        while !packet.is_empty() {
+            let Ok((number, wire_type)) = decode_key(&mut { packet }) else { return false };
+            if !is_plausible(number, wire_type) || take_field(&mut packet).is_none() {
+                return false;
+            }
+        }
+        packets += 1;
+        rest = after;
+    }
+    packets > 0 && rest.is_empty()
+}
+
+/// Packets have no fields above 2000, and no groups.
+fn is_plausible(number: u32, wire_type: WireType) -> bool {
+    number <= 2000 && !matches!(wire_type, WireType::StartGroup | WireType::EndGroup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_told_from_other_files() {
+        // One packet: timestamp (8) 5, sequence (10) 1.
+        let packet = [0x0a, 4, 8 << 3, 5, 10 << 3, 1];
+        assert!(recognises(&packet));
+        assert!(recognises(&packet.repeat(3)));
+        assert!(recognises(&[&packet[..], &[0x0a, 200, 1, 0x0a, 100, 0]].concat()), "cut by the prefix's end");
+        assert!(!recognises(b"\nhello world\n"));
+        assert!(!recognises(b"\n\n\n\n"));
+        assert!(!recognises(b"\xff\xd8\xff\xe0\0\x10JFIF"));
+        assert!(!recognises(b""));
+    }
+
+    #[test]
+    fn packets_come_one_by_one_and_damage_has_a_place() {
+        let bytes = [&[0x0a, 2, 8 << 3, 5][..], &[0x0a, 9, 1, 2]].concat();
+        let mut packets = Packets::new(&bytes[..]);
+        assert!(matches!(packets.next().unwrap(), Next::Packet(packet) if packet[..] == [64, 5]));
+        assert!(matches!(packets.next().unwrap(), Next::Torn { offset: 4, cut: true }));
+        assert!(matches!(Packets::new(&b"x"[..]).next().unwrap(), Next::Torn { offset: 0, cut: false }));
+        // A length of 4 GB that is not there.
+        let huge = [0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3];
+        assert!(matches!(Packets::new(&huge[..]).next().unwrap(), Next::Torn { offset: 0, cut: true }));
+        assert!(matches!(Packets::new(&[0x0a; 0][..]).next().unwrap(), Next::End));
+    }
+}
