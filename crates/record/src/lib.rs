@@ -1,1 +1,22 @@
-//! Placeholder until the first real code.
+//! Records scheduler events into a `trace.dat` file that `trace-cmd report` and KernelShark open.
+//!
+//! The kernel's ring-buffer pages go to disk as they are, moved with splice(2); nothing is decoded on the way. All
+//! effects on the system are in one tracefs instance of our own, which is removed whatever happens: on every return by
+//! [`Drop`], after SIGKILL by the next recording. See `docs/recording.md`.
+
+mod buffer;
+mod capture;
+mod command;
+mod drain;
+mod error;
+mod instance;
+mod options;
+mod output;
+mod recording;
+mod signals;
+mod stats;
+mod tracefs;
+
+pub use error::RecordError;
+pub use options::{BlockEvents, BufferSize, Options, Until};
+pub use recording::{CommandEnd, Lost, Progress, Recording, record};

@@ -1,0 +1,214 @@
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use unstarve_model::Nanos;
+use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Progress, Recording, Until, record};
+
+/// Record what the scheduler does, for `unstarve explain`
+///
+/// Needs root. Ends after the time given, with the command, or on Ctrl-C. The file is an ordinary trace.dat, which
+/// trace-cmd and KernelShark open, with the host's settings inside.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  sudo unstarve record --for 10s
+  sudo unstarve record --io -o fio.dat -- fio job.fio
+
+Exit code: that of CMD, else 0; 2 if nothing could be recorded.")]
+pub struct RecordArgs {
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "unstarve.dat")]
+    output: PathBuf,
+
+    /// How long: 500ms, 10s, 2m
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "command")]
+    time: Option<Duration>,
+
+    /// Record block I/O too (issue and completion of each request)
+    #[arg(long)]
+    io: bool,
+
+    /// Kernel memory for each CPU's events: 4M, 64M [default: 16M, less on small machines]
+    #[arg(long, value_name = "SIZE", value_parser = parse_kib)]
+    buffer_size: Option<u32>,
+
+    /// Run this and record until it ends
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Records and says what was recorded.
+pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
+    let options = args.options();
+    let shows_progress = io::stderr().is_terminal();
+    let mut listener = |progress: Progress| show_progress(progress);
+    let recording = record(&options, shows_progress.then_some(&mut listener as &mut dyn FnMut(Progress)))?;
+    if shows_progress {
+        eprint!("\r\x1b[K");
+    }
+    eprint!("{}", summary(&recording));
+    Ok(exit_code(recording.command))
+}
+
+impl RecordArgs {
+    fn options(self) -> Options {
+        let until = match self.time {
+            Some(time) => Until::Elapsed(time),
+            None if self.command.is_empty() => Until::Signal,
+            None => Until::CommandEnds(self.command),
+        };
+        Options {
+            output: self.output,
+            until,
+            block: if self.io { BlockEvents::On } else { BlockEvents::Off },
+            buffer: self.buffer_size.map_or(BufferSize::Auto, BufferSize::KiB),
+        }
+    }
+}
+
+fn show_progress(progress: Progress) {
+    let line = match progress {
+        Progress::Recording { elapsed, bytes: fetched } => {
+            format!("recording: {:.1} s, {} (Ctrl-C ends it)", elapsed.as_secs_f64(), bytes(fetched))
+        }
+        Progress::Writing { done, total } => format!("writing: {} of {}", bytes(done), bytes(total)),
+    };
+    eprint!("\r{line}\x1b[K");
+    let _ = io::stderr().flush();
+}
+
+fn summary(recording: &Recording) -> String {
+    let path = recording.path.display();
+    let lost: u64 = recording.lost.iter().map(|lost| lost.count).sum();
+    let mut text = format!(
+        "{path}: {} events in {} on {} CPU{}, {}, {} lost\n",
+        recording.events,
+        Nanos(u64::try_from(recording.duration.as_nanos()).unwrap_or(u64::MAX)),
+        recording.cpus,
+        if recording.cpus == 1 { "" } else { "s" },
+        bytes(recording.size),
+        if lost == 0 { "none".to_owned() } else { lost.to_string() },
+    );
+    if lost > 0 {
+        let cpus: Vec<_> = recording.lost.iter().map(|lost| lost.cpu.to_string()).collect();
+        text += &format!("warning: buffers were full on CPU {}; a larger --buffer-size loses less\n", cpus.join(", "));
+    }
+    if !recording.absent.is_empty() {
+        let names: Vec<_> = recording.absent.iter().map(ToString::to_string).collect();
+        text += &format!("not recorded, this kernel does not have: {}\n", names.join(", "));
+    }
+    match recording.command {
+        Some(CommandEnd::Exited(code)) if code != 0 => text += &format!("the command exited with {code}\n"),
+        Some(CommandEnd::Killed(signal)) => text += &format!("the command was killed by signal {signal}\n"),
+        Some(CommandEnd::StillRunning) => text += "the command was told to end and still runs\n",
+        _ => {}
+    }
+    text + &format!("next: unstarve explain {path}\n")
+}
+
+/// The command's own exit code, as a shell would give it.
+fn exit_code(command: Option<CommandEnd>) -> ExitCode {
+    match command {
+        Some(CommandEnd::Exited(code)) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+        Some(CommandEnd::Killed(signal)) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+        Some(CommandEnd::StillRunning) | None => ExitCode::SUCCESS,
+    }
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1_000_000 => format!("{:.0} kB", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.2} GB", count as f64 / 1e9),
+    }
+}
+
+/// `500ms`, `10s`, `2m`, `1h`; a bare number is seconds, as with sleep(1).
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split_unit(text);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("write it as 500ms, 10s or 2m".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "write it as 500ms, 10s or 2m")?;
+    match Duration::try_from_secs_f64(number * seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("it must be more than nothing, and end some day".to_owned()),
+    }
+}
+
+/// A size in KiB from `512K`, `16M`, `1G`.
+fn parse_kib(text: &str) -> Result<u32, String> {
+    let (number, unit) = split_unit(text);
+    let kib: u64 = match unit.to_ascii_uppercase().as_str() {
+        "K" | "KB" | "KIB" => 1,
+        "M" | "MB" | "MIB" => 1 << 10,
+        "G" | "GB" | "GIB" => 1 << 20,
+        _ => return Err("write it as 512K, 16M or 1G".to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| "write it as 512K, 16M or 1G")?;
+    let kib = number.checked_mul(kib).and_then(|kib| u32::try_from(kib).ok());
+    kib.filter(|&kib| kib >= 64).ok_or_else(|| "it must be between 64K and 4095G".to_owned())
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use unstarve_model::{CpuId, EventType};
+    use unstarve_record::Lost;
+
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_read_as_people_write_them() {
+        for (text, millis) in [("500ms", 500), ("10s", 10_000), ("2m", 120_000), ("1.5s", 1_500), ("3", 3_000)] {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for bad in ["", "0s", "-1s", "10 s", "ten", "1e300h", "10d"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_kib("512K"), Ok(512));
+        assert_eq!(parse_kib("16M"), Ok(16 << 10));
+        for bad in ["16", "M", "1K", "99999999G", "-4M"] {
+            assert!(parse_kib(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_summary_says_what_was_lost_and_what_to_do_next() {
+        let mut recording = Recording {
+            path: "t.dat".into(),
+            size: 12_345_678,
+            events: 213_514,
+            lost: Vec::new(),
+            duration: Duration::from_secs(10),
+            cpus: 2,
+            clock: "mono",
+            absent: Vec::new(),
+            command: Some(CommandEnd::Exited(0)),
+        };
+        insta::assert_snapshot!(summary(&recording), @"
+        t.dat: 213514 events in 10.0 s on 2 CPUs, 12.3 MB, none lost
+        next: unstarve explain t.dat
+        ");
+        recording.lost = vec![Lost { cpu: CpuId(1), count: 7 }];
+        recording.absent = vec![EventType::WorkQueued];
+        recording.command = Some(CommandEnd::Killed(9));
+        insta::assert_snapshot!(summary(&recording), @"
+        t.dat: 213514 events in 10.0 s on 2 CPUs, 12.3 MB, 7 lost
+        warning: buffers were full on CPU 1; a larger --buffer-size loses less
+        not recorded, this kernel does not have: workqueue_queue_work
+        the command was killed by signal 9
+        next: unstarve explain t.dat
+        ");
+    }
+}

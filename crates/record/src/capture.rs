@@ -1,0 +1,166 @@
+//! Everything that goes into the file besides the pages: what a reader needs to decode them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Read;
+
+use unstarve_kernel::Snapshot;
+use unstarve_model::{EventType, Tid};
+use unstarve_readers::trace_dat_write::{CpuPages, Machine, Recording, SystemFormats};
+
+use crate::RecordError;
+use crate::instance::{Instance, KernelNames};
+use crate::recording::SetUp;
+use crate::stats::CpuStats;
+use crate::tracefs::TraceFs;
+
+/// Gathers a finished recording, ready to be written.
+pub(crate) fn gather(
+    tracefs: &TraceFs,
+    instance: &Instance,
+    pages: Vec<CpuPages>,
+    set_up: &SetUp,
+    statistics: &[CpuStats],
+    snapshot: &Snapshot,
+) -> Result<Recording, RecordError> {
+    let optional = |relative: &str| fs::read_to_string(tracefs.path(relative)).unwrap_or_default();
+    let noted = match set_up.names {
+        KernelNames::Noted => optional("saved_cmdlines"),
+        KernelNames::Stale => String::new(),
+    };
+    let cpus = snapshot.cpus.possible.as_ref().or(snapshot.cpus.online.as_ref());
+    Ok(Recording {
+        machine: Machine::HOST,
+        page_size: rustix::param::page_size() as u32,
+        header_page: header(tracefs, "events/header_page")?,
+        header_event: header(tracefs, "events/header_event")?,
+        ftrace_formats: ftrace_formats(tracefs),
+        event_formats: event_formats(instance, &set_up.events)?,
+        kallsyms: function_symbols(&fs::read_to_string("/proc/kallsyms").unwrap_or_default()).into_bytes(),
+        printk_formats: optional("printk_formats").into_bytes(),
+        saved_cmdlines: names(&noted, snapshot).into_bytes(),
+        trace_clock: format!("[{}]", set_up.clock),
+        uname: uname(),
+        cpu_statistics: statistics.iter().map(|cpu| format!("CPU: {}\n{}", cpu.cpu, cpu.text)).collect(),
+        snapshot: Some(snapshot.to_json()),
+        cpu_count: cpus.and_then(|cpus| cpus.iter().last()).map_or(0, |last| last.0 + 1),
+        pages,
+    })
+}
+
+fn event_formats(instance: &Instance, events: &[EventType]) -> Result<Vec<SystemFormats>, RecordError> {
+    let mut systems: BTreeMap<&str, Vec<Vec<u8>>> = BTreeMap::new();
+    for event in events {
+        let format = instance.text(&format!("events/{}/{}/format", event.system(), event.name()))?;
+        systems.entry(event.system()).or_default().push(format.into_bytes());
+    }
+    let named = |(system, formats): (&str, _)| SystemFormats { system: system.to_owned(), formats };
+    Ok(systems.into_iter().map(named).collect())
+}
+
+fn uname() -> String {
+    let uname = rustix::system::uname();
+    let parts = [uname.sysname(), uname.nodename(), uname.release(), uname.machine()];
+    parts.map(|part| part.to_string_lossy()).join(" ")
+}
+
+/// Reads one of the two files that give their text only to the first read (`show_header()` in trace_events.c), whatever
+/// its size.
+fn header(tracefs: &TraceFs, relative: &str) -> Result<Vec<u8>, RecordError> {
+    let mut text = vec![0; 16 << 10];
+    let length = File::open(tracefs.path(relative)).and_then(|mut file| file.read(&mut text));
+    let length = length.map_err(|source| RecordError::Tracefs { path: relative.to_owned(), source })?;
+    text.truncate(length);
+    Ok(text)
+}
+
+fn ftrace_formats(tracefs: &TraceFs) -> Vec<Vec<u8>> {
+    let Ok(entries) = fs::read_dir(tracefs.path("events/ftrace")) else { return Vec::new() };
+    let mut formats: Vec<_> =
+        entries.flatten().filter_map(|entry| fs::read(entry.path().join("format")).ok()).collect();
+    formats.sort();
+    formats
+}
+
+/// Only functions are ever looked up (work functions, above all); data symbols are two thirds of the table.
+fn function_symbols(kallsyms: &str) -> String {
+    let mut functions = String::with_capacity(kallsyms.len() / 2);
+    for line in kallsyms.lines() {
+        if line.split_ascii_whitespace().nth(1).is_some_and(|kind| matches!(kind, "t" | "T" | "w" | "W")) {
+            functions.push_str(line);
+            functions.push('\n');
+        }
+    }
+    functions
+}
+
+/// Names of tasks, `tid comm` on each line: what the kernel noted while events were recorded, and of the tasks that it
+/// does not know, what the snapshot says.
+fn names(saved_cmdlines: &str, snapshot: &Snapshot) -> String {
+    let mut names: BTreeMap<Tid, &str> = BTreeMap::new();
+    for task in &snapshot.tasks {
+        names.insert(task.tid, traced_name(&task.comm));
+    }
+    for line in saved_cmdlines.lines() {
+        if let Some((tid, comm)) = line.trim_start().split_once(' ')
+            && let Ok(tid) = tid.parse()
+            && comm != "<...>"
+        {
+            names.insert(Tid(tid), comm);
+        }
+    }
+    let mut text = String::new();
+    for (tid, comm) in names {
+        // A name with a newline would be two lines.
+        let _ = writeln!(text, "{tid} {}", comm.replace('\n', "?"));
+    }
+    text
+}
+
+/// The name that events show: `/proc` appends to a worker's what it does (`kworker/0:1-events`), and prints longer
+/// names of kernel threads than `task->comm` holds.
+fn traced_name(comm: &str) -> &str {
+    let comm = match comm.strip_prefix("kworker/").and_then(|tail| tail.split_once(':')) {
+        Some((_, id)) => {
+            let suffix = id.find(['-', '+']).map_or(0, |start| id.len() - start);
+            &comm[..comm.len() - suffix]
+        }
+        None => comm,
+    };
+    let end = (0..=comm.len().min(15)).rev().find(|&end| comm.is_char_boundary(end)).unwrap_or(0);
+    &comm[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_events_show() {
+        for (proc, traced) in [
+            ("kworker/0:1-events", "kworker/0:1"),
+            ("kworker/u8:3+writeback", "kworker/u8:3"),
+            ("kworker/0:2H-kblockd", "kworker/0:2H"),
+            ("kworker/R-xfs-conv/sda1", "kworker/R-xfs-c"),
+            ("fio", "fio"),
+            ("0123456789abcdéf", "0123456789abcd"),
+        ] {
+            assert_eq!(traced_name(proc), traced, "{proc}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_s_names_win_over_the_snapshot_s() {
+        let json = r#"{"schema":"unstarve.snapshot/1","kernel":{},"tasks":[
+            {"tid":7,"comm":"sh","policy":"other","start_ticks":1},{"tid":9,"comm":"kworker/0:1-dio","policy":"other","start_ticks":1}]}"#;
+        let snapshot = Snapshot::from_json(json).expect("a snapshot");
+        assert_eq!(names("7 fio\n  8 <...>\nnonsense\n", &snapshot), "7 fio\n9 kworker/0:1\n");
+    }
+
+    #[test]
+    fn data_symbols_are_left_out() {
+        let kallsyms = "ffff1 T schedule\nffff2 d some_data\nffff3 t xfs_end_io\t[xfs]\nffff4 W weak\n";
+        assert_eq!(function_symbols(kallsyms), "ffff1 T schedule\nffff3 t xfs_end_io\t[xfs]\nffff4 W weak\n");
+    }
+}

@@ -1,0 +1,158 @@
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use unstarve_model::EventType;
+
+use crate::RecordError;
+use crate::tracefs::{TraceFs, control};
+
+const PREFIX: &str = "unstarve-";
+
+/// A ring buffer of our own with its own set of enabled events, removed on drop.
+///
+/// Its directory is locked (flock) for as long as its recorder lives, so a leftover is told from a recording at work
+/// without trusting process ids, which are used again and differ between containers.
+pub(crate) struct Instance {
+    tracefs: Arc<TraceFs>,
+    name: String,
+    lock: Option<File>,
+}
+
+impl Instance {
+    /// Makes an instance named after this process.
+    pub(crate) fn create(tracefs: Arc<TraceFs>) -> Result<Instance, RecordError> {
+        let pid = std::process::id();
+        // A second recording of this process needs a second name; and between making and locking it, another recorder
+        // may take an instance for a leftover.
+        for attempt in 0..100 {
+            let name = if attempt == 0 { format!("{PREFIX}{pid}") } else { format!("{PREFIX}{pid}-{attempt}") };
+            let path = tracefs.path(&format!("instances/{name}"));
+            match fs::create_dir(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(source) => return Err(RecordError::Tracefs { path: format!("instances/{name}"), source }),
+            }
+            let mut instance = Instance { tracefs: Arc::clone(&tracefs), name, lock: None };
+            instance.lock = File::open(&path).ok().filter(|file| flock(file, FlockOperation::LockExclusive).is_ok());
+            if instance.lock.is_some() && instance.path("tracing_on").exists() {
+                return Ok(instance);
+            }
+        }
+        Err(RecordError::Tracefs { path: "instances".into(), source: io::ErrorKind::AlreadyExists.into() })
+    }
+
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.tracefs.path(&format!("instances/{}/{relative}", self.name))
+    }
+
+    /// Reads one of its files, or of the events below it.
+    pub(crate) fn text(&self, relative: &str) -> Result<String, RecordError> {
+        fs::read_to_string(self.path(relative)).map_err(|source| self.error(relative, source))
+    }
+
+    pub(crate) fn set(&self, relative: &str, value: &str) -> Result<(), RecordError> {
+        control(&self.path(relative), value).map_err(|source| self.error(relative, source))
+    }
+
+    pub(crate) fn error(&self, relative: &str, source: io::Error) -> RecordError {
+        RecordError::Tracefs { path: format!("instances/{}/{relative}", self.name), source }
+    }
+
+    /// Chooses the clock: `mono` is the one that other tools' logs can be compared with, `local` is always there.
+    pub(crate) fn choose_clock(&self) -> Result<&'static str, RecordError> {
+        for clock in ["mono", "local"] {
+            if self.set("trace_clock", clock).is_ok() {
+                return Ok(clock);
+            }
+        }
+        self.set("trace_clock", "global").map(|()| "global")
+    }
+
+    /// Sets what a new instance inherits from the system's options and we cannot use: only in overwrite mode does the
+    /// kernel mark in the pages where events are missing, and stack traces would cost ten times the events.
+    pub(crate) fn reset_options(&self) -> Result<(), RecordError> {
+        for (option, value) in [("overwrite", "1"), ("stacktrace", "0"), ("userstacktrace", "0")] {
+            let file = format!("options/{option}");
+            if self.path(&file).exists() {
+                self.set(&file, value)?;
+            }
+        }
+        // Since 6.8 a part of the buffer may be larger than a page.
+        let page = (rustix::param::page_size() >> 10).to_string();
+        if self.text("buffer_subbuf_size_kb").is_ok_and(|size| size.trim() != page) {
+            self.set("buffer_subbuf_size_kb", &page)?;
+        }
+        Ok(())
+    }
+
+    /// Spares the traced kernel from noting the name of every task that it switches or wakes, which costs almost as much
+    /// as recording the events. The option is written here but works on everybody's events, so it is left alone when
+    /// somebody else traces. Those who begin after us are not affected. See decision 0022.
+    pub(crate) fn stop_noting_names(&self) -> KernelNames {
+        if !self.tracefs.anybody_traces() && self.set("trace_options", "norecord-cmd").is_ok() {
+            KernelNames::Stale
+        } else {
+            KernelNames::Noted
+        }
+    }
+
+    /// Whether this kernel has the event.
+    pub(crate) fn has(&self, event: EventType) -> bool {
+        self.path(&enable_file(event)).exists()
+    }
+
+    pub(crate) fn enable(&self, event: EventType) -> Result<(), RecordError> {
+        self.set(&enable_file(event), "1")
+    }
+}
+
+/// Whether the kernel's table of names (`saved_cmdlines`) is kept up to date while we record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KernelNames {
+    Noted,
+    Stale,
+}
+
+fn enable_file(event: EventType) -> String {
+    format!("events/{}/{}/enable", event.system(), event.name())
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Nothing to tell anybody from a drop; an instance that stays is removed by the next recording.
+        let _ = self.set("tracing_on", "0");
+        self.lock = None;
+        let path = self.tracefs.path(&format!("instances/{}", self.name));
+        // Someone may be reading one of its files at this moment (`cat …/trace`), which makes it busy.
+        for _ in 0..20 {
+            match fs::remove_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Removes the instances of recorders that were killed.
+pub(crate) fn remove_leftovers(tracefs: &TraceFs) {
+    let Ok(entries) = fs::read_dir(tracefs.path("instances")) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            remove_if_orphaned(&entry.path());
+        }
+    }
+}
+
+fn remove_if_orphaned(path: &Path) {
+    let Ok(directory) = File::open(path) else { return };
+    if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let _ = control(&path.join("tracing_on"), "0");
+        let _ = fs::remove_dir(path);
+    }
+}

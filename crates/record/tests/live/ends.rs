@@ -1,0 +1,152 @@
+//! Every way in which a recording can end: the file is whole or not there, and nothing stays behind.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Completion;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::Outcome;
+use crate::child::{Ended, Recorder, Task};
+use crate::host::{TinyDisk, instances_of, is_recording, names_in};
+
+fn place() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// Waits until it records.
+fn recording(recorder: &Recorder) {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while !is_recording(recorder.pid()) {
+        assert!(Instant::now() < limit, "it does not begin to record");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Nothing of this recorder is left but what is named.
+fn left_only(files: &[&str], ended: &Ended, directory: &Path) {
+    assert_eq!(names_in(directory), files);
+    assert_eq!(instances_of(ended.pid), [""; 0]);
+}
+
+pub fn ends_after_the_time_given() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let ended = Task { milliseconds: Some(300), ..Task::to(&output) }.run();
+    let report = ended.report();
+    assert!((0.3..2.0).contains(&report.seconds), "{report:?}");
+    assert!(report.events > 0, "even an idle machine switches");
+    left_only(&["t.dat"], &ended, place.path());
+    Ok(Completion::Completed)
+}
+
+pub fn sigint_ends_it_cleanly_even_if_ignored_at_start() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let task = Task::to(&output).invocation();
+    // A shell starts background commands with SIGINT ignored, and so does this one.
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' INT; exec \"$0\" \"$@\""]).arg(task.get_program()).args(task.get_args());
+    shell.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let recorder = Recorder::start(shell);
+    recording(&recorder);
+    recorder.signal(Signal::INT);
+    let ended = recorder.finish();
+    ended.report();
+    left_only(&["t.dat"], &ended, place.path());
+    Ok(Completion::Completed)
+}
+
+pub fn sigterm_is_handed_on_to_the_command() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let recorder = Task { command: Some("stubborn"), ..Task::to(&output) }.start();
+    recording(&recorder);
+    // The command starts after the recording has.
+    std::thread::sleep(Duration::from_millis(200));
+    recorder.signal(Signal::TERM);
+    let ended = recorder.finish();
+    assert_eq!(ended.report().command, Some(-Signal::TERM.as_raw()));
+    left_only(&["t.dat"], &ended, place.path());
+    Ok(Completion::Completed)
+}
+
+pub fn the_command_s_exit_code_comes_back() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    fs::write(&output, "an older recording").expect("a file");
+    let ended = Task { command: Some("short"), ..Task::to(&output) }.run();
+    assert_eq!(ended.report().command, Some(7));
+    assert!(fs::read(&output).expect("the new file").starts_with(unstarve_readers::trace_dat::MAGIC));
+    left_only(&["t.dat"], &ended, place.path());
+    Ok(Completion::Completed)
+}
+
+pub fn a_command_that_does_not_exist_leaves_nothing() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    fs::write(&output, "an older recording").expect("a file");
+    let ended = Task { command: Some("/nonexistent/program"), ..Task::to(&output) }.run();
+    assert_eq!(ended.error(), "cannot run /nonexistent/program: No such file or directory (os error 2)");
+    assert_eq!(fs::read_to_string(&output).expect("the older file"), "an older recording");
+    left_only(&["t.dat"], &ended, place.path());
+    Ok(Completion::Completed)
+}
+
+pub fn a_full_disk_leaves_nothing() -> Outcome {
+    let place = place();
+    let disk = TinyDisk::on(place.path());
+    let output = disk.0.join("t.dat");
+    let ended = Task { command: Some("ping-pong"), ..Task::to(&output) }.run();
+    assert!(ended.error().contains("No space left on device"), "{ended:?}");
+    left_only(&[], &ended, &disk.0);
+    Ok(Completion::Completed)
+}
+
+pub fn two_recorders_at_once() -> Outcome {
+    let place = place();
+    let (first, second) = (place.path().join("1.dat"), place.path().join("2.dat"));
+    let first = Task { milliseconds: Some(1000), ..Task::to(&first) }.start();
+    recording(&first);
+    let within = Task { milliseconds: Some(100), ..Task::to(&second) }.run();
+    assert!(is_recording(first.pid()), "the second did not take the first for a leftover");
+    assert!(within.report().events > 0);
+    let around = first.finish();
+    assert!(around.report().events > within.report().events);
+    left_only(&["1.dat", "2.dat"], &around, place.path());
+    left_only(&["1.dat", "2.dat"], &within, place.path());
+    Ok(Completion::Completed)
+}
+
+pub fn what_a_killed_recorder_left_goes_with_the_next() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let killed = Task::to(&output).start();
+    recording(&killed);
+    killed.signal(Signal::KILL);
+    let killed = killed.finish();
+    assert_eq!(instances_of(killed.pid).len(), 1, "nobody could remove it");
+    assert_eq!(names_in(place.path()).len(), 1, "a part file");
+
+    let next = Task { milliseconds: Some(50), ..Task::to(&output) }.run();
+    next.report();
+    left_only(&["t.dat"], &next, place.path());
+    left_only(&["t.dat"], &killed, place.path());
+    Ok(Completion::Completed)
+}
+
+pub fn without_privileges_it_says_what_to_do() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let task = Task { milliseconds: Some(50), ..Task::to(&output) }.invocation();
+    // Root without its capabilities is what a container's root is.
+    let mut bare = std::process::Command::new("setpriv");
+    bare.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(task.get_program()).args(task.get_args());
+    bare.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ended = Recorder::start(bare).finish();
+    assert_eq!(ended.error(), "recording needs root: run it with sudo (in a container: with --privileged)");
+    left_only(&[], &ended, place.path());
+    Ok(Completion::Completed)
+}

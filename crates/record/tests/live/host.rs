@@ -1,0 +1,99 @@
+//! The machine: what the tests need of it, and what a recorder might have left on it.
+
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, UnmountFlags, fsconfig_create,
+    fsmount, fsopen, mount, mount_change, unmount,
+};
+use rustix::thread::UnshareFlags;
+
+static TRACEFS: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Puts this process into mounts of its own, without any tracefs in them; says what is missing if that fails.
+pub fn prepare() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("not root".to_owned());
+    }
+    let tracefs = tracefs().map_err(|errno| format!("no tracefs: {errno}"))?;
+    TRACEFS.set(tracefs).map_err(|_| "prepared twice".to_owned())?;
+    fs::read_dir(instances()).map_err(|error| format!("no tracefs instances: {error}"))?;
+    // SAFETY: there is one thread yet, and unsharing mounts closes no file descriptor.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
+        .map_err(|errno| format!("no mount namespace: {errno}"))?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|errno| format!("no private mounts: {errno}"))?;
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    for line in mounts.lines().filter(|line| line.split(' ').nth(2) == Some("tracefs")) {
+        let _ = unmount(line.split(' ').nth(1).unwrap_or_default(), UnmountFlags::DETACH);
+    }
+    Ok(())
+}
+
+fn tracefs() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+fn instances() -> PathBuf {
+    let descriptor = TRACEFS.get().expect("prepared").as_raw_fd();
+    format!("/proc/self/fd/{descriptor}/instances").into()
+}
+
+/// The instances of the recorder with this pid.
+pub fn instances_of(pid: u32) -> Vec<String> {
+    let prefix = format!("unstarve-{pid}");
+    let entries = fs::read_dir(instances()).expect("instances");
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| *name == prefix || name.starts_with(&format!("{prefix}-"))).collect()
+}
+
+/// Whether that recorder records by now.
+pub fn is_recording(pid: u32) -> bool {
+    let on = |name: &String| fs::read_to_string(instances().join(name).join("tracing_on")).is_ok_and(|on| on == "1\n");
+    instances_of(pid).iter().any(on)
+}
+
+/// All names in a directory, hidden ones too.
+pub fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let mut names: Vec<_> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// A filesystem of one megabyte, unmounted on drop and gone with this process in any case.
+pub struct TinyDisk(pub PathBuf);
+
+impl TinyDisk {
+    pub fn on(directory: &Path) -> TinyDisk {
+        mount("tiny", directory, "tmpfs", MountFlags::empty(), Some(c"size=1m")).expect("a tmpfs");
+        TinyDisk(directory.to_owned())
+    }
+}
+
+impl Drop for TinyDisk {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// tracefs mounted on a directory, likewise.
+pub struct MountedTracefs(PathBuf);
+
+impl MountedTracefs {
+    pub fn on(directory: &Path) -> MountedTracefs {
+        mount("tracefs", directory, "tracefs", MountFlags::empty(), None).expect("tracefs");
+        MountedTracefs(directory.to_owned())
+    }
+}
+
+impl Drop for MountedTracefs {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}

@@ -1,0 +1,72 @@
+//! Work to be recorded. Each ends by itself.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::pipe::pipe;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+const LOADS: [&str; 4] = ["ping-pong", "short", "stubborn", "write"];
+
+/// How long `ping-pong` runs.
+const PING_PONG: Duration = Duration::from_millis(1500);
+
+pub fn is_load(name: &str) -> bool {
+    LOADS.contains(&name)
+}
+
+pub fn run(load: &str) -> ExitCode {
+    match load {
+        // On every CPU two threads that wake each other: each half of a round trip is a switch.
+        "ping-pong" => {
+            let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
+            let pairs: Vec<_> = (0..cpus).map(|cpu| std::thread::spawn(move || ping_pong_on(cpu, PING_PONG))).collect();
+            pairs.into_iter().for_each(|pair| pair.join().expect("a pair"));
+        }
+        "short" => ping_pong_on(0, Duration::from_millis(30)),
+        "stubborn" => std::thread::sleep(Duration::from_secs(15)),
+        "write" => write_through(),
+        _ => return ExitCode::FAILURE,
+    }
+    ExitCode::from(7)
+}
+
+fn ping_pong_on(cpu: usize, time: Duration) {
+    let (ping_end, ping) = pipe().expect("a pipe");
+    let (pong_end, pong) = pipe().expect("a pipe");
+    let partner = std::thread::spawn(move || {
+        stay_on(cpu);
+        while turn(&ping_end, &pong) {}
+    });
+    stay_on(cpu);
+    let end = Instant::now() + time;
+    rustix::io::write(&ping, &[0]).expect("room in the pipe");
+    while Instant::now() < end && turn(&pong_end, &ping) {}
+    drop(ping);
+    partner.join().expect("the partner");
+}
+
+/// Waits for the other and calls it; `false` when the other is gone.
+fn turn(from: &OwnedFd, to: &OwnedFd) -> bool {
+    rustix::io::read(from, &mut [0_u8; 1]).is_ok_and(|count| count == 1) && rustix::io::write(to, &[0]).is_ok()
+}
+
+fn stay_on(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    // Where it is not allowed, the pair runs wherever it may.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// Writes to a file and to the disk below it.
+fn write_through() {
+    let mut file: File = tempfile::tempfile_in("/var/tmp").expect("a file");
+    for _ in 0..8 {
+        file.write_all(&[1; 64 << 10]).expect("a write");
+        file.sync_all().expect("a sync");
+    }
+    let _ = file.read(&mut [0]);
+}

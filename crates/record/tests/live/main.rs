@@ -1,0 +1,59 @@
+//! Records on the machine that the tests run on. Needs root and tracefs; without them each test says what it misses.
+//!
+//! The recorder under test is this program again (see [`child`]), so that it can be killed. Everything that is mounted
+//! here is in a mount namespace of our own and ends with it.
+
+mod child;
+mod ends;
+mod host;
+mod loads;
+mod whole;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// What a test gives back: it measured, or it says why it could not.
+type Outcome = Result<Completion, Failed>;
+
+/// A test: its name and what it does.
+type Test = (&'static str, fn() -> Outcome);
+
+const TESTS: [Test; 14] = [
+    ("trace_cmd_and_our_reader_see_every_event", whole::trace_cmd_and_our_reader_see_every_event),
+    ("nothing_is_lost_at_200k_switches_a_second", whole::nothing_is_lost_at_200k_switches_a_second),
+    ("lost_events_are_counted_and_in_the_file", whole::lost_events_are_counted_and_in_the_file),
+    ("block_events_are_recorded_on_demand", whole::block_events_are_recorded_on_demand),
+    ("works_where_tracefs_is_mounted", whole::works_where_tracefs_is_mounted),
+    ("ends_after_the_time_given", ends::ends_after_the_time_given),
+    ("sigint_ends_it_cleanly_even_if_ignored_at_start", ends::sigint_ends_it_cleanly_even_if_ignored_at_start),
+    ("sigterm_is_handed_on_to_the_command", ends::sigterm_is_handed_on_to_the_command),
+    ("the_command_s_exit_code_comes_back", ends::the_command_s_exit_code_comes_back),
+    ("a_command_that_does_not_exist_leaves_nothing", ends::a_command_that_does_not_exist_leaves_nothing),
+    ("a_full_disk_leaves_nothing", ends::a_full_disk_leaves_nothing),
+    ("two_recorders_at_once", ends::two_recorders_at_once),
+    ("what_a_killed_recorder_left_goes_with_the_next", ends::what_a_killed_recorder_left_goes_with_the_next),
+    ("without_privileges_it_says_what_to_do", ends::without_privileges_it_says_what_to_do),
+];
+
+fn main() -> ExitCode {
+    if let Some(code) = child::act() {
+        return code;
+    }
+    let mut arguments = Arguments::from_args();
+    // One recording at a time: they would see each other's work.
+    arguments.test_threads = Some(1);
+    let obstacle = host::prepare().err();
+    let trials = TESTS
+        .into_iter()
+        .map(|(name, test)| {
+            let obstacle = obstacle.clone();
+            let run = move || match obstacle {
+                Some(reason) => Ok(Completion::ignored_with(reason)),
+                None => test(),
+            };
+            Trial::ignorable_test(name, run).with_ignored_flag(true)
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

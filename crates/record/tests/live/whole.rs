@@ -1,0 +1,149 @@
+//! What is in the file: every event, the names, the host; and of what is missing, how much.
+
+use std::process::{Command, Stdio};
+
+use libtest_mimic::Completion;
+use tempfile::TempDir;
+use unstarve_kernel::Snapshot;
+use unstarve_model::{Batch, EventKind, EventType, LossKind, TraceInfo};
+
+use crate::Outcome;
+use crate::child::Task;
+use crate::host::{MountedTracefs, instances_of};
+
+/// A recording as our reader gives it.
+struct Contents {
+    info: TraceInfo,
+    counts: [u64; EventType::ALL.len()],
+    /// Events that are missing, where the page had room to say how many.
+    lost: u64,
+    /// Gaps of which it did not.
+    gaps: u64,
+}
+
+impl Contents {
+    fn of(path: &std::path::Path) -> Contents {
+        let mut source = unstarve_readers::open(path).expect("a trace");
+        let mut contents = Contents { info: TraceInfo::default(), counts: [0; EventType::ALL.len()], lost: 0, gaps: 0 };
+        let mut batch = Batch::default();
+        while source.read(&mut batch).expect("a batch") {
+            for event in &batch.events {
+                match (event.kind, event.kind.event_type()) {
+                    (EventKind::Lost { count: Some(count) }, _) => contents.lost += count,
+                    (EventKind::Lost { count: None }, _) => contents.gaps += 1,
+                    (_, Some(kind)) => contents.counts[kind as usize] += 1,
+                    _ => {}
+                }
+            }
+        }
+        for loss in source.losses() {
+            let expected =
+                matches!(loss.kind, LossKind::LostEvents | LossKind::UncountedGap | LossKind::NotRecorded(_));
+            assert!(expected, "{loss}");
+        }
+        contents.info = source.info().clone();
+        contents
+    }
+
+    fn events(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    fn count(&self, kind: EventType) -> u64 {
+        self.counts[kind as usize]
+    }
+}
+
+fn place() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+pub fn trace_cmd_and_our_reader_see_every_event() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let report = Task { command: Some("short"), ..Task::to(&output) }.run().report();
+    assert_eq!(report.lost, 0);
+
+    let contents = Contents::of(&output);
+    assert_eq!(contents.events(), report.events, "what the kernel counted (per_cpu/cpuN/stats)");
+    assert!(contents.count(EventType::Switch) > 100 && contents.count(EventType::Waking) > 50);
+    assert!(contents.count(EventType::Fork) > 0 && contents.count(EventType::Exit) > 0);
+    assert_eq!(contents.info.clock.as_deref(), Some("mono"));
+    assert!(contents.info.tasks.iter().any(|task| task.tid.0 == 1), "init has a name");
+    let snapshot = contents.info.snapshot.as_deref().expect("a snapshot in the file");
+    let snapshot = Snapshot::from_json(snapshot).expect("our snapshot");
+    assert_eq!(snapshot.kernel_release(), contents.info.kernel_release.as_deref());
+    assert!(snapshot.throttled_meanwhile.is_some());
+
+    let Ok(told) = Command::new("trace-cmd").args(["report", "-i"]).arg(&output).stdin(Stdio::null()).output() else {
+        return Ok(Completion::ignored_with("no trace-cmd, compared with the kernel's count only"));
+    };
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let text = String::from_utf8_lossy(&told.stdout);
+    let shown = text.lines().filter(|line| is_event(line)).count() as u64;
+    assert_eq!(shown, report.events, "what trace-cmd shows");
+    assert!(!text.contains("FAILED TO PARSE") && !text.contains("[UNKNOWN EVENT"), "trace-cmd knows every format");
+    Ok(Completion::Completed)
+}
+
+/// `  fio-128   [000]   812.000001: sched_switch: …`, unlike the lines that begin the report.
+fn is_event(line: &str) -> bool {
+    line.split_once(" [").and_then(|(_, tail)| tail.split_once(']')).is_some_and(|(cpu, _)| cpu.parse::<u32>().is_ok())
+}
+
+pub fn nothing_is_lost_at_200k_switches_a_second() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let report = Task { command: Some("ping-pong"), ..Task::to(&output) }.run().report();
+    let contents = Contents::of(&output);
+    let rate = contents.count(EventType::Switch) as f64 / report.seconds;
+    assert_eq!((report.lost, contents.lost, contents.gaps), (0, 0, 0));
+    assert_eq!(contents.events(), report.events);
+    if rate < 200_000.0 {
+        return Ok(Completion::ignored_with(format!("the machine is too busy: only {rate:.0} switches/s")));
+    }
+    Ok(Completion::Completed)
+}
+
+pub fn lost_events_are_counted_and_in_the_file() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let report = Task { command: Some("ping-pong"), buffer_kib: Some(64), ..Task::to(&output) }.run().report();
+    if report.lost == 0 {
+        return Ok(Completion::ignored_with("the machine is too slow to fill 64 KiB in 5 ms"));
+    }
+    let contents = Contents::of(&output);
+    assert_eq!(contents.events(), report.events);
+    assert!(contents.lost > 0 && contents.lost <= report.lost, "{} of {}", contents.lost, report.lost);
+    if contents.gaps == 0 {
+        assert_eq!(contents.lost, report.lost, "each gap is in its place with its size");
+    }
+    Ok(Completion::Completed)
+}
+
+pub fn block_events_are_recorded_on_demand() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    Task { command: Some("write"), ..Task::to(&output) }.run().report();
+    assert_eq!(Contents::of(&output).count(EventType::BlockIssue), 0, "not asked for");
+    Task { command: Some("write"), block: true, ..Task::to(&output) }.run().report();
+    let contents = Contents::of(&output);
+    let (issued, completed) = (contents.count(EventType::BlockIssue), contents.count(EventType::BlockComplete));
+    if issued == 0 {
+        return Ok(Completion::ignored_with("/var/tmp is not on a block device"));
+    }
+    assert!(completed > 0, "{issued} issued");
+    Ok(Completion::Completed)
+}
+
+pub fn works_where_tracefs_is_mounted() -> Outcome {
+    let place = place();
+    let mounted = place.path().join("tracefs");
+    std::fs::create_dir(&mounted).expect("a directory");
+    let _tracefs = MountedTracefs::on(&mounted);
+    let output = place.path().join("t.dat");
+    let ended = Task { milliseconds: Some(100), ..Task::to(&output) }.run();
+    assert_eq!(Contents::of(&output).events(), ended.report().events);
+    assert_eq!(instances_of(ended.pid), [""; 0]);
+    Ok(Completion::Completed)
+}
