@@ -1,33 +1,57 @@
 //! `unstarve`: finds the threads that a Linux scheduler starves and says who starved them, by which rule.
+//!
+//! Arguments as typed (`LowArgs`) become what a command works with (`HiArgs`) before any work starts; each command is a
+//! file. Exit codes: 0 nothing wrong, 1 findings at or above `--fail-on`, 2 could not do it.
 
+mod explain;
+mod input;
+mod output;
+mod progress;
 mod record;
+mod selection;
+mod timeline;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Find the threads that a Linux scheduler starves, who starves them and by which rule
-#[derive(Parser, Debug)]
-#[command(name = "unstarve", version, max_term_width = 100)]
-struct Cli {
+/// Finds the threads that a Linux scheduler starves, above all the kernel's own workers; says who starved them, by
+/// which rule and for how many nanoseconds; and what to do.
+#[derive(Parser)]
+#[command(version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
+struct LowArgs {
     #[command(subcommand)]
     command: Command,
+    /// Colours: auto is for terminals, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    color: output::Color,
 }
 
-#[derive(Subcommand, Debug)]
+const EXAMPLES: &str = "\
+Examples:
+  sudo unstarve record --for 10s    into unstarve.dat, with the host's settings
+  unstarve explain trace.dat        who is starved, by whom, and what to do
+  unstarve timeline trace.dat       every wait with what had the CPU meanwhile";
+
+#[derive(Subcommand)]
 enum Command {
     Record(record::RecordArgs),
+    Explain(explain::LowArgs),
+    Timeline(timeline::LowArgs),
 }
 
-/// The exit code of a command that could not do its work; 1 is for findings.
+/// The exit code of a command that could not do what it was asked for; 1 is for findings.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let low = LowArgs::parse();
+    let result = match low.command {
         Command::Record(args) => record::run(args),
+        Command::Explain(args) => args.raise(low.color).and_then(explain::run),
+        Command::Timeline(args) => args.raise().and_then(timeline::run),
     };
-    done.unwrap_or_else(|error| {
-        eprintln!("unstarve: {error:#}");
+    result.unwrap_or_else(|error| {
+        output::complain(&error);
         ExitCode::from(FAILED)
     })
 }

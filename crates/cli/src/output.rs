@@ -34,7 +34,8 @@ pub fn look(color: Color) -> Look {
 
 /// By the locale, as POSIX orders its variables. Without any, a program must assume ASCII.
 fn charset() -> Charset {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let locale = locale.unwrap_or_default().to_ascii_lowercase();
     if locale.contains("utf-8") || locale.contains("utf8") { Charset::Utf8 } else { Charset::Ascii }
 }
@@ -118,7 +119,10 @@ mod tests {
     #[test]
     fn a_cause_is_said_once() {
         let inner = anyhow!("permission denied");
-        assert_eq!(Chain(&inner.context("cannot read x: permission denied")).to_string(), "cannot read x: permission denied");
+        assert_eq!(
+            Chain(&inner.context("cannot read x: permission denied")).to_string(),
+            "cannot read x: permission denied"
+        );
         let inner = anyhow!("offset 12: page header");
         assert_eq!(Chain(&inner.context("x.dat")).to_string(), "x.dat: offset 12: page header");
     }

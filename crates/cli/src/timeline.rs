@@ -1,11 +1,12 @@
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_diagnose::drive;
-use unstarve_report::{Select, Summary, Timehist};
+use unstarve_report::{Summary, Timehist};
+use unstarve_timeline::Selection;
 
-use crate::Outcome;
 use crate::input::Recording;
 use crate::output::Out;
 use crate::progress::Progress;
@@ -35,7 +36,7 @@ pub struct LowArgs {
 /// What is asked for.
 pub struct HiArgs {
     recording: Recording,
-    select: Select,
+    selection: Selection,
     show: Show,
 }
 
@@ -49,26 +50,26 @@ impl LowArgs {
     pub fn raise(self) -> Result<HiArgs> {
         Ok(HiArgs {
             recording: Recording::new(self.file)?,
-            select: self.selection.select(),
+            selection: self.selection.raise(),
             show: if self.summary { Show::Table } else { Show::Lines },
         })
     }
 }
 
-pub fn run(args: HiArgs) -> Result<Outcome> {
+pub fn run(args: HiArgs) -> Result<ExitCode> {
     let source = args.recording.open()?;
     let mut progress = Progress::new();
     let tell = |events| progress.events(events);
     let name = || args.recording.name();
     let driven = match args.show {
         Show::Lines => {
-            let mut lines = Timehist::new(Out::new(), args.select);
+            let mut lines = Timehist::new(Out::new(), args.selection);
             let driven = drive(source, &mut lines, tell).with_context(name)?;
             lines.finish().context("standard output")?;
             driven
         }
         Show::Table => {
-            let mut summary = Summary::new(args.select);
+            let mut summary = Summary::new(args.selection);
             let driven = drive(source, &mut summary, tell).with_context(name)?;
             summary.write(Out::new()).context("standard output")?;
             driven
@@ -78,5 +79,5 @@ pub fn run(args: HiArgs) -> Result<Outcome> {
     for loss in &driven.losses {
         crate::output::remark(&loss.to_string());
     }
-    Ok(Outcome::Fine)
+    Ok(ExitCode::SUCCESS)
 }

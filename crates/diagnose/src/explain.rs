@@ -1,50 +1,23 @@
 use unstarve_kernel::Facts;
-use unstarve_model::{CpuId, EventSource, LossKind, Nanos, Tid};
+use unstarve_model::{Comm, EventSource, LossKind, Tid};
+use unstarve_timeline::Selection;
 
 use crate::case::{Blame, Case};
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
-use crate::ledger::{Ledger, LongWait, Window};
+use crate::ledger::{Ledger, LongWait};
 use crate::report::{Finding, Report, SCHEMA, Severity, TraceSummary, WorstWait};
 
 /// What to report of a trace. The whole trace is analysed in any case: who waits in the window may be held up by what
 /// began before it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only findings in which this task waits or pays, and only its waits.
-    pub task: Option<TaskFilter>,
-    /// Only waits on this CPU.
-    pub cpu: Option<CpuId>,
-    /// Only waits that reach beyond this moment after the first event.
-    pub from: Option<Nanos>,
-    /// Only waits that begin before this moment after the first event.
-    pub to: Option<Nanos>,
+    /// Only waits of these tasks, on these CPUs, that reach into this time; only findings in which one of these tasks
+    /// waits or pays.
+    pub selection: Selection,
     /// Only findings at least this bad.
     pub min_severity: Option<Severity>,
-}
-
-/// Which task.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum TaskFilter {
-    /// The thread of this id.
-    Tid(Tid),
-    /// All threads of this name.
-    Comm(String),
-}
-
-impl TaskFilter {
-    /// A number is a thread's id, everything else a name.
-    pub fn parse(text: &str) -> TaskFilter {
-        text.parse().map_or_else(|_| TaskFilter::Comm(text.to_owned()), |tid| TaskFilter::Tid(Tid(tid)))
-    }
-
-    fn matches(&self, comm: &str, tids: &[u32]) -> bool {
-        match self {
-            TaskFilter::Tid(tid) => tids.contains(&tid.0),
-            TaskFilter::Comm(name) => name == comm,
-        }
-    }
 }
 
 /// Says who was starved in a trace, by whom, by which rule, at what price, and what to do.
@@ -58,8 +31,7 @@ pub fn explain(
     options: &Options,
     progress: impl FnMut(u64),
 ) -> Result<Report, ExplainError> {
-    let mut ledger =
-        Ledger::new(Window { cpu: options.cpu, from: options.from, to: options.to, task: options.task.clone() });
+    let mut ledger = Ledger::new(options.selection.clone());
     let driven = drive(source, &mut ledger, progress)?;
     let world = driven.timeline.world();
     let snapshot = driven.snapshot.as_deref();
@@ -79,9 +51,11 @@ pub fn explain(
 
 fn is_wanted(finding: &Finding, options: &Options) -> bool {
     let bad_enough = options.min_severity.is_none_or(|least| finding.severity >= least);
-    let concerned = options.task.as_ref().is_none_or(|filter| {
-        filter.matches(&finding.victim.comm, &finding.victim.tids)
-            || finding.price.iter().any(|payer| filter.matches(&payer.comm, &payer.tids))
+    let victim = std::iter::once((&finding.victim.comm, &finding.victim.tids));
+    let payers = finding.price.iter().map(|payer| (&payer.comm, &payer.tids));
+    let concerned = victim.chain(payers).any(|(comm, tids)| {
+        // What has no thread id, the name may still fit.
+        tids.iter().chain(&[u32::MAX]).any(|tid| options.selection.has_task(&Comm::from(comm.as_str()), Tid(*tid)))
     });
     bad_enough && concerned
 }

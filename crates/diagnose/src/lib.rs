@@ -23,4 +23,4 @@ mod remedy;
 pub mod report;
 
 pub use drive::{Driven, ExplainError, drive};
-pub use explain::{Options, TaskFilter, explain};
+pub use explain::{Options, explain};

@@ -11,46 +11,14 @@ mod worst;
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
-use unstarve_timeline::{ActorId, Interrupt, Migration, Rule, Run, RunEnd, Sink, Wait, Wake, Waker, WorkItem, World};
-
-use crate::TaskFilter;
+use unstarve_timeline::{
+    ActorId, Interrupt, Migration, Rule, Run, RunEnd, Selection, Sink, Wait, Wake, Waker, WorkItem, World,
+};
 
 pub(crate) use account::{Account, TICK};
 pub(crate) use episodes::{Episodes, Period};
 pub(crate) use quantiles::Quantiles;
 pub(crate) use worst::{LongWait, Longest, Spot};
-
-/// What of the trace is reported. The timeline sees all of it in any case.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Window {
-    /// Only waits and runs on this CPU.
-    pub cpu: Option<CpuId>,
-    /// Only what reaches beyond this moment after the first event.
-    pub from: Option<Nanos>,
-    /// Only what begins before this moment after the first event.
-    pub to: Option<Nanos>,
-    /// Only this task's waits are among the longest.
-    pub task: Option<TaskFilter>,
-}
-
-impl Window {
-    fn takes(&self, world: &World, cpu: CpuId, start: Time, end: Time) -> bool {
-        self.cpu.is_none_or(|only| only == cpu) && self.takes_time(world, start, end)
-    }
-
-    fn takes_time(&self, world: &World, start: Time, end: Time) -> bool {
-        self.from.is_none_or(|from| end > world.start + from) && self.to.is_none_or(|to| start < world.start + to)
-    }
-
-    fn lists(&self, world: &World, wait: &Wait<'_>) -> bool {
-        let task = || world.tasks.get(wait.task);
-        match &self.task {
-            None => true,
-            Some(TaskFilter::Tid(tid)) => task().tid == *tid,
-            Some(TaskFilter::Comm(comm)) => task().comm.to_string() == *comm,
-        }
-    }
-}
 
 /// How often one actor took the CPU from another that was still runnable.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +30,7 @@ pub(crate) struct Preemptions {
 /// Sums over a trace.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    window: Window,
+    selection: Selection,
     accounts: Vec<Account>,
     /// (victim, occupant, rule) → time.
     pub blame: FxHashMap<(ActorId, ActorId, Rule), Nanos>,
@@ -97,9 +65,9 @@ const PAIRS: usize = 1 << 18;
 const LONGEST: usize = 10;
 
 impl Ledger {
-    pub fn new(window: Window) -> Ledger {
+    pub fn new(selection: Selection) -> Ledger {
         Ledger {
-            window,
+            selection,
             accounts: Vec::new(),
             blame: FxHashMap::default(),
             preemptions: FxHashMap::default(),
@@ -112,6 +80,17 @@ impl Ledger {
             runs: 0,
             migrations: 0,
         }
+    }
+
+    /// Whether what happens there and then is asked for.
+    fn takes(&self, world: &World, cpu: CpuId, start: Time, end: Time) -> bool {
+        self.selection.has_cpu(cpu) && self.selection.has_span(start, end, world.start)
+    }
+
+    /// Whether the wait may be among the longest that are listed.
+    fn lists(&self, world: &World, wait: &Wait<'_>) -> bool {
+        let task = world.tasks.get(wait.task);
+        self.selection.has_task(&task.comm, task.tid)
     }
 
     /// The account of an actor; `None` if it never ran, waited or moved.
@@ -145,12 +124,12 @@ fn is_worker(world: &World, actor: ActorId) -> bool {
 
 impl Sink for Ledger {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        if !self.window.takes(world, wait.cpu, wait.start, wait.end) {
+        if !self.takes(world, wait.cpu, wait.start, wait.end) {
             return;
         }
         self.waits += 1;
         self.waited += wait.length();
-        if wait.length() > Nanos::ZERO && self.window.lists(world, wait) {
+        if wait.length() > Nanos::ZERO && self.lists(world, wait) {
             self.longest.offer(wait.length(), || LongWait::of(world, wait));
         }
         for piece in wait.pieces {
@@ -166,7 +145,7 @@ impl Sink for Ledger {
     }
 
     fn run(&mut self, world: &World, run: &Run) {
-        if !self.window.takes(world, run.cpu, run.start, run.end) {
+        if !self.takes(world, run.cpu, run.start, run.end) {
             return;
         }
         self.runs += 1;
@@ -183,7 +162,7 @@ impl Sink for Ledger {
     }
 
     fn wake(&mut self, world: &World, wake: &Wake<'_>) {
-        if !self.window.takes(world, wake.cpu, wake.time, wake.time + Nanos(1)) {
+        if !self.takes(world, wake.cpu, wake.time, wake.time + Nanos(1)) {
             return;
         }
         let wakee = world.tasks.get(wake.wakee).actor;
@@ -198,7 +177,7 @@ impl Sink for Ledger {
     }
 
     fn migration(&mut self, world: &World, migration: &Migration) {
-        if self.window.takes(world, migration.to, migration.time, migration.time + Nanos(1)) {
+        if self.takes(world, migration.to, migration.time, migration.time + Nanos(1)) {
             self.migrations += 1;
             let actor = world.tasks.get(migration.task).actor;
             self.account_mut(actor).migrations += 1;
@@ -206,7 +185,7 @@ impl Sink for Ledger {
     }
 
     fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
-        if !self.window.takes(world, interrupt.cpu, interrupt.start, interrupt.end) {
+        if !self.takes(world, interrupt.cpu, interrupt.start, interrupt.end) {
             return;
         }
         let overflow = (ActorId::OTHERS, interrupt.cpu);
@@ -218,9 +197,9 @@ impl Sink for Ledger {
     }
 
     fn work_item(&mut self, world: &World, item: &WorkItem) {
-        if self.window.takes_time(world, item.start, item.end) {
+        if self.selection.has_span(item.start, item.end, world.start) {
             let worker = world.tasks.get(item.worker);
-            let on_cpu = self.window.cpu.is_none() || self.window.cpu == worker.last_cpu;
+            let on_cpu = worker.last_cpu.is_none_or(|cpu| self.selection.has_cpu(cpu));
             let actor = worker.actor;
             if on_cpu {
                 self.account_mut(actor).work.get_or_insert_default().add_item(item);

@@ -1,0 +1,113 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use unstarve_diagnose::report::{Report, Severity};
+use unstarve_diagnose::{Options, explain};
+use unstarve_report::{Look, page};
+
+use crate::input::Recording;
+use crate::output::{self, Color, Out};
+use crate::progress::Progress;
+use crate::selection::LowSelection;
+
+/// Say who is starved in a recording, by whom, by which rule, at what price, and what to do
+///
+/// Reads trace.dat (trace-cmd, unstarve record), perf.data, what `perf script`, `trace-cmd report` and tracefs print, each
+/// also inside gzip or zstd. The selection narrows what is reported; the whole recording is analysed in any case, because
+/// who waits inside it may be held up by what began before.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve explain trace.dat
+  unstarve explain --json --fail-on warning perf.data > report.json
+  ssh host cat /var/tmp/trace.dat.zst | unstarve explain - --task nfsd --from +1s
+
+Exit code: 0 nothing wrong, 1 a finding at or above --fail-on, 2 the recording could not be analysed.")]
+pub struct LowArgs {
+    /// A recording of any format, or - for standard input
+    file: PathBuf,
+    /// Print the report as JSON (schema unstarve.explain/1)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    selection: LowSelection,
+    /// Show only findings at least this bad
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value = "info")]
+    min_severity: LowSeverity,
+    /// Exit with 1 if there is a finding at least this bad
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value = "critical")]
+    fail_on: FailOn,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LowSeverity {
+    Info,
+    Warning,
+    Critical,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FailOn {
+    Info,
+    Warning,
+    Critical,
+    Never,
+}
+
+/// What is asked for.
+pub struct HiArgs {
+    recording: Recording,
+    options: Options,
+    /// For the exit code; hidden findings count, too.
+    fail_on: Option<Severity>,
+    min_severity: Severity,
+    form: Form,
+}
+
+enum Form {
+    Json,
+    Page(Look),
+}
+
+impl LowArgs {
+    /// Checks what can be checked before any work.
+    pub fn raise(self, color: Color) -> Result<HiArgs> {
+        Ok(HiArgs {
+            recording: Recording::new(self.file)?,
+            options: Options { selection: self.selection.raise(), ..Options::default() },
+            fail_on: match self.fail_on {
+                FailOn::Info => Some(Severity::Info),
+                FailOn::Warning => Some(Severity::Warning),
+                FailOn::Critical => Some(Severity::Critical),
+                FailOn::Never => None,
+            },
+            min_severity: match self.min_severity {
+                LowSeverity::Info => Severity::Info,
+                LowSeverity::Warning => Severity::Warning,
+                LowSeverity::Critical => Severity::Critical,
+            },
+            form: if self.json { Form::Json } else { Form::Page(output::look(color)) },
+        })
+    }
+}
+
+pub fn run(args: HiArgs) -> Result<ExitCode> {
+    let source = args.recording.open()?;
+    let mut progress = Progress::new();
+    let mut report =
+        explain(source, &args.options, |events| progress.events(events)).with_context(|| args.recording.name())?;
+    drop(progress);
+    let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
+    report.findings.retain(|finding| finding.severity >= args.min_severity);
+    Out::new().text(&text(&report, &args.form)?)?;
+    Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn text(report: &Report, form: &Form) -> Result<String> {
+    Ok(match form {
+        Form::Json => serde_json::to_string_pretty(report)? + "\n",
+        Form::Page(look) => page(report, *look),
+    })
+}
