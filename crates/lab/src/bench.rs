@@ -1,0 +1,133 @@
+//! Runs for an experiment: each request once, with progress told.
+
+use std::collections::HashMap;
+
+use crate::metric::Metric;
+use crate::run::{Outcome, Request, Runner};
+use crate::scenario::Scenario;
+
+/// Why an experiment ended without a result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError<E: std::error::Error> {
+    /// A guest failed.
+    #[error("{what}: {source}")]
+    Run {
+        /// Scenario, kernel and seed.
+        what: String,
+        /// Why.
+        source: E,
+    },
+    /// Runs came back without the metric that was asked for.
+    #[error("{what} measured no `{metric}`; it measured {measured}")]
+    NoMetric {
+        /// Scenario, kernel and seed.
+        what: String,
+        /// The metric.
+        metric: String,
+        /// The names of what there is.
+        measured: String,
+    },
+    /// The scenario has no such remedy.
+    #[error("scenario `{scenario}` has no remedy `{remedy}`; it has {known}")]
+    NoRemedy {
+        /// The scenario.
+        scenario: String,
+        /// What was asked.
+        remedy: String,
+        /// What there is.
+        known: String,
+    },
+    /// Nothing to look for.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+/// A run that is about to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Upcoming<'a> {
+    /// Its number, from 1.
+    pub number: usize,
+    /// How many there will be, where that is known.
+    pub of: Option<usize>,
+    /// What is asked for.
+    pub request: &'a Request,
+}
+
+/// A runner that remembers: a guest is repeatable to the byte, so no request is run twice.
+pub struct Bench<'a, R> {
+    runner: &'a mut R,
+    tell: &'a mut dyn FnMut(Upcoming<'_>),
+    known: HashMap<String, Outcome>,
+    expected: Option<usize>,
+}
+
+impl<'a, R: Runner> Bench<'a, R> {
+    /// A bench that tells `tell` of each run before it begins.
+    pub fn new(runner: &'a mut R, tell: &'a mut dyn FnMut(Upcoming<'_>)) -> Bench<'a, R> {
+        Bench { runner, tell, known: HashMap::new(), expected: None }
+    }
+
+    /// For progress: so many runs are to come in all.
+    pub(crate) fn expect(&mut self, runs: usize) {
+        self.expected = Some(runs);
+    }
+
+    /// How many guests were run.
+    pub fn runs(&self) -> usize {
+        self.known.len()
+    }
+
+    /// The request's outcome, from memory if it was run before.
+    pub fn run(&mut self, request: &Request) -> Result<Outcome, BenchError<R::Error>> {
+        // The order of knobs makes no difference to a guest.
+        let mut request = request.clone();
+        request.knobs.sort();
+        let key = format!("{request:?}");
+        if let Some(outcome) = self.known.get(&key) {
+            return Ok(outcome.clone());
+        }
+        (self.tell)(Upcoming { number: self.known.len() + 1, of: self.expected, request: &request });
+        let outcome =
+            self.runner.run(&request).map_err(|source| BenchError::Run { what: describe(&request), source })?;
+        self.known.insert(key, outcome.clone());
+        Ok(outcome)
+    }
+}
+
+/// `kubepods on 6.1, seed 3, without the fault, remedy raise-worker, sched_feature.X=off`.
+pub fn describe(request: &Request) -> String {
+    let mut text = format!("{} on {}, seed {}", request.scenario.name, request.kernel, request.seed);
+    if !request.fault {
+        text += ", without the fault";
+    }
+    if let Some(remedy) = &request.remedy {
+        text += &format!(", remedy {remedy}");
+    }
+    for (name, value) in &request.knobs {
+        text += &format!(", {name}={value}");
+    }
+    text
+}
+
+/// The metric of this name.
+pub(crate) fn metric<'o, E: std::error::Error>(outcome: &'o Outcome, name: &str) -> Result<&'o Metric, BenchError<E>> {
+    outcome.metrics.iter().find(|metric| metric.name == name).ok_or_else(|| BenchError::NoMetric {
+        what: describe(&outcome.request),
+        metric: name.to_owned(),
+        measured: outcome.metrics.iter().map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Refuses a remedy that the scenario does not have.
+pub(crate) fn check_remedy<E: std::error::Error>(scenario: &Scenario, id: &str) -> Result<(), BenchError<E>> {
+    if scenario.remedy.iter().any(|remedy| remedy.id == id) {
+        return Ok(());
+    }
+    let known: Vec<&str> = scenario.remedy.iter().map(|remedy| remedy.id.as_str()).collect();
+    Err(BenchError::NoRemedy {
+        scenario: scenario.name.clone(),
+        remedy: id.to_owned(),
+        known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+    })
+}

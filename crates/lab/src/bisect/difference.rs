@@ -1,0 +1,124 @@
+//! What differs between two sides, one change at a time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::Request;
+
+/// What a kernel had set: a knob's name as after `--set`, and its value.
+pub type Settings = BTreeMap<String, String>;
+
+/// One step from side A towards side B.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// The fault is there, or not.
+    Fault {
+        /// On side B.
+        present: bool,
+    },
+    /// Another remedy, or none.
+    Remedy {
+        /// On side B.
+        id: Option<String>,
+    },
+    /// A knob gets another value.
+    Knob {
+        /// Its name.
+        name: String,
+        /// On A, where it is known.
+        from: Option<String>,
+        /// On B.
+        to: String,
+    },
+    /// A knob that A sets is left alone.
+    Unset {
+        /// Its name.
+        name: String,
+        /// What A sets.
+        from: String,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Fault { present: true } => f.write_str("the scenario's fault"),
+            Change::Fault { present: false } => f.write_str("without the scenario's fault"),
+            Change::Remedy { id: Some(id) } => write!(f, "remedy {id}"),
+            Change::Remedy { id: None } => f.write_str("without the remedy"),
+            Change::Knob { name, from: Some(from), to } => write!(f, "{name}: {from} -> {to}"),
+            Change::Knob { name, from: None, to } => write!(f, "{name}={to}"),
+            Change::Unset { name, from } => write!(f, "{name}={from} -> left alone"),
+        }
+    }
+}
+
+fn value<'a>(knobs: &'a [(String, String)], name: &str) -> Option<&'a String> {
+    knobs.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+/// What the requests ask differently.
+pub(super) fn of_requests(from: &Request, to: &Request) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if from.fault != to.fault {
+        changes.push(Change::Fault { present: to.fault });
+    }
+    if from.remedy != to.remedy {
+        changes.push(Change::Remedy { id: to.remedy.clone() });
+    }
+    for (name, wanted) in &to.knobs {
+        let before = value(&from.knobs, name);
+        if before != Some(wanted) {
+            changes.push(Change::Knob { name: name.clone(), from: before.cloned(), to: wanted.clone() });
+        }
+    }
+    let left_alone = from.knobs.iter().filter(|(name, _)| value(&to.knobs, name).is_none());
+    changes.extend(left_alone.map(|(name, from)| Change::Unset { name: name.clone(), from: from.clone() }));
+    changes
+}
+
+/// Adds what the two kernels had set differently. In words: what only one of them has, and so cannot be set on A.
+pub(super) fn of_kernels(mut changes: Vec<Change>, on_a: &Settings, on_b: &Settings) -> (Vec<Change>, Vec<String>) {
+    let asked: Vec<String> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Knob { name, .. } | Change::Unset { name, .. } => Some(name.clone()),
+            _ => None,
+        })
+        .collect();
+    for (name, from) in on_a.iter().filter(|(name, _)| !asked.contains(name)) {
+        if let Some(to) = on_b.get(name).filter(|to| *to != from) {
+            changes.push(Change::Knob { name: name.clone(), from: Some(from.clone()), to: to.clone() });
+        }
+    }
+    let only = |these: &Settings, those: &Settings, side: &str| {
+        let names: Vec<&str> = these
+            .keys()
+            .filter(|name| !those.contains_key(*name))
+            .map(|name| name.rsplit('.').next().unwrap_or(name))
+            .collect();
+        (!names.is_empty()).then(|| format!("only {side}'s kernel has {}", names.join(", ")))
+    };
+    let out_of_reach = only(on_a, on_b, "A").into_iter().chain(only(on_b, on_a, "B")).collect();
+    (changes, out_of_reach)
+}
+
+/// The request with the changes made.
+pub(super) fn apply<'c>(request: &Request, changes: impl Iterator<Item = &'c Change>) -> Request {
+    let mut request = request.clone();
+    for change in changes {
+        match change {
+            Change::Fault { present } => request.fault = *present,
+            Change::Remedy { id } => request.remedy.clone_from(id),
+            Change::Knob { name, to, .. } => {
+                request.knobs.retain(|(known, _)| known != name);
+                request.knobs.push((name.clone(), to.clone()));
+            }
+            Change::Unset { name, .. } => request.knobs.retain(|(known, _)| known != name),
+        }
+    }
+    request
+}

@@ -1,0 +1,265 @@
+//! Whether `explain` finds the cause that a scenario injects, and stays quiet without it.
+
+use std::error::Error;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use unstarve_diagnose::report::{Finding, Report, Severity};
+
+use crate::bench::{Bench, describe};
+use crate::run::{Outcome, Request, Runner};
+use crate::scenario::Scenario;
+
+/// What explains an outcome's trace.
+pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
+
+/// One scenario on one kernel, with or without its fault.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The kernel's name in the store.
+    pub kernel: String,
+    /// Whether the fault was there.
+    pub fault: bool,
+    /// What `explain` was to say: findings, any one; empty: nothing.
+    pub expected: Vec<String>,
+    /// What it said first, of what is wrong (`info` does not count).
+    pub found: Option<String>,
+    /// How that is judged.
+    pub judgement: Judgement,
+}
+
+/// How a row is judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    /// The injected cause is the top finding, with its victim and culprit.
+    Hit,
+    /// Nothing was wrong, nothing was found.
+    Quiet,
+    /// The injected cause is not the top finding; why.
+    Miss(String),
+    /// Something was found although nothing was wrong.
+    FalseAlarm(String),
+    /// The scenario makes no sense on this kernel.
+    NotHere,
+    /// The guest or the explanation failed; why.
+    Failed(String),
+}
+
+impl Judgement {
+    /// Whether the truth was told.
+    pub fn is_right(&self) -> bool {
+        matches!(self, Judgement::Hit | Judgement::Quiet)
+    }
+
+    /// Whether it counts: scenarios that make no sense on a kernel do not.
+    pub fn counts(&self) -> bool {
+        *self != Judgement::NotHere
+    }
+}
+
+/// The whole table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Truth {
+    /// Scenario by scenario, kernel by kernel, faulty before healthy.
+    pub rows: Vec<Row>,
+}
+
+/// Runs every scenario on every kernel, faulty and healthy, and judges what `explain` says. A run that fails is a row,
+/// not the end.
+pub fn truth<R: Runner>(
+    bench: &mut Bench<'_, R>,
+    scenarios: &[Scenario],
+    kernels: &[String],
+    seed: u64,
+    explain: &mut Explain<'_>,
+) -> Truth {
+    let suits = |scenario: &Scenario, kernel: &str| scenario.suits(kernel).unwrap_or(true);
+    let pairs = || scenarios.iter().flat_map(|scenario| kernels.iter().map(move |kernel| (scenario, kernel)));
+    bench.expect(2 * pairs().filter(|(scenario, kernel)| suits(scenario, kernel)).count());
+    let mut rows = Vec::new();
+    for (scenario, kernel) in pairs() {
+        for fault in [true, false] {
+            let request = Request { fault, ..Request::faulty(scenario.clone(), kernel, seed) };
+            let row = if suits(scenario, kernel) { row(bench, &request, explain) } else { not_here(&request) };
+            rows.push(row);
+        }
+    }
+    Truth { rows }
+}
+
+fn empty_row(request: &Request, judgement: Judgement) -> Row {
+    Row {
+        scenario: request.scenario.name.clone(),
+        kernel: request.kernel.clone(),
+        fault: request.fault,
+        expected: if request.fault { request.scenario.expect.finding.clone() } else { Vec::new() },
+        found: None,
+        judgement,
+    }
+}
+
+fn not_here(request: &Request) -> Row {
+    empty_row(request, Judgement::NotHere)
+}
+
+fn row<R: Runner>(bench: &mut Bench<'_, R>, request: &Request, explain: &mut Explain<'_>) -> Row {
+    let outcome = match bench.run(request) {
+        Ok(outcome) => outcome,
+        Err(error) => return empty_row(request, Judgement::Failed(error.to_string())),
+    };
+    match explain(&outcome) {
+        Ok(report) => judge(request, &report),
+        Err(error) => empty_row(request, Judgement::Failed(format!("{}: {error}", describe(request)))),
+    }
+}
+
+/// Sets a report against what the request injected.
+pub fn judge(request: &Request, report: &Report) -> Row {
+    let top = report.findings.iter().find(|finding| finding.severity >= Severity::Warning);
+    let mut row = empty_row(request, Judgement::Quiet);
+    row.found = top.map(in_short);
+    row.judgement = match (top, row.expected.is_empty()) {
+        (None, true) => Judgement::Quiet,
+        (None, false) => Judgement::Miss("nothing was found".to_owned()),
+        (Some(finding), true) => Judgement::FalseAlarm(finding.sentence.clone()),
+        (Some(finding), false) => match mistake(&request.scenario, finding) {
+            None => Judgement::Hit,
+            Some(mistake) => Judgement::Miss(mistake),
+        },
+    };
+    row
+}
+
+/// `rt-starvation of kworker/0:2 by hog`.
+fn in_short(finding: &Finding) -> String {
+    let by = finding.culprits.first().map(|culprit| format!(" by {}", culprit.comm)).unwrap_or_default();
+    format!("{} of {}{by}", finding.id, finding.victim.comm)
+}
+
+/// What a finding gets wrong of the scenario's expectation.
+fn mistake(scenario: &Scenario, finding: &Finding) -> Option<String> {
+    let expect = &scenario.expect;
+    if !expect.finding.contains(&finding.id) {
+        return Some(format!("found {}", finding.id));
+    }
+    for (key, wanted) in &expect.victim {
+        let found = match key.as_str() {
+            "kind" => Some(&finding.victim.kind),
+            "comm" => Some(&finding.victim.comm),
+            "work" => finding.victim.work.as_ref().map(|work| &work.function),
+            _ => None,
+        };
+        if found != Some(wanted) {
+            return Some(format!("victim's {key} is {}, not {wanted}", found.map_or("unknown", String::as_str)));
+        }
+    }
+    let culprit = expect.culprit.as_ref()?;
+    let named = finding.culprits.iter().any(|found| found.comm == *culprit);
+    (!named).then(|| format!("{culprit} is not among the culprits"))
+}
+
+/// A table with every miss spelt out below it.
+impl fmt::Display for Truth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<20} {:<7} {:<8} {:<12} top finding", "scenario", "kernel", "twin", "judgement")?;
+        for row in &self.rows {
+            let judgement = match &row.judgement {
+                Judgement::Hit => "hit",
+                Judgement::Quiet => "quiet",
+                Judgement::Miss(_) => "MISS",
+                Judgement::FalseAlarm(_) => "FALSE ALARM",
+                Judgement::NotHere => "not here",
+                Judgement::Failed(_) => "FAILED",
+            };
+            let twin = if row.fault { "faulty" } else { "healthy" };
+            let found = row.found.as_deref().unwrap_or("-");
+            writeln!(f, "{:<20} {:<7} {twin:<8} {judgement:<12} {found}", row.scenario, row.kernel)?;
+        }
+        for row in &self.rows {
+            if let Judgement::Miss(why) | Judgement::FalseAlarm(why) | Judgement::Failed(why) = &row.judgement {
+                let twin = if row.fault { "faulty" } else { "healthy" };
+                writeln!(f, "{} on {}, {twin}: {why}", row.scenario, row.kernel)?;
+            }
+        }
+        let counted = self.rows.iter().filter(|row| row.judgement.counts()).count();
+        let right = self.rows.iter().filter(|row| row.judgement.is_right()).count();
+        writeln!(f, "{right} of {counted} right")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{self, Model};
+
+    /// A report whose top finding is `id` with this victim and culprit.
+    fn report(id: &str, severity: &str, kind: &str, work: &str, culprit: &str) -> Report {
+        let json = serde_json::json!({
+            "schema": "unstarve.explain/1",
+            "trace": {"format": "x", "events": 1, "lost": 0, "cpus": 1, "start_ns": 0, "end_ns": 1, "kernel": null,
+                "snapshot": false, "waits_total_ns": 0, "waits_count": 0},
+            "findings": [{
+                "id": id, "severity": severity, "confidence": 1.0, "sentence": format!("a sentence about {id}"),
+                "victim": {"kind": kind, "comm": "kworker/0:2", "tids": [1], "tasks": 1, "policy": null, "prio": null,
+                    "work": {"function": work, "workqueue": null}},
+                "culprits": [{"comm": culprit, "tids": [2], "policy": null, "prio": null, "rule": "class", "ns": 1}],
+                "blame": [], "waits": {"count": 1, "total_ns": 1, "max_ns": 1, "p99_ns": 1, "owed_ns": 1}, "cpus": [0],
+                "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [], "remedies": []}],
+            "worst_waits": [], "losses": []
+        });
+        serde_json::from_value(json).expect("a report")
+    }
+
+    #[test]
+    fn the_table_tells_hits_misses_and_false_alarms() {
+        let mut model = Model::new(|request: &Request| (request.kernel != "7").then_some(1.0));
+        let mut tell = |_: crate::bench::Upcoming<'_>| {};
+        let mut bench = Bench::new(&mut model, &mut tell);
+        let kernels = ["5.4", "5.10", "6.1", "6.12", "6.13", "6.14", "6.15", "7"].map(String::from);
+        let mut explain = |outcome: &Outcome| {
+            let (kernel, fault) = (outcome.request.kernel.as_str(), outcome.request.fault);
+            Ok(match (kernel, fault) {
+                ("5.10", true) => report("rt-starvation", "critical", "kworker", "dio_complete", "hog"),
+                ("6.1", true) => report("wake-storm", "critical", "kworker", "dio_complete", "hog"),
+                ("6.12", true) => report("weight-starvation", "warning", "kworker", "other", "hog"),
+                ("6.13", true) => report("weight-starvation", "warning", "kworker", "dio_complete", "fio"),
+                ("6.14", true) => report("rt-starvation", "info", "kworker", "dio_complete", "hog"),
+                ("6.15", true) => return Err("torn trace".into()),
+                ("6.1", false) => report("throttled", "warning", "task", "x", "y"),
+                _ => report("throttled", "info", "task", "x", "y"),
+            })
+        };
+        let truth = truth(&mut bench, &[model::scenario()], &kernels, 1, &mut explain);
+        insta::assert_snapshot!(truth, @"
+        scenario             kernel  twin     judgement    top finding
+        model                5.4     faulty   not here     -
+        model                5.4     healthy  not here     -
+        model                5.10    faulty   hit          rt-starvation of kworker/0:2 by hog
+        model                5.10    healthy  quiet        -
+        model                6.1     faulty   MISS         wake-storm of kworker/0:2 by hog
+        model                6.1     healthy  FALSE ALARM  throttled of kworker/0:2 by y
+        model                6.12    faulty   MISS         weight-starvation of kworker/0:2 by hog
+        model                6.12    healthy  quiet        -
+        model                6.13    faulty   MISS         weight-starvation of kworker/0:2 by fio
+        model                6.13    healthy  quiet        -
+        model                6.14    faulty   MISS         -
+        model                6.14    healthy  quiet        -
+        model                6.15    faulty   FAILED       -
+        model                6.15    healthy  quiet        -
+        model                7       faulty   FAILED       -
+        model                7       healthy  FAILED       -
+        model on 6.1, faulty: found wake-storm
+        model on 6.1, healthy: a sentence about throttled
+        model on 6.12, faulty: victim's work is other, not dio_complete
+        model on 6.13, faulty: hog is not among the culprits
+        model on 6.14, faulty: nothing was found
+        model on 6.15, faulty: model on 6.15, seed 1: torn trace
+        model on 7, faulty: model on 7, seed 1: the model's guest panicked
+        model on 7, healthy: model on 7, seed 1, without the fault: the model's guest panicked
+        6 of 14 right
+        ");
+    }
+}
