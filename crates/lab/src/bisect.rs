@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use difference::{Change, Settings};
 
+use self::difference::Differences;
 use crate::bench::{Bench, BenchError, metric};
 use crate::compare::{kernel_of, quantity};
 use crate::run::{Outcome, Request, Runner};
@@ -96,7 +97,7 @@ pub fn bisect<R: Runner>(
         found.unexplained.push("the sides do not differ by what matters: there is nothing to explain".to_owned());
         return Ok(found);
     }
-    let (changes, out_of_reach) = lab.changes(&from, &to, settings)?;
+    let Differences { changes, out_of_reach } = lab.changes(&from, &to, settings)?;
     found.candidates = changes.len();
     found.unexplained.extend(out_of_reach);
     lab.explain(&mut found, (&from, &to), &changes)?;
@@ -157,10 +158,10 @@ impl<R: Runner> Lab<'_, '_, R> {
         from: &Request,
         to: &Request,
         settings: &dyn Fn(&Outcome) -> Settings,
-    ) -> Result<(Vec<Change>, Vec<String>), BenchError<R::Error>> {
+    ) -> Result<Differences, BenchError<R::Error>> {
         let asked = difference::of_requests(from, to);
         if from.kernel == to.kernel {
-            return Ok((asked, Vec::new()));
+            return Ok(Differences { changes: asked, out_of_reach: Vec::new() });
         }
         let (on_a, on_b) = (settings(&self.bench.run(from)?), settings(&self.bench.run(to)?));
         Ok(difference::of_kernels(asked, &on_a, &on_b))

@@ -56,6 +56,14 @@ impl fmt::Display for Change {
     }
 }
 
+/// What differs between two sides.
+pub(super) struct Differences {
+    /// What can be set on A's kernel.
+    pub(super) changes: Vec<Change>,
+    /// What cannot, in words.
+    pub(super) out_of_reach: Vec<String>,
+}
+
 fn value<'a>(knobs: &'a [(String, String)], name: &str) -> Option<&'a String> {
     knobs.iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }
@@ -80,8 +88,8 @@ pub(super) fn of_requests(from: &Request, to: &Request) -> Vec<Change> {
     changes
 }
 
-/// Adds what the two kernels had set differently. In words: what only one of them has, and so cannot be set on A.
-pub(super) fn of_kernels(mut changes: Vec<Change>, on_a: &Settings, on_b: &Settings) -> (Vec<Change>, Vec<String>) {
+/// Adds what the two kernels had set differently; what only one of them has is out of reach.
+pub(super) fn of_kernels(mut changes: Vec<Change>, on_a: &Settings, on_b: &Settings) -> Differences {
     let asked: Vec<String> = changes
         .iter()
         .filter_map(|change| match change {
@@ -103,7 +111,7 @@ pub(super) fn of_kernels(mut changes: Vec<Change>, on_a: &Settings, on_b: &Setti
         (!names.is_empty()).then(|| format!("only {side}'s kernel has {}", names.join(", ")))
     };
     let out_of_reach = only(on_a, on_b, "A").into_iter().chain(only(on_b, on_a, "B")).collect();
-    (changes, out_of_reach)
+    Differences { changes, out_of_reach }
 }
 
 /// The request with the changes made.
