@@ -173,6 +173,23 @@ fn instances_are_merged_unless_their_clock_differs() {
     );
 }
 
+/// ```text
+/// top    A─────────B────A──         the instance's clock is read 300 ns later
+/// more    a─────────b    a─
+/// ```
+#[test]
+fn an_event_that_two_buffers_recorded_is_given_once() {
+    let (names, ids) = names();
+    let events = story(ids);
+    let late = |event: &Event| Event { time: Time(event.time.0 + 300), ..*event };
+    let twins: Vec<Event> =
+        events.iter().filter(|event| matches!(event.kind, EventKind::Switch { .. })).map(late).collect();
+    let machine = MACHINES[0];
+    let buffers = [("", "local", pages(machine, &events, &names)), ("more", "local", pages(machine, &twins, &names))];
+    let read = read(&V7 { machine, compression: "zstd", buffers: &buffers, options: &[] }.bytes()).unwrap();
+    assert_eq!(read.events, events);
+}
+
 #[test]
 fn equal_times_are_ordered_by_cpu_and_then_by_buffer() {
     let (names, _) = names();

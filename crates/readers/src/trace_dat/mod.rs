@@ -4,6 +4,8 @@
 //! CPU number, then by buffer (the top one first, instances in the order of the file); events of one stream stay in
 //! their order. A time that goes back within a stream is raised to the last one given, and counted as a loss.
 //!
+//! An event that two buffers both recorded is given once.
+//!
 //! Memory: each stream holds one window of pages (plain data) or one unpacked chunk (version 7, packed), whose sizes
 //! shrink with the number of streams; nothing grows with the length of the file.
 //!
@@ -18,6 +20,7 @@ mod merge;
 pub(crate) mod options;
 mod stream;
 mod tables;
+mod twins;
 mod v6;
 mod v7;
 
@@ -43,6 +46,7 @@ use merge::Merge;
 pub use options::SNAPSHOT as SNAPSHOT_OPTION;
 use stream::{Pages, Stream};
 use tables::{Buffer, CpuData, Tables};
+use twins::Twins;
 
 /// How every trace.dat file begins.
 pub const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
@@ -64,6 +68,8 @@ pub struct TraceDat {
     clock: Clock,
     names: Interner,
     merge: Merge,
+    /// Where there is more than one ring buffer.
+    twins: Option<Twins>,
     last: Time,
     losses: Vec<Loss>,
     counts: Counts,
@@ -106,6 +112,7 @@ impl TraceDat {
             decoder: tables.decoder,
             clock: tables.clock,
             names,
+            twins: streams.iter().any(|stream| stream.buffer != streams[0].buffer).then(Twins::default),
             merge: Merge::new(streams),
             last: Time(0),
             losses: tables.losses,
@@ -131,7 +138,12 @@ impl TraceDat {
             batch.events.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
         }
         match self.decoder.decode(time, cpu, stream.record(), &mut self.names) {
-            Ok(Some(event)) => batch.events.push(event),
+            Ok(Some(event)) => {
+                let buffer = stream.buffer;
+                if !self.twins.as_mut().is_some_and(|twins| twins.has(buffer, &event)) {
+                    batch.events.push(event);
+                }
+            }
             Ok(None) => {}
             Err(_) => self.counts.bad_records += 1,
         }
@@ -295,7 +307,7 @@ fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
             } else {
                 Pages::Plain { file: file.clone(), at: data.offset, end, window: budget.window(page_size) }
             };
-            ((data.cpu, index), Stream::new(CpuId(data.cpu), pages, tables.pages, page_size))
+            ((data.cpu, index), Stream::new(CpuId(data.cpu), index, pages, tables.pages, page_size))
         })
         .collect();
     streams.sort_by_key(|&(key, _)| key);

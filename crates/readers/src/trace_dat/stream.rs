@@ -12,6 +12,8 @@ use super::compression::Unpacker;
 /// The records of one CPU in one ring buffer, in the order of the file. Holds a window of pages at a time.
 pub(super) struct Stream {
     pub(super) cpu: CpuId,
+    /// Which ring buffer of the file it is of.
+    pub(super) buffer: usize,
     pages: Pages,
     format: PageFormat,
     page_size: usize,
@@ -64,9 +66,10 @@ pub(super) enum Pages {
 }
 
 impl Stream {
-    pub(super) fn new(cpu: CpuId, pages: Pages, format: PageFormat, page_size: usize) -> Stream {
+    pub(super) fn new(cpu: CpuId, buffer: usize, pages: Pages, format: PageFormat, page_size: usize) -> Stream {
         Stream {
             cpu,
+            buffer,
             pages,
             format,
             page_size,
