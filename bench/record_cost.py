@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """What recording costs the recorded: unstarve record against perf sched record.
 
-Runs `perf bench sched messaging` and `perf bench sched pipe` bare, under each recorder, in turn, several times, and
-prints medians of the time they report, with their spread. Interleaved, so that a change of the machine's mood hits all
-alike. Needs root, perf and a quiet machine.
+Runs `perf bench sched messaging` (hackbench) and `perf bench sched pipe` (the fastest switching there is) bare and under
+each recorder, in turn, several times. Two measures, both as medians with their spread:
+
+* time: the seconds that the benchmark itself reports. What a user feels; worth little on a busy machine.
+* CPU: user and system seconds of the benchmark's processes, without the recorder's, from a wrapper around them. Most of
+  it is the benchmark's own work, the rest what tracing adds to its switches. Other load disturbs it far less.
+
+Interleaved, so that a change of the machine's mood hits all alike. Needs root and perf.
 
     sudo bench/record_cost.py path/to/unstarve [ROUNDS]
 """
@@ -19,6 +24,7 @@ LOADS = {
     "pipe": ["perf", "bench", "sched", "pipe", "-T", "-l", "100000"],
 }
 LIMIT = 120  # seconds for one run
+WRAPPER = "--as-wrapper"
 
 
 def recorders(unstarve, place):
@@ -29,43 +35,56 @@ def recorders(unstarve, place):
     }
 
 
-def run(command):
-    """The seconds that the benchmark itself reports, and everything that was printed."""
+def wrapper(command):
+    """Runs the load and prints the CPU time of its processes."""
+    load = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    _, status, usage = os.wait4(load.pid, 0)
+    print(f"CPU seconds: {usage.ru_utime + usage.ru_stime}", flush=True)
+    sys.exit(os.waitstatus_to_exitcode(status))
+
+
+def run(recorder, load):
+    """Reported seconds, CPU seconds, and everything that was printed."""
+    command = recorder + [sys.executable, os.path.abspath(__file__), WRAPPER] + load
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
     text = done.stdout + done.stderr
-    found = re.search(r"Total time:\s*([0-9.]+)", text)
-    if done.returncode or not found:
+    time = re.search(r"Total time:\s*([0-9.]+)", text)
+    cpu = re.search(r"CPU seconds: ([0-9.]+)", text)
+    if done.returncode or not time or not cpu:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{text}")
-    return float(found[1]), text
+    return float(time[1]), float(cpu[1]), text
 
 
-def spread(values):
-    return (max(values) - min(values)) / statistics.median(values)
+def show(measure, values):
+    """Medians and spreads, and the cost of one recorder as a part of the other's."""
+    bare = statistics.median(values["bare"])
+    for name, runs in values.items():
+        median = statistics.median(runs)
+        low, high = min(runs), max(runs)
+        print(f"  {measure:4} {name:9} {median:7.3f} s  {100 * (median / bare - 1):+6.1f} %  ({low:.3f} to {high:.3f})")
+    ours = statistics.median(values["unstarve"]) - bare
+    theirs = statistics.median(values["perf"]) - bare
+    if theirs > 0:
+        print(f"  {measure:4} unstarve costs {ours / theirs:.2f} of what perf sched record costs")
 
 
 def main():
+    if sys.argv[1] == WRAPPER:
+        wrapper(sys.argv[2:])
     unstarve = sys.argv[1]
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     with tempfile.TemporaryDirectory() as place:
-        for load, command in LOADS.items():
-            times = {}
-            lost = 0
+        for name, load in LOADS.items():
+            times, cpus, lossy = {}, {}, 0
             for _ in range(rounds):
-                for name, recorder in recorders(unstarve, place).items():
-                    seconds, text = run(recorder + command)
-                    times.setdefault(name, []).append(seconds)
-                    if name == "unstarve" and "none lost" not in text:
-                        lost += 1
-            bare = statistics.median(times["bare"])
-            print(f"{load}: {rounds} rounds, {lost} recordings with lost events")
-            for name, values in times.items():
-                median = statistics.median(values)
-                cost = 100 * (median / bare - 1)
-                print(f"  {name:9} {median:7.3f} s  {cost:+6.1f} %  spread {100 * spread(values):.0f} %")
-            ours = statistics.median(times["unstarve"]) - bare
-            theirs = statistics.median(times["perf"]) - bare
-            if theirs > 0:
-                print(f"  unstarve costs {ours / theirs:.2f} of what perf sched record costs")
+                for who, recorder in recorders(unstarve, place).items():
+                    time, cpu, text = run(recorder, load)
+                    times.setdefault(who, []).append(time)
+                    cpus.setdefault(who, []).append(cpu)
+                    lossy += who == "unstarve" and "none lost" not in text
+            print(f"{name}: {rounds} rounds, load average {os.getloadavg()[0]:.1f}, {lossy} of our recordings lost events")
+            show("time", times)
+            show("CPU", cpus)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Progress, Re
 Exit code: that of CMD, else 0; 2 if nothing could be recorded.")]
 pub struct RecordArgs {
     /// The file to write
-    #[arg(short, long, value_name = "FILE", default_value = "unstarve.dat")]
+    #[arg(short, long, value_name = "FILE", default_value = "unstarve.dat", value_parser = parse_output)]
     output: PathBuf,
 
     /// How long: 500ms, 10s, 2m
@@ -123,6 +123,14 @@ fn bytes(count: u64) -> String {
         0..1_000_000 => format!("{:.0} kB", count as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
         _ => format!("{:.2} GB", count as f64 / 1e9),
+    }
+}
+
+/// The tables of a trace.dat say where the data is, so it cannot be written to a pipe.
+fn parse_output(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err("a recording cannot go to stdout; name a file".to_owned()),
+        _ => Ok(text.into()),
     }
 }
 

@@ -1,4 +1,4 @@
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,9 @@ pub(crate) struct Instance {
     tracefs: Arc<TraceFs>,
     name: String,
     lock: Option<File>,
+    /// As long as this is open the buffers live. When it is closed, be it by SIGKILL, the kernel stops tracing into
+    /// them and frees their memory (Documentation/trace/ftrace.rst, `free_buffer`).
+    buffers: Option<File>,
 }
 
 impl Instance {
@@ -36,13 +39,20 @@ impl Instance {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(source) => return Err(RecordError::Tracefs { path: format!("instances/{name}"), source }),
             }
-            let mut instance = Instance { tracefs: Arc::clone(&tracefs), name, lock: None };
+            let mut instance = Instance { tracefs: Arc::clone(&tracefs), name, lock: None, buffers: None };
             instance.lock = File::open(&path).ok().filter(|file| flock(file, FlockOperation::LockExclusive).is_ok());
             if instance.lock.is_some() && instance.path("tracing_on").exists() {
+                instance.buffers = instance.tie_buffers_to_this_process();
                 return Ok(instance);
             }
         }
         Err(RecordError::Tracefs { path: "instances".into(), source: io::ErrorKind::AlreadyExists.into() })
+    }
+
+    /// `None` from a kernel that cannot: then what a killed recorder started goes on until the next one ends it.
+    fn tie_buffers_to_this_process(&self) -> Option<File> {
+        self.set("options/disable_on_free", "1").ok()?;
+        OpenOptions::new().write(true).open(self.path("free_buffer")).ok()
     }
 
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
@@ -125,6 +135,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         // Nothing to tell anybody from a drop; an instance that stays is removed by the next recording.
         let _ = self.set("tracing_on", "0");
+        self.buffers = None;
         self.lock = None;
         let path = self.tracefs.path(&format!("instances/{}", self.name));
         // Someone may be reading one of its files at this moment (`cat …/trace`), which makes it busy.

@@ -108,11 +108,12 @@ pub fn a_full_disk_leaves_nothing() -> Outcome {
 pub fn two_recorders_at_once() -> Outcome {
     let place = place();
     let (first, second) = (place.path().join("1.dat"), place.path().join("2.dat"));
-    let first = Task { milliseconds: Some(1000), ..Task::to(&first) }.start();
+    let first = Task::to(&first).start();
     recording(&first);
     let within = Task { milliseconds: Some(100), ..Task::to(&second) }.run();
     assert!(is_recording(first.pid()), "the second did not take the first for a leftover");
     assert!(within.report().events > 0);
+    first.signal(Signal::INT);
     let around = first.finish();
     assert!(around.report().events > within.report().events);
     left_only(&["1.dat", "2.dat"], &around, place.path());
@@ -128,6 +129,7 @@ pub fn what_a_killed_recorder_left_goes_with_the_next() -> Outcome {
     killed.signal(Signal::KILL);
     let killed = killed.finish();
     assert_eq!(instances_of(killed.pid).len(), 1, "nobody could remove it");
+    assert!(!is_recording(killed.pid), "but the kernel stopped tracing into it");
     assert_eq!(names_in(place.path()).len(), 1, "a part file");
 
     let next = Task { milliseconds: Some(50), ..Task::to(&output) }.run();

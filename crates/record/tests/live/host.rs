@@ -52,10 +52,14 @@ pub fn instances_of(pid: u32) -> Vec<String> {
     names.filter(|name| *name == prefix || name.starts_with(&format!("{prefix}-"))).collect()
 }
 
-/// Whether that recorder records by now.
+/// Whether that recorder records by now. A new instance is on, but has no events.
 pub fn is_recording(pid: u32) -> bool {
-    let on = |name: &String| fs::read_to_string(instances().join(name).join("tracing_on")).is_ok_and(|on| on == "1\n");
-    instances_of(pid).iter().any(on)
+    let is_on = |path: PathBuf| fs::read_to_string(path).is_ok_and(|state| state.trim_end() == "1");
+    let records = |name: &String| {
+        let instance = instances().join(name);
+        is_on(instance.join("events/sched/sched_switch/enable")) && is_on(instance.join("tracing_on"))
+    };
+    instances_of(pid).iter().any(records)
 }
 
 /// All names in a directory, hidden ones too.
