@@ -1,0 +1,68 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::stage::Stop;
+
+/// A cgroup of our own below the root of the CPU controller, removed on drop.
+pub struct Cgroup {
+    path: PathBuf,
+}
+
+impl Cgroup {
+    /// Makes one whose load weight is `tenths` tenths of the default.
+    pub fn new(name: &str, tenths: u32) -> Result<Cgroup, Stop> {
+        let (root, file, default) = controller()?;
+        let path = root.join(format!("unstarve-{}-{name}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let group = Cgroup { path };
+        group.write(file, &(default * tenths / 10).to_string())?;
+        Ok(group)
+    }
+
+    /// Puts a process and all its threads into it.
+    pub fn add(&self, pid: u32) -> Result<(), Stop> {
+        self.write("cgroup.procs", &pid.to_string())
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), Stop> {
+        let file = self.path.join(file);
+        fs::write(&file, value).map_err(|error| Stop::Fail(format!("{}: {error}", file.display())))
+    }
+}
+
+/// The mount point of the CPU controller, the file of its weight and the default weight: v2 where the controller is
+/// there, else v1.
+fn controller() -> Result<(PathBuf, &'static str, u32), Stop> {
+    let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        let point = fields.nth(1)?;
+        Some((point.to_owned(), fields.next()?.to_owned(), fields.next()?.to_owned()))
+    });
+    let mut v1 = None;
+    for (point, kind, options) in mounts {
+        let point = Path::new(&point);
+        let controllers = fs::read_to_string(point.join("cgroup.subtree_control")).unwrap_or_default();
+        if kind == "cgroup2" && controllers.split_whitespace().any(|name| name == "cpu") {
+            return Ok((point.to_owned(), "cpu.weight", 100));
+        }
+        if kind == "cgroup" && options.split(',').any(|option| option == "cpu") {
+            v1 = Some((point.to_owned(), "cpu.shares", 1024));
+        }
+    }
+    v1.ok_or_else(|| Stop::Skip("no cgroup with a CPU controller can be made here".to_owned()))
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // A killed process takes a moment to leave its cgroup.
+        for _ in 0..50 {
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Starvations that really happen: provoked on this machine, recorded, explained. Each beside a control in which the
+//! same tasks leave each other enough, and nobody may be said to starve.
+//!
+//! They need root, tracefs and a machine that does little else, so `cargo test` leaves them out; `make test` runs them,
+//! one after another. What is missing is said, not passed over. Every load ends by itself, and each trial within
+//! [`stage::LIMIT`].
+//!
+//! The program runs itself as its own load, under the name of a symbolic link, so that the trace has telling names.
+
+mod cgroup;
+mod process;
+mod schedstat;
+mod stage;
+mod starvations;
+mod sums;
+
+use clap::Parser;
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> std::process::ExitCode {
+    let mut arguments = std::env::args();
+    match arguments.nth(1).as_deref() {
+        Some("load") => {
+            unstarve_load::run(unstarve_load::Args::parse_from(std::iter::once("load".to_owned()).chain(arguments)));
+            return std::process::ExitCode::SUCCESS;
+        }
+        Some("busy-threads") => {
+            schedstat::busy_threads();
+            return std::process::ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trial = |name: &str, run: fn(&stage::Stage) -> stage::Ended| {
+        Trial::ignorable_test(name, move || stage::run(run)).with_ignored_flag(true)
+    };
+    let trials = vec![
+        trial("a_real_time_hog_starves_direct_io", starvations::real_time_hog),
+        trial("direct_io_alone_starves_nobody", starvations::direct_io_alone),
+        trial("a_heavy_cgroup_starves_a_light_one", starvations::heavy_cgroup),
+        trial("equal_cgroups_starve_nobody", starvations::equal_cgroups),
+        trial("a_pool_that_wakes_too_many_is_a_wake_storm", starvations::pool_storm),
+        trial("a_small_pool_is_no_storm", starvations::small_pool),
+        trial("waits_add_up_to_the_kernels_own_run_delay", schedstat::waits_match_run_delay),
+        trial("the_same_moment_in_every_format_gives_the_same_findings", starvations::same_moment_in_every_format),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
