@@ -169,19 +169,19 @@ pub fn same_moment_in_every_format(stage: &Stage) -> Ended {
     let mut told = Vec::new();
     for file in &files {
         let report = stage.explain(file)?;
-        let mut found: Vec<String> = report
-            .findings
-            .iter()
-            .filter(|finding| finding.victim.comm == "victim" || finding.culprits.iter().any(|c| c.comm == "hog"))
+        let by_hog = report.findings.iter().filter(|finding| finding.culprits.iter().any(|c| c.comm == "hog"));
+        let mut found: Vec<(String, String)> = by_hog
             .filter(|finding| finding.severity >= Severity::Warning)
-            .map(|finding| format!("{} of {}", finding.id, finding.victim.comm))
+            .map(|finding| (finding.id.clone(), finding.victim.comm.clone()))
             .collect();
         found.sort();
         told.push((report.trace.format, found));
     }
-    let agree = told.windows(2).all(|pair| pair[0].1 == pair[1].1);
-    let right = told.iter().all(|(_, found)| found.iter().any(|text| text == "rt-starvation of victim"));
-    if agree && right { Ok(()) } else { Err(Stop::Fail(format!("the formats do not agree: {told:#?}"))) }
+    let ids = |index: usize| told[index].1.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>();
+    // Different recorders begin and end at different moments, and on a busy machine that may change which of several
+    // victims comes first; the two forms of perf's recording have the same events and the same knowledge.
+    let right = (0..4).all(|index| ids(index) == ["rt-starvation"]) && told[1].1 == told[3].1;
+    if right { Ok(()) } else { Err(Stop::Fail(format!("the formats do not agree: {told:#?}"))) }
 }
 
 /// Records for a while and explains it.
