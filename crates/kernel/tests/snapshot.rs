@@ -285,3 +285,21 @@ fn this_very_host_is_readable_and_knows_this_thread() {
     assert!(snapshot.kernel_release().is_some());
     assert!(snapshot.cpus.online.as_ref().is_some_and(|cpus| !cpus.is_empty()));
 }
+
+#[test]
+fn what_a_thread_does_to_itself_is_seen() {
+    let snapshot = std::thread::spawn(|| {
+        let mut first = rustix::thread::CpuSet::new();
+        let allowed = rustix::thread::sched_getaffinity(None).expect("an affinity");
+        let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)).expect("a CPU");
+        first.set(cpu);
+        rustix::thread::sched_setaffinity(None, &first).expect("a narrower affinity");
+        rustix::process::setpriority_process(None, 7).expect("a higher nice");
+        let me = Tid(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        (Snapshot::take(&Root::host()), me, cpu)
+    });
+    let (snapshot, me, cpu) = snapshot.join().expect("the thread");
+    let task = snapshot.task(me).expect("itself");
+    assert_eq!((task.nice, task.tgid), (7, Some(Tid(std::process::id()))));
+    assert_eq!(snapshot.allowed_cpus(me).map(ToString::to_string), Some(cpu.to_string()));
+}
