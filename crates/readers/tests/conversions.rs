@@ -1,0 +1,192 @@
+//! The same recording in two formats gives the same events.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use unstarve_model::{Batch, Context, Event, EventKind, EventSet, EventType, Names, PrevState};
+
+/// No converter needs more; none may hang a test.
+const LIMIT: &str = "120";
+
+/// Runs a program for at most two minutes (`timeout` kills it then) with its output in a file; a word why not if that
+/// is impossible here.
+fn run(words: &[&str]) -> Result<File, String> {
+    let output = tempfile::tempfile().unwrap();
+    let status = Command::new("timeout")
+        .args(["-k", "1", LIMIT])
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().unwrap())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|error| format!("timeout: {error}"))?;
+    match status.code() {
+        Some(0) => Ok(output),
+        _ => Err(format!("`{}` ended with {status}", words.join(" "))),
+    }
+}
+
+/// The output of a program as events, read from its beginning.
+fn events_printed(mut output: File) -> Vec<String> {
+    let mut text = Vec::new();
+    std::io::Seek::rewind(&mut output).unwrap();
+    output.read_to_end(&mut text).unwrap();
+    let input = unstarve_readers::Input::from_stream(Box::new(std::io::Cursor::new(text)), "text".into()).unwrap();
+    events(unstarve_readers::open_input(input).unwrap())
+}
+
+fn events_of_file(path: &Path) -> Vec<String> {
+    events(unstarve_readers::open(path).unwrap())
+}
+
+/// The events of a source, each as text in which names stand for themselves and the context, which text lacks, is left
+/// out.
+fn events(mut source: Box<dyn unstarve_model::EventSource>) -> Vec<String> {
+    let (mut batch, mut events, mut names) = (Batch::default(), Vec::<Event>::new(), Names::default());
+    while source.read(&mut batch).unwrap() {
+        events.append(&mut batch.events);
+        names.extend(batch.names.drain(..));
+    }
+    let shown = |event: &Event| {
+        let event = Event { context: Context::Unknown, ..*event };
+        let names: Vec<&str> = match event.kind {
+            EventKind::IrqEntry { name, .. } => name.iter().map(|&id| names.get(id)).collect(),
+            EventKind::WorkQueued { function, workqueue, .. } => {
+                function.iter().chain(&workqueue).map(|&id| names.get(id)).collect()
+            }
+            EventKind::WorkStart { function, .. } | EventKind::WorkEnd { function, .. } => {
+                function.iter().map(|&id| names.get(id)).collect()
+            }
+            _ => Vec::new(),
+        };
+        format!("{:?} {names:?}", Event { kind: without_ids(event.kind), ..event })
+    };
+    events.iter().map(shown).collect()
+}
+
+/// An id is an index into its own source's table.
+fn without_ids(kind: EventKind) -> EventKind {
+    match kind {
+        EventKind::IrqEntry { irq, .. } => EventKind::IrqEntry { irq, name: None },
+        EventKind::WorkQueued { work, .. } => EventKind::WorkQueued { work, function: None, workqueue: None },
+        EventKind::WorkStart { work, .. } => EventKind::WorkStart { work, function: None },
+        EventKind::WorkEnd { work, .. } => EventKind::WorkEnd { work, function: None },
+        other => other,
+    }
+}
+
+fn assert_same(name: &str, theirs: &[String], ours: &[String]) {
+    if let Some(at) = theirs.iter().zip(ours).position(|(a, b)| a != b) {
+        panic!("{name}: event {at} of {} differs:\n  text   {}\n  binary {}", ours.len(), theirs[at], ours[at]);
+    }
+    assert_eq!(theirs.len(), ours.len(), "{name}: one has more events");
+}
+
+#[test]
+fn the_text_of_trace_cmd_has_the_events_of_its_trace_dat() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traces");
+    for file in [
+        "linux-5.10-net-good.dat",
+        "linux-5.10-net-rt.dat",
+        "linux-6.1-dio-good.dat",
+        "linux-6.1-dio-weight.dat",
+        "linux-6.1-idle.dat",
+        "linux-6.1-pool.dat",
+        "linux-6.1-preempt.dat",
+    ] {
+        let path = traces.join(file);
+        // With times in nanoseconds.
+        let report = match run(&["trace-cmd", "report", "-t", "-i", path.to_str().unwrap()]) {
+            Ok(report) => report,
+            Err(reason) => return println!("skipped: {reason}"),
+        };
+        let theirs = events_printed(report);
+        // trace-cmd prints a preempted task as one that yielded: the text has lost the difference.
+        let preempted = format!("{:?}", PrevState::Preempted);
+        let yielded = format!("{:?}", PrevState::Runnable);
+        let ours: Vec<String> = events_of_file(&path).iter().map(|event| event.replace(&preempted, &yielded)).collect();
+        assert!(ours.len() > 200, "{file}: {} events", ours.len());
+        assert_same(file, &theirs, &ours);
+    }
+}
+
+/// Records a load of many switches for a moment; a word why not if perf cannot here.
+fn record(directory: &Path, options: &[&str]) -> Result<PathBuf, String> {
+    let path = directory.join("perf.data");
+    let load = ["perf", "bench", "sched", "messaging", "-g", "1", "-l", "100"];
+    run(&[&["perf"], options, &["-o", path.to_str().unwrap(), "--"], &load].concat())?;
+    Ok(path)
+}
+
+fn assert_script_agrees(options: &[&str], expected: &[EventType]) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = match record(directory.path(), options) {
+        Ok(path) => path,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let script = match run(&["perf", "script", "--ns", "-i", path.to_str().unwrap()]) {
+        Ok(script) => script,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let mut source = unstarve_readers::open(&path).unwrap();
+    while source.read(&mut Batch::default()).unwrap() {}
+    let recorded = source.info().recorded.unwrap_or_default();
+    assert_eq!(recorded, expected.iter().copied().collect::<EventSet>());
+    assert!(source.info().kernel_release.is_some() && source.info().cpus.is_some());
+    let ours = events_of_file(&path);
+    assert!(ours.len() > 1000, "{} events", ours.len());
+    let name = options.join(" ");
+    // perf prints a task that has exited as -1: the two differ in who was current, and in equal times' order only.
+    assert_same(&name, &without_current(&events_printed(script)), &without_current(&ours));
+}
+
+/// Without the current task, and with events of equal times in the order of their text.
+fn without_current(events: &[String]) -> Vec<String> {
+    let mut kept: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let (before, after) = event.split_once("current: ").unwrap();
+            format!("{before}{}", after.split_once("context: ").unwrap().1)
+        })
+        .collect();
+    // Times come first in the text; the sort is stable and only ever moves events of equal times.
+    kept.sort_by_key(|event| (time(event), event.clone()));
+    kept
+}
+
+fn time(event: &str) -> u64 {
+    let digits = event.split_once("Time(").unwrap().1;
+    digits[..digits.find(')').unwrap()].parse().unwrap()
+}
+
+#[test]
+fn perf_script_prints_the_events_of_perf_sched_record() {
+    use EventType::*;
+    assert_script_agrees(&["sched", "record"], &[Switch, WakeupNew, Migrate, Fork, Waking]);
+}
+
+#[test]
+fn perf_script_prints_the_events_of_a_compressed_recording_of_everything() {
+    use EventType::*;
+    let all = [
+        Switch,
+        Waking,
+        Wakeup,
+        WakeupNew,
+        Migrate,
+        Fork,
+        Exec,
+        Exit,
+        IrqEntry,
+        IrqExit,
+        SoftirqEntry,
+        SoftirqExit,
+        SoftirqRaise,
+        WorkQueued,
+        WorkStart,
+        WorkEnd,
+    ];
+    assert_script_agrees(&["record", "-z", "-a", "-e", "sched:*,irq:*,workqueue:*"], &all);
+}
