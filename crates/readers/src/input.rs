@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-/// Bytes kept for telling the format.
-const PREFIX: usize = 4096;
+/// Bytes kept for telling the format: a mail's header lines and greeting may stand before the first line of a trace.
+const PREFIX: usize = 32 << 10;
 
 /// A source of bytes whose beginning has been looked at.
 pub struct Input {
@@ -66,7 +66,7 @@ impl Input {
         &self.name
     }
 
-    /// Its first bytes: 4096, or all there are.
+    /// Its first bytes: 32 KiB, or all there are.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }

@@ -17,7 +17,7 @@ use crate::trace_dat;
 pub struct Format {
     /// What it is called, with where such files come from.
     pub name: &'static str,
-    /// Whether a file that begins so is of this format. Gets 4096 bytes, or all there are.
+    /// Whether a file that begins so is of this format. Gets 32 KiB, or all there are.
     pub sniff: fn(&[u8]) -> bool,
     /// Starts reading.
     pub open: fn(Input) -> Result<Box<dyn EventSource>, SourceError>,
@@ -183,6 +183,14 @@ mod tests {
         assert!(error(&[0; 100]).contains("all zeros"));
         assert!(error(&gzip(b"\x89PNG")).contains("PNG"));
         assert!(error(&zstd::encode_all(&b"\x7fELF"[..], 0).unwrap()).contains("ELF"));
+    }
+
+    #[test]
+    fn a_mails_head_may_stand_before_the_trace() {
+        let trace = include_bytes!("../../../testdata/traces/fsdevel-perf-script.txt");
+        let mail = [&b"Received: from one host by another\n".repeat(300)[..], trace].concat();
+        let input = Input::from_stream(Box::new(io::Cursor::new(mail)), "mail".into()).unwrap();
+        assert_eq!(open_input(input).unwrap().info().format, "perf script text");
     }
 
     #[test]
