@@ -121,8 +121,18 @@ impl PageFormat {
         }
     }
 
-    /// Starts reading a page.
+    /// Starts reading a whole page.
     pub fn begin(&self, page: &[u8]) -> Result<PageCursor, BadPage> {
+        let cursor = self.begin_part(page)?;
+        if cursor.end > page.len() {
+            return Err(BadPage { at: self.commit_at, what: "more bytes of events than the page has" });
+        }
+        Ok(cursor)
+    }
+
+    /// Starts reading what is left of a page whose end is missing: the last one of a file that was cut. Its first
+    /// event that is not all there is reported as damage.
+    pub fn begin_part(&self, page: &[u8]) -> Result<PageCursor, BadPage> {
         let short = BadPage { at: page.len(), what: "the header is cut off" };
         if page.len() < self.data_at {
             return Err(short);
@@ -130,9 +140,6 @@ impl PageFormat {
         let time = self.endian.u64_at(page, 0).ok_or(short)?;
         let commit = self.long_at(page, self.commit_at).ok_or(short)?;
         let end = self.data_at + (commit & ((1 << 27) - 1)) as usize;
-        if end > page.len() {
-            return Err(BadPage { at: self.commit_at, what: "more bytes of events than the page has" });
-        }
         let missed = (commit & 1 << 31 != 0).then(|| {
             let stored = (commit & 1 << 30 != 0).then(|| self.long_at(page, end)).flatten();
             stored.map_or(Missed::Uncounted, Missed::Count)
@@ -171,7 +178,7 @@ impl PageFormat {
         };
         if (1..=DATA_MAX).contains(&type_len) {
             let data = at + 4..at + 4 + type_len as usize * 4;
-            if data.end > cursor.end {
+            if data.end > cursor.end.min(page.len()) {
                 return Err(bad("an event's data goes beyond the page's events"));
             }
             cursor.time = cursor.time.wrapping_add(delta);
@@ -199,7 +206,7 @@ impl PageFormat {
             // The length counts the word itself; data is padded to 4 bytes.
             _ => at + 8..at + 8 + (word as usize - 4).next_multiple_of(4),
         };
-        if data.end > cursor.end || data.end <= at {
+        if data.end > cursor.end.min(page.len()) || data.end <= at {
             return Err(bad("an event's data goes beyond the page's events"));
         }
         cursor.at = data.end;
@@ -225,11 +232,6 @@ impl PageCursor {
     /// The page's own time: that of its first event, or a little before.
     pub fn time(&self) -> u64 {
         self.time
-    }
-
-    /// Lets nothing be read beyond the page's first `length` bytes: the rest is not in the file.
-    pub fn cut(&mut self, length: usize) {
-        self.end = self.end.min(length);
     }
 
     /// Whether events before this page were dropped.

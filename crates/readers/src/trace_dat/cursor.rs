@@ -170,6 +170,17 @@ impl Cursor {
         self.bytes(length, expected)
     }
 
+    /// The same of something that is a few pages long in any real file.
+    pub(super) fn short_blob64(&mut self, expected: &'static str) -> Result<Vec<u8>, TraceDatError> {
+        const MAX: u64 = 1 << 20;
+        let at = self.offset();
+        let length = self.u64(expected)?;
+        if length > MAX {
+            return Err(TraceDatError::unexpected(at, expected, format_args!("{length} bytes of it")));
+        }
+        self.bytes(length, expected)
+    }
+
     /// A blob behind its 32-bit length.
     pub(super) fn blob32(&mut self, expected: &'static str) -> Result<Vec<u8>, TraceDatError> {
         let length = self.u32(expected)?;

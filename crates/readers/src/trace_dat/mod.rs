@@ -249,8 +249,8 @@ fn info(tables: &mut Tables) -> TraceInfo {
         format: format!("trace.dat v{}", tables.version),
         clock: tables.clock_name.clone().or(buffer_clock).filter(|name| !name.is_empty()),
         cpus: tables.cpus.or_else(|| {
-            let cpus = tables.buffers.iter().map(|buffer| buffer.cpus.iter().map(|data| data.cpu + 1).max());
-            cpus.flatten().max()
+            let cpus = tables.buffers.iter().flat_map(|buffer| &buffer.cpus).map(|data| data.cpu);
+            cpus.filter(|&cpu| cpu < CpuId::LIMIT).max().map(|cpu| cpu + 1)
         }),
         recorded: (tables.systems < ALL_SYSTEMS).then(|| recorded(&tables.decoder)),
         tasks: std::mem::take(&mut tables.tasks),
@@ -301,7 +301,7 @@ fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
                     at: data.offset,
                     end,
                     chunks: None,
-                    limit: budget.chunk(page_size),
+                    limit: budget.chunk(),
                     packed: Vec::new(),
                 }
             } else {
@@ -328,6 +328,9 @@ fn drop_other_clocks(tables: &mut Tables) {
     }
 }
 
+/// Each CPU has one in each buffer; only a hostile file has more.
+const MAX_STREAMS: usize = 1 << 15;
+
 /// Leaves out what no reader could use (each with a loss), and cuts what goes beyond the end of the file.
 fn usable(tables: &mut Tables, file: &Positioned, parts: Vec<(usize, CpuData)>) -> Vec<(usize, CpuData)> {
     let mut parts = parts;
@@ -336,6 +339,10 @@ fn usable(tables: &mut Tables, file: &Positioned, parts: Vec<(usize, CpuData)>) 
     let mut kept: Vec<(usize, CpuData)> = Vec::new();
     let (mut end, mut cut) = (0, 0);
     for (index, mut data) in parts {
+        if kept.len() >= MAX_STREAMS {
+            tables.undecodable(format!("more than {MAX_STREAMS} CPUs and buffers; the rest is left out"));
+            break;
+        }
         let CpuData { cpu, offset, size } = data;
         if cpu >= CpuId::LIMIT || offset < end || offset.checked_add(size).is_none() {
             tables.undecodable(format!("CPU {cpu}: {size} bytes of data at byte {offset} cannot be: passed over"));
@@ -390,10 +397,9 @@ impl Budget {
         pages.max(1) * page_size
     }
 
-    /// The largest chunk to unpack. trace-cmd packs ten pages at a time.
-    fn chunk(self, page_size: usize) -> usize {
-        const ALL: usize = 512 << 20;
-        const MAX: usize = 4 << 20;
-        (ALL / self.streams).min(MAX).max(page_size.min(MAX) * 16)
+    /// The largest chunk to unpack. trace-cmd packs ten pages at a time, and pages have 4 to 64 KiB.
+    fn chunk(self) -> usize {
+        const ALL: usize = 1 << 30;
+        (ALL / self.streams).clamp(256 << 10, 4 << 20)
     }
 }

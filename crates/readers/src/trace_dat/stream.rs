@@ -106,8 +106,8 @@ impl Stream {
     pub(super) fn advance(&mut self) {
         loop {
             if let Some(cursor) = &mut self.cursor {
-                let page = &self.window[self.page..self.page + self.page_size];
-                match self.format.next(page, cursor) {
+                let end = (self.page + self.page_size).min(self.window.len());
+                match self.format.next(&self.window[self.page..end], cursor) {
                     Some(Ok((time, data))) => {
                         let data = self.page + data.start..self.page + data.end;
                         self.head = Some(Head { time, data });
@@ -140,19 +140,24 @@ impl Stream {
         }
     }
 
+    /// The page at `self.page`; short if it is the last one of a file that was cut.
+    fn current_page(&self) -> &[u8] {
+        let end = (self.page + self.page_size).min(self.window.len());
+        &self.window[self.page..end]
+    }
+
     /// Starts the page at `self.page`, filling the window if that is behind its end; `false` at the end.
     fn next_page(&mut self) -> bool {
         if self.page >= self.window.len() && !self.fill() {
             return false;
         }
-        // The last page of a file that was cut: what is there of it counts, and zeros follow.
-        let available = (self.window.len() - self.page).min(self.page_size);
-        if available < self.page_size {
-            self.window.resize(self.page + self.page_size, 0);
-        }
-        match self.format.begin(&self.window[self.page..self.page + self.page_size]) {
-            Ok(mut cursor) => {
-                cursor.cut(available);
+        let page = self.current_page();
+        let cursor = match page.len() == self.page_size {
+            true => self.format.begin(page),
+            false => self.format.begin_part(page),
+        };
+        match cursor {
+            Ok(cursor) => {
                 // A page without events may follow a gap: the gap is before the next event then.
                 self.missed = cursor.missed().or(self.missed);
                 self.cursor = Some(cursor);

@@ -96,19 +96,22 @@ impl Tables {
 
     /// Notes damage that leaves something to read.
     pub(super) fn damaged(&mut self, error: &TraceDatError) {
-        match error {
-            TraceDatError::Truncated { .. } => {
-                self.losses.push(Loss::new(LossKind::Truncated, 1).with_detail(error.to_string()));
-            }
-            other => self.undecodable(other.to_string()),
-        }
+        let kind = match error {
+            TraceDatError::Truncated { .. } => LossKind::Truncated,
+            _ => LossKind::Undecodable,
+        };
+        self.lose(Loss::new(kind, 1).with_detail(error.to_string()));
     }
 
     pub(super) fn undecodable(&mut self, detail: impl Into<String>) {
+        self.lose(Loss::new(LossKind::Undecodable, 1).with_detail(detail));
+    }
+
+    pub(super) fn lose(&mut self, loss: Loss) {
         /// A file of rubbish would otherwise fill memory with complaints about it.
-        const MAX: usize = 100;
+        const MAX: usize = 10_000;
         if self.losses.len() < MAX {
-            self.losses.push(Loss::new(LossKind::Undecodable, 1).with_detail(detail));
+            self.losses.push(loss);
         }
     }
 
@@ -143,7 +146,7 @@ impl Tables {
         for _ in 0..self.systems {
             let system = cursor.string("the name of an event system")?;
             for _ in 0..cursor.u32("the number of events of a system")? {
-                let text = cursor.blob64("an event's format")?;
+                let text = cursor.short_blob64("an event's format")?;
                 let text = String::from_utf8_lossy(&text);
                 if let Err(error) = self.decoder.add_format(&system, &text) {
                     self.undecodable(error.to_string());
@@ -183,7 +186,7 @@ impl Tables {
                 // `Linux node release machine`; a node's name has no spaces.
                 self.kernel_release = text().split_whitespace().nth(2).map(str::to_owned);
             }
-            options::CPUCOUNT => self.cpus = self.endian.u32_at(data, 0),
+            options::CPUCOUNT => self.cpus = self.endian.u32_at(data, 0).filter(|&cpus| cpus <= CpuId::LIMIT),
             options::CPUSTAT => self.read_cpu_statistics(&text()),
             options::TSC2NSEC => {
                 let (multiplier, shift) = (self.endian.u32_at(data, 0), self.endian.u32_at(data, 4));
@@ -208,7 +211,7 @@ impl Tables {
         }
         if let Some(dropped) = value("dropped events:").filter(|&dropped| dropped > 0) {
             let cpu = value("CPU:").map_or(String::from("a CPU"), |cpu| format!("CPU {cpu}"));
-            self.losses.push(
+            self.lose(
                 Loss::new(LossKind::LostEvents, dropped)
                     .with_detail(format!("{cpu}, whose buffer was full and not to be overwritten; when is not known")),
             );
