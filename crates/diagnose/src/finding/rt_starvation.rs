@@ -4,7 +4,6 @@
 //! its price.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use unstarve_model::{EventType, KernelThread, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
@@ -12,7 +11,7 @@ use unstarve_timeline::{ActorId, Rule};
 use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::{self, Draft, payer_row};
-use crate::ledger::{Episodes, Period};
+use crate::ledger::{Account, Episodes, Period};
 use crate::remedy;
 use crate::report::{Finding, Severity};
 
@@ -29,6 +28,8 @@ const SHARE_CRITICAL: f64 = 0.25;
 const STAY_THAT_COUNTS: Nanos = Nanos::from_millis(1);
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
+/// For a kernel thread's wait to be felt, others (or its own work) must have lost this part of it.
+const FELT: f64 = 0.1;
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
 /// the program waits for its worker.
 const WORKER_FIRST: f64 = 0.1;
@@ -39,7 +40,7 @@ struct Hit {
     lost: Nanos,
 }
 
-/// Tasks of one name.
+/// Tasks of one sort.
 #[derive(Default)]
 struct Intruder {
     actors: Vec<ActorId>,
@@ -47,10 +48,20 @@ struct Intruder {
 }
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let mut intruders: BTreeMap<String, Intruder> = BTreeMap::new();
+    let mut intruders: Vec<Intruder> = Vec::new();
     for (victim, _) in case.victims() {
         for blame in case.blame(victim).iter().filter(|blame| is_intrusion(case, victim, blame)) {
-            let intruder = intruders.entry(case.name(blame.occupant)).or_default();
+            let known = intruders
+                .iter_mut()
+                .find(|known| known.actors.iter().any(|id| same_intruder(case, *id, blame.occupant)));
+            let intruder = match known {
+                Some(intruder) => intruder,
+                None => {
+                    intruders.push(Intruder::default());
+                    let last = intruders.len() - 1;
+                    &mut intruders[last]
+                }
+            };
             if !intruder.actors.contains(&blame.occupant) {
                 intruder.actors.push(blame.occupant);
             }
@@ -60,7 +71,15 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
             }
         }
     }
-    intruders.into_values().filter_map(|intruder| of_intruder(case, intruder)).collect()
+    intruders.into_iter().filter_map(|intruder| of_intruder(case, intruder)).collect()
+}
+
+/// Tasks of one name, and a task before and after it took another program (`chrt`, then what it starts).
+fn same_intruder(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
+    let (one, other) = (case.actor(a), case.actor(b));
+    a == b
+        || one.comm() == other.comm()
+        || one.prio() == other.prio() && one.tids.iter().any(|tid| other.tids.contains(tid))
 }
 
 /// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder.
@@ -70,15 +89,17 @@ fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
 }
 
 fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
-    let Intruder { actors, mut hits } = intruder;
+    let Intruder { mut actors, mut hits } = intruder;
+    // The name under which it ran most comes first.
+    let ran = |id: &ActorId| case.ledger.account(*id).map_or(Nanos::ZERO, |account| account.runs.total);
+    actors.sort_by_key(|id| Reverse((ran(id), *id)));
     let victims = worst_kind(case, &mut hits)?;
     let by_them = |blame: &Blame| blame.rule == Rule::Class && actors.contains(&blame.occupant);
     let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, by_them)).sum();
+    let longest = victims.iter().map(|victim| stall(case, *victim, by_them)).max()?;
     // Several victims of one kind wait at the same time; the worst single one shows the share of time.
-    let worst_lost = victims.iter().map(|victim| case.blamed(*victim, by_them)).max()?;
-    let stall = victims.iter().filter_map(|victim| longest_stall(case, *victim)).max()?.min(worst_lost);
-    let share = worst_lost.share_of(case.span());
-    let severity = severity(stall, share)?;
+    let share = victims.iter().map(|victim| case.blamed(*victim, by_them)).max()?.share_of(case.span());
+    let severity = hits.iter().filter_map(|hit| severity(case, hit, stall(case, hit.victim, by_them))).max()?;
     let period = draft::period(case, &victims).or_else(|| period_of_runs(case, &actors));
     let also: Vec<&Hit> = hits.iter().filter(|hit| !victims.contains(&hit.victim)).collect();
     let draft = Draft {
@@ -86,7 +107,7 @@ fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
         severity,
         confidence: 0.95,
         sentence: format!(
-            "{} waited {lost} while {} ({}) had its CPU, up to {stall} at a time{}.",
+            "{} waited {lost} while {} ({}) had its CPU, up to {longest} at a time{}.",
             title(case, &victims),
             names(case, actors.iter().copied()),
             class(case, &actors),
@@ -103,15 +124,27 @@ fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
     Some(draft.finish(case, by_them))
 }
 
-fn severity(stall: Nanos, share: f64) -> Option<Severity> {
+fn severity(case: &Case<'_>, hit: &Hit, stall: Nanos) -> Option<Severity> {
+    let share = hit.lost.share_of(case.span());
     let many = |least: f64| share >= least && stall >= STAY_THAT_COUNTS;
-    if stall >= STALL_CRITICAL || many(SHARE_CRITICAL) {
-        Some(Severity::Critical)
+    let severity = if stall >= STALL_CRITICAL || many(SHARE_CRITICAL) {
+        Severity::Critical
     } else if stall >= STALL_WARNING || many(SHARE_WARNING) {
-        Some(Severity::Warning)
+        Severity::Warning
+    } else if stall >= STALL_INFO {
+        Severity::Info
     } else {
-        (stall >= STALL_INFO).then_some(Severity::Info)
-    }
+        return None;
+    };
+    Some(if is_felt(case, hit) { severity } else { Severity::Info })
+}
+
+/// A program's stall is felt by whoever uses it. A kernel thread's is if it had much to do itself, or if somebody slept
+/// until it was done; housekeeping that runs later harms nobody.
+fn is_felt(case: &Case<'_>, hit: &Hit) -> bool {
+    let starved = case.ledger.account(hit.victim).map_or(Nanos::ZERO, |account| account.starved());
+    case.actor(hit.victim).kernel_thread.is_none()
+        || (case.price(hit.victim) + starved).0 as f64 >= FELT * hit.lost.0 as f64
 }
 
 fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
@@ -119,9 +152,10 @@ fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
     if is_deadline { "deadline" } else { "real-time" }
 }
 
-/// The longest time that class alone took from one wait; `None` if it never waited.
-fn longest_stall(case: &Case<'_>, victim: ActorId) -> Option<Nanos> {
-    Some(case.ledger.account(victim)?.longest_by_rule[Rule::Class as usize])
+/// The longest time that class alone took from one wait of this victim.
+fn stall(case: &Case<'_>, victim: ActorId, by_them: impl Fn(&Blame) -> bool) -> Nanos {
+    let longest = |account: &Account| account.longest_by_rule[Rule::Class as usize];
+    case.ledger.account(victim).map_or(Nanos::ZERO, longest).min(case.blamed(victim, by_them))
 }
 
 /// The victims of the kind to name: kernel workers before programs, then who lost most, price included. Sorts `hits`,
@@ -130,7 +164,7 @@ fn worst_kind(case: &Case<'_>, hits: &mut [Hit]) -> Option<Vec<ActorId>> {
     let most = hits.iter().map(|hit| hit.lost).max()?;
     let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
     hits.sort_by_cached_key(|hit| {
-        let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim);
+        let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && is_felt(case, hit);
         Reverse((worker, hit.lost + case.price(hit.victim), hit.victim))
     });
     let first = hits.first()?.victim;

@@ -37,7 +37,66 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
             None => groups.push((group, vec![victim])),
         }
     }
-    groups.into_iter().filter_map(|(_, members)| of_group(case, &members)).collect()
+    let mut findings: Vec<Finding> = groups.iter().filter_map(|(_, members)| of_group(case, members)).collect();
+    findings.extend(
+        counted(case)
+            .into_iter()
+            .filter(|(path, _)| !groups.iter().any(|(known, _)| known == path))
+            .filter_map(|(path, members)| of_counters(case, &path, &members)),
+    );
+    findings
+}
+
+/// Groups that the kernel counted as throttled, with those of their tasks that waited. On a busy CPU others run
+/// meanwhile, and the events look like plain sharing.
+fn counted(case: &Case<'_>) -> Vec<(String, Vec<ActorId>)> {
+    let Some(throttled) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
+        return Vec::new();
+    };
+    let members =
+        |path: &str| case.victims().map(|(id, _)| id).filter(|id| group(case, *id).as_deref() == Some(path)).collect();
+    throttled
+        .keys()
+        .map(|path| (path.clone(), members(path)))
+        .filter(|(_, members): &(_, Vec<_>)| !members.is_empty())
+        .collect()
+}
+
+fn of_counters(case: &Case<'_>, path: &str, victims: &[ActorId]) -> Option<Finding> {
+    let throttled = case.snapshot?.throttled_meanwhile(path)?;
+    // The kernel sums over CPUs.
+    let share = throttled.ns.share_of(case.span()) / f64::from(case.world.cpus.max(1));
+    let severity = severity(share)?;
+    let draft = Draft {
+        id: "throttled",
+        severity,
+        confidence: 0.9,
+        sentence: format!(
+            "{} was stopped by the CPU limit of {} for {} over all CPUs; others ran meanwhile.",
+            title(case, victims),
+            path.escape_debug(),
+            throttled.ns
+        ),
+        victims: victims.to_vec(),
+        evidence: counters(case, path).into_iter().collect(),
+        also_paid: Vec::new(),
+        period: None,
+        needs: &[],
+        infers_settings: false,
+        remedies: remedy::against_limit(case, *victims.first()?),
+    };
+    // Which of the occupants ran because of the limit, the events do not tell: none is named.
+    Some(draft.finish(case, is_limit))
+}
+
+fn severity(share: f64) -> Option<Severity> {
+    if share >= SHARE_CRITICAL {
+        Some(Severity::Critical)
+    } else if share >= SHARE_WARNING {
+        Some(Severity::Warning)
+    } else {
+        (share >= SHARE_INFO).then_some(Severity::Info)
+    }
 }
 
 fn is_limit(blame: &Blame) -> bool {
@@ -52,15 +111,7 @@ fn of_group(case: &Case<'_>, victims: &[ActorId]) -> Option<Finding> {
     let worst = *victims.first()?;
     let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, is_limit)).sum();
     let share = case.blamed(worst, is_limit).share_of(case.span());
-    let severity = if share >= SHARE_CRITICAL {
-        Severity::Critical
-    } else if share >= SHARE_WARNING {
-        Severity::Warning
-    } else if share >= SHARE_INFO {
-        Severity::Info
-    } else {
-        return None;
-    };
+    let severity = severity(share)?;
     let known = group(case, worst);
     let limit = known.as_ref().map(|path| format!(" of {path}")).unwrap_or_default();
     let mut evidence = vec![

@@ -35,6 +35,8 @@ const BYSTANDER: f64 = 0.1;
 const HURT_LONGEST: Nanos = FAIR_PERIOD;
 /// …if it also loses this part of the trace: a single mishap is none.
 const HURT_SHARE: f64 = 0.02;
+/// Half of that will do if it happens all the time.
+const HURT_OFTEN: f64 = 0.05;
 /// Four periods: the daemon misses deadlines of tenths of a second.
 const CRITICAL_LONGEST: Nanos = Nanos(FAIR_PERIOD.0 * 4);
 /// And loses a quarter of the time.
@@ -69,7 +71,9 @@ struct Bystander {
 
 impl Bystander {
     fn is_hurt(&self, case: &Case<'_>) -> bool {
-        self.longest >= HURT_LONGEST && self.lost.share_of(case.span()) >= HURT_SHARE
+        let share = self.lost.share_of(case.span());
+        self.longest >= HURT_LONGEST && share >= HURT_SHARE
+            || self.longest >= Nanos(HURT_LONGEST.0 / 2) && share >= HURT_OFTEN
     }
 }
 

@@ -91,11 +91,16 @@ fn severity(owed: Nanos, case: &Case<'_>) -> Option<Severity> {
 }
 
 fn of_known_weight(case: &Case<'_>, victim: ActorId, account: &Account, occupant: ActorId) -> Option<Finding> {
-    if account.shortfall() < SHORTFALL {
-        return None;
-    }
-    let severity = severity(account.starved(), case)?;
     let lost = case.blamed(victim, is_weight);
+    let severity = if account.shortfall() >= SHORTFALL {
+        severity(account.starved(), case)?
+    } else {
+        // Nobody owes a task more than its nice asks for. But nobody chose a worker's nice against this program's, and
+        // the worker's wait is everybody's.
+        let outweighed = case.is_kernel_worker(victim) && case.actor(occupant).kernel_thread.is_none();
+        let busy = lost.share_of(account.waited + account.runs.total) >= MAIN_REASON;
+        severity(lost, case).filter(|_| outweighed && busy)?
+    };
     let heavy = names(case, case.blame(victim).iter().filter(|blame| is_weight(blame)).map(|blame| blame.occupant));
     let draft = Draft {
         id: "weight-starvation",
@@ -150,7 +155,8 @@ fn of_inferred_weight(case: &Case<'_>, victim: ActorId, account: &Account, occup
         evidence: vec![
             owed_evidence(case, account),
             format!(
-                "cgroup weights are not in this trace; `unstarve record` keeps them, or read them with: {}",
+                "cgroup weights are not in this trace (a bandwidth limit, cpu.max, would look alike); `unstarve record` keeps \
+                 both, or read the weight with: {}",
                 remedy::read_weight_command(case, occupant)
             ),
         ],
