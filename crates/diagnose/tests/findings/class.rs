@@ -1,0 +1,82 @@
+use crate::scene::{Scene, times};
+
+/// Packets for the echo server e arrive in ksoftirqd k; a monitor h of real-time priority takes the CPU for 90 ms of
+/// each second.
+fn packets(monitor: &str, prio: i32) -> Scene {
+    // One column is 5 ms, one second 200 of them.
+    let burst = times(18, "h");
+    let second = |row: &str| times(4, row);
+    let quiet = times(182 / 2, "k.");
+    Scene::new(5000)
+        .task('h', monitor, prio)
+        .task('k', "ksoftirqd/0", 120)
+        .task('e', "echo", 120)
+        .cpu(&second(&format!("{burst}{quiet}")))
+        .cpu(&second(&format!("{}{}", times(18, "."), times(91, "e."))))
+        .wakes('h', &second(&format!("!{}", times(199, " "))))
+        .wakes('k', &second(&format!(" !{}{}", times(18, " "), times(90, "! "))))
+        .wakes('e', &second(&format!("{}{}", times(18, " "), times(91, "^ "))))
+}
+
+#[test]
+fn a_periodic_real_time_burst_starves_ksoftirqd() {
+    let scene = packets("monitor", 89);
+    insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: ksoftirqd/0 by monitor (class)");
+    let finding = &scene.explain().findings[0];
+    assert_eq!(finding.period_ns, Some(1_000_000_000));
+    assert_eq!((finding.waits.max_ns / 1_000_000, finding.cpus.as_slice()), (85, &[0][..]));
+    assert_eq!(finding.culprits[0].ns, finding.culprits.iter().map(|row| row.ns).sum::<u64>());
+}
+
+#[test]
+fn the_same_burst_without_priority_is_none() {
+    // A fair task would not keep the CPU for so long, but even then class is not to blame.
+    assert!(!packets("monitor", 120).findings().contains("rt-starvation"));
+}
+
+#[test]
+fn short_real_time_work_is_what_the_class_is_for() {
+    // One column is 100 µs: an audio thread a runs for 0.2 ms of every 5 ms beside a compiler c.
+    let scene = Scene::new(100)
+        .task('a', "pipewire", 88)
+        .task('c', "cc1", 120)
+        .cpu(&times(200, &format!("aa{}", times(48, "c"))))
+        .wakes('a', &times(200, &format!("!{}", times(49, " "))));
+    assert_eq!(scene.alarms(), Vec::<String>::new());
+}
+
+#[test]
+fn one_hog_with_many_victims_is_one_finding_with_the_worker_first() {
+    // One column is 1 ms: h runs for 40 ms of every 50, the rest is for k, for a (whom k wakes) and for b.
+    let round = format!("{}{}", times(40, "h"), "kkaaabbb..");
+    let woken = |offset: usize| times(20, &format!("{}!{}", times(offset, " "), times(49 - offset, " ")));
+    let scene = Scene::new(1000)
+        .task('h', "controller", 89)
+        .task('k', "kworker/0:1", 120)
+        .task('a', "app", 120)
+        .task('b', "batch", 120)
+        .cpu(&times(20, &round))
+        .wakes('h', &woken(0))
+        .wakes('k', &woken(5))
+        .wakes('a', &times(20, &format!("{}^{}", times(42, " "), times(7, " "))))
+        .wakes('b', &woken(3))
+        .items('k', "iomap_dio_complete_work", &times(20, &format!("{}i{}", times(40, " "), times(9, " "))));
+    insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: kworker/0:1 by controller (class)");
+    let finding = &scene.explain().findings[0];
+    assert_eq!(finding.period_ns, Some(50_000_000));
+    let payers: Vec<&str> = finding.price.iter().map(|payer| payer.comm.as_str()).collect();
+    assert_eq!(payers, ["batch", "app"]);
+    assert_eq!(finding.victim.work.as_ref().map(|work| work.function.as_str()), Some("iomap_dio_complete_work"));
+}
+
+#[test]
+fn housekeeping_that_runs_later_is_a_remark() {
+    // vmstat's worker k has 1 ms to do each second and nobody waits for it.
+    let scene = Scene::new(1000)
+        .task('h', "monitor", 89)
+        .task('k', "kworker/0:1", 120)
+        .cpu(&times(5, &format!("{}k{}", times(90, "h"), times(909, "."))))
+        .wakes('h', &times(5, &format!("!{}", times(999, " "))))
+        .wakes('k', &times(5, &format!("  !{}", times(997, " "))));
+    insta::assert_snapshot!(scene.findings(), @"info rt-starvation: kworker/0:1 by monitor (class)");
+}

@@ -1,0 +1,10 @@
+//! Every finding on a small scene that shows it, and on its healthy twin.
+
+mod class;
+mod interrupts;
+mod options;
+mod placement;
+mod remedies;
+mod scene;
+mod sharing;
+mod weight;
