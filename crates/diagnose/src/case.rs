@@ -51,9 +51,9 @@ impl<'a> Case<'a> {
         Case { ledger, world, snapshot, facts, losses, events, blame, payers }
     }
 
-    /// How long the trace is.
+    /// How long the trace is, or the part of it that is reported.
     pub fn span(&self) -> Nanos {
-        self.world.now.since(self.world.start)
+        self.ledger.span(self.world)
     }
 
     pub fn actor(&self, id: ActorId) -> &Actor {

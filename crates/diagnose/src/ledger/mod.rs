@@ -82,6 +82,14 @@ impl Ledger {
         }
     }
 
+    /// How much of the trace is asked for.
+    pub fn span(&self, world: &World) -> Nanos {
+        let (start, end) = (world.start, world.now);
+        let from = self.selection.from.map_or(start, |moment| moment.on(start).max(start));
+        let to = self.selection.to.map_or(end, |moment| moment.on(start).min(end));
+        to.since(from)
+    }
+
     /// Whether what happens there and then is asked for.
     fn takes(&self, world: &World, cpu: CpuId, start: Time, end: Time) -> bool {
         self.selection.has_cpu(cpu) && self.selection.has_span(start, end, world.start)

@@ -199,6 +199,10 @@ impl Scene {
     }
 
     pub fn explain(&self) -> Report {
+        self.explain_with(&Options::default())
+    }
+
+    pub fn explain_with(&self, options: &Options) -> Report {
         let mut names = Names::default();
         let events = self.events(&mut names);
         let recorded: EventSet = EVENTS.into_iter().filter(|event| !self.omit.contains(event)).collect();
@@ -211,7 +215,7 @@ impl Scene {
             ..TraceInfo::default()
         };
         let source = MemorySource::new(info, events, names);
-        let report = explain(Box::new(source), &Options::default(), |_| {}).expect("a scene has events");
+        let report = explain(Box::new(source), options, |_| {}).expect("a scene has events");
         for finding in &report.findings {
             let sum: u64 = finding.blame.iter().map(|row| row.ns).sum();
             assert_eq!(sum, finding.waits.total_ns, "{}", finding.id);
