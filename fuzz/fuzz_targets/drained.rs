@@ -5,6 +5,7 @@ use unstarve_model::{Batch, EventKind, EventSource, Names};
 use unstarve_readers::{Input, open_input};
 
 /// Reads `bytes` with the reader that their beginning asks for.
+#[allow(dead_code, reason = "not every target uses it")]
 pub fn drain_bytes(bytes: &[u8]) {
     let stream = Box::new(std::io::Cursor::new(bytes.to_vec()));
     if let Ok(input) = Input::from_stream(stream, "fuzz".into())

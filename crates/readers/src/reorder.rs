@@ -9,6 +9,8 @@ use unstarve_model::{Batch, Event, Loss, LossKind, Time};
 #[derive(Debug)]
 pub struct Reorder {
     waiting: Vec<Event>,
+    /// Takes over those that go on waiting.
+    spare: Vec<Event>,
     /// Waiting events by time, as far as they have been sorted: time and index into `waiting`.
     order: Vec<(Time, u32)>,
     /// The part of `order` that may be given out.
@@ -25,6 +27,7 @@ impl Reorder {
         assert!(limit > 1 && u32::try_from(limit).is_ok());
         Reorder {
             waiting: Vec::new(),
+            spare: Vec::new(),
             order: Vec::new(),
             released: 0..0,
             limit,
@@ -101,15 +104,14 @@ impl Reorder {
     }
 
     fn forget_given(&mut self, end: usize) {
-        let sorted = self.order.len();
-        let rest: Vec<Event> = self.order[end..]
-            .iter()
-            .map(|&(_, index)| self.waiting[index as usize])
-            .chain(self.waiting[sorted..].iter().copied())
-            .collect();
-        self.earliest = rest.iter().map(|event| event.time).min().unwrap_or(Time(u64::MAX));
-        self.waiting.clear();
-        self.waiting.extend(rest);
+        let (left, new) = (&self.order[end..], &self.waiting[self.order.len()..]);
+        let first_left = left.first().map(|&(time, _)| time);
+        let times = new.iter().map(|event| event.time).chain(first_left);
+        self.earliest = times.min().unwrap_or(Time(u64::MAX));
+        self.spare.clear();
+        self.spare.extend(left.iter().map(|&(_, index)| self.waiting[index as usize]));
+        self.spare.extend_from_slice(new);
+        std::mem::swap(&mut self.waiting, &mut self.spare);
         self.order.clear();
         self.released = 0..0;
     }
