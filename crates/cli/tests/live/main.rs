@@ -8,6 +8,7 @@
 //! The program runs itself as its own load, under the name of a symbolic link, so that the trace has telling names.
 
 mod cgroup;
+mod perf_truth;
 mod process;
 mod schedstat;
 mod stage;
@@ -43,6 +44,7 @@ fn main() -> std::process::ExitCode {
         trial("a_pool_that_wakes_too_many_is_a_wake_storm", starvations::pool_storm),
         trial("a_small_pool_is_no_storm", starvations::small_pool),
         trial("waits_add_up_to_the_kernels_own_run_delay", schedstat::waits_match_run_delay),
+        trial("waits_are_those_of_perf_sched", perf_truth::waits_are_those_of_perf_sched),
         trial("the_same_moment_in_every_format_gives_the_same_findings", starvations::same_moment_in_every_format),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
