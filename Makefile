@@ -23,6 +23,12 @@ demo: ## provokes a starvation for four seconds, records it, explains it, and cl
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh
 
+bench: build ## explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
+	bench/explain_speed.py "$$CARGO_TARGET_DIR/release/unstarve"
+
+fuzz: ## a minute for each reader; needs a nightly compiler
+	tools/fuzz.sh 60
+
 fmt: ## the house format
 	cargo fmt --all
 

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs each fuzz target for some seconds, starting from its corpus, and keeps what it learns there. Needs a nightly
+# compiler (rustup toolchain install nightly), but not cargo-fuzz.
+#
+#     tools/fuzz.sh [SECONDS [TARGET…]]
+set -u
+exec </dev/null
+cd "$(dirname "$0")/../fuzz" || exit 1
+seconds=${1:-60}
+shift
+host=$(rustc -vV | sed -n 's/^host: //p')
+# What cargo-fuzz passes: coverage counters that libFuzzer reads, and the address sanitizer.
+export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/target}/fuzz
+cargo +nightly build --release --target "$host" || exit 1
+targets=("$@")
+((${#targets[@]})) || targets=($(basename -s .rs -a fuzz_targets/*.rs))
+failed=0
+for target in "${targets[@]}"; do
+    echo "== $target for $seconds s"
+    mkdir -p "corpus/$target"
+    timeout -k 10 $((seconds + 120)) "$CARGO_TARGET_DIR/$host/release/$target" "corpus/$target" \
+        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 || failed=1
+done
+exit "$failed"
