@@ -173,6 +173,40 @@ fn instances_are_merged_unless_their_clock_differs() {
     );
 }
 
+/// Version 6 puts an instance's tables behind the top buffer's pages, and names them in an option.
+#[test]
+fn instances_of_version_6_are_merged() {
+    let (names, ids) = names();
+    let events = story(ids);
+    let (irqs, rest): (Vec<Event>, Vec<Event>) =
+        events.iter().partition(|event| matches!(event.kind, EventKind::IrqEntry { .. }));
+    for machine in MACHINES {
+        let endian = machine.endian;
+        let mut file = v6(machine, &rest, &names);
+        // The option, for which the padding before the first page gives way.
+        let mut option = endian.bytes16(3).to_vec();
+        option.extend(endian.bytes32(13));
+        option.extend(endian.bytes64(file.len() as u64));
+        option.extend(b"irqs\0");
+        let padding = file.len() - pages(machine, &rest, &names).iter().map(|(_, p)| p.len()).sum::<usize>();
+        assert!(file[padding - option.len()..padding].iter().all(|&byte| byte == 0));
+        file.drain(padding - option.len()..padding);
+        let at = file.windows(10).position(|window| window == b"options  \0").unwrap() + 10;
+        file.splice(at..at, option);
+        // Its table of four CPUs, then the pages of the only one that recorded.
+        let irq_pages = pages(machine, &irqs, &names).remove(0).1;
+        let offset = (file.len() + 10 + 4 * 16).next_multiple_of(4096);
+        file.extend(b"flyrecord\0");
+        file.extend(endian.bytes64(offset as u64));
+        file.extend(endian.bytes64(irq_pages.len() as u64));
+        file.resize(offset, 0);
+        file.extend(irq_pages);
+        let read = read(&file).unwrap();
+        assert_eq!(read.losses, []);
+        assert_eq!(read.events, events, "{machine:?}");
+    }
+}
+
 /// ```text
 /// top    A─────────B────A──         the instance's clock is read 300 ns later
 /// more    a─────────b    a─
@@ -408,6 +442,45 @@ fn flipped_bits_never_panic() {
             }
             let _ = read(&bytes);
         }
+    }
+}
+
+fn real(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traces").join(name)).unwrap()
+}
+
+#[test]
+fn a_real_file_cut_anywhere_gives_its_beginning_or_a_located_error() {
+    let whole = real("linux-6.1-preempt.dat");
+    let events = read(&whole).unwrap().events;
+    // Boundaries of sections, out of `trace-cmd dump --sections`, and places between.
+    let boundaries = [0, 10, 12, 35, 37, 316, 2090, 3426];
+    let steps = (1..40).map(|step| whole.len() * step / 40);
+    let mut partly = 0;
+    for length in boundaries.into_iter().chain(steps).chain([whole.len() - 1, whole.len() - 200]) {
+        match read(&whole[..length]) {
+            Ok(read) => {
+                // The last section names the others, for people: nothing is lost with it.
+                let is_told = loss_kinds(&read.losses).contains(&LossKind::Truncated);
+                assert!(is_told || read.events == events, "{length}: {:?}", read.losses);
+                assert!(read.events.len() <= events.len());
+                partly += usize::from(!read.events.is_empty());
+            }
+            Err(error) => assert!(length < 10 || error.contains("at byte"), "{length}: {error}"),
+        }
+    }
+    assert!(partly > 3, "{partly}");
+}
+
+#[test]
+fn a_real_file_with_flipped_bits_never_panics() {
+    let whole = real("linux-6.1-idle.dat");
+    // Most of the file is kallsyms: aim at the tables before it and the data behind.
+    let aims = (0..4000).chain(whole.len() - 8000..whole.len());
+    for (round, at) in aims.step_by(61).enumerate() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (round % 8);
+        let _ = read(&bytes);
     }
 }
 
