@@ -5,6 +5,7 @@
 
 mod explain;
 mod input;
+mod lab;
 mod output;
 mod progress;
 mod record;
@@ -31,23 +32,29 @@ const EXAMPLES: &str = "\
 Examples:
   sudo unstarve record --for 10s    into unstarve.dat, with the host's settings
   unstarve explain trace.dat        who is starved, by whom, and what to do
-  unstarve timeline trace.dat       every wait with what had the CPU meanwhile";
+  unstarve timeline trace.dat       every wait with what had the CPU meanwhile
+  unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 
 #[derive(Subcommand)]
 enum Command {
     Record(record::RecordArgs),
     Explain(explain::LowArgs),
     Timeline(timeline::LowArgs),
+    Lab(lab::LabArgs),
 }
 
 /// The exit code of a command that could not do what it was asked for; 1 is for findings.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    if let Some(role) = unstarve_lab::guest::Role::of_this_process() {
+        return ExitCode::from(role.play());
+    }
     let low = LowArgs::parse();
     let result = match low.command {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
+        Command::Lab(args) => lab::run(args, low.color),
         Command::Timeline(args) => args.raise().and_then(timeline::run),
     };
     result.unwrap_or_else(|error| {

@@ -5,13 +5,20 @@ pub mod bench;
 pub mod bisect;
 pub mod catalogue;
 pub mod compare;
+pub mod console;
+pub mod counters;
+pub mod guest;
+mod image;
 pub mod load;
 pub mod metric;
 pub mod prove;
+pub mod qemu;
 pub mod run;
+pub mod runner;
 pub mod scenario;
 pub mod side;
 pub mod stats;
+pub mod store;
 pub mod truth;
 
 #[cfg(test)]

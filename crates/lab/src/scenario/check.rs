@@ -213,7 +213,7 @@ fn check_action(action: &Action) -> Result<(), Broken> {
 const KNOB_FAMILIES: [&str; 4] = ["sched_feature", "sysctl", "debugfs", "cmdline"];
 
 /// Whether `name` is a knob's name: a known family, a dot, and a rest without blanks or `..`.
-pub(crate) fn check_knob_name(name: &str) -> Result<(), String> {
+pub fn check_knob_name(name: &str) -> Result<(), String> {
     let fits = name.split_once('.').is_some_and(|(family, rest)| {
         let plain =
             !rest.is_empty() && !rest.contains(char::is_whitespace) && !rest.split('/').any(|part| part == "..");

@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use check::check_knob_name;
-pub use check::{Placement, ScenarioError};
+pub use check::{Placement, ScenarioError, check_knob_name};
 pub use when::{When, WhenError, kernel_suits};
 
 /// A scenario.

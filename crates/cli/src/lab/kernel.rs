@@ -1,0 +1,95 @@
+//! `unstarve lab kernel` and `unstarve lab qemu`: what guests are made of.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use unstarve_lab::store::{self, Cache, KernelInfo, Wanted};
+
+/// Bring kernels into the lab, list them, remove them
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  unstarve lab kernel add 6.12                              Debian's newest 6.12, through apt
+  unstarve lab kernel add ./bzImage --modules /lib/modules/6.9.0-mine --name mine
+  unstarve lab kernel list")]
+pub(crate) struct KernelArgs {
+    #[command(subcommand)]
+    command: KernelCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum KernelCommand {
+    /// Fetch a Debian kernel (5.10, 6.1, 6.12 or 7), or copy one of your own; the host's packages stay as they are
+    Add {
+        /// 5.10, 6.1, 6.12, 7, or a bzImage
+        #[arg(value_name = "5.10|6.1|6.12|7|FILE")]
+        kernel: String,
+        /// The modules of a kernel of your own: a directory such as /lib/modules/VERSION
+        #[arg(long, value_name = "DIR")]
+        modules: Option<PathBuf>,
+        /// What to call a kernel of your own (its release, if not given)
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Show the kernels that there are
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a kernel
+    Remove {
+        /// Its name in the list
+        name: String,
+    },
+}
+
+/// Bring a QEMU that the lab can use, for the lab alone
+#[derive(Args, Debug)]
+pub(crate) struct QemuArgs {
+    #[command(subcommand)]
+    command: QemuCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum QemuCommand {
+    /// Fetch QEMU 10 or later through apt; the host's packages stay as they are
+    Add,
+}
+
+pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
+    let cache = Cache::of_user()?;
+    match args.command {
+        KernelCommand::Add { kernel, modules, name } => {
+            let info = store::add(&cache, &Wanted::named(&kernel, name, modules), &mut tell)?;
+            println!("{}", row(&info));
+        }
+        KernelCommand::List { json: true } => {
+            println!("{}", serde_json::to_string_pretty(&store::list(&cache)?)?);
+        }
+        KernelCommand::List { json: false } => {
+            for info in store::list(&cache)? {
+                println!("{}", row(&info));
+            }
+        }
+        KernelCommand::Remove { name } => store::remove(&cache, &name)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn run_qemu(args: QemuArgs) -> anyhow::Result<ExitCode> {
+    let QemuCommand::Add = args.command;
+    let version = store::add_qemu(&Cache::of_user()?, &mut tell)?;
+    println!("QEMU {version}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(what: &str) {
+    eprintln!("unstarve: {what}");
+}
+
+fn row(info: &KernelInfo) -> String {
+    let from = info.version.as_ref().map_or(info.source.clone(), |version| format!("{} {version}", info.source));
+    format!("{:<8} {:<34} {from}", info.name, info.release)
+}

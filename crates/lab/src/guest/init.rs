@@ -1,0 +1,109 @@
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::system::{RebootCommand, reboot, uname};
+use unstarve_kernel::{Root, Snapshot};
+use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Until};
+
+use super::keeper::Keeper;
+use super::{GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, modules, mounts, read_request};
+use super::{say, setup};
+use crate::console::{Message, Stage};
+use crate::image::{MODULES_EARLY, MODULES_LATE};
+
+/// Runs the guest from its first process to its end; does not return but by a reboot, which ends QEMU.
+pub(super) fn run() -> u8 {
+    let mut stage = Stage::Boot;
+    // Whatever panics in here would only show as the kernel's words on the death of init.
+    std::panic::set_hook(Box::new(|panic| {
+        let failed = Some(format!("the guest's init failed: {panic}"));
+        say(&Message { failed, ..Message::stage(Stage::Boot) });
+    }));
+    match in_stages(&mut stage) {
+        Ok(()) => say(&Message::stage(Stage::Done)),
+        Err(error) => say(&Message { failed: Some(error.to_string()), ..Message::stage(stage) }),
+    }
+    rustix::fs::sync();
+    let _ = reboot(RebootCommand::Restart);
+    // Only where the kernel refuses to reboot; the death of init then ends the guest as well.
+    1
+}
+
+fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
+    let mut begin = |next: Stage| {
+        *stage = next;
+        say(&Message::stage(next));
+    };
+    mounts::mount_all()?;
+    let release = uname().release().to_string_lossy().into_owned();
+    say(&Message { release: Some(release.clone()), ..Message::stage(Stage::Boot) });
+    let request = read_request()?;
+
+    begin(Stage::Modules);
+    modules::load_all(MODULES_EARLY)?;
+
+    begin(Stage::Setup);
+    mounts::loopback_up()?;
+    fs::create_dir_all(RESULTS).map_err(GuestError::doing(RESULTS))?;
+    for action in request.setup() {
+        setup::perform(action)?;
+    }
+    for (name, value) in request.effective_knobs(&release) {
+        knobs::set(&name, &value)?;
+    }
+    for action in request.remedy_steps() {
+        setup::perform(action)?;
+    }
+    let keeper = Keeper::start(request.setup().chain(request.remedy_steps()))?;
+    write_snapshot()?;
+
+    begin(Stage::Record);
+    measure()?;
+    drop(keeper);
+
+    begin(Stage::Collect);
+    modules::load_all(MODULES_LATE)?;
+    collect::write_out(Path::new(RESULTS))
+}
+
+fn write_snapshot() -> Result<(), GuestError> {
+    let path = Path::new(RESULTS).join("snapshot.json");
+    fs::write(&path, Snapshot::take(&Root::host()).to_json()).map_err(GuestError::doing(path.display()))
+}
+
+/// Records in a process of its own: the recorder handles signals and starts threads, which init should not.
+fn measure() -> Result<(), GuestError> {
+    let status = Command::new("/init")
+        .arg(RECORD_ROLE)
+        .env("PATH", "/usr/bin")
+        .env("HOME", "/")
+        .stdin(Stdio::null())
+        .status()
+        .map_err(GuestError::doing("cannot start the recorder"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(GuestError(fs::read_to_string(LOADS_FAILURE).unwrap_or_else(|_| format!("the recorder ended with {status}"))))
+}
+
+/// What the recorder does.
+pub(super) fn record() -> Result<(), GuestError> {
+    let request = read_request()?;
+    let scenario = &request.scenario;
+    // An eighth of the memory for what a few seconds leave, so that nothing is lost while the recorder itself starves.
+    let kib = (u64::from(scenario.memory_mib) * 1024 / 8 / u64::from(scenario.cpus.max(1))).min(65_536) as u32;
+    let options = Options {
+        output: PathBuf::from(RESULTS).join("trace.dat"),
+        until: Until::CommandEnds(["/init", LOADS_ROLE].map(OsString::from).to_vec()),
+        block: BlockEvents::Off,
+        buffer: BufferSize::KiB(kib),
+    };
+    let recording = unstarve_record::record(&options, None).map_err(|error| GuestError(error.to_string()))?;
+    match recording.command {
+        Some(CommandEnd::Exited(0)) => Ok(()),
+        Some(CommandEnd::Killed(signal)) => Err(GuestError(format!("the loads were ended by signal {signal}"))),
+        _ => Err(GuestError("the loads failed".into())),
+    }
+}

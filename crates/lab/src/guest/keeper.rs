@@ -1,0 +1,156 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::GuestError;
+use super::place::{Place, Policy};
+use crate::scenario::{Action, Placement};
+
+/// How often it is looked for new threads.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Above all loads' priorities that are usual: what is to be raised may starve because of them.
+const PRIORITY: i32 = 60;
+
+/// Keeps threads at what `threads` steps say, those included that are born later.
+pub(super) struct Keeper {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// One `threads` step.
+struct Rule {
+    comm: String,
+    place: Place,
+}
+
+impl Rule {
+    fn of(action: &Action) -> Result<Option<Rule>, GuestError> {
+        let Action::Threads { comm, policy, nice, cpus } = action else { return Ok(None) };
+        let placement = Placement::read(policy.as_deref(), *nice, cpus.as_deref()).map_err(GuestError)?;
+        Ok(Some(Rule { comm: comm.clone(), place: Place::of(&placement) }))
+    }
+}
+
+/// Applies a `threads` step to the threads that there are.
+pub(super) fn apply_once(action: &Action) -> Result<(), GuestError> {
+    if let Some(rule) = Rule::of(action)? {
+        Seen::default().scan(&[rule]);
+    }
+    Ok(())
+}
+
+impl Keeper {
+    /// Starts a thread that applies the `threads` steps among `actions` again and again; none without such steps.
+    pub(super) fn start<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Keeper>, GuestError> {
+        let mut rules = Vec::new();
+        for action in actions {
+            rules.extend(Rule::of(action)?);
+        }
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let keep = move || {
+            let _ = Policy::fifo_alone(PRIORITY).give(0);
+            let mut seen = Seen::default();
+            while !stopped.load(Ordering::Relaxed) {
+                seen.scan(&rules);
+                std::thread::sleep(INTERVAL);
+            }
+        };
+        let thread = std::thread::Builder::new().name("lab-keeper".into()).spawn(keep);
+        let thread = thread.map_err(GuestError::doing("cannot start a thread"))?;
+        Ok(Some(Keeper { stop, thread: Some(thread) }))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How often a thread is looked at: a new one gets its name only a moment after its birth.
+const LOOKS: u8 = 2;
+
+/// The threads that were looked at. Looking at all of them each time would cost some per cent of a CPU.
+#[derive(Default)]
+struct Seen {
+    looks: BTreeMap<i32, u8>,
+}
+
+impl Seen {
+    fn scan(&mut self, rules: &[Rule]) {
+        let mut alive = BTreeMap::new();
+        for pid in numbers_in("/proc") {
+            for tid in self.threads_of(pid) {
+                let looks = self.looks.get(&tid).copied().unwrap_or(0);
+                if looks < LOOKS {
+                    apply(rules, tid);
+                }
+                alive.insert(tid, (looks + 1).min(LOOKS));
+            }
+        }
+        // A number that is given out again is a new thread.
+        self.looks = alive;
+    }
+
+    /// Kernel threads are alone in their process; nothing tells their number but the absence of a memory map.
+    fn threads_of(&self, pid: i32) -> Vec<i32> {
+        let known_kernel_thread = self.looks.get(&pid) == Some(&LOOKS) && fs::read_link(format!("/proc/{pid}/exe")).is_err();
+        if known_kernel_thread {
+            return vec![pid];
+        }
+        numbers_in(&format!("/proc/{pid}/task"))
+    }
+}
+
+fn numbers_in(directory: &str) -> Vec<i32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let mut numbers: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn apply(rules: &[Rule], tid: i32) {
+    let Ok(comm) = fs::read_to_string(format!("/proc/{tid}/comm")) else { return };
+    for rule in rules.iter().filter(|rule| fits(rule.comm.as_bytes(), comm.trim_end().as_bytes())) {
+        // A thread may end meanwhile, and some of the kernel's refuse an affinity.
+        let _ = rule.place.give(tid);
+    }
+}
+
+/// Whether a name fits an anchored glob of `*`, `?` and plain characters.
+fn fits(glob: &[u8], name: &[u8]) -> bool {
+    match (glob.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => (0..=name.len()).any(|skipped| fits(rest, &name[skipped..])),
+        (Some((b'?', rest)), Some((_, name))) => fits(rest, name),
+        (Some((expected, rest)), Some((byte, name))) => expected == byte && fits(rest, name),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_are_anchored() {
+        let fits = |glob: &str, name: &str| fits(glob.as_bytes(), name.as_bytes());
+        assert!(fits("kworker/0:*", "kworker/0:1H"));
+        assert!(fits("ksoftirqd/?", "ksoftirqd/1"));
+        assert!(fits("*:1*", "kworker/u4:1-x"));
+        assert!(!fits("kworker/0:*", "kworker/1:0"));
+        assert!(!fits("nfsd", "nfsd4"));
+        assert!(!fits("nfsd?", "nfsd"));
+    }
+}

@@ -1,0 +1,63 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{GuestError, write};
+
+/// Where the scheduler's features are: before 5.13, and since.
+const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched_features", "/sys/kernel/debug/sched/features"];
+
+/// Sets a knob; see [`crate::run::Request::knobs`] for the names.
+pub(super) fn set(name: &str, value: &str) -> Result<(), GuestError> {
+    let (family, rest) = name.split_once('.').ok_or_else(|| GuestError(format!("`{name}` is no knob")))?;
+    match family {
+        "sched_feature" => set_feature(rest, value),
+        "sysctl" => set_file(name, &PathBuf::from("/proc/sys").join(rest.replace('.', "/")), value),
+        "debugfs" => set_file(name, &PathBuf::from("/sys/kernel/debug").join(rest), value),
+        // The kernel has read its command line long ago.
+        "cmdline" => Ok(()),
+        _ => Err(GuestError(format!("`{name}` is no knob"))),
+    }
+}
+
+fn set_file(name: &str, path: &Path, value: &str) -> Result<(), GuestError> {
+    if !path.exists() {
+        return Err(GuestError(format!("this kernel has no {name} ({} does not exist)", path.display())));
+    }
+    write(path, value)
+}
+
+fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
+    let Some(path) = FEATURES.into_iter().find(|path| Path::new(path).exists()) else {
+        return Err(GuestError("this kernel shows no scheduler features in debugfs".into()));
+    };
+    let known = fs::read_to_string(path).map_err(GuestError::doing(path))?;
+    let text = feature_word(feature, value, &known).map_err(GuestError)?;
+    write(path, &text)
+}
+
+/// What to write so that the feature is on or off.
+fn feature_word(feature: &str, value: &str, known: &str) -> Result<String, String> {
+    if !known.split_whitespace().any(|word| word.strip_prefix("NO_").unwrap_or(word) == feature) {
+        return Err(format!("this kernel has no scheduler feature {feature}"));
+    }
+    match value {
+        "on" | "1" | "true" => Ok(feature.to_owned()),
+        "off" | "0" | "false" => Ok(format!("NO_{feature}")),
+        _ => Err(format!("sched_feature.{feature}={value}: expected on or off")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_written_as_the_kernel_reads_them() {
+        let known = "PLACE_LAG NO_NEXT_BUDDY WAKEUP_PREEMPTION\n";
+        assert_eq!(feature_word("NEXT_BUDDY", "on", known).as_deref(), Ok("NEXT_BUDDY"));
+        assert_eq!(feature_word("PLACE_LAG", "off", known).as_deref(), Ok("NO_PLACE_LAG"));
+        let message = feature_word("GENTLE", "off", known).expect_err("unknown");
+        assert_eq!(message, "this kernel has no scheduler feature GENTLE");
+        assert!(feature_word("PLACE_LAG", "maybe", known).is_err());
+    }
+}

@@ -1,0 +1,56 @@
+use std::ffi::CString;
+use std::fs;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::system::finit_module;
+
+use super::GuestError;
+use crate::image::MODULES;
+
+/// Loads the modules that a list names, in its order.
+pub(super) fn load_all(list: &str) -> Result<(), GuestError> {
+    let text = fs::read_to_string(list).map_err(GuestError::doing(list))?;
+    let command_line = fs::read_to_string("/proc/cmdline").map_err(GuestError::doing("/proc/cmdline"))?;
+    for file in text.lines() {
+        load(file, &parameters(file.trim_end_matches(".ko"), &command_line))?;
+    }
+    Ok(())
+}
+
+fn load(file: &str, parameters: &str) -> Result<(), GuestError> {
+    let path = Path::new(MODULES).join(file);
+    let image = fs::File::open(&path).map_err(GuestError::doing(path.display()))?;
+    let text = CString::new(parameters).map_err(|_| GuestError(format!("{file}: parameters with a zero byte")))?;
+    match finit_module(&image, &text, 0) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        // A module for a processor that is not there; another does its work.
+        Err(Errno::NODEV) => Ok(()),
+        Err(errno) => Err(GuestError(format!("cannot load the module {file}: {errno}"))),
+    }
+}
+
+/// The kernel gives `module.name=value` of its command line only to what is built in; the loader does it for modules.
+fn parameters(module: &str, command_line: &str) -> String {
+    let own = command_line.split_whitespace().filter_map(|word| word.strip_prefix(module)?.strip_prefix('.'));
+    let mut all: Vec<&str> = own.collect();
+    if module == "null_blk" {
+        // Devices are made one by one through configfs.
+        all.push("nr_devices=0");
+    }
+    all.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_get_their_part_of_the_command_line() {
+        let line = "quiet virtio_mmio.device=512@0xfeb00e00:12 xfs.a=1 virtio_mmio.device=512@0xfeb00c00:11\n";
+        let expected = "device=512@0xfeb00e00:12 device=512@0xfeb00c00:11";
+        assert_eq!(parameters("virtio_mmio", line), expected);
+        assert_eq!(parameters("null_blk", line), "nr_devices=0");
+        assert_eq!(parameters("virtio", line), "");
+    }
+}

@@ -1,0 +1,77 @@
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+
+use rustix::mount::{MountFlags, mount};
+
+use super::{GuestError, write};
+
+/// Source is the type; what may be missing: a kernel without it can still run most scenarios.
+const MOUNTS: [(&str, &str, &CStr, bool); 10] = [
+    ("proc", "/proc", c"", true),
+    ("sysfs", "/sys", c"", true),
+    ("devtmpfs", "/dev", c"", true),
+    ("tmpfs", "/dev/shm", c"", true),
+    ("tmpfs", "/run", c"size=75%", true),
+    ("tmpfs", "/tmp", c"", true),
+    ("cgroup2", "/sys/fs/cgroup", c"", true),
+    ("debugfs", "/sys/kernel/debug", c"", false),
+    ("tracefs", "/sys/kernel/tracing", c"", true),
+    ("configfs", "/sys/kernel/config", c"", false),
+];
+
+pub(super) fn mount_all() -> Result<(), GuestError> {
+    for (kind, at, options, needed) in MOUNTS {
+        if let Err(error) = mount_one(kind, at, options)
+            && needed
+        {
+            return Err(GuestError(format!("cannot mount {kind} on {at}: {error}")));
+        }
+    }
+    // Weights of groups count only where their parent hands the controller down.
+    write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu")
+}
+
+fn mount_one(kind: &str, at: &str, options: &CStr) -> io::Result<()> {
+    if at.starts_with("/dev/") {
+        fs::create_dir_all(at)?;
+    }
+    mount(kind, at, kind, MountFlags::empty(), options)?;
+    Ok(())
+}
+
+/// `configfs` may be a module, which is loaded after the first mounts.
+pub(super) fn mount_configfs() -> Result<(), GuestError> {
+    let at = "/sys/kernel/config";
+    match mount_one("configfs", at, c"") {
+        Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
+            Err(GuestError(format!("cannot mount configfs on {at}: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Brings the loopback device up.
+pub(super) fn loopback_up() -> Result<(), GuestError> {
+    set_up(b"lo\0").map_err(GuestError::doing("cannot bring the loopback device up"))
+}
+
+fn set_up(name: &[u8]) -> io::Result<()> {
+    // SAFETY: all zeros is a valid ifreq: it holds integers and a union of plain data.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, &from) in request.ifr_name.iter_mut().zip(name) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: socket takes no pointers; the descriptor is closed below.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the request lives across the call and is what SIOCSIFFLAGS reads.
+    let result = unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) };
+    let error = io::Error::last_os_error();
+    // SAFETY: the descriptor is ours and used no more.
+    unsafe { libc::close(socket) };
+    if result < 0 { Err(error) } else { Ok(()) }
+}

@@ -1,0 +1,76 @@
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::mount::{MountFlags, mount};
+
+use super::{GuestError, device, keeper, write};
+use crate::scenario::Action;
+
+/// Where cgroups are.
+pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Does one step.
+pub(super) fn perform(action: &Action) -> Result<(), GuestError> {
+    match action {
+        Action::NullBlk { devices, size_mib, completion_ns } => {
+            device::make_null_blocks(*devices, *size_mib, *completion_ns)
+        }
+        Action::Filesystem { device, kind, at } => make_filesystem(device, kind, at),
+        Action::Cgroup { path, weight, max } => make_cgroup(path, *weight, max.as_deref()),
+        Action::Write { path, text } => write(path, text),
+        Action::Run { argv } => run_to_end(argv),
+        Action::Threads { .. } => keeper::apply_once(action),
+    }
+}
+
+fn make_filesystem(device: &str, kind: &str, at: &str) -> Result<(), GuestError> {
+    let options: &[&str] = match kind {
+        "xfs" => &["-q", "-f", "-K"],
+        // What is done later would be done by a thread of the kernel, during the measurement.
+        "ext4" => &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
+        _ => return Err(GuestError(format!("filesystem: `{kind}` is not known"))),
+    };
+    let mut argv = vec![format!("mkfs.{kind}")];
+    argv.extend(options.iter().map(|option| (*option).to_owned()));
+    argv.push(device.to_owned());
+    run_to_end(&argv)?;
+    fs::create_dir_all(at).map_err(GuestError::doing(at))?;
+    mount(device, at, kind, MountFlags::empty(), c"")
+        .map_err(|errno| GuestError(format!("cannot mount {device} ({kind}) on {at}: {errno}")))
+}
+
+fn make_cgroup(path: &str, weight: Option<u32>, max: Option<&str>) -> Result<(), GuestError> {
+    let directory = Path::new(CGROUPS).join(path);
+    fs::create_dir_all(&directory).map_err(GuestError::doing(directory.display()))?;
+    if let Some(weight) = weight {
+        write(directory.join("cpu.weight"), &weight.to_string())?;
+    }
+    max.map_or(Ok(()), |max| write(directory.join("cpu.max"), max))
+}
+
+fn run_to_end(argv: &[String]) -> Result<(), GuestError> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| GuestError("run: no program".into()))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", "/usr/bin")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(GuestError::doing(format_args!("cannot run `{program}` (is it among the scenario's tools?)")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(GuestError(format!("`{}`: {}: {}", argv.join(" "), output.status, in_short(&said))))
+}
+
+/// The beginning and the end of what a program said, on one line.
+pub(super) fn in_short(said: &str) -> String {
+    const BOTH: usize = 3;
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match lines.len() {
+        0 => "it said nothing".to_owned(),
+        all if all <= 2 * BOTH => lines.join("; "),
+        all => format!("{}; …; {}", lines[..BOTH].join("; "), lines[all - BOTH..].join("; ")),
+    }
+}

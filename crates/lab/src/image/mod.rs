@@ -1,0 +1,203 @@
+//! The guest's file system: this very program as init, the tools and modules of a scenario, and the request.
+//!
+//! It is an initial file system in two archives, one after the other: the base, kept by the digest of all that is in
+//! it, and a small one for each run. Neither is compressed: unpacking would be done by the guest's CPU, an instruction
+//! at a time, and costs more than reading 40 MB.
+
+mod cpio;
+mod program;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::qemu::on_path;
+use crate::scenario::Scenario;
+use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
+use cpio::Archive;
+
+/// Where the guest finds the request; also how a process knows that it is in a guest.
+pub const REQUEST: &str = "/unstarve-lab-request.json";
+
+/// Where the guest finds its modules: the files, and their names in the order of loading.
+pub(crate) const MODULES: &str = "/modules";
+pub(crate) const MODULES_EARLY: &str = "/modules/early";
+pub(crate) const MODULES_LATE: &str = "/modules/late";
+
+/// The disk for results is only found once nothing is measured any more: its interrupts come in the host's time.
+const LATE: [&str; 2] = ["virtio_mmio", "virtio_blk"];
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// A tool is not installed.
+    #[error("the scenario needs `{0}`, which is not installed on this host")]
+    NoTool(String),
+    /// A tool is not a binary.
+    #[error("{0} is a script; the guest has no interpreters")]
+    Script(PathBuf),
+    /// A library of a tool is not installed.
+    #[error("{program} needs the library {library}, which is not installed")]
+    Library {
+        /// The tool.
+        program: PathBuf,
+        /// The library.
+        library: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel in the store is damaged, or lacks a module.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ImageError {
+    fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> ImageError {
+        let path = path.into();
+        move |source| ImageError::File { path, source }
+    }
+}
+
+/// What is at a path of the guest.
+enum Content {
+    /// The bytes of a file of the host.
+    Copy(PathBuf, u32),
+    Text(String),
+    Link(&'static str),
+}
+
+/// The base image of a scenario on a kernel, made if it is not in the cache. `program` becomes init.
+pub(crate) fn base(cache: &Cache, kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<PathBuf, ImageError> {
+    let entries = gather(kernel, scenario, program)?;
+    let file = cache.images().join(format!("{}.cpio", digest_of(&entries)?));
+    if file.exists() {
+        let _ = fs::File::open(&file).and_then(|file| file.set_modified(SystemTime::now()));
+        return Ok(file);
+    }
+    let part = Part::file(&file).map_err(ImageError::file(&file))?;
+    write(&entries, part.path())?;
+    prune(&cache.images());
+    part.keep().map_err(ImageError::file(&file))
+}
+
+/// The base image followed by what is new in this run.
+pub(crate) fn for_run(base: &Path, request: &str, into: &Path) -> Result<(), ImageError> {
+    fs::copy(base, into).map_err(ImageError::file(into))?;
+    let failed = ImageError::file(into);
+    let append = || -> io::Result<()> {
+        let mut archive = Archive::new(fs::File::options().append(true).open(into)?);
+        archive.file(REQUEST, 0o644, request.as_bytes())?;
+        archive.finish().map(|_| ())
+    };
+    append().map_err(failed)
+}
+
+fn gather(kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<BTreeMap<String, Content>, ImageError> {
+    let mut entries = BTreeMap::new();
+    let mut libraries = BTreeMap::new();
+    entries.insert("/init".to_owned(), Content::Copy(program.to_owned(), 0o755));
+    program::libraries(program, &mut libraries)?;
+    for tool in &scenario.tools {
+        let file = on_path(tool).ok_or_else(|| ImageError::NoTool(tool.clone()))?;
+        let file = fs::canonicalize(&file).map_err(ImageError::file(&file))?;
+        program::libraries(&file, &mut libraries)?;
+        entries.insert(format!("/usr/bin/{tool}"), Content::Copy(file, 0o755));
+    }
+    entries.extend(libraries.into_iter().map(|(path, file)| (path, Content::Copy(file, 0o755))));
+    entries.insert("/usr/bin/load".to_owned(), Content::Link("/init"));
+    entries.insert("/etc/passwd".to_owned(), Content::Text("root:x:0:0:root:/:/init\n".to_owned()));
+    add_modules(kernel, scenario, &mut entries)?;
+    Ok(entries)
+}
+
+fn add_modules(
+    kernel: &Kernel,
+    scenario: &Scenario,
+    entries: &mut BTreeMap<String, Content>,
+) -> Result<(), ImageError> {
+    let modules = kernel.modules()?;
+    let late: Vec<String> = LATE.map(str::to_owned).to_vec();
+    for (list, names) in [(MODULES_EARLY, &scenario.modules), (MODULES_LATE, &late)] {
+        let order = modules.in_order(&kernel.info.release, names).map_err(StoreError::from)?;
+        let files: Vec<&str> = order.iter().map(|module| module.file.as_str()).collect();
+        entries.insert(list.to_owned(), Content::Text(files.join("\n")));
+        for file in files {
+            entries.insert(format!("{MODULES}/{file}"), Content::Copy(kernel.module_file(file), 0o644));
+        }
+    }
+    Ok(())
+}
+
+fn digest_of(entries: &BTreeMap<String, Content>) -> Result<String, ImageError> {
+    let mut text = String::new();
+    for (path, content) in entries {
+        let of = match content {
+            Content::Copy(file, permissions) => {
+                format!("{permissions:o} {}", digest_of_file(file).map_err(ImageError::file(file))?)
+            }
+            Content::Text(text) => format!("text {}", digest(text.as_bytes())),
+            Content::Link(target) => format!("link {target}"),
+        };
+        text.push_str(&format!("{path} {of}\n"));
+    }
+    Ok(digest(text.as_bytes()))
+}
+
+fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageError> {
+    let failed = |source| ImageError::File { path: into.to_owned(), source };
+    let file = fs::File::create(into).map_err(failed)?;
+    let mut archive = Archive::new(BufWriter::new(file));
+    for directory in directories(entries) {
+        archive.directory(&directory).map_err(failed)?;
+    }
+    for (path, content) in entries {
+        match content {
+            Content::Copy(file, permissions) => {
+                let bytes = fs::read(file).map_err(ImageError::file(file))?;
+                archive.file(path, *permissions, &bytes).map_err(failed)?;
+            }
+            Content::Text(text) => archive.file(path, 0o644, text.as_bytes()).map_err(failed)?,
+            Content::Link(target) => archive.link(path, target).map_err(failed)?,
+        }
+    }
+    let mut output = archive.finish().map_err(failed)?;
+    output.flush().map_err(failed)
+}
+
+/// All directories above the entries and those that the guest mounts on, the upper ones first.
+fn directories(entries: &BTreeMap<String, Content>) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> =
+        ["/proc", "/sys", "/dev", "/tmp", "/run", "/mnt"].into_iter().map(str::to_owned).collect();
+    for path in entries.keys() {
+        let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+        all.extend(above.filter(|directory| *directory != "/" && !directory.is_empty()).map(str::to_owned));
+    }
+    all
+}
+
+/// How many base images are kept.
+const KEPT: usize = 12;
+
+/// Removes the images that were not used for longest. One that cannot be removed stays.
+fn prune(images: &Path) {
+    let entries = fs::read_dir(images).into_iter().flatten().filter_map(Result::ok);
+    let is_image = |path: &Path| path.extension().is_some_and(|extension| extension == "cpio");
+    let mut used: Vec<(SystemTime, PathBuf)> = entries
+        .filter(|entry| is_image(&entry.path()) && !entry.file_name().to_string_lossy().starts_with('.'))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    used.sort();
+    used.reverse();
+    for (_, path) in used.into_iter().skip(KEPT - 1) {
+        let _ = fs::remove_file(path);
+    }
+}

@@ -1,0 +1,216 @@
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{Machine, Qemu, QemuError};
+use crate::console::{Stage, Watch};
+
+/// How long a guest may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// In all.
+    pub wall: Duration,
+    /// Without a line on the console. The loads are silent, so it must be longer than they take.
+    pub stall: Duration,
+}
+
+/// How a guest ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It said that all results are out, or why there are none ([`Watch::trouble`]).
+    Told,
+    /// QEMU ended before the guest said so; with what QEMU said.
+    Exited(String),
+    /// [`Limits::wall`].
+    TooLong,
+    /// [`Limits::stall`].
+    Stalled,
+    /// The user wants no more.
+    Interrupted,
+}
+
+/// How often it is looked whether the user wants no more.
+const TICK: Duration = Duration::from_millis(100);
+
+/// After its last word the guest reboots, which ends QEMU.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Boots a guest and follows its console, which is kept in `log`, until it ends. `stages` is told what begins. QEMU is
+/// gone when this returns, whatever happens.
+pub fn boot(
+    qemu: &Qemu,
+    machine: &Machine,
+    limits: Limits,
+    interrupted: &AtomicBool,
+    log: &Path,
+    stages: &mut dyn FnMut(Stage),
+) -> Result<(Ended, Watch), QemuError> {
+    let mut command = qemu.command();
+    command.args(machine.arguments());
+    let mut guest = Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program.clone(), source })?;
+    let mut watch = Watch::default();
+    let logged = |source| QemuError::Log { path: log.to_owned(), source };
+    let mut console = Console { log: File::create(log).map_err(logged)?, line: Vec::new() };
+    let began = Instant::now();
+    let mut heard = began;
+    stages(Stage::Boot);
+    let ended = loop {
+        if interrupted.load(Ordering::Relaxed) {
+            break Ended::Interrupted;
+        }
+        if began.elapsed() > limits.wall {
+            break Ended::TooLong;
+        }
+        if heard.elapsed() > limits.stall {
+            break Ended::Stalled;
+        }
+        match guest.read(TICK).map_err(logged)? {
+            Heard::Nothing => continue,
+            Heard::End => break Ended::Exited(String::new()),
+            Heard::Bytes(bytes) => {
+                heard = Instant::now();
+                let before = watch.stage;
+                console.take(&bytes, &mut watch).map_err(logged)?;
+                if watch.stage != before {
+                    stages(watch.stage);
+                }
+            }
+        }
+        if watch.is_over() {
+            break Ended::Told;
+        }
+    };
+    let status = guest.end(matches!(ended, Ended::Told | Ended::Exited(_)).then_some(GRACE));
+    let ended = match ended {
+        Ended::Exited(_) => Ended::Exited(guest.last_words(status)),
+        other => other,
+    };
+    Ok((ended, watch))
+}
+
+struct Console {
+    log: File,
+    line: Vec<u8>,
+}
+
+/// A line longer than this is cut: a guest can print without end.
+const LONGEST_LINE: usize = 4096;
+
+impl Console {
+    fn take(&mut self, bytes: &[u8], watch: &mut Watch) -> io::Result<()> {
+        self.log.write_all(bytes)?;
+        for &byte in bytes {
+            if byte == b'\n' || self.line.len() == LONGEST_LINE {
+                watch.feed(&String::from_utf8_lossy(&self.line));
+                self.line.clear();
+            }
+            if byte != b'\n' {
+                self.line.push(byte);
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Heard {
+    Nothing,
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// A running QEMU, killed with all its threads when dropped.
+struct Guest {
+    child: Child,
+    errors: Option<std::process::ChildStderr>,
+}
+
+impl Guest {
+    fn start(mut command: Command) -> io::Result<Guest> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: Ctrl-C reaches us alone, and we end it in order.
+        command.process_group(0);
+        let parent = rustix::process::getpid();
+        // SAFETY: between fork and exec only system calls are made that are async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                libc::nice(10);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // The parent may have died before the line above.
+                if rustix::process::getppid() != Some(parent) {
+                    return Err(io::Error::from(Errno::SRCH));
+                }
+                Ok(())
+            });
+        }
+        let mut child = command.spawn()?;
+        let errors = child.stderr.take();
+        Ok(Guest { child, errors })
+    }
+
+    fn read(&mut self, limit: Duration) -> io::Result<Heard> {
+        let Some(output) = self.child.stdout.as_mut() else { return Ok(Heard::End) };
+        let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        let mut sources = [PollFd::new(&*output, PollFlags::IN)];
+        match poll(&mut sources, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(Heard::Nothing),
+            Ok(_) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut bytes = vec![0; 16 << 10];
+        let length = output.read(&mut bytes)?;
+        bytes.truncate(length);
+        Ok(if length == 0 { Heard::End } else { Heard::Bytes(bytes) })
+    }
+
+    /// Ends it: after `grace`, or at once.
+    fn end(&mut self, grace: Option<Duration>) -> Option<ExitStatus> {
+        let until = Instant::now() + grace.unwrap_or_default();
+        while Instant::now() < until {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(TICK / 5);
+        }
+        self.kill();
+        self.child.wait().ok()
+    }
+
+    fn kill(&mut self) {
+        if let Ok(None) = self.child.try_wait()
+            && let Some(group) = Pid::from_raw(self.child.id() as i32)
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    /// What it said before it ended.
+    fn last_words(&mut self, status: Option<ExitStatus>) -> String {
+        let mut said = String::new();
+        if let Some(errors) = self.errors.as_mut() {
+            // It has ended, so the pipe has an end.
+            let _ = errors.take(16 << 10).read_to_string(&mut said);
+        }
+        let lines: Vec<&str> = said.lines().rev().take(5).collect();
+        let said = lines.into_iter().rev().collect::<Vec<_>>().join("; ");
+        match status {
+            Some(status) if said.is_empty() => status.to_string(),
+            Some(status) => format!("{status}: {said}"),
+            None => said,
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.child.wait();
+    }
+}

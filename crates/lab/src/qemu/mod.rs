@@ -1,0 +1,154 @@
+//! QEMU: which one, how it is started, and how it ends.
+
+mod child;
+mod find;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use child::{Ended, Limits, boot};
+pub(crate) use find::on_path;
+pub use find::{NEEDED_FOR_SMP, Qemu};
+
+/// What drives the guest's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The count of instructions (TCG): every run of the same request is the same to the bit.
+    #[default]
+    Virtual,
+    /// The host's (KVM): fast, and no two runs are the same.
+    Host,
+}
+
+/// A guest to start.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The kernel image.
+    pub kernel: PathBuf,
+    /// The initial file system.
+    pub initrd: PathBuf,
+    /// The raw disk that results are written to.
+    pub disk: PathBuf,
+    /// Further kernel parameters.
+    pub parameters: Vec<String>,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Memory.
+    pub memory_mib: u32,
+    /// What drives its time.
+    pub clock: Clock,
+}
+
+/// Why QEMU cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QemuError {
+    /// There is none.
+    #[error(
+        "no qemu-system-x86_64 on PATH; install the package qemu-system-x86, or let `unstarve lab qemu add` fetch one \
+         for the lab alone"
+    )]
+    Absent,
+    /// It cannot run several CPUs in virtual time.
+    #[error(
+        "{program} is version {found}; {cpus} CPUs in virtual time need QEMU {needed} or later (older ones hang when \
+         they start the second CPU): run `unstarve lab qemu add`"
+    )]
+    TooOld {
+        /// Which.
+        program: PathBuf,
+        /// Its version.
+        found: String,
+        /// How many were asked for.
+        cpus: u32,
+        /// What is needed.
+        needed: u32,
+    },
+    /// It does not say which version it is.
+    #[error("`{program} --version` does not say a version: {said}")]
+    NoVersion {
+        /// Which.
+        program: PathBuf,
+        /// What it said.
+        said: String,
+    },
+    /// It cannot be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// Which.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The host has no usable KVM.
+    #[error("--kvm: /dev/kvm cannot be used: {0}")]
+    NoKvm(io::Error),
+    /// Reading its console or writing the log failed.
+    #[error("cannot keep the console's log {path}: {source}")]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// How long a guest may take.
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { wall: Duration::from_secs(300), stall: Duration::from_secs(200) }
+    }
+}
+
+impl Machine {
+    /// The arguments after the firmware's.
+    ///
+    /// * `-icount shift=0`: an instruction is a nanosecond; `sleep=off`: idle time is jumped over.
+    /// * `thread=single`: the CPUs take turns in a fixed order.
+    /// * `-rtc base=…,clock=vm`, `-seed`: neither the host's date nor its randomness gets in.
+    /// * `tsc=reliable`: without it a 5.10 guest with several CPUs falls back to the jiffies clock, 4 ms coarse.
+    /// * `nokaslr`, `norandmaps`: addresses are part of traces.
+    fn arguments(&self) -> Vec<OsString> {
+        let (accelerator, time): (&[&str], &[&str]) = match self.clock {
+            Clock::Virtual => (
+                &["-accel", "tcg,thread=single", "-cpu", "max"],
+                &["-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"],
+            ),
+            Clock::Host => (&["-accel", "kvm", "-cpu", "host"], &["-rtc", "base=2026-01-01"]),
+        };
+        let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-serial", "stdio"];
+        let machine = ["-M", "microvm,rtc=on,isa-serial=on,pit=on,pic=on", "-no-reboot"];
+        let mut all: Vec<OsString> = Vec::new();
+        all.extend([&fixed[..], &machine, accelerator, time].concat().into_iter().map(OsString::from));
+        all.extend(["-smp".into(), self.cpus.to_string().into(), "-m".into(), format!("{}M", self.memory_mib).into()]);
+        all.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), self.initrd.clone().into()]);
+        // A full disk is reported to the guest, which says so; the default would be to stop it silently.
+        all.extend(["-drive".into(), option("if=none,id=out,format=raw,werror=report,file=", &self.disk)]);
+        all.extend(["-device".into(), "virtio-blk-device,drive=out".into()]);
+        all.extend(["-append".into(), self.command_line().into()]);
+        all
+    }
+
+    fn command_line(&self) -> String {
+        let mut line = String::from(
+            "console=ttyS0 quiet panic=-1 oops=panic reboot=t nokaslr norandmaps mitigations=off random.trust_cpu=off",
+        );
+        if self.clock == Clock::Virtual {
+            line.push_str(" tsc=reliable");
+        }
+        for parameter in &self.parameters {
+            line.push(' ');
+            line.push_str(parameter);
+        }
+        line
+    }
+}
+
+/// QEMU takes a doubled comma for one inside a value.
+fn option(before: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(before);
+    text.push(path.to_string_lossy().replace(',', ",,"));
+    text
+}

@@ -1,0 +1,323 @@
+//! Runs requests in QEMU, and keeps what they bring back.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::console::{Stage, Trouble, Watch};
+use crate::counters::{self, Counters};
+use crate::image::{self, ImageError};
+use crate::metric::{self, Metric, MetricError};
+use crate::qemu::{self, Clock, Ended, Limits, Machine, Qemu, QemuError};
+use crate::run::{Outcome, Request, Runner};
+use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
+
+/// Boots guests one after the other.
+pub struct QemuRunner {
+    /// Where kernels are, and results go if [`QemuRunner::out`] is not given.
+    pub cache: Cache,
+    /// The program that becomes the guest's init: this one.
+    pub program: PathBuf,
+    /// The directory for the result; what is in it is replaced.
+    pub out: Option<PathBuf>,
+    /// What drives the guests' time.
+    pub clock: Clock,
+    /// How long each may take.
+    pub limits: Limits,
+    /// Whether an earlier result of the very same request will do.
+    pub reuse: Reuse,
+    /// Set by a signal handler: the user wants no more.
+    pub interrupted: Arc<AtomicBool>,
+    /// Told of every stage.
+    pub progress: Box<dyn FnMut(Stage)>,
+}
+
+/// Whether an earlier result will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// A guest is booted.
+    Never,
+    /// A result in the cache of the same request with the same kernel, image and QEMU is taken: in virtual time the
+    /// guest would bring the same again.
+    Same,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The kernel is not there or damaged.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The guest's file system could not be made.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// QEMU is not there, too old, or cannot be started.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// The scenario does not suit the kernel.
+    #[error("scenario {scenario} is for kernels {bounds}, not for {kernel}")]
+    Unsuited {
+        /// The scenario.
+        scenario: String,
+        /// Its `kernels`.
+        bounds: String,
+        /// The kernel's release.
+        kernel: String,
+    },
+    /// The scenario has no such remedy.
+    #[error("scenario {scenario} has no remedy `{remedy}` (there {have})")]
+    NoRemedy {
+        /// The scenario.
+        scenario: String,
+        /// What was asked for.
+        remedy: String,
+        /// What there is, for people.
+        have: String,
+    },
+    /// The guest told what went wrong, or its kernel did.
+    #[error("the guest failed in stage `{stage}`: {trouble}{console}")]
+    Guest {
+        /// The stage.
+        stage: Stage,
+        /// What went wrong.
+        trouble: Trouble,
+        /// The last console lines.
+        console: String,
+    },
+    /// QEMU ended before the guest did.
+    #[error("QEMU ended in stage `{stage}`, before the guest was done ({said}){console}")]
+    Exited {
+        /// The stage.
+        stage: Stage,
+        /// What QEMU said, and its exit status.
+        said: String,
+        /// The last console lines.
+        console: String,
+    },
+    /// The guest hangs.
+    #[error("the guest hangs in stage `{stage}`: nothing on its console for {} s{console}", seconds.as_secs())]
+    Stalled {
+        /// The stage.
+        stage: Stage,
+        /// The limit.
+        seconds: Duration,
+        /// The last console lines.
+        console: String,
+    },
+    /// The guest took too long.
+    #[error("the guest was still in stage `{stage}` after {} s{console}", seconds.as_secs())]
+    TooLong {
+        /// The stage.
+        stage: Stage,
+        /// The limit.
+        seconds: Duration,
+        /// The last console lines.
+        console: String,
+    },
+    /// The user wants no more.
+    #[error("interrupted; nothing was kept")]
+    Interrupted,
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The guest's results are not what they should be.
+    #[error("the guest brought no {0} back")]
+    Incomplete(&'static str),
+    /// A load's output is not what the scenario says.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+    /// A file of the results is damaged.
+    #[error("{path}: {source}")]
+    Json {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+impl RunError {
+    fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> RunError {
+        let path = path.into();
+        move |source| RunError::File { path, source }
+    }
+}
+
+/// Names of files in a result's directory.
+const TRACE: &str = "trace.dat";
+const OUTCOME: &str = "outcome.json";
+
+/// The largest result that the guest can write. The file is sparse: it takes what is written.
+const DISK_BYTES: u64 = 2 << 30;
+
+impl Runner for QemuRunner {
+    type Error = RunError;
+
+    fn run(&mut self, request: &Request) -> Result<Outcome, RunError> {
+        let began = Instant::now();
+        check(request)?;
+        let kernel = Kernel::open(&self.cache, &request.kernel)?;
+        check_kernel(request, &kernel)?;
+        let qemu = Qemu::find(&self.cache, request.scenario.cpus, self.clock)?;
+        let base = image::base(&self.cache, &kernel, &request.scenario, &self.program)?;
+        let target = self.target(request, &kernel, &qemu, &base);
+        if self.reuse == Reuse::Same
+            && self.clock == Clock::Virtual
+            && let Ok(outcome) = read_outcome(&target)
+        {
+            return Ok(outcome);
+        }
+        let part = Part::directory(&target).map_err(RunError::file(&target))?;
+        let watch = self.boot(request, &kernel, &qemu, &base, part.path())?;
+        let release = watch.release.ok_or(RunError::Incomplete("kernel release"))?;
+        let metrics = read_metrics(request, part.path())?;
+        let trace = part.path().join(TRACE);
+        let outcome = Outcome {
+            request: request.clone(),
+            kernel_release: release,
+            metrics,
+            directory: target.clone(),
+            trace_digest: digest_of_file(&trace).map_err(RunError::file(trace))?,
+            wall_seconds: began.elapsed().as_secs_f64(),
+        };
+        write_json(&part.path().join("metrics.json"), &outcome.metrics)?;
+        write_json(&part.path().join(OUTCOME), &outcome)?;
+        part.keep().map_err(RunError::file(&target))?;
+        Ok(outcome)
+    }
+}
+
+impl QemuRunner {
+    /// Where the result goes: what makes the bytes what they are is in the name.
+    fn target(&self, request: &Request, kernel: &Kernel, qemu: &Qemu, base: &Path) -> PathBuf {
+        if let Some(out) = &self.out {
+            return out.clone();
+        }
+        let request_text = serde_json::to_string(request).unwrap_or_default();
+        let base = base.file_stem().unwrap_or_default().to_string_lossy();
+        let all = [request_text.as_str(), &kernel.info.digest, qemu.version(), &base, &format!("{:?}", self.clock)];
+        let name = &digest(all.join("\n").as_bytes())[..16];
+        self.cache.runs().join(&request.scenario.name).join(&request.kernel).join(name)
+    }
+
+    fn boot(
+        &mut self,
+        request: &Request,
+        kernel: &Kernel,
+        qemu: &Qemu,
+        base: &Path,
+        directory: &Path,
+    ) -> Result<Watch, RunError> {
+        let (initrd, disk) = (directory.join("initrd.cpio"), directory.join("results.img"));
+        let text = serde_json::to_string(request).map_err(|source| RunError::Json { path: initrd.clone(), source })?;
+        image::for_run(base, &text, &initrd)?;
+        let file = File::create(&disk).map_err(RunError::file(&disk))?;
+        file.set_len(DISK_BYTES).map_err(RunError::file(&disk))?;
+        let knobs = request.effective_knobs(&kernel.info.release);
+        let parameters = knobs.iter().filter_map(|(name, value)| Some((name.strip_prefix("cmdline.")?, value)));
+        let machine = Machine {
+            kernel: kernel.image(),
+            initrd: initrd.clone(),
+            disk: disk.clone(),
+            parameters: parameters.map(|(name, value)| format!("{name}={value}")).collect(),
+            cpus: request.scenario.cpus,
+            memory_mib: request.scenario.memory_mib,
+            clock: self.clock,
+        };
+        let log = directory.join("console.log");
+        let (ended, watch) =
+            qemu::boot(qemu, &machine, self.limits, &self.interrupted, &log, &mut *self.progress)?;
+        let watch = judge(ended, watch, self.limits)?;
+        fs::remove_file(&initrd).map_err(RunError::file(initrd))?;
+        unpack(&disk, directory)?;
+        fs::remove_file(&disk).map_err(RunError::file(disk))?;
+        Ok(watch)
+    }
+}
+
+/// What can be told before anything is made.
+fn check(request: &Request) -> Result<(), RunError> {
+    let Some(wanted) = &request.remedy else { return Ok(()) };
+    let have: Vec<&str> = request.scenario.remedy.iter().map(|remedy| remedy.id.as_str()).collect();
+    if have.contains(&wanted.as_str()) {
+        return Ok(());
+    }
+    let have = if have.is_empty() { "is none".to_owned() } else { format!("are: {}", have.join(", ")) };
+    Err(RunError::NoRemedy { scenario: request.scenario.name.clone(), remedy: wanted.clone(), have })
+}
+
+fn check_kernel(request: &Request, kernel: &Kernel) -> Result<(), RunError> {
+    if request.scenario.suits(&kernel.info.release) == Some(false) {
+        return Err(RunError::Unsuited {
+            scenario: request.scenario.name.clone(),
+            bounds: request.scenario.kernels.join(" "),
+            kernel: kernel.info.release.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the guest came to its end as it should.
+fn judge(ended: Ended, watch: Watch, limits: Limits) -> Result<Watch, RunError> {
+    let (stage, console) = (watch.stage, watch.last_lines());
+    match (ended, watch.trouble.clone()) {
+        (Ended::Interrupted, _) => Err(RunError::Interrupted),
+        (_, Some(trouble)) if stage != Stage::Done => Err(RunError::Guest { stage, trouble, console }),
+        (Ended::Told, _) => Ok(watch),
+        (Ended::Exited(said), _) => Err(RunError::Exited { stage, said, console }),
+        (Ended::Stalled, _) => Err(RunError::Stalled { stage, seconds: limits.stall, console }),
+        (Ended::TooLong, _) => Err(RunError::TooLong { stage, seconds: limits.wall, console }),
+    }
+}
+
+/// Takes the files out of the disk. The guest is not trusted: only plain files with plain names are taken.
+fn unpack(disk: &Path, into: &Path) -> Result<(), RunError> {
+    let failed = |source| RunError::File { path: disk.to_owned(), source };
+    let mut archive = tar::Archive::new(File::open(disk).map_err(failed)?);
+    for entry in archive.entries().map_err(failed)? {
+        let mut entry = entry.map_err(failed)?;
+        let path = entry.path().map_err(failed)?.into_owned();
+        let Some(name) = path.file_name().filter(|_| entry.header().entry_type().is_file()) else { continue };
+        let target = into.join(name);
+        let mut file = File::create(&target).map_err(RunError::file(&target))?;
+        io::copy(&mut entry, &mut file).map_err(RunError::file(target))?;
+    }
+    Ok(())
+}
+
+fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunError> {
+    let mut metrics = Vec::new();
+    for load in request.loads() {
+        let Some(kind) = &load.metrics else { continue };
+        let path = directory.join(format!("{}.out", load.name));
+        let output = fs::read_to_string(&path).map_err(RunError::file(path))?;
+        metrics.extend(metric::parse(kind, &output, &load.name)?);
+    }
+    let path = directory.join(counters::FILE);
+    let text = fs::read_to_string(&path).map_err(RunError::file(&path))?;
+    let counters: Counters = serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })?;
+    metrics.extend(counters.metrics());
+    let main = request.loads().find(|load| load.main).map(|load| load.name.as_str()).unwrap_or_default();
+    metrics.extend(metric::per_operation(&metrics, &format!("{main}.iops")));
+    Ok(metrics)
+}
+
+fn read_outcome(directory: &Path) -> Result<Outcome, RunError> {
+    let path = directory.join(OUTCOME);
+    let text = fs::read_to_string(&path).map_err(RunError::file(&path))?;
+    serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), RunError> {
+    let text = serde_json::to_string_pretty(value).map_err(|source| RunError::Json { path: path.to_owned(), source })?;
+    fs::write(path, text).map_err(RunError::file(path))
+}

@@ -1,0 +1,220 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::apt::{Apt, Archive, Installed, Package, unpack};
+use super::kernel::{IMAGE, KernelInfo, MODULES, checked_name, describe};
+use super::modules::Modules;
+use super::{Cache, Part, StoreError, digest_of_file};
+
+/// A kernel to bring into the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The newest of a Debian suite.
+    Suite {
+        /// Its name in the store: `6.1`.
+        name: &'static str,
+        /// `bookworm`.
+        suite: &'static str,
+    },
+    /// A user's own.
+    File {
+        /// Its name in the store; none: the release in the file.
+        name: Option<String>,
+        /// A bzImage.
+        image: PathBuf,
+        /// A directory as `/lib/modules/VERSION`; none: no modules.
+        modules: Option<PathBuf>,
+    },
+}
+
+/// The kernels of Debian 11, 12, 13 and unstable.
+const SUITES: [(&str, &str); 4] = [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
+
+impl Wanted {
+    /// What a user calls a kernel: the short name of one of Debian's, or else a file.
+    pub fn named(text: &str, name: Option<String>, modules: Option<PathBuf>) -> Wanted {
+        match SUITES.iter().find(|(short, _)| *short == text) {
+            Some(&(name, suite)) => Wanted::Suite { name, suite },
+            None => Wanted::File { name, image: PathBuf::from(text), modules },
+        }
+    }
+}
+
+/// The cloud flavour has all that is needed and few modules. From 7.0 on the package is split in binary and modules.
+const PATTERN: &str = "^linux-(image|binary|modules)-[0-9].*cloud-amd64$";
+
+/// Brings a kernel into the store. `progress` is told what happens.
+pub fn add(cache: &Cache, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<KernelInfo, StoreError> {
+    match wanted {
+        Wanted::Suite { name, suite } => add_from_archive(cache, name, suite, progress),
+        Wanted::File { name, image, modules } => add_file(cache, name.as_deref(), image, modules.as_deref(), progress),
+    }
+}
+
+fn add_from_archive(
+    cache: &Cache,
+    name: &str,
+    suite: &str,
+    progress: &mut dyn FnMut(&str),
+) -> Result<KernelInfo, StoreError> {
+    let archive = Archive::of_machine()?;
+    progress(&format!("fetching the package list of {suite}"));
+    let apt = Apt::open(cache, &archive, suite, &[suite], Installed::Nothing)?;
+    let packages = newest(apt.packages(PATTERN)?);
+    let Some(first) = packages.first().cloned() else {
+        return Err(StoreError::NoPackage { pattern: PATTERN.into(), suite: suite.into() });
+    };
+    let part = Part::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
+    let scratch = part.path().join("unpacked");
+    fs::create_dir(&scratch).map_err(StoreError::file(&scratch))?;
+    let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    progress(&format!("fetching {} {}", names.join(" and "), first.version));
+    for file in apt.download(&names, part.path())? {
+        unpack(&file, &scratch)?;
+        fs::remove_file(&file).map_err(StoreError::file(&file))?;
+    }
+    progress("taking the modules out");
+    let image = find(&scratch, &["boot", "usr/lib/modules"], "vmlinuz")?;
+    let modules = modules_directory(&scratch)?;
+    let about = About {
+        name: name.to_owned(),
+        version: Some(first.version),
+        source: first.source,
+        packages: packages.iter().map(|package| format!("{} sha256:{}", package.name, package.sha256)).collect(),
+    };
+    let info = fill(part.path(), &image, Some(&modules), about)?;
+    fs::remove_dir_all(&scratch).map_err(StoreError::file(&scratch))?;
+    part.keep().map_err(StoreError::file(cache.kernels()))?;
+    Ok(info)
+}
+
+fn add_file(
+    cache: &Cache,
+    name: Option<&str>,
+    image: &Path,
+    modules: Option<&Path>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<KernelInfo, StoreError> {
+    let release = release_of(image)?;
+    let name = checked_name(name.unwrap_or(&release))?.to_owned();
+    progress(&format!("copying {release}"));
+    let part = Part::directory(&cache.kernels().join(&name)).map_err(StoreError::file(cache.kernels()))?;
+    let source = image.display().to_string();
+    let info = fill(part.path(), image, modules, About { name, version: None, source, packages: Vec::new() })?;
+    part.keep().map_err(StoreError::file(cache.kernels()))?;
+    Ok(info)
+}
+
+struct About {
+    name: String,
+    version: Option<String>,
+    source: String,
+    packages: Vec<String>,
+}
+
+/// Fills a kernel's directory.
+fn fill(into: &Path, image: &Path, modules: Option<&Path>, about: About) -> Result<KernelInfo, StoreError> {
+    let target = into.join(IMAGE);
+    fs::copy(image, &target).map_err(StoreError::file(image))?;
+    let directory = into.join(MODULES);
+    fs::create_dir(&directory).map_err(StoreError::file(&directory))?;
+    let modules = match modules {
+        Some(from) => Modules::import(from, &directory)?,
+        None => Modules::default(),
+    };
+    let About { name, version, source, packages } = about;
+    let digest = digest_of_file(&target).map_err(StoreError::file(&target))?;
+    let info = KernelInfo { name, release: release_of(&target)?, version, source, packages, digest };
+    describe(into, &info, &modules)?;
+    Ok(info)
+}
+
+/// The packages of the newest version; where image and binary are split, those with the content.
+fn newest(mut packages: Vec<Package>) -> Vec<Package> {
+    let Some(last) = packages.last().map(|package| package.version.clone()) else { return packages };
+    packages.retain(|package| package.version == last);
+    let split: Vec<Package> =
+        packages.iter().filter(|package| !package.name.starts_with("linux-image-")).cloned().collect();
+    if split.is_empty() { packages } else { split }
+}
+
+fn modules_directory(unpacked: &Path) -> Result<PathBuf, StoreError> {
+    let bases = ["usr/lib/modules", "lib/modules"].map(|below| unpacked.join(below));
+    let found = bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().filter_map(Result::ok);
+    found.map(|entry| entry.path()).find(|path| path.join("kernel").is_dir()).ok_or_else(|| StoreError::Malformed {
+        path: unpacked.to_owned(),
+        what: "the package holds no modules".into(),
+    })
+}
+
+/// The first file below one of `places` (one level deeper at most) whose name begins so.
+fn find(unpacked: &Path, places: &[&str], prefix: &str) -> Result<PathBuf, StoreError> {
+    let mut directories: Vec<PathBuf> = places.iter().map(|place| unpacked.join(place)).collect();
+    let mut next = 0;
+    while let Some(directory) = directories.get(next).cloned() {
+        next += 1;
+        for path in fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()) {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if path.is_file() && name.starts_with(prefix) {
+                return Ok(path);
+            }
+            if path.is_dir() && next <= places.len() {
+                directories.push(path);
+            }
+        }
+    }
+    Err(StoreError::Malformed { path: unpacked.to_owned(), what: format!("the package holds no {prefix}") })
+}
+
+/// The release string in a bzImage's header (Documentation/arch/x86/boot.rst: magic `HdrS` at 0x202, and at 0x20e the
+/// place of the string, less 0x200).
+fn release_of(image: &Path) -> Result<String, StoreError> {
+    let bytes = fs::read(image).map_err(StoreError::file(image))?;
+    let malformed = || StoreError::Malformed { path: image.to_owned(), what: "not a bzImage of a Linux kernel".into() };
+    if bytes.get(0x202..0x206) != Some(b"HdrS".as_slice()) {
+        return Err(malformed());
+    }
+    let at = bytes.get(0x20e..0x210).map(|field| usize::from(u16::from_le_bytes([field[0], field[1]])) + 0x200);
+    let text = at.and_then(|at| bytes.get(at..)).ok_or_else(malformed)?;
+    let end = text.iter().take(200).position(|&byte| byte == b' ' || byte == 0).ok_or_else(malformed)?;
+    std::str::from_utf8(&text[..end]).map(str::to_owned).map_err(|_| malformed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, version: &str) -> Package {
+        Package { name: name.into(), version: version.into(), source: "linux".into(), sha256: String::new() }
+    }
+
+    #[test]
+    fn the_newest_packages_are_those_with_content() {
+        let whole = vec![package("linux-image-6.1.0-47", "6.1.3-1"), package("linux-image-6.1.0-50", "6.1.4-1")];
+        assert_eq!(newest(whole), [package("linux-image-6.1.0-50", "6.1.4-1")]);
+        let split = ["binary", "image", "modules"].map(|kind| package(&format!("linux-{kind}-7.2"), "7.2-1"));
+        assert_eq!(newest(split.to_vec()), [split[0].clone(), split[2].clone()]);
+        assert_eq!(newest(Vec::new()), []);
+    }
+
+    #[test]
+    fn a_users_kernel_is_copied_and_named_by_its_release() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let image = scratch.path().join("bzImage");
+        let mut bytes = vec![0; 0x400];
+        bytes[0x202..0x206].copy_from_slice(b"HdrS");
+        bytes[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+        bytes[0x300..0x30c].copy_from_slice(b"6.9.1-own (x");
+        fs::write(&image, &bytes).expect("written");
+        let cache = Cache::at(scratch.path().join("cache"));
+        let wanted = Wanted::named(image.to_str().expect("text"), None, None);
+        let info = add(&cache, &wanted, &mut |_| {}).expect("added");
+        assert_eq!((info.name.as_str(), info.release.as_str()), ("6.9.1-own", "6.9.1-own"));
+        assert_eq!(super::super::list(&cache).expect("a list"), [info]);
+        super::super::remove(&cache, "6.9.1-own").expect("removed");
+        assert_eq!(super::super::list(&cache).expect("a list"), []);
+        fs::write(&image, &bytes[..0x204]).expect("written");
+        let refused = add(&cache, &wanted, &mut |_| {}).expect_err("torn").to_string();
+        assert!(refused.ends_with("not a bzImage of a Linux kernel"), "{refused}");
+    }
+}

@@ -1,0 +1,250 @@
+use std::cmp::Ordering;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Cache, StoreError};
+
+/// Signs all suites of Debian's archive.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// The Debian archive from which this machine gets its own packages.
+#[derive(Clone, Debug)]
+pub(crate) struct Archive {
+    uri: String,
+}
+
+impl Archive {
+    /// The one in the machine's apt configuration.
+    pub(crate) fn of_machine() -> Result<Archive, StoreError> {
+        let keyring = Path::new(KEYRING);
+        if !keyring.exists() {
+            return Err(StoreError::NoKeyring(keyring.to_owned()));
+        }
+        let format = "$(REPO_URI)\t$(LABEL)\t$(RELEASE)\t$(COMPONENT)";
+        let targets = run(Command::new("apt-get").args(["indextargets", "--format", format]))?;
+        find_archive(&targets).map(|uri| Archive { uri }).ok_or(StoreError::NoArchive)
+    }
+}
+
+/// The first that calls itself Debian; the label is only known once apt has fetched the archive's index, so where
+/// none has one, the names of the suites decide.
+fn find_archive(targets: &str) -> Option<String> {
+    let rows: Vec<Vec<&str>> = targets.lines().map(|line| line.split('\t').collect()).collect();
+    let main = |row: &&Vec<&str>| row.len() == 4 && row[3] == "main";
+    let labelled = rows.iter().filter(main).find(|row| row[1] == "Debian");
+    let suites = ["bullseye", "bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable"];
+    let named = || rows.iter().filter(main).find(|row| row[1].is_empty() && suites.contains(&row[2]));
+    labelled.or_else(named).map(|row| row[0].to_owned())
+}
+
+/// Against which set of installed packages apt reckons.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Installed {
+    /// None.
+    Nothing,
+    /// A copy of the host's.
+    Host,
+}
+
+/// apt with state of its own for some suites.
+#[derive(Debug)]
+pub(crate) struct Apt {
+    directory: PathBuf,
+}
+
+impl Apt {
+    /// Sets it up and fetches the lists.
+    pub(crate) fn open(
+        cache: &Cache,
+        archive: &Archive,
+        name: &str,
+        suites: &[&str],
+        installed: Installed,
+    ) -> Result<Apt, StoreError> {
+        let apt = Apt { directory: cache.apt(name) };
+        apt.lay_out(archive, suites, installed).map_err(StoreError::file(&apt.directory))?;
+        run(apt.command("apt-get").args(["-qq", "update"]))?;
+        Ok(apt)
+    }
+
+    fn lay_out(&self, archive: &Archive, suites: &[&str], installed: Installed) -> io::Result<()> {
+        for below in ["state/lists/partial", "cache/archives/partial", "etc"] {
+            fs::create_dir_all(self.directory.join(below))?;
+        }
+        let source = format!(
+            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {KEYRING}\n",
+            archive.uri,
+            suites.join(" ")
+        );
+        fs::write(self.directory.join("etc/lab.sources"), source)?;
+        let status = self.directory.join("status");
+        match installed {
+            Installed::Nothing => fs::write(status, ""),
+            Installed::Host => fs::copy("/var/lib/dpkg/status", status).map(|_| ()),
+        }
+    }
+
+    /// The packages whose names fit the extended regular expression, oldest first.
+    pub(crate) fn packages(&self, pattern: &str) -> Result<Vec<Package>, StoreError> {
+        let names = run(self.command("apt-cache").args(["search", "--names-only", pattern]))?;
+        let names: Vec<&str> = names.lines().filter_map(|line| line.split(' ').next()).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shown = run(self.command("apt-cache").args(["show", "--no-all-versions"]).args(names))?;
+        let mut packages: Vec<Package> = shown.split("\n\n").filter_map(Package::parse).collect();
+        packages.sort_by(|a, b| natural_order(&a.version, &b.version).then_with(|| a.name.cmp(&b.name)));
+        Ok(packages)
+    }
+
+    /// Fetches these packages into `into`.
+    pub(crate) fn download(&self, names: &[&str], into: &Path) -> Result<Vec<PathBuf>, StoreError> {
+        run(self.command("apt-get").args(["-qq", "download"]).args(names).current_dir(into))?;
+        packages_in(into)
+    }
+
+    /// Fetches a package of `suite` and whatever it needs that is not installed.
+    pub(crate) fn download_with_dependencies(&self, name: &str, suite: &str) -> Result<Vec<PathBuf>, StoreError> {
+        let archives = self.directory.join("cache/archives");
+        for old in packages_in(&archives)? {
+            fs::remove_file(&old).map_err(StoreError::file(old))?;
+        }
+        let arguments = ["-qq", "install", "--yes", "--download-only", "--no-install-recommends", "-t", suite, name];
+        run(self.command("apt-get").args(arguments))?;
+        packages_in(&archives)
+    }
+
+    /// Nothing of the host's package state is written: state, cache and sources are our own, and its lock is not taken.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let at = |name: &str, below: &str| {
+            let mut option = OsString::from(format!("{name}="));
+            option.push(self.directory.join(below));
+            option
+        };
+        let options = [
+            at("Dir::State", "state"),
+            at("Dir::State::status", "status"),
+            at("Dir::Cache", "cache"),
+            at("Dir::Etc::sourceparts", "etc"),
+            "Dir::Etc::sourcelist=/dev/null".into(),
+            "Dir::Etc::preferences=/dev/null".into(),
+            "Dir::Etc::preferencesparts=/dev/null".into(),
+            "APT::Get::List-Cleanup=0".into(),
+            "APT::Update::Pre-Invoke=".into(),
+            "APT::Update::Post-Invoke=".into(),
+            "APT::Update::Post-Invoke-Success=".into(),
+            "Acquire::Languages=none".into(),
+            "Acquire::Retries=2".into(),
+            "Acquire::http::Timeout=60".into(),
+            "Debug::NoLocking=1".into(),
+        ];
+        for option in options {
+            command.arg("-o").arg(option);
+        }
+        command
+    }
+}
+
+fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let entries = fs::read_dir(directory).map_err(StoreError::file(directory))?;
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Unpacks a package without installing it.
+pub(crate) fn unpack(package: &Path, into: &Path) -> Result<(), StoreError> {
+    run(Command::new("dpkg-deb").arg("-x").arg(package).arg(into)).map(|_| ())
+}
+
+/// A package of the archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) source: String,
+    pub(crate) sha256: String,
+}
+
+impl Package {
+    fn parse(stanza: &str) -> Option<Package> {
+        let field = |name: &str| {
+            stanza.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim().to_owned())
+        };
+        let name = field("Package")?;
+        let source = field("Source").unwrap_or_else(|| name.clone());
+        Some(Package { version: field("Version")?, source, sha256: field("SHA256").unwrap_or_default(), name })
+    }
+}
+
+/// Runs of digits by their number, the rest by its letters: `6.1.9` before `6.1.10`.
+pub(crate) fn natural_order(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    loop {
+        let (digits_a, digits_b) = (leading_digits(a), leading_digits(b));
+        if digits_a > 0 && digits_b > 0 {
+            let number = |text: &[u8]| text.iter().copied().skip_while(|&digit| digit == b'0').collect::<Vec<u8>>();
+            let (x, y) = (number(&a[..digits_a]), number(&b[..digits_b]));
+            match x.len().cmp(&y.len()).then_with(|| x.cmp(&y)) {
+                Ordering::Equal => (a, b) = (&a[digits_a..], &b[digits_b..]),
+                unequal => return unequal,
+            }
+            continue;
+        }
+        match (a.split_first(), b.split_first()) {
+            (Some((x, rest_a)), Some((y, rest_b))) if x == y => (a, b) = (rest_a, rest_b),
+            (x, y) => return x.map(|(byte, _)| byte).cmp(&y.map(|(byte, _)| byte)),
+        }
+    }
+}
+
+fn leading_digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// Runs a command to its end and gives what it printed.
+pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let result = command.stdin(Stdio::null()).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive").output();
+    let output = result.map_err(|source| StoreError::Program { program: program.clone(), source })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("E:") || !line.starts_with("W:")).collect();
+    let message = if errors.is_empty() { output.status.to_string() } else { errors.join("; ") };
+    let plain = command.get_args().filter_map(|argument| argument.to_str());
+    let plain: Vec<&str> = plain.filter(|argument| !argument.contains("::") && *argument != "-o").collect();
+    Err(StoreError::Failed { command: format!("{program} {}", plain.join(" ")), message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers() {
+        let mut versions = vec!["6.12.107-1", "6.12.94-1", "6.12.94-1~bpo", "6.1.0-50", "6.1.9"];
+        versions.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(versions, ["6.1.0-50", "6.1.9", "6.12.94-1", "6.12.94-1~bpo", "6.12.107-1"]);
+    }
+
+    #[test]
+    fn the_archive_is_the_one_that_is_labelled_debian() {
+        let security = "http://a.example/debian-security/\tDebian-Security\tbookworm-security\tmain";
+        let other = "https://b.example/node\tNode\tstable\tmain";
+        let debian = "http://a.example/debian/\tDebian\tbookworm\tmain";
+        let fresh = "http://c.example/debian/\t\ttrixie\tmain";
+        let pick = |rows: &[&str]| find_archive(&rows.join("\n"));
+        assert_eq!(pick(&[security, other, debian]).as_deref(), Some("http://a.example/debian/"));
+        assert_eq!(pick(&[other, fresh]).as_deref(), Some("http://c.example/debian/"));
+        assert_eq!(pick(&[other, security, ""]), None);
+    }
+}

@@ -1,0 +1,187 @@
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::StoreError;
+
+/// The directory that keeps kernels, QEMU, images and results: `unstarve/lab` in the user's cache directory.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// The user's: `$XDG_CACHE_HOME/unstarve/lab`, or `~/.cache/unstarve/lab`.
+    pub fn of_user() -> Result<Cache, StoreError> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+        Ok(Cache::at(base.ok_or(StoreError::NoCacheDirectory)?.join("unstarve/lab")))
+    }
+
+    /// One at a given place.
+    pub fn at(root: PathBuf) -> Cache {
+        Cache { root }
+    }
+
+    /// Where kernels are kept, a directory each.
+    pub fn kernels(&self) -> PathBuf {
+        self.root.join("kernels")
+    }
+
+    /// Where a QEMU of our own is kept.
+    pub fn qemu(&self) -> PathBuf {
+        self.root.join("qemu")
+    }
+
+    /// Where the base images of guests are kept.
+    pub fn images(&self) -> PathBuf {
+        self.root.join("images")
+    }
+
+    /// Where results are kept, by scenario and kernel.
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// Where apt keeps its lists of one suite.
+    pub(crate) fn apt(&self, suite: &str) -> PathBuf {
+        self.root.join("apt").join(suite)
+    }
+}
+
+/// A directory or file that is being made beside its final name. Dropped before [`Part::keep`], it is removed.
+#[derive(Debug)]
+pub(crate) struct Part {
+    path: PathBuf,
+    target: PathBuf,
+    kept: bool,
+}
+
+/// `.part-PID-name`: the process says whether anybody still works on it.
+const PART_PREFIX: &str = ".part-";
+
+impl Part {
+    /// A new directory beside `target`; parts of processes that no longer live are removed.
+    pub(crate) fn directory(target: &Path) -> io::Result<Part> {
+        let part = Part::name(target)?;
+        fs::create_dir(&part.path)?;
+        Ok(part)
+    }
+
+    /// The name for a new file beside `target`.
+    pub(crate) fn file(target: &Path) -> io::Result<Part> {
+        Part::name(target)
+    }
+
+    fn name(target: &Path) -> io::Result<Part> {
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(parent)?;
+        remove_abandoned(parent)?;
+        let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = parent.join(format!("{PART_PREFIX}{}-{name}", std::process::id()));
+        remove(&path)?;
+        Ok(Part { path, target: target.to_owned(), kept: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its final name; what had the name before is removed.
+    pub(crate) fn keep(mut self) -> io::Result<PathBuf> {
+        if self.target.is_dir() {
+            let old = self.path.with_extension("old");
+            fs::rename(&self.target, &old)?;
+            fs::rename(&self.path, &self.target)?;
+            remove(&old)?;
+        } else {
+            fs::rename(&self.path, &self.target)?;
+        }
+        self.kept = true;
+        Ok(self.target.clone())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = remove(&self.path);
+        }
+    }
+}
+
+fn remove_abandoned(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PART_PREFIX)) else { continue };
+        let owner = rest.split('-').next().and_then(|pid| pid.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file or a directory with all in it; absent is fine.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    let result = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// SHA-256 of a file, in hex.
+pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    io::copy(&mut fs::File::open(path)?, &mut hash)?;
+    Ok(hex(&hash.finalize()))
+}
+
+/// SHA-256 of some bytes, in hex.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_part_leaves_nothing_and_a_kept_one_replaces() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let target = scratch.path().join("result");
+        let part = Part::directory(&target).expect("a part");
+        fs::write(part.path().join("a"), "1").expect("written");
+        drop(part);
+        assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 0);
+        for text in ["1", "2"] {
+            let part = Part::directory(&target).expect("a part");
+            fs::write(part.path().join("a"), text).expect("written");
+            part.keep().expect("kept");
+        }
+        assert_eq!(fs::read_to_string(target.join("a")).expect("read"), "2");
+        assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 1);
+    }
+
+    #[test]
+    fn parts_of_dead_processes_are_swept() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        // Above the largest pid that Linux gives (4194304).
+        fs::create_dir(scratch.path().join(".part-4999999-x")).expect("made");
+        let part = Part::directory(&scratch.path().join("y")).expect("a part");
+        assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 1);
+        drop(part);
+    }
+}

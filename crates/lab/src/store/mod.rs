@@ -1,0 +1,110 @@
+//! What the lab keeps: kernels, and a QEMU where the host has none that will do.
+//!
+//! Everything comes from the package archive that the machine itself uses, through apt with state of our own: apt
+//! verifies signatures and digests as ever, and the host's package state is only read.
+
+mod add;
+mod apt;
+mod cache;
+mod kernel;
+mod modinfo;
+mod modules;
+mod qemu;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use cache::Cache;
+pub use add::{Wanted, add};
+pub use kernel::{Kernel, KernelInfo, list, remove};
+pub use modules::ModuleError;
+pub use qemu::{OwnQemu, add_qemu};
+
+pub(crate) use cache::{Part, digest, digest_of_file};
+
+/// Why the store could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Neither `XDG_CACHE_HOME` nor `HOME` is set.
+    #[error("no cache directory: set XDG_CACHE_HOME or HOME")]
+    NoCacheDirectory,
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program that is needed could not be started.
+    #[error("cannot run `{program}`: {source}")]
+    Program {
+        /// Which.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program failed.
+    #[error("`{command}` failed: {message}")]
+    Failed {
+        /// The command, shortened.
+        command: String,
+        /// What it said, or its exit status.
+        message: String,
+    },
+    /// apt has no Debian archive configured.
+    #[error(
+        "no Debian archive among this machine's apt sources, so no kernel can be fetched; give a kernel file instead: \
+         `unstarve lab kernel add FILE --modules DIR`"
+    )]
+    NoArchive,
+    /// The keyring that signs Debian's archive is missing.
+    #[error("{0} is missing: install the package debian-archive-keyring")]
+    NoKeyring(PathBuf),
+    /// The archive holds no such package.
+    #[error("no package that fits `{pattern}` in {suite}")]
+    NoPackage {
+        /// The pattern.
+        pattern: String,
+        /// The suite.
+        suite: String,
+    },
+    /// The package or file is not what it should be.
+    #[error("{path}: {what}")]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The store has no such kernel.
+    #[error("no kernel `{name}` in the store (there {have}); add it with `unstarve lab kernel add {name}`")]
+    NoKernel {
+        /// Its name.
+        name: String,
+        /// Those that there are, for people.
+        have: String,
+    },
+    /// A name that cannot be a directory of the store.
+    #[error("`{0}` cannot name a kernel: letters, digits, `.`, `_`, `+` and `-` can")]
+    Name(String),
+    /// The archive's QEMU is too old as well.
+    #[error("the archive's newest QEMU is {found}, and several CPUs in virtual time need {needed} or later")]
+    QemuTooOld {
+        /// Its version.
+        found: String,
+        /// What is needed.
+        needed: u32,
+    },
+    /// A module could not be read.
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+}
+
+impl StoreError {
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.into();
+        move |source| StoreError::File { path, source }
+    }
+}
