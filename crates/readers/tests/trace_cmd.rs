@@ -37,11 +37,16 @@ fn events(path: &Path) -> (Vec<Event>, Names) {
     (events, names)
 }
 
-/// What `trace-cmd report` prints; `None` (and a word why) where there is no trace-cmd.
+/// What `trace-cmd report` prints.
 fn report(path: &Path, options: &[&str]) -> Option<Vec<String>> {
+    trace_cmd("report", path, options)
+}
+
+/// What `trace-cmd` prints; `None` (and a word why) where there is no trace-cmd.
+fn trace_cmd(what: &str, path: &Path, options: &[&str]) -> Option<Vec<String>> {
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new("trace-cmd");
-    command.arg("report").args(options).arg("-i").arg(path);
+    command.arg(what).args(options).arg("-i").arg(path);
     command.stdin(Stdio::null()).stdout(output.reopen().unwrap()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else {
         println!("skipped: trace-cmd is not installed");
@@ -59,7 +64,7 @@ fn report(path: &Path, options: &[&str]) -> Option<Vec<String>> {
             }
         }
     };
-    assert!(status.success(), "trace-cmd report: {status}");
+    assert!(status.success(), "trace-cmd {what}: {status}");
     Some(BufReader::new(File::open(output.path()).unwrap()).lines().map(Result::unwrap).collect())
 }
 
@@ -220,4 +225,6 @@ fn trace_cmd_reads_what_we_write() {
         }
     }
     assert!(report.iter().all(|line| !line.contains("unknown")), "{:#?}", &report[..10]);
+    let dump = trace_cmd("dump", &path, &["--options"]).unwrap();
+    assert!(dump.iter().any(|line| line.contains("Linux box 6.6.6-test")), "{dump:#?}");
 }
