@@ -42,7 +42,8 @@ impl Input {
         if file.metadata()?.is_dir() {
             return Err(Errno::ISDIR.into());
         }
-        if file.metadata()?.is_file() && file.stream_position()? == 0 {
+        // tracefs `trace_pipe` says that it is a regular file, but has no positions.
+        if file.metadata()?.is_file() && file.stream_position().is_ok_and(|position| position == 0) {
             let mut prefix = vec![0; PREFIX];
             let length = read_fully_at(&file, 0, &mut prefix)?;
             prefix.truncate(length);
