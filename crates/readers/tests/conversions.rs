@@ -49,6 +49,8 @@ fn events(mut source: Box<dyn unstarve_model::EventSource>) -> Vec<String> {
         events.append(&mut batch.events);
         names.extend(batch.names.drain(..));
     }
+    // `perf script` is silent about events that were lost, which a busy machine loses.
+    events.retain(|event| !matches!(event.kind, EventKind::Lost { .. }));
     let shown = |event: &Event| {
         let event = Event { context: Context::Unknown, ..*event };
         let names: Vec<&str> = match event.kind {
