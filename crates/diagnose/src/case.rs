@@ -150,6 +150,12 @@ impl<'a> Case<'a> {
         self.snapshot?.is_kernel_thread(self.first_tid(id)?)
     }
 
+    /// Whether the snapshot tells in which cgroup its tasks are; those that lived only while the recording ran it never
+    /// saw.
+    pub fn knows_group(&self, id: ActorId) -> bool {
+        self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.cgroup_of(tid).is_some())
+    }
+
     /// One of its tasks, to ask the snapshot about.
     pub fn first_tid(&self, id: ActorId) -> Option<Tid> {
         self.actor(id).tids.first().copied()

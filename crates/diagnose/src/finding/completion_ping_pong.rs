@@ -7,7 +7,7 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::{percent, title};
-use crate::case::{Blame, Case};
+use crate::case::Case;
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -20,6 +20,9 @@ const PREEMPTED_STAYS: f64 = 0.5;
 const ITEMS_PER_STAY: f64 = 1.5;
 /// Most of the preemptions must come from somebody whom the worker itself has just woken: its consumer.
 const BY_CONSUMER: f64 = 0.5;
+/// With one request in flight the consumer takes the CPU after each item, too, and nothing is wrong: there is no next
+/// item. Then the worker goes to sleep and is woken for each. One with a backlog is woken for less than half.
+const WOKEN_AGAIN: f64 = 0.5;
 /// Rarer than this for each second the switches cost nothing that could be measured (5 µs each: 1 % of a CPU).
 const ROUNDS_PER_SECOND: f64 = 1000.0;
 /// A short excerpt, or trouble in a part of the trace only, must show at least this many.
@@ -29,49 +32,84 @@ const WAIT_WARNING: f64 = 0.05;
 /// Waiting for half of all time it cannot keep up.
 const WAIT_CRITICAL: f64 = 0.5;
 
-pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    case.victims()
-        .filter(|(victim, account)| case.is_kernel_worker(*victim) || account.work.is_some())
-        .filter_map(|(victim, account)| of_worker(case, victim, account))
-        .collect()
+/// A worker and who takes the CPU from it after each item.
+struct Pair<'a> {
+    worker: ActorId,
+    consumer: ActorId,
+    account: &'a Account,
+    rounds: u64,
+    lost: Nanos,
 }
 
-fn of_worker(case: &Case<'_>, worker: ActorId, account: &Account) -> Option<Finding> {
+pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
+    let mut pairs: Vec<Pair<'_>> = case
+        .victims()
+        .filter(|(victim, account)| case.is_kernel_worker(*victim) || account.work.is_some())
+        .filter_map(|(victim, account)| pair(case, victim, account))
+        .collect();
+    pairs.sort_by_key(|pair| (Reverse(pair.lost), pair.worker));
+    // Workers of several CPUs that do the same work for the same program are one case.
+    let mut groups: Vec<Vec<Pair<'_>>> = Vec::new();
+    for pair in pairs {
+        let same = |other: &Pair<'_>| {
+            case.work(other.worker) == case.work(pair.worker) && case.name(other.consumer) == case.name(pair.consumer)
+        };
+        match groups.iter_mut().find(|group| group.first().is_some_and(same)) {
+            Some(group) => group.push(pair),
+            None => groups.push(vec![pair]),
+        }
+    }
+    groups.iter().filter_map(|group| of_group(case, group)).collect()
+}
+
+fn pair<'a>(case: &Case<'_>, worker: ActorId, account: &'a Account) -> Option<Pair<'a>> {
     let runs = &account.runs;
     let consumer = consumer(case, worker, account)?;
     let rounds = case.wakeup_preemptions(worker, consumer);
     // Seconds in which the worker was runnable: a burst in a long trace is still a burst.
     let busy = (account.waited + runs.total).as_secs_f64();
     let often = rounds >= ROUNDS && rounds as f64 >= ROUNDS_PER_SECOND * busy;
-    if !often || (runs.preempted_by_wakeup as f64) < PREEMPTED_STAYS * runs.count as f64 {
+    let has_backlog = account.wakeups as f64 <= WOKEN_AGAIN * rounds as f64;
+    if !often || !has_backlog || (runs.preempted_by_wakeup as f64) < PREEMPTED_STAYS * runs.count as f64 {
         return None;
     }
+    if items_per_stay(account).is_some_and(|items| items >= ITEMS_PER_STAY) {
+        return None;
+    }
+    let lost = case.blamed(worker, |blame| blame.occupant == consumer && is_fair_rule(blame.rule));
+    Some(Pair { worker, consumer, account, rounds, lost })
+}
+
+/// `None` without work items in the trace.
+fn items_per_stay(account: &Account) -> Option<f64> {
     let items = account.work.as_ref().map_or(0, |work| work.items);
-    let per_stay = (items > 0).then(|| items as f64 / runs.count.max(1) as f64);
-    if per_stay.is_some_and(|per_stay| per_stay >= ITEMS_PER_STAY) {
-        return None;
-    }
-    let by_consumer = |blame: &Blame| blame.occupant == consumer && is_fair_rule(blame.rule);
-    let lost = case.blamed(worker, by_consumer);
-    let name = case.name(consumer);
+    (items > 0).then(|| items as f64 / account.runs.count.max(1) as f64)
+}
+
+fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
+    let worst = pairs.first()?;
+    let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.worker).collect();
+    let name = case.name(worst.consumer);
+    let lost: Nanos = pairs.iter().map(|pair| pair.lost).sum();
     let draft = Draft {
         id: "completion-ping-pong",
-        severity: severity(lost.share_of(case.span())),
-        confidence: if per_stay.is_some() { 0.95 } else { 0.75 },
+        severity: severity(worst.lost.share_of(case.span())),
+        confidence: if items_per_stay(worst.account).is_some() { 0.95 } else { 0.75 },
         sentence: format!(
             "{} loses the CPU to {name} after nearly every item: {name} is woken, takes the CPU, finds one item and \
              sleeps again; the worker waited {lost} for it.",
-            title(case, &[worker])
+            title(case, &victims)
         ),
-        victims: vec![worker],
-        evidence: evidence(case, worker, account, consumer, rounds),
+        victims,
+        evidence: evidence(case, worst.worker, worst.account, worst.consumer, worst.rounds),
         also_paid: Vec::new(),
         period: None,
         needs: &[EventType::Waking, EventType::WorkStart],
-        infers_settings: case.snapshot.is_none(),
-        remedies: remedy::against_ping_pong(case, worker, consumer),
+        infers_settings: !case.knows_group(worst.consumer),
+        remedies: remedy::against_ping_pong(case, worst.worker, worst.consumer),
     };
-    Some(draft.finish(case, by_consumer))
+    let consumers: Vec<ActorId> = pairs.iter().map(|pair| pair.consumer).collect();
+    Some(draft.finish(case, |blame| consumers.contains(&blame.occupant) && is_fair_rule(blame.rule)))
 }
 
 fn severity(share: f64) -> Severity {
@@ -125,13 +163,13 @@ fn evidence(case: &Case<'_>, worker: ActorId, account: &Account, consumer: Actor
 
 fn weight_evidence(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> String {
     let name = case.name(consumer);
-    match (case.actor(consumer).group_weight(), case.snapshot) {
+    match (case.actor(consumer).group_weight(), case.knows_group(consumer)) {
         (Some(weight), _) if weight > 1024 => format!(
             "{name} sits in a top-level cgroup of load weight {weight}, the worker in the root group with {}",
             case.actor(worker).prio().and_then(|prio| prio.load_weight()).unwrap_or(1024)
         ),
-        (_, Some(_)) => format!("no cgroup weight favours {name}: it is the wakeup preemption of equals"),
-        (_, None) => format!(
+        (_, true) => format!("no cgroup weight favours {name}: it is the wakeup preemption of equals"),
+        (_, false) => format!(
             "likely cause: {name} runs in a cgroup whose cpu.weight is above 100. This trace does not tell; `unstarve \
              record` does, or: {}",
             remedy::read_weight_command(case, consumer)

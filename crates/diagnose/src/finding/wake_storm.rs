@@ -31,6 +31,8 @@ const OWN_DOING: f64 = 0.5;
 const WAITS: u64 = 200;
 /// A bystander wants little: at most this part of what the crowd runs.
 const BYSTANDER: f64 = 0.1;
+/// Who wakes the crowd, or is woken by it, for this part of its own waits works with it.
+const PARTNER: f64 = 0.1;
 /// A bystander is hurt by one wait beyond the fair class's own period…
 const HURT_LONGEST: Nanos = FAIR_PERIOD;
 /// …if it also loses this part of the trace: a single mishap is none.
@@ -67,13 +69,16 @@ struct Bystander {
     actor: ActorId,
     lost: Nanos,
     longest: Nanos,
+    /// It wakes the crowd or is woken by it: no bystander, though it pays too.
+    partner: bool,
 }
 
 impl Bystander {
     fn is_hurt(&self, case: &Case<'_>) -> bool {
         let share = self.lost.share_of(case.span());
-        self.longest >= HURT_LONGEST && share >= HURT_SHARE
-            || self.longest >= Nanos(HURT_LONGEST.0 / 2) && share >= HURT_OFTEN
+        !self.partner
+            && (self.longest >= HURT_LONGEST && share >= HURT_SHARE
+                || self.longest >= Nanos(HURT_LONGEST.0 / 2) && share >= HURT_OFTEN)
     }
 }
 
@@ -133,6 +138,7 @@ fn bystanders(case: &Case<'_>, crowd: ActorId, account: &Account) -> Vec<Bystand
             actor: id,
             lost: case.blamed(id, |blame| blame.occupant == crowd && is_crowding(blame)),
             longest: other.longest,
+            partner: (case.wakes(id, crowd) + case.wakes(crowd, id)) as f64 >= PARTNER * other.waits as f64,
         })
         .filter(|bystander| bystander.lost >= TICK)
         .collect();

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{names, percent, title};
+use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::Account;
@@ -29,38 +29,51 @@ const SHORTFALL_INFERRED: f64 = 0.5;
 const MAIN_REASON: f64 = 0.5;
 /// Wakeups between the two, for each wait, that make them partners.
 const PARTNER: f64 = 0.1;
-/// Inferred from fewer waits than this it would be chance.
-const WAITS_INFERRED: u64 = 50;
+/// Inferred from one or two waits it would be chance…
+const WAITS_INFERRED: u64 = 3;
+/// …and from less than ten periods of fair scheduling, too.
+const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
+
+/// One starved task kind and its main occupant.
+struct Pair<'a> {
+    victim: ActorId,
+    occupant: ActorId,
+    account: &'a Account,
+    severity: Severity,
+    /// Whether the rule is known, not inferred.
+    known: bool,
+}
 
 pub(crate) fn find(case: &Case<'_>, ping_pong: &[Finding]) -> Vec<Finding> {
     let explained = |victim: ActorId| {
         let name = case.name(victim);
         ping_pong.iter().any(|finding| finding.victim.comm == name)
     };
-    let mut victims: Vec<(ActorId, &Account)> = case.victims().filter(|(id, _)| case.is_fair(*id)).collect();
-    victims.sort_by_key(|(id, account)| Reverse((case.is_kernel_worker(*id), account.starved(), *id)));
-    let mut findings = Vec::new();
-    let mut seen: Vec<(String, String)> = Vec::new();
-    for (victim, account) in victims {
-        let by_weight = case.blamed(victim, is_weight).share_of(account.waited) >= MAIN_REASON;
-        let Some(occupant) = main_occupant(case, victim, if by_weight { is_weight } else { is_sharing }) else {
-            continue;
-        };
-        let found = if by_weight {
-            of_known_weight(case, victim, account, occupant)
-        } else if !explained(victim) {
-            of_inferred_weight(case, victim, account, occupant)
-        } else {
-            None
-        };
-        // One block for each pair of kinds: sixteen starved compilers are one case.
-        let pair = (kind(case, victim), case.name(occupant));
-        if let Some(finding) = found.filter(|_| !seen.contains(&pair)) {
-            seen.push(pair);
-            findings.push(finding);
+    let mut pairs: Vec<Pair<'_>> = case
+        .victims()
+        .filter(|(id, _)| case.is_fair(*id))
+        .filter_map(|(victim, account)| {
+            let by_weight = case.blamed(victim, is_weight).share_of(account.waited) >= MAIN_REASON;
+            if by_weight {
+                known_pair(case, victim, account)
+            } else if !explained(victim) {
+                inferred_pair(case, victim, account)
+            } else {
+                None
+            }
+        })
+        .collect();
+    pairs.sort_by_key(|pair| (Reverse((pair.severity, pair.account.starved())), pair.victim));
+    // One block for each two kinds: sixteen starved compilers are one case.
+    let mut groups: Vec<Vec<Pair<'_>>> = Vec::new();
+    for pair in pairs {
+        let sort = |pair: &Pair<'_>| (kind(case, pair.victim), case.name(pair.occupant), pair.known);
+        match groups.iter_mut().find(|group| group.first().is_some_and(|first| sort(first) == sort(&pair))) {
+            Some(group) => group.push(pair),
+            None => groups.push(vec![pair]),
         }
     }
-    findings
+    groups.iter().filter_map(|group| of_group(case, group)).collect()
 }
 
 fn kind(case: &Case<'_>, victim: ActorId) -> String {
@@ -90,10 +103,12 @@ fn severity(owed: Nanos, case: &Case<'_>) -> Option<Severity> {
     }
 }
 
-fn of_known_weight(case: &Case<'_>, victim: ActorId, account: &Account, occupant: ActorId) -> Option<Finding> {
+fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Option<Pair<'a>> {
+    let occupant = main_occupant(case, victim, is_weight)?;
     let lost = case.blamed(victim, is_weight);
     let severity = if account.shortfall() >= SHORTFALL {
-        severity(account.starved(), case)?
+        // A program that lost next to nothing is not worth a line; a worker may be.
+        severity(account.starved(), case).filter(|s| *s > Severity::Info || case.is_kernel_worker(victim))?
     } else {
         // Nobody owes a task more than its nice asks for. But nobody chose a worker's nice against this program's, and
         // the worker's wait is everybody's.
@@ -101,34 +116,17 @@ fn of_known_weight(case: &Case<'_>, victim: ActorId, account: &Account, occupant
         let busy = lost.share_of(account.waited + account.runs.total) >= MAIN_REASON;
         severity(lost, case).filter(|_| outweighed && busy)?
     };
-    let heavy = names(case, case.blame(victim).iter().filter(|blame| is_weight(blame)).map(|blame| blame.occupant));
-    let draft = Draft {
-        id: "weight-starvation",
-        severity,
-        confidence: 0.95,
-        sentence: format!(
-            "{} waited {lost} behind {heavy}, which weighs more, and got {} of its equal share.",
-            title(case, &[victim]),
-            percent(1.0 - account.shortfall()),
-        ),
-        victims: vec![victim],
-        evidence: vec![weights(case, victim, occupant), owed_evidence(case, account)],
-        also_paid: Vec::new(),
-        period: None,
-        needs: &[EventType::Waking],
-        infers_settings: false,
-        remedies: remedy::against_weight(case, victim, occupant),
-    };
-    Some(draft.finish(case, is_weight))
+    Some(Pair { victim, occupant, account, severity, known: true })
 }
 
-fn of_inferred_weight(case: &Case<'_>, victim: ActorId, account: &Account, occupant: ActorId) -> Option<Finding> {
-    let enough = account.waits >= WAITS_INFERRED && account.shortfall() >= SHORTFALL_INFERRED;
-    if case.snapshot.is_some() || !enough || occupant == victim {
+fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Option<Pair<'a>> {
+    let occupant = main_occupant(case, victim, is_sharing)?;
+    let long = account.waits >= WAITS_INFERRED && account.waited >= WAITED_INFERRED;
+    let known = case.knows_group(victim) && case.knows_group(occupant);
+    if known || !long || account.shortfall() < SHORTFALL_INFERRED || occupant == victim {
         return None;
     }
-    let by_it = |blame: &Blame| blame.occupant == occupant && is_sharing(blame);
-    let lost = case.blamed(victim, by_it);
+    let lost = case.blamed(victim, |blame| blame.occupant == occupant && is_sharing(blame));
     // It must itself have had more than its due: then one of the two is favoured, not both crowded out by a third.
     let favoured = case.ledger.account(occupant).is_some_and(|account| account.got > account.ideal);
     // Who wakes the other is not outweighed by it but gives way to a wakee: another story, and no weight in it.
@@ -138,35 +136,66 @@ fn of_inferred_weight(case: &Case<'_>, victim: ActorId, account: &Account, occup
         return None;
     }
     severity(account.starved(), case).filter(|severity| *severity >= Severity::Warning)?;
-    let name = case.name(occupant);
+    // It is inferred: never worse than a warning.
+    Some(Pair { victim, occupant, account, severity: Severity::Warning, known: false })
+}
+
+fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
+    let worst = pairs.first()?;
+    let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.victim).collect();
+    let occupants: Vec<ActorId> = pairs.iter().map(|pair| pair.occupant).collect();
     let draft = Draft {
         id: "weight-starvation",
-        // It is inferred: never worse than a warning.
-        severity: Severity::Warning,
-        confidence: 0.6,
-        sentence: format!(
-            "{} got only {} of an equal share beside {name}, although both have nice {}: most likely {name} sits in a \
-             cgroup with a high cpu.weight.",
-            title(case, &[victim]),
-            percent(1.0 - account.shortfall()),
-            case.actor(victim).prio().and_then(|prio| prio.nice()).unwrap_or(0),
-        ),
-        victims: vec![victim],
-        evidence: vec![
-            owed_evidence(case, account),
-            format!(
-                "cgroup weights are not in this trace (a bandwidth limit, cpu.max, would look alike); `unstarve record` keeps \
-                 both, or read the weight with: {}",
-                remedy::read_weight_command(case, occupant)
-            ),
-        ],
+        severity: worst.severity,
+        confidence: if worst.known { 0.95 } else { 0.6 },
+        sentence: if worst.known { known_sentence(case, worst, &victims) } else { inferred_sentence(case, worst) },
+        evidence: if worst.known {
+            vec![weights(case, worst.victim, worst.occupant), owed_evidence(case, worst.account)]
+        } else {
+            vec![
+                owed_evidence(case, worst.account),
+                format!(
+                    "its cgroup's weight was not recorded (a bandwidth limit, cpu.max, would look alike); `unstarve \
+                     record` keeps both, or read the weight with: {}",
+                    remedy::read_weight_command(case, worst.occupant)
+                ),
+            ]
+        },
         also_paid: Vec::new(),
         period: None,
         needs: &[EventType::Waking],
-        infers_settings: true,
-        remedies: remedy::against_weight(case, victim, occupant),
+        infers_settings: !worst.known,
+        remedies: remedy::against_weight(case, worst.victim, worst.occupant),
+        victims,
     };
-    Some(draft.finish(case, by_it))
+    let known = worst.known;
+    let culprit =
+        |blame: &Blame| if known { is_weight(blame) } else { occupants.contains(&blame.occupant) && is_sharing(blame) };
+    Some(draft.finish(case, culprit))
+}
+
+fn known_sentence(case: &Case<'_>, worst: &Pair<'_>, victims: &[ActorId]) -> String {
+    let heavy = case.blame(worst.victim).iter().filter(|blame| is_weight(blame)).map(|blame| blame.occupant);
+    let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, is_weight)).sum();
+    format!(
+        "{} waited {lost} behind {}, which weighs more, and got {} of its equal share.",
+        title(case, victims),
+        names(case, heavy),
+        percent(1.0 - worst.account.shortfall()),
+    )
+}
+
+fn inferred_sentence(case: &Case<'_>, worst: &Pair<'_>) -> String {
+    let name = case.name(worst.occupant);
+    let nice = |id: ActorId| case.actor(id).prio().and_then(|prio| prio.nice()).unwrap_or(0);
+    format!(
+        "{} (nice {}) got only {} of an equal share beside {name} (nice {}): most likely {name} sits in a cgroup with a \
+         high cpu.weight.",
+        title(case, &[worst.victim]),
+        nice(worst.victim),
+        percent(1.0 - worst.account.shortfall()),
+        nice(worst.occupant),
+    )
 }
 
 fn owed_evidence(case: &Case<'_>, account: &Account) -> String {

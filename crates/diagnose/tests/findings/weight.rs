@@ -49,6 +49,13 @@ fn a_worker_that_drains_its_queue_does_not() {
 }
 
 #[test]
+fn one_request_in_flight_has_no_backlog_to_lose() {
+    // The device interrupts, k does the item and wakes f, f sends the next request and sleeps, k sleeps.
+    let scene = direct_io("kffk....", " ^      ", "i       ").wakes('k', &times(5000, "!       "));
+    assert_eq!(scene.alarms(), Vec::<String>::new());
+}
+
+#[test]
 fn where_the_snapshot_shows_the_weight_it_is_named_and_can_be_undone() {
     let finding = &ping_pong().snapshot(pods(1000)).explain().findings[0];
     assert_eq!(finding.id, "completion-ping-pong");
