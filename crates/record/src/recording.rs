@@ -108,9 +108,10 @@ pub fn record(options: &Options, mut progress: Option<&mut dyn FnMut(Progress)>)
     instance.set("tracing_on", "0")?;
     let duration = started.elapsed();
 
+    // Before our own threads end, which are in the trace too.
+    let snapshot = begin.finished_by(Snapshot::take(&host));
     let pages = drain.finish()?;
     let statistics: Vec<CpuStats> = cpus.iter().filter_map(|&cpu| CpuStats::read(&instance, cpu)).collect();
-    let snapshot = begin.finished_by(Snapshot::take(&host));
     let capture = capture::gather(&tracefs, &instance, pages, &set_up, &statistics, &snapshot)?;
     // The kernel gets its memory back before the file is put together, which takes a while.
     drop(instance);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use libtest_mimic::Completion;
 use tempfile::TempDir;
 use unstarve_kernel::Snapshot;
-use unstarve_model::{Batch, EventKind, EventType, LossKind, TraceInfo};
+use unstarve_model::{Batch, Comm, EventKind, EventType, LossKind, TraceInfo};
 
 use crate::Outcome;
 use crate::child::Task;
@@ -70,6 +70,7 @@ pub fn trace_cmd_and_our_reader_see_every_event() -> Outcome {
     assert!(contents.count(EventType::Fork) > 0 && contents.count(EventType::Exit) > 0);
     assert_eq!(contents.info.clock.as_deref(), Some("mono"));
     assert!(contents.info.tasks.iter().any(|task| task.tid.0 == 1), "init has a name");
+    assert!(contents.info.tasks.iter().any(|task| task.comm == Comm::from("unstarve-record")), "our own thread too");
     let snapshot = contents.info.snapshot.as_deref().expect("a snapshot in the file");
     let snapshot = Snapshot::from_json(snapshot).expect("our snapshot");
     assert_eq!(snapshot.kernel_release(), contents.info.kernel_release.as_deref());
