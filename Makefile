@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build demo test bench fmt clippy fuzz docs clean
+.PHONY: help setup build install demo test bench fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -16,6 +16,10 @@ build: ## target/release/unstarve
 	tools/setup.sh build
 	cargo build --release -p unstarve-cli
 	@echo "$$CARGO_TARGET_DIR/release/unstarve"
+
+install: ## unstarve, into ~/.cargo/bin
+	tools/setup.sh build
+	cargo install --locked --path crates/cli
 
 demo: ## provokes a starvation for four seconds, records it, explains it, and cleans up; root sees it live
 	demo/run.sh

@@ -58,8 +58,10 @@ loop=$(losetup --find --show "$room/image") || { loop=; instead "there is no loo
 mount "$loop" "$room/fs" || instead "it could not be mounted"
 
 say "for 4 seconds on CPU $cpu: fio writes, and beside it a real-time task runs 80 ms of every 100 ms"
+# Under the name by which the page will call it.
+ln -s "$load" "$room/rt-hog"
 # Bounded three times over: by itself, by timeout, and by the trap above.
-timeout -k 1 6 chrt --fifo 50 taskset -c "$cpu" "$load" hog --lasts 5000 --period 100 --busy 80 </dev/null >/dev/null 2>&1 &
+timeout -k 1 6 chrt --fifo 50 taskset -c "$cpu" "$room/rt-hog" hog --lasts 5000 --period 100 --busy 80 </dev/null >/dev/null 2>&1 &
 pids+=($!)
 timeout -k 1 8 taskset -c "$cpu" fio --name=demo --directory="$room/fs" --size=64M --rw=randwrite --bs=4k --direct=1 \
     --ioengine=libaio --iodepth=32 --thread --time_based --runtime=5 --output="$room/fio.log" </dev/null >/dev/null 2>&1 &
