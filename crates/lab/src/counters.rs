@@ -85,8 +85,7 @@ mod tests {
         let counters = Counters { before: moment(0, 100, 0), after: moment(2_000_000_000, 300, 40) };
         let shown: Vec<String> =
             counters.metrics().iter().map(|metric| format!("{} {}", metric.name, metric.value)).collect();
-        let expected =
-            ["kernel.switches 100", "kernel.forks 0", "kernel.interrupts 0", "kernel.softirq.net_rx 20"];
+        let expected = ["kernel.switches 100", "kernel.forks 0", "kernel.interrupts 0", "kernel.softirq.net_rx 20"];
         assert_eq!(shown, expected);
         let still = Counters { after: counters.before.clone(), ..counters };
         assert_eq!(still.metrics(), []);

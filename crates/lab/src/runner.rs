@@ -234,8 +234,7 @@ impl QemuRunner {
             clock: self.clock,
         };
         let log = directory.join("console.log");
-        let (ended, watch) =
-            qemu::boot(qemu, &machine, self.limits, &self.interrupted, &log, &mut *self.progress)?;
+        let (ended, watch) = qemu::boot(qemu, &machine, self.limits, &self.interrupted, &log, &mut *self.progress)?;
         let watch = judge(ended, watch, self.limits)?;
         fs::remove_file(&initrd).map_err(RunError::file(initrd))?;
         unpack(&disk, directory)?;
@@ -318,6 +317,7 @@ fn read_outcome(directory: &Path) -> Result<Outcome, RunError> {
 }
 
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), RunError> {
-    let text = serde_json::to_string_pretty(value).map_err(|source| RunError::Json { path: path.to_owned(), source })?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|source| RunError::Json { path: path.to_owned(), source })?;
     fs::write(path, text).map_err(RunError::file(path))
 }

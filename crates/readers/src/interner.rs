@@ -58,6 +58,11 @@ impl Interner {
         }
     }
 
+    /// The name of the symbol at or around `address`, without giving it an id. Looked up each time.
+    pub fn symbol(&mut self, address: u64) -> Option<&[u8]> {
+        self.symbols.resolve(address)
+    }
+
     #[cold]
     fn look_up_function(&mut self, address: u64) -> Option<NameId> {
         let mut symbols = std::mem::take(&mut self.symbols);

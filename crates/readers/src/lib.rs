@@ -37,6 +37,7 @@ mod task_names;
 mod text;
 pub mod trace_dat;
 pub mod trace_dat_write;
+mod work_stack;
 
 pub use decode::Decoder;
 pub use endian::Endian;

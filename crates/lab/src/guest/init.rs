@@ -8,7 +8,9 @@ use unstarve_kernel::{Root, Snapshot};
 use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Until};
 
 use super::keeper::Keeper;
-use super::{GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, modules, mounts, read_request};
+use super::{
+    GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, modules, mounts, read_request,
+};
 use super::{say, setup};
 use crate::console::{Message, Stage};
 use crate::image::{MODULES_EARLY, MODULES_LATE};

@@ -105,7 +105,8 @@ impl Seen {
 
     /// Kernel threads are alone in their process; nothing tells their number but the absence of a memory map.
     fn threads_of(&self, pid: i32) -> Vec<i32> {
-        let known_kernel_thread = self.looks.get(&pid) == Some(&LOOKS) && fs::read_link(format!("/proc/{pid}/exe")).is_err();
+        let known_kernel_thread =
+            self.looks.get(&pid) == Some(&LOOKS) && fs::read_link(format!("/proc/{pid}/exe")).is_err();
         if known_kernel_thread {
             return vec![pid];
         }

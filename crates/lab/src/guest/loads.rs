@@ -26,7 +26,8 @@ const PRIORITY: i32 = 70;
 pub(super) fn run() -> Result<(), GuestError> {
     let request = read_request()?;
     Policy::fifo_alone(PRIORITY).give(0).map_err(GuestError::doing("cannot raise the starter of the loads"))?;
-    let mut planned: Vec<Planned<'_>> = request.loads().map(|load| Planned::new(&request, load)).collect::<Result<_, _>>()?;
+    let mut planned: Vec<Planned<'_>> =
+        request.loads().map(|load| Planned::new(&request, load)).collect::<Result<_, _>>()?;
     // At the same moment in the file's order.
     planned.sort_by_key(|planned| planned.at);
     say(&Message::stage(Stage::Load));
@@ -58,11 +59,7 @@ fn wait_for_all(running: &mut [Running<'_>], before: Moment) -> Result<(), Guest
 
 fn moment() -> Result<Moment, GuestError> {
     let read = |path: &str| fs::read_to_string(path).map_err(GuestError::doing(path));
-    Ok(Moment {
-        at_ns: crate::counters::monotonic_ns(),
-        stat: read("/proc/stat")?,
-        softirqs: read("/proc/softirqs")?,
-    })
+    Ok(Moment { at_ns: crate::counters::monotonic_ns(), stat: read("/proc/stat")?, softirqs: read("/proc/softirqs")? })
 }
 
 /// A load that is ready to start.
@@ -99,7 +96,8 @@ impl<'a> Planned<'a> {
     }
 
     fn start(mut self) -> Result<Running<'a>, GuestError> {
-        let child = self.command.spawn().map_err(GuestError::doing(format_args!("cannot start load `{}`", self.load.name)))?;
+        let child =
+            self.command.spawn().map_err(GuestError::doing(format_args!("cannot start load `{}`", self.load.name)))?;
         Ok(Running { load: self.load, child, ended: false })
     }
 }

@@ -44,7 +44,8 @@ impl<W: Write> Archive<W> {
 
     fn entry(&mut self, path: &str, mode: u32, content: &[u8]) -> io::Result<()> {
         let path = path.trim_start_matches('/');
-        let too_large = |_| io::Error::new(io::ErrorKind::FileTooLarge, "a file of 4 GiB or more in an initial file system");
+        let too_large =
+            |_| io::Error::new(io::ErrorKind::FileTooLarge, "a file of 4 GiB or more in an initial file system");
         let size = u32::try_from(content.len()).map_err(too_large)?;
         self.inode += 1;
         let name_size = path.len() as u32 + 1;

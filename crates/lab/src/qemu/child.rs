@@ -55,7 +55,8 @@ pub fn boot(
 ) -> Result<(Ended, Watch), QemuError> {
     let mut command = qemu.command();
     command.args(machine.arguments());
-    let mut guest = Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program.clone(), source })?;
+    let mut guest =
+        Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program.clone(), source })?;
     let mut watch = Watch::default();
     let logged = |source| QemuError::Log { path: log.to_owned(), source };
     let mut console = Console { log: File::create(log).map_err(logged)?, line: Vec::new() };

@@ -141,10 +141,10 @@ fn newest(mut packages: Vec<Package>) -> Vec<Package> {
 fn modules_directory(unpacked: &Path) -> Result<PathBuf, StoreError> {
     let bases = ["usr/lib/modules", "lib/modules"].map(|below| unpacked.join(below));
     let found = bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().filter_map(Result::ok);
-    found.map(|entry| entry.path()).find(|path| path.join("kernel").is_dir()).ok_or_else(|| StoreError::Malformed {
-        path: unpacked.to_owned(),
-        what: "the package holds no modules".into(),
-    })
+    found
+        .map(|entry| entry.path())
+        .find(|path| path.join("kernel").is_dir())
+        .ok_or_else(|| StoreError::Malformed { path: unpacked.to_owned(), what: "the package holds no modules".into() })
 }
 
 /// The first file below one of `places` (one level deeper at most) whose name begins so.

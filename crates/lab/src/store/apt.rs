@@ -176,7 +176,10 @@ pub(crate) struct Package {
 impl Package {
     fn parse(stanza: &str) -> Option<Package> {
         let field = |name: &str| {
-            stanza.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim().to_owned())
+            stanza
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(|value| value.trim().to_owned())
         };
         let name = field("Package")?;
         let source = field("Source").unwrap_or_else(|| name.clone());

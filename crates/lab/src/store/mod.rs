@@ -14,8 +14,8 @@ mod qemu;
 use std::io;
 use std::path::PathBuf;
 
-pub use cache::Cache;
 pub use add::{Wanted, add};
+pub use cache::Cache;
 pub use kernel::{Kernel, KernelInfo, list, remove};
 pub use modules::ModuleError;
 pub use qemu::{OwnQemu, add_qemu};

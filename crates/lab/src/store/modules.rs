@@ -198,7 +198,10 @@ mod tests {
             order(&modules, &["xfs", "libcrc32c", "configfs"]).expect("an order"),
             ["crc32c_generic.ko", "libcrc32c.ko", "xfs.ko"]
         );
-        assert_eq!(order(&modules, &["broken"]).unwrap_err(), "kernel 6.1.0-x has no module `absent`, which broken needs");
+        assert_eq!(
+            order(&modules, &["broken"]).unwrap_err(),
+            "kernel 6.1.0-x has no module `absent`, which broken needs"
+        );
         assert_eq!(order(&modules, &["null-blk"]).unwrap_err(), "kernel 6.1.0-x has no module `null_blk`");
     }
 

@@ -13,7 +13,8 @@ pub struct OwnQemu {
 }
 
 /// Where Debian's packages put the libraries of this architecture.
-const LIBRARIES: [&str; 3] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio"];
+const LIBRARIES: [&str; 3] =
+    ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio"];
 
 impl OwnQemu {
     /// The one in the store, if there is one.
@@ -98,7 +99,8 @@ fn codename(os_release: &Path) -> Result<String, StoreError> {
     let value = text.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     value.map(|value| value.trim_matches('"').to_owned()).ok_or_else(|| StoreError::Malformed {
         path: os_release.to_owned(),
-        what: "no VERSION_CODENAME, so the suite to take QEMU from is unknown; install QEMU 10 or later yourself".into(),
+        what: "no VERSION_CODENAME, so the suite to take QEMU from is unknown; install QEMU 10 or later yourself"
+            .into(),
     })
 }
 

@@ -15,6 +15,7 @@ mod records;
 mod running_kernel;
 mod sample;
 mod session;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod tracing_data;

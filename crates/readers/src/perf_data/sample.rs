@@ -57,6 +57,8 @@ pub struct Sample<'a> {
     pub cpu: CpuId,
     /// The raw record of the tracepoint.
     pub raw: &'a [u8],
+    /// The addresses of the call stack, the innermost first; empty if none was recorded.
+    pub callchain: &'a [u8],
 }
 
 impl SampleLayout {
@@ -103,16 +105,18 @@ impl SampleLayout {
         if let Some(read) = self.read {
             at = read.end(record, at, endian)?;
         }
+        let mut callchain = &record[..0];
         if self.callchain {
             let frames = usize::try_from(endian.u64_at(record, at)?).ok()?;
-            at = at.checked_add(8)?.checked_add(frames.checked_mul(8)?)?;
+            callchain = record.get(at + 8..)?.get(..frames.checked_mul(8)?)?;
+            at += 8 + callchain.len();
         }
         if !self.raw {
             return None;
         }
         let size = endian.u32_at(record, at)? as usize;
         let raw = record.get(at + 4..)?.get(..size)?;
-        (cpu < CpuId::LIMIT).then_some(Sample { time, cpu: CpuId(cpu), raw })
+        (cpu < CpuId::LIMIT).then_some(Sample { time, cpu: CpuId(cpu), raw, callchain })
     }
 
     /// When and where a record that is not a sample was written, where it says so.

@@ -12,6 +12,7 @@ use super::error::PerfDataError;
 use super::header::{MAX_ATTRS, feature, online_cpus, string, words};
 use super::records::Record;
 use super::sample::SampleLayout;
+use super::stacks::Stacks;
 use super::tracing_data::{self, TracingData};
 use crate::decode::Decoder;
 use crate::endian::Endian;
@@ -55,6 +56,7 @@ pub struct Session {
     decoder: Decoder,
     events: Vec<Recorded>,
     ids: EventIds,
+    stacks: Stacks,
     tasks: TaskNames,
     /// The latest time seen, and what it was when the last round ended.
     latest: Time,
@@ -92,6 +94,7 @@ impl Session {
             decoder: Decoder::new(endian),
             events: Vec::new(),
             ids: EventIds::default(),
+            stacks: Stacks::default(),
             tasks: TaskNames::default(),
             latest: Time(0),
             round_end: Time(0),
@@ -176,10 +179,20 @@ impl Session {
         match self.decoder.decode(sample.time, sample.cpu, sample.raw, &mut self.names) {
             Ok(Some(event)) => {
                 self.latest = self.latest.max(event.time);
+                if !sample.callchain.is_empty() {
+                    self.work_on_stack(&event, sample.callchain, record.endian);
+                }
                 self.reorder.push(event);
             }
             Ok(None) => {}
             Err(_) => self.undecodable(offset),
+        }
+    }
+
+    /// A worker's stack shows which work it is on.
+    fn work_on_stack(&mut self, event: &Event, callchain: &[u8], endian: Endian) {
+        if let (Some(function), Some(tid)) = (self.stacks.work(callchain, endian, &mut self.names), event.current) {
+            self.reorder.push(Event { kind: EventKind::WorkOnStack { tid, function }, ..*event });
         }
     }
 
