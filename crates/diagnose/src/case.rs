@@ -156,6 +156,11 @@ impl<'a> Case<'a> {
         self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.cgroup_of(tid).is_some())
     }
 
+    /// Whether the snapshot tells which CPUs its tasks may use.
+    pub fn knows_affinity(&self, id: ActorId) -> bool {
+        self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.allowed_cpus(tid).is_some())
+    }
+
     /// One of its tasks, to ask the snapshot about.
     pub fn first_tid(&self, id: ActorId) -> Option<Tid> {
         self.actor(id).tids.first().copied()

@@ -21,6 +21,8 @@ const SHARE_WARNING: f64 = 0.05;
 const SHARE_CRITICAL: f64 = 0.25;
 /// One such wait is chance.
 const WAITS: u64 = 3;
+/// Without a snapshot, a task that moved this often while it was recorded is taken to be free to move.
+const MOVES_INFERRED: u64 = 4;
 /// A single wait of this length beside an idle CPU is worth a warning by itself, if it is not the only one.
 const LONGEST: Nanos = Nanos(FAIR_PERIOD.0 * 2);
 
@@ -39,8 +41,14 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     {
         return None;
     }
+    let asked = case.knows_affinity(victim);
+    // `taskset` moves a task once, to where it then has to stay.
+    let moves = account.migrations;
+    if !asked && moves < MOVES_INFERRED * u64::from(case.actor(victim).members) {
+        return None;
+    }
     let share = idle.long_total.share_of(case.span());
-    let severity = if share >= SHARE_CRITICAL {
+    let severity = if share >= SHARE_CRITICAL && asked {
         Severity::Critical
     } else if share >= SHARE_WARNING || idle.longest >= LONGEST && share >= SHARE_INFO {
         Severity::Warning
@@ -49,7 +57,6 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     } else {
         return None;
     };
-    let asked = case.snapshot.is_some();
     let draft = Draft {
         id: "idle-while-runnable",
         severity,
@@ -68,7 +75,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
             if asked {
                 "its affinity is known from the host snapshot".into()
             } else {
-                "its affinity is inferred: it has run on several CPUs".into()
+                format!("its affinity is inferred: it has moved {moves} times")
             },
         ],
         also_paid: Vec::new(),

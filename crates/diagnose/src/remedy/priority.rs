@@ -109,7 +109,7 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId]) -> Vec<Remedy> {
     }
     // Before the server: throttling, which is only worth touching where somebody has turned it off.
     let turned_off = case.snapshot.and_then(|snapshot| snapshot.setting("sched_rt_runtime_us"));
-    if server == Holds::No && !case.facts.rt_throttling().is_yes() {
+    if server == Holds::No && case.facts.rt_throttling() == Holds::No {
         let old = turned_off.map_or("-1", |(_, value)| value);
         remedies.push(
             Draft {

@@ -28,9 +28,14 @@ fn a_pinned_task_cannot_use_it() {
 
 #[test]
 fn of_a_task_of_unknown_affinity_nothing_is_claimed() {
-    let row = times(25, &format!("{}{}", times(20, "a"), times(20, "b")));
-    let scene = Scene::new(1000).task('a', "one", 120).task('b', "two", 120).cpu(&row).cpu(&times(1000, "."));
-    assert!(!scene.findings().contains("idle-while-runnable"));
+    let scene = |other: &str| {
+        let row = times(25, &format!("{}{}", times(20, "a"), times(20, "b")));
+        Scene::new(1000).task('a', "one", 120).task('b', "two", 120).task('z', "other", 120).cpu(&row).cpu(other)
+    };
+    assert!(!scene(&format!("z{}", times(999, "."))).findings().contains("idle-while-runnable"));
+    // `taskset` moved b once: b has been seen on CPU 1 and may still be pinned.
+    let moved = scene(&format!("zb{}", times(998, ".")));
+    assert!(!moved.findings().contains("idle-while-runnable"), "{}", moved.findings());
 }
 
 /// A limited task t alone on its CPU runs for 20 ms of every 100 and is kept off for the rest.
