@@ -2,11 +2,12 @@
 """What recording costs the recorded: unstarve record against perf sched record.
 
 Runs `perf bench sched messaging` (hackbench) and `perf bench sched pipe` (the fastest switching there is) bare and under
-each recorder, in turn, several times. Two measures, both as medians with their spread:
+each recorder, in turn, several times. Three measures, as medians with their spread:
 
 * time: the seconds that the benchmark itself reports. What a user feels; worth little on a busy machine.
 * CPU: user and system seconds of the benchmark's processes, without the recorder's, from a wrapper around them. Most of
   it is the benchmark's own work, the rest what tracing adds to its switches. Other load disturbs it far less.
+* all: the same with the recorder's own, from its start to its end: snapshots, moving pages, putting the file together.
 
 Interleaved, so that a change of the machine's mood hits all alike. Needs root and perf.
 
@@ -14,6 +15,7 @@ Interleaved, so that a change of the machine's mood hits all alike. Needs root a
 """
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,7 +23,7 @@ import tempfile
 
 LOADS = {
     "messaging": ["perf", "bench", "sched", "messaging", "-g", "4", "-l", "400"],
-    "pipe": ["perf", "bench", "sched", "pipe", "-T", "-l", "100000"],
+    "pipe": ["perf", "bench", "sched", "pipe", "-T", "-l", "200000"],
 }
 LIMIT = 120  # seconds for one run
 WRAPPER = "--as-wrapper"
@@ -43,8 +45,14 @@ def wrapper(command):
     sys.exit(os.waitstatus_to_exitcode(status))
 
 
+def children_cpu():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def run(recorder, load):
-    """Reported seconds, CPU seconds, and everything that was printed."""
+    """The three measures, and everything that was printed."""
+    before = children_cpu()
     command = recorder + [sys.executable, os.path.abspath(__file__), WRAPPER] + load
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
     text = done.stdout + done.stderr
@@ -52,7 +60,7 @@ def run(recorder, load):
     cpu = re.search(r"CPU seconds: ([0-9.]+)", text)
     if done.returncode or not time or not cpu:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{text}")
-    return float(time[1]), float(cpu[1]), text
+    return {"time": float(time[1]), "CPU": float(cpu[1]), "all": children_cpu() - before}, text
 
 
 def show(measure, values):
@@ -75,16 +83,17 @@ def main():
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     with tempfile.TemporaryDirectory() as place:
         for name, load in LOADS.items():
-            times, cpus, lossy = {}, {}, 0
+            runs = {measure: {} for measure in ("time", "CPU", "all")}
+            lossy = 0
             for _ in range(rounds):
                 for who, recorder in recorders(unstarve, place).items():
-                    time, cpu, text = run(recorder, load)
-                    times.setdefault(who, []).append(time)
-                    cpus.setdefault(who, []).append(cpu)
+                    measured, text = run(recorder, load)
+                    for measure, seconds in measured.items():
+                        runs[measure].setdefault(who, []).append(seconds)
                     lossy += who == "unstarve" and "none lost" not in text
             print(f"{name}: {rounds} rounds, load average {os.getloadavg()[0]:.1f}, {lossy} of our recordings lost events")
-            show("time", times)
-            show("CPU", cpus)
+            for measure, values in runs.items():
+                show(measure, values)
 
 
 if __name__ == "__main__":
