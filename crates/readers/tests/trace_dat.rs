@@ -360,13 +360,39 @@ fn damage_to_one_part_leaves_the_others() {
     file[data + 9] = 0xff;
     let read = read(&file).unwrap();
     assert!(read.events.len() > events.len() / 3 && read.events.len() < events.len());
+    let lost = read.events.iter().filter(|event| matches!(event.kind, EventKind::Lost { count: None })).count();
+    assert_eq!(lost, 1, "what comes after the damage must know that something is missing");
+    let told: Vec<String> = read.losses.iter().map(Loss::to_string).collect();
     assert_eq!(
-        read.losses[0].to_string(),
-        format!(
-            "1 parts of the file could not be decoded (the page at byte {data} of CPU 0: more bytes of events than the \
-             page has at byte 8 of the page)"
-        )
+        told,
+        [
+            "1 gaps of unknown length in the recording".to_owned(),
+            format!(
+                "1 parts of the file could not be decoded (the page at byte {data} of CPU 0: more bytes of events than \
+                 the page has at byte 8 of the page)"
+            )
+        ]
     );
+}
+
+#[test]
+fn a_damaged_chunk_is_a_gap() {
+    let (names, ids) = names();
+    let machine = MACHINES[0];
+    let once = story(ids);
+    let again = |event: &Event, round: u64| Event { time: Time(event.time.0 + round * 10_000_000_000), ..*event };
+    let events: Vec<Event> = (0..20).flat_map(|round| once.iter().map(move |event| again(event, round))).collect();
+    let buffers = [("", "local", pages(machine, &events, &names))];
+    let mut file = V7 { machine, compression: "zstd", buffers: &buffers, options: &[] }.bytes();
+    // The magic of the second chunk of the last CPU, from the end of the file: it has several.
+    let magic = 0xfd2f_b528u32.to_le_bytes();
+    let chunks: Vec<usize> = (0..file.len() - 4).filter(|&at| file[at..at + 4] == magic).collect();
+    let second_last = chunks[chunks.len() - 2];
+    file[second_last] ^= 1;
+    let read = read(&file).unwrap();
+    assert!(read.events.len() > events.len() / 2 && read.events.len() < events.len());
+    assert_eq!(read.events.last(), events.last(), "the chunk behind the damaged one is read");
+    assert_eq!(loss_kinds(&read.losses), [LossKind::UncountedGap, LossKind::Undecodable]);
 }
 
 #[test]

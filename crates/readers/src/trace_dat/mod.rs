@@ -196,7 +196,7 @@ impl EventSource for TraceDat {
         losses.extend(self.counts.losses());
         for damage in self.merge.damages() {
             if let Some(first) = &damage.first_bad {
-                losses.push(Loss::new(LossKind::Undecodable, damage.bad_pages).with_detail(first.clone()));
+                losses.push(Loss::new(LossKind::Undecodable, damage.bad_parts).with_detail(first.clone()));
             }
             if let Some(reason) = &damage.ended {
                 losses.push(Loss::new(LossKind::Truncated, 1).with_detail(reason.clone()));

@@ -38,8 +38,8 @@ struct Head {
 /// What of a stream could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    /// Pages that were passed over from some entry on, and the first of them.
-    pub(super) bad_pages: u64,
+    /// Pages that were passed over from some entry on and chunks that were passed over, and the first of them.
+    pub(super) bad_parts: u64,
     pub(super) first_bad: Option<String>,
     /// Where the file ended, or was too damaged to go on.
     pub(super) ended: Option<String>,
@@ -128,16 +128,20 @@ impl Stream {
 
     #[cold]
     fn bad_page(&mut self, bad: impl ToString) {
-        self.damage.bad_pages += 1;
-        if self.damage.first_bad.is_none() {
-            let at = match self.pages {
-                Pages::Plain { .. } => format!("the page at byte {}", self.window_at + self.page as u64),
-                Pages::Packed { .. } => {
-                    format!("page {} of the chunk at byte {}", self.page / self.page_size, self.window_at)
-                }
-            };
-            self.damage.first_bad = Some(format!("{at} of CPU {}: {}", self.cpu, bad.to_string()));
-        }
+        let at = match self.pages {
+            Pages::Plain { .. } => format!("the page at byte {}", self.window_at + self.page as u64),
+            Pages::Packed { .. } => {
+                format!("page {} of the chunk at byte {}", self.page / self.page_size, self.window_at)
+            }
+        };
+        self.bad_part(format!("{at} of CPU {}: {}", self.cpu, bad.to_string()));
+    }
+
+    /// Notes that events are missing from here to the next record.
+    fn bad_part(&mut self, what: String) {
+        self.damage.bad_parts += 1;
+        self.damage.first_bad.get_or_insert(what);
+        self.missed.get_or_insert(Missed::Uncounted);
     }
 
     /// The page at `self.page`; short if it is the last one of a file that was cut.
@@ -173,26 +177,40 @@ impl Stream {
     /// Gets the next pages into the window; `false` when there are none.
     fn fill(&mut self) -> bool {
         self.page = 0;
-        match self.pages.read(&mut self.window) {
-            Ok(at) => self.window_at = at,
-            Err(reason) => self.damage.ended = Some(format!("CPU {}: {reason}", self.cpu)),
+        loop {
+            match self.pages.read(&mut self.window) {
+                Ok(at) => {
+                    self.window_at = at;
+                    return !self.window.is_empty();
+                }
+                Err(Trouble::Chunk(reason)) => self.bad_part(format!("CPU {}: {reason}", self.cpu)),
+                Err(Trouble::End(reason)) => {
+                    self.window.clear();
+                    self.damage.ended = Some(format!("CPU {}: {reason}", self.cpu));
+                    return false;
+                }
+            }
         }
-        !self.window.is_empty()
     }
+}
+
+/// Why there are no pages.
+enum Trouble {
+    /// This chunk is damaged; the next one may be good.
+    Chunk(String),
+    /// What follows cannot be found.
+    End(String),
 }
 
 impl Pages {
     /// Replaces `window` by the next pages, none at the end, and says where in the file they begin.
-    fn read(&mut self, window: &mut Vec<u8>) -> Result<u64, String> {
+    fn read(&mut self, window: &mut Vec<u8>) -> Result<u64, Trouble> {
         match self {
             Pages::Plain { file, at, end, window: size } => {
                 let start = *at;
                 let wanted = (*end - start).min(*size as u64) as usize;
                 window.resize(wanted, 0);
-                let length = file.read_at(start, window).map_err(|error| {
-                    window.clear();
-                    format!("at byte {start}: {error}")
-                })?;
+                let length = file.read_at(start, window).map_err(|error| at_byte(start, error))?;
                 window.truncate(length);
                 *at += length as u64;
                 if length < wanted {
@@ -204,17 +222,16 @@ impl Pages {
         }
     }
 
-    fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, String> {
+    fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, Trouble> {
         window.clear();
         let Pages::Packed { file, endian, unpacker, at, end, chunks, limit, packed } = self else {
             return Ok(0);
         };
         let word = |at: &mut u64| {
             let mut bytes = [0; 4];
-            let whole =
-                *end - *at >= 4 && file.read_at(*at, &mut bytes).map_err(|e| format!("at byte {at}: {e}"))? == 4;
-            if !whole {
-                return Err(format!("at byte {at}: the data ends within its chunks"));
+            let length = file.read_at(*at, &mut bytes).map_err(|error| at_byte(*at, error))?;
+            if end.saturating_sub(*at) < 4 || length < 4 {
+                return Err(at_byte(*at, "the data ends within its chunks"));
             }
             *at += 4;
             Ok(endian.u32(bytes))
@@ -230,20 +247,25 @@ impl Pages {
         let start = *at;
         let (packed_size, size) = (word(at)? as usize, word(at)? as usize);
         if size > *limit || packed_size > limit.saturating_mul(2) {
-            return Err(format!("at byte {start}: a chunk of {packed_size} bytes that unpacks to {size}"));
+            let found = format!("a chunk of {packed_size} bytes that unpacks to {size}");
+            return Err(at_byte(start, found));
         }
-        packed.resize(packed_size.min((*end - *at) as usize), 0);
-        let length = file.read_at(*at, packed).map_err(|error| format!("at byte {at}: {error}"))?;
-        *at += length as u64;
+        packed.resize(packed_size.min(end.saturating_sub(*at) as usize), 0);
+        let length = file.read_at(*at, packed).map_err(|error| at_byte(*at, error))?;
         if length < packed_size {
-            return Err(format!("at byte {start}: the data ends within a chunk"));
+            return Err(at_byte(start, "the data ends within a chunk"));
         }
+        *at += length as u64;
+        *chunks = Some(left - 1);
         let mut unpacker = unpacker.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = unpacker.unpack(packed, size, window);
-        if outcome.is_ok() {
-            *chunks = Some(left - 1);
+        match unpacker.unpack(packed, size, window) {
+            Ok(()) if window.is_empty() => Err(Trouble::Chunk(format!("the chunk at byte {start} holds nothing"))),
+            Ok(()) => Ok(start),
+            Err(reason) => Err(Trouble::Chunk(format!("the chunk at byte {start}: {reason}"))),
         }
-        // Whole pages that came out before the damage are good.
-        outcome.map(|()| start).map_err(|reason| format!("the chunk at byte {start}: {reason}"))
     }
+}
+
+fn at_byte(at: u64, what: impl std::fmt::Display) -> Trouble {
+    Trouble::End(format!("at byte {at}: {what}"))
 }
