@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build install demo test bench fmt clippy fuzz docs clean
+.PHONY: help setup build install demo test lab bench fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -26,6 +26,14 @@ demo: ## provokes a starvation for four seconds, records it, explains it, and cl
 
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh
+
+lab: build ## every scenario on four real kernels, faulty and healthy: an hour or two; fetches kernels and QEMU once
+	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; \
+	test -d "$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/lab/qemu" || "$$unstarve" lab qemu add || exit; \
+	for kernel in 5.10 6.1 6.12 7; do \
+		"$$unstarve" lab kernel list | grep -q "^$$kernel " || "$$unstarve" lab kernel add $$kernel || exit; \
+	done; \
+	"$$unstarve" lab truth
 
 bench: build ## explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	bench/explain_speed.py "$$CARGO_TARGET_DIR/release/unstarve"

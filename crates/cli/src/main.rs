@@ -41,6 +41,8 @@ enum Command {
     Explain(explain::LowArgs),
     Timeline(timeline::LowArgs),
     Lab(lab::LabArgs),
+    #[command(hide = true)]
+    LabLoad(lab::load::LoadArgs),
 }
 
 /// The exit code of a command that could not do what it was asked for; 1 is for findings.
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
         Command::Lab(args) => lab::run(args, low.color),
+        Command::LabLoad(args) => lab::load::run(args),
         Command::Timeline(args) => args.raise().and_then(timeline::run),
     };
     result.unwrap_or_else(|error| {

@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use difference::{Change, Settings};
+pub use difference::{Change, Settings, settings_of};
 
 use self::difference::Differences;
 use crate::bench::{Bench, BenchError, metric};

@@ -1,8 +1,14 @@
 //! `unstarve lab`: real kernels in small guests in virtual time.
 
+mod bisect;
+mod compare;
+mod experiment;
 mod kernel;
+pub(crate) mod load;
+mod prove;
 mod run;
 mod stop;
+mod truth;
 
 use std::process::ExitCode;
 
@@ -22,6 +28,10 @@ enum Command {
     Kernel(kernel::KernelArgs),
     Qemu(kernel::QemuArgs),
     Run(run::RunArgs),
+    Compare(compare::CompareArgs),
+    Bisect(bisect::BisectArgs),
+    Prove(prove::ProveArgs),
+    Truth(truth::TruthArgs),
 }
 
 pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
@@ -29,5 +39,9 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Kernel(args) => kernel::run(args),
         Command::Qemu(args) => kernel::run_qemu(args),
         Command::Run(args) => run::run(args, color),
+        Command::Compare(args) => compare::run(args),
+        Command::Bisect(args) => bisect::run(args),
+        Command::Prove(args) => prove::run(args),
+        Command::Truth(args) => truth::run(args),
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use unstarve_kernel::Snapshot;
+
 use crate::run::Request;
 
 /// What a kernel had set: a knob's name as after `--set`, and its value.
@@ -129,4 +131,51 @@ pub(super) fn apply<'c>(request: &Request, changes: impl Iterator<Item = &'c Cha
         }
     }
     request
+}
+
+/// The knobs that a host snapshot tells the values of: scheduler features, `sched_*` sysctls, debugfs `sched/`.
+pub fn settings_of(snapshot: &Snapshot) -> Settings {
+    let features = snapshot
+        .features
+        .iter()
+        .flatten()
+        .map(|(name, on)| (format!("sched_feature.{name}"), if *on { "on" } else { "off" }.to_owned()));
+    let files = snapshot.settings.iter().filter_map(|(path, text)| Some((knob_of(path)?, chosen(text).to_owned())));
+    features.chain(files).collect()
+}
+
+/// The knob's name of a setting's path.
+fn knob_of(path: &str) -> Option<String> {
+    if let Some(rest) = path.strip_prefix("/proc/sys/") {
+        return Some(format!("sysctl.{}", rest.replace('/', ".")));
+    }
+    path.strip_prefix("/sys/kernel/debug/").map(|rest| format!("debugfs.{rest}"))
+}
+
+/// `none (voluntary) full` → `voluntary`: what a file that lists its choices has chosen.
+fn chosen(text: &str) -> &str {
+    let chosen = text.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(chosen, _)| chosen);
+    chosen.unwrap_or_else(|| text.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_tells_knobs_as_they_are_set() {
+        let json = r#"{"schema":"unstarve.snapshot/1","kernel":{"release":"6.12.107"},
+            "features":{"WA_IDLE":true,"NEXT_BUDDY":false},
+            "settings":{"/proc/sys/kernel/sched_rr_timeslice_ms":"100\n","/sys/kernel/debug/sched/base_slice_ns":"700000",
+            "/sys/kernel/debug/sched/preempt":"none (voluntary) full","/sys/module/workqueue/parameters/x":"1"}}"#;
+        let settings = settings_of(&Snapshot::from_json(json).expect("a snapshot"));
+        let shown: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        insta::assert_snapshot!(shown.join("\n"), @"
+        debugfs.sched/base_slice_ns=700000
+        debugfs.sched/preempt=voluntary
+        sched_feature.NEXT_BUDDY=off
+        sched_feature.WA_IDLE=on
+        sysctl.kernel.sched_rr_timeslice_ms=100
+        ");
+    }
 }

@@ -1,0 +1,59 @@
+//! `unstarve lab bisect`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use unstarve_kernel::Snapshot;
+use unstarve_lab::bench::Bench;
+use unstarve_lab::bisect::{self, Search, Settings, settings_of};
+use unstarve_lab::catalogue;
+use unstarve_lab::run::Outcome;
+use unstarve_lab::side::Side;
+
+use super::experiment::{Guests, tell};
+
+/// Find the smallest set of settings that makes the difference between two sides
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Between two kernels the candidates are the scheduler features and settings that both have and that differ.
+
+Examples:
+  unstarve lab bisect kubepods --a kernel=6.1 --b kernel=6.12
+  unstarve lab bisect granularity-stream --a kernel=6.1,fault=off --b fault=on --metric stream.packets
+
+Exit code: 0 if a cause was found, 1 if none was, 2 if a run failed.")]
+pub(crate) struct BisectArgs {
+    /// A scenario that comes with unstarve, or a TOML file
+    scenario: String,
+    /// Side A: kernel=NAME, fault=on|off, remedy=ID, set:KNOB=VALUE, with commas between
+    #[arg(long, value_name = "SIDE")]
+    a: Side,
+    /// Side B; without a kernel it has A's
+    #[arg(long, value_name = "SIDE")]
+    b: Side,
+    /// The metric to explain; else the scenario's main one
+    #[arg(long)]
+    metric: Option<String>,
+    /// Each step is the median of this many seeds
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    #[command(flatten)]
+    guests: Guests,
+}
+
+pub(crate) fn run(args: BisectArgs) -> anyhow::Result<ExitCode> {
+    let scenario = catalogue::find(&args.scenario)?;
+    let mut runner = args.guests.runner()?;
+    let mut tell = tell;
+    let mut bench = Bench::new(&mut runner, &mut tell);
+    let search = Search { seeds: args.seeds, metric: args.metric, ..Search::default() };
+    let found = bisect::bisect(&mut bench, &scenario, (&args.a, &args.b), &settings, &search)?;
+    args.guests.show(&found)?;
+    Ok(if found.cause.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// What the guest's own snapshot tells. Without one nothing is settable, and the result says so.
+fn settings(outcome: &Outcome) -> Settings {
+    let text = std::fs::read_to_string(outcome.directory.join("snapshot.json")).unwrap_or_default();
+    Snapshot::from_json(&text).map(|snapshot| settings_of(&snapshot)).unwrap_or_default()
+}

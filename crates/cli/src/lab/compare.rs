@@ -1,0 +1,41 @@
+//! `unstarve lab compare`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use unstarve_lab::bench::Bench;
+use unstarve_lab::side::Side;
+use unstarve_lab::{catalogue, compare};
+
+use super::experiment::{Experiment, tell};
+
+/// Run two sides of a scenario with the same seeds, and say what differs and by how much
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A side is kernel=NAME, fault=on|off, remedy=ID, set:KNOB=VALUE, with commas between.
+
+Examples:
+  unstarve lab compare kubepods --a kernel=6.1 --b kernel=6.12
+  unstarve lab compare kubepods --a kernel=6.1,fault=off --b fault=on --seeds 5
+  unstarve lab compare randio --a kernel=6.1 --b set:sched_feature.UTIL_EST=off")]
+pub(crate) struct CompareArgs {
+    /// A scenario that comes with unstarve, or a TOML file
+    scenario: String,
+    /// Side A
+    #[arg(long, value_name = "SIDE")]
+    a: Side,
+    /// Side B; without a kernel it has A's
+    #[arg(long, value_name = "SIDE", default_value = "")]
+    b: Side,
+    #[command(flatten)]
+    experiment: Experiment,
+}
+
+pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
+    let scenario = catalogue::find(&args.scenario)?;
+    let mut runner = args.experiment.guests.runner()?;
+    let mut tell = tell;
+    let mut bench = Bench::new(&mut runner, &mut tell);
+    let result = compare::compare(&mut bench, &scenario, (&args.a, &args.b), args.experiment.plan())?;
+    args.experiment.guests.show(&result)
+}

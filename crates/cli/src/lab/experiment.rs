@@ -1,0 +1,92 @@
+//! What the commands that run many guests have in common: their options, the runner, progress and output.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+use unstarve_diagnose::report::Report;
+use unstarve_lab::bench::{Upcoming, describe};
+use unstarve_lab::compare::Plan;
+use unstarve_lab::qemu::{Clock, Limits};
+use unstarve_lab::run::Outcome;
+use unstarve_lab::runner::{QemuRunner, Reuse};
+use unstarve_lab::store::Cache;
+
+/// How many runs, and what to print.
+#[derive(Args, Debug)]
+pub(super) struct Experiment {
+    /// Run the seeds 1 to this on every side
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    /// The smallest difference that matters, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
+    matters: f64,
+    #[command(flatten)]
+    pub(super) guests: Guests,
+}
+
+/// How guests are run.
+#[derive(Args, Debug)]
+pub(super) struct Guests {
+    /// Boot every guest, even if an earlier run of the very same is in the cache
+    #[arg(long)]
+    fresh: bool,
+    /// Give each guest up after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    limit: u64,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Experiment {
+    pub(super) fn plan(&self) -> Plan {
+        Plan { seeds: self.seeds, matters: self.matters / 100.0 }
+    }
+}
+
+impl Guests {
+    pub(super) fn runner(&self) -> anyhow::Result<QemuRunner> {
+        Ok(QemuRunner {
+            cache: Cache::of_user()?,
+            program: std::env::current_exe().context("cannot find this program's own file")?,
+            out: None,
+            clock: Clock::Virtual,
+            limits: Limits { wall: Duration::from_secs(self.limit), ..Limits::default() },
+            // In virtual time the guest would bring the same again.
+            reuse: if self.fresh { Reuse::Never } else { Reuse::Same },
+            interrupted: super::stop::flag_on_signals()?,
+            progress: Box::new(|_| {}),
+        })
+    }
+
+    /// Prints the result, as text or JSON.
+    pub(super) fn show<T: Serialize + std::fmt::Display>(&self, result: &T) -> anyhow::Result<ExitCode> {
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(result)?);
+        } else {
+            print!("{result}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A line on standard error for each guest.
+pub(super) fn tell(upcoming: Upcoming<'_>) {
+    let of = upcoming.of.map(|of| format!(" of {of}")).unwrap_or_default();
+    eprintln!("unstarve: run {}{of}: {}", upcoming.number, describe(upcoming.request));
+}
+
+/// What `unstarve explain` says of an outcome's trace.
+pub(super) fn explain(outcome: &Outcome) -> anyhow::Result<Report> {
+    let path = outcome.directory.join("trace.dat");
+    let source = unstarve_readers::open(&path).with_context(|| path.display().to_string())?;
+    Ok(unstarve_diagnose::explain(source, &unstarve_diagnose::Options::default(), |_| {})?)
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let fits = |percent: &f64| (0.0..=100.0).contains(percent);
+    text.parse().ok().filter(fits).ok_or_else(|| "expected 0 to 100".to_owned())
+}
