@@ -46,6 +46,11 @@ const CONFIG_PREFIXES: [&str; 12] = [
     "WQ_",
 ];
 
+/// Whether a snapshot keeps the option of this name, if it is set.
+pub(super) fn is_scheduling_option(name: &str) -> bool {
+    CONFIG_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 pub(super) fn read(root: &Root, missing: &mut Gaps) -> KernelInfo {
     let lockdown = missing.text(root, "/sys/kernel/security/lockdown").and_then(|text| chosen(&text));
     KernelInfo {
@@ -95,7 +100,7 @@ const MAX_CONFIG: u64 = 8 << 20;
 fn scheduling_options(text: &str) -> BTreeMap<String, String> {
     text.lines()
         .filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='))
-        .filter(|(name, _)| CONFIG_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|(name, _)| is_scheduling_option(name))
         .map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned()))
         .collect()
 }

@@ -1,5 +1,6 @@
 use unstarve_model::Tid;
 
+use super::kernel::is_scheduling_option;
 use super::{CgroupFacts, IrqFacts, SchedPolicy, Snapshot, TaskFacts, Throttled};
 use crate::CpuSet;
 
@@ -99,9 +100,10 @@ impl Snapshot {
         self.features.as_ref()?.get(name).copied()
     }
 
-    /// The value of an option of the kernel's build (`HZ`), `Some("n")` if it is off, `None` if the configuration
-    /// could not be read.
+    /// The value of an option of the kernel's build (`HZ`), `Some("n")` if it is off; `None` if the configuration could
+    /// not be read, and for options that have nothing to do with scheduling, which a snapshot does not keep.
     pub fn config(&self, name: &str) -> Option<&str> {
-        Some(self.config.as_ref()?.get(name).map_or("n", String::as_str))
+        let config = self.config.as_ref().filter(|_| is_scheduling_option(name))?;
+        Some(config.get(name).map_or("n", String::as_str))
     }
 }
