@@ -23,10 +23,7 @@ fn read(text: &str) -> String {
     lines.join("\n")
 }
 
-#[test]
-fn a_trace_file_of_tracefs() {
-    insta::assert_snapshot!(read(
-        "\
+const TRACEFS: &str = "\
 # tracer: nop
 #
 # entries-in-buffer/entries-written: 205/1205   #P:2
@@ -42,7 +39,12 @@ fn a_trace_file_of_tracefs() {
  => __queue_work
 CPU:0 [LOST 123 EVENTS]
      kworker/0:2-47      [000] ..s1.    10.000006: softirq_raise: vec=1 [action=TIMER]
-"
+";
+
+#[test]
+fn a_trace_file_of_tracefs() {
+    insta::assert_snapshot!(read(
+        TRACEFS
     ), @r"
         cpus Some(2)
         10.000001000 [000] 128 . switch fio:128(120) R+ -> kworker/0:2:47(120)
@@ -122,4 +124,32 @@ fn text_is_told_from_other_files() {
     assert!(!recognises(b"fio 28143 [011] 2038.648954: sched:sched_waking: comm=x pid=1 prio=120 target_cpu=011\n"));
     assert!(!recognises(b"\xff\xd8\xff\xe0\0\x10JFIF"));
     assert!(!recognises(b""));
+}
+
+#[test]
+fn no_truncation_and_no_flipped_bit_does_harm() {
+    let text = TRACEFS.as_bytes();
+    let survives = |text: &[u8]| {
+        let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.to_vec())));
+        let mut batch = Batch::default();
+        for _ in 0..100 {
+            if !source.read(&mut batch).unwrap_or(false) {
+                return;
+            }
+            assert!(batch.events.is_sorted_by_key(|event| event.time));
+        }
+        panic!("no end");
+    };
+    for length in 0..text.len() {
+        survives(&text[..length]);
+    }
+    let mut state = 1u64;
+    for _ in 0..1000 {
+        // A linear congruential generator: the same flips in each run.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let bit = (state >> 33) as usize % (text.len() * 8);
+        let mut flipped = text.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        survives(&flipped);
+    }
 }

@@ -114,3 +114,31 @@ fn text_is_told_from_other_files() {
     assert!(!recognises(b"see 1 [2].\n"));
     assert!(!recognises(b"\xff\xd8\xff\xe0\0\x10JFIF"));
 }
+
+#[test]
+fn no_truncation_and_no_flipped_bit_does_harm() {
+    let text = FSDEVEL.as_bytes();
+    let survives = |text: &[u8]| {
+        let mut source = PerfScript::new(Box::new(std::io::Cursor::new(text.to_vec())));
+        let mut batch = Batch::default();
+        for _ in 0..100 {
+            if !source.read(&mut batch).unwrap_or(false) {
+                return;
+            }
+            assert!(batch.events.is_sorted_by_key(|event| event.time));
+        }
+        panic!("no end");
+    };
+    for length in (0..text.len()).step_by(7) {
+        survives(&text[..length]);
+    }
+    let mut state = 1u64;
+    for _ in 0..1000 {
+        // A linear congruential generator: the same flips in each run.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let bit = (state >> 33) as usize % (text.len() * 8);
+        let mut flipped = text.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        survives(&flipped);
+    }
+}
