@@ -146,6 +146,18 @@ impl<'a> Case<'a> {
         ) && self.snapshot_says_kernel_thread(id) != Some(false)
     }
 
+    /// Any kernel thread, housekeeping included: what the snapshot says, or else its name.
+    pub fn is_kernel_thread(&self, id: ActorId) -> bool {
+        let by_name = || {
+            self.actor(id).kernel_thread.is_some()
+                || self
+                    .actor(id)
+                    .comm()
+                    .is_some_and(|comm| HOUSEKEEPING.iter().any(|name| comm.as_bytes().starts_with(name.as_bytes())))
+        };
+        self.snapshot_says_kernel_thread(id).unwrap_or_else(by_name)
+    }
+
     fn snapshot_says_kernel_thread(&self, id: ActorId) -> Option<bool> {
         self.snapshot?.is_kernel_thread(self.first_tid(id)?)
     }
@@ -166,6 +178,33 @@ impl<'a> Case<'a> {
         self.actor(id).tids.first().copied()
     }
 }
+
+/// How the names of kernel threads begin that look after memory, devices and the kernel itself. A program may take such a
+/// name; then its stalls count only with a price, which is the lesser mistake.
+const HOUSEKEEPING: [&str; 22] = [
+    "kcompactd",
+    "khugepaged",
+    "ksmd",
+    "kdamond",
+    "kauditd",
+    "khungtaskd",
+    "kdevtmpfs",
+    "kthreadd",
+    "kthrotld",
+    "kswapd",
+    "ksgxd",
+    "oom_reaper",
+    "watchdogd",
+    "psimon",
+    "cpuhp/",
+    "idle_inject/",
+    "scsi_eh_",
+    "rcu_tasks_",
+    "rcu_exp_",
+    "ext4lazyinit",
+    "dmcrypt_write/",
+    "pr/",
+];
 
 /// The kernel's names of softirq vectors (`softirq_to_name` in kernel/softirq.c, the same from 5.10 to 7.2).
 pub(crate) fn softirq_name(vec: u8) -> &'static str {

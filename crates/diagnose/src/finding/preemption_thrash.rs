@@ -67,7 +67,8 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let by_them = |blame: &Blame| blame.rule == Rule::WakeupPreemption && actors.contains(&blame.occupant);
     let rate = runs.preempted as f64 / runs.total.as_secs_f64();
     let notable = |count: u64| count as f64 >= NOTABLE * by_strangers as f64;
-    let who = names(case, preemptors.iter().filter(|(_, count)| notable(*count)).map(|(actor, _)| *actor));
+    let main: Vec<ActorId> = preemptors.iter().filter(|(_, count)| notable(*count)).map(|(actor, _)| *actor).collect();
+    let who = names(case, main.iter().copied());
     let mut evidence = vec![
         format!("{} involuntary switches, {:.0} for each second that it ran", runs.preempted, rate),
         format!("it keeps the CPU for {stay} on average; the scheduler's own shortest slice is {SHORTEST_SLICE}"),
@@ -92,7 +93,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         period: None,
         needs: &[EventType::Waking],
         infers_settings: false,
-        remedies: remedy::against_thrash(case, &actors),
+        remedies: remedy::against_thrash(case, &main),
     };
     Some(draft.finish(case, by_them))
 }
@@ -106,7 +107,7 @@ fn preemptors(case: &Case<'_>, victim: ActorId) -> Vec<(ActorId, u64)> {
         .preemptions
         .iter()
         .filter(|((of, by), preemptions)| *of == victim && *by != victim && preemptions.by_wakeup > 0)
-        .filter(|((_, by), _)| case.is_fair(*by) && case.actor(*by).kernel_thread.is_none())
+        .filter(|((_, by), _)| case.is_fair(*by) && !case.is_kernel_thread(*by))
         .filter(|((_, by), preemptions)| {
             let wakes = case.wakes(victim, *by) + case.wakes(*by, victim);
             (wakes as f64) < PARTNER * preemptions.by_wakeup as f64

@@ -143,8 +143,7 @@ fn severity(case: &Case<'_>, hit: &Hit, stall: Nanos) -> Option<Severity> {
 /// until it was done; housekeeping that runs later harms nobody.
 fn is_felt(case: &Case<'_>, hit: &Hit) -> bool {
     let starved = case.ledger.account(hit.victim).map_or(Nanos::ZERO, |account| account.starved());
-    case.actor(hit.victim).kernel_thread.is_none()
-        || (case.price(hit.victim) + starved).0 as f64 >= FELT * hit.lost.0 as f64
+    !case.is_kernel_thread(hit.victim) || (case.price(hit.victim) + starved).0 as f64 >= FELT * hit.lost.0 as f64
 }
 
 fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {

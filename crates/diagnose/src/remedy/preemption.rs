@@ -8,11 +8,8 @@ use crate::report::Remedy;
 /// SCHED_BATCH tasks do not preempt anybody when they wake (`check_preempt_wakeup` returns unless the wakee's policy is
 /// SCHED_NORMAL; the same from 5.10 to 7.2).
 pub(super) fn batch(case: &Case<'_>, wakees: &[ActorId]) -> Option<Remedy> {
-    let tasks: Vec<ActorId> = wakees
-        .iter()
-        .copied()
-        .filter(|id| rt_priority(case, *id).is_none() && case.actor(*id).kernel_thread.is_none())
-        .collect();
+    let tasks: Vec<ActorId> =
+        wakees.iter().copied().filter(|id| rt_priority(case, *id).is_none() && !case.is_kernel_thread(*id)).collect();
     let first = *tasks.first()?;
     Some(
         Draft {

@@ -33,13 +33,17 @@ pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<R
 /// The intruder need not be real-time.
 pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
     let first = *intruder.first()?;
-    rt_priority(case, first)?;
+    let priority = rt_priority(case, first)?;
     Some(
         Draft {
             id: "intruder-to-fair",
             text: format!("Take {} out of the real-time class; nice −10 still favours it.", case.name(first)),
             apply: for_threads(case, intruder, "chrt --other --pid 0 $t && renice -n -10 -p $t")?,
-            undo: format!("{}  # and renice -n 0", undo_policy(case, intruder)?),
+            undo: for_threads(
+                case,
+                intruder,
+                &format!("chrt {} --pid {priority} $t && renice -n 0 -p $t", chrt_policy(case, first)),
+            )?,
             risk: "Its own latency then depends on the load; a watchdog or heartbeat may have been made real-time on purpose.",
             valid_on: "all kernels".into(),
         }
@@ -149,9 +153,7 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
             // No weight to beat: a step of weight is enough to change who preempts whom.
             (-10, "nothing outweighs it; more weight makes it lose the CPU less easily".into())
         }
-        (None, _) => {
-            (-20, "nice −20 weighs as much as cpu.weight 8668; a lower one than that can be beaten by less".into())
-        }
+        (None, _) => (-20, "nice −20 weighs as much as cpu.weight 8668; beside a smaller group less is enough".into()),
     };
     if nice >= now {
         return None;

@@ -71,12 +71,16 @@ fn one_hog_with_many_victims_is_one_finding_with_the_worker_first() {
 
 #[test]
 fn housekeeping_that_runs_later_is_a_remark() {
-    // vmstat's worker k has 1 ms to do each second and nobody waits for it.
-    let scene = Scene::new(1000)
-        .task('h', "monitor", 89)
-        .task('k', "kworker/0:1", 120)
-        .cpu(&times(5, &format!("{}k{}", times(90, "h"), times(909, "."))))
-        .wakes('h', &times(5, &format!("!{}", times(999, " "))))
-        .wakes('k', &times(5, &format!("  !{}", times(997, " "))));
-    insta::assert_snapshot!(scene.findings(), @"info rt-starvation: kworker/0:1 by monitor (class)");
+    // k has 1 ms to do each second and nobody waits for it.
+    let scene = |name: &str| {
+        Scene::new(1000)
+            .task('h', "monitor", 89)
+            .task('k', name, 120)
+            .cpu(&times(5, &format!("{}k{}", times(90, "h"), times(909, "."))))
+            .wakes('h', &times(5, &format!("!{}", times(999, " "))))
+            .wakes('k', &times(5, &format!("  !{}", times(997, " "))))
+    };
+    insta::assert_snapshot!(scene("kworker/0:1").findings(), @"info rt-starvation: kworker/0:1 by monitor (class)");
+    insta::assert_snapshot!(scene("kcompactd0").findings(), @"info rt-starvation: kcompactd0 by monitor (class)");
+    insta::assert_snapshot!(scene("redis").findings(), @"critical rt-starvation: redis by monitor (class)");
 }
