@@ -191,6 +191,23 @@ fn a_recording_keeps_who_came_and_went_and_counts_the_throttling() {
 }
 
 #[test]
+fn a_recording_keeps_who_was_there_only_in_between() {
+    let tree = kubernetes_node();
+    let root = Root::at(tree.path());
+    let begin = Snapshot::take(&root);
+    add_task(tree.path(), 960, 960, &stat(960, "fio", 0x400000, 0, 0, 0, 9000), "0-7", "0::/guests\n");
+    add(tree.path(), &[("sys/fs/cgroup/guests/cpu.weight", "1000\n")]);
+    let middle = Snapshot::take(&root);
+    fs::remove_dir_all(tree.path().join("proc/960")).expect("fio ends");
+    fs::remove_dir_all(tree.path().join("sys/fs/cgroup/guests")).expect("its cgroup goes");
+    let count = begin.tasks.len();
+    let whole = begin.finished_by(Snapshot::take(&root)).joined_by(middle);
+
+    assert_eq!(whole.tasks.len(), count + 1);
+    assert_eq!(whole.weight_of_top_cgroup(Tid(960)), Some(10240));
+}
+
+#[test]
 fn an_old_host_with_cgroup_v1() {
     let tree = host(&[
         ("proc/sys/kernel/osrelease", "5.10.0-30-amd64\n"),

@@ -84,6 +84,12 @@ pub enum Progress {
 /// How often [`record`] calls its listener.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
+/// A recorded command's tasks are not there before it and may be gone after it, so the host is looked at while it runs
+/// too: after this time, when a wrapper has mostly put them where they belong…
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// …and again each time it has run this many times as long.
+const LOOKS_SPREAD: u32 = 10;
+
 /// Records until what [`Options::until`] says, or SIGINT, SIGTERM or SIGHUP, and writes the file.
 ///
 /// While it runs, those signals are handled for the whole process. Without a `progress` listener nothing wakes this
@@ -104,12 +110,14 @@ pub fn record(options: &Options, mut progress: Option<&mut dyn FnMut(Progress)>)
     let drain = Drain::start(&instance, &cpus, workshop.directory(), set_up.interval, &signals)?;
     let started = Instant::now();
     instance.set("tracing_on", "1")?;
-    let command = run(options, &signals, &drain, started, &mut progress)?;
+    let mut between = Vec::new();
+    let command = run(options, &signals, &drain, started, &mut between, &mut progress)?;
     instance.set("tracing_on", "0")?;
     let duration = started.elapsed();
 
     // Before our own threads end, which are in the trace too.
     let snapshot = begin.finished_by(Snapshot::take(&host));
+    let snapshot = between.into_iter().fold(snapshot, Snapshot::joined_by);
     let pages = drain.finish()?;
     let statistics: Vec<CpuStats> = cpus.iter().filter_map(|&cpu| CpuStats::read(&instance, cpu)).collect();
     let capture = capture::gather(&tracefs, &instance, pages, &set_up, &statistics, &snapshot)?;
@@ -188,6 +196,7 @@ fn run(
     signals: &Signals,
     drain: &Drain,
     started: Instant,
+    between: &mut Vec<Snapshot>,
     progress: &mut Option<&mut dyn FnMut(Progress)>,
 ) -> Result<Option<CommandEnd>, RecordError> {
     let mut command = match &options.until {
@@ -198,6 +207,7 @@ fn run(
         Until::Elapsed(limit) => Some(limit),
         _ => None,
     };
+    let mut next_look = command.is_some().then_some(FIRST_LOOK);
     loop {
         if let Some(end) = command.as_mut().and_then(Running::ended) {
             return Ok(Some(end));
@@ -209,8 +219,14 @@ fn run(
         if left == Some(Duration::ZERO) || drain.has_failed() {
             return Ok(None);
         }
+        let until_look = next_look.map(|at| at.saturating_sub(started.elapsed()));
+        if until_look == Some(Duration::ZERO) {
+            between.push(Snapshot::take(&Root::host()));
+            next_look = next_look.map(|at| at * LOOKS_SPREAD);
+            continue;
+        }
         let tick = progress.is_some().then_some(PROGRESS_INTERVAL);
-        wait(signals, command.as_ref(), [left, tick].into_iter().flatten().min())?;
+        wait(signals, command.as_ref(), [left, until_look, tick].into_iter().flatten().min())?;
         if let Some(listener) = progress.as_mut() {
             listener(Progress::Recording { elapsed: started.elapsed(), bytes: drain.moved() });
         }

@@ -51,7 +51,8 @@ pub struct Snapshot {
     /// moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_meanwhile: Option<BTreeMap<String, Throttled>>,
-    /// Threads, sorted by tid; of a recording, those that lived at its beginning or its end.
+    /// Threads, sorted by tid; of a recording, those that lived at its beginning, at its end, or when a recorded command
+    /// had run for 0.1, 1, 10, … seconds.
     #[serde(default)]
     pub tasks: Vec<TaskFacts>,
     /// Interrupts, sorted by number.
@@ -123,6 +124,18 @@ impl Snapshot {
     pub fn finished_by(mut self, end: Snapshot) -> Snapshot {
         self.throttled_meanwhile = Some(cgroups::throttled_between(&self.cgroups, &end.cgroups));
         self.tasks = tasks::union(self.tasks, end.tasks);
+        self
+    }
+
+    /// A recording's snapshot with what was there only in between, seen by `middle`: the tasks of a recorded command, and
+    /// the cgroups they were in. What both know is kept as it was first seen.
+    #[must_use]
+    pub fn joined_by(mut self, middle: Snapshot) -> Snapshot {
+        self.tasks = tasks::union(self.tasks, middle.tasks);
+        self.cgroups.extend(middle.cgroups);
+        // The sort is stable, so what was known already comes first and is what dedup keeps.
+        self.cgroups.sort_by(|a, b| a.path.cmp(&b.path));
+        self.cgroups.dedup_by(|later, earlier| later.path == earlier.path);
         self
     }
 

@@ -87,6 +87,17 @@ pub fn trace_cmd_and_our_reader_see_every_event() -> Outcome {
     Ok(Completion::Completed)
 }
 
+pub fn a_command_s_own_tasks_are_in_the_snapshot() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    Task { command: Some("sleep 0.4"), ..Task::to(&output) }.run().report();
+    let snapshot = Contents::of(&output).info.snapshot.expect("a snapshot in the file");
+    let snapshot = Snapshot::from_json(&snapshot).expect("our snapshot");
+    let gone = |tid: u32| !std::path::Path::new(&format!("/proc/{tid}")).exists();
+    assert!(snapshot.tasks.iter().any(|task| task.comm == "sleep" && gone(task.tid.0)), "it lived only in between");
+    Ok(Completion::Completed)
+}
+
 /// `  fio-128   [000]   812.000001: sched_switch: …`, unlike the lines that begin the report.
 fn is_event(line: &str) -> bool {
     line.split_once(" [").and_then(|(_, tail)| tail.split_once(']')).is_some_and(|(cpu, _)| cpu.parse::<u32>().is_ok())
