@@ -97,9 +97,12 @@ fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
     let by_them = |blame: &Blame| blame.rule == Rule::Class && actors.contains(&blame.occupant);
     let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, by_them)).sum();
     let longest = victims.iter().map(|victim| stall(case, *victim, by_them)).max()?;
-    // Several victims of one kind wait at the same time; the worst single one shows the share of time.
-    let share = victims.iter().map(|victim| case.blamed(*victim, by_them)).max()?.share_of(case.span());
-    let severity = hits.iter().filter_map(|hit| severity(case, hit, stall(case, hit.victim, by_them))).max()?;
+    // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
+    let had: Nanos = actors.iter().map(ran).sum();
+    let share = |lost: Nanos| lost.min(had).share_of(case.span());
+    let worst = victims.iter().map(|victim| case.blamed(*victim, by_them)).max()?;
+    let severity =
+        hits.iter().filter_map(|hit| severity(case, hit, share(hit.lost), stall(case, hit.victim, by_them))).max()?;
     let period = draft::period(case, &victims).or_else(|| period_of_runs(case, &actors));
     let also: Vec<&Hit> = hits.iter().filter(|hit| !victims.contains(&hit.victim)).collect();
     let draft = Draft {
@@ -113,7 +116,7 @@ fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
             class(case, &actors),
             period.map(|period| format!(", every {}", period.interval)).unwrap_or_default(),
         ),
-        evidence: evidence(case, &victims, &actors, share, period, &also),
+        evidence: evidence(case, &victims, &actors, share(worst), period, &also),
         also_paid: also.iter().map(|hit| payer_row(case, hit.victim, hit.lost)).collect(),
         period,
         needs: &[EventType::Waking],
@@ -124,8 +127,7 @@ fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
     Some(draft.finish(case, by_them))
 }
 
-fn severity(case: &Case<'_>, hit: &Hit, stall: Nanos) -> Option<Severity> {
-    let share = hit.lost.share_of(case.span());
+fn severity(case: &Case<'_>, hit: &Hit, share: f64, stall: Nanos) -> Option<Severity> {
     let many = |least: f64| share >= least && stall >= STAY_THAT_COUNTS;
     let severity = if stall >= STALL_CRITICAL || many(SHARE_CRITICAL) {
         Severity::Critical
