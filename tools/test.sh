@@ -6,19 +6,27 @@ set -u
 exec </dev/null
 cd "$(dirname "$0")/.." || exit 1
 log=$(mktemp "${TMPDIR:-/tmp}/unstarve-test.XXXXXX") || exit 1
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log".*' EXIT
 
 # A test program that hangs is ended by its runner, and says so; the others still run.
 limit() {
     printf "target.'cfg(all())'.runner = ['timeout', '-k', '10', '%s']" "$1"
 }
 
+# Into a file that is only followed: a process that a test leaves behind would keep a pipe open, and us waiting.
 run() { # seconds for all, cargo test's arguments…
+    local status part
+    part=$(mktemp "$log.XXXXXX") || exit 1
     echo "\$ cargo test ${*:2}"
-    timeout -k 10 "$1" cargo test --no-fail-fast "${@:2}" 2>&1 | tee -a "$log"
-    local status=${PIPESTATUS[0]}
+    timeout -k 10 "$1" cargo test --no-fail-fast "${@:2}" >"$part" 2>&1 &
+    local tests=$!
+    tail -n +1 -s 0.5 -f --pid="$tests" "$part" &
+    wait "$tests"
+    status=$?
+    wait $!
     ((status == 0)) || failed=$((failed + 1))
-    ((status != 124 && status != 137)) || echo "test: took longer than $1 s and was ended" | tee -a "$log"
+    ((status != 124 && status != 137)) || echo "test: took longer than $1 s and was ended"
+    cat "$part" >>"$log"
 }
 
 failed=0
