@@ -5,7 +5,8 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Severity};
 use unstarve_diagnose::{Options, explain};
-use unstarve_report::{Look, page};
+use unstarve_report::{Look, Scope, page};
+use unstarve_timeline::Selection;
 
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
@@ -101,13 +102,14 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     drop(progress);
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
-    Out::new().text(&text(&report, &args.form)?)?;
+    let scope = if args.options.selection == Selection::default() { Scope::Whole } else { Scope::Part };
+    Out::new().text(&text(&report, scope, &args.form)?)?;
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-fn text(report: &Report, form: &Form) -> Result<String> {
+fn text(report: &Report, scope: Scope, form: &Form) -> Result<String> {
     Ok(match form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
-        Form::Page(look) => page(report, *look),
+        Form::Page(look) => page(report, scope, *look),
     })
 }

@@ -14,7 +14,7 @@ mod timehist;
 mod verdict;
 mod worst;
 
-pub use look::{Charset, Colours, Look};
+pub use look::{Charset, Colours, Look, Scope};
 pub use page::page;
 pub use summary::Summary;
 pub use text::clean;

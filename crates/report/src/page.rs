@@ -1,17 +1,17 @@
 use unstarve_diagnose::report::{Report, TraceSummary};
 use unstarve_model::Nanos;
 
-use crate::Look;
 use crate::finding::finding;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{counted, grouped};
 use crate::verdict::verdict;
 use crate::worst::worst_waits;
+use crate::{Look, Scope};
 
 /// The terminal page of an explanation: verdict, findings worst first, the longest waits, what the trace cannot say.
-pub fn page(report: &Report, look: Look) -> String {
+pub fn page(report: &Report, scope: Scope, look: Look) -> String {
     let mut ink = Ink::new(look);
-    let (severity, sentence) = verdict(report);
+    let (severity, sentence) = verdict(report, scope);
     ink.paragraph("", severity.map_or(STRONG, of_severity), &sentence);
     ink.paragraph("", FAINT, &about(&report.trace));
     ink.blank();

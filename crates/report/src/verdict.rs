@@ -1,15 +1,16 @@
 use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_model::Nanos;
 
+use crate::Scope;
 use crate::text::{counted, occupant, victim};
 
 /// The answer in one sentence or two, and how bad it is (`None`: nothing is wrong).
-pub(crate) fn verdict(report: &Report) -> (Option<Severity>, String) {
+pub(crate) fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
     if report.trace.events == 0 {
         return (None, "Nothing can be said: the trace has no scheduler events.".to_owned());
     }
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
-        return (None, healthy(report));
+        return (None, if scope == Scope::Whole { healthy(report) } else { healthy_part(report) });
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
     let mut text = match worst.severity {
@@ -43,6 +44,17 @@ fn loss(finding: &Finding) -> String {
             )
         }
         None => format!("{times} ({}).", finding.id),
+    }
+}
+
+/// Of a part it must not sound as if it were said of all.
+fn healthy_part(report: &Report) -> String {
+    match report.worst_waits.first() {
+        Some(worst) => {
+            let length = Nanos(worst.end_ns.saturating_sub(worst.start_ns));
+            format!("Nobody is starved in the selected part; the longest wait there took {length}.")
+        }
+        None => "Nothing in the selected part has waited.".to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ use unstarve_diagnose::report::{
     Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Severity, TraceSummary, Victim, Waits, Work,
     WorstWait,
 };
-use unstarve_report::{Charset, Colours, Look, page};
+use unstarve_report::{Charset, Colours, Look, Scope, page};
 
 fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: u64) -> Culprit {
     Culprit {
@@ -164,22 +164,22 @@ fn look(columns: usize) -> Look {
 
 #[test]
 fn a_healthy_trace_takes_one_sentence() {
-    assert_snapshot!("healthy_80", page(&healthy(), look(80)));
+    assert_snapshot!("healthy_80", page(&healthy(), Scope::Whole, look(80)));
 }
 
 #[test]
 fn a_sick_trace_at_80_columns() {
-    assert_snapshot!("sick_80", page(&sick(), look(80)));
+    assert_snapshot!("sick_80", page(&sick(), Scope::Whole, look(80)));
 }
 
 #[test]
 fn a_sick_trace_at_120_columns() {
-    assert_snapshot!("sick_120", page(&sick(), look(120)));
+    assert_snapshot!("sick_120", page(&sick(), Scope::Whole, look(120)));
 }
 
 #[test]
 fn a_sick_trace_at_60_columns_without_unicode() {
-    let text = page(&sick(), Look::new(10, Charset::Ascii, Colours::Plain));
+    let text = page(&sick(), Scope::Whole, Look::new(10, Charset::Ascii, Colours::Plain));
     assert!(text.is_ascii());
     assert_snapshot!("sick_60_ascii", text);
 }
@@ -188,13 +188,20 @@ fn a_sick_trace_at_60_columns_without_unicode() {
 fn an_empty_trace_is_neither_healthy_nor_sick() {
     let report =
         Report { trace: TraceSummary { events: 0, ..trace() }, worst_waits: vec![], losses: vec![], ..healthy() };
-    assert!(page(&report, look(80)).starts_with("Nothing can be said"));
+    assert!(page(&report, Scope::Whole, look(80)).starts_with("Nothing can be said"));
+}
+
+#[test]
+fn what_is_said_of_a_part_is_not_said_of_all() {
+    let verdict = |report: &Report| page(report, Scope::Part, look(80)).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(verdict(&healthy()), "Nobody is starved in the selected part; the longest wait there took 980 µs.");
+    assert_eq!(verdict(&Report { worst_waits: vec![], ..healthy() }), "Nothing in the selected part has waited.");
 }
 
 #[test]
 fn only_commands_may_be_wider_than_the_terminal() {
     for columns in [60, 61, 72, 80, 100, 120, 160] {
-        for line in page(&sick(), look(columns)).lines().filter(|line| !line.contains("do:  ")) {
+        for line in page(&sick(), Scope::Whole, look(columns)).lines().filter(|line| !line.contains("do:  ")) {
             assert!(line.width() <= columns, "{columns} columns: {line:?} takes {}", line.width());
         }
     }
@@ -202,9 +209,9 @@ fn only_commands_may_be_wider_than_the_terminal() {
 
 #[test]
 fn colours_come_only_when_asked_and_change_no_letter() {
-    let plain = page(&sick(), look(80));
+    let plain = page(&sick(), Scope::Whole, look(80));
     assert!(!plain.contains('\u{1b}'));
-    let coloured = page(&sick(), Look::new(80, Charset::Utf8, Colours::Ansi));
+    let coloured = page(&sick(), Scope::Whole, Look::new(80, Charset::Utf8, Colours::Ansi));
     assert!(coloured.contains("\u{1b}[1m\u{1b}[31mCRITICAL\u{1b}[0m"), "{coloured:?}");
     let mut stripped = String::new();
     for (index, part) in coloured.split('\u{1b}').enumerate() {
@@ -232,7 +239,7 @@ fn hostile_names_reach_no_terminal() {
     report.trace.kernel = Some(evil.to_owned());
     report.losses.push(evil.to_owned());
     for charset in [Charset::Utf8, Charset::Ascii] {
-        let text = page(&report, Look::new(80, charset, Colours::Plain));
+        let text = page(&report, Scope::Whole, Look::new(80, charset, Colours::Plain));
         let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
         assert_eq!(bad, None, "{text}");
         assert!(text.contains("pwned"));
@@ -253,5 +260,5 @@ fn a_report_of_nonsense_is_still_a_page() {
     finding.cpus = vec![u32::MAX, 0, 1];
     report.worst_waits[0].end_ns = 0;
     report.trace.end_ns = 0;
-    assert!(page(&report, look(80)).contains("rt-starvation"));
+    assert!(page(&report, Scope::Whole, look(80)).contains("rt-starvation"));
 }

@@ -6,7 +6,7 @@ use unstarve_model::{Comm, CpuId, Tid, Time};
 use crate::{CpuSet, Moment};
 
 /// What part of a trace is asked for; the default is all of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
     /// These tasks; all if empty.
     pub tasks: Vec<TaskPattern>,

@@ -13,7 +13,7 @@ use unstarve_lab::qemu::{Clock, Limits};
 use unstarve_lab::run::{Outcome, Request, Runner};
 use unstarve_lab::runner::{QemuRunner, Reuse};
 use unstarve_lab::store::Cache;
-use unstarve_report::page;
+use unstarve_report::{Scope, page};
 
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
@@ -88,7 +88,7 @@ pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
         let both = serde_json::json!({ "outcome": outcome, "report": report });
         serde_json::to_string_pretty(&both)? + "\n"
     } else {
-        format!("{}\n{}", table(&outcome), page(&report, output::look(color)))
+        format!("{}\n{}", table(&outcome), page(&report, Scope::Whole, output::look(color)))
     };
     Out::new().text(&text)?;
     Ok(ExitCode::SUCCESS)
