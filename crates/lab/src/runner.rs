@@ -179,8 +179,11 @@ impl Runner for QemuRunner {
         let part = Part::directory(&target).map_err(RunError::file(&target))?;
         let watch = self.boot(request, &kernel, &qemu, &base, part.path())?;
         let release = watch.release.ok_or(RunError::Incomplete("kernel release"))?;
-        let metrics = read_metrics(request, part.path())?;
         let trace = part.path().join(TRACE);
+        if !trace.exists() {
+            return Err(RunError::Incomplete(TRACE));
+        }
+        let metrics = read_metrics(request, part.path())?;
         let outcome = Outcome {
             request: request.clone(),
             kernel_release: release,

@@ -1,0 +1,164 @@
+//! Real kernels in real guests: the published case appears, `explain` names it, and equal requests give equal bytes.
+//!
+//! They boot QEMU for minutes, so `cargo test` leaves them out; `make test` runs them. Kernels, and a QEMU where the host
+//! has none, come into the user's own lab; where they cannot be had, the tests say so and are skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// All of it together ends within this.
+const LIMIT: Duration = Duration::from_secs(480);
+
+fn main() -> std::process::ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let until = Instant::now() + LIMIT;
+    let trial = |name: &str, run: fn(&Lab) -> Ended| {
+        let run = move || match Lab::open(until).and_then(|lab| run(&lab)) {
+            Ok(()) => Ok(Completion::Completed),
+            Err(Stop::Skip(reason)) => Ok(Completion::ignored_with(reason)),
+            Err(Stop::Fail(reason)) => Err(Failed::from(reason)),
+        };
+        Trial::ignorable_test(name, run).with_ignored_flag(true)
+    };
+    let trials = vec![
+        trial("a_heavy_container_starves_the_worker_on_6_1_and_twice_to_the_byte", kubepods_twice),
+        trial("a_real_time_controller_starves_the_log_on_6_12", oplog),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+enum Stop {
+    Skip(String),
+    Fail(String),
+}
+
+type Ended = Result<(), Stop>;
+
+fn kubepods_twice(lab: &Lab) -> Ended {
+    lab.kernel("6.1")?;
+    let first = lab.run("kubepods", "6.1", "first")?;
+    assert_finding(&first, &["completion-ping-pong", "weight-starvation"])?;
+    let switches = metric(&first, "switches.per_io")?;
+    check(switches > 1.0, format!("{switches} switches for each I/O: the case did not appear"))?;
+    let second = lab.run("kubepods", "6.1", "second")?;
+    let digest = |run: &Value| run["outcome"]["trace_digest"].to_string();
+    check(digest(&first) == digest(&second), "two runs of the same request gave different traces".to_owned())
+}
+
+fn oplog(lab: &Lab) -> Ended {
+    lab.kernel("6.12")?;
+    let run = lab.run("oplog-ext4", "6.12", "oplog")?;
+    assert_finding(&run, &["rt-starvation"])
+}
+
+fn assert_finding(run: &Value, expected: &[&str]) -> Ended {
+    let found = run["report"]["findings"][0]["id"].as_str().unwrap_or("nothing").to_owned();
+    check(expected.contains(&found.as_str()), format!("explain says {found}, expected {}", expected.join(" or ")))
+}
+
+fn metric(run: &Value, name: &str) -> Result<f64, Stop> {
+    let all = run["outcome"]["metrics"].as_array().into_iter().flatten();
+    let value = all.filter(|metric| metric["name"] == name).find_map(|metric| metric["value"].as_f64());
+    value.ok_or_else(|| Stop::Fail(format!("no metric {name}")))
+}
+
+fn check(holds: bool, otherwise: String) -> Ended {
+    if holds { Ok(()) } else { Err(Stop::Fail(otherwise)) }
+}
+
+/// Guests, one at a time.
+struct Lab {
+    results: TempDir,
+    until: Instant,
+}
+
+impl Lab {
+    fn open(until: Instant) -> Result<Lab, Stop> {
+        for tool in ["fio", "mkfs.xfs", "mkfs.ext4", "dd", "fallocate"] {
+            let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(|place| Path::new(place).join(tool));
+            if !places.iter().any(|file| file.exists()) {
+                return Err(Stop::Skip(format!("{tool} is not installed")));
+            }
+        }
+        let results = tempfile::tempdir().map_err(|error| Stop::Fail(error.to_string()))?;
+        Ok(Lab { results, until })
+    }
+
+    /// The kernel in the user's lab; fetched if it is not there.
+    fn kernel(&self, name: &str) -> Ended {
+        let have = self.unstarve(&["kernel", "list", "--json"])?;
+        let have: Value = serde_json::from_str(&have).map_err(|error| Stop::Fail(error.to_string()))?;
+        if have.as_array().into_iter().flatten().any(|kernel| kernel["name"] == name) {
+            return Ok(());
+        }
+        self.unstarve(&["kernel", "add", name]).map(drop).map_err(skipped)
+    }
+
+    /// A run's outcome and report. A host without QEMU gets one for the lab.
+    fn run(&self, scenario: &str, kernel: &str, name: &str) -> Result<Value, Stop> {
+        let out = self.results.path().join(name);
+        let left = self.until.saturating_duration_since(Instant::now()).as_secs();
+        if left < 60 {
+            return Err(Stop::Skip(format!("{scenario}: no time left")));
+        }
+        let limit = left.saturating_sub(20).to_string();
+        let out: PathBuf = out;
+        let out = out.to_string_lossy().into_owned();
+        let arguments = ["run", scenario, "--kernel", kernel, "--json", "--out", &out, "--limit", &limit];
+        let text = match self.unstarve(&arguments) {
+            Err(Stop::Fail(reason)) if reason.contains("unstarve lab qemu add") => {
+                self.unstarve(&["qemu", "add"]).map_err(skipped)?;
+                self.unstarve(&arguments)
+            }
+            other => other,
+        };
+        serde_json::from_str(&text?).map_err(|error| Stop::Fail(error.to_string()))
+    }
+
+    /// `unstarve lab …`; what it prints.
+    fn unstarve(&self, arguments: &[&str]) -> Result<String, Stop> {
+        let failed = |error: std::io::Error| Stop::Fail(error.to_string());
+        let file = |name: &str| self.results.path().join(name);
+        let (out, err) = (file("stdout"), file("stderr"));
+        // Files, not pipes: nobody reads while it runs.
+        let mut child = Command::new(env!("CARGO_BIN_EXE_unstarve"))
+            .arg("lab")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(std::fs::File::create(&out).map_err(failed)?)
+            .stderr(std::fs::File::create(&err).map_err(failed)?)
+            .spawn()
+            .map_err(failed)?;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break status;
+            }
+            if Instant::now() > self.until {
+                // QEMU ends with it.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Stop::Fail(format!("lab {}: took longer than allowed", arguments.join(" "))));
+            }
+            thread::sleep(Duration::from_millis(100));
+        };
+        let said = std::fs::read_to_string(&err).map_err(failed)?;
+        if status.success() {
+            return std::fs::read_to_string(&out).map_err(failed);
+        }
+        Err(Stop::Fail(format!("lab {}: {}", arguments.join(" "), said.trim_end())))
+    }
+}
+
+/// What cannot be fetched is no fault of ours.
+fn skipped(stop: Stop) -> Stop {
+    match stop {
+        Stop::Fail(reason) | Stop::Skip(reason) => Stop::Skip(reason),
+    }
+}
