@@ -51,7 +51,7 @@ type Start = fn(&mut Arguments, &mut dyn Write) -> Result<(), LoadError>;
 /// The kinds, with their arguments and defaults.
 const KINDS: &[(&str, Start, &str)] = &[
     ("burn", pacing::burn, "busy_ms=90 period_ms=1000 name=burn helper= : computes, then sleeps; in a helper thread"),
-    ("daemon", pacing::daemon, "period_us=5000 name=portmap : wakes at a steady pace, measures how late"),
+    ("daemon", pacing::daemon, "period_us=5000 work_us=0 name=portmap : wakes, computes, measures how late"),
     ("ping", net::ping, "port=7000 gap_us=500 : UDP round trips to an echo"),
     ("echo", net::echo, "port=7000 : sends every UDP packet back"),
     ("flood", net::flood, "port=7001 burst=64 gap_us=200 bytes=512 : UDP packets in bursts"),
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_daemon_measures_how_late_it_is_and_how_many_are_runnable() {
-        let metrics = measured("daemon period_us=2000 seconds=0.2");
+        let metrics = measured("daemon period_us=2000 work_us=100 seconds=0.2");
         assert!(value(&metrics, "x.n") > 5.0 && value(&metrics, "x.max") >= value(&metrics, "x.p50"), "{metrics:?}");
         assert!(value(&metrics, "x.runnable_mean") >= 1.0, "it is runnable itself when it looks: {metrics:?}");
     }

@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::arguments::Arguments;
 use super::latency::Latencies;
 use super::{Doing, LoadError};
@@ -14,6 +16,18 @@ use crate::metric::{self, Better};
 /// Computes until `until`.
 pub(super) fn compute_until(until: Instant) {
     while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// Computes for `work` of this thread's own CPU time, however long it takes to get it.
+fn compute_for(work: Duration) {
+    let used = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    };
+    let until = used() + work;
+    while used() < until {
         std::hint::spin_loop();
     }
 }
@@ -58,9 +72,12 @@ pub(super) fn burn(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
     writeln!(out, "{}", metric::line("rounds", rounds, "1", Better::Neither)).doing("write")
 }
 
-/// Wakes every `period_us` and measures how late; counts the runnable tasks of the system at each wake.
+/// Wakes every `period_us`, computes for `work_us`, and measures how late it is done; counts the runnable tasks of the
+/// system at each wake. A wake alone says little: a fair scheduler lets a sleeper in at once, and makes it wait when it
+/// wants to do something.
 pub(super) fn daemon(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let (period, name) = (arguments.micros("period_us", 5_000)?, arguments.text("name", "portmap"));
+    let work = arguments.micros("work_us", 0)?;
     let (length, seed) = arguments.done()?;
     let period = period.max(Duration::from_micros(100));
     let loadavg = File::open("/proc/loadavg").doing("open /proc/loadavg")?;
@@ -76,8 +93,9 @@ pub(super) fn daemon(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(
                 return (late, runnable);
             }
             sleep_until(due);
-            late.record(Instant::now().saturating_duration_since(due));
             runnable.look(&loadavg);
+            compute_for(work);
+            late.record(Instant::now().saturating_duration_since(due + work));
         }
     })?;
     late.write(out).doing("write")?;
