@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,17 +81,28 @@ impl Drop for Keeper {
 /// How often a thread is looked at: a new one gets its name only a moment after its birth.
 const LOOKS: u8 = 2;
 
-/// The threads that were looked at. Looking at all of them each time would cost some per cent of a CPU.
+/// The threads that were looked at. Looking at all of them each time would cost some per cent of a CPU, and what keeps
+/// others from starving must not itself starve them.
 #[derive(Default)]
 struct Seen {
     looks: BTreeMap<i32, u8>,
+    /// Threads of the kernel, which are alone in their process for ever.
+    kernel_threads: BTreeSet<i32>,
 }
 
 impl Seen {
     fn scan(&mut self, rules: &[Rule]) {
         let mut alive = BTreeMap::new();
+        let mut kernel_threads = BTreeSet::new();
         for pid in numbers_in("/proc") {
-            for tid in self.threads_of(pid) {
+            let looks = self.looks.get(&pid).copied().unwrap_or(0);
+            // Asked on the last look, when a program that was just started has its executable.
+            let known = self.kernel_threads.contains(&pid);
+            if known || (looks + 1 == LOOKS && fs::read_link(format!("/proc/{pid}/exe")).is_err()) {
+                kernel_threads.insert(pid);
+            }
+            let threads = if known { vec![pid] } else { numbers_in(&format!("/proc/{pid}/task")) };
+            for tid in threads {
                 let looks = self.looks.get(&tid).copied().unwrap_or(0);
                 if looks < LOOKS {
                     apply(rules, tid);
@@ -100,17 +111,7 @@ impl Seen {
             }
         }
         // A number that is given out again is a new thread.
-        self.looks = alive;
-    }
-
-    /// Kernel threads are alone in their process; nothing tells their number but the absence of a memory map.
-    fn threads_of(&self, pid: i32) -> Vec<i32> {
-        let known_kernel_thread =
-            self.looks.get(&pid) == Some(&LOOKS) && fs::read_link(format!("/proc/{pid}/exe")).is_err();
-        if known_kernel_thread {
-            return vec![pid];
-        }
-        numbers_in(&format!("/proc/{pid}/task"))
+        (self.looks, self.kernel_threads) = (alive, kernel_threads);
     }
 }
 
