@@ -32,7 +32,7 @@ run() { # seconds for all, cargo test's arguments…
 failed=0
 run 1200 --workspace --config "$(limit 420)"
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
-    run 420 --workspace --test live --config "$(limit 300)" -- --ignored --test-threads=1
+    run 590 --workspace --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
 if [[ -e crates/cli/tests/smoke.rs ]]; then
     run 600 -p unstarve-cli --test smoke --config "$(limit 560)" -- --ignored --test-threads=1

@@ -122,7 +122,7 @@ pub fn equal_cgroups(stage: &Stage) -> Ended {
 }
 
 pub fn pool_storm(stage: &Stage) -> Ended {
-    let mut pool = stage.load("dispatch", &[], "pool --lasts 6000 --threads 128 --burst 64 --every-us 8000")?;
+    let mut pool = stage.load("dispatch", &[], "pool --lasts 6000 --threads 128 --burst 128 --every-us 20000")?;
     let _pool = Running::start(&mut pool)?;
     let report = recorded(stage)?;
     let storms = findings(&report, "wake-storm", Severity::Info);
