@@ -122,7 +122,12 @@ impl Machine {
         let machine = ["-M", "microvm,rtc=on,isa-serial=on,pit=on,pic=on", "-no-reboot"];
         let mut all: Vec<OsString> = Vec::new();
         all.extend([&fixed[..], &machine, accelerator, time].concat().into_iter().map(OsString::from));
-        all.extend(["-smp".into(), self.cpus.to_string().into(), "-m".into(), format!("{}M", memory(self.memory_mib)).into()]);
+        all.extend([
+            "-smp".into(),
+            self.cpus.to_string().into(),
+            "-m".into(),
+            format!("{}M", memory(self.memory_mib)).into(),
+        ]);
         all.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), self.initrd.clone().into()]);
         // A full disk is reported to the guest, which says so; the default would be to stop it silently.
         all.extend(["-drive".into(), option("if=none,id=out,format=raw,werror=report,file=", &self.disk)]);
