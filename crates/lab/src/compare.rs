@@ -156,7 +156,6 @@ impl fmt::Display for Comparison {
         }
         writeln!(f, "\n\n{:<24} {:>11} {:>11} {:>9}  {:<20} verdict", "metric", "A", "B", "B - A", "95 % interval")?;
         for row in &self.rows {
-            let percent = |part: f64| format!("{:+.1} %", part * 100.0);
             let effect = row.contrast.relative.map_or("-".to_owned(), percent);
             let interval = row.contrast.interval.map(|(low, high)| format!("{} to {}", percent(low), percent(high)));
             writeln!(
@@ -174,6 +173,11 @@ impl fmt::Display for Comparison {
         }
         Ok(())
     }
+}
+
+/// `-20.8 %`; from ten times on `×314`.
+fn percent(part: f64) -> String {
+    if part >= 9.0 { format!("×{:.0}", part + 1.0) } else { format!("{:+.1} %", part * 100.0) }
 }
 
 /// A value with its unit, in three or four figures: `94.8 ms`, `38.4 k/s`, `1.02 switches/io` without its long unit.
