@@ -29,7 +29,7 @@ fn main() -> std::process::ExitCode {
     };
     let trials = vec![
         trial("a_heavy_container_starves_the_worker_on_6_1_and_twice_to_the_byte", kubepods_twice),
-        trial("a_real_time_controller_starves_the_log_on_6_12", oplog),
+        trial("a_heavy_container_starves_the_worker_on_6_12", kubepods_later),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -52,10 +52,10 @@ fn kubepods_twice(lab: &Lab) -> Ended {
     check(digest(&first) == digest(&second), "two runs of the same request gave different traces".to_owned())
 }
 
-fn oplog(lab: &Lab) -> Ended {
+fn kubepods_later(lab: &Lab) -> Ended {
     lab.kernel("6.12")?;
-    let run = lab.run("oplog-ext4", "6.12", "oplog")?;
-    assert_finding(&run, &["rt-starvation"])
+    let run = lab.run("kubepods", "6.12", "later")?;
+    assert_finding(&run, &["completion-ping-pong", "weight-starvation"])
 }
 
 fn assert_finding(run: &Value, expected: &[&str]) -> Ended {
@@ -81,7 +81,7 @@ struct Lab {
 
 impl Lab {
     fn open(until: Instant) -> Result<Lab, Stop> {
-        for tool in ["fio", "mkfs.xfs", "mkfs.ext4", "dd", "fallocate"] {
+        for tool in ["fio", "mkfs.xfs", "dd"] {
             let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(|place| Path::new(place).join(tool));
             if !places.iter().any(|file| file.exists()) {
                 return Err(Stop::Skip(format!("{tool} is not installed")));
