@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_model::{EventType, Nanos};
+use unstarve_model::{EventType, KernelThread, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::{FAIR_PERIOD, names, percent, title};
@@ -28,6 +28,7 @@ const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = case
         .victims()
+        .filter(|(id, _)| !serves_softirqs(case, *id))
         .filter(|(_, account)| (account.waited + account.runs.total).share_of(case.span()) >= ACTIVE)
         .filter_map(|(victim, account)| of_victim(case, victim, account))
         .collect();
@@ -46,6 +47,11 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
 
 fn guilty(finding: &Finding) -> u64 {
     finding.culprits.iter().map(|culprit| culprit.ns).sum()
+}
+
+/// What ksoftirqd waits for meanwhile is its own work being done by others.
+fn serves_softirqs(case: &Case<'_>, id: ActorId) -> bool {
+    matches!(case.actor(id).kernel_thread, Some(KernelThread::Ksoftirqd { .. }))
 }
 
 fn is_interrupt(blame: &Blame) -> bool {
@@ -73,6 +79,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
 /// Single long stretches.
 fn stalls(case: &Case<'_>) -> Vec<Finding> {
     case.victims()
+        .filter(|(id, _)| !serves_softirqs(case, *id))
         .filter_map(|(victim, account)| {
             let longest =
                 account.longest_by_rule[Rule::Irq as usize].max(account.longest_by_rule[Rule::Softirq as usize]);

@@ -31,6 +31,9 @@ const MAIN_REASON: f64 = 0.5;
 const PARTNER: f64 = 0.1;
 /// Inferred from one or two waits it would be chance…
 const WAITS_INFERRED: u64 = 3;
+/// A program that ends this part of its turns by itself was given what it asked for; it only came late, as after a long
+/// slice or without wakeup preemption. Weight shows in turns that are cut short.
+const CUT_SHORT: f64 = 0.5;
 /// …and from less than ten periods of fair scheduling, too.
 const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
 
@@ -124,6 +127,11 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> 
     let long = account.waits >= WAITS_INFERRED && account.waited >= WAITED_INFERRED;
     let known = case.knows_group(victim) && case.knows_group(occupant);
     if known || !long || account.shortfall() < SHORTFALL_INFERRED || occupant == victim {
+        return None;
+    }
+    // A worker's turn ends with its items, so it need not have been cut short.
+    let cut_short = account.runs.preempted as f64 >= CUT_SHORT * account.runs.count as f64;
+    if !cut_short && !case.is_kernel_worker(victim) {
         return None;
     }
     let lost = case.blamed(victim, |blame| blame.occupant == occupant && is_sharing(blame));
