@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build install demo test lab bench fmt clippy fuzz docs clean
+.PHONY: help setup build install demo test lab lab-smoke bench fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -34,6 +34,9 @@ lab: build ## every scenario on four real kernels, faulty and healthy: an hour o
 		"$$unstarve" lab kernel list | grep -q "^$$kernel " || "$$unstarve" lab kernel add $$kernel || exit; \
 	done; \
 	"$$unstarve" lab truth
+
+lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches kernels and QEMU once
+	cargo test -p unstarve-cli --test smoke -- --ignored --test-threads=1
 
 bench: build ## explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	bench/explain_speed.py "$$CARGO_TARGET_DIR/release/unstarve"

@@ -34,10 +34,6 @@ run 1200 --workspace --config "$(limit 420)"
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     run 590 --workspace --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
-if [[ -e crates/cli/tests/smoke.rs ]]; then
-    run 600 -p unstarve-cli --test smoke --config "$(limit 560)" -- --ignored --test-threads=1
-fi
-
 awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.
