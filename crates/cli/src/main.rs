@@ -4,6 +4,7 @@
 //! file. Exit codes: 0 nothing wrong, 1 findings at or above `--fail-on`, 2 could not do it.
 
 mod explain;
+mod guard;
 mod input;
 mod lab;
 mod output;
@@ -33,6 +34,7 @@ Examples:
   sudo unstarve record --for 10s    into unstarve.dat, with the host's settings
   unstarve explain trace.dat        who is starved, by whom, and what to do
   unstarve timeline trace.dat       every wait with what had the CPU meanwhile
+  unstarve guard plan --policy p.toml    who would change from what to what, and why
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 
 #[derive(Subcommand)]
@@ -40,6 +42,7 @@ enum Command {
     Record(record::RecordArgs),
     Explain(explain::LowArgs),
     Timeline(timeline::LowArgs),
+    Guard(guard::GuardArgs),
     Lab(lab::LabArgs),
     #[command(hide = true)]
     LabLoad(lab::load::LoadArgs),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let result = match low.command {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
+        Command::Guard(args) => guard::run(args),
         Command::Lab(args) => lab::run(args, low.color),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Timeline(args) => args.raise().and_then(timeline::run),

@@ -1,0 +1,61 @@
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use unstarve_guard::act::{self, Outcome};
+use unstarve_guard::host::ThisHost;
+use unstarve_guard::state::State;
+use unstarve_guard::survey::Survey;
+use unstarve_report::clean;
+
+use super::{PolicyArgs, StateArgs, plan, rights};
+use crate::FAILED;
+use crate::output::{self, Out};
+
+/// Change what is there now, once; tasks born later are not changed (guard run does that)
+#[derive(Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Yes, only what is there now
+    #[arg(long)]
+    once: bool,
+}
+
+pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
+    if !args.once {
+        bail!("apply changes only what is there now: say --once, or use `unstarve guard run` to keep it so");
+    }
+    let policy = args.policy.load()?;
+    rights::require(&policy)?;
+    let mut audit = args.state.audit()?;
+    let state = State::lock(&args.state.state)?;
+    let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
+    Out::new().text(&plan::text(&policy, &survey))?;
+    let mut changes = survey.changes(&policy);
+    if changes.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outcomes = act::apply(&mut ThisHost, &mut state.journal()?, &mut audit, &mut changes)?;
+    audit.flush();
+    let mut failed = 0;
+    for (change, outcome) in changes.iter().zip(&outcomes) {
+        if let Outcome::Failed(error) = outcome {
+            failed += 1;
+            output::remark(&format!("{} {}: {}: {error}", clean(&change.comm), change.target, change.new));
+        }
+    }
+    let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count();
+    eprintln!("{done} of {} changes made. Undo: {}", changes.len(), undo_command(args));
+    Ok(if failed > 0 { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn undo_command(args: &ApplyArgs) -> String {
+    let state = &args.state.state;
+    match state.as_os_str() == unstarve_guard::state::DEFAULT_DIRECTORY {
+        true => "unstarve guard undo".to_owned(),
+        false => format!("unstarve guard undo --state {}", state.display()),
+    }
+}

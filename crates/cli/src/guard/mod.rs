@@ -1,0 +1,92 @@
+//! `unstarve guard`: keeps tasks where a policy says.
+
+mod apply;
+mod plan;
+mod rights;
+mod undo;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use unstarve_guard::audit::Audit;
+use unstarve_guard::{Policy, state};
+
+use crate::output;
+
+/// Keep tasks where a policy says: policy, priority, nice, slice, affinity; from the moment that they appear
+#[derive(Args)]
+#[command(after_help = "Examples:
+  unstarve guard plan --policy dio.toml               who would change from what to what, and why
+  sudo unstarve guard apply --once --policy dio.toml  changes what is there now
+  sudo unstarve guard undo                            takes back whatever a guard has left changed
+
+A policy:
+  version = 1
+  [[rule]]
+  name = \"direct-I/O workers\"
+  match = { workqueue = \"dio/*\" }
+  set = { nice = -10 }")]
+pub struct GuardArgs {
+    #[command(subcommand)]
+    command: GuardCommand,
+}
+
+#[derive(Subcommand)]
+enum GuardCommand {
+    Plan(plan::PlanArgs),
+    Apply(apply::ApplyArgs),
+    Undo(undo::UndoArgs),
+    /// Print the JSON schema of policies
+    Schema,
+}
+
+/// Which policy.
+#[derive(Args)]
+struct PolicyArgs {
+    /// The policy, a TOML file
+    #[arg(short, long, value_name = "FILE")]
+    policy: PathBuf,
+}
+
+impl PolicyArgs {
+    fn load(&self) -> Result<Policy> {
+        Policy::load(&self.policy).context("this policy cannot be used, and nothing was changed")
+    }
+}
+
+/// Where the journal is.
+#[derive(Args)]
+struct StateArgs {
+    /// Where the journal is kept
+    #[arg(long, value_name = "DIR", default_value = state::DEFAULT_DIRECTORY)]
+    state: PathBuf,
+    /// Add what is done to this file, as JSON lines; `-` is stderr
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+}
+
+impl StateArgs {
+    fn audit(&self) -> Result<Audit> {
+        let Some(path) = &self.audit else { return Ok(Audit::none()) };
+        if path.as_os_str() == "-" {
+            return Ok(Audit::to(std::io::stderr()));
+        }
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        Ok(Audit::to(file.with_context(|| path.display().to_string())?))
+    }
+}
+
+/// Does it.
+pub fn run(args: GuardArgs) -> Result<ExitCode> {
+    match args.command {
+        GuardCommand::Plan(args) => plan::run(&args),
+        GuardCommand::Apply(args) => apply::run(&args),
+        GuardCommand::Undo(args) => undo::run(&args),
+        GuardCommand::Schema => {
+            output::Out::new().text(&Policy::schema())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,183 @@
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use unstarve_guard::decide::{Note, NoteKind, Plan};
+use unstarve_guard::survey::Survey;
+use unstarve_guard::{Policy, Task, Value};
+use unstarve_report::clean;
+
+use super::PolicyArgs;
+use crate::output::Out;
+
+/// Say who would change from what to what, and why, and what cannot win; change nothing
+#[derive(Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// For machines
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &PlanArgs) -> Result<ExitCode> {
+    let policy = args.policy.load()?;
+    let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
+    let out = Out::new();
+    if args.json {
+        let mut text = serde_json::to_string_pretty(&report(&policy, &survey))?;
+        text.push('\n');
+        out.text(&text)?;
+    } else {
+        out.text(&text(&policy, &survey))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page for people. Names of tasks and rules are escaped.
+pub(super) fn text(policy: &Policy, survey: &Survey) -> String {
+    let mut page = String::new();
+    for (index, rule) in policy.rules.iter().enumerate() {
+        let lines: Vec<String> =
+            survey.tasks.iter().flat_map(|(task, plan)| lines_of(policy, index, task, plan)).collect();
+        let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
+        if lines.is_empty() {
+            let _ = writeln!(page, "  no task here now");
+        }
+        page.extend(lines);
+    }
+    for found in &survey.settings {
+        let name = clean(&policy.settings[found.setting].name).into_owned();
+        let change = change(&found.old, &found.new);
+        let _ = writeln!(page, "{name}\n  {}: {change}", clean(&found.target.to_string()));
+    }
+    for absent in &survey.absent {
+        let _ =
+            writeln!(page, "{}\n  not here: {}", clean(&policy.settings[absent.setting].name), clean(&absent.reason));
+    }
+    let changes = survey.changes(policy).len();
+    let _ = writeln!(
+        page,
+        "\n{} tasks looked at, {} named by a rule; {changes} change{} to make, {} refused",
+        survey.looked_at,
+        survey.tasks.len(),
+        if changes == 1 { "" } else { "s" },
+        survey.refusals(),
+    );
+    page
+}
+
+fn lines_of(policy: &Policy, rule: usize, task: &Task, plan: &Plan) -> Vec<String> {
+    let who = format!("{}[{}]", clean(&task.comm), task.key.tid);
+    let changes = plan.changes.iter().filter(|planned| planned.rule == rule);
+    let mut lines: Vec<String> =
+        changes.map(|planned| format!("  {who:<24} {}\n", change(&planned.old, &planned.new))).collect();
+    let kept = plan.kept.iter().filter(|planned| planned.rule == rule);
+    lines.extend(kept.map(|planned| format!("  {who:<24} {} already\n", clean(&planned.new.to_string()))));
+    let notes = plan.notes.iter().filter(|note| note.rule == rule);
+    lines.extend(notes.map(|note| format!("  {who:<24} {}\n", clean(&note_text(policy, note)))));
+    lines
+}
+
+fn change(old: &Value, new: &Value) -> String {
+    if old.same(new) {
+        return format!("{} already", clean(&new.to_string()));
+    }
+    // `nice 0 -> -5` reads better than `nice 0 -> nice -5`.
+    let (old, new) = (old.to_string(), new.to_string());
+    let shared = old.split_inclusive(' ').zip(new.split_inclusive(' ')).take_while(|(a, b)| a == b && a.ends_with(' '));
+    let length = shared.map(|(a, _)| a.len()).sum::<usize>();
+    let rest = if old.starts_with(|c: char| c.is_ascii_lowercase()) { &new[length..] } else { &new };
+    format!("{} -> {}", clean(&old), clean(rest))
+}
+
+fn note_text(policy: &Policy, note: &Note) -> String {
+    match &note.kind {
+        NoteKind::Refused(refusal) => format!("refused: {refusal}"),
+        NoteKind::CannotWin(weakness) => format!("cannot win: {weakness}"),
+        NoteKind::Shadowed { by, aspect } => {
+            let by = &policy.rules[*by];
+            format!("{aspect} is decided by the earlier rule `{}` ({})", by.name, by.place)
+        }
+    }
+}
+
+/// `unstarve.guard-plan/1`; additions only.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    looked_at: usize,
+    tasks: Vec<TaskReport<'a>>,
+    settings: Vec<SettingReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct TaskReport<'a> {
+    tid: u32,
+    start: u64,
+    comm: &'a str,
+    kind: unstarve_guard::Kind,
+    changes: Vec<ChangeReport<'a>>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ChangeReport<'a> {
+    rule: &'a str,
+    old: &'a Value,
+    new: &'a Value,
+}
+
+#[derive(Serialize)]
+struct SettingReport<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absent: Option<&'a str>,
+}
+
+fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
+    let found = survey.settings.iter().map(|found| SettingReport {
+        name: &policy.settings[found.setting].name,
+        target: Some(found.target.to_string()),
+        old: Some(&found.old),
+        new: Some(&found.new),
+        absent: None,
+    });
+    let absent = survey.absent.iter().map(|absent| SettingReport {
+        name: &policy.settings[absent.setting].name,
+        target: None,
+        old: None,
+        new: None,
+        absent: Some(&absent.reason),
+    });
+    let tasks = survey.tasks.iter().map(|(task, plan)| TaskReport {
+        tid: task.key.tid.0,
+        start: task.key.start,
+        comm: &task.comm,
+        kind: task.kind,
+        changes: plan
+            .changes
+            .iter()
+            .map(|planned| ChangeReport {
+                rule: &policy.rules[planned.rule].name,
+                old: &planned.old,
+                new: &planned.new,
+            })
+            .collect(),
+        notes: plan.notes.iter().map(|note| note_text(policy, note)).collect(),
+    });
+    Report {
+        schema: "unstarve.guard-plan/1",
+        looked_at: survey.looked_at,
+        tasks: tasks.collect(),
+        settings: found.chain(absent).collect(),
+    }
+}

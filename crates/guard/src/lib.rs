@@ -1,0 +1,25 @@
+//! Keeps tasks where a policy says.
+//!
+//! [`Policy`] is what somebody wrote, [`scan::Scanner`] what the machine has, [`decide`] the pure difference; a
+//! [`keeper::Keeper`] carries it out, each change in the [`journal`] before it is made, and [`undo()`] takes back what nobody
+//! else has changed since.
+
+pub mod act;
+mod aspect;
+pub mod audit;
+pub mod decide;
+mod glob;
+pub mod host;
+pub mod journal;
+mod policy;
+pub mod scan;
+pub mod sched;
+pub mod settings;
+pub mod state;
+pub mod survey;
+mod task;
+
+pub use aspect::{Aspect, Target, Value, policy_name};
+pub use glob::Glob;
+pub use policy::{Limits, OnDrift, Parent, Policy, PolicyError, Rule, Selector, Setting, SettingKind, Want};
+pub use task::{Attributes, Kind, Task, TaskKey, Work, flag};

@@ -1,0 +1,442 @@
+//! From the file as written to a checked policy. The first thing that is wrong is told, with its place.
+
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use toml::Spanned;
+use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_model::Tid;
+
+use super::error::{PolicyError, Source};
+use super::file::{
+    CgroupTable, FeatureTable, IrqTable, LimitsTable, PolicyFile, PolicyName, RuleTable, SelectorTable, SetTable,
+    TunableTable, TunableValue,
+};
+use super::select::{Cpus, Index, Parent, Selector};
+use super::{Limits, Policy, Rule, Setting, SettingKind, Want};
+use crate::aspect::{Aspect, Value};
+use crate::glob::Glob;
+
+/// Files that include each other are found at once; this only bounds a long chain.
+const DEEPEST: usize = 16;
+/// A policy file has rules of some 100 bytes; one that is larger than this is something else.
+const LARGEST: u64 = 64 << 20;
+
+pub(super) fn load(path: &Path) -> Result<Policy, PolicyError> {
+    let text = read(path)?;
+    parse(path, &text)
+}
+
+fn read(path: &Path) -> Result<String, PolicyError> {
+    let unreadable = |source| PolicyError::Unreadable { path: path.to_owned(), source };
+    let size = fs::metadata(path).map_err(unreadable)?.len();
+    if size > LARGEST {
+        return Err(unreadable(std::io::Error::other(format!("{size} bytes are no policy; the limit is {LARGEST}"))));
+    }
+    fs::read_to_string(path).map_err(unreadable)
+}
+
+pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, PolicyError> {
+    let mut compiler = Compiler::default();
+    compiler.file(path, text, &mut Vec::new())?;
+    compiler.finish()
+}
+
+#[derive(Default)]
+struct Compiler {
+    rules: Vec<Rule>,
+    settings: Vec<Setting>,
+    limits: Option<Limits>,
+    /// Which rule has a name.
+    names: FxHashMap<String, String>,
+    /// Who sets an aspect of exactly these tasks.
+    setters: FxHashMap<(Selector, Aspect), usize>,
+    targets: FxHashMap<String, String>,
+}
+
+impl Compiler {
+    fn file(&mut self, path: &Path, text: &str, stack: &mut Vec<PathBuf>) -> Result<(), PolicyError> {
+        let source = Source::new(path, text);
+        let file: PolicyFile = toml::from_str(text)
+            .map_err(|error| source.wrong(error.span().map_or(0, |span| span.start), sentence(error.message())))?;
+        if *file.version.get_ref() != 1 {
+            let found = file.version.get_ref();
+            return Err(source.wrong(file.version.span().start, format!("version {found}; this program knows 1")));
+        }
+        self.includes(&source, &file.include, stack)?;
+        let limits = limits(&source, &file.limits)?;
+        if stack.is_empty() {
+            // Those of the outermost file hold for all.
+            check_limits(&source, &limits, &self.rules)?;
+        }
+        for rule in &file.rules {
+            self.rule(&source, rule, &limits)?;
+        }
+        let first = self.settings.len();
+        for cgroup in &file.cgroups {
+            self.settings.push(cgroup_setting(&source, cgroup)?);
+        }
+        for irq in &file.irqs {
+            self.settings.push(irq_setting(&source, irq)?);
+        }
+        for tunable in &file.tunables {
+            self.settings.push(tunable_setting(&source, tunable)?);
+        }
+        for feature in &file.features {
+            self.settings.push(feature_setting(&source, feature)?);
+        }
+        for index in first..self.settings.len() {
+            let setting = &self.settings[index];
+            if let Some(place) = self.targets.insert(setting.name.clone(), setting.place.clone()) {
+                let message =
+                    format!("{}: {} is already set at {place}; keep one of them", setting.place, setting.name);
+                return Err(located(message));
+            }
+        }
+        self.limits = Some(limits);
+        Ok(())
+    }
+
+    fn includes(
+        &mut self,
+        source: &Source,
+        includes: &[Spanned<String>],
+        stack: &mut Vec<PathBuf>,
+    ) -> Result<(), PolicyError> {
+        if includes.is_empty() {
+            return Ok(());
+        }
+        let own = fs::canonicalize(source.path).unwrap_or_else(|_| source.path.to_owned());
+        stack.push(own);
+        for include in includes {
+            let at = include.span().start;
+            let path = source.path.parent().unwrap_or(Path::new("")).join(include.get_ref());
+            let canonical = fs::canonicalize(&path)
+                .map_err(|error| source.wrong(at, format!("include {}: {error}", path.display())))?;
+            if stack.contains(&canonical) {
+                return Err(source.wrong(at, format!("{} includes itself, by way of this line", path.display())));
+            }
+            if stack.len() >= DEEPEST {
+                return Err(source.wrong(at, format!("includes are more than {DEEPEST} deep")));
+            }
+            self.file(&path, &read(&path)?, stack)?;
+        }
+        stack.pop();
+        Ok(())
+    }
+
+    fn rule(&mut self, source: &Source, rule: &Spanned<RuleTable>, limits: &Limits) -> Result<(), PolicyError> {
+        let at = rule.span().start;
+        let table = rule.get_ref();
+        let name = table.name.get_ref().clone();
+        let place = source.line(table.name.span().start);
+        if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
+            return Err(source.wrong(table.name.span().start, "a rule's name has 1 to 64 printable characters"));
+        }
+        if let Some(other) = self.names.insert(name.clone(), place.clone()) {
+            let message = format!("there is a rule `{name}` already, at {other}; names must differ");
+            return Err(source.wrong(table.name.span().start, message));
+        }
+        let selector = selector(source, at, &table.selector)?;
+        let set = wants(source, at, &table.set, limits)?;
+        if set.iter().any(Want::is_realtime) && selector.is_every_program() {
+            let message = "this would make every program of the machine real-time, and leave nothing for the rest; \
+                           name programs by comm, cmdline, cgroup, unit or parent";
+            return Err(source.wrong(at, message));
+        }
+        let rule = Rule { name, place, selector, set, on_drift: table.on_drift };
+        for want in &rule.set {
+            let key = (rule.selector.clone(), want.aspect());
+            if let Some(other) = self.setters.insert(key, self.rules.len()) {
+                let other = &self.rules[other];
+                if !other.set.contains(want) {
+                    let message = format!(
+                        "rules `{}` and `{}` ({}) select the same tasks and want different things; remove one",
+                        rule.name, other.name, other.place
+                    );
+                    return Err(source.wrong(at, message));
+                }
+            }
+        }
+        self.rules.push(rule);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Policy, PolicyError> {
+        let limits = self.limits.unwrap_or_else(default_limits);
+        let index = Index::new(self.rules.iter().map(|rule| &rule.selector));
+        Ok(Policy { rules: self.rules, settings: self.settings, limits, index })
+    }
+}
+
+/// An error whose place is already in its text.
+fn located(message: String) -> PolicyError {
+    let (place, message) = message.split_once(": ").map_or(("", message.as_str()), |parts| parts);
+    PolicyError::Wrong { place: place.to_owned(), message: message.to_owned() }
+}
+
+/// Serde's message on one line.
+fn sentence(message: &str) -> String {
+    // What toml says of a number that is too large for any field here.
+    let message = message.replace(" as i128, expected i64", ", expected a small one");
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn default_limits() -> Limits {
+    Limits { rt_priority: Limits::DEFAULT_RT_PRIORITY, deny: Vec::new(), rt_budget: 90, dead_man: 10, corrections: 3 }
+}
+
+fn limits(source: &Source, table: &LimitsTable) -> Result<Limits, PolicyError> {
+    let default = default_limits();
+    let number = |value: &Option<Spanned<i64>>, what, range, otherwise| match value {
+        None => Ok(otherwise),
+        Some(value) => within(source, value, what, range),
+    };
+    let highest = i64::from(Limits::MOST_RT_PRIORITY);
+    Ok(Limits {
+        rt_priority: number(&table.rt_priority, "rt-priority", 1..=highest, default.rt_priority)?,
+        deny: table.deny.iter().map(|glob| Glob::new(glob)).collect(),
+        rt_budget: number(&table.rt_budget, "rt-budget", 1..=99, default.rt_budget)?,
+        dead_man: number(&table.dead_man, "dead-man", 2..=600, default.dead_man)?,
+        corrections: number(&table.corrections, "corrections", 1..=60, default.corrections)?,
+    })
+}
+
+/// Included rules were checked against their own file's limits; the outermost file may be stricter.
+fn check_limits(source: &Source, limits: &Limits, rules: &[Rule]) -> Result<(), PolicyError> {
+    for rule in rules {
+        for want in &rule.set {
+            let priority = match want {
+                Want::Value(Value::Class { rt_priority, .. }) => *rt_priority,
+                Want::Priority(priority) => *priority,
+                _ => 0,
+            };
+            if priority > limits.rt_priority {
+                let message = format!(
+                    "rule `{}` ({}) wants real-time priority {priority}, above the limit {} of this file",
+                    rule.name, rule.place, limits.rt_priority
+                );
+                return Err(source.wrong(0, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn within(source: &Source, value: &Spanned<i64>, what: &str, range: RangeInclusive<i64>) -> Result<u32, PolicyError> {
+    let number = *value.get_ref();
+    if !range.contains(&number) {
+        let message = format!("{what} = {number}; expected {} to {}", range.start(), range.end());
+        return Err(source.wrong(value.span().start, message));
+    }
+    // The ranges asked for are within u32.
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn cpus(source: &Source, text: &Spanned<String>) -> Result<CpuSet, PolicyError> {
+    let set: CpuSet = text.get_ref().parse().map_err(|error| source.wrong(text.span().start, format!("{error}")))?;
+    if set.is_empty() {
+        return Err(source.wrong(text.span().start, "an empty list of CPUs; expected one such as 0-3,8"));
+    }
+    Ok(set)
+}
+
+fn selector(source: &Source, at: usize, table: &SelectorTable) -> Result<Selector, PolicyError> {
+    let glob = |text: &Option<String>| text.as_deref().map(Glob::new);
+    let parent = match &table.parent {
+        None => None,
+        Some(text) => Some(match text.get_ref().strip_prefix("pid:") {
+            None => Parent::Comm(Glob::new(text.get_ref())),
+            Some(pid) => Parent::Pid(pid.parse().map(Tid).map_err(|_| {
+                source.wrong(text.span().start, format!("`pid:{pid}`; expected a process id such as pid:1234"))
+            })?),
+        }),
+    };
+    let selector = Selector {
+        kind: table.kind.map(Into::into),
+        comm: glob(&table.comm),
+        cmdline: glob(&table.cmdline),
+        cgroup: glob(&table.cgroup),
+        unit: glob(&table.unit),
+        workqueue: glob(&table.workqueue),
+        work: glob(&table.work),
+        cpu: table.cpu.as_ref().map(|text| cpus(source, text)).transpose()?.map(Cpus),
+        parent,
+    };
+    if selector.is_empty() {
+        let message = "`match` names nothing, so it would take every task of the machine; name what you mean";
+        return Err(source.wrong(at, message));
+    }
+    Ok(selector)
+}
+
+fn wants(source: &Source, at: usize, table: &SetTable, limits: &Limits) -> Result<Vec<Want>, PolicyError> {
+    let mut wants = Vec::new();
+    wants.extend(class(source, at, table, limits)?);
+    if let Some(nice) = &table.nice {
+        within_signed(source, nice)?;
+        wants.push(Want::Value(Value::Nice(i32::try_from(*nice.get_ref()).unwrap_or(0))));
+    }
+    if let Some(text) = &table.slice {
+        wants.push(Want::Value(Value::Slice(slice(source, text)?)));
+    }
+    if let Some(text) = &table.affinity {
+        wants.push(Want::Value(Value::Affinity(cpus(source, text)?)));
+    }
+    let clamp = |value: &Option<Spanned<i64>>, what| {
+        value.as_ref().map(|value| within(source, value, what, 0..=1024)).transpose()
+    };
+    let (min, max) = (clamp(&table.uclamp_min, "uclamp-min")?, clamp(&table.uclamp_max, "uclamp-max")?);
+    if let (Some(least), Some(most)) = (min, max)
+        && least > most
+    {
+        return Err(source.wrong(at, format!("uclamp-min {least} is above uclamp-max {most}")));
+    }
+    if min.is_some() || max.is_some() {
+        wants.push(Want::Uclamp { min, max });
+    }
+    if let Some(on) = table.reset_on_fork {
+        wants.push(Want::Value(Value::ResetOnFork(on)));
+    }
+    if wants.is_empty() {
+        return Err(source.wrong(at, "`set` names nothing; expected policy, nice, affinity or another setting"));
+    }
+    Ok(wants)
+}
+
+fn class(source: &Source, at: usize, table: &SetTable, limits: &Limits) -> Result<Option<Want>, PolicyError> {
+    let priority = match &table.rt_priority {
+        None => None,
+        Some(value) => {
+            let priority = within(source, value, "rt-priority", 1..=99)?;
+            if priority > limits.rt_priority {
+                let message = format!(
+                    "rt-priority = {priority} is above the limit {}; a higher one needs rt-priority in [limits] \
+                     (at most {}) and a reason",
+                    limits.rt_priority,
+                    Limits::MOST_RT_PRIORITY
+                );
+                return Err(source.wrong(value.span().start, message));
+            }
+            Some(priority)
+        }
+    };
+    let class = |policy, rt_priority| Ok(Some(Want::Value(Value::Class { policy, rt_priority, slice: None })));
+    let policy = match table.policy {
+        None => return Ok(priority.map(Want::Priority)),
+        Some(PolicyName::Fifo) => SchedPolicy::Fifo,
+        Some(PolicyName::Rr) => SchedPolicy::Rr,
+        Some(PolicyName::Other) => SchedPolicy::Other,
+        Some(PolicyName::Batch) => SchedPolicy::Batch,
+        Some(PolicyName::Idle) => SchedPolicy::Idle,
+    };
+    match (policy, priority) {
+        (SchedPolicy::Fifo | SchedPolicy::Rr, None) => {
+            Err(source.wrong(at, "a real-time policy needs rt-priority (1 is the lowest)"))
+        }
+        (SchedPolicy::Fifo | SchedPolicy::Rr, Some(priority)) => class(policy, priority),
+        (_, Some(_)) => Err(source.wrong(at, "rt-priority goes with policy \"fifo\" or \"rr\" alone")),
+        (_, None) => class(policy, 0),
+    }
+}
+
+fn within_signed(source: &Source, nice: &Spanned<i64>) -> Result<(), PolicyError> {
+    let value = *nice.get_ref();
+    if (-20..=19).contains(&value) {
+        return Ok(());
+    }
+    Err(source.wrong(nice.span().start, format!("nice = {value}; expected -20 (heaviest) to 19")))
+}
+
+/// The kernel clamps slices to these (`__setparam_fair()` in kernel/sched/fair.c, 6.12 and later).
+const SLICES_NS: RangeInclusive<u64> = 100_000..=100_000_000;
+
+fn slice(source: &Source, text: &Spanned<String>) -> Result<u64, PolicyError> {
+    let wrong = || {
+        let message = format!("slice = \"{}\"; expected 100us to 100ms, such as \"3ms\"", text.get_ref());
+        source.wrong(text.span().start, message)
+    };
+    let written = text.get_ref().trim();
+    let (number, unit) = written.split_at(written.find(|c: char| !c.is_ascii_digit()).unwrap_or(written.len()));
+    let scale: u64 = match unit.trim() {
+        "ns" => 1,
+        "us" | "µs" => 1000,
+        "ms" => 1_000_000,
+        _ => return Err(wrong()),
+    };
+    let ns = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale)).ok_or_else(wrong)?;
+    if SLICES_NS.contains(&ns) { Ok(ns) } else { Err(wrong()) }
+}
+
+fn cgroup_setting(source: &Source, table: &Spanned<CgroupTable>) -> Result<Setting, PolicyError> {
+    let CgroupTable { path, weight } = table.get_ref();
+    let text = path.get_ref();
+    if !text.starts_with('/') || text == "/" || text.split('/').any(|part| part == "..") {
+        let message = format!("cgroup path \"{text}\"; expected one below the root group, such as \"/kubepods\"");
+        return Err(source.wrong(path.span().start, message));
+    }
+    Ok(Setting {
+        name: format!("cgroup {text}"),
+        place: source.line(table.span().start),
+        what: SettingKind::CgroupWeight {
+            path: Glob::new(text),
+            weight: within(source, weight, "weight", 1..=10_000)?,
+        },
+    })
+}
+
+fn irq_setting(source: &Source, table: &Spanned<IrqTable>) -> Result<Setting, PolicyError> {
+    let IrqTable { action, affinity } = table.get_ref();
+    Ok(Setting {
+        name: format!("irq {action}"),
+        place: source.line(table.span().start),
+        what: SettingKind::IrqAffinity { action: Glob::new(action), cpus: cpus(source, affinity)? },
+    })
+}
+
+/// What may be set below /proc/sys: a policy is not a way to write just any file.
+const SYSCTLS: [&str; 3] = ["kernel.sched_", "kernel.numa_balancing", "kernel.timer_migration"];
+
+fn tunable_setting(source: &Source, table: &Spanned<TunableTable>) -> Result<Setting, PolicyError> {
+    let TunableTable { name, value } = table.get_ref();
+    let text = match value.get_ref() {
+        TunableValue::Number(number) => number.to_string(),
+        TunableValue::Text(text) => text.clone(),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let written = name.get_ref();
+    if written.is_empty() || !written.chars().all(plain) || written.contains("..") || written.starts_with('/') {
+        let message = format!("tunable \"{written}\"; expected a name such as \"kernel.sched_rt_runtime_us\"");
+        return Err(source.wrong(name.span().start, message));
+    }
+    if written.contains('.') && !SYSCTLS.iter().any(|prefix| written.starts_with(prefix)) {
+        let message = format!(
+            "tunable \"{written}\" is none of the scheduler's; expected a name that begins with {}, or one of \
+             /sys/kernel/debug/sched",
+            SYSCTLS.join(", ")
+        );
+        return Err(source.wrong(name.span().start, message));
+    }
+    if written == "kernel.sched_rt_runtime_us" && text.trim() == "0" {
+        let message = "with 0 no real-time task runs any more, the guard neither; expected -1 or at least 1000";
+        return Err(source.wrong(value.span().start, message));
+    }
+    if text.is_empty() || text.chars().any(char::is_control) || text.len() > 256 {
+        return Err(source.wrong(value.span().start, "a tunable's value is a number or one short line"));
+    }
+    let (name, place) = (written.clone(), source.line(table.span().start));
+    Ok(Setting { name: format!("tunable {name}"), place, what: SettingKind::Tunable { name, value: text } })
+}
+
+fn feature_setting(source: &Source, table: &Spanned<FeatureTable>) -> Result<Setting, PolicyError> {
+    let FeatureTable { name, on } = table.get_ref();
+    let text = name.get_ref();
+    if text.is_empty() || text.starts_with("NO_") || !text.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+        let message = format!("feature \"{text}\"; expected a name such as \"WA_WEIGHT\", without NO_, and on = false");
+        return Err(source.wrong(name.span().start, message));
+    }
+    let place = source.line(table.span().start);
+    Ok(Setting { name: format!("feature {text}"), place, what: SettingKind::Feature { name: text.clone(), on: *on } })
+}

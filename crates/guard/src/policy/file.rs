@@ -1,0 +1,264 @@
+//! The policy file as written: the shape that serde reads and that the JSON schema is made from.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::task::Kind;
+
+/// A policy for `unstarve guard`.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(title = "unstarve guard policy")]
+pub struct PolicyFile {
+    /// The version of this format: 1.
+    #[schemars(with = "u32", range(min = 1, max = 1))]
+    pub version: Spanned<i64>,
+    /// Other policy files, relative to this one, whose rules come before this one's.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub include: Vec<Spanned<String>>,
+    /// Limits that no rule can pass.
+    #[serde(default)]
+    pub limits: LimitsTable,
+    /// Tasks and what they shall have. For each thing that can be set, the first rule that matches wins.
+    #[serde(default, rename = "rule")]
+    #[schemars(with = "Vec<RuleTable>")]
+    pub rules: Vec<Spanned<RuleTable>>,
+    /// Weights of cgroups.
+    #[serde(default, rename = "cgroup")]
+    #[schemars(with = "Vec<CgroupTable>")]
+    pub cgroups: Vec<Spanned<CgroupTable>>,
+    /// Affinities of interrupts.
+    #[serde(default, rename = "irq")]
+    #[schemars(with = "Vec<IrqTable>")]
+    pub irqs: Vec<Spanned<IrqTable>>,
+    /// Tunables below /proc/sys or in debugfs.
+    #[serde(default, rename = "tunable")]
+    #[schemars(with = "Vec<TunableTable>")]
+    pub tunables: Vec<Spanned<TunableTable>>,
+    /// Scheduler features (debugfs).
+    #[serde(default, rename = "feature")]
+    #[schemars(with = "Vec<FeatureTable>")]
+    pub features: Vec<Spanned<FeatureTable>>,
+}
+
+/// Limits that no rule can pass.
+#[derive(Deserialize, JsonSchema, Debug, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LimitsTable {
+    /// The highest real-time priority that a rule may give; 49 by default, below the interrupt threads. At most 90.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 90))]
+    pub rt_priority: Option<Spanned<i64>>,
+    /// Names that no rule touches, as anchored globs.
+    #[serde(default)]
+    pub deny: Vec<String>,
+    /// The part of a CPU, in per cent, that all tasks made real-time by rules may take of it for a second; 90 by default.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 99))]
+    pub rt_budget: Option<Spanned<i64>>,
+    /// Seconds without a sign of life after which everything is rolled back; 10 by default.
+    #[schemars(with = "Option<u32>", range(min = 2, max = 600))]
+    pub dead_man: Option<Spanned<i64>>,
+    /// How often a task is put back within a minute before the other writer is left to win; 3 by default.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 60))]
+    pub corrections: Option<Spanned<i64>>,
+}
+
+/// One rule.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RuleTable {
+    /// A name for messages, the journal and metrics.
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+    /// Which tasks: all that are named here must hold.
+    #[serde(rename = "match")]
+    pub selector: SelectorTable,
+    /// What they shall have.
+    pub set: SetTable,
+    /// What to do when somebody else changes it; `yield` by default.
+    #[serde(default)]
+    pub on_drift: OnDrift,
+}
+
+/// What to do when somebody else changes what a rule has set.
+#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDrift {
+    /// Put it back, a few times.
+    Keep,
+    /// Leave it to them from now on.
+    #[default]
+    Yield,
+    /// Leave it, and say so each time.
+    Report,
+}
+
+/// Which tasks. Names are anchored globs: `*` and `?`.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SelectorTable {
+    /// What the task is.
+    pub kind: Option<KindName>,
+    /// Its name, without what a worker works on.
+    pub comm: Option<String>,
+    /// Its process's arguments, joined by blanks.
+    pub cmdline: Option<String>,
+    /// Its group in the CPU controller's hierarchy: `/kubepods*`.
+    pub cgroup: Option<String>,
+    /// The systemd service or scope.
+    pub unit: Option<String>,
+    /// A kernel worker that runs items of this workqueue: `dio/*`.
+    pub workqueue: Option<String>,
+    /// A kernel worker that runs items of this function: `iomap_dio_complete_work`.
+    pub work: Option<String>,
+    /// A task that may run on these CPUs alone, such as a per-CPU thread: `0-1`.
+    #[schemars(with = "Option<String>")]
+    pub cpu: Option<Spanned<String>>,
+    /// The parent of its process: a name, or `pid:1234`.
+    #[schemars(with = "Option<String>")]
+    pub parent: Option<Spanned<String>>,
+}
+
+/// The kinds that a rule may name.
+#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum KindName {
+    /// A thread of a program.
+    User,
+    /// Any kernel thread.
+    Kthread,
+    /// A workqueue's worker.
+    Kworker,
+    /// Runs the softirqs of a CPU.
+    Ksoftirqd,
+    /// Runs timers where interrupts are threads.
+    Ktimers,
+    /// Makes all other kernel threads.
+    Kthreadd,
+    /// Reclaims memory.
+    Kswapd,
+    /// RCU's own threads.
+    Rcu,
+    /// Handles one interrupt.
+    IrqThread,
+    /// Polls a network queue.
+    Napi,
+}
+
+impl From<KindName> for Kind {
+    fn from(name: KindName) -> Kind {
+        match name {
+            KindName::User => Kind::User,
+            KindName::Kthread => Kind::Kthread,
+            KindName::Kworker => Kind::Kworker,
+            KindName::Ksoftirqd => Kind::Ksoftirqd,
+            KindName::Ktimers => Kind::Ktimers,
+            KindName::Kthreadd => Kind::Kthreadd,
+            KindName::Kswapd => Kind::Kswapd,
+            KindName::Rcu => Kind::Rcu,
+            KindName::IrqThread => Kind::IrqThread,
+            KindName::Napi => Kind::Napi,
+        }
+    }
+}
+
+/// What a task shall have; what is not named stays.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SetTable {
+    /// The policy.
+    pub policy: Option<PolicyName>,
+    /// 1 to 99, with `fifo` or `rr`.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 99))]
+    pub rt_priority: Option<Spanned<i64>>,
+    /// −20 to 19.
+    #[schemars(with = "Option<i32>", range(min = -20, max = 19))]
+    pub nice: Option<Spanned<i64>>,
+    /// The length of a turn, `100us` to `100ms` (Linux 6.12 and later).
+    #[schemars(with = "Option<String>")]
+    pub slice: Option<Spanned<String>>,
+    /// The CPUs on which it may run: `0-3,8`.
+    #[schemars(with = "Option<String>")]
+    pub affinity: Option<Spanned<String>>,
+    /// The least utilisation to assume, 0 to 1024.
+    #[schemars(with = "Option<u32>", range(min = 0, max = 1024))]
+    pub uclamp_min: Option<Spanned<i64>>,
+    /// The greatest utilisation to assume, 0 to 1024.
+    #[schemars(with = "Option<u32>", range(min = 0, max = 1024))]
+    pub uclamp_max: Option<Spanned<i64>>,
+    /// Whether its children start as ordinary tasks.
+    pub reset_on_fork: Option<bool>,
+}
+
+/// The policies that a rule may give.
+#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_RR.
+    Rr,
+}
+
+/// The weight of a cgroup.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CgroupTable {
+    /// Its path from the mount point, an anchored glob: `/kubepods`. It must lie below the root group.
+    #[schemars(with = "String")]
+    pub path: Spanned<String>,
+    /// As `cpu.weight`, 1 to 10000 with 100 for the default; `cpu.shares` of version 1 are computed from it.
+    #[schemars(with = "u32", range(min = 1, max = 10000))]
+    pub weight: Spanned<i64>,
+}
+
+/// The affinity of interrupts.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct IrqTable {
+    /// The name of one of its handlers, an anchored glob: `eth0-*`.
+    pub action: String,
+    /// The CPUs that may serve it.
+    #[schemars(with = "String")]
+    pub affinity: Spanned<String>,
+}
+
+/// A tunable.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TunableTable {
+    /// `kernel.sched_rt_runtime_us` or the name of a file in /sys/kernel/debug/sched.
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+    /// What to write.
+    #[schemars(with = "String")]
+    pub value: Spanned<TunableValue>,
+}
+
+/// A tunable's value: a number or a text.
+#[derive(Deserialize, Debug, Clone)]
+#[serde(untagged)]
+pub enum TunableValue {
+    /// A number.
+    Number(i64),
+    /// A text of one line.
+    Text(String),
+}
+
+/// A scheduler feature.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FeatureTable {
+    /// `WA_WEIGHT`, without `NO_`.
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+    /// Whether it shall be on.
+    pub on: bool,
+}

@@ -1,0 +1,247 @@
+//! Tasks as /proc and the system calls show them.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::Read;
+
+use rustc_hash::FxHashMap;
+use unstarve_model::Tid;
+
+use crate::sched;
+use crate::task::{Kind, Task, TaskKey, Work, flag};
+
+/// Which files are worth reading for each task: a rule that does not ask for a command line costs no read of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// `cmdline`.
+    pub cmdline: bool,
+    /// `cgroup`, for the group and the unit.
+    pub cgroup: bool,
+    /// The parent's name.
+    pub parent: bool,
+}
+
+impl Wanted {
+    /// Everything.
+    pub fn all() -> Wanted {
+        Wanted { cmdline: true, cgroup: true, parent: true }
+    }
+}
+
+/// Reads tasks; keeps its buffer.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    wanted: Wanted,
+    buffer: RefCell<Vec<u8>>,
+}
+
+/// A command line longer than this is cut: no glob needs more, and a program chooses its length.
+const LONGEST_CMDLINE: usize = 4096;
+
+impl Scanner {
+    /// One that reads what is wanted.
+    pub fn new(wanted: Wanted) -> Scanner {
+        Scanner { wanted, buffer: RefCell::default() }
+    }
+
+    /// All threads, in the order of /proc. One that ends meanwhile is left out.
+    pub fn all(&self) -> std::io::Result<Vec<Task>> {
+        let mut tasks = Vec::new();
+        let mut parents = FxHashMap::default();
+        for process in fs::read_dir("/proc")?.flatten() {
+            let Some(tgid) = numeric(&process) else { continue };
+            let Ok(threads) = fs::read_dir(process.path().join("task")) else { continue };
+            for thread in threads.flatten() {
+                if let Some(tid) = numeric(&thread) {
+                    tasks.extend(self.task_of(Some(tgid), tid, &mut parents));
+                }
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// One task, by its thread's id; `None` if there is none (any more).
+    pub fn task(&self, tid: Tid) -> Option<Task> {
+        self.task_of(None, tid, &mut FxHashMap::default())
+    }
+
+    fn task_of(&self, tgid: Option<Tid>, tid: Tid, parents: &mut FxHashMap<Tid, String>) -> Option<Task> {
+        let stat = Stat::read(tid, &self.file(tid, "stat")?)?;
+        let kernel = stat.flags & flag::KTHREAD != 0;
+        // A kernel thread is a process of its own.
+        let tgid = match tgid {
+            Some(tgid) => tgid,
+            None if kernel => tid,
+            None => status_tgid(&self.file(tid, "status")?)?,
+        };
+        let (comm, work) = split_worker(&stat.comm, stat.flags);
+        let cgroups = if self.wanted.cgroup { self.file(tid, "cgroup") } else { None };
+        let parent = (self.wanted.parent && stat.parent.0 > 0).then(|| {
+            let name = parents.entry(stat.parent).or_insert_with(|| self.comm(stat.parent).unwrap_or_default());
+            (stat.parent, name.clone())
+        });
+        Some(Task {
+            key: TaskKey { tid, start: stat.start },
+            tgid,
+            parent,
+            kind: Kind::of(&comm, stat.flags),
+            comm,
+            cmdline: if self.wanted.cmdline && !kernel { self.cmdline(tgid) } else { None },
+            cgroup: cgroups.as_deref().and_then(cpu_group),
+            unit: cgroups.as_deref().and_then(unit),
+            affinity_fixed: stat.flags & flag::NO_SETAFFINITY != 0,
+            works: work.into_iter().collect(),
+            attributes: sched::read(tid).ok()?,
+        })
+    }
+
+    fn comm(&self, tid: Tid) -> Option<String> {
+        let stat = Stat::read(tid, &self.file(tid, "stat")?)?;
+        Some(split_worker(&stat.comm, stat.flags).0)
+    }
+
+    fn cmdline(&self, tgid: Tid) -> Option<String> {
+        let text = self.file(tgid, "cmdline")?;
+        Some(text.trim_end_matches('\0').replace('\0', " "))
+    }
+
+    fn file(&self, tid: Tid, name: &str) -> Option<String> {
+        let mut buffer = self.buffer.borrow_mut();
+        buffer.clear();
+        let file = fs::File::open(format!("/proc/{tid}/{name}")).ok()?;
+        file.take(LONGEST_CMDLINE as u64).read_to_end(&mut buffer).ok()?;
+        Some(String::from_utf8_lossy(&buffer).into_owned())
+    }
+}
+
+fn numeric(entry: &fs::DirEntry) -> Option<Tid> {
+    entry.file_name().to_str()?.parse().ok().map(Tid)
+}
+
+/// When the task was created, if there is one of this id.
+pub fn start_of(tid: Tid) -> Option<u64> {
+    let mut bytes = [0; 1024];
+    let count = fs::File::open(format!("/proc/{tid}/stat")).ok()?.read(&mut bytes).ok()?;
+    Stat::read(tid, &String::from_utf8_lossy(&bytes[..count])).map(|stat| stat.start)
+}
+
+/// The fields of `/proc/PID/stat` that are used here.
+struct Stat {
+    comm: String,
+    parent: Tid,
+    flags: u64,
+    start: u64,
+}
+
+impl Stat {
+    /// The name stands in parentheses and may hold them, blanks and newlines, so fields are counted from the last one.
+    fn read(_tid: Tid, text: &str) -> Option<Stat> {
+        let (head, tail) = text.rsplit_once(')')?;
+        let (_, comm) = head.split_once('(')?;
+        let fields: Vec<&str> = tail.split_ascii_whitespace().take(20).collect();
+        // The manual numbers fields from 1; the third is the first after the name.
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Stat {
+            comm: comm.to_owned(),
+            parent: field(4)?.parse().ok().map(Tid)?,
+            flags: field(9)?.parse().ok()?,
+            start: field(22)?.parse().ok()?,
+        })
+    }
+}
+
+fn status_tgid(text: &str) -> Option<Tid> {
+    text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok().map(Tid)
+}
+
+/// /proc adds to a worker's name what it works on (`+` is now, `-` is what it last did): `kworker/0:1-dio/nvme0n1`. A
+/// rescuer has its workqueue for a name (`kworker/R-dio/nvme0n1` from 6.8 on).
+fn split_worker(comm: &str, flags: u64) -> (String, Option<Work>) {
+    if flags & flag::KTHREAD == 0 || flags & flag::WQ_WORKER == 0 {
+        return (comm.to_owned(), None);
+    }
+    let of = |workqueue: &str| Some(Work { workqueue: Some(workqueue.to_owned()), function: None });
+    let Some(rest) = comm.strip_prefix("kworker/") else { return (comm.to_owned(), of(comm)) };
+    if let Some(workqueue) = rest.strip_prefix("R-") {
+        return (comm.to_owned(), of(workqueue));
+    }
+    match rest.find(['-', '+']) {
+        Some(at) => (format!("kworker/{}", &rest[..at]), of(&rest[at + 1..])),
+        None => (comm.to_owned(), None),
+    }
+}
+
+/// The group in the hierarchy that has the CPU controller: `7:cpu,cpuacct:/x` (v1), else `0::/x` (v2).
+fn cpu_group(text: &str) -> Option<String> {
+    let mut unified = None;
+    for (controllers, path) in groups(text) {
+        if controllers.split(',').any(|controller| controller == "cpu") {
+            return Some(path.to_owned());
+        }
+        if controllers.is_empty() {
+            unified = Some(path.to_owned());
+        }
+    }
+    unified
+}
+
+/// The innermost service or scope of systemd's hierarchy (`name=systemd` of v1, or v2).
+fn unit(text: &str) -> Option<String> {
+    let path = groups(text)
+        .find(|(controllers, _)| *controllers == "name=systemd")
+        .or_else(|| groups(text).find(|(controllers, _)| controllers.is_empty()))?
+        .1;
+    path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope")).map(str::to_owned)
+}
+
+fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_split_from_its_work() {
+        let worker = flag::KTHREAD | flag::WQ_WORKER;
+        for (comm, flags, name, workqueue) in [
+            ("kworker/0:1-dio/nvme0n1", worker, "kworker/0:1", Some("dio/nvme0n1")),
+            ("kworker/1:2H+kblockd", worker, "kworker/1:2H", Some("kblockd")),
+            ("kworker/u8:3-events_unbound", worker, "kworker/u8:3", Some("events_unbound")),
+            ("kworker/0:0", worker, "kworker/0:0", None),
+            ("kworker/R-dio/vda", worker, "kworker/R-dio/vda", Some("dio/vda")),
+            ("dio/vda", worker, "dio/vda", Some("dio/vda")),
+            ("kworker/0:1-dio/nvme0n1", 0, "kworker/0:1-dio/nvme0n1", None),
+        ] {
+            let (shown, work) = split_worker(comm, flags);
+            assert_eq!((shown.as_str(), work.and_then(|work| work.workqueue).as_deref()), (name, workqueue), "{comm}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_newlines_does_not_shift_the_fields() {
+        let text = "12 (a) R 9 (\n) S 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 4711 0";
+        let stat = Stat::read(Tid(12), text).unwrap();
+        assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("a) R 9 (\n", Tid(2), 4711));
+    }
+
+    #[test]
+    fn groups_of_both_versions() {
+        let v1 = "7:cpu,cpuacct:/kube\n1:name=systemd:/system.slice/x.service/sub\n0::/y\n";
+        assert_eq!((cpu_group(v1).as_deref(), unit(v1).as_deref()), (Some("/kube"), Some("x.service")));
+        let v2 = "0::/user.slice/session-3.scope\n";
+        assert_eq!(
+            (cpu_group(v2).as_deref(), unit(v2).as_deref()),
+            (Some("/user.slice/session-3.scope"), Some("session-3.scope"))
+        );
+    }
+
+    #[test]
+    fn a_kernel_threads_name_alone_makes_none() {
+        assert_eq!(Kind::of("ksoftirqd/0", 0), Kind::User);
+        assert_eq!(Kind::of("ksoftirqd/0", flag::KTHREAD), Kind::Ksoftirqd);
+        assert_eq!(Kind::of("migration/1", flag::KTHREAD), Kind::Untouchable);
+        assert_eq!(Kind::of("dio/vda", flag::KTHREAD | flag::WQ_WORKER), Kind::Kworker);
+    }
+}

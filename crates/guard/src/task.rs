@@ -1,0 +1,157 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_model::Tid;
+
+/// One thread for good, however often its id is used again: `starttime` of proc_pid_stat(5), in clock ticks since boot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct TaskKey {
+    /// The thread.
+    pub tid: Tid,
+    /// When it was created.
+    pub start: u64,
+}
+
+/// What a task is to the scheduler's user. Kernel threads are told by `PF_KTHREAD` and `PF_WQ_WORKER`, which no program
+/// can set, and only then by name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A thread of a program.
+    User,
+    /// Any kernel thread: in a rule this matches all the kinds below.
+    Kthread,
+    /// A workqueue's worker, rescuers included.
+    Kworker,
+    /// Runs the softirqs of a CPU.
+    Ksoftirqd,
+    /// Runs timers where interrupts are forced into threads.
+    Ktimers,
+    /// Makes all other kernel threads.
+    Kthreadd,
+    /// Reclaims memory.
+    Kswapd,
+    /// RCU's own threads.
+    Rcu,
+    /// Handles one interrupt (`irq/24-nvme0q1`).
+    IrqThread,
+    /// Polls a network queue (`napi/eth0-3`).
+    Napi,
+    /// Above everybody: migration, cpuhp, watchdog and idle injection. No rule changes one.
+    Untouchable,
+}
+
+impl Kind {
+    /// The kind of a task that has this name and these `PF_*` flags.
+    pub fn of(comm: &str, flags: u64) -> Kind {
+        if flags & flag::KTHREAD == 0 {
+            return Kind::User;
+        }
+        if flags & flag::WQ_WORKER != 0 || comm.starts_with("kworker/") {
+            return Kind::Kworker;
+        }
+        let (stem, numbered) = comm.split_once('/').map_or((comm, false), |(stem, _)| (stem, true));
+        match stem {
+            "ksoftirqd" if numbered => Kind::Ksoftirqd,
+            "ktimers" if numbered => Kind::Ktimers,
+            "irq" if numbered => Kind::IrqThread,
+            "napi" if numbered => Kind::Napi,
+            "migration" | "cpuhp" | "watchdog" | "idle_inject" if numbered => Kind::Untouchable,
+            "watchdogd" => Kind::Untouchable,
+            "kthreadd" => Kind::Kthreadd,
+            "rcuc" | "rcuog" | "rcuop" | "rcuos" | "rcub" if numbered => Kind::Rcu,
+            stem if stem.starts_with("kswapd") => Kind::Kswapd,
+            stem if stem.starts_with("rcu_") => Kind::Rcu,
+            _ => Kind::Kthread,
+        }
+    }
+
+    /// Whether a rule for this kind is for a task of that one.
+    pub fn covers(self, other: Kind) -> bool {
+        self == other || (self == Kind::Kthread && other != Kind::User)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::User => "user",
+            Kind::Kthread => "kthread",
+            Kind::Kworker => "kworker",
+            Kind::Ksoftirqd => "ksoftirqd",
+            Kind::Ktimers => "ktimers",
+            Kind::Kthreadd => "kthreadd",
+            Kind::Kswapd => "kswapd",
+            Kind::Rcu => "rcu",
+            Kind::IrqThread => "irq-thread",
+            Kind::Napi => "napi",
+            Kind::Untouchable => "untouchable",
+        })
+    }
+}
+
+/// `PF_*` of `include/linux/sched.h`; unchanged from 3.10 to 7.2.
+pub mod flag {
+    /// A workqueue's worker.
+    pub const WQ_WORKER: u64 = 0x0000_0020;
+    /// A kernel thread.
+    pub const KTHREAD: u64 = 0x0020_0000;
+    /// User space may not change its affinity.
+    pub const NO_SETAFFINITY: u64 = 0x0400_0000;
+}
+
+/// Everything about a task that can be set, as read at one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// Its policy.
+    pub policy: SchedPolicy,
+    /// 1 to 99 for FIFO and RR, else 0.
+    pub rt_priority: u32,
+    /// −20 to 19; kept, and without effect, while the task is real-time.
+    pub nice: i32,
+    /// Whether its children start as ordinary tasks.
+    pub reset_on_fork: bool,
+    /// The length of its turn in ns; `None` where the kernel does not tell (before 6.12, or real-time).
+    pub slice: Option<u64>,
+    /// Utilisation clamps, 0 to 1024; `None` where the kernel has none.
+    pub uclamp: Option<(u32, u32)>,
+    /// The CPUs on which it may run.
+    pub affinity: CpuSet,
+}
+
+/// A work item's identity: the workqueue and the function, as far as known.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Work {
+    /// `dio/nvme0n1`; from /proc it is cut to 24 or 32 characters, and may be a description set by the work itself.
+    pub workqueue: Option<String>,
+    /// `iomap_dio_complete_work`.
+    pub function: Option<String>,
+}
+
+/// A task, as rules see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Task {
+    /// Its identity.
+    pub key: TaskKey,
+    /// Its process.
+    pub tgid: Tid,
+    /// The parent of its process, and that one's name.
+    pub parent: Option<(Tid, String)>,
+    /// Its name; of a worker without what it does.
+    pub comm: String,
+    /// Its arguments, joined by blanks; `None` of kernel threads.
+    pub cmdline: Option<String>,
+    /// Its group in the hierarchy that has the CPU controller.
+    pub cgroup: Option<String>,
+    /// The systemd unit (a service or scope) that its cgroups name.
+    pub unit: Option<String>,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether user space may not change its affinity.
+    pub affinity_fixed: bool,
+    /// What it was seen to work on.
+    pub works: Vec<Work>,
+    /// What can be set.
+    pub attributes: Attributes,
+}

@@ -1,0 +1,238 @@
+//! A guard that is killed anywhere, in the middle of a line too, leaves nothing that undo does not put back.
+//!
+//! The machine is a model and the kill is a panic, so a thousand of them take a moment; the live tests kill real ones.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::path::Path;
+use std::rc::Rc;
+
+use unstarve_guard::act;
+use unstarve_guard::audit::Audit;
+use unstarve_guard::host::Host;
+use unstarve_guard::journal::{Change, Contents, Journal, Store};
+use unstarve_guard::{Aspect, Target, TaskKey, Value};
+use unstarve_kernel::SchedPolicy;
+use unstarve_model::Tid;
+
+/// What a kill throws.
+struct Killed;
+
+/// Counts down effects; at 0 the guard is killed.
+#[derive(Clone)]
+struct Fuse(Rc<Cell<u32>>);
+
+impl Fuse {
+    fn burn(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left == 1
+    }
+}
+
+type Values = BTreeMap<(Target, Aspect), Value>;
+
+/// A machine in memory. It writes, and then is killed or not; or is killed before.
+struct Model {
+    values: Rc<RefCell<Values>>,
+    fuse: Fuse,
+}
+
+impl Host for Model {
+    fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>> {
+        Ok(self.values.borrow().get(&(target.clone(), aspect)).cloned())
+    }
+
+    fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
+        if self.fuse.burn() {
+            panic_any(Killed);
+        }
+        let key = (target.clone(), value.aspect());
+        match self.values.borrow_mut().get_mut(&key) {
+            None => return Err(io::Error::from_raw_os_error(3)),
+            // As the kernel does with an affinity that a cpuset limits: what is read is not what was written.
+            Some(slot) => {
+                *slot = match value {
+                    Value::Affinity(cpus) => Value::Affinity(cpus.iter().filter(|cpu| cpu.0 < 2).collect()),
+                    other => other.clone(),
+                }
+            }
+        }
+        if self.fuse.burn() {
+            panic_any(Killed);
+        }
+        Ok(())
+    }
+}
+
+/// A disk that keeps a part of what was being written when the power went.
+struct Disk {
+    bytes: Rc<RefCell<Vec<u8>>>,
+    fuse: Fuse,
+    random: Random,
+}
+
+impl Store for Disk {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.fuse.burn() {
+            let kept = self.random.below(bytes.len() as u32 + 1) as usize;
+            self.bytes.borrow_mut().extend_from_slice(&bytes[..kept]);
+            panic_any(Killed);
+        }
+        self.bytes.borrow_mut().extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Knuth's generator: the same kills in each run.
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(limit.max(1))) as u32
+    }
+}
+
+fn task(number: u32) -> Target {
+    Target::Task(TaskKey { tid: Tid(number), start: u64::from(number) * 7 })
+}
+
+fn at_first() -> Values {
+    let class = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: Some(2_000_000) };
+    let values = |number: u32| {
+        [class.clone(), Value::Nice(0), Value::Slice(2_000_000), Value::ResetOnFork(false)]
+            .map(|value| ((task(number), value.aspect()), value))
+    };
+    (1..=5).flat_map(values).collect()
+}
+
+fn any_value(random: &mut Random, aspect: Aspect) -> Value {
+    let number = random.below(4);
+    match aspect {
+        Aspect::Class => Value::Class { policy: SchedPolicy::Fifo, rt_priority: 1 + number, slice: None },
+        Aspect::Slice => Value::Slice(1_000_001 + u64::from(number) * 1_000_000),
+        Aspect::ResetOnFork => Value::ResetOnFork(true),
+        _ => Value::Nice(number as i32 - 2),
+    }
+}
+
+/// Some changes of what is there.
+fn changes(random: &mut Random, values: &Values) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for ((target, aspect), old) in values {
+        let new = any_value(random, *aspect);
+        if random.below(2) == 0 && !new.same(old) {
+            changes.push(Change::new(target.clone(), "t", "rule", old.clone(), new));
+        }
+    }
+    changes
+}
+
+/// One guard's life: undo what an earlier one left, apply twice, undo. Whether it was killed.
+fn live(
+    values: &Rc<RefCell<Values>>,
+    disk: &Rc<RefCell<Vec<u8>>>,
+    fuse: u32,
+    random: &mut Random,
+    applies: u32,
+) -> bool {
+    let fuse = Fuse(Rc::new(Cell::new(fuse)));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let mut host = Model { values: values.clone(), fuse: fuse.clone() };
+        let contents = Contents::parse(&disk.borrow(), "boot").unwrap();
+        let store = Disk { bytes: disk.clone(), fuse: fuse.clone(), random: random.clone() };
+        let mut journal = Journal::over(store, Path::new("journal"), "boot", contents.last_seq).unwrap();
+        let mut audit = Audit::none();
+        act::undo(&mut host, &mut journal, &mut audit, &contents.open).unwrap();
+        for _ in 0..applies {
+            let mut changes = changes(random, &values.borrow());
+            act::apply(&mut host, &mut journal, &mut audit, &mut changes).unwrap();
+        }
+        if applies > 0 {
+            let open = Contents::parse(&disk.borrow(), "boot").unwrap().open;
+            act::undo(&mut host, &mut journal, &mut audit, &open).unwrap();
+        }
+    }));
+    random.below(1);
+    match result {
+        Ok(()) => false,
+        Err(thrown) if thrown.is::<Killed>() => true,
+        Err(thrown) => std::panic::resume_unwind(thrown),
+    }
+}
+
+fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !info.payload().is::<Killed>() {
+            hook(info);
+        }
+    }));
+    run()
+}
+
+#[test]
+fn after_a_thousand_kills_everything_is_as_it_began() {
+    let mut random = Random(20_240_501);
+    let mut kills = 0;
+    quietly(|| {
+        while kills < 1000 {
+            let values = Rc::new(RefCell::new(at_first()));
+            let disk = Rc::new(RefCell::new(Vec::new()));
+            // A few guards in a row are killed, each at another point, before one may put things right.
+            for _ in 0..=random.below(4) {
+                let fuse = 1 + random.below(90);
+                kills += u32::from(live(&values, &disk, fuse, &mut random, 2));
+            }
+            assert!(!live(&values, &disk, 0, &mut random, 0));
+            assert_eq!(*values.borrow(), at_first());
+            let open = Contents::parse(&disk.borrow(), "boot").unwrap().open;
+            assert!(open.is_empty(), "{open:?}");
+        }
+    });
+}
+
+#[test]
+fn what_somebody_else_has_set_since_is_theirs() {
+    let mut random = Random(7);
+    let mut left = 0;
+    quietly(|| {
+        for _ in 0..300 {
+            let values = Rc::new(RefCell::new(at_first()));
+            let disk = Rc::new(RefCell::new(Vec::new()));
+            live(&values, &disk, 1 + random.below(60), &mut random, 1);
+            // Nobody of ours sets nice 7.
+            let theirs = Value::Nice(7);
+            let key = (task(3), Aspect::Nice);
+            values.borrow_mut().insert(key.clone(), theirs.clone());
+            assert!(!live(&values, &disk, 0, &mut random, 0));
+            let mut expected = at_first();
+            expected.insert(key, theirs);
+            assert_eq!(*values.borrow(), expected);
+            left += 1;
+        }
+    });
+    assert_eq!(left, 300);
+}
+
+#[test]
+fn what_the_kernel_made_of_a_value_is_recognised() {
+    let key = (task(1), Aspect::Affinity);
+    let cpus = |text: &str| Value::Affinity(text.parse().unwrap());
+    let values = Rc::new(RefCell::new(Values::from([(key.clone(), cpus("0"))])));
+    let disk = Rc::new(RefCell::new(Vec::new()));
+    let fuse = Fuse(Rc::new(Cell::new(0)));
+    let mut host = Model { values: values.clone(), fuse: fuse.clone() };
+    let store = Disk { bytes: disk.clone(), fuse, random: Random(1) };
+    let mut journal = Journal::over(store, Path::new("journal"), "boot", 0).unwrap();
+    let mut changes = [Change::new(task(1), "t", "rule", cpus("0"), cpus("1-3"))];
+    act::apply(&mut host, &mut journal, &mut Audit::none(), &mut changes).unwrap();
+    assert_eq!(values.borrow()[&key], cpus("1"));
+    let open = Contents::parse(&disk.borrow(), "boot").unwrap().open;
+    let undone = act::undo(&mut host, &mut journal, &mut Audit::none(), &open).unwrap();
+    assert_eq!((undone.restored, &values.borrow()[&key]), (1, &cpus("0")));
+}
