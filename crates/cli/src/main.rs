@@ -3,6 +3,7 @@
 //! Arguments as typed (`LowArgs`) become what a command works with (`HiArgs`) before any work starts; each command is a
 //! file. Exit codes: 0 nothing wrong, 1 findings at or above `--fail-on`, 2 could not do it.
 
+mod check;
 mod explain;
 mod guard;
 mod input;
@@ -11,6 +12,7 @@ mod output;
 mod progress;
 mod record;
 mod selection;
+mod snapshot;
 mod timeline;
 
 use std::process::ExitCode;
@@ -35,6 +37,7 @@ Examples:
   unstarve explain trace.dat        who is starved, by whom, and what to do
   unstarve timeline trace.dat       every wait with what had the CPU meanwhile
   unstarve guard plan --policy p.toml    who would change from what to what, and why
+  sudo unstarve check               which settings of this host will starve whom, and the fix
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 
 #[derive(Subcommand)]
@@ -43,6 +46,8 @@ enum Command {
     Explain(explain::LowArgs),
     Timeline(timeline::LowArgs),
     Guard(guard::GuardArgs),
+    Check(check::LowArgs),
+    Snapshot(snapshot::SnapshotArgs),
     Lab(lab::LabArgs),
     #[command(hide = true)]
     LabLoad(lab::load::LoadArgs),
@@ -60,6 +65,8 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
         Command::Guard(args) => guard::run(args),
+        Command::Check(args) => args.raise(low.color).and_then(check::run),
+        Command::Snapshot(args) => snapshot::run(args),
         Command::Lab(args) => lab::run(args, low.color),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Timeline(args) => args.raise().and_then(timeline::run),

@@ -19,7 +19,7 @@ impl Holds {
         self == Holds::Yes
     }
 
-    fn when(condition: bool) -> Holds {
+    pub(crate) fn when(condition: bool) -> Holds {
         if condition { Holds::Yes } else { Holds::No }
     }
 }
@@ -40,11 +40,11 @@ pub struct PreemptionKnob {
 /// Each method names its source. Nothing that is known from memory alone is stated here.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    version: Option<Version>,
-    snapshot: Option<&'a Snapshot>,
+    pub(crate) version: Option<Version>,
+    pub(crate) snapshot: Option<&'a Snapshot>,
 }
 
-const UNKNOWN_VERSION: Holds = Holds::Depends("the kernel's version (uname -r)");
+pub(crate) const UNKNOWN_VERSION: Holds = Holds::Depends("the kernel's version (uname -r)");
 
 impl<'a> Facts<'a> {
     /// Facts about the host of a snapshot.
@@ -62,7 +62,7 @@ impl<'a> Facts<'a> {
         self.version
     }
 
-    fn since(&self, major: u32, minor: u32) -> Holds {
+    pub(crate) fn since(&self, major: u32, minor: u32) -> Holds {
         self.version.map_or(UNKNOWN_VERSION, |version| Holds::when(version.is_at_least(major, minor)))
     }
 
@@ -187,7 +187,7 @@ impl<'a> Facts<'a> {
         Some(Nanos(1_000_000_000 / hz))
     }
 
-    fn setting_number(&self, name: &str) -> Option<i64> {
+    pub(crate) fn setting_number(&self, name: &str) -> Option<i64> {
         self.snapshot?.setting(name)?.1.parse().ok()
     }
 }

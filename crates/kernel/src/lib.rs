@@ -6,6 +6,7 @@
 
 mod cpu_set;
 mod facts;
+mod modes;
 mod root;
 mod snapshot;
 mod tables;
@@ -14,10 +15,12 @@ mod weight;
 
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use facts::{Facts, Holds, PreemptionKnob};
+pub use modes::{Distribution, PreemptMode};
 pub use root::Root;
 pub use snapshot::{
-    Bandwidth, CgroupFacts, CgroupVersion, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing, Mount, SchedPolicy,
-    Snapshot, SnapshotError, TaskFacts, Throttled, WorkqueueFacts,
+    Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing,
+    Mount, NetworkFacts, NfsdFacts, SchedPolicy, Services, Snapshot, SnapshotError, TaskFacts, Throttled, View,
+    WorkqueueFacts,
 };
 pub use tables::{Confidence, FEATURES, REGRESSIONS, Row, TUNABLES, Table};
 pub use version::{Version, VersionError};

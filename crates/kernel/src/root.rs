@@ -19,6 +19,11 @@ impl Root {
         Root { prefix: prefix.into() }
     }
 
+    /// Whether system calls speak of the same machine as this tree.
+    pub(crate) fn is_host(&self) -> bool {
+        self.prefix == Path::new("/")
+    }
+
     /// The place of an absolute path in this tree.
     pub fn path(&self, absolute: &str) -> PathBuf {
         self.prefix.join(absolute.trim_start_matches('/'))

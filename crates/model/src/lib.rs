@@ -4,6 +4,7 @@
 //! the same [`Event`]s, so the analysis cannot tell them apart.
 
 mod event;
+mod harmless;
 mod ids;
 mod loss;
 mod names;
@@ -12,6 +13,7 @@ mod task;
 mod time;
 
 pub use event::{Context, Event, EventKind, EventSet, EventType, PrevState, TaskRef};
+pub use harmless::{clean, is_harmful};
 pub use ids::{Comm, CpuId, Tid};
 pub use loss::{Loss, LossKind};
 pub use names::{NameId, Names};

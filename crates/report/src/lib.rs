@@ -3,6 +3,7 @@
 //! Everything here turns data into text and does no I/O but to the writer that it is given. The caller decides on the width, the colours and whether the
 //! terminal can show more than ASCII ([`Look`]). No text from a trace reaches a terminal unescaped.
 
+mod audit;
 mod bars;
 mod finding;
 mod ink;
@@ -14,8 +15,9 @@ mod timehist;
 mod verdict;
 mod worst;
 
+pub use audit::{audit_page, rules_page};
 pub use look::{Charset, Colours, Look, Scope};
 pub use page::page;
 pub use summary::Summary;
-pub use text::clean;
 pub use timehist::Timehist;
+pub use unstarve_model::clean;

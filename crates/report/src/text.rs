@@ -2,24 +2,9 @@ use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unstarve_diagnose::report::{Culprit, Victim};
+use unstarve_model::{clean, is_harmful};
 
 use crate::Charset;
-
-/// A text from a trace, harmless: control characters and those that reorder or hide text are escaped.
-///
-/// Names of tasks, interrupts and work functions are chosen by whoever made the trace; unescaped, they could drive the
-/// reader's terminal or make one name look like another.
-pub fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_harmful) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().flat_map(|c| Escaped::of(c, is_harmful(c))).collect())
-}
-
-fn is_harmful(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-}
 
 /// One character as it is or as `\u{…}`.
 enum Escaped {

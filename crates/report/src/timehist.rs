@@ -4,7 +4,8 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Time};
 use unstarve_timeline::{Run, Selection, Sink, Task, TaskKey, Wait, WaitEnd, WaitKind, World};
 
-use crate::text::{clean, seconds};
+use crate::text::seconds;
+use unstarve_model::clean;
 
 /// A line for each run of a task and the wait before it, in the columns of `perf sched timehist`, and after them what
 /// that tool does not know: who had the CPU during the wait, by which rule, for how many nanoseconds.

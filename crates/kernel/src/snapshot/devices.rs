@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Gaps;
+use crate::root::{names_in, read_text};
 use crate::{CpuSet, Root};
 
 /// The CPUs of the host. A set that could not be read is `None`; one that the kernel says is empty is empty.
@@ -39,6 +40,12 @@ pub struct IrqFacts {
     /// How often it was served since boot, on all CPUs together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// The same by CPU; zeros are left out. Not in a recording's snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_cpu: Option<BTreeMap<u32, u64>>,
+    /// The devices that raise it: `net/eth0`, `block/nvme0n1`. Not in a recording's snapshot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
 }
 
 /// A workqueue that sysfs shows.
@@ -95,6 +102,8 @@ pub(super) fn read_irqs(root: &Root, missing: &mut Gaps) -> Vec<IrqFacts> {
                 affinity: set("smp_affinity_list"),
                 effective: set("effective_affinity_list"),
                 count: counts.get(&irq).copied(),
+                per_cpu: None,
+                devices: Vec::new(),
             }
         })
         .collect();
@@ -113,6 +122,85 @@ fn counts_by_irq(text: &str) -> BTreeMap<u32, u64> {
             Some((number.trim().parse().ok()?, counts.fold(0, u64::saturating_add)))
         })
         .collect()
+}
+
+/// Counts by CPU, and the devices behind the interrupts as far as sysfs or the handlers' names tell.
+pub(super) fn add_counts_and_devices(root: &Root, irqs: &mut [IrqFacts], missing: &mut Gaps) {
+    let table = missing.text(root, "/proc/interrupts").unwrap_or_default();
+    let mut counts = counts_by_cpu(&table);
+    let mut devices = devices_by_irq(root);
+    for irq in irqs {
+        irq.per_cpu = counts.remove(&irq.irq);
+        irq.devices = devices.remove(&irq.irq).unwrap_or_default();
+        if irq.devices.is_empty() {
+            irq.devices = irq.handlers.iter().filter_map(|name| device_by_name(name)).collect();
+        }
+    }
+}
+
+fn counts_by_cpu(text: &str) -> BTreeMap<u32, BTreeMap<u32, u64>> {
+    let mut lines = text.lines();
+    let header = lines.next().unwrap_or_default();
+    let cpus: Vec<u32> =
+        header.split_ascii_whitespace().filter_map(|word| word.strip_prefix("CPU")?.parse().ok()).collect();
+    let counted = |rest: &str| {
+        let counts = rest.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
+        cpus.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect()
+    };
+    lines
+        .filter_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            Some((number.trim().parse().ok()?, counted(rest)))
+        })
+        .collect()
+}
+
+/// From each network interface and disk upwards to the first device that has interrupts.
+fn devices_by_irq(root: &Root) -> BTreeMap<u32, Vec<String>> {
+    let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for (class, directory) in [("net", "/sys/class/net"), ("block", "/sys/block")] {
+        for name in root.names(directory).unwrap_or_default() {
+            let Ok(device) = root.path(&format!("{directory}/{name}/device")).canonicalize() else { continue };
+            for irq in interrupts_at_or_above(&device) {
+                found.entry(irq).or_default().push(format!("{class}/{name}"));
+            }
+        }
+    }
+    found
+}
+
+fn interrupts_at_or_above(device: &std::path::Path) -> Vec<u32> {
+    // A SCSI disk is five levels below its controller.
+    for place in device.ancestors().take(7) {
+        let numbers = |names: Vec<String>| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<u32>>();
+        if let Ok(irqs) = names_in(&place.join("msi_irqs")).map(numbers)
+            && !irqs.is_empty()
+        {
+            return irqs;
+        }
+        let line = read_text(&place.join("irq")).ok().and_then(|text| text.trim().parse().ok());
+        if let Some(irq) = line.filter(|&irq: &u32| irq > 0) {
+            return vec![irq];
+        }
+    }
+    Vec::new()
+}
+
+/// What the names of common drivers' handlers say where sysfs does not.
+fn device_by_name(handler: &str) -> Option<String> {
+    const NET: [&str; 12] =
+        ["eth", "ens", "eno", "enp", "mlx", "i40e", "ice-", "ixgbe", "bnxt", "ena-", "vmxnet3", "hv_netvsc"];
+    const BLOCK: [&str; 10] =
+        ["nvme", "ahci", "megasas", "mpt3sas", "mpt2sas", "aacraid", "hpsa", "pvscsi", "lpfc", "qla2xxx"];
+    let begins = |names: &[&str]| names.iter().any(|name| handler.starts_with(name));
+    let virtio = handler.starts_with("virtio");
+    if begins(&NET) || virtio && (handler.contains("-input.") || handler.contains("-output.")) {
+        Some(format!("net/{handler}"))
+    } else if begins(&BLOCK) || virtio && (handler.contains("-req.") || handler.contains("-request")) {
+        Some(format!("block/{handler}"))
+    } else {
+        None
+    }
 }
 
 /// Kernels without any WQ_SYSFS workqueue have no such directory: nothing is missing then.

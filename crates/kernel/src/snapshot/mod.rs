@@ -1,11 +1,19 @@
 //! The state of a host at one moment: everything about it that decides who runs, as far as it could be read.
 
 mod cgroups;
+mod configured;
 mod devices;
 mod kernel;
+mod network;
 mod queries;
+mod redact;
+mod services;
 mod settings;
+mod softirqs;
 mod tasks;
+mod tuned;
+mod units;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -14,9 +22,13 @@ use serde::{Deserialize, Serialize};
 use crate::{CpuSet, Root};
 
 pub use cgroups::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Throttled};
+pub use configured::{Configured, ConfiguredBy};
 pub use devices::{Cpus, IrqFacts, Mount, WorkqueueFacts};
 pub use kernel::KernelInfo;
+pub use network::NetworkFacts;
+pub use services::{NfsdFacts, Services};
 pub use tasks::{SchedPolicy, TaskFacts};
+pub use view::View;
 
 /// The state of a host, as JSON with the schema id [`Snapshot::SCHEMA`]. Later versions only add fields.
 ///
@@ -64,6 +76,25 @@ pub struct Snapshot {
     /// Mounted filesystems that live on a block device.
     #[serde(default)]
     pub mounts: Vec<Mount>,
+    /// Clock ticks (1/100 s) since boot, comparable with [`TaskFacts::start_ticks`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uptime_ticks: Option<u64>,
+    /// Softirqs served since boot, by kind (`NET_RX`) and CPU; zeros are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softirqs: Option<BTreeMap<String, BTreeMap<u32, u64>>>,
+    /// Network interfaces, sorted by name. Not in a recording's snapshot, like all that follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<NetworkFacts>,
+    /// Programs that change how others are scheduled, and NFS threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<Services>,
+    /// What files and the boot line say about scheduling, with the place; sysctl lines in the order in which they are
+    /// applied, so that the last of a key holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub configured: Vec<Configured>,
+    /// From where the host was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<View>,
     /// What could not be read.
     #[serde(default)]
     pub missing: Vec<Missing>,
@@ -94,8 +125,27 @@ impl Snapshot {
     /// The id of the JSON form.
     pub const SCHEMA: &str = "unstarve.snapshot/1";
 
-    /// Reads the state of the host at `root`. Never fails: what cannot be read is in [`Snapshot::missing`].
+    /// Reads the state of the host at `root`, as a recording needs it. Never fails: what cannot be read is in
+    /// [`Snapshot::missing`].
     pub fn take(root: &Root) -> Snapshot {
+        Snapshot::take_with(root, Detail::Recording)
+    }
+
+    /// The same with everything that an audit of the host needs: command lines, who serves which device, and where
+    /// settings are written down.
+    pub fn take_whole(root: &Root) -> Snapshot {
+        let mut snapshot = Snapshot::take_with(root, Detail::Whole);
+        let mut missing = Gaps { list: std::mem::take(&mut snapshot.missing) };
+        devices::add_counts_and_devices(root, &mut snapshot.irqs, &mut missing);
+        snapshot.networks = network::read_all(root, &mut missing);
+        snapshot.services = Some(services::read(root, &snapshot.tasks));
+        snapshot.configured = configured::read_all(root, snapshot.kernel.cmdline.as_deref(), &mut missing);
+        snapshot.view = Some(view::read(root, &snapshot, &mut missing));
+        snapshot.missing = missing.list;
+        snapshot
+    }
+
+    fn take_with(root: &Root, detail: Detail) -> Snapshot {
         let mut missing = Gaps::default();
         let hierarchy = cgroups::find_hierarchy(root, &mut missing);
         let cgroups = hierarchy.as_ref().map(|h| cgroups::read_all(root, h, &mut missing)).unwrap_or_default();
@@ -108,11 +158,17 @@ impl Snapshot {
             cpus: devices::read_cpus(root, &mut missing),
             cgroups,
             throttled_meanwhile: None,
-            tasks: tasks::read_all(root, hierarchy.as_ref(), &mut missing),
+            tasks: tasks::read_all(root, hierarchy.as_ref(), detail, &mut missing),
             hierarchy,
             irqs: devices::read_irqs(root, &mut missing),
             workqueues: devices::read_workqueues(root),
             mounts: devices::read_mounts(root, &mut missing),
+            uptime_ticks: view::read_uptime(root),
+            softirqs: softirqs::read(root),
+            networks: Vec::new(),
+            services: None,
+            configured: Vec::new(),
+            view: None,
             missing: missing.list,
         }
     }
@@ -157,6 +213,15 @@ impl Snapshot {
         snapshot.irqs.sort_by_key(|irq| irq.irq);
         Ok(snapshot)
     }
+}
+
+/// How much of a host is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Detail {
+    /// What a recording needs: it goes into every trace, so nothing that is private or takes long.
+    Recording,
+    /// What an audit needs.
+    Whole,
 }
 
 /// Collects what is missing.

@@ -4,7 +4,7 @@ use std::io::Read;
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Policy, Tid};
 
-use super::{CgroupVersion, Gaps, Hierarchy};
+use super::{CgroupVersion, Detail, Gaps, Hierarchy};
 use crate::{CpuSet, Root};
 
 /// A thread, as `/proc` shows it.
@@ -37,6 +37,22 @@ pub struct TaskFacts {
     /// Whether user space may not change its affinity (PF_NO_SETAFFINITY), as of every bound kernel thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub affinity_fixed: bool,
+    /// The process that made it (its parent), of a process's first thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Tid>,
+    /// CPU time that it used since it was created, user and system, in clock ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ticks: Option<u64>,
+    /// Page faults of children that it waited for: above zero, its process has had children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_faults: Option<u64>,
+    /// Whether its children begin as SCHED_OTHER (SCHED_RESET_ON_FORK). Asked for real-time and deadline tasks of the
+    /// running host alone; `/proc` does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_on_fork: Option<bool>,
+    /// The command line of a process's first thread, its words joined by blanks. Not in a recording's snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmdline: Option<String>,
     /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
     /// names one thread for good, however often ids are used again.
     pub start_ticks: u64,
@@ -87,6 +103,20 @@ impl SchedPolicy {
         }
     }
 
+    /// What people call it: `RR`, `FIFO`, `deadline`.
+    pub fn word(self) -> &'static str {
+        match self {
+            SchedPolicy::Other => "normal",
+            SchedPolicy::Fifo => "FIFO",
+            SchedPolicy::Rr => "RR",
+            SchedPolicy::Batch => "batch",
+            SchedPolicy::Idle => "idle",
+            SchedPolicy::Deadline => "deadline",
+            SchedPolicy::Ext => "ext",
+            SchedPolicy::Unknown => "unknown",
+        }
+    }
+
     /// The scheduling class; `None` for a policy that this program does not know. SCHED_EXT counts as fair.
     pub fn class(self) -> Option<Policy> {
         Some(match self {
@@ -103,13 +133,18 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
 
 /// All threads, sorted. One that ends while it is read is left out: nothing is wrong then.
-pub(super) fn read_all(root: &Root, hierarchy: Option<&Hierarchy>, missing: &mut Gaps) -> Vec<TaskFacts> {
+pub(super) fn read_all(
+    root: &Root,
+    hierarchy: Option<&Hierarchy>,
+    detail: Detail,
+    missing: &mut Gaps,
+) -> Vec<TaskFacts> {
     let processes = root.names("/proc").unwrap_or_else(|error| {
         missing.note("/proc", error);
         Vec::new()
     });
     let version = hierarchy.map(|hierarchy| hierarchy.version);
-    let mut reader = Reader { root, buffer: Vec::with_capacity(4096) };
+    let mut reader = Reader { root, detail, buffer: Vec::with_capacity(4096) };
     let mut tasks: Vec<TaskFacts> = Vec::new();
     for tgid in processes.iter().filter_map(|name| name.parse().ok().map(Tid)) {
         for name in root.names(&format!("/proc/{tgid}/task")).unwrap_or_default() {
@@ -136,6 +171,7 @@ pub(super) fn union(begin: Vec<TaskFacts>, end: Vec<TaskFacts>) -> Vec<TaskFacts
 
 struct Reader<'a> {
     root: &'a Root,
+    detail: Detail,
     buffer: Vec<u8>,
 }
 
@@ -144,13 +180,27 @@ impl Reader<'_> {
         let directory = format!("/proc/{tgid}/task/{tid}");
         let mut task = stat(tid, &self.file(&directory, "stat")?)?;
         task.tgid = (tgid != tid).then_some(tgid);
+        task.parent = task.parent.filter(|_| tgid == tid);
         let status = self.file(&directory, "status")?;
         task.allowed =
             status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).and_then(|list| list.parse().ok());
         if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
             task.cgroup = cgroup(&text, version);
         }
+        if self.detail == Detail::Whole {
+            self.add_details(&directory, tgid == tid, &mut task);
+        }
         Some(task)
+    }
+
+    fn add_details(&mut self, directory: &str, leads: bool, task: &mut TaskFacts) {
+        if leads && !task.kernel_thread {
+            task.cmdline = self.file(directory, "cmdline").and_then(|text| command_line(&text));
+        }
+        let keeps_class = matches!(task.policy.class(), Some(Policy::Rt | Policy::Deadline));
+        if keeps_class && self.root.is_host() {
+            task.reset_on_fork = reset_on_fork(task.tid);
+        }
     }
 
     fn file(&mut self, directory: &str, name: &str) -> Option<String> {
@@ -180,8 +230,37 @@ fn stat(tid: Tid, text: &str) -> Option<TaskFacts> {
         cgroup: None,
         kernel_thread: flags & PF_KTHREAD != 0,
         affinity_fixed: flags & PF_NO_SETAFFINITY != 0,
+        parent: field(4).and_then(|text| text.parse().ok()).map(Tid),
+        cpu_ticks: ticks(field(14), field(15)),
+        child_faults: field(11).and_then(|text| text.parse().ok()),
+        reset_on_fork: None,
+        cmdline: None,
         start_ticks: field(22)?.parse().ok()?,
     })
+}
+
+fn ticks(user: Option<&str>, system: Option<&str>) -> Option<u64> {
+    let user: u64 = user?.parse().ok()?;
+    user.checked_add(system?.parse().ok()?)
+}
+
+/// Words end with NUL. A kernel thread and a zombie have none.
+fn command_line(text: &str) -> Option<String> {
+    let words = text.trim_end_matches('\0').replace('\0', " ");
+    (!words.is_empty()).then(|| words.chars().take(MAX_COMMAND_LINE).collect())
+}
+
+/// A Java program's class path may have megabytes.
+const MAX_COMMAND_LINE: usize = 1000;
+
+/// Asks the kernel; `None` if the thread has ended.
+fn reset_on_fork(tid: Tid) -> Option<bool> {
+    /// `include/uapi/linux/sched.h`.
+    const SCHED_RESET_ON_FORK: i32 = 0x4000_0000;
+    let tid = i32::try_from(tid.0).ok()?;
+    // SAFETY: the call takes a number and touches no memory of ours.
+    let policy = unsafe { libc::sched_getscheduler(tid) };
+    (policy >= 0).then_some(policy & SCHED_RESET_ON_FORK != 0)
 }
 
 /// The path in a line `7:cpu,cpuacct:/user.slice` (v1) or `0::/user.slice` (v2) of `/proc/PID/cgroup`.

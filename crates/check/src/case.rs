@@ -1,0 +1,94 @@
+use unstarve_kernel::{CpuSet, Facts, SchedPolicy, Snapshot, TaskFacts};
+use unstarve_model::{CpuId, KernelThread, Policy};
+
+use crate::interrupts::Interrupts;
+use crate::real_time::{self, RtGroup};
+
+/// What rules look at: a host, and the facts about the kernel that it has or will have.
+pub(crate) struct Case<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) facts: Facts<'a>,
+    pub(crate) online: CpuSet,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) real_time: Vec<RtGroup<'a>>,
+    ksoftirqd: Vec<(u32, &'a TaskFacts)>,
+}
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Case<'a> {
+        let ksoftirqd = snapshot.tasks.iter().filter(|task| task.kernel_thread).filter_map(|task| {
+            match KernelThread::of(&task.comm.as_str().into())? {
+                KernelThread::Ksoftirqd { cpu } => Some((cpu, task)),
+                _ => None,
+            }
+        });
+        Case {
+            snapshot,
+            facts: Facts::of_host(snapshot),
+            online: snapshot.cpus.online.clone().unwrap_or_default(),
+            interrupts: Interrupts::of(snapshot),
+            real_time: real_time::groups(snapshot),
+            ksoftirqd: ksoftirqd.collect(),
+        }
+    }
+
+    /// The thread that serves a CPU's softirqs.
+    pub(crate) fn ksoftirqd(&self, cpu: CpuId) -> Option<&'a TaskFacts> {
+        self.ksoftirqd.iter().find(|(number, _)| *number == cpu.0).map(|(_, task)| *task)
+    }
+
+    /// Whether any fair task of the kernel is what `kind` wants.
+    pub(crate) fn kernel_threads(&self) -> impl Iterator<Item = &'a TaskFacts> {
+        self.snapshot.tasks.iter().filter(|task| task.kernel_thread)
+    }
+
+    /// Whether a program of the watched ones runs; `None` if that was not looked at.
+    pub(crate) fn runs(&self, program: &str) -> Option<bool> {
+        self.snapshot.services.as_ref().map(|services| services.runs(program))
+    }
+}
+
+/// Whether a task always goes before fair ones.
+pub(crate) fn is_above_fair(policy: SchedPolicy) -> bool {
+    matches!(policy.class(), Some(Policy::Rt | Policy::Deadline))
+}
+
+/// The part of one CPU that a task used on average over its life; `None` if it is too young to tell.
+pub(crate) fn use_of_cpu(snapshot: &Snapshot, task: &TaskFacts) -> Option<f64> {
+    let age = snapshot.uptime_ticks?.checked_sub(task.start_ticks).filter(|&ticks| ticks >= 20)?;
+    Some(task.cpu_ticks? as f64 / age as f64)
+}
+
+/// The CPUs that are in both.
+pub(crate) fn common(a: &CpuSet, b: &CpuSet) -> CpuSet {
+    a.iter().filter(|&cpu| b.contains(cpu)).collect()
+}
+
+/// The CPUs of `a` that are not in `b`.
+pub(crate) fn without(a: &CpuSet, b: &CpuSet) -> CpuSet {
+    a.iter().filter(|&cpu| !b.contains(cpu)).collect()
+}
+
+/// `CPU 3`, `CPUs 0-2`.
+pub(crate) fn cpus(set: &CpuSet) -> String {
+    if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
+}
+
+/// `1 thread`, `1,234 threads`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
+}
+
+/// `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,0 +1,118 @@
+//! Fixes that several rules offer. Names that tasks choose for themselves never get into a command.
+
+use unstarve_kernel::{CgroupFacts, CgroupVersion, CpuSet, Holds, SchedPolicy, Snapshot};
+
+use crate::case::{Case, without};
+use crate::hit::Fix;
+use crate::real_time::RtGroup;
+
+/// How many threads a command names.
+const NAMED: usize = 16;
+
+fn numbers(group: &RtGroup<'_>) -> String {
+    let tids: Vec<String> = group.tids().iter().take(NAMED).map(ToString::to_string).collect();
+    tids.join(" ")
+}
+
+fn for_each(group: &RtGroup<'_>, command: &str) -> String {
+    match group.tids().as_slice() {
+        [tid] => command.replace("$t", &tid.to_string()),
+        _ => format!("for t in {}; do {command}; done", numbers(group)),
+    }
+}
+
+/// Keeps the group off CPUs, where others are left.
+pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+    let allowed = group.allowed?;
+    let left = without(if without(allowed, cpus).is_empty() { &case.online } else { allowed }, cpus);
+    if left.is_empty() {
+        return None;
+    }
+    Some(Fix {
+        text: format!("Keep it off {}.", crate::case::cpus(cpus)),
+        apply: for_each(group, &format!("taskset -pc {left} $t")),
+        undo: for_each(group, &format!("taskset -pc {allowed} $t")),
+        risk: "The other CPUs get its load. A new process of the same service starts where it likes unless the service itself \
+               is pinned (systemd: CPUAffinity=)."
+            .into(),
+        valid_on: "all kernels".into(),
+    })
+}
+
+/// ksoftirqd of these CPUs above the group.
+pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+    // 99 is for migration and watchdog threads.
+    if group.policy == SchedPolicy::Deadline || group.priority >= 98 {
+        return None;
+    }
+    let threads: Vec<_> = cpus.iter().filter_map(|cpu| case.ksoftirqd(cpu)).collect();
+    let tids: Vec<String> = threads.iter().map(|thread| thread.tid.to_string()).collect();
+    let first = threads.first()?;
+    let old = match first.policy {
+        SchedPolicy::Fifo => format!("chrt -f -p {} $t", first.rt_priority),
+        SchedPolicy::Rr => format!("chrt -r -p {} $t", first.rt_priority),
+        _ => "chrt -o -p 0 $t".to_owned(),
+    };
+    let each = |command: String| match tids.as_slice() {
+        [tid] => command.replace("$t", tid),
+        _ => format!("for t in {}; do {command}; done", tids.join(" ")),
+    };
+    Some(Fix {
+        text: "Let ksoftirqd run ahead of it.".into(),
+        apply: each(format!("chrt -f -p {} $t", group.priority + 1)),
+        undo: each(old),
+        risk: "A flood of packets then holds the CPU ahead of the real-time task.".into(),
+        valid_on: "all kernels; lost when a CPU goes offline and comes back".into(),
+    })
+}
+
+/// Packet work in threads, whose policy can be chosen.
+pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) -> Option<Fix> {
+    if net.is_empty() || case.facts.threaded_napi() == Holds::No || group.priority >= 98 {
+        return None;
+    }
+    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    let interface = case
+        .snapshot
+        .networks
+        .iter()
+        .find(|network| network.hardware && network.threaded == Some(false) && plain(&network.name))?;
+    let file = format!("/sys/class/net/{}/threaded", interface.name);
+    Some(Fix {
+        text: "Move packet work from softirqs to threads, and those above it.".into(),
+        apply: format!(
+            "echo 1 > {file}; for t in $(pgrep '^napi/{}-'); do chrt -f -p {} $t; done",
+            interface.name,
+            group.priority + 1
+        ),
+        undo: format!("echo 0 > {file}"),
+        risk: "Throughput of small packets may drop; threads may run on any CPU until they are pinned.".into(),
+        valid_on: "5.12 and later, drivers with NAPI".into(),
+    })
+}
+
+/// A path for a command line; `None` if it holds anything that a shell or a terminal could take otherwise.
+pub(crate) fn shell_path(path: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+,=".contains(c);
+    if path.chars().all(plain) {
+        return Some(path.to_owned());
+    }
+    let quotable = path.chars().all(|c| !unstarve_model::is_harmful(c) && c != '\'');
+    quotable.then(|| format!("'{path}'"))
+}
+
+/// Where a group's file is, and which of the two names it has.
+pub(crate) fn group_file(
+    snapshot: &Snapshot,
+    group: &CgroupFacts,
+    v1: &str,
+    v2: &str,
+) -> Option<(String, CgroupVersion)> {
+    let hierarchy = snapshot.hierarchy.as_ref()?;
+    let name = match hierarchy.version {
+        CgroupVersion::V1 => v1,
+        CgroupVersion::V2 => v2,
+    };
+    let path = shell_path(&format!("{}{}/{name}", hierarchy.mount.trim_end_matches('/'), group.path))?;
+    Some((path, hierarchy.version))
+}

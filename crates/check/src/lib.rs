@@ -1,0 +1,15 @@
+//! Audits a host before anybody pays: rules about its snapshot and the facts of its kernel, each a pure function.
+//!
+//! A rule's hit has the evidence from this host, what would happen, what it cost elsewhere, and the fix with its undo.
+
+mod audit;
+mod case;
+mod fix;
+mod hit;
+mod interrupts;
+mod real_time;
+mod rule;
+
+pub use audit::{Audit, Host, audit};
+pub use hit::{Fix, Hit, Place, Severity, When};
+pub use rule::{RULES, Rule};

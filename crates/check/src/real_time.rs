@@ -1,0 +1,117 @@
+use std::collections::BTreeMap;
+
+use unstarve_kernel::{CpuSet, SchedPolicy, Snapshot, TaskFacts};
+use unstarve_model::Tid;
+
+use crate::case::{is_above_fair, use_of_cpu};
+use crate::hit::Severity;
+
+/// Real-time threads of one program with the same policy, priority and affinity.
+pub(crate) struct RtGroup<'a> {
+    /// The program's name.
+    pub(crate) name: &'a str,
+    pub(crate) policy: SchedPolicy,
+    pub(crate) priority: u32,
+    /// Where they may run; `None` if that is not known.
+    pub(crate) allowed: Option<&'a CpuSet>,
+    pub(crate) tasks: Vec<&'a TaskFacts>,
+    /// How much of one CPU they used together, on average over their lives.
+    pub(crate) cpu_use: Option<f64>,
+}
+
+/// All real-time threads that are no kernel threads.
+pub(crate) fn groups(snapshot: &Snapshot) -> Vec<RtGroup<'_>> {
+    let mut groups: BTreeMap<_, RtGroup<'_>> = BTreeMap::new();
+    for task in snapshot.tasks.iter().filter(|task| !task.kernel_thread && is_above_fair(task.policy)) {
+        let name = program(snapshot, task);
+        let key = (name, task.policy.word(), task.rt_priority, task.allowed.as_ref().map(ToString::to_string));
+        let group = groups.entry(key).or_insert_with(|| RtGroup {
+            name,
+            policy: task.policy,
+            priority: task.rt_priority,
+            allowed: task.allowed.as_ref(),
+            tasks: Vec::new(),
+            cpu_use: None,
+        });
+        group.cpu_use = match (group.cpu_use, use_of_cpu(snapshot, task)) {
+            (Some(sum), Some(more)) => Some(sum + more),
+            (known, new) => known.or(new),
+        };
+        group.tasks.push(task);
+    }
+    groups.into_values().collect()
+}
+
+/// The name of a thread's process.
+fn program<'a>(snapshot: &'a Snapshot, task: &'a TaskFacts) -> &'a str {
+    let leader = task.tgid.and_then(|tgid| snapshot.task(tgid));
+    &leader.unwrap_or(task).comm
+}
+
+/// Above this part of a CPU a real-time task is one that others wait for; below the smaller one it is a housekeeper.
+const BUSY: f64 = 0.05;
+const QUIET: f64 = 0.001;
+
+impl RtGroup<'_> {
+    /// `monitor RR 10`.
+    pub(crate) fn title(&self) -> String {
+        match self.policy {
+            SchedPolicy::Deadline => format!("{} deadline", self.name),
+            policy => format!("{} {} {}", self.name, policy.word(), self.priority),
+        }
+    }
+
+    /// `monitor[950] RR 10`, `stargate RR 20 (40 threads)`.
+    pub(crate) fn named(&self) -> String {
+        match self.tasks.as_slice() {
+            [task] => self.title().replacen(self.name, &format!("{}[{}]", self.name, task.tid), 1),
+            tasks => format!("{} ({} threads)", self.title(), tasks.len()),
+        }
+    }
+
+    /// What it is about, without ids that change from run to run.
+    pub(crate) fn subject(&self) -> String {
+        match self.allowed {
+            Some(allowed) => format!("{} on {allowed}", self.title()),
+            None => self.title(),
+        }
+    }
+
+    /// How bad it is to be in its way, by what it used so far.
+    pub(crate) fn severity(&self) -> Severity {
+        match self.cpu_use {
+            Some(part) if part >= BUSY => Severity::Critical,
+            Some(part) if part < QUIET => Severity::Info,
+            _ => Severity::Warning,
+        }
+    }
+
+    /// `used 12 % of a CPU on average so far`.
+    pub(crate) fn evidence_of_use(&self) -> Option<String> {
+        let part = self.cpu_use?;
+        let percent = part * 100.0;
+        let digits = if percent < 10.0 { 1 } else { 0 };
+        let who = if self.tasks.len() == 1 { "it" } else { "they" };
+        Some(if percent < 0.05 {
+            format!("{who} used next to no CPU time so far")
+        } else {
+            format!("{who} used {percent:.digits$} % of a CPU on average so far")
+        })
+    }
+
+    /// The ids of its processes' threads for a command line, the first ones.
+    pub(crate) fn tids(&self) -> Vec<Tid> {
+        self.tasks.iter().map(|task| task.tid).collect()
+    }
+
+    /// Whether it is above a task, on a CPU that both may use.
+    pub(crate) fn is_above(&self, task: &TaskFacts) -> bool {
+        match (self.policy, task.policy) {
+            (_, policy) if !is_above_fair(policy) => true,
+            (SchedPolicy::Deadline, policy) => policy != SchedPolicy::Deadline,
+            (_, SchedPolicy::Deadline) => false,
+            // Of equal FIFO tasks, who runs goes on running.
+            _ => self.priority >= task.rt_priority,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use unstarve_check::{RULES, Severity, audit};
+use unstarve_report::{Look, audit_page, rules_page};
+
+use crate::output::{self, Color, Out};
+use crate::snapshot;
+
+/// Say which settings of a host will starve whom, what that would cost, and the fix
+///
+/// Looks at this host, or at a snapshot of another (`unstarve snapshot`). Changes nothing and records nothing.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sudo unstarve check
+  unstarve check --snapshot host.json --json --fail-on warning
+
+Exit code: 0 nothing at or above --fail-on, 1 something, 2 it could not be done.")]
+pub struct LowArgs {
+    /// A snapshot instead of this host; - is standard input
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Where this host's /proc, /sys and /etc are
+    #[arg(long, value_name = "DIRECTORY", default_value = "/", conflicts_with = "snapshot")]
+    root: PathBuf,
+    /// Print JSON (schema unstarve.check/1)
+    #[arg(long)]
+    json: bool,
+    /// List the rules, with why and where that is known from
+    #[arg(long, conflicts_with_all = ["snapshot", "json"])]
+    rules: bool,
+    /// Exit with 1 if something is at least this bad
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value = "critical")]
+    fail_on: FailOn,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FailOn {
+    Info,
+    Warning,
+    Critical,
+    Never,
+}
+
+/// Ready to use.
+pub struct HiArgs {
+    what: What,
+    form: Form,
+    fail_on: Option<Severity>,
+}
+
+enum What {
+    Rules,
+    Host(PathBuf),
+    Snapshot(PathBuf),
+}
+
+enum Form {
+    Page(Look),
+    Json,
+}
+
+impl LowArgs {
+    /// Checks what can be checked before any work.
+    pub fn raise(self, color: Color) -> Result<HiArgs> {
+        let what = match self.snapshot {
+            _ if self.rules => What::Rules,
+            Some(file) => What::Snapshot(file),
+            None => What::Host(self.root),
+        };
+        Ok(HiArgs {
+            what,
+            form: if self.json { Form::Json } else { Form::Page(output::look(color)) },
+            fail_on: match self.fail_on {
+                FailOn::Info => Some(Severity::Info),
+                FailOn::Warning => Some(Severity::Warning),
+                FailOn::Critical => Some(Severity::Critical),
+                FailOn::Never => None,
+            },
+        })
+    }
+}
+
+pub fn run(args: HiArgs) -> Result<ExitCode> {
+    let snapshot = match &args.what {
+        What::Rules => {
+            Out::new().text(&rules_page(&RULES, output::look(Color::Never)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        What::Host(root) => snapshot::take(root)?,
+        What::Snapshot(file) => snapshot::read(file)?,
+    };
+    let audit = audit(&snapshot);
+    let text = match args.form {
+        Form::Json => serde_json::to_string_pretty(&audit)? + "\n",
+        Form::Page(look) => audit_page(&audit, look),
+    };
+    Out::new().text(&text)?;
+    let failed = args.fail_on.is_some_and(|limit| audit.reaches(limit));
+    Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,154 @@
+use std::collections::BTreeMap;
+
+use super::Snapshot;
+
+/// Replaces names by pseudonyms: the same name by the same pseudonym throughout one snapshot.
+#[derive(Default)]
+struct Names {
+    given: BTreeMap<(&'static str, String), String>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl Names {
+    fn of(&mut self, kind: &'static str, name: &str) -> String {
+        if let Some(pseudonym) = self.given.get(&(kind, name.to_owned())) {
+            return pseudonym.clone();
+        }
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        let pseudonym = format!("{kind}-{count}");
+        self.given.insert((kind, name.to_owned()), pseudonym.clone());
+        pseudonym
+    }
+}
+
+impl Snapshot {
+    /// The snapshot for somebody else: command lines are gone; names of programs, cgroups and units, and places of mounts
+    /// are pseudonyms, the same for the same name. Names of kernel threads, of devices, of interrupts and of settings
+    /// stay, without which nothing could be said.
+    #[must_use]
+    pub fn redacted(mut self) -> Snapshot {
+        let mut names = Names::default();
+        for task in self.tasks.iter_mut() {
+            task.cmdline = None;
+            if !task.kernel_thread {
+                task.comm = program(&mut names, &task.comm);
+            }
+            task.cgroup = task.cgroup.take().map(|path| group(&mut names, &path));
+        }
+        for facts in &mut self.cgroups {
+            facts.path = group(&mut names, &facts.path);
+        }
+        self.cgroups.sort_by(|a, b| a.path.cmp(&b.path));
+        if let Some(throttled) = self.throttled_meanwhile.take() {
+            self.throttled_meanwhile =
+                Some(throttled.into_iter().map(|(path, counters)| (group(&mut names, &path), counters)).collect());
+        }
+        for mount in self.mounts.iter_mut().filter(|mount| mount.target != "/") {
+            mount.target = names.of("mount", &mount.target);
+            mount.options = kept_options(&mount.options);
+            mount.device = device(&mut names, &mount.device);
+        }
+        self.redact_boot_line();
+        self.redact_places(&mut names);
+        self.view.get_or_insert_default().redacted = true;
+        self
+    }
+
+    /// Only what this program understands stays: a command line may hold addresses and keys.
+    fn redact_boot_line(&mut self) {
+        let kept = |line: &String| {
+            let words: Vec<String> = super::configured::parameters(line)
+                .map(|(name, value)| if value.is_empty() { name.to_owned() } else { format!("{name}={value}") })
+                .collect();
+            words.join(" ")
+        };
+        self.kernel.cmdline = self.kernel.cmdline.as_ref().map(kept);
+        // The builder's name and host may stand in it; the rest is the version.
+        self.kernel.version = self.kernel.version.take().map(|text| without_builder(&text));
+    }
+
+    fn redact_places(&mut self, names: &mut Names) {
+        for setting in &mut self.configured {
+            let Some(owner) = setting.owner.as_mut() else { continue };
+            if setting.by != super::ConfiguredBy::Unit {
+                continue;
+            }
+            let pseudonym = unit(names, owner);
+            setting.file = setting.file.replace(owner.as_str(), &pseudonym);
+            *owner = pseudonym;
+            if setting.key == "Slice" {
+                setting.value = unit(names, &setting.value);
+            }
+            if setting.key.starts_with("Exec") {
+                setting.value = kept_settings(&setting.value);
+            }
+        }
+        // Reasons may quote paths of users.
+        for missing in &mut self.missing {
+            if missing.what.starts_with("/home/") {
+                missing.what = names.of("file", &missing.what);
+            }
+        }
+    }
+}
+
+/// A pool's threads keep their number, so that they can still be told to be a pool.
+fn program(names: &mut Names, comm: &str) -> String {
+    if super::services::WATCHED.contains(&comm) || comm == "systemd" {
+        return comm.to_owned();
+    }
+    let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit());
+    format!("{}{}", names.of("program", stem), pool_number(&comm[stem.len()..]))
+}
+
+/// Every part of a path for itself, so that parents stay parents. systemd's and Kubernetes' own slices are the same on
+/// every host.
+fn group(names: &mut Names, path: &str) -> String {
+    const KNOWN: [&str; 9] =
+        ["", "..", "system.slice", "user.slice", "init.scope", "machine.slice", "kubepods", "kubepods.slice", "docker"];
+    let parts = path.split('/').map(|part| if KNOWN.contains(&part) { part.to_owned() } else { unit(names, part) });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn unit(names: &mut Names, unit: &str) -> String {
+    const SUFFIXES: [&str; 3] = [".service", ".slice", ".scope"];
+    const KNOWN: [&str; 5] = ["system.slice", "user.slice", "machine.slice", "kubepods.slice", "system.conf"];
+    if KNOWN.contains(&unit) {
+        return unit.to_owned();
+    }
+    match SUFFIXES.iter().find_map(|suffix| Some((unit.strip_suffix(suffix)?, suffix))) {
+        Some((stem, suffix)) => format!("{}{suffix}", names.of("unit", stem)),
+        None => names.of("group", unit),
+    }
+}
+
+/// Names of disks stay: workers are named after them. Names of volumes are chosen by people.
+fn device(names: &mut Names, device: &str) -> String {
+    match device.strip_prefix("/dev/mapper/") {
+        Some(volume) => format!("/dev/mapper/{}", names.of("volume", volume)),
+        None => device.to_owned(),
+    }
+}
+
+/// Options without a value say how a file system works; values may be names.
+fn kept_options(options: &str) -> String {
+    options.split(',').filter(|option| !option.contains('=')).collect::<Vec<_>>().join(",")
+}
+
+/// Of a command, the paths and keys of scheduler settings.
+fn kept_settings(command: &str) -> String {
+    let known = |word: &&str| ["/debug/sched", "kernel.sched_", "kernel/sched_"].iter().any(|part| word.contains(part));
+    command.split_ascii_whitespace().filter(known).collect::<Vec<_>>().join(" ")
+}
+
+/// `#1 SMP PREEMPT_DYNAMIC Debian 6.1.129-1 (2025-03-06)` has no builder; `/proc/version` would. What could be an address
+/// is cut out.
+fn without_builder(text: &str) -> String {
+    text.split(' ').filter(|word| !word.contains('@') || *word == "@0").collect::<Vec<_>>().join(" ")
+}
+
+/// `worker12` becomes `program-3.12`; the dot keeps `program-31` and number 2 apart from `program-3` and number 12.
+fn pool_number(digits: &str) -> String {
+    if digits.is_empty() { String::new() } else { format!(".{digits}") }
+}

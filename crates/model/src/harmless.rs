@@ -1,0 +1,26 @@
+use std::borrow::Cow;
+
+/// A text from outside, harmless: control characters and those that reorder or hide text are escaped.
+///
+/// Names of tasks, cgroups, interrupts and work functions are chosen by whoever made them; unescaped, they could drive the
+/// reader's terminal or make one name look like another.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_harmful(c) {
+            cleaned.extend(c.escape_default());
+        } else {
+            cleaned.push(c);
+        }
+    }
+    Cow::Owned(cleaned)
+}
+
+/// Whether a character controls a terminal, or hides or reorders what is beside it.
+pub fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
