@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
-use unstarve_kernel::{Missing, Snapshot};
+use unstarve_kernel::{Missing, Snapshot, Version};
 use unstarve_model::clean;
 
 use crate::case::Case;
-use crate::hit::{Hit, Severity};
+use crate::hit::{Hit, Severity, When};
 use crate::rule::{RULES, Rule};
 
 /// What an audit has to say about a host: JSON with the schema id [`Audit::SCHEMA`]. Later versions only add fields.
@@ -13,6 +13,9 @@ pub struct Audit {
     pub schema: String,
     /// The host.
     pub host: Host,
+    /// The kernel of the preview.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade_to: Option<String>,
     /// What was found, worst first.
     pub hits: Vec<Hit>,
     /// The ids of the rules that were tried.
@@ -40,14 +43,39 @@ impl Audit {
 
     /// Whether anything is at least this bad.
     pub fn reaches(&self, severity: Severity) -> bool {
-        self.hits.iter().any(|hit| hit.severity >= severity && hit.holds != Some(crate::When::Now))
+        self.hits.iter().any(|hit| hit.severity >= severity && hit.holds != Some(When::Now))
     }
 }
 
 /// Tries all rules on a host.
 pub fn audit(snapshot: &Snapshot) -> Audit {
     let case = Case::new(snapshot);
-    let mut hits = hits(&case);
+    let hits = hits(&case);
+    report(snapshot, &case, hits, None)
+}
+
+/// Tries all rules on a host as it is and as it would be under another kernel, and those about the change itself. What
+/// somebody set by hand is lost in the reboot; the same tasks, groups and interrupts are taken to be there.
+pub fn audit_upgrade(snapshot: &Snapshot, version: Version) -> Audit {
+    let projected = snapshot.under(version);
+    let (before, after) = (Case::new(snapshot), Case::new(&projected));
+    let mut now = hits(&before);
+    let mut all = Vec::new();
+    for mut hit in hits(&after) {
+        let known = now.iter().position(|old| (&old.rule, &old.subject) == (&hit.rule, &hit.subject));
+        hit.holds = Some(known.map_or(When::After, |index| {
+            now.remove(index);
+            When::Both
+        }));
+        all.push(hit);
+    }
+    all.extend(now.into_iter().map(|hit| Hit { holds: Some(When::Now), ..hit }));
+    let changes = RULES.iter().filter_map(|rule| rule.upgrade).flat_map(|check| check(&before, &after));
+    all.extend(changes.map(|hit| Hit { holds: Some(When::After), ..hit }));
+    report(snapshot, &before, all, Some(version))
+}
+
+fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Option<Version>) -> Audit {
     sort(&mut hits);
     Audit {
         schema: Audit::SCHEMA.to_owned(),
@@ -57,6 +85,7 @@ pub fn audit(snapshot: &Snapshot) -> Audit {
             threads: snapshot.tasks.len(),
             real_time: case.real_time.iter().map(|group| group.tasks.len()).sum(),
         },
+        upgrade_to: upgrade.map(|version| version.to_string()),
         hits,
         rules: RULES.iter().map(|rule| rule.id.to_owned()).collect(),
         missing: snapshot.missing.iter().map(cleaned).collect(),
@@ -67,9 +96,9 @@ fn hits(case: &Case<'_>) -> Vec<Hit> {
     RULES.iter().flat_map(|rule: &Rule| (rule.check)(case)).collect()
 }
 
-/// Worst first, then in the order of the rules, which a stable sort keeps.
+/// What an upgrade ends comes last; else worst first, then in the order of the rules, which a stable sort keeps.
 fn sort(hits: &mut [Hit]) {
-    hits.sort_by_key(|hit| std::cmp::Reverse(hit.severity));
+    hits.sort_by_key(|hit| (hit.holds == Some(When::Now), std::cmp::Reverse(hit.severity)));
 }
 
 fn cleaned(missing: &Missing) -> Missing {

@@ -155,6 +155,13 @@ impl Draft {
         self
     }
 
+    pub(crate) fn priced_if(self, price: Option<&str>) -> Draft {
+        match price {
+            Some(price) => self.priced(price),
+            None => self,
+        }
+    }
+
     pub(crate) fn fix(mut self, fix: impl Into<Option<Fix>>) -> Draft {
         self.hit.fixes.extend(fix.into());
         self

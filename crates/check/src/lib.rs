@@ -10,6 +10,6 @@ mod interrupts;
 mod real_time;
 mod rule;
 
-pub use audit::{Audit, Host, audit};
+pub use audit::{Audit, Host, audit, audit_upgrade};
 pub use hit::{Fix, Hit, Place, Severity, When};
 pub use rule::{RULES, Rule};

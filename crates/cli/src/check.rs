@@ -1,9 +1,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use unstarve_check::{RULES, Severity, audit};
+use unstarve_check::{RULES, Severity, audit, audit_upgrade};
+use unstarve_kernel::Version;
 use unstarve_report::{Look, audit_page, rules_page};
 
 use crate::output::{self, Color, Out};
@@ -17,6 +18,7 @@ use crate::snapshot;
 Examples:
   sudo unstarve check
   unstarve check --snapshot host.json --json --fail-on warning
+  unstarve check --upgrade-to 6.12
 
 Exit code: 0 nothing at or above --fail-on, 1 something, 2 it could not be done.")]
 pub struct LowArgs {
@@ -26,6 +28,9 @@ pub struct LowArgs {
     /// Where this host's /proc, /sys and /etc are
     #[arg(long, value_name = "DIRECTORY", default_value = "/", conflicts_with = "snapshot")]
     root: PathBuf,
+    /// Also say what another kernel would change: what is lost, moved, re-defaulted, ended or begun
+    #[arg(long, value_name = "VERSION")]
+    upgrade_to: Option<String>,
     /// Print JSON (schema unstarve.check/1)
     #[arg(long)]
     json: bool,
@@ -48,6 +53,7 @@ enum FailOn {
 /// Ready to use.
 pub struct HiArgs {
     what: What,
+    upgrade_to: Option<Version>,
     form: Form,
     fail_on: Option<Severity>,
 }
@@ -71,8 +77,10 @@ impl LowArgs {
             Some(file) => What::Snapshot(file),
             None => What::Host(self.root),
         };
+        let upgrade_to = self.upgrade_to.map(|text| text.parse::<Version>()).transpose().context("--upgrade-to")?;
         Ok(HiArgs {
             what,
+            upgrade_to,
             form: if self.json { Form::Json } else { Form::Page(output::look(color)) },
             fail_on: match self.fail_on {
                 FailOn::Info => Some(Severity::Info),
@@ -93,7 +101,10 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         What::Host(root) => snapshot::take(root)?,
         What::Snapshot(file) => snapshot::read(file)?,
     };
-    let audit = audit(&snapshot);
+    let audit = match args.upgrade_to {
+        Some(version) => audit_upgrade(&snapshot, version),
+        None => audit(&snapshot),
+    };
     let text = match args.form {
         Form::Json => serde_json::to_string_pretty(&audit)? + "\n",
         Form::Page(look) => audit_page(&audit, look),

@@ -89,6 +89,11 @@ impl<'a> Facts<'a> {
                 return Holds::No;
             }
         }
+        self.would_throttle_rt()
+    }
+
+    /// Whether [`Facts::rt_throttling`] would hold with a limit below the period.
+    pub fn would_throttle_rt(&self) -> Holds {
         match (self.since(6, 12), self.snapshot.and_then(|snapshot| snapshot.config("RT_GROUP_SCHED"))) {
             (Holds::No, _) => Holds::Yes,
             (Holds::Yes, Some(option)) => Holds::when(option == "y"),

@@ -4,8 +4,10 @@
 //! A version label is not a scheduler identity (stable series change features and slices), so whatever a snapshot can
 //! answer is answered by it; the version is asked only where the snapshot is silent.
 
+mod bugs;
 mod cpu_set;
 mod facts;
+mod knob;
 mod modes;
 mod root;
 mod snapshot;
@@ -13,8 +15,14 @@ mod tables;
 mod version;
 mod weight;
 
+pub use bugs::{BUGS, Bug};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use facts::{Facts, Holds, PreemptionKnob};
+pub use knob::{
+    Change, ChangeKind, Drift, DriftKind, Entry, Extent, FeatureState, Form, Journal, JournalError, KNOBS, Knob,
+    KnobError, Live, Plan, Presence, Step, Undone, changes_between_kernels, changes_between_snapshots, drifts,
+    feature_at,
+};
 pub use modes::{Distribution, PreemptMode};
 pub use root::Root;
 pub use snapshot::{
@@ -22,6 +30,6 @@ pub use snapshot::{
     Mount, NetworkFacts, NfsdFacts, SchedPolicy, Services, Snapshot, SnapshotError, TaskFacts, Throttled, View,
     WorkqueueFacts,
 };
-pub use tables::{Confidence, FEATURES, REGRESSIONS, Row, TUNABLES, Table};
+pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};
 pub use version::{Version, VersionError};
 pub use weight::{least_nice_that_equals, load_weight_of_cpu_weight, share_against};

@@ -29,18 +29,25 @@ pub struct Row {
 }
 
 /// Scheduler feature bits: when added, default, changed and removed, their state in seven trees, stable-series traps.
-pub const FEATURES: Table =
-    Table { text: include_str!("../data/features.tsv"), name: "feature", confidence: "confidence_of_dates" };
+pub const FEATURES: Table = Table::new(include_str!("../data/features.tsv"), "feature", "confidence_of_dates");
 
 /// Settings: path, default, scaling with the number of CPUs, who changes them, by version.
-pub const TUNABLES: Table =
-    Table { text: include_str!("../data/tunables.tsv"), name: "tunable", confidence: "confidence" };
+pub const TUNABLES: Table = Table::new(include_str!("../data/tunables.tsv"), "tunable", "confidence");
 
 /// Public regressions and surprises: cause, workload, effect, fix, how a tool can see it.
-pub const REGRESSIONS: Table =
-    Table { text: include_str!("../data/regressions.tsv"), name: "id", confidence: "confidence" };
+pub const REGRESSIONS: Table = Table::new(include_str!("../data/regressions.tsv"), "id", "confidence");
+
+/// Kinds of kernel threads: policy, nice, whether they are bound.
+pub const KTHREADS: Table = Table::new(include_str!("../data/kthreads.tsv"), "class", "confidence");
+
+/// Workqueues in which I/O or packets are completed, and how their workers run.
+pub const WORKQUEUES: Table = Table::new(include_str!("../data/workqueues.tsv"), "workqueue", "confidence");
 
 impl Table {
+    pub(crate) const fn new(text: &'static str, name: &'static str, confidence: &'static str) -> Table {
+        Table { text, name, confidence }
+    }
+
     /// The names of the columns.
     pub fn columns(self) -> impl Iterator<Item = &'static str> {
         self.text.lines().next().unwrap_or_default().split('\t')
@@ -99,7 +106,7 @@ mod tests {
     use super::*;
     use crate::Version;
 
-    const TABLES: [Table; 3] = [FEATURES, TUNABLES, REGRESSIONS];
+    const TABLES: [Table; 7] = [FEATURES, TUNABLES, REGRESSIONS, KTHREADS, WORKQUEUES, crate::KNOBS, crate::BUGS];
 
     /// The first version in a text such as `~4.1`, `<=3.10`, `5.15?-6.5` or `between 6.13 and 7.2`.
     fn version_in(text: &str) -> Option<Version> {
@@ -116,7 +123,7 @@ mod tests {
                 assert!(row.confidence().is_some(), "{}", row.line);
             }
         }
-        assert_eq!(TABLES.map(|table| table.rows().count()), [45, 34, 45]);
+        assert_eq!(TABLES.map(|table| table.rows().count()), [45, 34, 45, 23, 17, 56, 8]);
     }
 
     #[test]
@@ -138,7 +145,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_where_they_identify() {
-        for table in [FEATURES, REGRESSIONS] {
+        for table in [FEATURES, REGRESSIONS, KTHREADS, WORKQUEUES, crate::BUGS] {
             let names: BTreeSet<_> = table.rows().map(Row::name).collect();
             assert_eq!(names.len(), table.rows().count());
         }

@@ -16,9 +16,10 @@ pub fn audit_page(audit: &Audit, look: Look) -> String {
 }
 
 fn verdict(ink: &mut Ink, audit: &Audit) {
-    let count = |severity| audit.hits.iter().filter(|hit| hit.severity == severity).count() as u64;
+    let lasting = || audit.hits.iter().filter(|hit| hit.holds != Some(When::Now));
+    let count = |severity| lasting().filter(|hit| hit.severity == severity).count() as u64;
     let (critical, warning, info) = (count(Severity::Critical), count(Severity::Warning), count(Severity::Info));
-    let style = audit.hits.iter().map(|hit| hit.severity).max().map_or(STRONG, style);
+    let style = lasting().map(|hit| hit.severity).max().map_or(STRONG, style);
     let mut parts = Vec::new();
     if critical > 0 {
         parts.push(format!("{critical} critical"));
@@ -45,6 +46,7 @@ fn about(audit: &Audit) -> String {
     parts.extend(host.cpus.map(|cpus| counted(cpus as u64, "CPU")));
     parts.push(counted(host.threads as u64, "thread"));
     parts.push(format!("{} real-time", host.real_time));
+    parts.extend(audit.upgrade_to.iter().map(|version| format!("with a look at Linux {version}")));
     parts.join(" · ")
 }
 

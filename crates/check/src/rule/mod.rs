@@ -1,9 +1,21 @@
 //! One module for each rule: a pure function from a host and the facts about its kernel to what it found.
 
+mod autogroup;
+mod crowded_pool;
+mod heavy_cgroup;
+mod interrupt_on_pinned_cpu;
+mod knob_drift;
+mod known_bug;
+mod known_change;
+mod preempt_mode;
+mod rt_beside_worker;
+mod rt_inherited;
+mod rt_limit_off;
 mod rt_on_interrupt_cpu;
+mod throttled_cgroup;
 
 use crate::case::Case;
-use crate::hit::Hit;
+use crate::hit::{Draft, Hit, Severity};
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +29,39 @@ pub struct Rule {
     /// Where that is known from.
     pub source: &'static str,
     pub(crate) check: fn(&Case<'_>) -> Vec<Hit>,
+    /// What an upgrade changes: the host as it is, and under the other kernel.
+    pub(crate) upgrade: Option<fn(&Case<'_>, &Case<'_>) -> Vec<Hit>>,
 }
 
-/// All rules about one host, in the order of the documentation.
-pub const RULES: [Rule; 1] = [rt_on_interrupt_cpu::RULE];
+/// All rules, in the order of the documentation.
+pub const RULES: [Rule; 13] = [
+    rt_on_interrupt_cpu::RULE,
+    rt_beside_worker::RULE,
+    rt_inherited::RULE,
+    heavy_cgroup::RULE,
+    crowded_pool::RULE,
+    rt_limit_off::RULE,
+    throttled_cgroup::RULE,
+    interrupt_on_pinned_cpu::RULE,
+    knob_drift::RULE,
+    known_bug::RULE,
+    known_change::RULE,
+    autogroup::RULE,
+    preempt_mode::RULE,
+];
+
+/// Hits about real-time programs that hardly ever run are one remark together: every host has some.
+fn quiet_together(rule: &Rule, doing: &str, hits: impl Iterator<Item = Hit>) -> Vec<Hit> {
+    let (quiet, mut loud): (Vec<Hit>, Vec<Hit>) = hits.partition(|hit| hit.severity == Severity::Info);
+    if quiet.len() <= 1 {
+        loud.extend(quiet);
+        return loud;
+    }
+    let together = Draft::new(rule.id, Severity::Info, "quiet real-time programs")
+        .says(format!("{} real-time programs that use next to no CPU time {doing}.", quiet.len()))
+        .because_of(quiet.iter().take(8).map(|hit| hit.subject.clone()))
+        .because_of((quiet.len() > 8).then(|| format!("and {} more", quiet.len() - 8)))
+        .would("Nothing while they are quiet. If one of them loops, it goes first.");
+    loud.push(together.done());
+    loud
+}

@@ -16,10 +16,15 @@ pub(super) const RULE: Rule = Rule {
     source: "ksoftirqd_running() in kernel/softirq.c up to 6.4, commit d15121be7485 (6.5); case A2: Nutanix, \
              nutanix.dev/2021/12/09/latencies-schedulers-interrupts-oh-my-the-epic-story-of-a-linux-kernel-upgrade",
     check,
+    upgrade: None,
 };
 
 fn check(case: &Case<'_>) -> Vec<Hit> {
-    case.real_time.iter().filter_map(|group| hit(case, group)).collect()
+    super::quiet_together(
+        &RULE,
+        "may run on CPUs that serve interrupts, ahead of ksoftirqd",
+        case.real_time.iter().filter_map(|group| hit(case, group)),
+    )
 }
 
 /// The CPUs of `device` on which the group would run ahead of ksoftirqd.

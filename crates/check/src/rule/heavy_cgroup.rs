@@ -1,0 +1,160 @@
+use unstarve_kernel::{CgroupFacts, CgroupVersion, Configured, Holds, least_nice_that_equals, share_against};
+
+use super::Rule;
+use super::rt_beside_worker::{completing_mounts, described, seen_at_work};
+use crate::case::Case;
+use crate::fix;
+use crate::hit::{Draft, Fix, Hit, Severity};
+
+pub(super) const RULE: Rule = Rule {
+    id: "heavy-cgroup",
+    title: "A top-level cgroup outweighs the kernel's own threads, which compete in the root cgroup",
+    about: "Kernel workers and ksoftirqd cannot leave the root cgroup, where each competes with the whole of every top-level \
+            group. A group of ten times the weight leaves a worker a tenth of the CPU on which its load runs.",
+    source: "calc_group_shares() in kernel/sched/fair.c, sched_weight_from_cgroup() in kernel/sched/sched.h, cgroup_migrate in \
+             kernel/cgroup/cgroup.c (PF_NO_SETAFFINITY); case B: mail.spinics.net/lists/linux-fsdevel/msg271563.html (R03)",
+    check,
+    upgrade: None,
+};
+
+/// Of nice 0, the weight of every normal kernel thread.
+const NORMAL: u32 = 1024;
+/// Below a third of the CPU a worker is worth a word; below a tenth it is starved.
+const WORTH_A_WORD: u32 = 2 * NORMAL;
+const STARVED: f64 = 0.10;
+
+fn check(case: &Case<'_>) -> Vec<Hit> {
+    let top = case.snapshot.cgroups.iter().filter(|group| group.path.rmatches('/').count() == 1);
+    top.filter_map(|group| hit(case, group)).collect()
+}
+
+fn hit(case: &Case<'_>, group: &CgroupFacts) -> Option<Hit> {
+    let weight = group.load_weight().filter(|&weight| weight > WORTH_A_WORD)?;
+    let threads = members(case, group);
+    let cpus = group.cpus.as_ref().map_or(case.online.len(), unstarve_kernel::CpuSet::len).max(1);
+    let alone = share_against(NORMAL, weight);
+    let mounts = completing_mounts(case);
+    let severity = match (threads, alone < STARVED && !mounts.is_empty()) {
+        (0, _) => Severity::Info,
+        (_, true) if case.facts.direct_overwrites_complete_inline() != Holds::Yes => Severity::Critical,
+        _ => Severity::Warning,
+    };
+    let (file, _) = file_of(group);
+    Some(
+        Draft::new(RULE.id, severity, &group.path)
+            .says(format!(
+                "Tasks of {} ({file} {}) outweigh kernel workers {:.0} to 1 on a CPU.",
+                group.path,
+                own_value(group)?,
+                f64::from(weight) / f64::from(NORMAL)
+            ))
+            .because(arithmetic(weight, cpus))
+            .because(nice(weight))
+            .because(format!("{threads} threads are in it"))
+            .because_of((!mounts.is_empty()).then(|| format!("direct writes complete in such workers: {}", described(&mounts))))
+            .because_of(seen_at_work(case))
+            .would(consequence(case, alone))
+            .priced(
+                "fio on XFS, one CPU, Linux 6.1: 200,570 I/Os a second outside, 116,073 in a group of weight 1000, and twice the \
+                 context switches (Redpanda, linux-fsdevel, 2024). In a guest with 6.12: 39,400 and 31,900.",
+            )
+            .fix(lower(case, group))
+            .fix(raise(weight))
+            .set_at(set_by(case, group))
+            .done(),
+    )
+}
+
+/// Threads in the group or below it.
+fn members(case: &Case<'_>, group: &CgroupFacts) -> usize {
+    let inside = |path: &str| {
+        path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    case.snapshot.tasks.iter().filter(|task| task.cgroup.as_deref().is_some_and(inside)).count()
+}
+
+fn file_of(group: &CgroupFacts) -> (&'static str, CgroupVersion) {
+    if group.shares.is_some() { ("cpu.shares", CgroupVersion::V1) } else { ("cpu.weight", CgroupVersion::V2) }
+}
+
+fn own_value(group: &CgroupFacts) -> Option<u32> {
+    group.shares.or(group.weight)
+}
+
+/// What a worker that always has work gets beside the group, on one CPU and when the group's load is spread.
+fn arithmetic(weight: u32, cpus: usize) -> String {
+    let alone = share_against(NORMAL, weight) * 100.0;
+    if cpus <= 1 {
+        return format!("load weight {weight}: a worker (1024) gets {alone:.1} % of the CPU");
+    }
+    let spread = weight / u32::try_from(cpus).unwrap_or(u32::MAX);
+    let shared = share_against(NORMAL, spread.max(2)) * 100.0;
+    format!(
+        "load weight {weight}: a worker (1024) gets {alone:.1} % of a CPU on which all of the group's load runs, {shared:.0} % \
+         when it is spread over {cpus} CPUs ({spread} on each)"
+    )
+}
+
+fn nice(weight: u32) -> String {
+    match least_nice_that_equals(weight) {
+        Some(nice) => {
+            format!("nice {nice} ({}) would make a worker equal on one CPU", unstarve_model::load_weight_of_nice(nice))
+        }
+        None => "no nice would make a worker equal on one CPU: nice -20 weighs 88761".to_owned(),
+    }
+}
+
+fn consequence(case: &Case<'_>, alone: f64) -> String {
+    let eevdf = match case.facts.eevdf() {
+        Holds::Yes => {
+            " EEVDF softens it: a worker that hardly ran is let in sooner (1.2 to 1.3 times the switches, not 2.4)."
+        }
+        _ => "",
+    };
+    format!(
+        "When both want the CPU, a worker gets {:.1} % of it; it completes one I/O, wakes its consumer, and is preempted by it at \
+         once, over and over.{eevdf}",
+        alone * 100.0
+    )
+}
+
+fn lower(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
+    let (path, version) = fix::group_file(case.snapshot, group, "cpu.shares", "cpu.weight")?;
+    let normal = match version {
+        CgroupVersion::V1 => 1024,
+        CgroupVersion::V2 => 100,
+    };
+    Some(Fix {
+        text: format!("Let the group weigh what a kernel thread weighs ({normal})."),
+        apply: format!("echo {normal} > {path}"),
+        undo: format!("echo {} > {path}", own_value(group)?),
+        risk: "The group loses its advantage over other groups, too. Kubernetes and systemd write the value again when they next \
+               reconcile it: change it there (systemctl set-property SLICE CPUWeight=…)."
+            .into(),
+        valid_on: "all kernels".into(),
+    })
+}
+
+fn raise(weight: u32) -> Option<Fix> {
+    let nice = least_nice_that_equals(weight)?;
+    let each =
+        |nice: i32| format!("for t in $(pgrep '^kworker/[0-9]+:[0-9]+(-|\\+|$)'); do renice -n {nice} -p $t; done");
+    Some(Fix {
+        text: format!("Or give the workers nice {nice}, which weighs as much."),
+        apply: each(nice),
+        undo: each(0),
+        risk: "Workers come and go within minutes and are born with nice 0, so this holds only for those that are there now; \
+               whatever they do next has the nice, too."
+            .into(),
+        valid_on: "all kernels".into(),
+    })
+}
+
+/// The unit's own setting, if a unit file has it.
+fn set_by<'a>(case: &Case<'a>, group: &CgroupFacts) -> Vec<&'a Configured> {
+    let unit = group.path.trim_start_matches('/');
+    let sets = |setting: &&Configured| {
+        setting.owner.as_deref() == Some(unit) && matches!(setting.key.as_str(), "CPUWeight" | "CPUShares")
+    };
+    case.snapshot.configured.iter().filter(sets).collect()
+}

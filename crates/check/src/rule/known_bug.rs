@@ -1,0 +1,67 @@
+use unstarve_kernel::{BUGS, Bug, Holds};
+
+use super::Rule;
+use crate::case::Case;
+use crate::hit::{Draft, Fix, Hit, Severity};
+
+pub(super) const RULE: Rule = Rule {
+    id: "known-bug",
+    title: "The kernel has a known starvation bug",
+    about: "Bugs of the scheduler that starve tasks or leave CPUs idle beside waiting ones, with the kernels that have them.",
+    source: "data/bugs.tsv, a source in each row",
+    check,
+    upgrade: None,
+};
+
+fn check(case: &Case<'_>) -> Vec<Hit> {
+    BUGS.rows().filter_map(Bug::of).filter_map(|bug| hit(case, bug)).collect()
+}
+
+fn hit(case: &Case<'_>, bug: Bug) -> Option<Hit> {
+    let affected = bug.affects(&case.facts);
+    if affected == Holds::No || case.facts.version().is_none() || !applies(case, bug) {
+        return None;
+    }
+    let severity = match (affected, bug.severity()) {
+        (Holds::Depends(_), _) | (_, "info") => Severity::Info,
+        (_, "critical") => Severity::Critical,
+        _ => Severity::Warning,
+    };
+    let certainly = match affected {
+        Holds::Depends(what) => format!("whether this kernel has it depends on {what}"),
+        _ => format!("{} has it", case.facts.name()),
+    };
+    Some(
+        Draft::new(RULE.id, severity, bug.id())
+            .says(bug.says())
+            .because(certainly)
+            .because(format!("cause: {}", bug.cause()))
+            .would(bug.symptom())
+            .fix(Fix {
+                text: bug.fix().to_owned(),
+                apply: bug.command().to_owned(),
+                undo: bug.undo().to_owned(),
+                risk: String::new(),
+                valid_on: bug.source().to_owned(),
+            })
+            .done(),
+    )
+}
+
+/// Whether this host does what the bug needs.
+fn applies(case: &Case<'_>, bug: Bug) -> bool {
+    use unstarve_kernel::SchedPolicy::Idle;
+    match bug.needs() {
+        "" => true,
+        "idle-tasks" => case.snapshot.tasks.iter().any(|task| task.policy == Idle && !task.kernel_thread),
+        "real-time-tasks" => !case.real_time.is_empty(),
+        "nested-cgroups" => case
+            .snapshot
+            .cgroups
+            .iter()
+            .any(|group| group.path.matches('/').count() >= 2 && group.load_weight().is_some()),
+        "limited-cgroups" => case.snapshot.cgroups.iter().any(|group| group.limit.is_some()),
+        // A row that names something else would be a mistake in the table: better told than hidden.
+        _ => true,
+    }
+}

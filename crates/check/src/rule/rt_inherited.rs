@@ -1,0 +1,104 @@
+use unstarve_kernel::{Holds, TaskFacts};
+use unstarve_model::clean;
+
+use super::Rule;
+use crate::case::{Case, common, counted, is_above_fair};
+use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::interrupts::Device;
+
+pub(super) const RULE: Rule = Rule {
+    id: "rt-inherited",
+    title: "Real-time processes without reset-on-fork that start children",
+    about: "A child inherits the real-time policy, though nobody chose it for the shell or the probe that it runs; and a \
+            short-lived one is gone before anybody looks.",
+    source: "sched(7), SCHED_RESET_ON_FORK; sched_fork() in kernel/sched/core.c; case A2: Nutanix, 2021",
+    check,
+    upgrade: None,
+};
+
+fn check(case: &Case<'_>) -> Vec<Hit> {
+    let leads = |task: &&TaskFacts| task.tgid.is_none() && !task.kernel_thread && is_above_fair(task.policy);
+    case.snapshot.tasks.iter().filter(leads).filter_map(|parent| hit(case, parent)).collect()
+}
+
+/// A real-time shell pipeline is no daemon: with fewer faults than one `fork` and `exec` cost there was no child.
+const FAULTS_OF_A_CHILD: u64 = 50;
+
+fn hit(case: &Case<'_>, parent: &TaskFacts) -> Option<Hit> {
+    // A deadline task cannot fork at all without the flag.
+    if parent.reset_on_fork == Some(true) || parent.policy.word() == "deadline" {
+        return None;
+    }
+    let heirs: Vec<&TaskFacts> = case
+        .snapshot
+        .tasks
+        .iter()
+        .filter(|task| task.parent == Some(parent.tid) && task.tgid.is_none())
+        .filter(|task| task.policy == parent.policy && task.rt_priority == parent.rt_priority)
+        .collect();
+    let faults = parent.child_faults.filter(|&faults| faults >= FAULTS_OF_A_CHILD);
+    if heirs.is_empty() && faults.is_none() {
+        return None;
+    }
+    let known = parent.reset_on_fork.is_some();
+    let everywhere = case.real_time.iter().find(|group| group.tasks.iter().any(|task| task.tid == parent.tid))?;
+    let serving = |device| everywhere.allowed.map(|allowed| common(&case.interrupts.cpus(device), allowed));
+    let net = serving(Device::Net).filter(|set| !set.is_empty());
+    let severity = if known && net.is_some() { Severity::Warning } else { Severity::Info };
+    Some(
+        Draft::new(RULE.id, severity, everywhere.subject())
+            .says(format!(
+                "{}[{}] is {} {} and starts children, which inherit that{}.",
+                parent.comm,
+                parent.tid,
+                parent.policy.word(),
+                parent.rt_priority,
+                if known { "" } else { ", unless it has SCHED_RESET_ON_FORK, which this snapshot does not say" }
+            ))
+            .because_of(faults.map(|faults| {
+                format!("it has had children: {} of those that ended are counted", counted(faults, "page fault"))
+            }))
+            .because_of(heirs.first().map(|heir| {
+                format!("{} alive now, for example {}[{}]", counted(heirs.len() as u64, "heir"), heir.comm, heir.tid)
+            }))
+            .because_of(everywhere.allowed.map(|allowed| format!("they may run on {allowed}")))
+            .would(consequence(case, parent, net.is_some()))
+            .priced(
+                "A monitor of a storage controller started a helper every 10 s; the helper inherited real-time priority, ran \
+                 ahead of ksoftirqd, and one I/O took more than 100 ms each time (Nutanix, Linux 5.10, 2021).",
+            )
+            .fix(reset(parent))
+            .done(),
+    )
+}
+
+fn consequence(case: &Case<'_>, parent: &TaskFacts, serves: bool) -> String {
+    let where_to =
+        if serves { " on CPUs that serve the network, ahead of ksoftirqd" } else { " ahead of everything normal" };
+    let defers = case.facts.softirqs_wait_for_ksoftirqd() == Holds::Yes;
+    format!(
+        "Each child of {} runs{where_to} for as long as it likes{}.",
+        clean(&parent.comm),
+        if serves && defers {
+            "; on this kernel all packets of that CPU wait once its ksoftirqd is runnable"
+        } else {
+            ""
+        }
+    )
+}
+
+fn reset(parent: &TaskFacts) -> Option<Fix> {
+    let flag = match parent.policy.word() {
+        "FIFO" => "-f",
+        _ => "-r",
+    };
+    Some(Fix {
+        text: "Set reset-on-fork: children begin as SCHED_OTHER.".into(),
+        apply: format!("chrt -R {flag} -p {} {}", parent.rt_priority, parent.tid),
+        undo: format!("chrt {flag} -p {} {}", parent.rt_priority, parent.tid),
+        risk: "Threads that it starts later are normal, too: pools that count on inheriting lose real-time priority. In a unit: \
+               CPUSchedulingResetOnFork=yes. Taking the flag back needs CAP_SYS_NICE."
+            .into(),
+        valid_on: "all kernels".into(),
+    })
+}

@@ -1,0 +1,62 @@
+//! Hostile names, and how fast it is.
+
+use std::time::{Duration, Instant};
+
+use crate::host::healthy;
+
+const HOSTILE: &str = "a\u{1b}[2J\n\u{202e}b$(reboot)";
+
+#[test]
+fn hostile_names_are_harmless_in_every_text() {
+    let mut host = healthy();
+    host.real_time(900, HOSTILE, 10, "0-1", 0.5).child_faults = Some(999);
+    host.group(&format!("/{HOSTILE}"), 5000).task(700, HOSTILE, "0-7", &format!("/{HOSTILE}"));
+    host.limit(&format!("/system.slice/{HOSTILE}"), 1000, 900);
+    host.written(unstarve_kernel::ConfiguredBy::Sysctl, "kernel.sched_\u{1b}x", "\u{9b}31m");
+    host.boots_with("preempt=\u{202e}x");
+    let audit = host.audit();
+    assert!(audit.hits.len() >= 6, "{:#?}", audit.hits);
+    let json = serde_json::to_value(&audit).expect("JSON");
+    let mut texts = Vec::new();
+    collect(&json, &mut texts);
+    for text in &texts {
+        assert!(!text.chars().any(unstarve_model::is_harmful), "{text:?}");
+    }
+    // Nor does a name get into a command, but for a path, and then quoted or not at all.
+    let commands = audit.hits.iter().flat_map(|hit| &hit.fixes).flat_map(|fix| [&fix.apply, &fix.undo]);
+    for command in commands {
+        assert!(!command.contains("reboot"), "{command}");
+    }
+}
+
+fn collect(value: &serde_json::Value, texts: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => texts.push(text.clone()),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, texts)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|item| collect(item, texts)),
+        _ => {}
+    }
+}
+
+#[test]
+fn ten_thousand_threads_are_audited_in_under_a_second() {
+    let mut host = healthy();
+    for tid in 0..10_000 {
+        let name = format!("worker-{}", tid % 100);
+        if tid % 10 == 0 {
+            host.real_time(10_000 + tid, &name, 1 + tid % 90, "0-7", 0.001);
+        } else {
+            host.task(10_000 + tid, &name, "0-7", &format!("/system.slice/s{}.service", tid % 500));
+        }
+    }
+    for number in 0..2_000 {
+        host.group(&format!("/system.slice/s{number}.service"), 100);
+    }
+    let json = host.0.to_json();
+    let begin = Instant::now();
+    let snapshot = unstarve_kernel::Snapshot::from_json(&json).expect("a snapshot");
+    let audit = unstarve_check::audit_upgrade(&snapshot, "7.2".parse().expect("a version"));
+    let taken = begin.elapsed();
+    assert!(!audit.hits.is_empty());
+    assert!(taken < Duration::from_secs(1), "{taken:?}");
+}

@@ -1,0 +1,102 @@
+//! What an upgrade loses, moves, ends and begins.
+
+use unstarve_check::{Audit, Severity, When};
+use unstarve_kernel::ConfiguredBy;
+
+use crate::host::{Host, healthy};
+
+fn table(audit: &Audit, rules: &[&str]) -> String {
+    let wanted = audit.hits.iter().filter(|hit| rules.contains(&hit.rule.as_str()));
+    let line = |hit: &unstarve_check::Hit| {
+        let when = match hit.holds {
+            Some(When::After) => "after",
+            Some(When::Both) => "both",
+            Some(When::Now) => "now",
+            None => "-",
+        };
+        format!("{when:<6}{:<9}{:<28}{}", hit.severity.word(), hit.rule, hit.sentence)
+    };
+    wanted.map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Debian 11, tuned as the vendors of databases recommended.
+fn tuned_host() -> Host {
+    let mut host = healthy();
+    host.kernel("5.10.0-32-amd64", "#1 SMP Debian 5.10.223-1 (2024-08-10)").config("PREEMPT_VOLUNTARY", "y");
+    for (name, value) in [
+        ("sched_min_granularity_ns", "10000000"),
+        ("sched_wakeup_granularity_ns", "15000000"),
+        ("sched_migration_cost_ns", "5000000"),
+    ] {
+        host.setting(&format!("/proc/sys/kernel/{name}"), value);
+        host.written(ConfiguredBy::Sysctl, &format!("kernel.{name}"), value);
+    }
+    host.setting("/proc/sys/kernel/sched_rr_timeslice_ms", "10");
+    host.written(ConfiguredBy::Sysctl, "kernel.sched_rt_runtime_us", "950000");
+    host.written(ConfiguredBy::Tuned, "sched_min_granularity_ns", "10000000");
+    host
+}
+
+#[test]
+fn what_5_10_loses_on_6_12() {
+    let audit = tuned_host().upgrade("6.12");
+    insta::assert_snapshot!(table(&audit, &["knob-drift", "autogroup", "preempt-mode"]), @"
+    after warning  knob-drift                  A sysctl file sets sched_migration_cost_ns where Linux 6.12 does not have it: it is at /sys/kernel/debug/sched/migration_cost_ns.
+    after warning  knob-drift                  A sysctl file sets sched_min_granularity_ns, which Linux 6.12 does not have any more.
+    after warning  knob-drift                  TuneD sets sched_min_granularity_ns, which on Linux 6.12 it writes to base_slice_ns.
+    after warning  knob-drift                  A sysctl file sets sched_wakeup_granularity_ns, which Linux 6.12 does not have any more.
+    after info     knob-drift                  A sysctl file sets sched_rt_runtime_us, which means something else on Linux 6.12.
+    after info     knob-drift                  sched_rr_timeslice_ms is 10, its default 100, and no file that was read sets it: the reboot takes it away.
+    after info     autogroup                   The upgrade turns autogroup on.
+    ");
+    assert!(audit.reaches(Severity::Warning) && !audit.reaches(Severity::Critical));
+    assert_eq!(audit.upgrade_to.as_deref(), Some("6.12"));
+}
+
+#[test]
+fn what_moves_on_6_1_is_still_there() {
+    insta::assert_snapshot!(table(&tuned_host().upgrade("6.1"), &["knob-drift"]), @"
+    after warning  knob-drift                  A sysctl file sets sched_migration_cost_ns where Linux 6.1 does not have it: it is at /sys/kernel/debug/sched/migration_cost_ns.
+    after warning  knob-drift                  A sysctl file sets sched_min_granularity_ns where Linux 6.1 does not have it: it is at /sys/kernel/debug/sched/min_granularity_ns.
+    after warning  knob-drift                  A sysctl file sets sched_wakeup_granularity_ns where Linux 6.1 does not have it: it is at /sys/kernel/debug/sched/wakeup_granularity_ns.
+    after info     knob-drift                  sched_rr_timeslice_ms is 10, its default 100, and no file that was read sets it: the reboot takes it away.
+    ");
+}
+
+#[test]
+fn lazy_preemption_comes_with_7() {
+    let mut host = healthy();
+    host.kernel("6.12.107+deb13-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1").config("PREEMPT_VOLUNTARY", "y");
+    host.boots_with("preempt=none");
+    insta::assert_snapshot!(table(&host.upgrade("7.2"), &["preempt-mode", "knob-drift"]), @"
+    after warning  preempt-mode                Linux 7.2 ignores preempt=none and goes on as it was built.
+    after warning  preempt-mode                The upgrade changes the preemption mode from none to lazy.
+    after info     knob-drift                  The default of sched_rt_runtime_us goes from 950000 to 1000000 us with Linux 7.2.
+    ");
+}
+
+#[test]
+fn an_upgrade_ends_what_it_mends() {
+    let mut host = healthy();
+    // Where completions come in is not known, so it may be anywhere.
+    host.0.irqs.clear();
+    host.real_time(900, "stargate", 10, "2-7", 0.9);
+    let audit = host.upgrade("7.2");
+    insta::assert_snapshot!(table(&audit, &["rt-beside-completion-worker", "known-bug"]), @"
+    both  warning  rt-beside-completion-worker stargate[900] RR 10 may run on CPUs 2-7, where a worker of normal priority completes direct writes of xfs on /dev/nvme0n1.
+    now   info     known-bug                   Interrupts between CPUs that push real-time tasks can lock up a CPU that is busy with softirqs.
+    ");
+    assert!(!audit.reaches(Severity::Critical), "what is only now does not fail the upgrade");
+    assert!(host.audit().reaches(Severity::Critical));
+}
+
+#[test]
+fn known_changes_are_those_between() {
+    let audit = healthy().upgrade("6.12");
+    let ids: Vec<&str> =
+        audit.hits.iter().filter(|hit| hit.rule == "known-change").map(|hit| hit.subject.as_str()).collect();
+    insta::assert_snapshot!(ids.join(" "), @"
+    R04 R05 R06 R07 R08 R19 R28 R31 R34 R39
+    ");
+    assert!(healthy().upgrade("6.1").hits.iter().all(|hit| hit.rule != "known-change"));
+}

@@ -1,0 +1,175 @@
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::feature::{self, FeatureState, feature_at};
+use super::{Form, Knob, Presence};
+use crate::{Distribution, Snapshot, Version};
+
+/// What differs between two kernels or hosts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Change {
+    /// The setting or the feature.
+    pub name: String,
+    /// How it differs.
+    pub kind: ChangeKind,
+    /// On the first: a value or a path; empty if it is not there.
+    pub from: String,
+    /// On the second.
+    pub to: String,
+    /// What that means, or what there is instead.
+    pub note: String,
+}
+
+/// How something differs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeKind {
+    /// Only the second has it.
+    New,
+    /// Only the first has it.
+    Gone,
+    /// At another path.
+    Moved,
+    /// Another default.
+    Redefaulted,
+    /// The same number does something else.
+    Redefined,
+    /// Two hosts have set it to different values.
+    Value,
+}
+
+/// Settings, then features, that differ between two kernels on a host with so many CPUs. What is not known for certain of
+/// one of the two is left out.
+pub fn changes_between_kernels(
+    from: Version,
+    to: Version,
+    distribution: Option<Distribution>,
+    cpus: usize,
+) -> Vec<Change> {
+    let knobs =
+        Knob::all().into_iter().flat_map(|knob| match (knob.at(from, distribution), knob.at(to, distribution)) {
+            (Some(a), Some(b)) => knob_changes(knob, a, b, cpus),
+            _ => Vec::new(),
+        });
+    let features = feature::rows().filter_map(|row| feature_change(row, from, to));
+    knobs.chain(features).collect()
+}
+
+fn knob_changes(knob: Knob, a: Presence, b: Presence, cpus: usize) -> Vec<Change> {
+    let change =
+        |kind, from: String, to: String, note: String| Change { name: knob.name().into(), kind, from, to, note };
+    match (a, b) {
+        (Presence::There(old), Presence::There(new)) => kept_changes(old, new, cpus, &change),
+        (Presence::There(old), Presence::Gone(_)) => {
+            let instead = old.successor().map(|next| format!("nearest: {}", next.name())).unwrap_or_default();
+            vec![change(ChangeKind::Gone, old.path().into(), String::new(), instead)]
+        }
+        (Presence::NotYet(_), Presence::There(new)) => {
+            vec![change(ChangeKind::New, String::new(), new.path().into(), new.meaning().into())]
+        }
+        // Backwards in time.
+        (Presence::Gone(_), Presence::There(new)) => {
+            vec![change(ChangeKind::New, String::new(), new.path().into(), new.meaning().into())]
+        }
+        (Presence::There(old), Presence::NotYet(_)) => {
+            vec![change(ChangeKind::Gone, old.path().into(), String::new(), String::new())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn kept_changes(
+    old: Form,
+    new: Form,
+    cpus: usize,
+    change: &dyn Fn(ChangeKind, String, String, String) -> Change,
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if old.path() != new.path() {
+        let note =
+            if new.kind() == "debugfs" { "debugfs needs root, and a kernel that is not locked down" } else { "" };
+        changes.push(change(ChangeKind::Moved, old.path().into(), new.path().into(), note.into()));
+    }
+    if let (Some(before), Some(after)) = (old.default_with(cpus), new.default_with(cpus))
+        && before != after
+    {
+        changes.push(change(ChangeKind::Redefaulted, before, after, new.meaning().into()));
+    }
+    if old.kind() == new.kind() && old.path() == new.path() && old.meaning() != new.meaning() {
+        changes.push(change(ChangeKind::Redefined, old.meaning().into(), new.meaning().into(), String::new()));
+    }
+    changes
+}
+
+fn feature_change(row: crate::Row, from: Version, to: Version) -> Option<Change> {
+    let (a, b) = (feature_at(row, from), feature_at(row, to));
+    let kind = match (a, b) {
+        (a, b) if a == b => return None,
+        (FeatureState::Absent, _) => ChangeKind::New,
+        (_, FeatureState::Absent) => ChangeKind::Gone,
+        _ => ChangeKind::Redefaulted,
+    };
+    let shown = |state: FeatureState| match state {
+        FeatureState::Absent => String::new(),
+        FeatureState::Depends(what) => format!("depends: {what}"),
+        state => state.word().to_owned(),
+    };
+    Some(Change {
+        name: feature::name(row).into(),
+        kind,
+        from: shown(a),
+        to: shown(b),
+        note: row.get("what_it_does").unwrap_or_default().into(),
+    })
+}
+
+/// What differs between two hosts: settings, wherever each has them, features, and options of the build.
+pub fn changes_between_snapshots(a: &Snapshot, b: &Snapshot) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for path in a.settings.keys().chain(b.settings.keys()) {
+        let knob = Knob::named(path);
+        // Settings of a CPU are told one by one; others once, wherever they are.
+        let name = knob.filter(|knob| !knob.forms(None).iter().any(|form| form.path().contains("{N}")));
+        if !seen.insert(name.map_or(path.as_str(), |knob| knob.name())) {
+            continue;
+        }
+        let find = |snapshot: &Snapshot| found(snapshot, name, path);
+        changes.extend(difference(name.map_or(path.as_str(), |knob| knob.name()), find(a), find(b)));
+    }
+    if let (Some(a), Some(b)) = (&a.features, &b.features) {
+        for name in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+            let state = |on: Option<&bool>| on.map(|on| (String::new(), if *on { "on" } else { "off" }.to_owned()));
+            changes.extend(difference(name, state(a.get(name)), state(b.get(name))));
+        }
+    }
+    if let (Some(a), Some(b)) = (&a.config, &b.config) {
+        for name in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+            let value = |value: Option<&String>| (String::new(), value.map_or("n", String::as_str).to_owned());
+            changes.extend(difference(&format!("CONFIG_{name}"), Some(value(a.get(name))), Some(value(b.get(name)))));
+        }
+    }
+    changes
+}
+
+/// The path and the value.
+fn found(snapshot: &Snapshot, knob: Option<Knob>, path: &str) -> Option<(String, String)> {
+    let by_path = |path: &str| Some((path.to_owned(), snapshot.settings.get(path)?.trim().to_owned()));
+    match knob {
+        Some(knob) => knob.rows().find_map(|form| by_path(form.path())),
+        None => by_path(path),
+    }
+}
+
+fn difference(name: &str, a: Option<(String, String)>, b: Option<(String, String)>) -> Option<Change> {
+    let change =
+        |kind, from: String, to: String| Some(Change { name: name.into(), kind, from, to, note: String::new() });
+    match (a, b) {
+        (Some((_, old)), None) => change(ChangeKind::Gone, old, String::new()),
+        (None, Some((_, new))) => change(ChangeKind::New, String::new(), new),
+        (Some((_, old)), Some((_, new))) if old != new => change(ChangeKind::Value, old, new),
+        (Some((old, _)), Some((new, _))) if old != new => change(ChangeKind::Moved, old, new),
+        _ => None,
+    }
+}

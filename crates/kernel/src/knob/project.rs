@@ -1,0 +1,94 @@
+use std::collections::BTreeMap;
+
+use super::feature::{self, FeatureState, feature_at};
+use super::{Knob, Presence};
+use crate::{ConfiguredBy, Distribution, Facts, Snapshot, Version};
+
+impl Snapshot {
+    /// The host as it would be under another kernel of the same distributor: settings that the kernel has, with the value
+    /// that files set or else its default; features by default; the same tasks, interrupts and groups.
+    ///
+    /// What somebody wrote by hand is lost with the reboot, so it is not carried over.
+    #[must_use]
+    pub fn under(&self, version: Version) -> Snapshot {
+        let facts = Facts::of_host(self);
+        let distribution = facts.distribution();
+        let lazy = version.is_at_least(7, 0) && facts.has_lazy_architecture();
+        let mut snapshot = self.clone();
+        snapshot.features = Some(features(version));
+        snapshot.settings = settings(self, version, distribution);
+        if lazy {
+            snapshot.config = snapshot.config.map(without_old_modes);
+        }
+        name_kernel(&mut snapshot, version, distribution);
+        snapshot
+    }
+}
+
+fn name_kernel(snapshot: &mut Snapshot, version: Version, distribution: Option<Distribution>) {
+    let words = |text: &str| -> String {
+        let kept = ["SMP", "PREEMPT", "PREEMPT_DYNAMIC", "PREEMPT_RT"];
+        text.split(' ').filter(|word| kept.contains(word)).collect::<Vec<_>>().join(" ")
+    };
+    let build = snapshot.kernel.version.as_deref().map(words).unwrap_or_default();
+    let (release, note) = match distribution {
+        Some(Distribution::Debian) => (version.to_string(), format!("#1 {build} Debian {version}")),
+        Some(Distribution::Ubuntu) => (version.to_string(), format!("#1-Ubuntu {build}")),
+        Some(Distribution::RedHat) => (format!("{version}.el"), format!("#1 {build}")),
+        _ => (version.to_string(), format!("#1 {build}")),
+    };
+    snapshot.kernel.release = Some(release);
+    snapshot.kernel.version = Some(note);
+    snapshot.kernel.signature = None;
+}
+
+fn features(version: Version) -> BTreeMap<String, bool> {
+    let states = feature::rows().map(|row| (feature::name(row), feature_at(row, version)));
+    states
+        .filter_map(|(name, state)| match state {
+            FeatureState::On => Some((name.to_owned(), true)),
+            FeatureState::Off => Some((name.to_owned(), false)),
+            FeatureState::Absent | FeatureState::Depends(_) => None,
+        })
+        .collect()
+}
+
+fn settings(now: &Snapshot, version: Version, distribution: Option<Distribution>) -> BTreeMap<String, String> {
+    let cpus = now.cpus.online.clone().unwrap_or_default();
+    let kept = |path: &String| Knob::named(path).is_none();
+    let mut settings: BTreeMap<String, String> =
+        now.settings.iter().filter(|(path, _)| kept(path)).map(|(path, text)| (path.clone(), text.clone())).collect();
+    for knob in Knob::all() {
+        let Some(Presence::There(form)) = knob.at(version, distribution) else { continue };
+        let written = now.configured.iter().rfind(|setting| {
+            let reaches = match setting.by {
+                ConfiguredBy::Sysctl => true,
+                ConfiguredBy::Tuned => setting.key.starts_with("kernel."),
+                _ => false,
+            };
+            reaches && form.kind() == "sysctl" && setting.key.strip_prefix("kernel.") == Some(knob.name())
+        });
+        let value = written.map(|setting| setting.value.clone()).or_else(|| form.default_with(cpus.len().max(1)));
+        let Some(value) = value else {
+            // No single default: what is there now is the best guess, if it is at the same place.
+            settings.extend(
+                now.settings
+                    .get(form.path())
+                    .filter(|_| knob.name() != "preempt")
+                    .map(|text| (form.path().to_owned(), text.clone())),
+            );
+            continue;
+        };
+        settings.extend(form.paths(cpus.iter()).into_iter().map(|path| (path, value.clone())));
+    }
+    settings
+}
+
+/// Kernels of 7.0 and later have no other modes than lazy and full on these machines (commit 7dadeaa6e851).
+fn without_old_modes(mut config: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let old = ["PREEMPT_NONE", "PREEMPT_VOLUNTARY"].map(|option| config.remove(option));
+    if old.into_iter().flatten().any(|value| value == "y") {
+        config.insert("PREEMPT_LAZY".into(), "y".into());
+    }
+    config
+}
