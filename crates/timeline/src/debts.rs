@@ -5,7 +5,8 @@ use crate::{ActorId, Price};
 /// Recent waits that a task will pass on to those whom it wakes: its own, and those of tasks that it waited for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Debts {
-    /// The latest [`Debts::KEPT`], in no order.
+    /// The latest [`Debts::KEPT`], a ring in the order of their ends: what is handed on to a sleeper ends after it fell
+    /// asleep, and its own waits ended before.
     list: Vec<Debt>,
     /// Which one the next replaces, once they are so many.
     oldest: usize,
@@ -44,8 +45,13 @@ impl Debts {
     /// What `waker`'s debts cost a wakee that slept since `sleep_start`: adds to `prices`, and hands the debts on to
     /// the wakee's own, cut to its sleep.
     pub fn pass_on(&mut self, waker: &Debts, sleep_start: Time, wakee: ActorId, prices: &mut Vec<Price>) {
-        for debt in &waker.list {
-            let length = debt.end.since(debt.start.max(sleep_start));
+        let (newer, older) = (&waker.list[..waker.oldest], &waker.list[waker.oldest..]);
+        let newest_first = newer.iter().rev().chain(older.iter().rev());
+        let open = newest_first.take_while(|debt| debt.end > sleep_start).count();
+        let oldest_first = older.iter().chain(newer);
+        for debt in oldest_first.skip(waker.list.len() - open) {
+            let start = debt.start.max(sleep_start);
+            let length = debt.end.since(start);
             if length == Nanos::ZERO || debt.victim == wakee {
                 continue;
             }
@@ -53,7 +59,7 @@ impl Debts {
                 Some(price) => price.length += length,
                 None => prices.push(Price { victim: debt.victim, length }),
             }
-            self.push(debt.victim, debt.start.max(sleep_start), debt.end);
+            self.push(debt.victim, start, debt.end);
         }
     }
 }

@@ -23,10 +23,14 @@ pub(crate) struct Account {
 
 impl Fairness {
     fn advance(&mut self, now: Time) {
+        // Several tasks are reckoned at one moment, and a division is dear.
+        if now <= self.now {
+            return;
+        }
         if self.weight > 0 {
             self.virtual_time += now.since(self.now).0 as f64 / self.weight as f64;
         }
-        self.now = self.now.max(now);
+        self.now = now;
     }
 
     /// The task becomes runnable here.

@@ -14,6 +14,7 @@ mod idle;
 mod interrupts;
 mod moment;
 mod occupancy;
+mod places;
 mod rule;
 mod selection;
 mod settings;

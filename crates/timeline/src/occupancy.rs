@@ -15,6 +15,18 @@ pub(crate) struct Occupancy {
     /// The track of each actor, by the actor's index.
     slots: Vec<u32>,
     stays: usize,
+    /// When the latest mark was made, and which marks still hold.
+    marked: Time,
+    epoch: u32,
+}
+
+/// How much the one who had the CPU at some moment had had by then. With it the question how long that one has had the
+/// CPU since takes no search; as it is mostly the waker, or the one who took the CPU, it has most of the wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    slot: u32,
+    epoch: u32,
+    had: u64,
 }
 
 #[derive(Debug)]
@@ -47,7 +59,7 @@ impl Occupancy {
     pub fn new() -> Occupancy {
         let unknown =
             Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), left: Time(0), older: END, newer: END };
-        Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots: vec![0], stays: 0 }
+        Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots: vec![0], stays: 0, marked: Time(0), epoch: 0 }
     }
 
     /// From `time` on the CPU is `actor`'s. `time` may lie before the last question, not before the last change.
@@ -55,6 +67,9 @@ impl Occupancy {
         let track = &mut self.tracks[self.current as usize];
         if track.actor == actor {
             return;
+        }
+        if time < self.marked {
+            self.epoch += 1;
         }
         let length = time.since(self.since).0;
         track.left = self.since.max(time);
@@ -102,15 +117,28 @@ impl Occupancy {
         track.newer = END;
     }
 
+    /// A mark of the present moment.
+    pub fn mark(&mut self, now: Time) -> Mark {
+        self.marked = now;
+        let had = self.tracks[self.current as usize].total + now.since(self.since).0;
+        Mark { slot: self.current, epoch: self.epoch, had }
+    }
+
     /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`.
-    /// `from` must not lie before the last [`Self::forget`].
-    pub fn parts(&self, from: Time, to: Time, mut part: impl FnMut(ActorId, Nanos)) {
-        let open = to.since(self.since.max(from)).0;
+    /// `from` must not lie before the last [`Self::forget`]; `mark`, if there is one, was made at `from`.
+    pub fn parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) {
+        let mark = mark.filter(|mark| mark.epoch == self.epoch);
         let mut slot = self.current;
         let mut first = true;
         while slot != END {
             let track = &self.tracks[slot as usize];
-            let length = track.since(from) + if first { open } else { 0 };
+            let length = match mark {
+                Some(mark) if mark.slot == slot => {
+                    let open = if first { to.since(self.since).0 } else { 0 };
+                    track.total + open - mark.had
+                }
+                _ => track.since(from) + if first { to.since(self.since.max(from)).0 } else { 0 },
+            };
             if length > 0 {
                 part(track.actor, Nanos(length));
             }
@@ -138,6 +166,7 @@ impl Occupancy {
     /// Forgets all closed stays: no later question may reach back before `now`.
     pub fn forget(&mut self, now: Time) {
         let actor = self.tracks[self.current as usize].actor;
+        let epoch = self.epoch + 1;
         if self.tracks.len() > 256 {
             *self = Occupancy::new();
             self.set(Time(0), actor);
@@ -147,6 +176,7 @@ impl Occupancy {
                 track.total = 0;
             }
         }
+        self.epoch = epoch;
         self.since = now;
         self.stays = 0;
     }
@@ -186,7 +216,7 @@ mod tests {
 
     fn parts(log: &Occupancy, from: u64, to: u64) -> Vec<(u32, u64)> {
         let mut found = Vec::new();
-        log.parts(Time(from), Time(to), |actor, length| found.push((actor.0, length.0)));
+        log.parts(Time(from), Time(to), None, |actor, length| found.push((actor.0, length.0)));
         found.sort();
         found
     }

@@ -6,6 +6,7 @@ use unstarve_model::{
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
 use crate::idle::IdleWatch;
+use crate::places::Places;
 use crate::waits::Preemptor;
 use crate::work::WorkTable;
 use crate::{
@@ -22,6 +23,7 @@ const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
 pub struct Timeline {
     pub(crate) world: World,
     pub(crate) cpus: Vec<Cpu>,
+    pub(crate) places: Places,
     pub(crate) idle: IdleWatch,
     pub(crate) work: WorkTable,
     /// Kept to save allocations.
@@ -62,6 +64,7 @@ impl Timeline {
         Timeline {
             world,
             cpus: Vec::new(),
+            places: Places::default(),
             idle: IdleWatch::new(),
             work: WorkTable::default(),
             pieces: Vec::new(),
@@ -184,12 +187,20 @@ impl Timeline {
     }
 
     /// The index of the CPU, which begins to exist when it is first heard of.
+    #[inline]
     pub(crate) fn cpu(&mut self, id: CpuId) -> usize {
+        if self.cpus.len() <= id.index() {
+            self.new_cpu(id);
+        }
+        id.index()
+    }
+
+    #[cold]
+    fn new_cpu(&mut self, id: CpuId) {
         while self.cpus.len() <= id.index() {
             self.cpus.push(Cpu::new(CpuId(self.cpus.len() as u32)));
         }
         self.world.cpus = self.world.cpus.max(id.0 + 1);
-        id.index()
     }
 
     /// The task that an event speaks of, brought up to date; not for the idle task.

@@ -1,6 +1,8 @@
 use unstarve_model::{CpuId, Nanos, Policy, Prio, Time};
 
+use crate::cpu::Cpu;
 use crate::fairness::whole;
+use crate::occupancy::Mark;
 use crate::timeline::Timeline;
 use crate::{ActorId, ActorKind, Actors, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
 
@@ -11,11 +13,12 @@ pub(crate) struct Pending {
     pub actor: ActorId,
     pub start: Time,
     pub queued: Option<Time>,
-    /// Where it waits now, and its place in that CPU's queue.
+    /// Where it waits now.
     pub cpu: CpuId,
-    pub place: usize,
     /// From when on the present CPU's occupants are not yet in `parts`.
     pub segment: Time,
+    /// Who had that CPU then, if that moment was the present.
+    pub mark: Option<Mark>,
     /// Occupants so far, of CPUs it has left.
     pub parts: Vec<(ActorId, Nanos)>,
     /// Since when the CPU has been idle although the task was on its queue.
@@ -49,8 +52,8 @@ impl Timeline {
     /// The task becomes runnable on `cpu` and waits there.
     pub(crate) fn begin_wait(&mut self, key: TaskKey, kind: WaitKind, cpu: CpuId, start: Time, queued: Option<Time>) {
         let now = self.world.now;
-        let place = self.cpus[cpu.index()].queue.len();
-        self.cpus[cpu.index()].queue.push(key);
+        let here = &mut self.cpus[cpu.index()];
+        self.places.push(&mut here.queue, key);
         let task = self.world.tasks.get_mut(key);
         let group =
             if task.pinned { None } else { task.affinity.or(task.moved.then_some(crate::idle::IdleWatch::ALL)) };
@@ -58,7 +61,7 @@ impl Timeline {
         task.last_cpu = Some(cpu);
         task.state = State::Waiting;
         if task.account.weight == 0 {
-            self.cpus[cpu.index()].fairness.join(start, &mut task.account, task.prio);
+            here.fairness.join(start, &mut task.account, task.prio);
         }
         task.pending = Some(Pending {
             kind,
@@ -66,8 +69,8 @@ impl Timeline {
             start,
             queued,
             cpu,
-            place,
             segment: start,
+            mark: (start == now).then(|| here.occupancy.mark(now)),
             parts: Vec::new(),
             passed_over: None,
             passed_over_total: Nanos::ZERO,
@@ -86,65 +89,36 @@ impl Timeline {
         }
     }
 
-    /// Takes the task out of the queue it waits in. What it was due there goes to the wait's `owed`.
-    fn unqueue(&mut self, key: TaskKey, stays_runnable_here: Stays) -> Option<Pending> {
-        let now = self.world.now;
-        let task = self.world.tasks.get_mut(key);
-        let mut pending = task.pending.take()?;
-        let cpu = &mut self.cpus[pending.cpu.index()];
-        pending.owed += match stays_runnable_here {
-            Stays::Here => cpu.fairness.due(now, &mut task.account),
-            Stays::Elsewhere => cpu.fairness.leave(now, &mut task.account),
-        };
-        cpu.queue.swap_remove(pending.place);
-        if let Some(moved) = cpu.queue.get(pending.place).copied()
-            && let Some(other) = &mut self.world.tasks.get_mut(moved).pending
-        {
-            other.place = pending.place;
-        }
-        Some(pending)
-    }
-
     /// The waiting task is moved to another CPU's queue.
     pub(crate) fn move_wait(&mut self, key: TaskKey, to: CpuId) {
         let now = self.world.now;
-        let Some(mut pending) = self.unqueue(key, Stays::Elsewhere) else { return };
-        self.close_segment(&mut pending);
+        let task = self.world.tasks.get_mut(key);
+        let Some(pending) = &mut task.pending else { return };
+        let from = &mut self.cpus[pending.cpu.index()];
+        pending.owed += from.fairness.leave(now, &mut task.account);
+        self.places.remove(&mut from.queue, key);
+        pending.close_segment(from, now);
         pending.migrations += 1;
         pending.cpu = to;
         let cpu = &mut self.cpus[to.index()];
-        pending.place = cpu.queue.len();
-        cpu.queue.push(key);
-        let task = self.world.tasks.get_mut(key);
+        pending.mark = Some(cpu.occupancy.mark(now));
+        self.places.push(&mut cpu.queue, key);
         cpu.fairness.join(now, &mut task.account, task.prio);
         task.moved |= task.last_cpu.is_some_and(|last| last != to);
         task.last_cpu = Some(to);
-        task.pending = Some(pending);
-    }
-
-    /// Adds the present CPU's occupants since the segment's start to the parts.
-    fn close_segment(&mut self, pending: &mut Pending) {
-        let now = self.world.now;
-        let log = &self.cpus[pending.cpu.index()].occupancy;
-        log.parts(pending.segment, now, |actor, length| add(&mut pending.parts, actor, length));
-        if let Some(since) = pending.passed_over.take() {
-            pending.passed_over_total += log.time_of(ActorId::IDLE, since, now);
-        }
-        pending.segment = now;
     }
 
     /// Settles all waits of a CPU so that its occupancy can forget the past.
     pub(crate) fn take_stock(&mut self, index: usize) {
         let now = self.world.now;
-        for place in 0..self.cpus[index].queue.len() {
-            let key = self.cpus[index].queue[place];
-            let Some(mut pending) = self.world.tasks.get_mut(key).pending.take() else { continue };
+        let cpu = &mut self.cpus[index];
+        for &key in &cpu.queue {
+            let Some(pending) = &mut self.world.tasks.get_mut(key).pending else { continue };
             let was_passed_over = pending.passed_over.is_some();
-            self.close_segment(&mut pending);
+            pending.close_segment(cpu, now);
             pending.passed_over = was_passed_over.then_some(now);
-            self.world.tasks.get_mut(key).pending = Some(pending);
         }
-        self.cpus[index].occupancy.forget(now);
+        cpu.occupancy.forget(now);
     }
 
     /// The CPU goes idle although tasks are on its queue.
@@ -177,37 +151,43 @@ impl Timeline {
 
     /// The task waits no longer, and nobody knows since when: the wait is not reported.
     pub(crate) fn drop_wait(&mut self, key: TaskKey) {
-        if let Some(pending) = self.unqueue(key, Stays::Elsewhere) {
-            self.uncrowd(&pending);
-        }
-    }
-
-    fn uncrowd(&mut self, pending: &Pending) {
-        if pending.kind != WaitKind::Preemption {
-            let actor = self.world.actors.get_mut(pending.actor);
-            actor.woken_waiting = actor.woken_waiting.saturating_sub(1);
-        }
+        let now = self.world.now;
+        let task = self.world.tasks.get_mut(key);
+        let Some(pending) = task.pending.take() else { return };
+        let cpu = &mut self.cpus[pending.cpu.index()];
+        cpu.fairness.leave(now, &mut task.account);
+        self.places.remove(&mut cpu.queue, key);
+        uncrowd(&mut self.world.actors, &pending);
     }
 
     /// The task gets the CPU, or the trace ends: reports the wait.
+    ///
+    /// The pending wait is worked on where it is and then cleared: moving its 200 bytes out was a good part of the cost
+    /// of a wait.
     pub(crate) fn end_wait(&mut self, key: TaskKey, ended: WaitEnd, sink: &mut impl Sink) {
         let now = self.world.now;
-        let queue_of = self.world.tasks.get(key).pending.as_ref().map(|pending| pending.cpu);
-        let Some(queue_length) = queue_of.map(|cpu| self.cpus[cpu.index()].queue.len() as u32) else { return };
-        let stays = if ended == WaitEnd::Ran { Stays::Here } else { Stays::Elsewhere };
-        let Some(mut pending) = self.unqueue(key, stays) else { return };
-        self.uncrowd(&pending);
-        if pending.parts.is_empty() {
-            pending.parts = std::mem::take(&mut self.parts);
-        }
-        self.close_segment(&mut pending);
-        let mut pieces = std::mem::take(&mut self.pieces);
-        self.split(&pending, key, &mut pieces);
-        let own_idle: Nanos =
-            pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE).map(|piece| piece.length).sum();
         let task = self.world.tasks.get_mut(key);
+        let Some(pending) = &mut task.pending else { return };
+        let cpu = &mut self.cpus[pending.cpu.index()];
+        let queue_length = cpu.queue.len() as u32;
+        pending.owed += match ended {
+            // It goes on being runnable here.
+            WaitEnd::Ran => cpu.fairness.due(now, &mut task.account),
+            WaitEnd::TraceEnd => cpu.fairness.leave(now, &mut task.account),
+        };
+        self.places.remove(&mut cpu.queue, key);
+        uncrowd(&mut self.world.actors, pending);
+        if pending.parts.is_empty() {
+            std::mem::swap(&mut pending.parts, &mut self.parts);
+        }
+        pending.close_segment(cpu, now);
+        split(pending, task.limited, now, &self.world.actors, &mut self.pieces);
         let idle_elsewhere = match pending.idle_before {
-            Some((group, before)) => Some(self.idle.total(group, now).saturating_sub(before).saturating_sub(own_idle)),
+            Some((group, before)) => {
+                let idle_here = self.pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE);
+                let own: Nanos = idle_here.map(|piece| piece.length).sum();
+                Some(self.idle.total(group, now).saturating_sub(before).saturating_sub(own))
+            }
             None => task.pinned.then_some(Nanos::ZERO),
         };
         task.debts.push(pending.actor, pending.start, now);
@@ -220,77 +200,90 @@ impl Timeline {
             queued: pending.queued,
             end: now,
             ended,
-            pieces: &pieces,
+            pieces: &self.pieces,
             idle_elsewhere,
             migrations: pending.migrations,
             queue_length,
             owed: whole(pending.owed),
             preempted_by: pending.preemptor.map(|preemptor| preemptor.actor),
         };
-        sink.wait(&self.world, &wait);
-        self.pieces = pieces;
-        self.parts = pending.parts;
+        std::mem::swap(&mut pending.parts, &mut self.parts);
         self.parts.clear();
+        task.pending = None;
+        sink.wait(&self.world, &wait);
     }
+}
 
-    /// Gives each part of a wait its rule.
-    fn split(&self, pending: &Pending, key: TaskKey, pieces: &mut Vec<Piece>) {
-        pieces.clear();
-        let victim = Contender::of(&self.world.actors, pending.actor);
-        let limited = self.world.tasks.get(key).limited;
-        for &(occupant, length) in &pending.parts {
-            let actor = self.world.actors.get(occupant);
-            let mut rest = length;
-            let mut piece = |rule: Rule, length: Nanos| {
-                if length > Nanos::ZERO {
-                    pieces.push(Piece { occupant, rule, length });
+fn uncrowd(actors: &mut Actors, pending: &Pending) {
+    if pending.kind != WaitKind::Preemption {
+        let actor = actors.get_mut(pending.actor);
+        actor.woken_waiting = actor.woken_waiting.saturating_sub(1);
+    }
+}
+
+impl Pending {
+    /// Adds the present CPU's occupants since the segment's start to the parts.
+    fn close_segment(&mut self, cpu: &Cpu, now: Time) {
+        let parts = &mut self.parts;
+        cpu.occupancy.parts(self.segment, now, self.mark.take(), |actor, length| add(parts, actor, length));
+        if let Some(since) = self.passed_over.take() {
+            self.passed_over_total += cpu.occupancy.time_of(ActorId::IDLE, since, now);
+        }
+        self.segment = now;
+    }
+}
+
+/// Gives each part of a wait its rule.
+fn split(pending: &Pending, limited: Option<bool>, now: Time, actors: &Actors, pieces: &mut Vec<Piece>) {
+    pieces.clear();
+    let victim = Contender::of(actors, pending.actor);
+    for &(occupant, length) in &pending.parts {
+        let actor = actors.get(occupant);
+        let mut rest = length;
+        let mut piece = |rule: Rule, length: Nanos| {
+            if length > Nanos::ZERO {
+                pieces.push(Piece { occupant, rule, length });
+            }
+        };
+        match actor.kind {
+            ActorKind::Unknown => piece(Rule::Unknown, rest),
+            ActorKind::Irq { .. } => piece(Rule::Irq, rest),
+            ActorKind::Softirq { .. } => piece(Rule::Softirq, rest),
+            ActorKind::Others => piece(Rule::Fair, rest),
+            ActorKind::Idle => {
+                let off = if limited == Some(false) { Nanos::ZERO } else { pending.passed_over_total.min(rest) };
+                piece(Rule::Throttled, off);
+                piece(Rule::Idle, rest.saturating_sub(off));
+            }
+            ActorKind::Tasks { .. } => {
+                let contender = Contender::of(actors, occupant);
+                if contender.is_above(&victim) {
+                    piece(Rule::Class, rest);
+                    continue;
                 }
-            };
-            match actor.kind {
-                ActorKind::Unknown => piece(Rule::Unknown, rest),
-                ActorKind::Irq { .. } => piece(Rule::Irq, rest),
-                ActorKind::Softirq { .. } => piece(Rule::Softirq, rest),
-                ActorKind::Others => piece(Rule::Fair, rest),
-                ActorKind::Idle => {
-                    let off = if limited == Some(false) { Nanos::ZERO } else { pending.passed_over_total.min(rest) };
-                    piece(Rule::Throttled, off);
-                    piece(Rule::Idle, rest.saturating_sub(off));
+                if let Some(preemptor) = pending.preemptor
+                    && preemptor.by_wakeup
+                    && preemptor.actor == occupant
+                {
+                    let stayed = preemptor.stayed.unwrap_or_else(|| now.since(preemptor.since));
+                    piece(Rule::WakeupPreemption, stayed.min(rest));
+                    rest = rest.saturating_sub(stayed);
                 }
-                ActorKind::Tasks { .. } => {
-                    let contender = Contender::of(&self.world.actors, occupant);
-                    if contender.is_above(&victim) {
-                        piece(Rule::Class, rest);
-                        continue;
-                    }
-                    if let Some(preemptor) = pending.preemptor
-                        && preemptor.by_wakeup
-                        && preemptor.actor == occupant
-                    {
-                        let stayed = preemptor.stayed.unwrap_or_else(|| self.world.now.since(preemptor.since));
-                        piece(Rule::WakeupPreemption, stayed.min(rest));
-                        rest = rest.saturating_sub(stayed);
-                    }
-                    let rule = if contender.outweighs(&victim) {
-                        Rule::Weight
-                    } else if actor.last_crowd.is_some_and(|last| last >= pending.start) {
-                        Rule::Count
-                    } else {
-                        Rule::Fair
-                    };
-                    piece(rule, rest);
-                }
+                let rule = if contender.outweighs(&victim) {
+                    Rule::Weight
+                } else if actor.last_crowd.is_some_and(|last| last >= pending.start) {
+                    Rule::Count
+                } else {
+                    Rule::Fair
+                };
+                piece(rule, rest);
             }
         }
+    }
+    if pieces.len() > 1 {
         pieces.sort_unstable_by_key(|piece| std::cmp::Reverse((piece.length, piece.occupant, piece.rule)));
     }
 }
-
-/// Whether a task that stops waiting goes on being runnable on the same CPU.
-enum Stays {
-    Here,
-    Elsewhere,
-}
-
 fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
     match parts.iter_mut().find(|part| part.0 == actor) {
         Some(part) => part.1 += length,

@@ -1,0 +1,31 @@
+use crate::TaskKey;
+
+/// Where each waiting task stands in the queue of its CPU, so that it leaves in one step.
+///
+/// Apart from the tasks: when one leaves, the last of the queue moves into its place, and a dense table is in the cache
+/// where that other task is not.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    of_task: Vec<u32>,
+}
+
+impl Places {
+    /// Puts a task at the end of `queue`. It must not stand in any.
+    pub fn push(&mut self, queue: &mut Vec<TaskKey>, key: TaskKey) {
+        if self.of_task.len() <= key.index() {
+            self.of_task.resize(key.index() + 1, 0);
+        }
+        self.of_task[key.index()] = queue.len() as u32;
+        queue.push(key);
+    }
+
+    /// Takes a task out of `queue`, in which it stands.
+    pub fn remove(&mut self, queue: &mut Vec<TaskKey>, key: TaskKey) {
+        let place = self.of_task[key.index()];
+        debug_assert_eq!(queue.get(place as usize), Some(&key));
+        queue.swap_remove(place as usize);
+        if let Some(moved) = queue.get(place as usize) {
+            self.of_task[moved.index()] = place;
+        }
+    }
+}
