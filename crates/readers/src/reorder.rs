@@ -1,65 +1,135 @@
-use unstarve_model::{Batch, Event, Loss, LossKind, Time};
+use std::collections::VecDeque;
+
+use unstarve_model::{Batch, CpuId, Event, Loss, LossKind, Nanos, Time};
 
 /// Puts events that arrive roughly in order into order, in bounded memory.
 ///
 /// Recorders drain one CPU's ring buffer after the other, so a file holds runs that are sorted within themselves and
-/// overlap. Events wait here until the format says that nothing earlier can come ([`Reorder::release`]) or until too
-/// many wait; equal times keep the order of arrival. An event that comes after later ones have been given out is moved
-/// to the last time given and counted.
+/// overlap. Events wait here, each CPU's in a queue of its own, until the format says that nothing earlier can come
+/// ([`Reorder::release`]) or until too many wait; then the queues are merged. Equal times keep the order of arrival. An
+/// event that comes after later ones have been given out is moved to the last time given and counted.
 #[derive(Debug)]
 pub struct Reorder {
-    waiting: Vec<Event>,
-    /// Takes over those that go on waiting.
-    spare: Vec<Event>,
-    /// Waiting events by time, as far as they have been sorted: time and index into `waiting`.
-    order: Vec<(Time, u32)>,
-    /// The part of `order` that may be given out.
-    released: std::ops::Range<usize>,
+    queues: Vec<Queue>,
+    /// The queue of each CPU; [`NO_QUEUE`] for those that have had no event.
+    of_cpu: Vec<u32>,
+    /// A binary heap of the first event in each queue that has one, the earliest first.
+    heads: Vec<Head>,
+    waiting: usize,
+    arrived: u64,
+    /// What lies no later may be given out.
+    until: Time,
+    /// As many more may be given out whatever their time.
+    surplus: usize,
     limit: usize,
-    earliest: Time,
     last: Time,
     late: u64,
+    /// A CPU's events came in another order than that of time.
+    mixed: bool,
 }
+
+/// The events of one CPU in the order of time, and when each arrived.
+#[derive(Debug, Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    arrivals: VecDeque<u64>,
+    latest: Time,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Head {
+    time: Time,
+    arrival: u64,
+    queue: u32,
+}
+
+const NO_QUEUE: u32 = u32::MAX;
+
+/// Events of one CPU may overtake each other by as much: one that an interrupt issues while another is being written.
+const NESTING: Nanos = Nanos::from_micros(100);
 
 impl Reorder {
     /// At most `limit` events wait; beyond it the older half is given out.
     pub fn new(limit: usize) -> Reorder {
-        assert!(limit > 1 && u32::try_from(limit).is_ok());
+        assert!(limit > 1);
         Reorder {
-            waiting: Vec::new(),
-            spare: Vec::new(),
-            order: Vec::new(),
-            released: 0..0,
+            queues: Vec::new(),
+            of_cpu: Vec::new(),
+            heads: Vec::new(),
+            waiting: 0,
+            arrived: 0,
+            until: Time(0),
+            surplus: 0,
             limit,
-            earliest: Time(u64::MAX),
             last: Time(0),
             late: 0,
+            mixed: false,
         }
     }
 
     /// At most `limit` events wait from now on.
     pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit.clamp(2, u32::MAX as usize);
+        self.limit = limit.max(2);
     }
 
     /// Takes an event in. The caller gives out what is released before it adds more than a record's worth.
     #[inline]
     pub fn push(&mut self, event: Event) {
-        self.earliest = self.earliest.min(event.time);
-        self.waiting.push(event);
-        if self.waiting.len() >= self.limit && self.released.is_empty() {
-            self.sort();
-            self.released = 0..self.order.len() / 2;
+        let index = match self.of_cpu.get(event.cpu.index()) {
+            Some(&index) if index != NO_QUEUE => index,
+            _ => self.add_queue(event.cpu),
+        };
+        let arrival = self.arrived;
+        self.arrived += 1;
+        self.waiting += 1;
+        let queue = &mut self.queues[index as usize];
+        let was_empty = queue.events.is_empty();
+        if event.time < queue.latest {
+            self.push_late(index, event, arrival);
+        } else {
+            queue.latest = event.time;
+            queue.events.push_back(event);
+            queue.arrivals.push_back(arrival);
+            if was_empty {
+                self.heads.push(Head { time: event.time, arrival, queue: index });
+                self.rise(self.heads.len() - 1);
+            }
+        }
+        if self.waiting >= self.limit && self.surplus == 0 {
+            self.surplus = self.waiting / 2;
+        }
+    }
+
+    #[cold]
+    fn add_queue(&mut self, cpu: CpuId) -> u32 {
+        let index = self.queues.len() as u32;
+        self.queues.push(Queue::default());
+        if self.of_cpu.len() <= cpu.index() {
+            self.of_cpu.resize(cpu.index() + 1, NO_QUEUE);
+        }
+        self.of_cpu[cpu.index()] = index;
+        index
+    }
+
+    /// An event that is earlier than one which its CPU has already issued.
+    #[cold]
+    fn push_late(&mut self, index: u32, event: Event, arrival: u64) {
+        let queue = &mut self.queues[index as usize];
+        self.mixed |= event.time + NESTING < queue.latest;
+        let place = queue.events.partition_point(|waiting| waiting.time <= event.time);
+        queue.events.insert(place, event);
+        queue.arrivals.insert(place, arrival);
+        if place == 0 {
+            self.heads.retain(|head| head.queue != index);
+            self.heads.push(Head { time: event.time, arrival, queue: index });
+            // Sorted is a heap.
+            self.heads.sort_unstable();
         }
     }
 
     /// Nothing earlier than or at `time` can come any more.
     pub fn release(&mut self, time: Time) {
-        if self.earliest > time || !self.released.is_empty() {
-            return;
-        }
-        self.sort();
-        self.released = 0..self.order.partition_point(|&(key, _)| key <= time);
+        self.until = self.until.max(time);
     }
 
     /// Nothing can come any more at all.
@@ -67,26 +137,47 @@ impl Reorder {
         self.release(Time(u64::MAX));
     }
 
+    /// For a source that has one buffer for each of `cpus` CPUs, and gives the content of each in order: what all CPUs
+    /// have gone beyond is released.
+    pub fn release_passed(&mut self, cpus: u32) {
+        if self.mixed || self.queues.len() != cpus as usize {
+            return;
+        }
+        if let Some(passed) = self.queues.iter().map(|queue| queue.latest).min() {
+            self.release(Time(passed.0.saturating_sub(NESTING.0)));
+        }
+    }
+
     /// Moves released events to the end of `events` until it holds [`Batch::TARGET`]; whether it does.
     pub fn fill(&mut self, events: &mut Vec<Event>) -> bool {
-        let room = Batch::TARGET.saturating_sub(events.len());
-        let given = self.released.len().min(room);
-        if given > 0 {
-            let end = self.released.start + given;
-            for &(time, index) in &self.order[self.released.start..end] {
-                let mut event = self.waiting[index as usize];
-                if time < self.last {
-                    event.time = self.last;
-                    self.late += 1;
-                } else {
-                    self.last = time;
+        while events.len() < Batch::TARGET {
+            let Some(&head) = self.heads.first() else { break };
+            if head.time > self.until {
+                if self.surplus == 0 {
+                    break;
                 }
-                events.push(event);
+                self.surplus -= 1;
             }
-            self.released.start = end;
-            if self.released.is_empty() {
-                self.forget_given(end);
+            let queue = &mut self.queues[head.queue as usize];
+            queue.arrivals.pop_front();
+            let Some(mut event) = queue.events.pop_front() else { break };
+            self.waiting -= 1;
+            match (queue.events.front(), queue.arrivals.front()) {
+                (Some(next), Some(&arrival)) => {
+                    self.heads[0] = Head { time: next.time, arrival, queue: head.queue };
+                }
+                _ => {
+                    self.heads.swap_remove(0);
+                }
             }
+            self.sink();
+            if event.time < self.last {
+                event.time = self.last;
+                self.late += 1;
+            } else {
+                self.last = event.time;
+            }
+            events.push(event);
         }
         events.len() >= Batch::TARGET
     }
@@ -96,31 +187,41 @@ impl Reorder {
         (self.late > 0).then(|| Loss::new(LossKind::OutOfOrder, self.late))
     }
 
-    fn sort(&mut self) {
-        self.order.clear();
-        self.order.extend((0u32..).zip(&self.waiting).map(|(index, event)| (event.time, index)));
-        // Stable sorting finds the runs that the CPUs' buffers are and merges them.
-        self.order.sort_by_key(|&(time, _)| time);
+    /// Moves a head up to where it belongs.
+    fn rise(&mut self, mut at: usize) {
+        while at > 0 {
+            let above = (at - 1) / 2;
+            if self.heads[above] <= self.heads[at] {
+                return;
+            }
+            self.heads.swap(above, at);
+            at = above;
+        }
     }
 
-    fn forget_given(&mut self, end: usize) {
-        let (left, new) = (&self.order[end..], &self.waiting[self.order.len()..]);
-        let first_left = left.first().map(|&(time, _)| time);
-        let times = new.iter().map(|event| event.time).chain(first_left);
-        self.earliest = times.min().unwrap_or(Time(u64::MAX));
-        self.spare.clear();
-        self.spare.extend(left.iter().map(|&(_, index)| self.waiting[index as usize]));
-        self.spare.extend_from_slice(new);
-        std::mem::swap(&mut self.waiting, &mut self.spare);
-        self.order.clear();
-        self.released = 0..0;
+    /// Moves the first head down to where it belongs.
+    fn sink(&mut self) {
+        let mut at = 0;
+        loop {
+            let mut least = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heads.len() && self.heads[child] < self.heads[least] {
+                    least = child;
+                }
+            }
+            if least == at {
+                return;
+            }
+            self.heads.swap(at, least);
+            at = least;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unstarve_model::{Context, CpuId, EventKind};
+    use unstarve_model::{Context, EventKind};
 
     use super::*;
 
@@ -131,9 +232,12 @@ mod tests {
 
     fn drain(reorder: &mut Reorder) -> Vec<(u64, u32)> {
         let mut events = Vec::new();
-        while !reorder.released.is_empty() {
+        loop {
             let mut part = Vec::new();
             reorder.fill(&mut part);
+            if part.is_empty() {
+                break;
+            }
             events.extend(part);
         }
         events.iter().map(|event| (event.time.0, event.cpu.0)).collect()
@@ -155,6 +259,28 @@ mod tests {
         assert_eq!(reorder.loss(), Some(Loss::new(LossKind::OutOfOrder, 1)));
     }
 
+    #[test]
+    fn what_all_cpus_have_gone_beyond_can_go() {
+        let us = 1000;
+        let mut reorder = Reorder::new(100);
+        reorder.push(at(10 * us, 0));
+        reorder.push(at(500 * us, 0));
+        reorder.release_passed(2);
+        assert_eq!(drain(&mut reorder), [], "CPU 1 may have anything");
+        reorder.push(at(20 * us, 1));
+        reorder.push(at(300 * us, 1));
+        reorder.release_passed(2);
+        assert_eq!(drain(&mut reorder), [(10 * us, 0), (20 * us, 1)]);
+        // Where a CPU's events are not in order, its buffer is not one.
+        reorder.push(at(400 * us, 1));
+        reorder.push(at(250 * us, 0));
+        reorder.release_passed(2);
+        assert_eq!(drain(&mut reorder), []);
+        reorder.release_all();
+        assert_eq!(drain(&mut reorder), [(250 * us, 0), (300 * us, 1), (400 * us, 1), (500 * us, 0)]);
+        assert_eq!(reorder.loss(), None);
+    }
+
     proptest! {
         #[test]
         fn whatever_comes_times_never_decrease_and_nothing_is_lost(
@@ -170,7 +296,7 @@ mod tests {
                     pushed += 1;
                 }
                 out.extend(drain(&mut reorder));
-                prop_assert!(reorder.waiting.len() <= 16);
+                prop_assert!(reorder.waiting <= 16);
             }
             reorder.release_all();
             out.extend(drain(&mut reorder));

@@ -45,6 +45,9 @@ const WINDOW_PER_CPU: usize = 1 << 14;
 const MIN_WINDOW: usize = 1 << 18;
 const MAX_WINDOW: usize = 1 << 22;
 
+/// A quarter of a batch.
+const ASK_EVERY: u32 = 1024;
+
 /// An event has an id per CPU; this many are 128 events on the largest machines.
 const MAX_IDS: usize = 1 << 20;
 
@@ -61,6 +64,10 @@ pub struct Session {
     /// The latest time seen, and what it was when the last round ended.
     latest: Time,
     round_end: Time,
+    /// Samples since it was last asked what all CPUs have gone beyond.
+    unasked: u32,
+    /// How often each event was opened; `None` if they differ.
+    openings: Option<usize>,
     kernel_text: Option<u64>,
     damage: Damage,
 }
@@ -98,6 +105,8 @@ impl Session {
             tasks: TaskNames::default(),
             latest: Time(0),
             round_end: Time(0),
+            unasked: 0,
+            openings: None,
             kernel_text: None,
             damage: Damage::default(),
         }
@@ -109,6 +118,7 @@ impl Session {
             return;
         }
         let index = self.events.len() as u16;
+        self.openings = (self.events.is_empty() || self.openings == Some(ids.len())).then_some(ids.len());
         ids.iter().for_each(|&id| self.ids.insert(id, index));
         if attr.tracepoint.is_some() {
             self.info.clock = Some(clock_name(attr.clock).to_owned());
@@ -183,9 +193,25 @@ impl Session {
                     self.work_on_stack(&event, sample.callchain, record.endian);
                 }
                 self.reorder.push(event);
+                self.unasked += 1;
+                if self.unasked == ASK_EVERY {
+                    self.release_passed();
+                }
             }
             Ok(None) => {}
             Err(_) => self.undecodable(offset),
+        }
+    }
+
+    /// Where every event was opened once on each CPU, each CPU has one buffer. While all are busy, events need not wait
+    /// for the ends of two rounds then.
+    #[cold]
+    fn release_passed(&mut self) {
+        self.unasked = 0;
+        if let Some(cpus) = self.info.cpus
+            && self.openings == Some(cpus as usize)
+        {
+            self.reorder.release_passed(cpus);
         }
     }
 
