@@ -1,5 +1,3 @@
-use std::collections::VecDeque;
-
 use unstarve_model::{Batch, CpuId, Event, Loss, LossKind, Nanos, Time};
 
 /// Puts events that arrive roughly in order into order, in bounded memory.
@@ -28,12 +26,44 @@ pub struct Reorder {
     mixed: bool,
 }
 
-/// The events of one CPU in the order of time, and when each arrived.
+/// The events of one CPU in the order of time.
 #[derive(Debug, Default)]
 struct Queue {
-    events: VecDeque<Event>,
-    arrivals: VecDeque<u64>,
+    /// Those before `first` have been given out. A plain list, for adding to one is a few stores.
+    list: Vec<Waiting>,
+    first: usize,
     latest: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    event: Event,
+    arrival: u64,
+}
+
+impl Queue {
+    /// The first event that waits.
+    #[inline]
+    fn front(&self) -> Option<&Waiting> {
+        self.list.get(self.first)
+    }
+
+    /// Passes over the first event.
+    #[inline]
+    fn pass(&mut self) {
+        self.first += 1;
+        if self.first == self.list.len() {
+            self.list.clear();
+            self.first = 0;
+        } else if self.first >= Queue::SWEEP && self.first >= self.list.len() / 2 {
+            self.list.drain(..self.first);
+            self.first = 0;
+        }
+    }
+
+    /// What has been given out is kept until it is so much, and no less than what waits: moving the rest costs at most
+    /// one copy of each event.
+    const SWEEP: usize = 4096;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -83,15 +113,15 @@ impl Reorder {
         self.arrived += 1;
         self.waiting += 1;
         let queue = &mut self.queues[index as usize];
-        let was_empty = queue.events.is_empty();
-        if event.time < queue.latest {
-            self.push_late(index, event, arrival);
+        let time = event.time;
+        if time < queue.latest {
+            self.push_late(index, Waiting { event, arrival });
         } else {
-            queue.latest = event.time;
-            queue.events.push_back(event);
-            queue.arrivals.push_back(arrival);
+            let was_empty = queue.list.is_empty();
+            queue.latest = time;
+            queue.list.push(Waiting { event, arrival });
             if was_empty {
-                self.heads.push(Head { time: event.time, arrival, queue: index });
+                self.heads.push(Head { time, arrival, queue: index });
                 self.rise(self.heads.len() - 1);
             }
         }
@@ -113,15 +143,15 @@ impl Reorder {
 
     /// An event that is earlier than one which its CPU has already issued.
     #[cold]
-    fn push_late(&mut self, index: u32, event: Event, arrival: u64) {
+    fn push_late(&mut self, index: u32, late: Waiting) {
         let queue = &mut self.queues[index as usize];
-        self.mixed |= event.time + NESTING < queue.latest;
-        let place = queue.events.partition_point(|waiting| waiting.time <= event.time);
-        queue.events.insert(place, event);
-        queue.arrivals.insert(place, arrival);
+        let time = late.event.time;
+        self.mixed |= time + NESTING < queue.latest;
+        let place = queue.list[queue.first..].partition_point(|waiting| waiting.event.time <= time);
+        queue.list.insert(queue.first + place, late);
         if place == 0 {
             self.heads.retain(|head| head.queue != index);
-            self.heads.push(Head { time: event.time, arrival, queue: index });
+            self.heads.push(Head { time, arrival: late.arrival, queue: index });
             // Sorted is a heap.
             self.heads.sort_unstable();
         }
@@ -159,25 +189,25 @@ impl Reorder {
                 self.surplus -= 1;
             }
             let queue = &mut self.queues[head.queue as usize];
-            queue.arrivals.pop_front();
-            let Some(mut event) = queue.events.pop_front() else { break };
+            let Some(given) = queue.front() else { break };
+            events.push(given.event);
+            if head.time >= self.last {
+                self.last = head.time;
+            } else if let Some(event) = events.last_mut() {
+                event.time = self.last;
+                self.late += 1;
+            }
+            queue.pass();
             self.waiting -= 1;
-            match (queue.events.front(), queue.arrivals.front()) {
-                (Some(next), Some(&arrival)) => {
-                    self.heads[0] = Head { time: next.time, arrival, queue: head.queue };
+            match queue.front() {
+                Some(next) => {
+                    self.heads[0] = Head { time: next.event.time, arrival: next.arrival, queue: head.queue };
                 }
-                _ => {
+                None => {
                     self.heads.swap_remove(0);
                 }
             }
             self.sink();
-            if event.time < self.last {
-                event.time = self.last;
-                self.late += 1;
-            } else {
-                self.last = event.time;
-            }
-            events.push(event);
         }
         events.len() >= Batch::TARGET
     }

@@ -186,20 +186,27 @@ impl Session {
             return;
         }
         let Some(sample) = event.layout.sample(record.bytes, record.endian) else { return self.undecodable(offset) };
-        match self.decoder.decode(sample.time, sample.cpu, sample.raw, &mut self.names) {
-            Ok(Some(event)) => {
-                self.latest = self.latest.max(event.time);
-                if !sample.callchain.is_empty() {
-                    self.work_on_stack(&event, sample.callchain, record.endian);
-                }
-                self.reorder.push(event);
+        let (reorder, latest) = (&mut self.reorder, &mut self.latest);
+        let mut on_stack = None;
+        let decoded = self.decoder.decode(sample.time, sample.cpu, sample.raw, &mut self.names, |event| {
+            *latest = (*latest).max(event.time);
+            if !sample.callchain.is_empty() {
+                on_stack = Some(event);
+            }
+            reorder.push(event);
+        });
+        match decoded {
+            Ok(true) => {
                 self.unasked += 1;
                 if self.unasked == ASK_EVERY {
                     self.release_passed();
                 }
             }
-            Ok(None) => {}
+            Ok(false) => {}
             Err(_) => self.undecodable(offset),
+        }
+        if let Some(event) = on_stack {
+            self.work_on_stack(&event, sample.callchain, record.endian);
         }
     }
 

@@ -100,10 +100,14 @@ impl TraceDat {
         let mut names = Interner::new();
         if let Some(kallsyms) = tables.kallsyms {
             let (file, packing, version, endian) = (file.clone(), tables.packing(), tables.version, tables.endian);
-            names.set_symbols(Symbols::lazily(Box::new(move || match version {
-                6 => Cursor::file(&file, endian, kallsyms.at).blob32("kallsyms").ok(),
-                _ => v7::kallsyms(packing, &file, kallsyms.at),
-            })));
+            names.set_symbols(match version {
+                // Its length comes first.
+                6 => match Cursor::file(&file, endian, kallsyms.at).u32("the size of kallsyms") {
+                    Ok(length) => Symbols::in_file(file, kallsyms.at + 4, u64::from(length)),
+                    Err(_) => Symbols::default(),
+                },
+                _ => Symbols::lazily(Box::new(move || v7::kallsyms(packing, &file, kallsyms.at))),
+            });
         }
         check_clock(&mut tables);
         let info = info(&mut tables);
@@ -137,15 +141,14 @@ impl TraceDat {
             let kind = EventKind::Lost { count };
             batch.events.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
         }
-        match self.decoder.decode(time, cpu, stream.record(), &mut self.names) {
-            Ok(Some(event)) => {
-                let buffer = stream.buffer;
-                if !self.twins.as_mut().is_some_and(|twins| twins.has(buffer, &event)) {
-                    batch.events.push(event);
-                }
+        let (buffer, twins) = (stream.buffer, &mut self.twins);
+        let decoded = self.decoder.decode(time, cpu, stream.record(), &mut self.names, |event| {
+            if !twins.as_mut().is_some_and(|twins| twins.has(buffer, &event)) {
+                batch.events.push(event);
             }
-            Ok(None) => {}
-            Err(_) => self.counts.bad_records += 1,
+        });
+        if decoded.is_err() {
+            self.counts.bad_records += 1;
         }
     }
 }
