@@ -178,6 +178,12 @@ impl Reorder {
         }
     }
 
+    /// Whether there is an event to give out.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.heads.first().is_some_and(|head| self.surplus > 0 || head.time <= self.until)
+    }
+
     /// Moves released events to the end of `events` until it holds [`Batch::TARGET`]; whether it does.
     pub fn fill(&mut self, events: &mut Vec<Event>) -> bool {
         while events.len() < Batch::TARGET {

@@ -5,6 +5,7 @@
 //! CPUs: events wait until the round after theirs has ended, as in perf's own tools. The ends of rounds let go of them;
 //! in a file without rounds (`perf inject` writes such, sorted) a window of a fixed number of events does.
 
+mod ahead;
 mod attr;
 mod bytes;
 mod error;
@@ -93,10 +94,20 @@ impl PerfData {
         PerfData { records, session, unpacker: None, endian, cut, tables, at_end: false }
     }
 
-    /// Reads on by one record, or by one piece of a compressed one.
+    /// Reads on by some samples and a record that is none, or by one piece of a compressed one.
     fn step(&mut self) -> Result<(), PerfDataError> {
         if self.unpacker.as_ref().is_some_and(Unpacker::is_pending) {
             return self.unpack();
+        }
+        if self.tables == Tables::Checked {
+            while !self.session.reorder.is_ready()
+                && let Some((record, offset)) = self.records.sample()
+            {
+                self.session.sample(record, offset);
+            }
+            if self.session.reorder.is_ready() {
+                return Ok(());
+            }
         }
         let offset = self.records.offset();
         let record = match self.records.next()? {

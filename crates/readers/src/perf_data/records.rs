@@ -2,8 +2,10 @@
 
 use std::io::{self, Read};
 
+use super::ahead::Ahead;
 use super::error::PerfDataError;
 use super::sample::HEADER;
+use super::session::kind;
 use crate::endian::Endian;
 use crate::input::Positioned;
 
@@ -23,8 +25,12 @@ pub struct Records {
 
 enum Source {
     Section { file: Positioned, next: u64, end: u64 },
+    Ahead(Ahead),
     Stream(Box<dyn Read + Send>),
 }
+
+/// Sections at least as long are read ahead, by a thread of their own: the kernel's copying is a third of decoding.
+const WORTH_A_THREAD: u64 = 8 << 20;
 
 /// One record, header included.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +56,7 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// If it says that it is shorter than its own header.
-    #[inline]
+    #[inline(always)]
     pub fn first(data: &'a [u8], endian: Endian) -> Result<Option<Record<'a>>, ()> {
         if data.len() < HEADER {
             return Ok(None);
@@ -81,7 +87,15 @@ impl<'a> Record<'a> {
 impl Records {
     /// The records between two offsets of a file.
     pub fn section(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
-        Records::new(Source::Section { file, next: start, end }, start, endian)
+        if end.saturating_sub(start) >= WORTH_A_THREAD {
+            Records::ahead(file, start, end, endian)
+        } else {
+            Records::new(Source::Section { file, next: start, end }, start, endian)
+        }
+    }
+
+    fn ahead(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
+        Records::new(Source::Ahead(Ahead::new(file, start, end)), start, endian)
     }
 
     /// The records of a pipe, which has been read up to `offset`.
@@ -112,6 +126,21 @@ impl Records {
         match Record::first(&self.buffer[at..at + size], self.endian) {
             Ok(Some(record)) => Ok(Next::Record(record)),
             _ => Ok(Next::Torn { offset: self.offset, cut: false }),
+        }
+    }
+
+    /// The next record and where it is, if it is a sample and in the buffer: what a recording consists of, without the
+    /// detour of [`Records::next`].
+    #[inline(always)]
+    pub fn sample(&mut self) -> Option<(Record<'_>, u64)> {
+        let offset = self.offset;
+        match Record::first(&self.buffer[self.start..self.end], self.endian) {
+            Ok(Some(record)) if record.kind == kind::SAMPLE => {
+                self.start += record.bytes.len();
+                self.offset += record.bytes.len() as u64;
+                Some((record, offset))
+            }
+            _ => None,
         }
     }
 
@@ -163,6 +192,13 @@ impl Records {
 
     /// Reads a block behind what is left of the last one; whether there was anything.
     fn fill(&mut self) -> Result<bool, PerfDataError> {
+        if let Source::Ahead(ahead) = &mut self.bytes {
+            let length = ahead.replace(&mut self.buffer, self.start..self.end);
+            let (start, length) = length.map_err(|source| PerfDataError::Read { offset: self.offset, source })?;
+            self.end = start + self.end - self.start + length;
+            self.start = start;
+            return Ok(length > 0);
+        }
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -176,6 +212,7 @@ impl Records {
                 *next += *read.as_ref().unwrap_or(&0) as u64;
                 read
             }
+            Source::Ahead(_) => Ok(0),
             Source::Stream(stream) => read_some(stream, space),
         };
         let length = read.map_err(|source| PerfDataError::Read { offset, source })?;

@@ -179,8 +179,9 @@ impl Session {
         }
     }
 
+    /// Takes in a sample.
     #[inline]
-    fn sample(&mut self, record: Record<'_>, offset: u64) {
+    pub fn sample(&mut self, record: Record<'_>, offset: u64) {
         let Some(event) = event_of(&self.events, &self.ids, record) else { return };
         if !event.wanted {
             return;

@@ -1,0 +1,109 @@
+//! Reads a section of a file ahead of who decodes it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use crate::input::Positioned;
+
+/// A record is at most 64 KiB long, so what is left of a block is shorter.
+const ROOM: usize = 64 << 10;
+const BLOCK: usize = 256 << 10;
+const BLOCKS_AHEAD: usize = 3;
+
+/// The blocks of a section, one after the other.
+pub struct Ahead {
+    full: Receiver<io::Result<Block>>,
+    empty: Sender<Vec<u8>>,
+}
+
+/// Room for the rest of the block before, then what was read.
+struct Block {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Ahead {
+    /// Starts reading from `start` to `end`; the thread ends with the section, or when `self` is gone.
+    pub fn new(file: Positioned, start: u64, end: u64) -> Ahead {
+        let (send, full) = mpsc::sync_channel(BLOCKS_AHEAD);
+        let (empty, emptied) = mpsc::channel::<Vec<u8>>();
+        thread::spawn(move || {
+            let mut at = start;
+            while at < end {
+                let mut bytes = emptied.try_recv().unwrap_or_default();
+                bytes.resize(ROOM + BLOCK, 0);
+                let wanted = BLOCK.min(usize::try_from(end - at).unwrap_or(BLOCK));
+                let read = file.read_at(at, &mut bytes[ROOM..ROOM + wanted]);
+                let ends = !matches!(read, Ok(length) if length == wanted);
+                if send.send(read.map(|length| Block { bytes, length })).is_err() || ends {
+                    return;
+                }
+                at += wanted as u64;
+            }
+        });
+        Ahead { full, empty }
+    }
+
+    /// Puts the next block into `buffer`, and before it the `rest` that was there: where that begins now, and how many
+    /// new bytes follow it, none at the end.
+    pub fn replace(&mut self, buffer: &mut Vec<u8>, rest: Range<usize>) -> io::Result<(usize, usize)> {
+        let Ok(block) = self.full.recv() else { return Ok((rest.start, 0)) };
+        let Block { mut bytes, length } = block?;
+        let start = ROOM - rest.len();
+        bytes[start..ROOM].copy_from_slice(&buffer[rest]);
+        // The thread may have ended; then nobody needs it.
+        let _ = self.empty.send(std::mem::replace(buffer, bytes));
+        Ok((start, length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+    use crate::input::Input;
+
+    fn file(content: &[u8]) -> Positioned {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(content).unwrap();
+        file.rewind().unwrap();
+        Input::from_file(file, "test".into()).unwrap().into_positioned().unwrap()
+    }
+
+    /// All of a section, where each block leaves `rest` bytes to be taken with the next one.
+    fn read(file: Positioned, section: Range<u64>, rest: usize) -> Vec<u8> {
+        let mut ahead = Ahead::new(file, section.start, section.end);
+        let (mut buffer, mut all) = (Vec::new(), Vec::new());
+        let (mut start, mut end) = (0, 0);
+        loop {
+            let (begin, length) = ahead.replace(&mut buffer, start..end).unwrap();
+            if length == 0 {
+                all.extend_from_slice(&buffer[start..end]);
+                return all;
+            }
+            end = begin + (end - start) + length;
+            start = end - rest.min(end - begin);
+            all.extend_from_slice(&buffer[begin..start]);
+        }
+    }
+
+    #[test]
+    fn the_section_comes_whole_whatever_is_left_of_each_block() {
+        let content: Vec<u8> = (0..BLOCK * 5 + 77).map(|index| (index * 31 >> 3) as u8).collect();
+        let end = content.len() as u64;
+        for rest in [0, 1, 4000, ROOM - 1] {
+            assert!(read(file(&content), 5..end, rest) == content[5..], "{rest}");
+        }
+        assert!(read(file(&content), 5..end + 999, 3) == content[5..], "a file that is shorter than it says");
+        assert_eq!(read(file(&content), 5..5, 3), []);
+    }
+
+    #[test]
+    fn nobody_need_read_to_the_end() {
+        let mut ahead = Ahead::new(file(&vec![1; BLOCK * 20]), 0, (BLOCK * 20) as u64);
+        assert!(ahead.replace(&mut Vec::new(), 0..0).is_ok());
+    }
+}
