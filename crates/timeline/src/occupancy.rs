@@ -59,7 +59,15 @@ impl Occupancy {
     pub fn new() -> Occupancy {
         let unknown =
             Track { actor: ActorId::UNKNOWN, total: 0, stays: Vec::new(), left: Time(0), older: END, newer: END };
-        Occupancy { current: 0, since: Time(0), tracks: vec![unknown], slots: vec![0], stays: 0, marked: Time(0), epoch: 0 }
+        Occupancy {
+            current: 0,
+            since: Time(0),
+            tracks: vec![unknown],
+            slots: vec![0],
+            stays: 0,
+            marked: Time(0),
+            epoch: 0,
+        }
     }
 
     /// From `time` on the CPU is `actor`'s. `time` may lie before the last question, not before the last change.

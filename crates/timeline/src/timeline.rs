@@ -379,6 +379,7 @@ impl Timeline {
         let cpu_id = self.cpus[index].id;
         let next_key = (!next.tid.is_idle()).then(|| self.task(next));
         let by_wakeup = self.is_wakeup_preemption(index, next_key);
+        let mut preempted = None;
         match self.cpus[index].current {
             Current::Task(prev_key) if Some(prev_key) != next_key => {
                 self.update(prev_key, prev.comm, prev.prio);
@@ -386,7 +387,10 @@ impl Timeline {
                 let caught = self.is_caught_falling_asleep(prev_key);
                 let ended = match prev_state {
                     PrevState::Runnable | PrevState::Preempted if caught => RunEnd::Slept,
-                    PrevState::Runnable | PrevState::Preempted => RunEnd::Preempted { by, by_wakeup },
+                    PrevState::Runnable | PrevState::Preempted => {
+                        preempted = Some(prev_key);
+                        RunEnd::Preempted { by, by_wakeup }
+                    }
                     PrevState::Dead => RunEnd::Died,
                     PrevState::Unknown => RunEnd::Cut,
                     _ => RunEnd::Slept,
@@ -401,7 +405,9 @@ impl Timeline {
             return;
         };
         self.take_cpu(index, next_key, sink);
-        self.name_preemptor(prev.tid, next_key, by_wakeup);
+        if let Some(prev) = preempted {
+            self.name_preemptor(prev, next_key, by_wakeup);
+        }
     }
 
     /// Makes sure that `prev` is what we believe to be running.
@@ -429,15 +435,10 @@ impl Timeline {
     }
 
     /// Writes into the preempted task's wait who has its CPU now.
-    fn name_preemptor(&mut self, prev: Tid, next: TaskKey, by_wakeup: bool) {
+    fn name_preemptor(&mut self, prev: TaskKey, next: TaskKey, by_wakeup: bool) {
         let now = self.world.now;
         let actor = self.world.tasks.get(next).actor;
-        if let Some(prev) = self.world.tasks.find(prev)
-            && prev != next
-            && let Some(pending) = &mut self.world.tasks.get_mut(prev).pending
-            && pending.kind == WaitKind::Preemption
-            && pending.start == now
-        {
+        if let Some(pending) = &mut self.world.tasks.get_mut(prev).pending {
             pending.preemptor = Some(Preemptor { task: next, actor, by_wakeup, stayed: None, since: now });
             self.world.tasks.get_mut(next).run.victim = Some(prev);
         }

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_section_comes_whole_whatever_is_left_of_each_block() {
-        let content: Vec<u8> = (0..BLOCK * 5 + 77).map(|index| (index * 31 >> 3) as u8).collect();
+        let content: Vec<u8> = (0..BLOCK * 5 + 77).map(|index| ((index * 31) >> 3) as u8).collect();
         let end = content.len() as u64;
         for rest in [0, 1, 4000, ROOM - 1] {
             assert!(read(file(&content), 5..end, rest) == content[5..], "{rest}");
