@@ -20,12 +20,12 @@ fuzz_target!(|bytes: &[u8]| {
         let mut names = Interner::new();
         // The record serves as a damaged kallsyms too.
         names.set_symbols(Symbols::from_text(record.to_vec()));
-        let _ = decoder.decode(Time(0), CpuId(0), record, &mut names);
+        let _ = decoder.decode(Time(0), CpuId(0), record, &mut names, drop);
         // The right id with the fuzzer's bytes after it.
         if let Ok(format) = EventFormat::parse(&text) {
             let mut whole = endian.bytes16(format.id).to_vec();
             whole.extend_from_slice(record);
-            let _ = decoder.decode(Time(0), CpuId(0), &whole, &mut names);
+            let _ = decoder.decode(Time(0), CpuId(0), &whole, &mut names, drop);
         }
     }
 });

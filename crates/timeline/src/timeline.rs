@@ -18,6 +18,9 @@ use crate::{
 /// the running system call. A switch to a task that was woken longer ago than this is the end of a slice.
 const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
 
+/// Clocks of CPUs differ, and so events of two CPUs may change places within this time.
+const WAKINGS_OVERTAKE_WITHIN: Nanos = Nanos::from_micros(100);
+
 /// Turns events into waits, runs, wake edges, interrupts and work items.
 #[derive(Debug)]
 pub struct Timeline {
@@ -35,7 +38,7 @@ pub struct Timeline {
     waking_recorded: bool,
     wakeup_recorded: bool,
     started: bool,
-    missing_switches: u64,
+    pub(crate) missing_switches: u64,
     impossible_cpus: u64,
     late: u64,
 }
@@ -495,13 +498,32 @@ impl Timeline {
         let key = self.task(task);
         match self.world.tasks.get(key).state {
             State::Running(_) => self.world.tasks.get_mut(key).early_wake = Some(now),
-            State::Waiting | State::Dead => {}
+            State::Dead => {}
+            // One that lost the CPU on its way to sleep may be woken while it is still queued.
+            State::Waiting if !self.is_woken(key) => {}
+            State::Waiting => {
+                self.missing_switches += 1;
+                self.drop_wait(key);
+                self.world.tasks.get_mut(key).sleep_start = None;
+                self.cpu(target);
+                self.report_wake(index, event, key, sink);
+                self.begin_wait(key, WaitKind::Wakeup, target, now, None);
+            }
             State::Sleeping | State::Unknown => {
                 self.cpu(target);
                 self.report_wake(index, event, key, sink);
                 self.begin_wait(key, WaitKind::Wakeup, target, now, None);
             }
         }
+    }
+
+    /// Whether the task waits after a wakeup. The kernel then wakes it no more until it has run and gone to sleep
+    /// (`ttwu_state_match` comes before the trace event): if it is woken, switches are missing.
+    fn is_woken(&self, key: TaskKey) -> bool {
+        let task = self.world.tasks.get(key);
+        task.pending.as_ref().is_some_and(|pending| {
+            pending.kind == WaitKind::Wakeup && self.world.now.since(pending.start) > WAKINGS_OVERTAKE_WITHIN
+        })
     }
 
     fn wakeup(&mut self, index: usize, event: &Event, task: TaskRef, target: CpuId, sink: &mut impl Sink) {

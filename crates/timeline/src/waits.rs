@@ -181,7 +181,7 @@ impl Timeline {
             std::mem::swap(&mut pending.parts, &mut self.parts);
         }
         pending.close_segment(cpu, now);
-        split(pending, task.limited, now, &self.world.actors, &mut self.pieces);
+        split(pending, task.limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
         let idle_elsewhere = match pending.idle_before {
             Some((group, before)) => {
                 let idle_here = self.pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE);
@@ -234,7 +234,14 @@ impl Pending {
 }
 
 /// Gives each part of a wait its rule.
-fn split(pending: &Pending, limited: Option<bool>, now: Time, actors: &Actors, pieces: &mut Vec<Piece>) {
+fn split(
+    pending: &Pending,
+    limited: Option<bool>,
+    switches_are_missing: bool,
+    now: Time,
+    actors: &Actors,
+    pieces: &mut Vec<Piece>,
+) {
     pieces.clear();
     let victim = Contender::of(actors, pending.actor);
     for &(occupant, length) in &pending.parts {
@@ -252,7 +259,9 @@ fn split(pending: &Pending, limited: Option<bool>, now: Time, actors: &Actors, p
             ActorKind::Others => piece(Rule::Fair, rest),
             ActorKind::Idle => {
                 let off = if limited == Some(false) { Nanos::ZERO } else { pending.passed_over_total.min(rest) };
-                piece(Rule::Throttled, off);
+                // A task that ran and went to sleep without a switch that shows it looks the same.
+                let rule = if limited.is_none() && switches_are_missing { Rule::Unknown } else { Rule::Throttled };
+                piece(rule, off);
                 piece(Rule::Idle, rest.saturating_sub(off));
             }
             ActorKind::Tasks { .. } => {

@@ -205,6 +205,33 @@ fn a_missing_switch_gives_the_wait_up() {
 }
 
 #[test]
+fn who_is_woken_again_has_run_meanwhile() {
+    // The kernel wakes nobody who is woken: b's run between 10 and 500,000 is not in the trace. (The scene's times are
+    // nanoseconds, and clocks of CPUs may differ by some.)
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake b @0
+        20 0 wake b @0
+        500000 0 wake b @0
+        500040 0 switch a S > b
+        500050 0 switch b S > idle
+    "), @"b wakeup 500000..500040 cpu 0: a 40 fair");
+}
+
+#[test]
+fn where_switches_are_missing_an_idle_cpu_is_no_proof_of_a_limit() {
+    let limited = "
+        10 0 switch idle R > a
+        20 0 switch a R+ > idle
+        60 0 switch idle R > a
+        70 0 switch a S > idle
+    ";
+    assert_snapshot!(drawn(limited), @"a preemption 20..60 cpu 0: idle 40 throttled");
+    let contradicted = format!("0 0 switch b S > c\n5 0 switch b S > idle\n{limited}");
+    assert_snapshot!(drawn(&contradicted), @"a preemption 20..60 cpu 0: idle 40 unknown");
+}
+
+#[test]
 fn what_still_waits_at_the_end_is_told() {
     assert_snapshot!(drawn("
         0 0 switch idle R > a!

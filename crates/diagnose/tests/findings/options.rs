@@ -19,7 +19,7 @@ fn one_stall() -> Scene {
         .task('h', "hog", 89)
         .task('a', "app", 120)
         .cpu(&format!("{}hhhhhh{}", times(97, "a."), times(98, "a.")))
-        .wakes('a', &format!("{}! {}", times(98, "! "), times(100, "! ")))
+        .wakes('a', &format!("{}{}{}", times(98, "! "), times(6, " "), times(97, "! ")))
         .wakes('h', &format!("{}!", times(194, " ")))
 }
 
