@@ -9,7 +9,9 @@ mod hit;
 mod interrupts;
 mod real_time;
 mod rule;
+mod sarif;
 
 pub use audit::{Audit, Host, audit, audit_upgrade};
 pub use hit::{Fix, Hit, Place, Severity, When};
 pub use rule::{RULES, Rule};
+pub use sarif::sarif;

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use unstarve_check::{RULES, Severity, audit, audit_upgrade};
+use unstarve_check::{RULES, Severity, audit, audit_upgrade, sarif};
 use unstarve_kernel::Version;
 use unstarve_report::{Look, audit_page, rules_page};
 
@@ -34,8 +34,11 @@ pub struct LowArgs {
     /// Print JSON (schema unstarve.check/1)
     #[arg(long)]
     json: bool,
+    /// Print SARIF 2.1.0, which code hosts and CI systems show
+    #[arg(long, conflicts_with = "json")]
+    sarif: bool,
     /// List the rules, with why and where that is known from
-    #[arg(long, conflicts_with_all = ["snapshot", "json"])]
+    #[arg(long, conflicts_with_all = ["snapshot", "json", "sarif"])]
     rules: bool,
     /// Exit with 1 if something is at least this bad
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "critical")]
@@ -67,6 +70,7 @@ enum What {
 enum Form {
     Page(Look),
     Json,
+    Sarif,
 }
 
 impl LowArgs {
@@ -81,7 +85,11 @@ impl LowArgs {
         Ok(HiArgs {
             what,
             upgrade_to,
-            form: if self.json { Form::Json } else { Form::Page(output::look(color)) },
+            form: match (self.json, self.sarif) {
+                (true, _) => Form::Json,
+                (_, true) => Form::Sarif,
+                _ => Form::Page(output::look(color)),
+            },
             fail_on: match self.fail_on {
                 FailOn::Info => Some(Severity::Info),
                 FailOn::Warning => Some(Severity::Warning),
@@ -107,6 +115,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     };
     let text = match args.form {
         Form::Json => serde_json::to_string_pretty(&audit)? + "\n",
+        Form::Sarif => serde_json::to_string_pretty(&sarif(&audit, env!("CARGO_PKG_VERSION")))? + "\n",
         Form::Page(look) => audit_page(&audit, look),
     };
     Out::new().text(&text)?;

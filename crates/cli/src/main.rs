@@ -7,6 +7,7 @@ mod check;
 mod explain;
 mod guard;
 mod input;
+mod knobs;
 mod lab;
 mod output;
 mod progress;
@@ -48,6 +49,7 @@ enum Command {
     Guard(guard::GuardArgs),
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Knobs(knobs::KnobsArgs),
     Lab(lab::LabArgs),
     #[command(hide = true)]
     LabLoad(lab::load::LoadArgs),
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Guard(args) => guard::run(args),
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),
+        Command::Knobs(args) => knobs::run(args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Timeline(args) => args.raise().and_then(timeline::run),

@@ -7,6 +7,7 @@ mod audit;
 mod bars;
 mod finding;
 mod ink;
+mod knobs;
 mod look;
 mod page;
 mod summary;
@@ -16,6 +17,7 @@ mod verdict;
 mod worst;
 
 pub use audit::{audit_page, rules_page};
+pub use knobs::{KnobLine, changes_page, explanation_page, knobs_page};
 pub use look::{Charset, Colours, Look, Scope};
 pub use page::page;
 pub use summary::Summary;

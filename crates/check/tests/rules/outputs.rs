@@ -17,10 +17,14 @@ fn hostile_names_are_harmless_in_every_text() {
     let audit = host.audit();
     assert!(audit.hits.len() >= 6, "{:#?}", audit.hits);
     let json = serde_json::to_value(&audit).expect("JSON");
-    let mut texts = Vec::new();
-    collect(&json, &mut texts);
-    for text in &texts {
-        assert!(!text.chars().any(unstarve_model::is_harmful), "{text:?}");
+    for form in [json, unstarve_check::sarif(&audit, "0")] {
+        let mut texts = Vec::new();
+        collect(&form, &mut texts);
+        for text in &texts {
+            // A message of SARIF has lines of our own.
+            assert!(!text.chars().any(|c| c != '\n' && unstarve_model::is_harmful(c)), "{text:?}");
+        }
+        assert!(!texts.iter().any(|text| text.contains("a\u{1b}[2J\n")));
     }
     // Nor does a name get into a command, but for a path, and then quoted or not at all.
     let commands = audit.hits.iter().flat_map(|hit| &hit.fixes).flat_map(|fix| [&fix.apply, &fix.undo]);
@@ -59,4 +63,30 @@ fn ten_thousand_threads_are_audited_in_under_a_second() {
     let taken = begin.elapsed();
     assert!(!audit.hits.is_empty());
     assert!(taken < Duration::from_secs(1), "{taken:?}");
+}
+
+#[test]
+fn sarif_has_what_its_readers_need() {
+    let mut host = healthy();
+    host.written(unstarve_kernel::ConfiguredBy::Sysctl, "kernel.sched_latency_ns", "1");
+    host.real_time(900, "monitor", 10, "0-1", 0.5);
+    host.0.missing = vec![unstarve_kernel::Missing { what: "debugfs".into(), why: "not mounted".into() }];
+    let audit = host.audit();
+    let log = unstarve_check::sarif(&audit, "1.2.3");
+    assert_eq!((&log["version"], &log["runs"][0]["tool"]["driver"]["version"]), (&"2.1.0".into(), &"1.2.3".into()));
+    let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().expect("rules");
+    let results = log["runs"][0]["results"].as_array().expect("results");
+    assert_eq!(results.len(), audit.hits.len());
+    for result in results {
+        let index = result["ruleIndex"].as_u64().expect("an index") as usize;
+        assert_eq!(rules[index]["id"], result["ruleId"]);
+        assert!(["error", "warning", "note"].contains(&result["level"].as_str().expect("a level")));
+        assert!(!result["message"]["text"].as_str().expect("a text").is_empty());
+        assert!(!result["locations"].as_array().expect("locations").is_empty());
+    }
+    let drift = results.iter().find(|result| result["ruleId"] == "knob-drift").expect("the line does nothing");
+    let place = &drift["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "file:///etc/sysctl.d/90-tuning.conf");
+    assert_eq!(place["region"]["startLine"], 7);
+    assert_eq!(log["runs"][0]["invocations"][0]["toolExecutionNotifications"][0]["level"], "note");
 }

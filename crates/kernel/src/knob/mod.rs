@@ -3,6 +3,7 @@
 
 mod change;
 mod drift;
+mod explain;
 mod feature;
 mod journal;
 mod live;
@@ -12,6 +13,7 @@ use crate::{Distribution, Row, Table, Version};
 
 pub use change::{Change, ChangeKind, changes_between_kernels, changes_between_snapshots};
 pub use drift::{Drift, DriftKind, drifts};
+pub use explain::{Explanation, explain, explainable};
 pub use feature::{FeatureState, feature_at};
 pub use journal::{Entry, Journal, JournalError};
 pub use live::{Extent, KnobError, Live, Plan, Step, Undone};

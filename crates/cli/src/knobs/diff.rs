@@ -1,0 +1,117 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use unstarve_kernel::{
+    Change, Distribution, Drift, DriftKind, Facts, Snapshot, Version, changes_between_kernels,
+    changes_between_snapshots, drifts,
+};
+use unstarve_report::{changes_page, clean};
+
+use crate::output::{self, Color, Out};
+use crate::snapshot;
+
+#[derive(Args)]
+pub struct DiffArgs {
+    /// Two snapshots (unstarve snapshot -o)
+    #[arg(value_name = "SNAPSHOT", num_args = 2, required_unless_present = "kernel", conflicts_with = "kernel")]
+    snapshots: Vec<PathBuf>,
+    /// Two kernels: give it twice
+    #[arg(long, value_name = "VERSION")]
+    kernel: Vec<String>,
+    /// For defaults that grow with the number of CPUs
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    cpus: u16,
+    /// With Debian's own defaults
+    #[arg(long, requires = "kernel")]
+    debian: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Difference {
+    from: String,
+    to: String,
+    changes: Vec<Change>,
+    /// `knob-drift`: lines of the first host that do nothing on the second kernel.
+    drift: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    place: String,
+    setting: String,
+    value: String,
+    why: String,
+}
+
+pub fn run(args: DiffArgs, color: Color) -> Result<ExitCode> {
+    let difference = match args.snapshots.as_slice() {
+        [a, b] => between_hosts(&snapshot::read(a)?, &snapshot::read(b)?),
+        _ => between_kernels(&args)?,
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&difference)? + "\n"
+    } else {
+        let page = changes_page(&difference.from, &difference.to, &difference.changes, output::look(color));
+        page + &drift_text(&difference.drift)
+    };
+    Out::new().text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn between_kernels(args: &DiffArgs) -> Result<Difference> {
+    let [from, to] = args.kernel.as_slice() else {
+        bail!("expected two kernels: --kernel 5.10 --kernel 6.12");
+    };
+    let parse = |text: &String| text.parse::<Version>().context("--kernel");
+    let (a, b) = (parse(from)?, parse(to)?);
+    let distribution = args.debian.then_some(Distribution::Debian);
+    let changes = changes_between_kernels(a, b, distribution, usize::from(args.cpus));
+    Ok(Difference { from: format!("Linux {a}"), to: format!("Linux {b}"), changes, drift: Vec::new() })
+}
+
+fn between_hosts(a: &Snapshot, b: &Snapshot) -> Difference {
+    let name = |snapshot: &Snapshot| clean(snapshot.kernel_release().unwrap_or("an unknown kernel")).into_owned();
+    let target = Facts::of_host(b).version();
+    let drift = target.map(|version| drifts(a, Some(version))).unwrap_or_default();
+    Difference {
+        from: name(a),
+        to: name(b),
+        changes: changes_between_snapshots(a, b),
+        drift: drift.iter().map(line).collect(),
+    }
+}
+
+fn line(drift: &Drift<'_>) -> Line {
+    let why = match &drift.kind {
+        DriftKind::Unknown => "no such setting".to_owned(),
+        DriftKind::Gone(Some(next)) => format!("gone; the nearest thing is {}", next.name()),
+        DriftKind::Gone(None) => "gone".to_owned(),
+        DriftKind::Moved(path) => format!("it is at {path}"),
+        DriftKind::Redefined(meaning) => format!("it means something else: {meaning}"),
+        DriftKind::NotInForce(live) => format!("it is {}", clean(live)),
+        DriftKind::Translated(to) => format!("TuneD writes the number to {to}"),
+    };
+    Line {
+        place: clean(&drift.setting.place()).into_owned(),
+        setting: clean(&drift.name).into_owned(),
+        value: clean(&drift.setting.value).into_owned(),
+        why,
+    }
+}
+
+fn drift_text(lines: &[Line]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let each = lines.iter().map(|line| format!("  {}: {} = {}: {}\n", line.place, line.setting, line.value, line.why));
+    format!(
+        "\nWritten down on the first and of no use, or of another, on the second (knob-drift)\n{}",
+        each.collect::<String>()
+    )
+}

@@ -1,0 +1,119 @@
+//! `unstarve knobs …`: a file for each subcommand that does more than print.
+
+mod diff;
+mod list;
+mod set;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use unstarve_kernel::{Live, Root, explain, explainable};
+use unstarve_report::explanation_page;
+
+use crate::output::{self, Color, Out};
+
+/// Settings of the scheduler: what they are, what they mean on which kernel, change them and change them back
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve knobs explain sched_wakeup_granularity_ns
+  unstarve knobs list
+  sudo unstarve knobs set base_slice_ns 3000000
+  sudo unstarve knobs undo
+  unstarve knobs diff --kernel 5.10 --kernel 6.12
+  unstarve knobs diff old-host.json new-host.json")]
+pub struct KnobsArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What is known about a setting, a feature bit, a kernel thread, a workqueue or a reported regression
+    Explain {
+        /// sched_rt_runtime_us, RUN_TO_PARITY, kworker/0:1, dio, R01, …
+        name: String,
+    },
+    /// The settings of this host, or of a snapshot, and what they would be by default
+    List(list::ListArgs),
+    /// Where a setting of this host is, and what it is
+    Get {
+        /// A setting, a feature bit, or a path
+        name: String,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Change a setting or a feature bit; the old value is written down first
+    Set(set::SetArgs),
+    /// Take the last change back, or all; what somebody else has changed since is left alone
+    Undo(set::UndoArgs),
+    /// What differs between two kernels, or two snapshots, and what is written down that then does nothing
+    Diff(diff::DiffArgs),
+}
+
+/// Where the settings are.
+#[derive(Args)]
+struct PlaceArgs {
+    /// Where the host's /proc and /sys are
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    root: PathBuf,
+}
+
+impl PlaceArgs {
+    fn root(&self) -> Root {
+        Root::at(&self.root)
+    }
+}
+
+pub fn run(args: KnobsArgs, color: Color) -> Result<ExitCode> {
+    match args.command {
+        Command::Explain { name } => explain_name(&name, color),
+        Command::List(args) => list::run(args, color),
+        Command::Get { name, place } => get(&name, &place),
+        Command::Set(args) => set::set(&args),
+        Command::Undo(args) => set::undo(&args),
+        Command::Diff(args) => diff::run(args, color),
+    }
+}
+
+fn explain_name(name: &str, color: Color) -> Result<ExitCode> {
+    let Some(explanation) = explain(name) else {
+        bail!("{name}: nothing is known about it{}", suggestion(name));
+    };
+    let mut text = explanation_page(&explanation, output::look(color));
+    // What it is here, if this host has it.
+    if let Ok(values) = Live::new(&Root::host()).get(name) {
+        text += "\nOn this host\n";
+        for (path, value) in values.iter().take(8) {
+            text += &format!("  {path} = {}\n", unstarve_report::clean(value));
+        }
+    }
+    Out::new().text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn suggestion(name: &str) -> String {
+    let asked = name.to_ascii_lowercase();
+    let stem = asked.trim_start_matches("sched_");
+    let near: Vec<&str> = explainable()
+        .into_iter()
+        .filter(|known| stem.len() >= 3 && known.to_ascii_lowercase().contains(stem))
+        .take(5)
+        .collect();
+    if near.is_empty() {
+        "; unstarve knobs list shows the settings of this host".to_owned()
+    } else {
+        format!("; perhaps {}", near.join(", "))
+    }
+}
+
+fn get(name: &str, place: &PlaceArgs) -> Result<ExitCode> {
+    let root = place.root();
+    let values = Live::new(&root).get(name)?;
+    let lines: String =
+        values.iter().map(|(path, value)| format!("{path} = {}\n", unstarve_report::clean(value))).collect();
+    Out::new().text(&lines)?;
+    Ok(ExitCode::SUCCESS)
+}

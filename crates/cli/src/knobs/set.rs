@@ -1,0 +1,93 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use unstarve_kernel::{Extent, Journal, Live, Step};
+use unstarve_report::clean;
+
+use super::PlaceArgs;
+use crate::output::{Out, complain};
+
+#[derive(Args)]
+pub struct SetArgs {
+    /// A setting, a feature bit, or a path
+    name: String,
+    /// Its new value; of a feature bit on or off
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    /// Say what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    journal: JournalArgs,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Args)]
+pub struct UndoArgs {
+    /// All changes, not only the last
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    journal: JournalArgs,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Args)]
+struct JournalArgs {
+    /// Where old values are written down
+    #[arg(long, value_name = "FILE", default_value = Journal::DEFAULT)]
+    journal: PathBuf,
+}
+
+pub fn set(args: &SetArgs) -> Result<ExitCode> {
+    let root = args.place.root();
+    let live = Live::new(&root);
+    let plan = live.plan(&args.name, &args.value)?;
+    if plan.steps.iter().all(|step| step.old == step.new) {
+        Out::new().text(
+            &plan.steps.iter().map(|step| format!("{} is {} already\n", step.path, step.new)).collect::<String>(),
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.dry_run {
+        Out::new().text(&plan.steps.iter().map(|step| line(step) + " (not written)\n").collect::<String>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut journal = Journal::open(&args.journal.journal)?;
+    live.apply(&plan, &mut journal)?;
+    let done: String = plan.steps.iter().map(|step| line(step) + "\n").collect();
+    Out::new().text(&format!("{done}unstarve knobs undo takes it back\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(step: &Step) -> String {
+    format!("{}: {} -> {}", step.path, clean(&step.old), clean(&step.new))
+}
+
+pub fn undo(args: &UndoArgs) -> Result<ExitCode> {
+    if !args.journal.journal.exists() {
+        bail!("{}: there is no such journal: nothing was set", args.journal.journal.display());
+    }
+    let root = args.place.root();
+    let mut journal = Journal::open(&args.journal.journal)?;
+    let pending = journal.pending().len();
+    let extent = if args.all { Extent::All } else { Extent::Last };
+    let (undone, failed) = Live::new(&root).undo(&mut journal, extent);
+    let mut text: String = undone
+        .iter()
+        .map(|change| format!("{}: {} -> {}\n", change.path, clean(&change.from), clean(&change.to)))
+        .collect();
+    if undone.is_empty() && failed.is_empty() {
+        text = if pending == 0 { "nothing to undo\n" } else { "it was what it had been already\n" }.to_owned();
+    }
+    Out::new().text(&text)?;
+    let any = !failed.is_empty();
+    for error in failed {
+        complain(&error.into());
+    }
+    Ok(if any { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}

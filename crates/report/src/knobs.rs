@@ -1,0 +1,97 @@
+use unstarve_kernel::{Change, ChangeKind, Explanation};
+
+use crate::Look;
+use crate::ink::{FAINT, Ink, PLAIN, STRONG};
+use crate::text::columns;
+
+/// A setting of a host for [`knobs_page`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnobLine {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub value: String,
+    /// What it would be by default, if that differs.
+    pub default: Option<String>,
+    /// Where it is.
+    pub path: String,
+    /// Where it is written down.
+    pub places: Vec<String>,
+}
+
+/// The settings of a host, one in a line; those that differ from their default stand out.
+pub fn knobs_page(lines: &[KnobLine], look: Look) -> String {
+    let mut ink = Ink::new(look);
+    let width = |of: fn(&KnobLine) -> &str| lines.iter().map(|line| columns(of(line))).max().unwrap_or(0).min(44);
+    let (names, values) = (width(|line| &line.name), width(|line| &line.value).max(5));
+    for line in lines {
+        let style = if line.default.is_some() { STRONG } else { PLAIN };
+        let default = line.default.as_ref().map(|default| format!("  default {default}")).unwrap_or_default();
+        ink.line(&[
+            (style, &format!("{:names$}  {:>values$}", line.name, line.value)),
+            (FAINT, &format!("{default}  {}", line.path)),
+        ]);
+        for place in &line.places {
+            ink.paragraph("    written in ", FAINT, place);
+        }
+    }
+    ink.finish()
+}
+
+/// What differs, by kind.
+pub fn changes_page(from: &str, to: &str, changes: &[Change], look: Look) -> String {
+    let mut ink = Ink::new(look);
+    ink.paragraph("", STRONG, &format!("{from} → {to}"));
+    if changes.is_empty() {
+        ink.paragraph("", PLAIN, "Nothing that is known differs.");
+    }
+    for (kind, heading) in HEADINGS {
+        let of_kind: Vec<&Change> = changes.iter().filter(|change| change.kind == kind).collect();
+        if of_kind.is_empty() {
+            continue;
+        }
+        ink.blank();
+        ink.line(&[(STRONG, heading)]);
+        let width = of_kind.iter().map(|change| columns(&change.name)).max().unwrap_or(0).min(40);
+        for change in of_kind {
+            ink.paragraph(&format!("  {:width$}  ", unstarve_model::clean(&change.name)), PLAIN, &what(change));
+        }
+    }
+    ink.finish()
+}
+
+const HEADINGS: [(ChangeKind, &str); 6] = [
+    (ChangeKind::Gone, "Gone"),
+    (ChangeKind::New, "New"),
+    (ChangeKind::Moved, "Moved"),
+    (ChangeKind::Redefaulted, "Another default"),
+    (ChangeKind::Redefined, "Means something else"),
+    (ChangeKind::Value, "Another value"),
+];
+
+fn what(change: &Change) -> String {
+    let note = |text: &str| if text.is_empty() { String::new() } else { format!("; {text}") };
+    match change.kind {
+        ChangeKind::Gone => format!("was {}{}", change.from, note(&change.note)),
+        ChangeKind::New if change.to.is_empty() => change.note.clone(),
+        ChangeKind::New => format!("{}{}", change.to, note(&change.note)),
+        ChangeKind::Moved | ChangeKind::Redefaulted => format!("{} → {}{}", change.from, change.to, note(&change.note)),
+        ChangeKind::Redefined => format!("{} Now: {}", change.from, change.to),
+        ChangeKind::Value => format!("{} → {}", change.from, change.to),
+    }
+}
+
+/// What is known about something.
+pub fn explanation_page(explanation: &Explanation, look: Look) -> String {
+    let mut ink = Ink::new(look);
+    ink.paragraph("", STRONG, &explanation.title);
+    ink.paragraph("", PLAIN, &explanation.meaning);
+    for (heading, lines) in &explanation.sections {
+        ink.blank();
+        ink.line(&[(STRONG, heading)]);
+        for line in lines {
+            ink.paragraph("  ", PLAIN, line);
+        }
+    }
+    ink.finish()
+}
