@@ -4,6 +4,7 @@ use unstarve_kernel::{CgroupFacts, CgroupVersion, CpuSet, Holds, SchedPolicy, Sn
 
 use crate::case::{Case, without};
 use crate::hit::Fix;
+use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
 /// How many threads a command names.
@@ -24,7 +25,13 @@ fn for_each(group: &RtGroup<'_>, command: &str) -> String {
 /// Keeps the group off CPUs, where others are left.
 pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
     let allowed = group.allowed?;
-    let left = without(if without(allowed, cpus).is_empty() { &case.online } else { allowed }, cpus);
+    // Other CPUs that serve interrupts would be no better.
+    let serving: CpuSet = [Device::Net, Device::Block]
+        .into_iter()
+        .flat_map(|device| case.interrupts.cpus(device).iter().collect::<Vec<_>>())
+        .collect();
+    let within = without(&without(allowed, cpus), &serving);
+    let left = if within.is_empty() { without(&without(&case.online, cpus), &serving) } else { within };
     if left.is_empty() {
         return None;
     }

@@ -39,7 +39,10 @@ pub(crate) fn groups(snapshot: &Snapshot) -> Vec<RtGroup<'_>> {
         };
         group.tasks.push(task);
     }
-    groups.into_values().collect()
+    let mut groups: Vec<_> = groups.into_values().collect();
+    // The one that everybody waits for first.
+    groups.sort_by(|a, b| b.cpu_use.unwrap_or(0.0).total_cmp(&a.cpu_use.unwrap_or(0.0)));
+    groups
 }
 
 /// The name of a thread's process.

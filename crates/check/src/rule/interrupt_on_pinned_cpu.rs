@@ -68,6 +68,8 @@ fn reached(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
         irq.affinity.as_ref().is_none_or(|affinity| affinity.contains(unstarve_model::CpuId(cpu)))
     };
     let mut worst: Vec<(&IrqFacts, u32, f64)> = rates
+        // A disk's queue belongs to the CPU that submits: that is as it should be.
+        .filter(|(irq, ..)| !irq.devices.iter().any(|device| device.starts_with("block/")))
         .filter(|(irq, cpu, rate)| *rate >= NOTICED && pinned.contains_key(cpu) && still_there(irq, *cpu))
         .collect();
     worst.sort_by(|a, b| b.2.total_cmp(&a.2));

@@ -47,7 +47,7 @@ fn hit(case: &Case<'_>, group: &RtGroup<'_>) -> Option<Hit> {
         _ => "block",
     };
     let served = |device: Device, set: &CpuSet| {
-        set.iter().take(4).filter_map(|cpu| case.interrupts.evidence(device, cpu)).collect::<Vec<_>>()
+        set.iter().take(2).filter_map(|cpu| case.interrupts.evidence(device, cpu)).collect::<Vec<_>>()
     };
     Some(
         Draft::new(RULE.id, severity(case, group, &all), group.subject())

@@ -1,5 +1,6 @@
 //! Each rule on a host where it fires, on one where it nearly does, and on a healthy one.
 
+mod cases;
 mod host;
 mod outputs;
 mod upgrade;
@@ -30,7 +31,6 @@ fn real_time_on_interrupt_cpus() {
     assert!(hits[0].consequence.contains("950 ms"));
     let commands: Vec<&str> = hits[0].fixes.iter().map(|fix| fix.apply.as_str()).collect();
     insta::assert_snapshot!(commands.join("\n"), @"
-    taskset -pc 2-7 900
     for t in 20 30; do chrt -f -p 11 $t; done
     echo 1 > /sys/class/net/eth0/threaded; for t in $(pgrep '^napi/eth0-'); do chrt -f -p 11 $t; done
     ");

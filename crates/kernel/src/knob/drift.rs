@@ -95,17 +95,19 @@ fn on_running(snapshot: &Snapshot, index: usize, setting: &Configured, name: &st
     match snapshot.settings.get(&path) {
         Some(live) => not_in_force(snapshot, index, setting, live),
         None if path.ends_with("/features") || path.ends_with("/debug") => None,
-        None => Some(missing(snapshot, name)),
+        None => Some(missing(snapshot, name, &path)),
     }
 }
 
 /// Why the running kernel does not have it: by the table, where it knows it.
-fn missing(snapshot: &Snapshot, name: &str) -> DriftKind {
+fn missing(snapshot: &Snapshot, name: &str, path: &str) -> DriftKind {
     let Some(knob) = Knob::named(name) else { return DriftKind::Unknown };
     let elsewhere = knob.rows().find(|form| snapshot.settings.contains_key(form.path()));
     let facts = Facts::of_host(snapshot);
     let by_version = || facts.version().and_then(|version| knob.at(version, facts.distribution())?.form());
     match elsewhere.or_else(by_version) {
+        // It should be there: the kernel was built without it.
+        Some(form) if form.path() == path => DriftKind::Unknown,
         Some(form) => DriftKind::Moved(form.path()),
         None => DriftKind::Gone(successor(knob)),
     }

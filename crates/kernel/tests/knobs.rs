@@ -1,0 +1,168 @@
+//! Setting and undoing, on a made-up host: journal first, never over somebody else's value, nothing half done.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use unstarve_kernel::{Extent, Journal, JournalError, KnobError, Live, Root};
+
+const RR: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+const FEATURES: &str = "/sys/kernel/debug/sched/features";
+
+struct Host {
+    tree: TempDir,
+    root: Root,
+}
+
+impl Host {
+    fn new() -> Host {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = Host { root: Root::at(tree.path()), tree };
+        host.write("/sys/devices/system/cpu/online", "0-1\n");
+        host.write(RR, "100\n");
+        host.write("/sys/kernel/debug/sched/migration_cost_ns", "500000\n");
+        host.write(FEATURES, "PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY\n");
+        host.write("/sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n");
+        host.write("/sys/kernel/debug/sched/fair_server/cpu1/runtime", "50000000\n");
+        host
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.path(path).parent().expect("a parent")).expect("a directory");
+        fs::write(self.path(path), text).expect("a file");
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).expect("a file").trim().to_owned()
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::open(&self.tree.path().join("journal")).expect("a journal")
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<(), KnobError> {
+        let live = Live::new(&self.root);
+        // A plain file keeps the tail of a longer old value, a sysctl does not: write all of it.
+        let plan = live.plan(name, value)?;
+        live.apply(&plan, &mut self.journal())
+    }
+
+    fn undo(&self, extent: Extent) -> (usize, Vec<String>) {
+        let (undone, failed) = Live::new(&self.root).undo(&mut self.journal(), extent);
+        (undone.len(), failed.iter().map(ToString::to_string).collect())
+    }
+}
+
+#[test]
+fn where_it_is_is_asked_of_the_system() {
+    let host = Host::new();
+    let get = |name: &str| Live::new(&host.root).get(name).map_err(|error| error.to_string());
+    assert_eq!(get("kernel.sched_rr_timeslice_ms"), Ok(vec![(RR.to_owned(), "100".to_owned())]));
+    assert_eq!(
+        get("sched_migration_cost_ns").map(|found| found[0].0.clone()),
+        Ok("/sys/kernel/debug/sched/migration_cost_ns".into())
+    );
+    assert_eq!(get("fair_server_runtime").map(|found| found.len()), Ok(2));
+    assert_eq!(get("fair_server/cpu1/runtime").map(|found| found.len()), Ok(1));
+    assert_eq!(get("NEXT_BUDDY").map(|found| found[0].1.clone()), Ok("NO_NEXT_BUDDY".into()));
+    let gone = get("sched_latency_ns").expect_err("not here");
+    assert!(gone.contains("/proc/sys/kernel/sched_latency_ns nor at /sys/kernel/debug/sched/latency_ns"), "{gone}");
+    for outside in ["/etc/passwd", "/proc/sys/kernel/panic", "/sys/kernel/debug/sched/../../panic", "nonsense\u{1b}"] {
+        let error = get(outside).expect_err("not a setting");
+        assert!(error.contains("neither a known setting") && !error.contains('\u{1b}'), "{error}");
+    }
+}
+
+#[test]
+fn what_was_set_is_undone_latest_first() {
+    let host = Host::new();
+    host.set("sched_rr_timeslice_ms", "050").expect("it can be written");
+    host.set("fair_server_runtime", "10000000").expect("it can be written");
+    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu1/runtime"), "10000000");
+    assert_eq!(host.undo(Extent::Last), (1, vec![]));
+    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "10000000");
+    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu1/runtime"), "50000000");
+    assert_eq!(host.undo(Extent::All), (2, vec![]));
+    assert_eq!(
+        (host.read(RR), host.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime")),
+        ("100".into(), "50000000".into())
+    );
+    assert_eq!(host.undo(Extent::All), (0, vec![]), "nothing is left");
+}
+
+#[test]
+fn a_value_of_somebody_else_is_left_alone_and_told() {
+    let host = Host::new();
+    host.set("sched_rr_timeslice_ms", "050").expect("it can be written");
+    host.write(RR, "77\n");
+    let (undone, failed) = host.undo(Extent::All);
+    assert_eq!(undone, 0);
+    assert!(failed[0].contains("is `77`, but unstarve set it to `050`: somebody has changed it since"), "{failed:?}");
+    assert_eq!(host.read(RR), "77");
+    // Whoever gives it back makes it undoable again.
+    host.write(RR, "050\n");
+    assert_eq!(host.undo(Extent::All), (1, vec![]));
+    assert_eq!(host.read(RR), "100");
+}
+
+#[test]
+fn hostile_values_are_refused_before_anything_is_written() {
+    let host = Host::new();
+    for value in ["", " ", "1\n2", "\u{1b}[2J", &"9".repeat(300)] {
+        let error = host.set("sched_rr_timeslice_ms", value).expect_err("no value").to_string();
+        assert!(error.contains("no value for a setting") && !error.contains('\u{1b}'), "{error}");
+    }
+    assert!(host.set("NEXT_BUDDY", "maybe").is_err());
+    assert!(!host.tree.path().join("journal").exists());
+    assert_eq!(host.read(RR), "100");
+}
+
+#[test]
+fn what_the_kernel_refuses_is_taken_back_as_a_whole() {
+    let host = Host::new();
+    // The second of two files goes away between the plan and the deed.
+    let live = Live::new(&host.root);
+    let plan = live.plan("fair_server_runtime", "10000000").expect("a plan");
+    fs::remove_file(host.path("/sys/kernel/debug/sched/fair_server/cpu1/runtime")).expect("a file");
+    let error = live.apply(&plan, &mut host.journal()).expect_err("the second is gone").to_string();
+    assert!(error.contains("the kernel refuses `10000000`"), "{error}");
+    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "50000000");
+    assert_eq!(host.journal().pending(), []);
+}
+
+#[test]
+fn a_torn_journal_loses_only_what_was_not_begun() {
+    let host = Host::new();
+    host.set("sched_rr_timeslice_ms", "050").expect("it can be written");
+    let path = host.tree.path().join("journal");
+    let whole = fs::read(&path).expect("the journal");
+    let first = whole.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
+    for cut in 0..whole.len() {
+        fs::write(&path, &whole[..cut]).expect("a shorter journal");
+        host.write(RR, "050\n");
+        let (undone, failed) = host.undo(Extent::All);
+        assert_eq!((undone, failed), (usize::from(cut >= first), vec![]), "cut at {cut}");
+        assert_eq!(host.read(RR), if cut >= first { "100" } else { "050" });
+    }
+    // Damage before the end is no accident of power.
+    let mut damaged = whole.clone();
+    damaged[first / 2] ^= 1;
+    fs::write(&path, &damaged).expect("a damaged journal");
+    match Journal::open(&path) {
+        Err(JournalError::Damaged { line: 1, .. }) => {}
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was taken"),
+    }
+    assert_eq!(fs::read(&path).expect("the journal"), damaged, "left as it was");
+}
+
+#[test]
+fn two_at_a_time_are_one_too_many() {
+    let host = Host::new();
+    let _first = host.journal();
+    assert!(matches!(Journal::open(&host.tree.path().join("journal")), Err(JournalError::InUse(_))));
+}
