@@ -7,6 +7,7 @@
 //!
 //! The program runs itself as its own load, under the name of a symbolic link, so that the trace has telling names.
 
+mod audit;
 mod cgroup;
 mod perf_truth;
 mod process;
@@ -46,6 +47,9 @@ fn main() -> std::process::ExitCode {
         trial("waits_add_up_to_the_kernels_own_run_delay", schedstat::waits_match_run_delay),
         trial("waits_are_those_of_perf_sched", perf_truth::waits_are_those_of_perf_sched),
         trial("the_same_moment_in_every_format_gives_the_same_findings", starvations::same_moment_in_every_format),
+        trial("a_real_time_hog_is_found_by_check_while_it_runs", audit::real_time_hog_is_found),
+        trial("a_setting_is_set_and_set_back", audit::a_setting_is_set_and_set_back),
+        trial("an_ordinary_user_is_told_what_is_missing_and_changes_nothing", audit::an_ordinary_user_changes_nothing),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,0 +1,137 @@
+//! `unstarve check`, `snapshot` and `knobs` as a user meets them: exit codes, files, messages.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn case(name: &str) -> String {
+    format!("{}/../../testdata/snapshots/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn unstarve(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    command.args(arguments).env_remove("COLUMNS").env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    command.output().expect("it can be started")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn the_exit_code_is_by_severity() {
+    let sick = case("storage-controller-5.10.json");
+    let cases: [(&[&str], i32); 6] = [
+        (&["check", "--snapshot", &sick], 1),
+        (&["check", "--snapshot", &sick, "--fail-on", "never"], 0),
+        (&["check", "--snapshot", &sick, "--sarif", "--fail-on", "warning"], 1),
+        (&["check", "--rules"], 0),
+        (&["check", "--snapshot", "/nonexistent"], 2),
+        (&["check", "--upgrade-to", "soon"], 2),
+    ];
+    for (arguments, code) in cases {
+        let output = unstarve(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_page_and_the_machine_forms_say_the_same() {
+    let file = case("kubernetes-node-6.1.json");
+    let page = unstarve(&["check", "--snapshot", &file]);
+    let json: Value =
+        serde_json::from_slice(&unstarve(&["check", "--snapshot", &file, "--json"]).stdout).expect("JSON");
+    let sarif: Value =
+        serde_json::from_slice(&unstarve(&["check", "--snapshot", &file, "--sarif"]).stdout).expect("JSON");
+    assert_eq!((&json["schema"], &sarif["version"]), (&"unstarve.check/1".into(), &"2.1.0".into()));
+    let sentence = json["hits"][0]["sentence"].as_str().expect("a sentence");
+    assert!(text(&page.stdout).contains(sentence), "{}", text(&page.stdout));
+    assert!(sarif["runs"][0]["results"][0]["message"]["text"].as_str().is_some_and(|text| text.starts_with(sentence)));
+}
+
+#[test]
+fn a_snapshot_of_this_host_can_be_written_and_checked() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("host.json");
+    let shown = file.to_str().expect("UTF-8");
+    let written = unstarve(&["snapshot", "--redact", "-o", shown]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    let names: Vec<_> = std::fs::read_dir(directory.path()).expect("it is there").flatten().collect();
+    assert_eq!(names.len(), 1, "nothing is left beside it");
+    let checked = unstarve(&["check", "--snapshot", shown, "--fail-on", "never", "--upgrade-to", "7.2"]);
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+    assert!(unstarve(&["knobs", "diff", shown, shown]).status.success());
+    assert_eq!(unstarve(&["snapshot", "-o", "/nonexistent/host.json"]).status.code(), Some(2));
+}
+
+#[test]
+fn errors_say_which_file_where_and_what_to_do() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let broken = directory.path().join("broken.json");
+    std::fs::write(&broken, "{\"schema\":\"unstarve.snapshot/1\",\n \"kernel\":{},\n \"tasks\":[{\"tid\":\"x\"}]}")
+        .expect("a file");
+    let shown = broken.to_str().expect("UTF-8");
+    let error = unstarve(&["check", "--snapshot", shown]);
+    let said = text(&error.stderr);
+    assert!(said.contains(shown) && said.contains("line 3 column") && said.contains("unstarve snapshot -o"), "{said}");
+    let trace = format!("{}/../../testdata/traces/linux-6.1-idle.dat", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(unstarve(&["check", "--snapshot", &trace]).status.code(), Some(2));
+    let lost = unstarve(&["check", "--root", directory.path().to_str().expect("UTF-8")]);
+    assert!(text(&lost.stderr).contains("there is no proc in it"), "{}", text(&lost.stderr));
+}
+
+#[test]
+fn knobs_explain_and_differ() {
+    let explained = unstarve(&["knobs", "explain", "sched_wakeup_granularity_ns"]);
+    let said = text(&explained.stdout);
+    assert!(said.contains("/sys/kernel/debug/sched/wakeup_granularity_ns") && said.contains("Source"), "{said}");
+    let unknown = unstarve(&["knobs", "explain", "granularity\u{1b}"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(!text(&unknown.stderr).contains('\u{1b}'));
+    let diff = unstarve(&["knobs", "diff", "--kernel", "5.10", "--kernel", "6.12", "--json"]);
+    let diff: Value = serde_json::from_slice(&diff.stdout).expect("JSON");
+    let changes = diff["changes"].as_array().expect("changes");
+    let kind = |name: &str| changes.iter().find(|change| change["name"] == name).map(|change| change["kind"].clone());
+    assert_eq!(kind("sched_wakeup_granularity_ns"), Some("gone".into()));
+    assert_eq!(kind("base_slice_ns"), Some("new".into()));
+    assert_eq!(kind("sched_migration_cost_ns"), Some("moved".into()));
+    assert_eq!(kind("sched_rt_runtime_us"), Some("redefined".into()));
+    assert_eq!(kind("PLACE_LAG"), Some("new".into()));
+    assert_eq!(unstarve(&["knobs", "diff", "--kernel", "5.10"]).status.code(), Some(2));
+    assert_eq!(unstarve(&["knobs", "diff"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_made_up_host_is_set_and_undone() {
+    let tree = tempfile::tempdir().expect("a temporary directory");
+    let file = tree.path().join("proc/sys/kernel/sched_rr_timeslice_ms");
+    std::fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+    std::fs::write(&file, "100\n").expect("a file");
+    let (root, journal) = (tree.path().to_str().expect("UTF-8"), tree.path().join("journal"));
+    let journal = journal.to_str().expect("UTF-8");
+    let knobs = |arguments: &[&str]| {
+        let output = unstarve(&[&["knobs"], arguments, &["--root", root, "--journal", journal]].concat());
+        (output.status.code(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    };
+    let (code, said) = knobs(&["undo"]);
+    assert!(code == Some(2) && said.contains("there is no such journal"), "{said}");
+    let (code, said) = knobs(&["set", "sched_rr_timeslice_ms", "050", "--dry-run"]);
+    assert!(code == Some(0) && said.ends_with("100 -> 050 (not written)\n"), "{said}");
+    assert!(!Path::new(journal).exists());
+    assert_eq!(knobs(&["set", "sched_rr_timeslice_ms", "050"]).0, Some(0));
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "050\n");
+    assert_eq!(knobs(&["undo"]).0, Some(0));
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "100\n");
+    assert_eq!(knobs(&["undo"]), (Some(0), "nothing to undo\n".into()));
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in ["check", "snapshot", "knobs"] {
+        let output = unstarve(&[command, "--help"]);
+        assert!(output.status.success());
+        let help = text(&output.stdout);
+        assert!(help.contains("Example") && help.contains(&format!("unstarve {command}")), "{help}");
+    }
+}
