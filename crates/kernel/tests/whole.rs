@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use tempfile::TempDir;
-use unstarve_kernel::{ConfiguredBy, DriftKind, Root, Snapshot, drifts};
+use unstarve_kernel::{DriftKind, Root, Snapshot, drifts};
 use unstarve_model::Tid;
 
 fn host(files: &[(&str, &str)]) -> TempDir {
@@ -24,7 +24,9 @@ fn link(tree: &TempDir, from: &str, to: &str) {
     symlink(to, from).expect("a link");
 }
 
-fn task(tree: &Path, tid: u32, comm: &str, flags: u64, rt: u32, policy: u32, cgroup: &str, command: &str) {
+/// `policy` is the priority and the number of the policy, as in `stat`.
+fn task(tree: &Path, tid: u32, comm: &str, flags: u64, policy: (u32, u32), cgroup: &str, command: &str) {
+    let (rt, policy) = policy;
     let directory = tree.join(format!("proc/{tid}/task/{tid}"));
     fs::create_dir_all(&directory).expect("a directory");
     let stat = format!(
@@ -99,16 +101,15 @@ fn server() -> TempDir {
     link(&tree, "proc/self/ns/pid", "pid:[4026531836]");
     link(&tree, "proc/self/ns/cgroup", "cgroup:[4026531835]");
     let t = tree.path();
-    task(t, 1, "systemd", 0x400100, 0, 0, "0::/init.scope\n", "/sbin/init\0");
-    task(t, 2, "kthreadd", 0x208040, 0, 0, "0::/\n", "");
-    task(t, 900, "acme-db7", 0, 10, 2, "0::/system.slice/acme-db.service\n", "/opt/acme/db\0--password\0hunter2\0");
+    task(t, 1, "systemd", 0x400100, (0, 0), "0::/init.scope\n", "/sbin/init\0");
+    task(t, 2, "kthreadd", 0x208040, (0, 0), "0::/\n", "");
+    task(t, 900, "acme-db7", 0, (10, 2), "0::/system.slice/acme-db.service\n", "/opt/acme/db\0--password\0hunter2\0");
     task(
         t,
         901,
         "python3",
         0,
-        0,
-        0,
+        (0, 0),
         "0::/system.slice/tuned.service\n",
         "/usr/bin/python3\0-Es\0/usr/sbin/tuned\0-l\0",
     );

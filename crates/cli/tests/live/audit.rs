@@ -92,7 +92,7 @@ pub fn a_setting_is_set_and_set_back(stage: &Stage) -> Ended {
 }
 
 /// An ordinary user gets an answer, is told what is missing, and can change nothing.
-pub fn an_ordinary_user_changes_nothing(stage: &Stage) -> Ended {
+pub fn an_ordinary_user_changes_nothing(_: &Stage) -> Ended {
     need("setpriv")?;
     const FILE: &str = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us";
     let before = fs::read_to_string(FILE).ok();
