@@ -19,10 +19,12 @@ mod rule;
 mod selection;
 mod settings;
 mod sink;
+mod switches;
 mod task;
 mod tid_map;
 mod timeline;
 mod waits;
+mod wakes;
 mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};

@@ -1,0 +1,138 @@
+//! A record's fields, read by a layout.
+
+use unstarve_model::{Comm, CpuId, EventKind, NameId, Prio, TaskRef, Tid};
+
+use super::layout::{Body, Int, Task, Text};
+use crate::endian::Endian;
+use crate::interner::Interner;
+
+impl Body {
+    /// The event's own part; `None` if a value is impossible.
+    pub(super) fn read(&self, reader: &mut Reader<'_, '_>) -> Option<EventKind> {
+        Some(match *self {
+            Body::Switch { prev, prev_state, ref bits, next } => EventKind::Switch {
+                prev: reader.task(prev)?,
+                prev_state: bits.decode(reader.int(prev_state) as u64),
+                next: reader.task(next)?,
+            },
+            Body::Waking { task, target_cpu } => {
+                EventKind::Waking { task: reader.task(task)?, target_cpu: reader.cpu(target_cpu)? }
+            }
+            Body::Wakeup { task, target_cpu } => {
+                EventKind::Wakeup { task: reader.task(task)?, target_cpu: reader.cpu(target_cpu)? }
+            }
+            Body::WakeupNew { task, target_cpu } => {
+                EventKind::WakeupNew { task: reader.task(task)?, target_cpu: reader.cpu(target_cpu)? }
+            }
+            Body::Migrate { task, orig_cpu, dest_cpu } => EventKind::Migrate {
+                task: reader.task(task)?,
+                orig_cpu: reader.cpu(orig_cpu)?,
+                dest_cpu: reader.cpu(dest_cpu)?,
+            },
+            Body::Fork { parent, child, child_comm } => EventKind::Fork {
+                parent: reader.tid(parent),
+                child: reader.tid(child),
+                child_comm: reader.comm(child_comm)?,
+            },
+            Body::Exec { tid } => EventKind::Exec { tid: reader.tid(tid) },
+            Body::Exit { tid, comm } => EventKind::Exit { tid: reader.tid(tid), comm: reader.comm(comm)? },
+            Body::IrqEntry { irq, name } => {
+                EventKind::IrqEntry { irq: reader.int(irq) as u32, name: reader.name(name)? }
+            }
+            Body::IrqExit { irq } => EventKind::IrqExit { irq: reader.int(irq) as u32 },
+            Body::SoftirqEntry { vec } => EventKind::SoftirqEntry { vec: reader.vector(vec)? },
+            Body::SoftirqExit { vec } => EventKind::SoftirqExit { vec: reader.vector(vec)? },
+            Body::SoftirqRaise { vec } => EventKind::SoftirqRaise { vec: reader.vector(vec)? },
+            Body::WorkQueued { work, function, workqueue } => EventKind::WorkQueued {
+                work: reader.int(work) as u64,
+                function: reader.function(function),
+                workqueue: reader.name(workqueue)?,
+            },
+            Body::WorkStart { work, function } => {
+                EventKind::WorkStart { work: reader.int(work) as u64, function: reader.function(function) }
+            }
+            Body::WorkEnd { work, function } => {
+                EventKind::WorkEnd { work: reader.int(work) as u64, function: reader.function(function) }
+            }
+            Body::BlockIssue { dev, sector } => {
+                EventKind::BlockIssue { dev: reader.int(dev) as u32, sector: reader.int(sector) as u64 }
+            }
+            Body::BlockComplete { dev, sector } => {
+                EventKind::BlockComplete { dev: reader.int(dev) as u32, sector: reader.int(sector) as u64 }
+            }
+        })
+    }
+}
+
+/// One record being read.
+pub(super) struct Reader<'r, 'n> {
+    pub(super) record: &'r [u8],
+    pub(super) endian: Endian,
+    pub(super) names: &'n mut Interner,
+}
+
+impl<'r> Reader<'r, '_> {
+    #[inline]
+    pub(super) fn int(&self, slot: Int) -> i64 {
+        slot.read(self.record, self.endian)
+    }
+
+    #[inline]
+    pub(super) fn tid(&self, slot: Int) -> Tid {
+        Tid(self.int(slot) as u32)
+    }
+
+    #[inline]
+    pub(super) fn cpu(&self, slot: Int) -> Option<CpuId> {
+        u32::try_from(self.int(slot)).ok().filter(|&cpu| cpu < CpuId::LIMIT).map(CpuId)
+    }
+
+    pub(super) fn vector(&self, slot: Int) -> Option<u8> {
+        u8::try_from(self.int(slot)).ok()
+    }
+
+    #[inline(always)]
+    pub(super) fn task(&self, task: Task) -> Option<TaskRef> {
+        Some(TaskRef {
+            tid: self.tid(task.tid),
+            comm: self.comm(task.comm)?,
+            prio: task.prio.map(|slot| Prio(self.int(slot) as i32)),
+        })
+    }
+
+    #[inline]
+    pub(super) fn comm(&self, text: Text) -> Option<Comm> {
+        self.text(text).map(Comm::new)
+    }
+
+    /// The bytes of a text field, NULs included; `None` if its locator leads outside the record.
+    #[inline]
+    pub(super) fn text(&self, text: Text) -> Option<&'r [u8]> {
+        match text {
+            Text::Fixed { offset, size } => self.record.get(offset..offset + size),
+            Text::Located { locator, base } => {
+                let locator = self.int(locator) as u64 as usize;
+                let (offset, length) = (base + (locator & 0xffff), locator >> 16);
+                self.record.get(offset..offset + length)
+            }
+        }
+    }
+
+    /// The id of a text's name; the outer `None` says that the text lies outside the record.
+    #[inline]
+    pub(super) fn name(&mut self, text: Option<Text>) -> Option<Option<NameId>> {
+        let Some(text) = text else { return Some(None) };
+        let bytes = self.text(text)?;
+        let bytes = &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())];
+        if bytes.is_empty() {
+            return Some(None);
+        }
+        Some(Some(self.names.intern(bytes)))
+    }
+
+    #[inline]
+    pub(super) fn function(&mut self, slot: Option<Int>) -> Option<NameId> {
+        let address = self.int(slot?) as u64;
+        self.names.function(address)
+    }
+}

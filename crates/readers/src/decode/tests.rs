@@ -1,0 +1,178 @@
+use unstarve_model::{Comm, Names, PrevState, Prio, TaskRef, Tid};
+
+use super::*;
+use crate::symbols::Symbols;
+
+const COMMON: &str = "format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+";
+
+/// A format text of `fields`, each `TYPE NAME offset size`.
+fn format(name: &str, id: u16, fields: &[(&str, usize, usize)], print: &str) -> String {
+    let mut text = format!("name: {name}\nID: {id}\n{COMMON}\n");
+    for (declaration, offset, size) in fields {
+        text += &format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:1;\n");
+    }
+    text + "\nprint fmt: " + print + "\n"
+}
+
+/// A record of the common fields and `body`.
+fn record(endian: Endian, id: u16, flags: u8, pid: u32, body: &[&[u8]]) -> Vec<u8> {
+    let mut record = endian.bytes16(id).to_vec();
+    record.extend([flags, 0]);
+    record.extend(endian.bytes32(pid));
+    body.iter().for_each(|part| record.extend_from_slice(part));
+    record
+}
+
+fn decode(decoder: &Decoder, names: &mut Interner, record: &[u8]) -> Result<Option<Event>, BadRecord> {
+    let mut event = None;
+    let known = decoder.decode(Time(5), CpuId(1), record, names, |found| event = Some(found))?;
+    assert_eq!(known, event.is_some());
+    Ok(event)
+}
+
+fn decoded(decoder: &Decoder, names: &mut Interner, record: &[u8]) -> Option<Event> {
+    decode(decoder, names, record).unwrap()
+}
+
+#[test]
+fn switch_in_both_byte_orders() {
+    let text = format(
+        "sched_switch",
+        314,
+        &[
+            ("char prev_comm[16]", 8, 16),
+            ("pid_t prev_pid", 24, 4),
+            ("int prev_prio", 28, 4),
+            ("long prev_state", 32, 8),
+            ("char next_comm[16]", 40, 16),
+            ("pid_t next_pid", 56, 4),
+            ("int next_prio", 60, 4),
+        ],
+        r#"__print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }) : "R", REC->prev_state & 256 ? "+" : """#,
+    );
+    for endian in [Endian::Little, Endian::Big] {
+        let mut decoder = Decoder::new(endian);
+        assert_eq!(decoder.add_format("sched", &text), Ok(Some(EventType::Switch)));
+        let record = record(
+            endian,
+            314,
+            0,
+            7,
+            &[
+                b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                &endian.bytes32(7),
+                &endian.bytes32(120),
+                &endian.bytes64(0x100),
+                b"migration/1\0\0\0\0\0",
+                &endian.bytes32(20),
+                &endian.bytes32((-1i32) as u32),
+            ],
+        );
+        let mut names = Interner::new();
+        let event = decoded(&decoder, &mut names, &record).unwrap();
+        let task = |tid, comm, prio| TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) };
+        assert_eq!(event.current, Some(Tid(7)));
+        assert_eq!(event.context, Context::Task);
+        assert_eq!(
+            event.kind,
+            EventKind::Switch {
+                prev: task(7, "fio", 120),
+                prev_state: PrevState::Preempted,
+                next: task(20, "migration/1", -1),
+            }
+        );
+        for length in 2..record.len() {
+            assert!(decode(&decoder, &mut names, &record[..length]).is_err(), "{length}");
+        }
+    }
+}
+
+#[test]
+fn dynamic_text_functions_and_workqueues_get_names() {
+    let mut decoder = Decoder::new(Endian::Little);
+    let queue = [("void * work", 8, 8), ("void * function", 16, 8), ("__data_loc char[] workqueue", 24, 4)];
+    decoder.add_format("workqueue", &format("workqueue_queue_work", 9, &queue, "")).unwrap();
+    let mut names = Interner::new();
+    names.set_symbols(Symbols::from_text("ffffffff81000000 t iomap_dio_complete_work\n".into()));
+    let with_locator = |locator: u32| {
+        record(
+            Endian::Little,
+            9,
+            0x08,
+            1,
+            &[&0x1122u64.to_le_bytes(), &0xffffffff81000000u64.to_le_bytes(), &locator.to_le_bytes(), b"dio/sda\0"],
+        )
+    };
+    let event = decoded(&decoder, &mut names, &with_locator(8 << 16 | 28)).unwrap();
+    let mut table = Names::default();
+    let mut new = Vec::new();
+    names.take_new(&mut new);
+    table.extend(new);
+    assert_eq!(event.context, Context::Hardirq);
+    assert_eq!(
+        event.kind,
+        EventKind::WorkQueued {
+            work: 0x1122,
+            function: table.find("iomap_dio_complete_work"),
+            workqueue: table.find("dio/sda"),
+        }
+    );
+    assert!(table.find("dio/sda").is_some());
+    let outside = decode(&decoder, &mut names, &with_locator(9 << 16 | 28));
+    assert_eq!(outside, Err(BadRecord { length: 36 }));
+}
+
+#[test]
+fn a_comm_may_be_dynamic_and_relative() {
+    // sched_process_fork since 6.16.
+    let fields = [
+        ("__data_loc char[] parent_comm", 8, 4),
+        ("pid_t parent_pid", 12, 4),
+        ("__rel_data_loc char[] child_comm", 16, 4),
+        ("pid_t child_pid", 20, 4),
+    ];
+    let mut decoder = Decoder::new(Endian::Little);
+    decoder.add_format("sched", &format("sched_process_fork", 3, &fields, "")).unwrap();
+    let word = |value: u32| value.to_le_bytes();
+    let record = record(
+        Endian::Little,
+        3,
+        0x50,
+        4,
+        &[&word(3 << 16 | 24), &word(4), &word(3 << 16 | 7), &word(5), b"sh\0", b"ls\0"],
+    );
+    let event = decoded(&decoder, &mut Interner::new(), &record).unwrap();
+    assert_eq!(event.kind, EventKind::Fork { parent: Tid(4), child: Tid(5), child_comm: Comm::from("ls") });
+    assert_eq!(event.context, Context::Nmi);
+}
+
+#[test]
+fn other_events_are_passed_over_and_impossible_values_refused() {
+    let mut decoder = Decoder::new(Endian::Little);
+    let mut names = Interner::new();
+    let vec = [("unsigned int vec", 8, 4)];
+    assert_eq!(decoder.add_format("kvm", "name: kvm_exit\nnonsense"), Ok(None));
+    assert_eq!(decoder.add_format("kprobes", &format("softirq_entry", 8, &vec, "")), Ok(None));
+    assert_eq!(decoded(&decoder, &mut names, &[]), None, "nothing is known, so nothing is wrong");
+    decoder.add_format("irq", &format("softirq_entry", 8, &vec, "")).unwrap();
+    assert!(decoder.known().contains(EventType::SoftirqEntry));
+    assert_eq!(decoded(&decoder, &mut names, &record(Endian::Little, 77, 0, 0, &[])), None);
+    let softirq = |vec: u32| record(Endian::Little, 8, 0x10, 0, &[&vec.to_le_bytes()]);
+    assert_eq!(
+        decoded(&decoder, &mut names, &softirq(3)).map(|e| (e.kind, e.context)),
+        Some((EventKind::SoftirqEntry { vec: 3 }, Context::Softirq))
+    );
+    assert!(decode(&decoder, &mut names, &softirq(300)).is_err());
+}
+
+#[test]
+fn a_format_without_a_needed_field_is_told_by_name() {
+    let mut decoder = Decoder::new(Endian::Little);
+    let error = decoder.add_format("irq", &format("softirq_entry", 8, &[], "")).unwrap_err();
+    assert_eq!(error.to_string(), "format of event softirq_entry has no usable field `vec`");
+}

@@ -1,0 +1,270 @@
+//! Who runs where: switches, and what else tells who is current.
+
+use unstarve_model::{Comm, CpuId, Event, KernelThread, Nanos, PrevState, TaskRef, Tid};
+
+use crate::cpu::Current;
+use crate::fairness::whole;
+use crate::task::RunState;
+use crate::timeline::Timeline;
+use crate::waits::Preemptor;
+use crate::{ActorId, Run, RunEnd, Sink, State, TaskKey, WaitEnd, WaitKind};
+
+/// A wakeup preemption takes effect at the next preemption point: at once, or where the kernel is not preemptible within
+/// the running system call. A switch to a task that was woken longer ago than this is the end of a slice.
+const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
+
+impl Timeline {
+    /// The event names the task that was current when it was issued: it must be the one that we believe to be running.
+    pub(crate) fn check_current(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
+        let Some(tid) = event.current else { return };
+        let believed = match self.cpus[index].current {
+            Current::Unknown => None,
+            Current::Idle => Some(Tid::IDLE),
+            Current::Task(key) => Some(self.world.tasks.get(key).tid),
+        };
+        if believed == Some(tid) {
+            return;
+        }
+        if believed.is_some() {
+            self.missing_switches += 1;
+            self.forget_handlers(index);
+        }
+        self.adopt(index, TaskRef { tid, comm: Comm::default(), prio: None }, sink);
+    }
+
+    /// The task turns out to be running on the CPU, nobody knows since when.
+    fn adopt(&mut self, index: usize, task: TaskRef, sink: &mut impl Sink) {
+        self.end_run(index, RunEnd::Cut, sink);
+        if task.tid.is_idle() {
+            self.enter_idle(index);
+            return;
+        }
+        let key = self.task(task);
+        match self.world.tasks.get(key).state {
+            State::Waiting => self.drop_wait(key),
+            State::Running(elsewhere) if elsewhere.index() != index => {
+                self.missing_switches += 1;
+                self.end_run(elsewhere.index(), RunEnd::Cut, sink);
+            }
+            _ => {}
+        }
+        self.begin_run(index, key, false);
+    }
+
+    fn begin_run(&mut self, index: usize, key: TaskKey, start_seen: bool) {
+        let now = self.world.now;
+        let cpu = &mut self.cpus[index];
+        let task = self.world.tasks.get_mut(key);
+        task.moved |= task.last_cpu.is_some_and(|last| last != cpu.id);
+        task.last_cpu = Some(cpu.id);
+        task.state = State::Running(cpu.id);
+        task.early_wake = None;
+        task.sleep_start = None;
+        task.run = RunState { start: now, start_seen, ..Default::default() };
+        if task.account.weight == 0 {
+            cpu.fairness.join(now, &mut task.account, task.prio);
+        }
+        cpu.current = Current::Task(key);
+        cpu.base = task.actor;
+        cpu.is_ksoftirqd = matches!(task.kernel_thread, Some(KernelThread::Ksoftirqd { .. }));
+        cpu.settle(now);
+    }
+
+    fn enter_idle(&mut self, index: usize) {
+        let now = self.world.now;
+        let cpu = &mut self.cpus[index];
+        cpu.current = Current::Idle;
+        cpu.base = ActorId::IDLE;
+        cpu.is_ksoftirqd = false;
+        cpu.settle(now);
+        self.idle.enter(cpu.id, now);
+        if !self.cpus[index].queue.is_empty() {
+            self.pass_over(index);
+        }
+    }
+
+    /// The current task leaves the CPU, which then is nobody's until the next one is set. The task's state is
+    /// `Unknown`; the caller knows better.
+    pub(crate) fn end_run(&mut self, index: usize, ended: RunEnd, sink: &mut impl Sink) {
+        let now = self.world.now;
+        let cpu = &mut self.cpus[index];
+        let current = std::mem::replace(&mut cpu.current, Current::Unknown);
+        cpu.base = ActorId::UNKNOWN;
+        cpu.is_ksoftirqd = false;
+        cpu.settle(now);
+        let key = match current {
+            Current::Unknown => return,
+            Current::Idle => {
+                self.idle.leave(cpu.id, now);
+                self.stop_passing_over(index);
+                return;
+            }
+            Current::Task(key) => key,
+        };
+        let task = self.world.tasks.get_mut(key);
+        let ideal = match ended {
+            RunEnd::Preempted { .. } => cpu.fairness.due(now, &mut task.account),
+            RunEnd::Slept | RunEnd::Died | RunEnd::Cut => cpu.fairness.leave(now, &mut task.account),
+        };
+        let run = Run {
+            task: key,
+            actor: task.actor,
+            cpu: cpu.id,
+            start: task.run.start,
+            end: now,
+            irq: task.run.irq,
+            softirq: task.run.softirq,
+            ideal: whole(ideal),
+            ended,
+            start_seen: task.run.start_seen,
+        };
+        task.state = State::Unknown;
+        if let (RunEnd::Preempted { .. }, Some(begun)) = (ended, &mut task.work_start) {
+            begun.preemptions += 1;
+        }
+        if let Some(victim) = task.run.victim.take() {
+            let stayed = run.length().saturating_sub(run.irq + run.softirq);
+            if let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
+                && let Some(preemptor) = &mut pending.preemptor
+                && preemptor.task == key
+                && preemptor.since == run.start
+            {
+                preemptor.stayed = Some(stayed);
+            }
+        }
+        sink.run(&self.world, &run);
+    }
+
+    pub(crate) fn switch(
+        &mut self,
+        index: usize,
+        prev: TaskRef,
+        prev_state: PrevState,
+        next: TaskRef,
+        sink: &mut impl Sink,
+    ) {
+        self.believe(index, prev, sink);
+        self.forget_handlers(index);
+        let cpu_id = self.cpus[index].id;
+        let next_key = (!next.tid.is_idle()).then(|| self.task(next));
+        let by_wakeup = self.is_wakeup_preemption(index, next_key);
+        let mut preempted = None;
+        match self.cpus[index].current {
+            Current::Task(prev_key) if Some(prev_key) != next_key => {
+                self.update(prev_key, prev.comm, prev.prio);
+                let by = next_key.map_or(ActorId::IDLE, |key| self.world.tasks.get(key).actor);
+                let caught = self.is_caught_falling_asleep(prev_key);
+                let ended = match prev_state {
+                    PrevState::Runnable | PrevState::Preempted if caught => RunEnd::Slept,
+                    PrevState::Runnable | PrevState::Preempted => {
+                        preempted = Some(prev_key);
+                        RunEnd::Preempted { by, by_wakeup }
+                    }
+                    PrevState::Dead => RunEnd::Died,
+                    PrevState::Unknown => RunEnd::Cut,
+                    _ => RunEnd::Slept,
+                };
+                self.end_run(index, ended, sink);
+                self.leave_cpu(prev_key, prev_state, caught, cpu_id);
+            }
+            _ => self.end_run(index, RunEnd::Cut, sink),
+        }
+        let Some(next_key) = next_key else {
+            self.enter_idle(index);
+            return;
+        };
+        self.take_cpu(index, next_key, sink);
+        if let Some(prev) = preempted {
+            self.name_preemptor(prev, next_key, by_wakeup);
+        }
+    }
+
+    /// Makes sure that `prev` is what we believe to be running.
+    fn believe(&mut self, index: usize, prev: TaskRef, sink: &mut impl Sink) {
+        let believed = match self.cpus[index].current {
+            Current::Unknown => None,
+            Current::Idle => Some(Tid::IDLE),
+            Current::Task(key) => Some(self.world.tasks.get(key).tid),
+        };
+        if believed != Some(prev.tid) {
+            if believed.is_some() {
+                self.missing_switches += 1;
+            }
+            self.adopt(index, prev, sink);
+        }
+    }
+
+    /// Whether `next`, about to get the CPU, was woken while the current task ran, and only just.
+    fn is_wakeup_preemption(&self, index: usize, next: Option<TaskKey>) -> bool {
+        let (Current::Task(current), Some(next)) = (self.cpus[index].current, next) else { return false };
+        let Some(pending) = &self.world.tasks.get(next).pending else { return false };
+        pending.kind != WaitKind::Preemption
+            && pending.start >= self.world.tasks.get(current).run.start
+            && self.world.now.since(pending.start) <= WAKEUP_PREEMPTION_WITHIN
+    }
+
+    /// Writes into the preempted task's wait who has its CPU now.
+    fn name_preemptor(&mut self, prev: TaskKey, next: TaskKey, by_wakeup: bool) {
+        let now = self.world.now;
+        let actor = self.world.tasks.get(next).actor;
+        if let Some(pending) = &mut self.world.tasks.get_mut(prev).pending {
+            pending.preemptor = Some(Preemptor { task: next, actor, by_wakeup, stayed: None, since: now });
+            self.world.tasks.get_mut(next).run.victim = Some(prev);
+        }
+    }
+
+    /// Whether the running task, about to leave its CPU, is being woken by another one: `sched_waking` has come,
+    /// `sched_wakeup` has not. It has left the runqueue, but the waker has already changed its state, so the switch shows
+    /// it as runnable.
+    fn is_caught_falling_asleep(&self, key: TaskKey) -> bool {
+        self.wakeup_recorded && self.world.tasks.get(key).early_wake.is_some()
+    }
+
+    /// What becomes of the task that has just left the CPU.
+    fn leave_cpu(&mut self, key: TaskKey, state: PrevState, caught: bool, cpu: CpuId) {
+        let now = self.world.now;
+        let task = self.world.tasks.get_mut(key);
+        match state {
+            PrevState::Runnable | PrevState::Preempted if caught => {
+                self.begin_wait(key, WaitKind::Wakeup, cpu, now, None);
+            }
+            PrevState::Runnable | PrevState::Preempted => self.begin_wait(key, WaitKind::Preemption, cpu, now, None),
+            PrevState::Dead => self.world.tasks.remove(key),
+            PrevState::Unknown => task.state = State::Unknown,
+            _ => {
+                task.state = State::Sleeping;
+                task.sleep_start = Some(now);
+            }
+        }
+    }
+
+    fn take_cpu(&mut self, index: usize, key: TaskKey, sink: &mut impl Sink) {
+        let cpu_id = self.cpus[index].id;
+        match self.world.tasks.get(key).state {
+            State::Waiting => {
+                if self.world.tasks.get(key).pending.as_ref().is_some_and(|pending| pending.cpu != cpu_id) {
+                    self.move_wait(key, cpu_id);
+                }
+                self.end_wait(key, WaitEnd::Ran, sink);
+            }
+            State::Running(elsewhere) if elsewhere != cpu_id => {
+                self.missing_switches += 1;
+                self.end_run(elsewhere.index(), RunEnd::Cut, sink);
+            }
+            _ => {}
+        }
+        self.begin_run(index, key, true);
+    }
+
+    /// Events of this CPU are missing before now.
+    pub(crate) fn lose(&mut self, index: usize, sink: &mut impl Sink) {
+        let now = self.world.now;
+        let since = self.cpus[index].last_event;
+        self.forget_handlers(index);
+        // Between the last event and now the CPU may have done anything.
+        self.world.now = since.max(self.world.start);
+        self.end_run(index, RunEnd::Cut, sink);
+        self.world.now = now;
+        self.cpus[index].last_event = now;
+    }
+}

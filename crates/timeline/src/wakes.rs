@@ -1,0 +1,155 @@
+//! Wakeups and moves.
+
+use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef};
+
+use crate::cpu::Current;
+use crate::timeline::Timeline;
+use crate::{Migration, Sink, State, TaskKey, WaitKind, Wake, Waker};
+
+/// Clocks of CPUs differ, and so events of two CPUs may change places within this time.
+const WAKINGS_OVERTAKE_WITHIN: Nanos = Nanos::from_micros(100);
+
+impl Timeline {
+    pub(crate) fn waking(&mut self, index: usize, event: &Event, task: TaskRef, target: CpuId, sink: &mut impl Sink) {
+        if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
+            return;
+        }
+        let now = self.world.now;
+        let key = self.task(task);
+        match self.world.tasks.get(key).state {
+            State::Running(_) => self.world.tasks.get_mut(key).early_wake = Some(now),
+            State::Dead => {}
+            // One that lost the CPU on its way to sleep may be woken while it is still queued.
+            State::Waiting if !self.is_woken(key) => {}
+            State::Waiting => {
+                self.missing_switches += 1;
+                self.drop_wait(key);
+                self.world.tasks.get_mut(key).sleep_start = None;
+                self.cpu(target);
+                self.report_wake(index, event, key, sink);
+                self.begin_wait(key, WaitKind::Wakeup, target, now, None);
+            }
+            State::Sleeping | State::Unknown => {
+                self.cpu(target);
+                self.report_wake(index, event, key, sink);
+                self.begin_wait(key, WaitKind::Wakeup, target, now, None);
+            }
+        }
+    }
+
+    /// Whether the task waits after a wakeup. The kernel then wakes it no more until it has run and gone to sleep
+    /// (`ttwu_state_match` comes before the trace event): if it is woken, switches are missing.
+    fn is_woken(&self, key: TaskKey) -> bool {
+        let task = self.world.tasks.get(key);
+        task.pending.as_ref().is_some_and(|pending| {
+            pending.kind == WaitKind::Wakeup && self.world.now.since(pending.start) > WAKINGS_OVERTAKE_WITHIN
+        })
+    }
+
+    pub(crate) fn wakeup(&mut self, index: usize, event: &Event, task: TaskRef, target: CpuId, sink: &mut impl Sink) {
+        if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
+            return;
+        }
+        let now = self.world.now;
+        self.cpu(target);
+        let key = self.task(task);
+        match self.world.tasks.get(key).state {
+            State::Running(_) => self.world.tasks.get_mut(key).early_wake = None,
+            State::Dead => {}
+            State::Waiting => {
+                if self.world.tasks.get(key).pending.as_ref().is_some_and(|pending| pending.cpu != target) {
+                    self.move_wait(key, target);
+                }
+                if let Some(pending) = &mut self.world.tasks.get_mut(key).pending
+                    && pending.kind != WaitKind::Preemption
+                {
+                    pending.queued.get_or_insert(now);
+                }
+            }
+            State::Sleeping | State::Unknown => {
+                let task = self.world.tasks.get_mut(key);
+                let early = task.early_wake.take();
+                let start = match (early, task.sleep_start) {
+                    (Some(early), Some(sleep)) => early.max(sleep),
+                    _ => now,
+                };
+                self.report_wake(index, event, key, sink);
+                self.begin_wait(key, WaitKind::Wakeup, target, start, Some(now));
+            }
+        }
+    }
+
+    pub(crate) fn wakeup_new(&mut self, task: TaskRef, target: CpuId) {
+        if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
+            return;
+        }
+        let now = self.world.now;
+        self.cpu(target);
+        let key = self.task(task);
+        if matches!(self.world.tasks.get(key).state, State::Unknown | State::Sleeping) {
+            self.begin_wait(key, WaitKind::New, target, now, Some(now));
+        }
+    }
+
+    pub(crate) fn migrate(&mut self, task: TaskRef, from: CpuId, to: CpuId, sink: &mut impl Sink) {
+        if task.tid.is_idle() || to.0 >= CpuId::LIMIT {
+            return;
+        }
+        let now = self.world.now;
+        self.cpu(to);
+        let key = self.task(task);
+        let known = self.world.tasks.get_mut(key);
+        known.moved |= from != to;
+        if known.pending.as_ref().is_some_and(|pending| pending.cpu != to) {
+            self.move_wait(key, to);
+        } else if !matches!(known.state, State::Running(_)) {
+            known.last_cpu = Some(to);
+        }
+        sink.migration(&self.world, &Migration { task: key, time: now, from, to });
+    }
+
+    fn report_wake(&mut self, index: usize, event: &Event, key: TaskKey, sink: &mut impl Sink) {
+        let now = self.world.now;
+        let waker = self.waker(index, event);
+        let mut prices = std::mem::take(&mut self.prices);
+        prices.clear();
+        let task = self.world.tasks.get(key);
+        let sleep_start = task.sleep_start;
+        if let (Waker::Task(waker), Some(sleep_start)) = (waker, sleep_start)
+            && waker != key
+            && !self.world.tasks.get(waker).debts.is_settled(sleep_start)
+        {
+            let actor = task.actor;
+            let of_waker = std::mem::take(&mut self.world.tasks.get_mut(waker).debts);
+            self.world.tasks.get_mut(key).debts.pass_on(&of_waker, sleep_start, actor, &mut prices);
+            self.world.tasks.get_mut(waker).debts = of_waker;
+        }
+        let slept = sleep_start.map(|start| now.since(start));
+        let wake = Wake { wakee: key, waker, time: now, cpu: self.cpus[index].id, slept, prices: &prices };
+        sink.wake(&self.world, &wake);
+        self.prices = prices;
+    }
+
+    /// Who issues a wakeup: the current task, unless the CPU is serving an interrupt for somebody else.
+    fn waker(&self, index: usize, event: &Event) -> Waker {
+        let cpu = &self.cpus[index];
+        // With remote wakeups the target CPU issues sched_wakeup from an interrupt; the waker issued sched_waking.
+        if matches!(event.kind, EventKind::Wakeup { .. }) && self.waking_recorded {
+            return Waker::Unknown;
+        }
+        let interrupt = match event.context {
+            Context::Hardirq | Context::Nmi => true,
+            Context::Softirq => !cpu.is_ksoftirqd,
+            Context::Task => false,
+            Context::Unknown => !cpu.hardirqs.is_empty() || cpu.softirq.is_some() && !cpu.is_ksoftirqd,
+        };
+        if interrupt {
+            let handler = cpu.hardirqs.last().copied().or(cpu.softirq);
+            return Waker::Interrupt(handler.map(|handler| handler.actor));
+        }
+        match cpu.current {
+            Current::Task(key) => Waker::Task(key),
+            Current::Idle | Current::Unknown => Waker::Unknown,
+        }
+    }
+}
