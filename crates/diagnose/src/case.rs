@@ -1,7 +1,7 @@
 use rustc_hash::FxHashMap;
 use unstarve_kernel::{Facts, Snapshot};
-use unstarve_model::{KernelThread, Loss, Nanos, Policy, Tid};
-use unstarve_timeline::{Actor, ActorId, ActorKind, Rule, World};
+use unstarve_model::{KernelThread, Loss, Nanos, Policy, Tid, clean};
+use unstarve_timeline::{Actor, ActorId, Rule, World};
 
 use crate::ledger::{Account, Ledger};
 
@@ -111,24 +111,13 @@ impl<'a> Case<'a> {
 
     /// Its name for people; interrupts, idle and unknown have one too.
     pub fn name(&self, id: ActorId) -> String {
-        let names = &self.world.names;
-        match self.actor(id).kind {
-            ActorKind::Unknown => "unknown".into(),
-            ActorKind::Idle => "idle".into(),
-            ActorKind::Others => "others".into(),
-            ActorKind::Irq { irq, name } => match name {
-                Some(name) => format!("irq {irq} {}", names.get(name).escape_debug()),
-                None => format!("irq {irq}"),
-            },
-            ActorKind::Softirq { vec } => format!("softirq {}", softirq_name(vec)),
-            ActorKind::Tasks { comm, .. } => comm.to_string(),
-        }
+        clean(&self.world.name(id)).into_owned()
     }
 
     /// What a worker did most: function and, where known, workqueue.
     pub fn work(&self, id: ActorId) -> Option<(String, Option<String>)> {
         let main = self.ledger.account(id)?.work.as_ref()?.main()?;
-        let text = |name| self.world.names.get(name).escape_debug().to_string();
+        let text = |name| clean(self.world.names.get(name)).into_owned();
         Some((text(main.function?), main.workqueue.map(text)))
     }
 
@@ -209,10 +198,3 @@ const HOUSEKEEPING: [&str; 22] = [
     "dmcrypt_write/",
     "pr/",
 ];
-
-/// The kernel's names of softirq vectors (`softirq_to_name` in kernel/softirq.c, the same from 5.10 to 7.2).
-pub(crate) fn softirq_name(vec: u8) -> &'static str {
-    const NAMES: [&str; 10] =
-        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-    NAMES.get(usize::from(vec)).copied().unwrap_or("unknown vector")
-}

@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::is_harmful;
+
 /// A kernel-schedulable thread's id, as the tracing files give it (`common_pid`, `pid`): the kernel's, not a container's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -47,8 +49,8 @@ impl fmt::Display for CpuId {
 
 /// A task's name: at most 15 bytes and NUL padding, as the kernel keeps it (`TASK_COMM_LEN` is 16).
 ///
-/// A task chooses its name freely, so it may hold control characters or bytes that are not UTF-8. `Display` escapes
-/// them: no terminal sequence gets through.
+/// A task chooses its name freely, so it may hold control characters, such that reorder text, or bytes that are not
+/// UTF-8. `Display` escapes them: no terminal sequence gets through.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Comm([u8; 16]);
 
@@ -97,7 +99,7 @@ impl fmt::Display for Comm {
         let mut text = String::with_capacity(16);
         for chunk in self.as_bytes().utf8_chunks() {
             for c in chunk.valid().chars() {
-                if c.is_control() {
+                if is_harmful(c) {
                     text.extend(c.escape_default());
                 } else {
                     text.push(c);
@@ -138,6 +140,7 @@ mod tests {
     #[test]
     fn a_hostile_comm_cannot_drive_a_terminal() {
         assert_eq!(Comm::new(b"\x1b[31mred").to_string(), "\\u{1b}[31mred");
+        assert_eq!(Comm::new("a\u{202e}b".as_bytes()).to_string(), "a\\u{202e}b", "it would turn what follows around");
         assert_eq!(Comm::new(b"a\xffb").to_string(), "a\\xffb");
         assert_eq!(format!("{:>6}|", Comm::from("fio")), "   fio|");
     }
