@@ -208,6 +208,15 @@ impl<S: Store> Journal<S> {
         self.flush()
     }
 
+    /// Writes down changes of an earlier journal, with the numbers that they have.
+    pub fn carry_over(&mut self, changes: &[Change]) -> Result<(), JournalError> {
+        for change in changes {
+            self.last_seq = self.last_seq.max(change.seq);
+            encode(&Record::Change(change.clone()), &mut self.buffer);
+        }
+        self.flush()
+    }
+
     /// Writes down that nothing is left to do for these.
     pub fn settle(&mut self, changes: impl IntoIterator<Item = u64>) -> Result<(), JournalError> {
         for seq in changes {

@@ -7,11 +7,17 @@
 pub mod act;
 mod aspect;
 pub mod audit;
+pub mod births;
+pub mod deadman;
 pub mod decide;
 mod glob;
 pub mod host;
 pub mod journal;
+pub mod keeper;
+pub mod metrics;
+mod notify;
 mod policy;
+pub mod run;
 pub mod scan;
 pub mod sched;
 pub mod settings;

@@ -125,6 +125,23 @@ pub fn start_of(tid: Tid) -> Option<u64> {
     Stat::read(tid, &String::from_utf8_lossy(&bytes[..count])).map(|stat| stat.start)
 }
 
+/// How long a task has run, in ns, and on which CPU it was last.
+pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
+    let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    let stat = fs::read(format!("/proc/{tid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // Field 39, counted from the third, which is the first after the name.
+    let cpu = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?;
+    Some((times.split_ascii_whitespace().next()?.parse().ok()?, cpu.parse().ok()?))
+}
+
+/// How long a task has run and how long it has waited for a CPU, in ns.
+pub fn waited(tid: Tid) -> Option<(u64, u64)> {
+    let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    let mut times = times.split_ascii_whitespace().map(|number| number.parse().ok());
+    Some((times.next()??, times.next()??))
+}
+
 /// The fields of `/proc/PID/stat` that are used here.
 struct Stat {
     comm: String,

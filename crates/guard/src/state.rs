@@ -109,6 +109,24 @@ impl State {
         Ok((undone, contents))
     }
 
+    /// Begins the journal anew with what is still open and alive. The old one stays until the new one is complete.
+    pub fn shorten<H: Host>(&self, host: &H) -> Result<Journal, StateError> {
+        let path = self.journal_path();
+        let beside = self.directory.join("guard.journal.new");
+        let fail = |source| StateError::Io { path: beside.clone(), source };
+        let mut open = self.contents()?.open;
+        // What cannot be asked about now is kept.
+        open.retain(|change| !matches!(host.read(&change.target, change.new.aspect()), Ok(None)));
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        let mut journal = Journal::open(&beside, &self.boot)?;
+        journal.carry_over(&open)?;
+        fs::rename(&beside, &path).map_err(fail)?;
+        Ok(self.journal()?)
+    }
+
     /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -5,6 +5,7 @@
 //! each period free, because from 6.12 on no throttle stops a real-time task that never sleeps from keeping everything
 //! else off its CPU.
 
+mod births;
 mod pool;
 mod spin;
 
@@ -40,6 +41,22 @@ pub enum Load {
         /// The part of it that is spent running, in per cent; at most 85
         #[arg(long, default_value_t = 80)]
         busy: u32,
+    },
+    /// Makes threads named `storm` that live for a moment and see, at their end, whether somebody has set their nice; says
+    /// how many were made, and how many were not as expected
+    Births {
+        /// How long; at most 90 s
+        #[arg(long, default_value_t = 3000)]
+        lasts: u64,
+        /// How many in a second
+        #[arg(long, default_value_t = 2000)]
+        rate: u32,
+        /// How long each lives
+        #[arg(long, default_value_t = 100)]
+        lives: u64,
+        /// The nice that each should have at its end
+        #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+        nice: i32,
     },
     /// Runs all the time, in as many threads
     Spin {
@@ -77,6 +94,13 @@ pub fn run(args: Args) {
         Load::Hog { lasts, period, busy } => {
             let period = Duration::from_millis(period.max(1));
             spin::hog(lasting(lasts), period, period * busy.min(MOST_BUSY) / 100);
+        }
+        Load::Births { lasts, rate, lives, nice } => {
+            // They sleep, so they may last longer than what burns.
+            let lasts = Duration::from_millis(lasts).min(3 * LONGEST);
+            let lives = Duration::from_millis(lives).min(Duration::from_secs(1));
+            let made = births::storm(lasts, rate.clamp(1, 10_000), lives, nice);
+            println!("{{\"made\":{},\"wrong\":{},\"late\":{}}}", made.made, made.wrong, made.late);
         }
         Load::Spin { lasts, threads } => spin::spin(lasting(lasts), threads.clamp(1, 1024)),
         Load::Pool { lasts, threads, burst, every_us, work_us } => {

@@ -3,6 +3,8 @@
 mod apply;
 mod plan;
 mod rights;
+mod run;
+mod status;
 mod undo;
 
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use crate::output;
 #[command(after_help = "Examples:
   unstarve guard plan --policy dio.toml               who would change from what to what, and why
   sudo unstarve guard apply --once --policy dio.toml  changes what is there now
+  sudo unstarve guard run --policy dio.toml           keeps it so, also for tasks born later; Ctrl-C undoes
   sudo unstarve guard undo                            takes back whatever a guard has left changed
 
 A policy:
@@ -37,7 +40,11 @@ pub struct GuardArgs {
 enum GuardCommand {
     Plan(plan::PlanArgs),
     Apply(apply::ApplyArgs),
+    Run(run::RunArgs),
+    Status(status::StatusArgs),
     Undo(undo::UndoArgs),
+    #[command(hide = true)]
+    DeadMan(run::DeadManArgs),
     /// Print the JSON schema of policies
     Schema,
 }
@@ -83,7 +90,10 @@ pub fn run(args: GuardArgs) -> Result<ExitCode> {
     match args.command {
         GuardCommand::Plan(args) => plan::run(&args),
         GuardCommand::Apply(args) => apply::run(&args),
+        GuardCommand::Run(args) => run::run(&args),
+        GuardCommand::Status(args) => status::run(&args),
         GuardCommand::Undo(args) => undo::run(&args),
+        GuardCommand::DeadMan(args) => run::dead_man(&args),
         GuardCommand::Schema => {
             output::Out::new().text(&Policy::schema())?;
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,101 @@
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use unstarve_guard::births::SourceName;
+use unstarve_guard::{deadman, run};
+
+use super::{PolicyArgs, StateArgs, rights};
+use crate::FAILED;
+use crate::output;
+
+/// Keep tasks where the policy says, from the moment that they appear; take everything back at the end
+#[derive(Args)]
+#[command(
+    after_help = "Ends on SIGTERM, SIGINT or SIGHUP, and puts back whatever nobody else has changed since. If it is killed, a
+second small process does that; so does the next start, and `unstarve guard undo`."
+)]
+pub struct RunArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Write Prometheus metrics to this file
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+    /// Where news of tasks comes from [default: the best that works]
+    #[arg(long, value_enum)]
+    source: Option<SourceArg>,
+    /// For how long, in seconds [default: until told to end]
+    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    time: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SourceArg {
+    Ebpf,
+    Netlink,
+    Scan,
+}
+
+/// The process that takes everything back if the guard cannot
+#[derive(Args)]
+pub struct DeadManArgs {
+    #[arg(long)]
+    state: PathBuf,
+    #[arg(long)]
+    limit: u64,
+    #[arg(long)]
+    priority: u32,
+    #[arg(long)]
+    guard: u32,
+}
+
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let policy = args.policy.load()?;
+    rights::require(&policy)?;
+    let audit = args.state.audit()?;
+    let options = run::Options {
+        policy_path: args.policy.policy.clone(),
+        state: args.state.state.clone(),
+        metrics: args.metrics.clone(),
+        source: args.source.map(|source| match source {
+            SourceArg::Ebpf => SourceName::Ebpf,
+            SourceArg::Netlink => SourceName::Netlink,
+            SourceArg::Scan => SourceName::Scan,
+        }),
+        dead_man: Some(dead_man_command(args, policy.limits.dead_man)?),
+        end: run::on_signals(&[SIGTERM, SIGINT, SIGHUP]).context("signals")?,
+        time: args.time.map(Duration::from_secs),
+        say: Box::new(|text| output::remark(text)),
+    };
+    let undone = run::run(policy, options, audit)?;
+    eprintln!(
+        "{} restored, {} left as somebody else has set them, {} gone",
+        undone.restored, undone.others, undone.gone
+    );
+    for (change, error) in &undone.failed {
+        output::remark(&format!("{} {}: {} stays: {error}", change.comm, change.target, change.new));
+    }
+    Ok(if undone.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn dead_man_command(args: &RunArgs, limit: u32) -> Result<Box<dyn Fn(u32) -> Command>> {
+    let program = std::env::current_exe().context("this program's own file")?;
+    let state = args.state.state.clone();
+    Ok(Box::new(move |priority| {
+        let mut command = Command::new(&program);
+        command.args(["guard", "dead-man", "--state"]).arg(&state);
+        command.arg("--limit").arg(limit.to_string()).arg("--priority").arg(priority.to_string());
+        command.arg("--guard").arg(std::process::id().to_string());
+        command
+    }))
+}
+
+pub fn dead_man(args: &DeadManArgs) -> Result<ExitCode> {
+    deadman::watch(&args.state, Duration::from_secs(args.limit), args.priority, args.guard)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,204 @@
+//! The BPF programs of `src/bpf/births.bpf.c`, loaded, and their events decoded. Nothing else here touches libbpf.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::{self, BufRead};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
+use rustc_hash::FxHashMap;
+use unstarve_model::{Comm, Tid};
+
+use super::{Born, Interest, Signal, Source, SourceName, WorkDetail};
+use crate::task::{Work, flag};
+
+#[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
+mod births {
+    include!(concat!(env!("OUT_DIR"), "/births.skel.rs"));
+}
+
+use births::types::event as RawEvent;
+use births::{BirthsSkel, BirthsSkelBuilder};
+
+/// `enum kind` of births.bpf.c. Its values are in no type that the object's BTF keeps.
+mod kind {
+    pub const BORN: u32 = 1;
+    pub const RENAMED: u32 = 2;
+    pub const EXECUTED: u32 = 3;
+    pub const WORKED: u32 = 4;
+    pub const CHANGED: u32 = 5;
+}
+
+pub(super) struct Ebpf {
+    /// Before the skeleton, which owns what they hang on.
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    skeleton: BirthsSkel<'static>,
+    events: Rc<RefCell<Vec<RawEvent>>>,
+    lost: u64,
+    symbols: Symbols,
+    gaps: Vec<String>,
+}
+
+impl Ebpf {
+    pub(super) fn open(interest: Interest) -> Result<Ebpf, String> {
+        // libbpf says on stderr what it cannot do; we say it ourselves.
+        libbpf_rs::set_print(None);
+        let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error}");
+        // Lives as long as the program: a guard opens its source once.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = BirthsSkelBuilder::default().open(storage).map_err(fail("the programs cannot be read"))?;
+        if let Some(data) = open.maps.rodata_data.as_deref_mut() {
+            data.own_tgid = std::process::id();
+            data.programs = interest.programs;
+        }
+        open.progs.executed.set_autoload(interest.programs);
+        open.progs.worked.set_autoload(interest.work != WorkDetail::None);
+        let skeleton = open.load().map_err(fail("the kernel does not take the programs (CAP_BPF, CAP_PERFMON)"))?;
+        let events = Rc::new(RefCell::new(Vec::new()));
+        let sink = events.clone();
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skeleton.maps.events, move |bytes| {
+                // SAFETY: plain integers and arrays, any bits are valid; the length is checked.
+                if bytes.len() >= size_of::<RawEvent>() {
+                    sink.borrow_mut().push(unsafe { bytes.as_ptr().cast::<RawEvent>().read_unaligned() });
+                }
+                0
+            })
+            .map_err(fail("no ring buffer"))?;
+        let ring = builder.build().map_err(fail("no ring buffer"))?;
+        let mut gaps = Vec::new();
+        let links = attach(&skeleton, interest, &mut gaps)?;
+        let symbols = Symbols { names: FxHashMap::default(), wanted: interest.work == WorkDetail::Function };
+        Ok(Ebpf { _links: links, ring, skeleton, events, lost: 0, symbols, gaps })
+    }
+}
+
+/// Attaches what is needed; what only adds precision may fail and is named.
+fn attach(skeleton: &BirthsSkel, interest: Interest, gaps: &mut Vec<String>) -> Result<Vec<Link>, String> {
+    let programs = &skeleton.progs;
+    let mut links = Vec::new();
+    let mut needed = vec![("task_newtask", &programs.born), ("task_rename", &programs.renamed)];
+    if interest.programs {
+        needed.push(("sched_process_exec", &programs.executed));
+    }
+    if interest.work != WorkDetail::None {
+        needed.push(("workqueue_execute_start", &programs.worked));
+    }
+    for (name, program) in needed {
+        links.push(program.attach().map_err(|error| format!("{name}: {error}"))?);
+    }
+    let calls = [
+        &programs.enter_sched_setattr,
+        &programs.exit_sched_setattr,
+        &programs.enter_sched_setscheduler,
+        &programs.exit_sched_setscheduler,
+        &programs.enter_sched_setparam,
+        &programs.exit_sched_setparam,
+        &programs.enter_sched_setaffinity,
+        &programs.exit_sched_setaffinity,
+        &programs.enter_setpriority,
+        &programs.exit_setpriority,
+    ];
+    for program in calls {
+        match program.attach() {
+            Ok(link) => links.push(link),
+            Err(error) => {
+                gaps.push(format!(
+                    "who changes what is not known, and seen late: no tracepoints of system calls: {error}"
+                ));
+                break;
+            }
+        }
+    }
+    Ok(links)
+}
+
+impl Source for Ebpf {
+    fn fd(&self) -> RawFd {
+        self.ring.epoll_fd()
+    }
+
+    fn drain(&mut self, into: &mut Vec<Signal>) -> io::Result<()> {
+        self.ring.consume().map_err(io::Error::other)?;
+        for event in self.events.borrow_mut().drain(..) {
+            into.extend(decode(&event, &mut self.symbols));
+        }
+        // Written by the kernel at any time; what is missed now is seen at the next look.
+        let lost = self.skeleton.maps.bss_data.as_deref().map_or(0, |data| {
+            // SAFETY: a valid, aligned u64 in a map's memory.
+            unsafe { (&raw const data.lost).read_volatile() }
+        });
+        if lost > self.lost {
+            into.push(Signal::Lost(lost - self.lost));
+            self.lost = lost;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> SourceName {
+        SourceName::Ebpf
+    }
+
+    fn gaps(&self) -> &[String] {
+        &self.gaps
+    }
+}
+
+fn text(field: &[i8]) -> String {
+    let bytes: Vec<u8> = field.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
+    let tid = Tid(event.tid);
+    Some(match event.kind {
+        kind::BORN => {
+            let kernel = u64::from(event.flags) & flag::KTHREAD != 0;
+            Signal::Born(Born { tid, time: event.time, kernel: Some(kernel) })
+        }
+        kind::RENAMED => Signal::Renamed(tid),
+        kind::EXECUTED => Signal::Executed { tid, time: event.time },
+        kind::WORKED => {
+            let workqueue = Some(text(&event.workqueue)).filter(|name| !name.is_empty());
+            Signal::Worked { tid, work: Work { workqueue, function: symbols.name(event.function) } }
+        }
+        kind::CHANGED => {
+            let by_comm: [u8; 16] = event.by_comm.map(|c| c as u8);
+            Signal::Changed { tid, by: Tid(event.by), by_comm: Comm::new(&by_comm).to_string() }
+        }
+        _ => return None,
+    })
+}
+
+/// Names of the kernel's functions, looked up once each.
+struct Symbols {
+    names: FxHashMap<u64, Option<String>>,
+    wanted: bool,
+}
+
+impl Symbols {
+    fn name(&mut self, address: u64) -> Option<String> {
+        if !self.wanted {
+            return None;
+        }
+        self.names.entry(address).or_insert_with(|| look_up(address)).clone()
+    }
+}
+
+/// `None` too where addresses are hidden (kptr_restrict, no CAP_SYSLOG).
+fn look_up(address: u64) -> Option<String> {
+    let symbols = io::BufReader::with_capacity(1 << 16, fs::File::open("/proc/kallsyms").ok()?);
+    let wanted = format!("{address:016x} ");
+    for line in symbols.split(b'\n') {
+        let line = line.ok()?;
+        if line.starts_with(wanted.as_bytes()) {
+            return Some(String::from_utf8_lossy(&line).split_whitespace().nth(2)?.to_owned());
+        }
+    }
+    None
+}

@@ -1,0 +1,134 @@
+//! Where news of tasks comes from: eBPF where it is built in and allowed, else the kernel's process connector.
+
+#[cfg(feature = "bpf")]
+mod ebpf;
+mod netlink;
+
+use std::fmt;
+use std::io;
+use std::os::fd::RawFd;
+
+use unstarve_model::Tid;
+
+use crate::task::Work;
+
+/// News.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// A task was made.
+    Born(Born),
+    /// It has a new name, as a kernel thread has soon after its birth.
+    Renamed(Tid),
+    /// It runs another program.
+    Executed {
+        /// The task.
+        tid: Tid,
+        /// When, by the monotonic clock, in ns.
+        time: u64,
+    },
+    /// A worker began an item that it was not known for.
+    Worked {
+        /// The worker.
+        tid: Tid,
+        /// What.
+        work: Work,
+    },
+    /// Somebody changed its scheduling.
+    Changed {
+        /// Whose.
+        tid: Tid,
+        /// The process that did it.
+        by: Tid,
+        /// Its name.
+        by_comm: String,
+    },
+    /// News was lost: everything has to be looked at.
+    Lost(u64),
+}
+
+/// A birth.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Born {
+    /// The task.
+    pub tid: Tid,
+    /// When, by the monotonic clock, in ns.
+    pub time: u64,
+    /// Whether it is a kernel thread, if that is known. Its name comes later.
+    pub kernel: Option<bool>,
+}
+
+/// What is wanted of a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interest {
+    /// Births of programs' threads, not only of the kernel's.
+    pub programs: bool,
+    /// What workers work on.
+    pub work: WorkDetail,
+}
+
+/// How precisely work is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorkDetail {
+    /// Not at all.
+    None,
+    /// The workqueue.
+    Workqueue,
+    /// The function, too, which takes a look at the kernel's symbols.
+    Function,
+}
+
+/// A source of news.
+pub trait Source {
+    /// Becomes readable when there is news.
+    fn fd(&self) -> RawFd;
+    /// Takes what is there.
+    fn drain(&mut self, into: &mut Vec<Signal>) -> io::Result<()>;
+    /// Its name, for people.
+    fn name(&self) -> SourceName;
+    /// What it could not do, for people.
+    fn gaps(&self) -> &[String];
+}
+
+/// Which source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceName {
+    /// BPF programs.
+    Ebpf,
+    /// Process events by netlink.
+    Netlink,
+    /// Nothing but looking at everything again and again.
+    Scan,
+}
+
+impl fmt::Display for SourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SourceName::Ebpf => "eBPF",
+            SourceName::Netlink => "netlink",
+            SourceName::Scan => "scan",
+        })
+    }
+}
+
+/// The best source that works here and, for each better one, why it does not. `wanted` is one alone to try.
+pub fn open(interest: Interest, wanted: Option<SourceName>) -> (Option<Box<dyn Source>>, Vec<String>) {
+    let mut reasons = Vec::new();
+    let may = |name| wanted.is_none_or(|wanted| wanted == name);
+    if may(SourceName::Ebpf) {
+        #[cfg(feature = "bpf")]
+        match ebpf::Ebpf::open(interest) {
+            Ok(source) => return (Some(Box::new(source)), reasons),
+            Err(reason) => reasons.push(format!("no eBPF: {reason}")),
+        }
+        #[cfg(not(feature = "bpf"))]
+        reasons.push("no eBPF: this program was built without the feature `bpf`".to_owned());
+    }
+    if may(SourceName::Netlink) {
+        match netlink::Netlink::open(interest) {
+            Ok(source) => return (Some(Box::new(source)), reasons),
+            Err(error) => reasons.push(format!("no process events by netlink: {error}")),
+        }
+    }
+    (None, reasons)
+}

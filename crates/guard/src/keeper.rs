@@ -1,0 +1,484 @@
+//! What a running guard does with news: decide, journal, set; notice when somebody else sets, and give way or not.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use unstarve_model::Tid;
+
+use crate::act::{self, Outcome};
+use crate::aspect::{Aspect, Target, Value};
+use crate::audit::{Audit, Entry, Event};
+use crate::births::{Born, Signal};
+use crate::decide::{NoteKind, Plan, Surroundings, decide};
+use crate::host::Host;
+use crate::journal::{Change, Journal, JournalError};
+use crate::metrics::Metrics;
+use crate::policy::{OnDrift, Policy};
+use crate::scan::Scanner;
+use crate::task::{Kind, Task, TaskKey, Work};
+use crate::{sched, settings};
+
+/// The kernel itself sets nice, policy and affinity of its threads in their first moments (`kthread()`, `create_worker()`);
+/// what it overwrites then is put back and is nobody's drift.
+const SETTLING: Duration = Duration::from_secs(1);
+/// When a new kernel thread is looked at again.
+const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+/// Tasks that are remembered for what they worked on; beyond, the memory starts anew.
+const MOST_WORKERS: usize = 65_536;
+
+/// A task in the guard's care.
+#[derive(Debug)]
+struct Managed {
+    comm: String,
+    since: Instant,
+    /// What was set, by which rule.
+    set: Vec<(usize, Change)>,
+    /// What is left to others.
+    yielded: Vec<Aspect>,
+    /// When it was put back.
+    corrections: Vec<Instant>,
+    /// CPU time at the last look, for the budget.
+    pub ran: Option<u64>,
+}
+
+/// Keeps tasks at a policy.
+pub struct Keeper<H> {
+    policy: Policy,
+    surroundings: Surroundings,
+    scanner: Scanner,
+    host: H,
+    journal: Journal,
+    audit: Audit,
+    /// Its counters.
+    pub metrics: Metrics,
+    managed: FxHashMap<TaskKey, Managed>,
+    works: FxHashMap<TaskKey, Vec<Work>>,
+    /// Births of kernel threads that have no name yet.
+    unnamed: FxHashMap<Tid, u64>,
+    /// Looks to come, soonest first.
+    looks: Vec<(Instant, Tid)>,
+    /// Refusals that were told.
+    told: FxHashSet<(usize, String)>,
+    /// Rules that may make nothing real-time any more.
+    tripped: FxHashSet<usize>,
+    /// Files and features set.
+    files: FxHashMap<Target, Value>,
+    began: u64,
+}
+
+/// A decision that waits for its turn.
+struct Due {
+    task: Task,
+    plan: Plan,
+    born: Option<u64>,
+}
+
+impl<H: Host> Keeper<H> {
+    /// One that has done nothing yet.
+    pub fn new(policy: Policy, own: Vec<Tid>, host: H, journal: Journal, audit: Audit) -> Keeper<H> {
+        Keeper {
+            scanner: Scanner::new(policy.wanted()),
+            surroundings: settings::surroundings(own),
+            policy,
+            host,
+            journal,
+            audit,
+            metrics: Metrics::default(),
+            managed: FxHashMap::default(),
+            works: FxHashMap::default(),
+            unnamed: FxHashMap::default(),
+            looks: Vec::new(),
+            told: FxHashSet::default(),
+            tripped: FxHashSet::default(),
+            files: FxHashMap::default(),
+            began: sched::monotonic_ns(),
+        }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Where lines about what is done go.
+    pub fn audit(&mut self) -> &mut Audit {
+        &mut self.audit
+    }
+
+    /// Goes on in a journal that was begun anew.
+    pub fn continue_in(&mut self, journal: Journal) {
+        self.journal = journal;
+    }
+
+    /// Looks at every task and setting: at the start, after a loss, and now and then.
+    pub fn look_at_all(&mut self) -> Result<(), KeeperError> {
+        self.metrics.counts.scans += 1;
+        let own = std::mem::take(&mut self.surroundings.own);
+        self.surroundings = settings::surroundings(own);
+        let tasks = self.scanner.all().map_err(KeeperError::Scan)?;
+        let living: FxHashSet<TaskKey> = tasks.iter().map(|task| task.key).collect();
+        self.managed.retain(|key, _| living.contains(key));
+        self.works.retain(|key, _| living.contains(key));
+        self.settings()?;
+        let mut due = Vec::new();
+        for task in tasks {
+            if self.managed.contains_key(&task.key) {
+                self.check(&task, None)?;
+            }
+            self.consider(task, None, &mut due);
+        }
+        // A task that was born before this guard, or is only now known for its work, was not missed.
+        let began = self.began / 10_000_000;
+        let fresh = due.iter().filter(|due| due.task.key.start > began + 100 && due.task.kind == Kind::User).count();
+        self.metrics.counts.missed += fresh as u64;
+        self.make(due)
+    }
+
+    /// Deals with news.
+    pub fn hear(&mut self, signals: &mut Vec<Signal>) -> Result<(), KeeperError> {
+        self.metrics.counts.events += signals.len() as u64;
+        let mut due = Vec::new();
+        let mut lost = 0;
+        for signal in signals.drain(..) {
+            match signal {
+                Signal::Born(born) => self.born(&born, &mut due),
+                Signal::Renamed(tid) => {
+                    let born = self.unnamed.remove(&tid);
+                    self.look(tid, born, &mut due);
+                }
+                Signal::Executed { tid, time } => self.look(tid, Some(time), &mut due),
+                Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
+                Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
+                Signal::Lost(count) => lost += count,
+            }
+        }
+        self.make(due)?;
+        if lost > 0 {
+            self.metrics.counts.events_lost += lost;
+            self.audit.log(&Entry { reason: Some("looking at everything"), ..Entry::of(Event::Lost) });
+            self.look_at_all()?;
+        }
+        Ok(())
+    }
+
+    /// When [`Keeper::look_again`] has something to do.
+    pub fn next_look(&self) -> Option<Instant> {
+        self.looks.first().map(|(at, _)| *at)
+    }
+
+    /// Looks at new kernel threads that the kernel may have set up since.
+    pub fn look_again(&mut self) -> Result<(), KeeperError> {
+        let now = Instant::now();
+        let count = self.looks.partition_point(|(at, _)| *at <= now);
+        let mut due = Vec::new();
+        for (_, tid) in self.looks.drain(..count).collect::<Vec<_>>() {
+            let born = self.unnamed.remove(&tid);
+            if let Some(task) = self.scanner.task(tid) {
+                if self.managed.contains_key(&task.key) {
+                    self.check(&task, None)?;
+                }
+                self.consider(task, born, &mut due);
+            }
+        }
+        self.make(due)
+    }
+
+    fn born(&mut self, born: &Born, due: &mut Vec<Due>) {
+        if born.kernel != Some(true) {
+            return self.look(born.tid, Some(born.time), due);
+        }
+        // Until it has a name it is a copy of kthreadd, and no rule for that one is for it.
+        self.unnamed.insert(born.tid, born.time);
+        let now = Instant::now();
+        for after in LOOKS {
+            let at = self.looks.partition_point(|(at, _)| *at <= now + after);
+            self.looks.insert(at, (now + after, born.tid));
+        }
+    }
+
+    fn worked(&mut self, tid: Tid, work: Work, due: &mut Vec<Due>) {
+        let Some(task) = self.scanner.task(tid) else { return };
+        if self.works.len() >= MOST_WORKERS {
+            self.works.clear();
+        }
+        let works = self.works.entry(task.key).or_default();
+        if !works.contains(&work) {
+            works.push(work);
+        }
+        self.consider(task, None, due);
+    }
+
+    fn look(&mut self, tid: Tid, born: Option<u64>, due: &mut Vec<Due>) {
+        match self.scanner.task(tid) {
+            Some(task) => self.consider(task, born, due),
+            None => self.metrics.counts.gone += u64::from(born.is_some()),
+        }
+    }
+
+    /// Decides about a task, and notes what is to be done.
+    fn consider(&mut self, mut task: Task, born: Option<u64>, due: &mut Vec<Due>) {
+        if let Some(works) = self.works.get(&task.key) {
+            task.works.extend(works.iter().cloned());
+        }
+        let Some(mut plan) = decide(&self.policy, &self.surroundings, &task) else { return };
+        for note in &plan.notes {
+            if let NoteKind::Refused(refusal) = &note.kind {
+                // Once for each rule and name, not for each of a thousand workers.
+                let name = task.comm.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+                if self.told.len() < MOST_WORKERS && self.told.insert((note.rule, name)) {
+                    self.audit.log(&Entry {
+                        rule: Some(&self.policy.rules[note.rule].name),
+                        target: Some(&Target::Task(task.key)),
+                        comm: Some(&task.comm),
+                        reason: Some(&refusal.to_string()),
+                        ..Entry::of(Event::Refused)
+                    });
+                }
+            }
+        }
+        let managed = self.managed.get(&task.key);
+        plan.changes.retain(|planned| {
+            let aspect = planned.new.aspect();
+            let theirs = managed.is_some_and(|managed| {
+                // What is set already and is not so any more is drift; that is for `check`.
+                managed.yielded.contains(&aspect)
+                    || managed.set.iter().any(|(rule, change)| *rule == planned.rule && change.new.aspect() == aspect)
+            });
+            let tripped = planned.new.is_realtime() && self.tripped.contains(&planned.rule);
+            !theirs && !tripped
+        });
+        if !plan.changes.is_empty() {
+            // Twice in one batch (born and renamed) is once.
+            due.retain(|earlier| earlier.task.key != task.key);
+            due.push(Due { task, plan, born });
+        }
+    }
+
+    /// Writes everything down at once, then does it.
+    fn make(&mut self, due: Vec<Due>) -> Result<(), KeeperError> {
+        let mut changes = Vec::new();
+        let mut owners = Vec::new();
+        for (index, due) in due.iter().enumerate() {
+            for planned in &due.plan.changes {
+                let rule = &self.policy.rules[planned.rule].name;
+                let target = Target::Task(due.task.key);
+                changes.push(Change::new(target, &due.task.comm, rule, planned.old.clone(), planned.new.clone()));
+                owners.push((index, planned.rule));
+            }
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
+        let now = sched::monotonic_ns();
+        let mut done = vec![false; due.len()];
+        for ((change, (index, rule)), outcome) in changes.into_iter().zip(owners).zip(outcomes) {
+            let counts = &mut self.metrics.counts;
+            match outcome {
+                Outcome::Gone => counts.gone += 1,
+                Outcome::Failed(_) => counts.failed += 1,
+                Outcome::Done => {
+                    counts.applied += 1;
+                    done[index] = true;
+                    self.remember(&due[index].task, rule, change);
+                }
+            }
+        }
+        for (due, done) in due.iter().zip(done) {
+            if let Some(born) = due.born.filter(|_| done) {
+                self.metrics.birth(now.saturating_sub(born));
+            }
+        }
+        self.metrics.counts.managed = self.managed.len() as u64;
+        Ok(())
+    }
+
+    fn remember(&mut self, task: &Task, rule: usize, change: Change) {
+        let managed = self.managed.entry(task.key).or_insert_with(|| Managed {
+            comm: task.comm.clone(),
+            since: Instant::now(),
+            set: Vec::new(),
+            yielded: Vec::new(),
+            corrections: Vec::new(),
+            ran: None,
+        });
+        managed.set.retain(|(_, earlier)| earlier.new.aspect() != change.new.aspect());
+        managed.set.push((rule, change));
+    }
+
+    /// Somebody changed a task's scheduling.
+    fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), KeeperError> {
+        let keys = self.managed.keys().filter(|key| key.tid == tid);
+        if keys.count() == 0 {
+            return Ok(());
+        }
+        let Some(task) = self.scanner.task(tid) else { return Ok(()) };
+        let who = format!("{by_comm}[{by}]");
+        self.check(&task, Some(&who))
+    }
+
+    /// Compares a task with what was set.
+    fn check(&mut self, task: &Task, by: Option<&str>) -> Result<(), KeeperError> {
+        let Some(managed) = self.managed.get_mut(&task.key) else { return Ok(()) };
+        let now = Instant::now();
+        let settling = now.duration_since(managed.since) < SETTLING && task.kind != Kind::User && by.is_none();
+        managed.corrections.retain(|at| now.duration_since(*at) < Duration::from_secs(60));
+        let mut again: Vec<(usize, Change)> = Vec::new();
+        let mut given_up = Vec::new();
+        for (rule, change) in &mut managed.set {
+            let Some(value) = task.attributes.value(change.new.aspect()) else { continue };
+            if value.same(&change.new) {
+                continue;
+            }
+            let mut entry = Entry {
+                rule: Some(&change.rule),
+                target: Some(&change.target),
+                comm: Some(&managed.comm),
+                old: Some(&change.new),
+                new: Some(&value),
+                reason: by,
+                ..Entry::of(Event::Drift)
+            };
+            if settling {
+                again.push((*rule, Change { old: value, ..change.clone() }));
+                continue;
+            }
+            self.metrics.counts.drift += 1;
+            self.audit.log(&entry);
+            let keep = self.policy.rules[*rule].on_drift == OnDrift::Keep;
+            if keep && managed.corrections.len() < self.policy.limits.corrections as usize {
+                managed.corrections.push(now);
+                again.push((*rule, Change { old: value, ..change.clone() }));
+            } else {
+                if keep {
+                    entry.event = Event::GaveUp;
+                    self.audit.log(&entry);
+                }
+                match self.policy.rules[*rule].on_drift {
+                    // Told again when it changes again.
+                    OnDrift::Report => change.new = value,
+                    _ => given_up.push(change.new.aspect()),
+                }
+            }
+        }
+        managed.set.retain(|(_, change)| !given_up.contains(&change.new.aspect()));
+        managed.yielded.extend(given_up);
+        let corrected = if settling { 0 } else { again.len() as u64 };
+        self.put_back(task, again)?;
+        self.metrics.counts.corrected += corrected;
+        Ok(())
+    }
+
+    fn put_back(&mut self, task: &Task, again: Vec<(usize, Change)>) -> Result<(), KeeperError> {
+        if again.is_empty() {
+            return Ok(());
+        }
+        let (rules, mut changes): (Vec<usize>, Vec<Change>) = again.into_iter().unzip();
+        let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
+        for ((rule, change), outcome) in rules.into_iter().zip(changes).zip(outcomes) {
+            if matches!(outcome, Outcome::Done) {
+                self.metrics.counts.applied += 1;
+                self.remember(task, rule, change);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets what is not so yet; a setting that somebody has changed since is theirs.
+    fn settings(&mut self) -> Result<(), KeeperError> {
+        let (found, _) = settings::find(&self.policy);
+        let mut changes = Vec::new();
+        for found in found {
+            let name = &self.policy.settings[found.setting].name;
+            match self.files.get(&found.target) {
+                Some(value) if value.same(&found.old) => {}
+                Some(value) => {
+                    self.metrics.counts.drift += 1;
+                    self.audit.log(&Entry {
+                        rule: Some(name),
+                        target: Some(&found.target),
+                        old: Some(value),
+                        new: Some(&found.old),
+                        ..Entry::of(Event::Drift)
+                    });
+                    self.files.insert(found.target, found.old);
+                }
+                None if found.old.same(&found.new) => {}
+                None => {
+                    changes.push(Change::new(found.target.clone(), "", name, found.old, found.new.clone()));
+                    self.files.insert(found.target, found.new);
+                }
+            }
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
+        let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count() as u64;
+        self.metrics.counts.applied += done;
+        self.metrics.counts.failed += outcomes.len() as u64 - done;
+        Ok(())
+    }
+
+    /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
+    pub fn watch_budget(&mut self, elapsed: Duration) -> Result<(), KeeperError> {
+        let mut by_cpu: FxHashMap<u32, (u64, Vec<TaskKey>)> = FxHashMap::default();
+        for (key, managed) in &mut self.managed {
+            if !managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
+                continue;
+            }
+            let Some((ran, cpu)) = crate::scan::ran_on(key.tid) else { continue };
+            let before = managed.ran.replace(ran);
+            let slot = by_cpu.entry(cpu).or_default();
+            slot.0 += before.map_or(0, |before| ran.saturating_sub(before));
+            slot.1.push(*key);
+        }
+        let budget = elapsed.as_nanos() as u64 / 100 * u64::from(self.policy.limits.rt_budget);
+        for (cpu, (ran, keys)) in by_cpu {
+            if ran > budget {
+                self.over_budget(cpu, ran, elapsed, &keys)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn over_budget(&mut self, cpu: u32, ran: u64, elapsed: Duration, keys: &[TaskKey]) -> Result<(), KeeperError> {
+        let reason = format!(
+            "real-time tasks of rules ran {} ms of {} ms on CPU {cpu}; they are no longer real-time",
+            ran / 1_000_000,
+            elapsed.as_millis()
+        );
+        self.metrics.counts.over_budget += 1;
+        self.audit.log(&Entry { reason: Some(&reason), ..Entry::of(Event::OverBudget) });
+        let mut changes = Vec::new();
+        for key in keys {
+            let Some(managed) = self.managed.get_mut(key) else { continue };
+            for (rule, change) in managed.set.extract_if(.., |(_, change)| change.new.is_realtime()) {
+                self.tripped.insert(rule);
+                managed.yielded.push(Aspect::Class);
+                changes.push(change);
+            }
+        }
+        let undone = act::undo(&mut self.host, &mut self.journal, &mut self.audit, &changes)?;
+        self.metrics.counts.restored += undone.restored as u64;
+        Ok(())
+    }
+
+    /// Whether something was made real-time.
+    pub fn has_realtime(&self) -> bool {
+        self.managed.values().any(|managed| managed.set.iter().any(|(_, change)| change.new.is_realtime()))
+    }
+}
+
+/// Why a keeper cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeeperError {
+    /// Nothing may be changed that is not written down.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// /proc cannot be read.
+    #[error("the tasks of this machine cannot be read")]
+    Scan(#[source] io::Error),
+}

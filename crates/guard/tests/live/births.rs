@@ -1,0 +1,52 @@
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::child::Guard;
+use crate::stage::{Ended, Stage, Stop};
+
+const RATE: u32 = 2000;
+const SECONDS: u32 = 5;
+
+pub fn storm_by_best_source(stage: &Stage) -> Ended {
+    storm(stage, "")
+}
+
+pub fn storm_by_netlink(stage: &Stage) -> Ended {
+    storm(stage, "netlink")
+}
+
+/// Threads are born, and each says at its end whether it was seen to. What they say is the truth; the guard's own figures are
+/// held against it.
+fn storm(stage: &Stage, source: &str) -> Ended {
+    let policy =
+        stage.policy("p.toml", "[[rule]]\nname = \"storm\"\nmatch = { comm = \"storm\" }\nset = { nice = 3 }\n")?;
+    let guard = Guard::start(stage, &policy, source)?;
+    let mut load = Command::new(std::env::current_exe().expect("this program"));
+    load.args(["load", "births", "--nice", "3", "--lives", "150"]);
+    load.args(["--rate", &RATE.to_string(), "--lasts", &(SECONDS * 1000).to_string()]);
+    let output = load.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let storm: serde_json::Value = serde_json::from_str(text.trim()).map_err(|error| format!("{text}: {error}"))?;
+    let number = |name: &str| storm[name].as_u64().unwrap_or(u64::MAX);
+    let status = guard.settled_status()?;
+    guard.end()?;
+    println!(
+        "{} births by {}: p50 {} µs, p99 {} µs, longest {} µs; {} without their nice, {} events lost",
+        number("made"),
+        status.source,
+        status.birth_p50_ns / 1000,
+        status.birth_p99_ns / 1000,
+        status.birth_max_ns / 1000,
+        number("wrong"),
+        status.counts.events_lost,
+    );
+    // A machine that is busy with other things makes fewer.
+    if number("made") < u64::from(RATE * SECONDS / 2) {
+        return Err(Stop::Skip(format!("this machine makes only {} threads in {SECONDS} s", number("made"))));
+    }
+    assert_eq!(number("wrong"), 0, "{text} {status:?}");
+    assert!(status.births >= number("made"), "{text} {status:?}");
+    // Far more than is usual, for a machine that does other things too: the bench says what is usual.
+    assert!(Duration::from_nanos(status.birth_p50_ns) < Duration::from_millis(20), "{status:?}");
+    Ok(())
+}

@@ -1,0 +1,32 @@
+use std::process::Command;
+use std::time::Duration;
+
+use unstarve_guard::sched;
+use unstarve_kernel::SchedPolicy;
+use unstarve_model::Tid;
+
+use crate::child::{Guard, Running};
+use crate::stage::{Ended, Stage, eventually};
+
+/// A load of 60 % of a CPU against a budget of 30 %.
+pub fn over_budget(stage: &Stage) -> Ended {
+    let mut load = Command::new(std::env::current_exe().expect("this program"));
+    load.args(["load", "hog", "--lasts", "8000", "--busy", "60"]);
+    let hog = Running::start(&mut load)?;
+    let tid = Tid(hog.0.id());
+    sched::set_affinity(tid, &"1".parse().expect("a CPU")).map_err(|error| format!("two CPUs: {error}"))?;
+    let policy = stage.policy(
+        "p.toml",
+        "[limits]\nrt-budget = 30\n[[rule]]\nname = \"hog\"\nmatch = { cmdline = \"* load hog --lasts 8000 *\" }\n\
+         set = { policy = \"fifo\", rt-priority = 1 }\n",
+    )?;
+    let policy_of = || sched::read(tid).map(|attributes| attributes.policy).ok();
+    let guard = Guard::start(stage, &policy, "")?;
+    assert!(eventually(Duration::from_secs(2), || policy_of() == Some(SchedPolicy::Fifo)), "{}", guard.audit());
+    assert!(eventually(Duration::from_secs(5), || policy_of() == Some(SchedPolicy::Other)), "{}", guard.audit());
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(policy_of(), Some(SchedPolicy::Other), "it must stay so: {}", guard.audit());
+    let audit = guard.end()?;
+    assert!(audit.contains("over-budget") && audit.contains("on CPU 1"), "{audit}");
+    Ok(())
+}

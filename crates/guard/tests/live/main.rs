@@ -1,0 +1,45 @@
+//! Guards at work on this machine: on tasks that the tests themselves have started, beside which nothing is touched but,
+//! briefly and by five steps of nice at the most, workers that serve a file system of the tests' own.
+//!
+//! They need root, so `cargo test` leaves them out; `make test` runs them, one after another. The program runs itself
+//! as the guard, as its dead-man and as the load.
+
+mod births;
+mod budget;
+mod child;
+mod deaths;
+mod drift;
+mod sleepers;
+mod stage;
+mod workers;
+
+use clap::Parser;
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> std::process::ExitCode {
+    if let Some(code) = child::act() {
+        return code;
+    }
+    let mut arguments = std::env::args();
+    if arguments.nth(1).as_deref() == Some("load") {
+        unstarve_load::run(unstarve_load::Args::parse_from(std::iter::once("load".to_owned()).chain(arguments)));
+        return std::process::ExitCode::SUCCESS;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trial = |name: &str, run: fn(&stage::Stage) -> stage::Ended| {
+        Trial::ignorable_test(name, move || stage::run(run)).with_ignored_flag(true)
+    };
+    let trials = vec![
+        trial("a_guard_killed_anywhere_leaves_nothing_that_undo_does_not_restore", deaths::killed_anywhere),
+        trial("a_killed_guard_is_cleaned_up_after_by_its_dead_man", deaths::killed_guard),
+        trial("a_stopped_guard_is_cleaned_up_after_by_its_dead_man", deaths::stopped_guard),
+        trial("there_is_one_guard", deaths::one_guard),
+        trial("drift_is_kept_yielded_or_reported", drift::every_way),
+        trial("no_birth_is_missed_in_a_storm", births::storm_by_best_source),
+        trial("no_birth_is_missed_in_a_storm_by_netlink", births::storm_by_netlink),
+        trial("real_time_beyond_the_budget_is_taken_back", budget::over_budget),
+        trial("new_workers_of_direct_io_are_raised", workers::direct_io),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
