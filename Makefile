@@ -4,22 +4,22 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build install demo test lab lab-smoke bench fmt clippy fuzz docs clean
+.PHONY: help setup build install demo test lab lab-smoke bench bench-guard fmt clippy fuzz docs clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup: ## installs what is missing: Rust by rustup, Debian packages that the tests use
 	tools/setup.sh test
 
 build: ## target/release/unstarve
 	tools/setup.sh build
-	cargo build --release -p unstarve-cli
+	cargo build --release -p unstarve-cli $$(tools/bpf_feature.sh)
 	@echo "$$CARGO_TARGET_DIR/release/unstarve"
 
 install: ## unstarve, into ~/.cargo/bin
 	tools/setup.sh build
-	cargo install --locked --path crates/cli
+	cargo install --locked --path crates/cli $$(tools/bpf_feature.sh | sed s,unstarve-cli/,,)
 
 demo: ## provokes a starvation for four seconds, records it, explains it, and cleans up; root sees it live
 	demo/run.sh
@@ -40,6 +40,9 @@ lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches ker
 
 bench: build ## explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	bench/explain_speed.py "$$CARGO_TARGET_DIR/release/unstarve"
+
+bench-guard: build ## births to applied at 2,000 a second for a minute, idle cost, beside TuneD if it is here; needs root
+	bench/guard_births.py "$$CARGO_TARGET_DIR/release/unstarve"
 
 fuzz: ## a minute for each reader; needs a nightly compiler
 	tools/fuzz.sh 60

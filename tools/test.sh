@@ -30,9 +30,10 @@ run() { # seconds for all, cargo test's arguments…
 }
 
 failed=0
-run 1200 --workspace --config "$(limit 420)"
+read -ra bpf <<<"$(tools/bpf_feature.sh)"
+run 1200 --workspace "${bpf[@]}" --config "$(limit 420)"
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
-    run 590 --workspace --test live --config "$(limit 300)" -- --ignored --test-threads=1
+    run 590 --workspace "${bpf[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
 awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }

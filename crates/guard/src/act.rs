@@ -32,8 +32,15 @@ pub fn apply<H: Host, S: Store>(
     let mut outcomes = Vec::with_capacity(changes.len());
     let mut settled = Vec::new();
     let mut amended = Vec::new();
+    let mut last: Option<(&Target, bool)> = None;
     for change in changes.iter() {
-        let outcome = match host.write(&change.target, &change.new) {
+        // A task's changes follow each other: one look for all of them.
+        let there = match last {
+            Some((target, there)) if *target == change.target => there,
+            _ => host.is_there(&change.target),
+        };
+        last = Some((&change.target, there));
+        let outcome = match if there { host.write(&change.target, &change.new) } else { Err(gone()) } {
             Ok(()) => Outcome::Done,
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Outcome::Gone,
             Err(error) => Outcome::Failed(error),
@@ -53,9 +60,17 @@ pub fn apply<H: Host, S: Store>(
     Ok(outcomes)
 }
 
+fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::ESRCH)
+}
+
 /// The kernel may set something near what was asked (CPUs that are there, a rounded number). What it has set is what undo
 /// has to recognise.
 fn amendment<H: Host>(host: &H, change: &Change) -> Option<Change> {
+    // The rest it sets exactly or not at all.
+    if !matches!(change.new, Value::Affinity(_) | Value::Text(_)) {
+        return None;
+    }
     let actual = host.read(&change.target, change.new.aspect()).ok()??;
     (!actual.same(&change.new)).then(|| Change { new: actual, ..change.clone() })
 }

@@ -78,9 +78,9 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Lines go there.
+    /// Lines go there, when there are many or [`Audit::flush`] is called: a birth does not wait for them.
     pub fn to(sink: impl Write + Send + 'static) -> Audit {
-        Audit { sink: Box::new(sink) }
+        Audit { sink: Box::new(io::BufWriter::with_capacity(1 << 16, sink)) }
     }
 
     /// Lines go nowhere.

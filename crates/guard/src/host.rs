@@ -11,7 +11,9 @@ use crate::{scan, sched};
 pub trait Host {
     /// The present value; `None` if the target is gone, or is another one by now.
     fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>>;
-    /// Sets a value. A target that is gone is an error of kind `NotFound`.
+    /// Whether the target is there, and still the one that was meant.
+    fn is_there(&self, target: &Target) -> bool;
+    /// Sets a value of a target that was just seen to be there. ESRCH if it is gone.
     fn write(&mut self, target: &Target, value: &Value) -> io::Result<()>;
 }
 
@@ -22,10 +24,6 @@ pub struct ThisHost;
 /// ESRCH has no kind of its own.
 fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::NotFound
-}
-
-fn gone() -> io::Error {
-    io::Error::from_raw_os_error(libc::ESRCH)
 }
 
 impl Host for ThisHost {
@@ -45,10 +43,11 @@ impl Host for ThisHost {
         }
     }
 
+    fn is_there(&self, target: &Target) -> bool {
+        is_same(target)
+    }
+
     fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
-        if !is_same(target) {
-            return Err(gone());
-        }
         match (target, value) {
             (Target::Task(key), value) => match value {
                 Value::Class { policy, rt_priority, slice } => sched::set_class(key.tid, *policy, *rt_priority, *slice),

@@ -27,6 +27,9 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(10
 /// Tasks that are remembered for what they worked on; beyond, the memory starts anew.
 const MOST_WORKERS: usize = 65_536;
 
+/// The unit of start times in /proc (USER_HZ is 100 on all architectures but Alpha and ia64), on the boot clock.
+const TICK_NS: u64 = 10_000_000;
+
 /// A task in the guard's care.
 #[derive(Debug)]
 struct Managed {
@@ -92,7 +95,7 @@ impl<H: Host> Keeper<H> {
             told: FxHashSet::default(),
             tripped: FxHashSet::default(),
             files: FxHashMap::default(),
-            began: sched::monotonic_ns(),
+            began: sched::boot_ns(),
         }
     }
 
@@ -129,8 +132,11 @@ impl<H: Host> Keeper<H> {
             self.consider(task, None, &mut due);
         }
         // A task that was born before this guard, or is only now known for its work, was not missed.
-        let began = self.began / 10_000_000;
-        let fresh = due.iter().filter(|due| due.task.key.start > began + 100 && due.task.kind == Kind::User).count();
+        // Nor was one of the last second, whose news may be waiting.
+        const SECOND: u64 = 100;
+        let (began, now) = (self.began / TICK_NS, sched::boot_ns() / TICK_NS);
+        let missed = |start: u64| start > began + SECOND && start + SECOND < now;
+        let fresh = due.iter().filter(|due| missed(due.task.key.start) && due.task.kind == Kind::User).count();
         self.metrics.counts.missed += fresh as u64;
         self.make(due)
     }
@@ -143,11 +149,11 @@ impl<H: Host> Keeper<H> {
         for signal in signals.drain(..) {
             match signal {
                 Signal::Born(born) => self.born(&born, &mut due),
-                Signal::Renamed(tid) => {
+                Signal::Renamed { tid, tgid } => {
                     let born = self.unnamed.remove(&tid);
-                    self.look(tid, born, &mut due);
+                    self.look(tgid, tid, born, &mut due);
                 }
-                Signal::Executed { tid, time } => self.look(tid, Some(time), &mut due),
+                Signal::Executed { tid, time } => self.look(tid, tid, Some(time), &mut due),
                 Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
                 Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
                 Signal::Lost(count) => lost += count,
@@ -186,7 +192,7 @@ impl<H: Host> Keeper<H> {
 
     fn born(&mut self, born: &Born, due: &mut Vec<Due>) {
         if born.kernel != Some(true) {
-            return self.look(born.tid, Some(born.time), due);
+            return self.look(born.tgid, born.tid, Some(born.time), due);
         }
         // Until it has a name it is a copy of kthreadd, and no rule for that one is for it.
         self.unnamed.insert(born.tid, born.time);
@@ -198,7 +204,8 @@ impl<H: Host> Keeper<H> {
     }
 
     fn worked(&mut self, tid: Tid, work: Work, due: &mut Vec<Due>) {
-        let Some(task) = self.scanner.task(tid) else { return };
+        // A kernel thread is a process of its own.
+        let Some(task) = self.scanner.task_in(tid, tid) else { return };
         if self.works.len() >= MOST_WORKERS {
             self.works.clear();
         }
@@ -209,8 +216,8 @@ impl<H: Host> Keeper<H> {
         self.consider(task, None, due);
     }
 
-    fn look(&mut self, tid: Tid, born: Option<u64>, due: &mut Vec<Due>) {
-        match self.scanner.task(tid) {
+    fn look(&mut self, tgid: Tid, tid: Tid, born: Option<u64>, due: &mut Vec<Due>) {
+        match self.scanner.task_in(tgid, tid) {
             Some(task) => self.consider(task, born, due),
             None => self.metrics.counts.gone += u64::from(born.is_some()),
         }

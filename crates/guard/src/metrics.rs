@@ -20,6 +20,8 @@ pub struct Metrics {
     births: Histogram<u64>,
     /// Sum of the same.
     births_ns: u64,
+    /// How many fell into each bucket of [`BUCKETS_US`]; counting them in the histogram would take milliseconds.
+    buckets: [u64; BUCKETS_US.len()],
     /// Plain counters.
     pub counts: Counts,
 }
@@ -82,7 +84,7 @@ impl Default for Metrics {
     fn default() -> Metrics {
         // Three digits up to a minute; `new_with_max` fails only for bounds that make no sense.
         let births = Histogram::new_with_max(60_000_000_000, 3).unwrap_or_else(|_| unreachable!("constant bounds"));
-        Metrics { births, births_ns: 0, counts: Counts::default() }
+        Metrics { births, births_ns: 0, buckets: [0; BUCKETS_US.len()], counts: Counts::default() }
     }
 }
 
@@ -91,6 +93,9 @@ impl Metrics {
     pub fn birth(&mut self, ns: u64) {
         self.births.saturating_record(ns);
         self.births_ns = self.births_ns.saturating_add(ns);
+        if let Some(bucket) = BUCKETS_US.iter().position(|bound| ns <= bound * 1000) {
+            self.buckets[bucket] += 1;
+        }
     }
 
     /// For `guard status`.
@@ -115,9 +120,10 @@ impl Metrics {
         let name = "unstarve_guard_birth_to_applied_seconds";
         let _ =
             writeln!(text, "# HELP {name} From a task's birth to its attributes being set.\n# TYPE {name} histogram");
-        for bound in BUCKETS_US {
-            let count = self.births.count_between(0, bound * 1000);
-            let _ = writeln!(text, "{name}_bucket{{le=\"{}\"}} {count}", bound as f64 / 1e6);
+        let mut count = 0;
+        for (bound, bucket) in BUCKETS_US.iter().zip(self.buckets) {
+            count += bucket;
+            let _ = writeln!(text, "{name}_bucket{{le=\"{}\"}} {count}", *bound as f64 / 1e6);
         }
         let count = self.births.len();
         let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {count}");
@@ -151,4 +157,28 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     beside.push(format!(".{}", std::process::id()));
     fs::write(&beside, text)?;
     fs::rename(&beside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_count_up_to_their_bounds() {
+        let mut metrics = Metrics::default();
+        for micros in [10, 60, 90, 600, 2_000_000] {
+            metrics.birth(micros * 1000);
+        }
+        let text = metrics.prometheus();
+        let buckets: Vec<&str> = text.lines().filter(|line| line.contains("_bucket")).collect();
+        insta::assert_snapshot!(buckets[..6].join("\n"), @r#"
+        unstarve_guard_birth_to_applied_seconds_bucket{le="0.000025"} 1
+        unstarve_guard_birth_to_applied_seconds_bucket{le="0.00005"} 1
+        unstarve_guard_birth_to_applied_seconds_bucket{le="0.0001"} 3
+        unstarve_guard_birth_to_applied_seconds_bucket{le="0.00025"} 3
+        unstarve_guard_birth_to_applied_seconds_bucket{le="0.0005"} 3
+        unstarve_guard_birth_to_applied_seconds_bucket{le="0.001"} 4
+        "#);
+        assert!(text.contains("_seconds_count 5") && text.contains("le=\"+Inf\"} 5"), "{text}");
+    }
 }

@@ -65,6 +65,11 @@ impl Scanner {
         self.task_of(None, tid, &mut FxHashMap::default())
     }
 
+    /// One task of a process that is known.
+    pub fn task_in(&self, tgid: Tid, tid: Tid) -> Option<Task> {
+        self.task_of(Some(tgid), tid, &mut FxHashMap::default())
+    }
+
     fn task_of(&self, tgid: Option<Tid>, tid: Tid, parents: &mut FxHashMap<Tid, String>) -> Option<Task> {
         let stat = Stat::read(tid, &self.file(tid, "stat")?)?;
         let kernel = stat.flags & flag::KTHREAD != 0;

@@ -237,12 +237,21 @@ pub fn become_realtime(priority: u32) -> io::Result<()> {
     setattr(Tid(0), SchedAttr { policy: 1, flags: RESET_ON_FORK, priority, ..SchedAttr::default() })
 }
 
-/// Nanoseconds of the clock that tasks' start times and BPF's `ktime_get_ns` use.
+/// Nanoseconds of the clock by which births are told (BPF's `ktime_get_ns`, the process connector).
 pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of the clock of tasks' start times, which goes on while the machine sleeps.
+pub fn boot_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: a timespec is plain data, and the call fills it.
     let time = unsafe {
         let mut time: libc::timespec = zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+        libc::clock_gettime(clock, &raw mut time);
         time
     };
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)

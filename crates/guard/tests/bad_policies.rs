@@ -119,3 +119,14 @@ fn a_hundred_thousand_rules_are_read_and_asked_quickly() {
     // Some 0.5 s and 0.05 s with optimisation; the limits are for a busy machine without.
     assert!(read < Duration::from_secs(20) && asked < Duration::from_secs(5), "{read:?} {asked:?}");
 }
+
+#[test]
+fn the_examples_are_good_policies() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
+    let mut count = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        Policy::load(&entry.unwrap().path()).unwrap_or_else(|error| panic!("{error}"));
+        count += 1;
+    }
+    assert!(count >= 3);
+}

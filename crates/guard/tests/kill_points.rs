@@ -45,6 +45,10 @@ impl Host for Model {
         Ok(self.values.borrow().get(&(target.clone(), aspect)).cloned())
     }
 
+    fn is_there(&self, target: &Target) -> bool {
+        self.values.borrow().keys().any(|(known, _)| known == target)
+    }
+
     fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
         if self.fuse.burn() {
             panic_any(Killed);

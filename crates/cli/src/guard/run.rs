@@ -70,7 +70,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         dead_man: Some(dead_man_command(args, policy.limits.dead_man)?),
         end: run::on_signals(&[SIGTERM, SIGINT, SIGHUP]).context("signals")?,
         time: args.time.map(Duration::from_secs),
-        say: Box::new(|text| output::remark(text)),
+        say: Box::new(output::remark),
     };
     let undone = run::run(policy, options, audit)?;
     eprintln!(

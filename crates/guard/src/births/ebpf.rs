@@ -159,9 +159,9 @@ fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
     Some(match event.kind {
         kind::BORN => {
             let kernel = u64::from(event.flags) & flag::KTHREAD != 0;
-            Signal::Born(Born { tid, time: event.time, kernel: Some(kernel) })
+            Signal::Born(Born { tid, tgid: Tid(event.tgid), time: event.time, kernel: Some(kernel) })
         }
-        kind::RENAMED => Signal::Renamed(tid),
+        kind::RENAMED => Signal::Renamed { tid, tgid: Tid(event.tgid) },
         kind::EXECUTED => Signal::Executed { tid, time: event.time },
         kind::WORKED => {
             let workqueue = Some(text(&event.workqueue)).filter(|name| !name.is_empty());

@@ -18,10 +18,15 @@ pub enum Signal {
     /// A task was made.
     Born(Born),
     /// It has a new name, as a kernel thread has soon after its birth.
-    Renamed(Tid),
+    Renamed {
+        /// The task.
+        tid: Tid,
+        /// Its process.
+        tgid: Tid,
+    },
     /// It runs another program.
     Executed {
-        /// The task.
+        /// The task, which is its process's only one now.
         tid: Tid,
         /// When, by the monotonic clock, in ns.
         time: u64,
@@ -51,6 +56,8 @@ pub enum Signal {
 pub struct Born {
     /// The task.
     pub tid: Tid,
+    /// Its process.
+    pub tgid: Tid,
     /// When, by the monotonic clock, in ns.
     pub time: u64,
     /// Whether it is a kernel thread, if that is known. Its name comes later.

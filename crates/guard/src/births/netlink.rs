@@ -130,10 +130,10 @@ fn decode(event: &[u8], interest: Interest) -> Option<Signal> {
             if !kernel && !interest.programs {
                 return None;
             }
-            Signal::Born(Born { tid: Tid(word(24)?), time, kernel: Some(kernel) })
+            Signal::Born(Born { tid: Tid(word(24)?), tgid: Tid(word(28)?), time, kernel: Some(kernel) })
         }
         EXEC if interest.programs => Signal::Executed { tid: Tid(word(16)?), time },
-        COMM if interest.programs => Signal::Renamed(Tid(word(16)?)),
+        COMM if interest.programs => Signal::Renamed { tid: Tid(word(16)?), tgid: Tid(word(20)?) },
         _ => return None,
     })
 }

@@ -4,6 +4,9 @@ use std::time::Duration;
 use crate::child::Guard;
 use crate::stage::{Ended, Stage, Stop};
 
+/// Reset-on-fork, so that no thread has its nice from the one that makes it.
+const RULE: &str =
+    "[[rule]]\nname = \"storm\"\nmatch = { comm = \"storm\" }\nset = { nice = -3, reset-on-fork = true }\n";
 const RATE: u32 = 2000;
 const SECONDS: u32 = 5;
 
@@ -18,11 +21,10 @@ pub fn storm_by_netlink(stage: &Stage) -> Ended {
 /// Threads are born, and each says at its end whether it was seen to. What they say is the truth; the guard's own figures are
 /// held against it.
 fn storm(stage: &Stage, source: &str) -> Ended {
-    let policy =
-        stage.policy("p.toml", "[[rule]]\nname = \"storm\"\nmatch = { comm = \"storm\" }\nset = { nice = 3 }\n")?;
+    let policy = stage.policy("p.toml", RULE)?;
     let guard = Guard::start(stage, &policy, source)?;
     let mut load = Command::new(std::env::current_exe().expect("this program"));
-    load.args(["load", "births", "--nice", "3", "--lives", "150"]);
+    load.args(["load", "births", "--nice", "-3", "--lives", "150"]);
     load.args(["--rate", &RATE.to_string(), "--lasts", &(SECONDS * 1000).to_string()]);
     let output = load.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
