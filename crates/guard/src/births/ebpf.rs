@@ -63,9 +63,10 @@ impl Ebpf {
         let mut builder = RingBufferBuilder::new();
         builder
             .add(&skeleton.maps.events, move |bytes| {
-                // SAFETY: plain integers and arrays, any bits are valid; the length is checked.
                 if bytes.len() >= size_of::<RawEvent>() {
-                    sink.borrow_mut().push(unsafe { bytes.as_ptr().cast::<RawEvent>().read_unaligned() });
+                    // SAFETY: plain integers and arrays, any bits are valid; the length is checked.
+                    let event = unsafe { bytes.as_ptr().cast::<RawEvent>().read_unaligned() };
+                    sink.borrow_mut().push(event);
                 }
                 0
             })
