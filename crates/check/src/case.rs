@@ -53,10 +53,12 @@ pub(crate) fn is_above_fair(policy: SchedPolicy) -> bool {
     matches!(policy.class(), Some(Policy::Rt | Policy::Deadline))
 }
 
-/// The part of one CPU that a task used on average over its life; `None` if it is too young to tell.
+/// The part of one CPU that a task used on average over its life, of a process's first thread with the children that ended:
+/// they inherit its policy. `None` if it is too young to tell.
 pub(crate) fn use_of_cpu(snapshot: &Snapshot, task: &TaskFacts) -> Option<f64> {
     let age = snapshot.uptime_ticks?.checked_sub(task.start_ticks).filter(|&ticks| ticks >= 20)?;
-    Some(task.cpu_ticks? as f64 / age as f64)
+    let children = task.child_ticks.filter(|_| task.tgid.is_none() && task.reset_on_fork != Some(true)).unwrap_or(0);
+    Some(task.cpu_ticks?.saturating_add(children) as f64 / age as f64)
 }
 
 /// The CPUs that are in both.

@@ -94,7 +94,14 @@ impl RtGroup<'_> {
         let part = self.cpu_use?;
         let percent = part * 100.0;
         let digits = if percent < 10.0 { 1 } else { 0 };
-        let who = if self.tasks.len() == 1 { "it" } else { "they" };
+        let children =
+            self.tasks.iter().any(|task| task.tgid.is_none() && task.child_ticks.is_some_and(|ticks| ticks > 0));
+        let who = match (self.tasks.len(), children) {
+            (1, false) => "it",
+            (1, true) => "it and its children",
+            (_, false) => "they",
+            (_, true) => "they and their children",
+        };
         Some(if percent < 0.05 {
             format!("{who} used next to no CPU time so far")
         } else {

@@ -82,6 +82,25 @@ fn errors_say_which_file_where_and_what_to_do() {
 }
 
 #[test]
+fn hostile_names_reach_no_terminal() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("hostile.json");
+    let good = std::fs::read_to_string(case("storage-controller-5.10.json")).expect("testdata");
+    let hostile =
+        good.replace("\"stargate\"", "\"\\u001b[2Jgone\\n\\u202e\"").replace("\"5.10.0\"", "\"5.10.0\\u001b[31m\"");
+    std::fs::write(&file, hostile).expect("a file");
+    let shown = file.to_str().expect("UTF-8");
+    for form in [&["--color", "never"][..], &["--json"], &["--sarif"], &["--upgrade-to", "7.2", "--color", "never"]] {
+        let output = unstarve(&[&["check", "--snapshot", shown], form].concat());
+        let said = text(&output.stdout);
+        assert!(said.contains("[2Jgone"), "{form:?}: {said}");
+        assert!(!said.contains('\u{1b}') && !said.contains('\u{202e}'), "{form:?}");
+    }
+    let diff = unstarve(&["knobs", "diff", shown, shown]);
+    assert!(!text(&diff.stdout).contains('\u{1b}'));
+}
+
+#[test]
 fn knobs_explain_and_differ() {
     let explained = unstarve(&["knobs", "explain", "sched_wakeup_granularity_ns"]);
     let said = text(&explained.stdout);

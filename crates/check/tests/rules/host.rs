@@ -102,6 +102,7 @@ impl Host {
             affinity_fixed: false,
             parent: None,
             cpu_ticks: Some(1000),
+            child_ticks: Some(0),
             child_faults: Some(0),
             reset_on_fork: None,
             cmdline: None,

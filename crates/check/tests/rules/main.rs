@@ -42,6 +42,11 @@ fn real_time_on_interrupt_cpus() {
     quiet.real_time(901, "multipathd", 99, "0-7", 0.0);
     assert_eq!(quiet.hits(rule).len(), 1);
 
+    // Children inherit the policy, so their time is its time.
+    let mut parent = healthy();
+    parent.real_time(900, "monitor", 10, "0-7", 0.0).child_ticks = Some(3_600);
+    assert_eq!(parent.worst(rule), Some(Severity::Warning));
+
     // Nearly: ksoftirqd of these CPUs is above it.
     let mut above = healthy();
     above.real_time(900, "monitor", 10, "0-1", 0.08);

@@ -43,6 +43,9 @@ pub struct TaskFacts {
     /// CPU time that it used since it was created, user and system, in clock ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ticks: Option<u64>,
+    /// CPU time of the children of its process that ended and were waited for, in clock ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_ticks: Option<u64>,
     /// Page faults of children that it waited for: above zero, its process has had children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_faults: Option<u64>,
@@ -232,6 +235,7 @@ fn stat(tid: Tid, text: &str) -> Option<TaskFacts> {
         affinity_fixed: flags & PF_NO_SETAFFINITY != 0,
         parent: field(4).and_then(|text| text.parse().ok()).map(Tid),
         cpu_ticks: ticks(field(14), field(15)),
+        child_ticks: ticks(field(16), field(17)),
         child_faults: field(11).and_then(|text| text.parse().ok()),
         reset_on_fork: None,
         cmdline: None,
