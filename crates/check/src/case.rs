@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use unstarve_kernel::{CpuSet, Facts, SchedPolicy, Snapshot, TaskFacts};
 use unstarve_model::{CpuId, KernelThread, Policy};
 
@@ -11,33 +13,45 @@ pub(crate) struct Case<'a> {
     pub(crate) online: CpuSet,
     pub(crate) interrupts: Interrupts,
     pub(crate) real_time: Vec<RtGroup<'a>>,
-    ksoftirqd: Vec<(u32, &'a TaskFacts)>,
+    ksoftirqd: BTreeMap<u32, &'a TaskFacts>,
+    workers: BTreeMap<u32, Vec<&'a TaskFacts>>,
 }
 
 impl<'a> Case<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Case<'a> {
-        let ksoftirqd = snapshot.tasks.iter().filter(|task| task.kernel_thread).filter_map(|task| {
-            match KernelThread::of(&task.comm.as_str().into())? {
-                KernelThread::Ksoftirqd { cpu } => Some((cpu, task)),
-                _ => None,
+        let mut ksoftirqd = BTreeMap::new();
+        let mut workers: BTreeMap<u32, Vec<&TaskFacts>> = BTreeMap::new();
+        for task in snapshot.tasks.iter().filter(|task| task.kernel_thread) {
+            match KernelThread::of(&task.comm.as_str().into()) {
+                Some(KernelThread::Ksoftirqd { cpu }) => {
+                    ksoftirqd.entry(cpu).or_insert(task);
+                }
+                Some(KernelThread::BoundWorker { cpu, high: false }) => workers.entry(cpu).or_default().push(task),
+                _ => {}
             }
-        });
+        }
         Case {
             snapshot,
             facts: Facts::of_host(snapshot),
             online: snapshot.cpus.online.clone().unwrap_or_default(),
             interrupts: Interrupts::of(snapshot),
             real_time: real_time::groups(snapshot),
-            ksoftirqd: ksoftirqd.collect(),
+            ksoftirqd,
+            workers,
         }
     }
 
     /// The thread that serves a CPU's softirqs.
     pub(crate) fn ksoftirqd(&self, cpu: CpuId) -> Option<&'a TaskFacts> {
-        self.ksoftirqd.iter().find(|(number, _)| *number == cpu.0).map(|(_, task)| *task)
+        self.ksoftirqd.get(&cpu.0).copied()
     }
 
-    /// Whether any fair task of the kernel is what `kind` wants.
+    /// The workers of a CPU's pool of normal priority that can be seen.
+    pub(crate) fn workers(&self, cpu: CpuId) -> &[&'a TaskFacts] {
+        self.workers.get(&cpu.0).map_or(&[], Vec::as_slice)
+    }
+
+    /// All kernel threads.
     pub(crate) fn kernel_threads(&self) -> impl Iterator<Item = &'a TaskFacts> {
         self.snapshot.tasks.iter().filter(|task| task.kernel_thread)
     }

@@ -193,9 +193,11 @@ fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &Case<'_>) 
 
 fn by_hand(knob: Knob, live: &str, was: &str, path: &str) -> Hit {
     let key = knob.name();
-    let persistent = path.starts_with("/proc/sys/kernel/").then(|| Fix {
+    // What a snapshot says gets into a command only if a shell cannot take it otherwise.
+    let plain = live.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') && !live.is_empty();
+    let persistent = (plain && path.starts_with("/proc/sys/kernel/")).then(|| Fix {
         text: "Write it down if it is wanted.".into(),
-        apply: format!("echo 'kernel.{key}={}' > /etc/sysctl.d/60-{key}.conf", live.replace('\'', "")),
+        apply: format!("echo 'kernel.{key}={live}' > /etc/sysctl.d/60-{key}.conf"),
         undo: format!("rm /etc/sysctl.d/60-{key}.conf"),
         risk: String::new(),
         valid_on: "kernels that have it as a sysctl".into(),

@@ -25,8 +25,8 @@ fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
     let first = series(bad)?;
     let ends = bad.split("..").nth(1).and_then(|text| series(text.trim()));
     let at_most = |a: Version, b: Version| (a.major, a.minor) <= (b.major, b.minor);
-    let harmless = ["never released", "improvement", "cosmetic"];
-    let cells = [bad, row.get("effect_size").unwrap_or_default()];
+    let harmless = ["never released", "improvement", "cosmetic", "confounder"];
+    let cells = [bad, row.get("effect_size").unwrap_or_default(), row.get("class").unwrap_or_default()];
     if cells.iter().any(|cell| harmless.iter().any(|word| cell.contains(word))) {
         return None;
     }

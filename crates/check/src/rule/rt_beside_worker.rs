@@ -1,5 +1,5 @@
-use unstarve_kernel::{CpuSet, Holds, Mount, SchedPolicy, TaskFacts};
-use unstarve_model::{CpuId, KernelThread};
+use unstarve_kernel::{CpuSet, Holds, Mount, SchedPolicy};
+use unstarve_model::CpuId;
 
 use super::Rule;
 use super::rt_on_interrupt_cpu::limit;
@@ -56,18 +56,11 @@ fn completion_cpus(case: &Case<'_>) -> CpuSet {
     if serving.is_empty() { case.online.clone() } else { serving }
 }
 
-/// The normal-priority workers of a CPU that can be seen.
-fn workers<'a>(case: &Case<'a>, cpu: CpuId) -> impl Iterator<Item = &'a TaskFacts> {
-    case.kernel_threads().filter(move |task| {
-        KernelThread::of(&task.comm.as_str().into()) == Some(KernelThread::BoundWorker { cpu: cpu.0, high: false })
-    })
-}
-
 fn hit(case: &Case<'_>, group: &RtGroup<'_>, mounts: &[&Mount], places: &CpuSet) -> Option<Hit> {
     let allowed = common(group.allowed?, places);
     let starves = |cpu: CpuId| {
-        let mut seen = workers(case, cpu).peekable();
-        seen.peek().is_none() || seen.any(|worker| group.is_above(worker))
+        let seen = case.workers(cpu);
+        seen.is_empty() || seen.iter().any(|worker| group.is_above(worker))
     };
     let exposed: CpuSet = allowed.iter().filter(|&cpu| starves(cpu)).collect();
     if exposed.is_empty() {

@@ -1,10 +1,13 @@
+use std::collections::BTreeMap;
+
 use unstarve_kernel::{Holds, TaskFacts};
-use unstarve_model::clean;
+use unstarve_model::{Tid, clean};
 
 use super::Rule;
-use crate::case::{Case, common, counted, is_above_fair};
+use crate::case::{Case, common, counted};
 use crate::hit::{Draft, Fix, Hit, Severity};
 use crate::interrupts::Device;
+use crate::real_time::RtGroup;
 
 pub(super) const RULE: Rule = Rule {
     id: "rt-inherited",
@@ -17,31 +20,33 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(case: &Case<'_>) -> Vec<Hit> {
-    let leads = |task: &&TaskFacts| task.tgid.is_none() && !task.kernel_thread && is_above_fair(task.policy);
-    case.snapshot.tasks.iter().filter(leads).filter_map(|parent| hit(case, parent)).collect()
+    let real_time = case.real_time.iter().flat_map(|group| group.tasks.iter().map(move |task| (group, *task)));
+    let mut heirs: BTreeMap<Tid, Vec<&TaskFacts>> = BTreeMap::new();
+    for (_, task) in real_time.clone().filter(|(_, task)| task.tgid.is_none()) {
+        if let Some(parent) = task.parent {
+            heirs.entry(parent).or_default().push(task);
+        }
+    }
+    let none = Vec::new();
+    let leaders = real_time.filter(|(_, task)| task.tgid.is_none());
+    leaders.filter_map(|(group, parent)| hit(case, group, parent, heirs.get(&parent.tid).unwrap_or(&none))).collect()
 }
 
 /// A real-time shell pipeline is no daemon: with fewer faults than one `fork` and `exec` cost there was no child.
 const FAULTS_OF_A_CHILD: u64 = 50;
 
-fn hit(case: &Case<'_>, parent: &TaskFacts) -> Option<Hit> {
+fn hit(case: &Case<'_>, everywhere: &RtGroup<'_>, parent: &TaskFacts, children: &[&TaskFacts]) -> Option<Hit> {
     // A deadline task cannot fork at all without the flag.
     if parent.reset_on_fork == Some(true) || parent.policy.word() == "deadline" {
         return None;
     }
-    let heirs: Vec<&TaskFacts> = case
-        .snapshot
-        .tasks
-        .iter()
-        .filter(|task| task.parent == Some(parent.tid) && task.tgid.is_none())
-        .filter(|task| task.policy == parent.policy && task.rt_priority == parent.rt_priority)
-        .collect();
+    let same = |task: &&&TaskFacts| task.policy == parent.policy && task.rt_priority == parent.rt_priority;
+    let heirs: Vec<&TaskFacts> = children.iter().filter(same).copied().collect();
     let faults = parent.child_faults.filter(|&faults| faults >= FAULTS_OF_A_CHILD);
     if heirs.is_empty() && faults.is_none() {
         return None;
     }
     let known = parent.reset_on_fork.is_some();
-    let everywhere = case.real_time.iter().find(|group| group.tasks.iter().any(|task| task.tid == parent.tid))?;
     let serving = |device| everywhere.allowed.map(|allowed| common(&case.interrupts.cpus(device), allowed));
     let net = serving(Device::Net).filter(|set| !set.is_empty());
     let severity = if known && net.is_some() { Severity::Warning } else { Severity::Info };

@@ -1,6 +1,7 @@
 //! Each rule on a host where it fires, on one where it nearly does, and on a healthy one.
 
 mod cases;
+mod damage;
 mod host;
 mod outputs;
 mod upgrade;

@@ -1,6 +1,6 @@
 //! Hostile names, and how fast it is.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::host::healthy;
 
@@ -57,12 +57,18 @@ fn ten_thousand_threads_are_audited_in_under_a_second() {
         host.group(&format!("/system.slice/s{number}.service"), 100);
     }
     let json = host.0.to_json();
-    let begin = Instant::now();
+    // CPU time: the machine may be busy with other tests.
+    let begin = cpu_time();
     let snapshot = unstarve_kernel::Snapshot::from_json(&json).expect("a snapshot");
     let audit = unstarve_check::audit_upgrade(&snapshot, "7.2".parse().expect("a version"));
-    let taken = begin.elapsed();
+    let taken = cpu_time() - begin;
     assert!(!audit.hits.is_empty());
     assert!(taken < Duration::from_secs(1), "{taken:?}");
+}
+
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 #[test]
