@@ -4,6 +4,7 @@
 //! file. Exit codes: 0 nothing wrong, 1 findings at or above `--fail-on`, 2 could not do it.
 
 mod check;
+mod compare;
 mod explain;
 mod guard;
 mod input;
@@ -37,6 +38,7 @@ Examples:
   sudo unstarve record --for 10s    into unstarve.dat, with the host's settings
   unstarve explain trace.dat        who is starved, by whom, and what to do
   unstarve timeline trace.dat       every wait with what had the CPU meanwhile
+  unstarve compare old.dat new.dat  what changed: who waits more, by which rule
   unstarve guard plan --policy p.toml    who would change from what to what, and why
   sudo unstarve check               which settings of this host will starve whom, and the fix
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
@@ -46,6 +48,7 @@ enum Command {
     Record(record::RecordArgs),
     Explain(explain::LowArgs),
     Timeline(timeline::LowArgs),
+    Compare(compare::LowArgs),
     Guard(guard::GuardArgs),
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
     let result = match low.command {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
+        Command::Compare(args) => args.raise(low.color).and_then(compare::run),
         Command::Guard(args) => guard::run(args),
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),

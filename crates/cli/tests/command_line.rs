@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> &str {
 #[test]
 fn the_exit_code_says_whether_something_is_wrong() {
     let (sick, healthy) = (trace("linux-5.10-net-rt.dat"), trace("linux-6.1-idle.dat"));
-    let cases: [(&[&str], i32); 7] = [
+    let cases: [(&[&str], i32); 10] = [
         (&["explain", &healthy], 0),
         (&["explain", &sick], 1),
         (&["explain", &sick, "--fail-on", "never"], 0),
@@ -33,6 +33,9 @@ fn the_exit_code_says_whether_something_is_wrong() {
         (&["explain", "/nonexistent"], 2),
         (&["explain", "/dev/null"], 2),
         (&["explain"], 2),
+        (&["compare", &healthy, &healthy], 0),
+        (&["compare", &healthy, &sick], 1),
+        (&["compare", &healthy, "/nonexistent"], 2),
     ];
     for (arguments, code) in cases {
         let output = unstarve(arguments);

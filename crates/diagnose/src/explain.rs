@@ -1,8 +1,9 @@
 use unstarve_kernel::Facts;
 use unstarve_model::{Comm, EventSource, LossKind, Tid};
-use unstarve_timeline::Selection;
+use unstarve_timeline::{Selection, Sink};
 
 use crate::case::{Blame, Case};
+use crate::compare::Both;
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
@@ -33,20 +34,36 @@ pub fn explain(
 ) -> Result<Report, ExplainError> {
     let mut ledger = Ledger::new(options.selection.clone());
     let driven = drive(source, &mut ledger, progress)?;
+    Ok(report(&ledger, &driven, options))
+}
+
+/// Explains, and tells another sink everything on the way.
+pub(crate) fn explain_beside(
+    source: Box<dyn EventSource>,
+    options: &Options,
+    beside: &mut impl Sink,
+    progress: impl FnMut(u64),
+) -> Result<Report, ExplainError> {
+    let mut ledger = Ledger::new(options.selection.clone());
+    let driven = drive(source, &mut Both(&mut ledger, beside), progress)?;
+    Ok(report(&ledger, &driven, options))
+}
+
+fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let world = driven.timeline.world();
     let snapshot = driven.snapshot.as_deref();
     let release = snapshot.and_then(|snapshot| snapshot.kernel_release()).or(driven.info.kernel_release.as_deref());
     let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
-    let case = Case::new(&ledger, world, snapshot, facts, &driven.losses, driven.events);
+    let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events);
     let mut findings = finding::find(&case);
     findings.retain(|finding| is_wanted(finding, options));
-    Ok(Report {
+    Report {
         schema: SCHEMA.into(),
-        trace: summary(&case, &driven, release),
+        trace: summary(&case, driven, release),
         findings,
         worst_waits: ledger.longest.sorted().into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
         losses: driven.losses.iter().map(ToString::to_string).collect(),
-    })
+    }
 }
 
 fn is_wanted(finding: &Finding, options: &Options) -> bool {

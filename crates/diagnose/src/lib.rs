@@ -10,9 +10,11 @@
 //! | `case` | the ledger, the world and the host snapshot, to be read only |
 //! | `finding` | one module for each finding: a pure function from a case |
 //! | `draft` | from a finding's own words to a [`report::Finding`]; its blame adds up to its waits |
+//! | `compare` | two recordings set against each other, by role and rule |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
 mod case;
+pub mod compare;
 mod draft;
 mod drive;
 mod explain;

@@ -25,7 +25,7 @@ pub fn page(report: &Report, scope: Scope, look: Look) -> String {
     format!("{}\n", text.trim_end())
 }
 
-fn about(trace: &TraceSummary) -> String {
+pub(crate) fn about(trace: &TraceSummary) -> String {
     let length = Nanos(trace.end_ns.saturating_sub(trace.start_ns));
     let mut parts = vec![
         trace.format.clone(),

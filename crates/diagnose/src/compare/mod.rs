@@ -1,0 +1,393 @@
+//! What changed between two recordings: per role and rule, with how sure that is; and which findings came or went.
+
+mod contrast;
+mod profile;
+mod role;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use unstarve_model::{Comm, EventSource, Nanos};
+use unstarve_timeline::Rule;
+
+pub use self::contrast::Verdict;
+use self::contrast::contrast;
+pub(crate) use self::profile::Both;
+use self::profile::{Course, Sums};
+pub use self::profile::{Profile, Waits};
+pub use self::role::Role;
+use crate::explain::explain_beside;
+use crate::report::{Finding, Report, Severity, TraceSummary};
+use crate::{ExplainError, Options};
+
+/// The schema's id.
+pub const SCHEMA: &str = "unstarve.compare/1";
+
+/// A recording, explained and summed up by role.
+#[derive(Debug)]
+pub struct Side {
+    /// Its explanation.
+    pub report: Report,
+    /// What each role did.
+    pub profile: Profile,
+}
+
+/// Everything that `unstarve compare` has to say. Fields are only ever added.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The first recording.
+    pub a: TraceSummary,
+    /// The second one.
+    pub b: TraceSummary,
+    /// Findings of either, those that changed first.
+    pub findings: Vec<FindingChange>,
+    /// Rates that differ, what weighs most first; then those of which it is unclear.
+    pub changes: Vec<Change>,
+    /// The waits of each role in numbers, those whose longest differs most first. What is rare has no rate: a stall once a
+    /// second shows here.
+    pub waits: Vec<WaitChange>,
+    /// How many rates were set against each other; the intervals hold for all of them at once with 95 %.
+    pub compared: usize,
+    /// What the recordings cannot say.
+    pub losses: Vec<String>,
+}
+
+/// A finding on both sides.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FindingChange {
+    /// `rt-starvation`, ….
+    pub id: String,
+    /// Whose waits.
+    pub victim: Role,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// How bad it was in A; none if it was not there.
+    pub a: Option<Severity>,
+    /// How bad it is in B.
+    pub b: Option<Severity>,
+    /// The finding's sentence, B's where it has one.
+    pub sentence: String,
+}
+
+/// The waits of a role on both sides.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WaitChange {
+    /// Whose.
+    pub role: Role,
+    /// In A; none if it never waited.
+    pub a: Option<Waits>,
+    /// In B.
+    pub b: Option<Waits>,
+}
+
+/// What became of a finding.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// In B alone.
+    Appeared,
+    /// More severe in B.
+    Worse,
+    /// Less severe in B.
+    Milder,
+    /// In A alone.
+    Vanished,
+    /// In both.
+    Stays,
+}
+
+/// A rate on both sides.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Change {
+    /// Whose.
+    pub role: Role,
+    /// What.
+    pub metric: Metric,
+    /// For [`Metric::WaitedUnder`]: the rule.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rule: Option<Rule>,
+    /// `ns/s`, `/s` or `ns`.
+    pub unit: String,
+    /// In A.
+    pub a: f64,
+    /// In B.
+    pub b: f64,
+    /// B − A, from and to; none where a recording is too short to tell.
+    pub interval: Option<(f64, f64)>,
+    /// What it comes to.
+    pub verdict: Verdict,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Time spent waiting for a CPU, under one rule.
+    WaitedUnder,
+    /// Time spent waiting for a CPU, in all.
+    Waited,
+    /// From the queueing of a work item to its end, on average.
+    ItemLatency,
+    /// Time on a CPU, interrupts left out.
+    Ran,
+    /// Time in softirqs on top of tasks.
+    Softirq,
+    /// Time in hardware interrupts.
+    Irq,
+    /// Switches of tasks that stayed runnable.
+    InvoluntarySwitches,
+    /// Switches of tasks that went to sleep.
+    VoluntarySwitches,
+    /// Wakeups.
+    Wakeups,
+    /// Moves to another CPU.
+    Migrations,
+    /// Work items done.
+    Items,
+}
+
+/// A trace is cut into as many blocks, or fewer.
+const BLOCKS: usize = 16;
+/// Smaller relative differences do not matter.
+const RELATIVE: f64 = 0.1;
+/// The confidence that all intervals hold at once.
+const CONFIDENCE: f64 = 0.95;
+
+/// Analyses one recording for a comparison.
+///
+/// # Errors
+/// As [`crate::explain`].
+pub fn side(source: Box<dyn EventSource>, options: &Options, progress: impl FnMut(u64)) -> Result<Side, ExplainError> {
+    let mut profile = Profile::default();
+    let report = explain_beside(source, options, &mut profile, progress)?;
+    Ok(Side { report, profile })
+}
+
+/// Sets two recordings against each other.
+pub fn compare(a: &Side, b: &Side) -> Comparison {
+    let mut losses: Vec<String> = Vec::new();
+    for (name, side) in [("A", a), ("B", b)] {
+        losses.extend(side.report.losses.iter().map(|loss| format!("{name}: {loss}")));
+    }
+    let (changes, compared) = changes(&a.profile, &b.profile);
+    Comparison {
+        schema: SCHEMA.into(),
+        a: a.report.trace.clone(),
+        b: b.report.trace.clone(),
+        findings: findings(&a.report.findings, &b.report.findings),
+        changes,
+        waits: waits(&a.profile, &b.profile),
+        compared,
+        losses,
+    }
+}
+
+impl Comparison {
+    /// Whether nothing that matters is known to differ.
+    pub fn is_same(&self) -> bool {
+        self.findings.iter().all(|finding| finding.outcome == Outcome::Stays) && self.sure().next().is_none()
+    }
+
+    /// Rates that surely differ.
+    pub fn sure(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| matches!(change.verdict, Verdict::More | Verdict::Less))
+    }
+}
+
+fn findings(a: &[Finding], b: &[Finding]) -> Vec<FindingChange> {
+    let mut sides: BTreeMap<(String, Role), [Option<&Finding>; 2]> = BTreeMap::new();
+    for (index, list) in [a, b].into_iter().enumerate() {
+        for finding in list {
+            let slot = &mut sides.entry((finding.id.clone(), victim(finding))).or_default()[index];
+            // Findings come worst first.
+            slot.get_or_insert(finding);
+        }
+    }
+    let mut changes: Vec<FindingChange> = sides
+        .into_iter()
+        .filter_map(|((id, victim), [a, b])| {
+            let severity = |side: Option<&Finding>| side.map(|finding| finding.severity);
+            let outcome = match (severity(a), severity(b)) {
+                (None, _) => Outcome::Appeared,
+                (_, None) => Outcome::Vanished,
+                (Some(a), Some(b)) if b > a => Outcome::Worse,
+                (Some(a), Some(b)) if b < a => Outcome::Milder,
+                _ => Outcome::Stays,
+            };
+            let sentence = b.or(a)?.sentence.clone();
+            Some(FindingChange { id, victim, outcome, a: severity(a), b: severity(b), sentence })
+        })
+        .collect();
+    changes.sort_by_key(|change| (change.outcome, std::cmp::Reverse(change.b.max(change.a))));
+    changes
+}
+
+fn victim(finding: &Finding) -> Role {
+    Role::named(&Comm::from(finding.victim.comm.as_str()))
+}
+
+/// One rate that both sides have.
+struct Rate {
+    role: Role,
+    metric: Metric,
+    rule: Option<Rule>,
+    a: Vec<f64>,
+    b: Vec<f64>,
+}
+
+/// Each role with what it did on either side.
+fn roles<'a>(a: &'a Profile, b: &'a Profile) -> BTreeMap<Role, [Option<&'a Course>; 2]> {
+    let mut roles: BTreeMap<Role, [Option<&Course>; 2]> = BTreeMap::new();
+    for (index, profile) in [a, b].into_iter().enumerate() {
+        for (role, course) in profile.courses() {
+            roles.entry(role).or_default()[index] = Some(course);
+        }
+    }
+    roles
+}
+
+fn waits(a: &Profile, b: &Profile) -> Vec<WaitChange> {
+    let each = roles(a, b).into_iter().map(|(role, [a, b])| {
+        let of = |side: Option<&Course>| side.and_then(Course::waits);
+        WaitChange { role, a: of(a), b: of(b) }
+    });
+    let mut waits: Vec<WaitChange> = each.filter(|waits| waits.a.is_some() || waits.b.is_some()).collect();
+    let longest = |side: &Option<Waits>| side.map_or(0, |waits| waits.max_ns);
+    waits.sort_by_key(|waits| std::cmp::Reverse(longest(&waits.a).abs_diff(longest(&waits.b))));
+    waits
+}
+
+fn changes(a: &Profile, b: &Profile) -> (Vec<Change>, usize) {
+    let mut rates = Vec::new();
+    let nothing = Course::default();
+    for (role, [of_a, of_b]) in roles(a, b) {
+        let blocks_a = a.blocks(of_a.unwrap_or(&nothing), BLOCKS);
+        let blocks_b = b.blocks(of_b.unwrap_or(&nothing), BLOCKS);
+        let rules = Rule::ALL.into_iter().map(|rule| (Metric::WaitedUnder, Some(rule)));
+        for (metric, rule) in rules.chain(METRICS.map(|metric| (metric, None))) {
+            let series = |(length, sums): &(Nanos, Vec<Sums>)| -> Vec<f64> {
+                sums.iter().filter_map(|sums| metric.of(sums, rule, *length)).collect()
+            };
+            let (a, b) = (series(&blocks_a), series(&blocks_b));
+            let reaches = |values: &[f64]| values.iter().any(|value| *value >= metric.least());
+            if reaches(&a) || reaches(&b) {
+                rates.push(Rate { role: role.clone(), metric, rule, a, b });
+            }
+        }
+    }
+    // So that all intervals hold at once (Bonferroni).
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / rates.len().max(1) as f64;
+    let compared = rates.len();
+    let mut changes: Vec<Change> = rates.into_iter().map(|rate| rate.judged(confidence)).collect();
+    changes.retain(|change| change.verdict != Verdict::NoDifferenceThatMatters);
+    changes.sort_by(|x, y| {
+        let sure = |change: &Change| !matches!(change.verdict, Verdict::More | Verdict::Less);
+        sure(x).cmp(&sure(y)).then_with(|| y.weight().total_cmp(&x.weight())).then_with(|| x.metric.cmp(&y.metric))
+    });
+    (changes, compared)
+}
+
+impl Rate {
+    fn judged(self, confidence: f64) -> Change {
+        let found = contrast(&self.a, &self.b, confidence, self.metric.least(), RELATIVE);
+        Change {
+            role: self.role,
+            metric: self.metric,
+            rule: self.rule,
+            unit: self.metric.unit().to_owned(),
+            a: found.a,
+            b: found.b,
+            interval: found.interval,
+            verdict: found.verdict,
+        }
+    }
+}
+
+impl Change {
+    /// How much it weighs beside others: nanoseconds per second. A switch counts as some microseconds, which is about what
+    /// it costs.
+    fn weight(&self) -> f64 {
+        const SWITCH_NS: f64 = 3_000.0;
+        let each = if self.unit == "/s" { SWITCH_NS } else { 1.0 };
+        // Who waited by which rule says more than any sum.
+        let telling = match (self.metric, self.role.kind.as_str()) {
+            (Metric::WaitedUnder, kind) if kind != "all" => 1.0,
+            (Metric::ItemLatency, _) => 0.1,
+            _ => 0.5,
+        };
+        (self.b - self.a).abs() * each * telling
+    }
+}
+
+/// All but the one that has rules.
+const METRICS: [Metric; 10] = [
+    Metric::Waited,
+    Metric::ItemLatency,
+    Metric::Ran,
+    Metric::Softirq,
+    Metric::Irq,
+    Metric::InvoluntarySwitches,
+    Metric::VoluntarySwitches,
+    Metric::Wakeups,
+    Metric::Migrations,
+    Metric::Items,
+];
+
+impl Metric {
+    /// `ns/s`, `/s` or `ns`.
+    fn unit(self) -> &'static str {
+        match self {
+            Metric::WaitedUnder | Metric::Waited | Metric::Ran | Metric::Softirq | Metric::Irq => "ns/s",
+            Metric::ItemLatency => "ns",
+            _ => "/s",
+        }
+    }
+
+    /// Less of it, and smaller differences, do not matter: a thousandth of a CPU, ten switches a second, ten microseconds.
+    fn least(self) -> f64 {
+        match self.unit() {
+            "ns/s" => 1e6,
+            "ns" => 1e4,
+            _ => 10.0,
+        }
+    }
+
+    /// Its value in one block of `length`; none if the block has nothing to say.
+    fn of(self, sums: &Sums, rule: Option<Rule>, length: Nanos) -> Option<f64> {
+        let amount = match self {
+            Metric::WaitedUnder => sums.by_rule[rule? as usize],
+            Metric::Waited => sums.waited,
+            Metric::ItemLatency => {
+                return (sums.timed_items > 0).then(|| sums.turnaround as f64 / sums.timed_items as f64);
+            }
+            Metric::Ran => sums.ran,
+            Metric::Softirq => sums.softirq,
+            Metric::Irq => sums.irq,
+            Metric::InvoluntarySwitches => sums.involuntary,
+            Metric::VoluntarySwitches => sums.voluntary,
+            Metric::Wakeups => sums.wakeups,
+            Metric::Migrations => sums.migrations,
+            Metric::Items => sums.items,
+        };
+        Some(amount as f64 / length.0 as f64 * 1e9)
+    }
+
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Metric::WaitedUnder => "waited",
+            Metric::Waited => "waited in all",
+            Metric::ItemLatency => "work item latency",
+            Metric::Ran => "ran",
+            Metric::Softirq => "softirq time",
+            Metric::Irq => "interrupt time",
+            Metric::InvoluntarySwitches => "involuntary switches",
+            Metric::VoluntarySwitches => "voluntary switches",
+            Metric::Wakeups => "wakeups",
+            Metric::Migrations => "migrations",
+            Metric::Items => "work items",
+        }
+    }
+}

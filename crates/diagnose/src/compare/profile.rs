@@ -1,0 +1,283 @@
+//! What each role did, over time.
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use unstarve_model::{Nanos, Time};
+use unstarve_timeline::{
+    ActorId, ActorKind, Interrupt, Migration, Rule, Run, RunEnd, Sink, Wait, WaitEnd, Wake, WorkItem, World,
+};
+
+use super::role::Role;
+use crate::ledger::Quantiles;
+
+/// Roles told apart; what comes later counts for all tasks together only.
+const ROLES: usize = 1 << 10;
+
+/// Slices of the trace in which sums are kept; when the trace outgrows them, pairs are merged, so their number is always
+/// between half of this and all.
+const SLICES: usize = 64;
+
+/// The first slices' length.
+const SHORTEST: Nanos = Nanos::from_millis(1);
+
+/// Sums over one slice.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Sums {
+    pub waits: u64,
+    pub waited: u64,
+    /// By [`Rule`].
+    pub by_rule: [u64; Rule::ALL.len()],
+    pub ran: u64,
+    pub voluntary: u64,
+    pub involuntary: u64,
+    pub wakeups: u64,
+    pub migrations: u64,
+    pub items: u64,
+    /// From queueing to the end, of the items whose queueing was seen.
+    pub timed_items: u64,
+    pub turnaround: u64,
+    pub softirq: u64,
+    pub irq: u64,
+}
+
+impl Sums {
+    fn add(&mut self, other: &Sums) {
+        self.waits += other.waits;
+        self.waited += other.waited;
+        self.by_rule.iter_mut().zip(other.by_rule).for_each(|(sum, more)| *sum += more);
+        self.ran += other.ran;
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        self.wakeups += other.wakeups;
+        self.migrations += other.migrations;
+        self.items += other.items;
+        self.timed_items += other.timed_items;
+        self.turnaround += other.turnaround;
+        self.softirq += other.softirq;
+        self.irq += other.irq;
+    }
+}
+
+/// The waits of a role in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Waits {
+    /// How many.
+    pub count: u64,
+    /// Half of them were no longer.
+    pub p50_ns: u64,
+    /// 99 of 100 were no longer.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// One role over time.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Course {
+    slices: Vec<Sums>,
+    pub longest: Nanos,
+    pub quantiles: Quantiles,
+}
+
+impl Course {
+    fn slice(&mut self, index: usize) -> &mut Sums {
+        if self.slices.len() <= index {
+            self.slices.resize(index + 1, Sums::default());
+        }
+        &mut self.slices[index]
+    }
+
+    /// All waits; none if there was none.
+    pub fn waits(&self) -> Option<Waits> {
+        let at = |quantile| self.quantiles.at(quantile).map(|ns| ns.0);
+        let count = self.slices.iter().map(|slice| slice.waits).sum();
+        Some(Waits { count, p50_ns: at(0.5)?, p99_ns: at(0.99)?, max_ns: self.longest.0 })
+    }
+
+    fn halve(&mut self) {
+        let halved = self.slices.chunks(2).map(|pair| {
+            let mut sum = pair[0];
+            pair.iter().skip(1).for_each(|more| sum.add(more));
+            sum
+        });
+        self.slices = halved.collect();
+    }
+}
+
+/// What each role did in a trace; a [`Sink`].
+#[derive(Debug)]
+pub struct Profile {
+    length: Nanos,
+    everyone: Course,
+    courses: Vec<(Role, Course)>,
+    by_role: FxHashMap<Role, usize>,
+    by_actor: Vec<Option<Option<usize>>>,
+    span: Nanos,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile {
+            length: SHORTEST,
+            everyone: Course::default(),
+            courses: Vec::new(),
+            by_role: FxHashMap::default(),
+            by_actor: Vec::new(),
+            span: Nanos::ZERO,
+        }
+    }
+}
+
+impl Profile {
+    /// Adds to the sums of an actor's role and of all tasks.
+    fn add(&mut self, world: &World, actor: ActorId, at: Time, add: impl Fn(&mut Sums)) {
+        let index = self.slice_at(world, at);
+        add(self.everyone.slice(index));
+        if let Some(role) = self.role(world, actor) {
+            add(self.courses[role].1.slice(index));
+        }
+    }
+
+    fn slice_at(&mut self, world: &World, at: Time) -> usize {
+        self.span = self.span.max(world.now.since(world.start));
+        let since = at.since(world.start).0;
+        while since / self.length.0 >= SLICES as u64 {
+            self.length = Nanos(self.length.0.saturating_mul(2));
+            self.everyone.halve();
+            self.courses.iter_mut().for_each(|(_, course)| course.halve());
+        }
+        (since / self.length.0) as usize
+    }
+
+    fn role(&mut self, world: &World, actor: ActorId) -> Option<usize> {
+        let index = actor.index();
+        if self.by_actor.len() <= index {
+            self.by_actor.resize(index + 1, None);
+        }
+        if let Some(known) = self.by_actor[index] {
+            return known;
+        }
+        let found = Role::of(world.actors.get(actor)).and_then(|role| match self.by_role.get(&role) {
+            Some(&known) => Some(known),
+            None if self.courses.len() < ROLES => {
+                self.courses.push((role.clone(), Course::default()));
+                self.by_role.insert(role, self.courses.len() - 1);
+                Some(self.courses.len() - 1)
+            }
+            None => None,
+        });
+        self.by_actor[index] = Some(found);
+        found
+    }
+
+    /// All tasks together, then each role.
+    pub(super) fn courses(&self) -> impl Iterator<Item = (Role, &Course)> {
+        let everyone = std::iter::once((Role::everyone(), &self.everyone));
+        everyone.chain(self.courses.iter().map(|(role, course)| (role.clone(), course)))
+    }
+
+    /// A course in at most `blocks` parts of equal length, each with its length; the rest of the last one is left out,
+    /// for a part that is cut short says nothing about rates.
+    pub(super) fn blocks(&self, course: &Course, blocks: usize) -> (Nanos, Vec<Sums>) {
+        let whole = (self.span.0 / self.length.0) as usize;
+        let each = whole.div_ceil(blocks).max(1);
+        let sums = (0..whole / each).map(|block| {
+            let mut sum = Sums::default();
+            let slices = course.slices.iter().skip(block * each).take(each);
+            slices.for_each(|slice| sum.add(slice));
+            sum
+        });
+        (Nanos(self.length.0 * each as u64), sums.collect())
+    }
+}
+
+impl Sink for Profile {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        let length = wait.length();
+        self.add(world, wait.actor, wait.end, |sums| {
+            sums.waits += u64::from(wait.ended == WaitEnd::Ran);
+            sums.waited += length.0;
+            for piece in wait.pieces {
+                sums.by_rule[piece.rule as usize] += piece.length.0;
+            }
+        });
+        let role = self.role(world, wait.actor);
+        let courses = std::iter::once(&mut self.everyone).chain(role.map(|role| &mut self.courses[role].1));
+        for course in courses {
+            course.longest = course.longest.max(length);
+            course.quantiles.record(length);
+        }
+    }
+
+    fn run(&mut self, world: &World, run: &Run) {
+        self.add(world, run.actor, run.end, |sums| {
+            sums.ran += run.length().saturating_sub(run.irq + run.softirq).0;
+            match run.ended {
+                RunEnd::Slept | RunEnd::Died => sums.voluntary += 1,
+                RunEnd::Preempted { .. } => sums.involuntary += 1,
+                RunEnd::Cut => {}
+            }
+        });
+    }
+
+    fn wake(&mut self, world: &World, wake: &Wake<'_>) {
+        let wakee = world.tasks.get(wake.wakee).actor;
+        self.add(world, wakee, wake.time, |sums| sums.wakeups += 1);
+    }
+
+    fn migration(&mut self, world: &World, migration: &Migration) {
+        let actor = world.tasks.get(migration.task).actor;
+        self.add(world, actor, migration.time, |sums| sums.migrations += 1);
+    }
+
+    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        let index = self.slice_at(world, interrupt.end);
+        let sums = self.everyone.slice(index);
+        let length = interrupt.end.since(interrupt.start).0;
+        match world.actors.get(interrupt.actor).kind {
+            ActorKind::Softirq { .. } => sums.softirq += length,
+            _ => sums.irq += length,
+        }
+    }
+
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        let worker = world.tasks.get(item.worker).actor;
+        self.add(world, worker, item.end, |sums| {
+            sums.items += 1;
+            if let Some(queued) = item.queued {
+                sums.timed_items += 1;
+                sums.turnaround += item.end.since(queued).0;
+            }
+        });
+    }
+}
+
+/// Tells two sinks everything.
+pub(crate) struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
+
+impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        self.0.wait(world, wait);
+        self.1.wait(world, wait);
+    }
+    fn run(&mut self, world: &World, run: &Run) {
+        self.0.run(world, run);
+        self.1.run(world, run);
+    }
+    fn wake(&mut self, world: &World, wake: &Wake<'_>) {
+        self.0.wake(world, wake);
+        self.1.wake(world, wake);
+    }
+    fn migration(&mut self, world: &World, migration: &Migration) {
+        self.0.migration(world, migration);
+        self.1.migration(world, migration);
+    }
+    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        self.0.interrupt(world, interrupt);
+        self.1.interrupt(world, interrupt);
+    }
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        self.0.work_item(world, item);
+        self.1.work_item(world, item);
+    }
+}

@@ -1,0 +1,263 @@
+use unstarve_diagnose::compare::{Change, Comparison, FindingChange, Metric, Outcome, Verdict, WaitChange, Waits};
+use unstarve_diagnose::report::Severity;
+use unstarve_model::Nanos;
+
+use crate::Look;
+use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
+use crate::page::about;
+use crate::text::{columns, counted, fit, fold, grouped};
+
+/// Changes shown unless all are asked for.
+const SHOWN: usize = 12;
+
+/// The terminal page of a comparison: verdict, findings that came or went, rates that differ.
+pub fn comparison_page(comparison: &Comparison, all: bool, look: Look) -> String {
+    let mut ink = Ink::new(look);
+    let (severity, sentence) = verdict(comparison);
+    ink.paragraph("", severity.map_or(STRONG, of_severity), &sentence);
+    ink.paragraph("A  ", FAINT, &about(&comparison.a));
+    ink.paragraph("B  ", FAINT, &about(&comparison.b));
+    ink.blank();
+    findings(&mut ink, &comparison.findings);
+    changes(&mut ink, comparison, all);
+    waits(&mut ink, comparison, all);
+    losses(&mut ink, comparison);
+    let text = ink.finish();
+    format!("{}\n", text.trim_end())
+}
+
+fn verdict(comparison: &Comparison) -> (Option<Severity>, String) {
+    if comparison.is_same() {
+        let unclear = unclear(comparison);
+        let same = comparison.compared - unclear;
+        let mut text = format!("No difference that matters is seen: {} the same on both sides", counted_rates(same));
+        if unclear > 0 {
+            text += &format!(", {} too unsteady to tell", grouped(unclear as u64));
+        }
+        return (None, text + ".");
+    }
+    let changed = comparison.findings.iter().find(|finding| finding.outcome != Outcome::Stays);
+    let first = comparison.sure().next().map(sentence);
+    match (changed, first) {
+        (Some(finding), first) => {
+            let lead = match finding.outcome {
+                Outcome::Appeared => "New in B",
+                Outcome::Worse => "Worse in B",
+                Outcome::Milder => "Milder in B",
+                _ => "Gone in B",
+            };
+            let rest = first.map_or(String::new(), |first| format!(" {first}"));
+            let severity = matches!(finding.outcome, Outcome::Appeared | Outcome::Worse).then_some(finding.b).flatten();
+            (severity, format!("{lead}: {}.{rest}", headline(finding)))
+        }
+        (None, Some(first)) => (None, first),
+        (None, None) => (None, String::new()),
+    }
+}
+
+/// Rates of which the recordings cannot tell.
+fn unclear(comparison: &Comparison) -> usize {
+    comparison.changes.iter().filter(|change| change.verdict == Verdict::Unclear).count()
+}
+
+fn counted_rates(count: usize) -> String {
+    counted(count as u64, "rate")
+}
+
+fn headline(finding: &FindingChange) -> String {
+    format!("{} of {}", finding.id, finding.victim)
+}
+
+/// `ksoftirqd/* waited 84.1 ms of each second by class, 120 µs before.`
+fn sentence(change: &Change) -> String {
+    let (a, b) = (value(change, change.a), value(change, change.b));
+    let by = change.rule.map_or(String::new(), |rule| format!(" by {rule}"));
+    match change.metric {
+        Metric::WaitedUnder | Metric::Waited => {
+            format!("{} waited {b} of each second{by} in B, {a} in A.", change.role)
+        }
+        metric => format!("{} of {}: {b} in B, {a} in A.", metric.words(), change.role),
+    }
+}
+
+fn findings(ink: &mut Ink, findings: &[FindingChange]) {
+    if findings.is_empty() {
+        return;
+    }
+    ink.line(&[(STRONG, "Findings")]);
+    for finding in findings {
+        let (word, severity) = match finding.outcome {
+            Outcome::Appeared => ("new    ", finding.b),
+            Outcome::Worse => ("worse  ", finding.b),
+            Outcome::Milder => ("milder ", finding.b),
+            Outcome::Vanished => ("gone   ", None),
+            Outcome::Stays => ("in both", None),
+        };
+        let style = severity.map_or(FAINT, of_severity);
+        let was = match (finding.a, finding.b) {
+            (Some(a), Some(b)) if a != b => format!("{}, was {}", b.word(), a.word()),
+            (_, Some(severity)) | (Some(severity), None) => severity.word().to_owned(),
+            (None, None) => String::new(),
+        };
+        ink.line(&[
+            (PLAIN, "  "),
+            (style, word),
+            (PLAIN, "  "),
+            (STRONG, &headline(finding)),
+            (FAINT, &format!("  {was}")),
+        ]);
+        ink.paragraph("           ", PLAIN, &finding.sentence);
+    }
+    ink.blank();
+}
+
+fn changes(ink: &mut Ink, comparison: &Comparison, all: bool) {
+    let shown: Vec<&Change> = match all {
+        true => comparison.changes.iter().collect(),
+        false => comparison.sure().take(SHOWN).collect(),
+    };
+    let rows: Vec<Vec<String>> = shown.iter().map(|change| row(change)).collect();
+    if !rows.is_empty() {
+        ink.line(&[(STRONG, "Who and what, per second")]);
+        table(ink, &RATE_HEADS, &rows);
+    }
+    let hidden = comparison.sure().count().saturating_sub(SHOWN);
+    let unclear = unclear(comparison);
+    let mut notes = vec![format!(
+        "{} set against each other; all intervals together hold with 95 %",
+        counted_rates(comparison.compared)
+    )];
+    if !all && hidden > 0 {
+        notes.push(format!("{} more differ (--all shows them)", grouped(hidden as u64)));
+    }
+    if !all && unclear > 0 {
+        notes.push(format!("of {} it is unclear; longer recordings may tell", grouped(unclear as u64)));
+    }
+    ink.paragraph("  ", FAINT, &format!("{}.", notes.join("; ")));
+    ink.blank();
+}
+
+fn row(change: &Change) -> Vec<String> {
+    let what = match change.rule {
+        Some(rule) => format!("{} by {rule}", change.metric.words()),
+        None => change.metric.words().to_owned(),
+    };
+    let factor = match change.b / change.a {
+        _ if change.a == 0.0 => "new".to_owned(),
+        _ if change.b == 0.0 => "none".to_owned(),
+        factor if factor >= 10.0 => format!("× {}", grouped(factor.round() as u64)),
+        factor if factor < 0.1 => format!("× {factor:.2}"),
+        factor if factor < 1.0 => format!("−{:.0} %", (1.0 - factor) * 100.0),
+        factor => format!("+{:.0} %", (factor - 1.0) * 100.0),
+    };
+    let interval = change
+        .interval
+        .map_or("too short".to_owned(), |(low, high)| format!("{} to {}", signed(change, low), signed(change, high)));
+    vec![
+        change.role.to_string(),
+        what,
+        value(change, change.a),
+        value(change, change.b),
+        if change.verdict == Verdict::Unclear { "unclear".to_owned() } else { factor },
+        interval,
+    ]
+}
+
+fn value(change: &Change, value: f64) -> String {
+    match change.unit.as_str() {
+        "/s" if value < 10.0 => format!("{value:.1}"),
+        "/s" => grouped(value.round() as u64),
+        _ => Nanos(value.max(0.0) as u64).to_string(),
+    }
+}
+
+fn signed(change: &Change, amount: f64) -> String {
+    let sign = if amount < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", value(change, amount.abs()))
+}
+
+/// Roles whose waits are listed unless all are asked for.
+const WAITS_SHOWN: usize = 6;
+/// A longest wait that differs by less is not listed.
+const WAIT_MATTERS: u64 = 100_000;
+
+/// The waits in numbers. The longest of two samples always differ; no claim is made about them.
+fn waits(ink: &mut Ink, comparison: &Comparison, all: bool) {
+    let longest = |side: &Option<Waits>| side.map_or(0, |waits| waits.max_ns);
+    let matters = |change: &&WaitChange| longest(&change.a).abs_diff(longest(&change.b)) >= WAIT_MATTERS;
+    let limit = if all { usize::MAX } else { WAITS_SHOWN };
+    let rows: Vec<Vec<String>> = comparison
+        .waits
+        .iter()
+        .filter(|change| all || matters(change))
+        .take(limit)
+        .map(|change| {
+            let of = |side: &Option<Waits>, value: fn(&Waits) -> u64| {
+                side.as_ref().map_or("–".to_owned(), |waits| Nanos(value(waits)).to_string())
+            };
+            let mut cells = vec![change.role.to_string()];
+            for value in [|waits: &Waits| waits.max_ns, |waits: &Waits| waits.p99_ns, |waits: &Waits| waits.p50_ns] {
+                cells.extend([of(&change.a, value), of(&change.b, value)]);
+            }
+            cells
+        })
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    ink.line(&[(STRONG, "Waits")]);
+    table(ink, &["who", "longest A", "B", "p99 A", "B", "median A", "B"], &rows);
+    ink.blank();
+}
+
+const RATE_HEADS: [&str; 6] = ["who", "what", "A", "B", "change", "B − A, from and to"];
+/// No column is wider.
+const WIDEST: usize = 28;
+
+/// Text stands left, numbers right. On a narrow terminal the last columns go.
+fn table(ink: &mut Ink, heads: &[&str], rows: &[Vec<String>]) {
+    let charset = ink.look.charset();
+    let heads: Vec<String> = heads.iter().map(|head| fold(head, charset).into_owned()).collect();
+    let widths: Vec<usize> = (0..heads.len())
+        .map(|column| {
+            let cells = rows.iter().map(|row| columns(&fold(&row[column], charset)));
+            cells.chain([columns(&heads[column])]).max().unwrap_or(0).min(WIDEST)
+        })
+        .collect();
+    let mut shown = heads.len();
+    while shown > 2 && 2 * shown + widths[..shown].iter().sum::<usize>() > ink.look.width() {
+        shown -= 1;
+    }
+    for (index, cells) in std::iter::once(&heads).chain(rows).enumerate() {
+        let mut line = String::new();
+        for (column, (cell, width)) in cells.iter().zip(&widths).take(shown).enumerate() {
+            let fitted = fit(&fold(cell, charset), *width, charset);
+            let (text, space) = (fitted.trim_end(), width - columns(fitted.trim_end()));
+            let is_number = text.starts_with(|c: char| c.is_ascii_digit() || "+−-×x–".contains(c)) || index == 0;
+            line.push_str("  ");
+            if column > 0 && is_number && !is_text(heads[column].as_str()) {
+                line.push_str(&" ".repeat(space));
+                line.push_str(text);
+            } else {
+                line.push_str(text);
+                line.push_str(&" ".repeat(space));
+            }
+        }
+        ink.line(&[(if index == 0 { FAINT } else { PLAIN }, &line)]);
+    }
+}
+
+/// Whether a column holds words.
+fn is_text(head: &str) -> bool {
+    matches!(head, "who" | "what") || head.ends_with("from and to")
+}
+
+fn losses(ink: &mut Ink, comparison: &Comparison) {
+    if comparison.losses.is_empty() {
+        return;
+    }
+    ink.line(&[(STRONG, "What the recordings cannot say")]);
+    for loss in &comparison.losses {
+        ink.paragraph("  - ", PLAIN, loss);
+    }
+}
