@@ -111,6 +111,9 @@ const PLACES: [&str; 4] = [
 
 const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 
+const NO_DEBUGFS: &str =
+    "; /sys/kernel/debug cannot be read: mount debugfs, as root, on a kernel that is not locked down";
+
 impl<'a> Live<'a> {
     /// Settings of the system at `root`.
     pub fn new(root: &'a Root) -> Live<'a> {
@@ -205,6 +208,12 @@ impl<'a> Live<'a> {
         if let Some(place) = self.feature(name) {
             return Ok(vec![place]);
         }
+        let bare = name.strip_prefix("NO_").unwrap_or(name);
+        if super::feature::rows().any(|row| super::feature::name(row) == bare) {
+            let tried = FEATURES.join(" nor at ");
+            let hint = if FEATURES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
+            return Err(KnobError::NotHere { name: bare.to_owned(), tried, hint });
+        }
         let path = match name.strip_prefix("kernel.") {
             Some(key) => format!("/proc/sys/kernel/{key}"),
             None => name.to_owned(),
@@ -241,11 +250,7 @@ impl<'a> Live<'a> {
             }
         }
         let debugfs = tried.iter().any(|path| path.starts_with("/sys/kernel/debug"));
-        let hint = if debugfs && !self.root.path("/sys/kernel/debug/sched").is_dir() {
-            "; /sys/kernel/debug cannot be seen: mount debugfs, as root, on a kernel that is not locked down"
-        } else {
-            ""
-        };
+        let hint = if debugfs && !self.root.path("/sys/kernel/debug/sched").is_dir() { NO_DEBUGFS } else { "" };
         Err(KnobError::NotHere { name: knob.name().to_owned(), tried: tried.join(" nor at "), hint })
     }
 
