@@ -65,6 +65,9 @@ fn main() -> ExitCode {
     if let Some(role) = unstarve_lab::guest::Role::of_this_process() {
         return ExitCode::from(role.play());
     }
+    if let Some(code) = lab::supervised() {
+        return code;
+    }
     let low = LowArgs::parse();
     let result = match low.command {
         Command::Record(args) => record::run(args),

@@ -166,6 +166,15 @@ fn a_hang_ends_at_the_limit() {
 }
 
 #[test]
+fn a_guest_that_falls_silent_is_given_up() {
+    let hang = r#"echo '[ 0.1] PCI: probing'; sleep 30"#;
+    let failure = Bench::new("10.0.2", hang).failure(&["--stall", "1"]);
+    let expected =
+        "unstarve: the guest hangs in stage `boot`: nothing on its console for 1 s\n    | [ 0.1] PCI: probing";
+    assert_eq!(failure, expected);
+}
+
+#[test]
 fn an_early_end_shows_what_qemu_said() {
     let failure = Bench::new("10.0.2", "echo 'qemu: could not load kernel' >&2; exit 1").failure(&[]);
     let expected = "unstarve: QEMU ended in stage `boot`, before the guest was done (exit status: 1: qemu: could not load \
@@ -200,13 +209,40 @@ fn what_is_absent_is_named_with_what_to_do() {
     bench.write("scenario.toml", &SCENARIO.replace("seconds = 1.0", "seconds = 1.0\ntools = [\"no-such-tool\"]"));
     let tool = bench.failure(&[]);
     assert_eq!(tool, "unstarve: the scenario needs `no-such-tool`, which is not installed on this host");
+    fs::create_dir(bench.path("empty")).expect("made");
+    let mut without = bench.command(&["run", "scenario.toml", "--kernel", "test"]);
+    let qemu = said(&finish(without.env("PATH", bench.path("empty")).spawn().expect("it can be started")));
+    if !Path::new("/usr/sbin/qemu-system-x86_64").exists() {
+        let expected = "unstarve: no qemu-system-x86_64 on PATH; install the package qemu-system-x86, or let `unstarve \
+                        lab qemu add` fetch one for the lab alone\n";
+        assert_eq!(qemu, expected);
+    }
     let remedy = bench.failure(&["--remedy", "prayer"]);
     assert_eq!(remedy, "unstarve: scenario nothing has no remedy `prayer` (there is none)");
 }
 
 #[test]
 fn an_interrupt_leaves_no_process_and_no_result() {
+    assert_interrupt_leaves_nothing(1);
+}
+
+#[test]
+fn nor_does_it_with_a_supervisor_in_between() {
+    assert_interrupt_leaves_nothing(2);
+}
+
+#[test]
+fn a_supervised_end_shows_what_qemu_said() {
+    let bench = Bench::new("10.0.2", "echo 'qemu: could not load kernel' >&2; exit 3");
+    bench.write("scenario.toml", &SCENARIO.replace("cpus = 1", "cpus = 2"));
+    let expected = "unstarve: QEMU ended in stage `boot`, before the guest was done (exit status: 3: qemu: could not load \
+                    kernel)";
+    assert_eq!(bench.failure(&[]), expected);
+}
+
+fn assert_interrupt_leaves_nothing(cpus: u32) {
     let bench = Bench::new("10.0.2", r#"echo '@unstarve {"stage":"load"}'; trap '' TERM INT; sleep 30 & sleep 30"#);
+    bench.write("scenario.toml", &SCENARIO.replace("cpus = 1", &format!("cpus = {cpus}")));
     let mut child = bench.command(&["run", "scenario.toml", "--kernel", "test"]).spawn().expect("it can be started");
     let mut stderr = child.stderr.take().expect("a pipe");
     let mut heard = String::new();

@@ -19,8 +19,10 @@ use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
 pub struct QemuRunner {
     /// Where kernels are, and results go if [`QemuRunner::out`] is not given.
     pub cache: Cache,
-    /// The program that becomes the guest's init: this one.
+    /// The `unstarve` that becomes the guest's init.
     pub program: PathBuf,
+    /// This program's own file, which supervises QEMU ([`qemu::SUPERVISE_ROLE`]).
+    pub supervisor: PathBuf,
     /// The directory for the result; what is in it is replaced.
     pub out: Option<PathBuf>,
     /// What drives the guests' time.
@@ -207,9 +209,26 @@ impl QemuRunner {
         }
         let request_text = serde_json::to_string(request).unwrap_or_default();
         let base = base.file_stem().unwrap_or_default().to_string_lossy();
-        let all = [request_text.as_str(), &kernel.info.digest, qemu.version(), &base, &format!("{:?}", self.clock)];
+        let machine = self.machine(request, kernel, qemu, [Path::new(""); 2]);
+        let machine = format!("{:?}", machine.arguments());
+        let all = [request_text.as_str(), &kernel.info.digest, qemu.version(), &base, &machine];
         let name = &digest(all.join("\n").as_bytes())[..16];
         self.cache.runs().join(&request.scenario.name).join(&request.kernel).join(name)
+    }
+
+    fn machine(&self, request: &Request, kernel: &Kernel, qemu: &Qemu, [initrd, disk]: [&Path; 2]) -> Machine {
+        let knobs = request.effective_knobs(&kernel.info.release);
+        let parameters = knobs.iter().filter_map(|(name, value)| Some((name.strip_prefix("cmdline.")?, value)));
+        Machine {
+            kernel: kernel.image(),
+            initrd: initrd.to_owned(),
+            disk: disk.to_owned(),
+            parameters: parameters.map(|(name, value)| format!("{name}={value}")).collect(),
+            cpus: request.scenario.cpus,
+            memory_mib: request.scenario.memory_mib,
+            clock: self.clock,
+            firmware: qemu.small_firmware(),
+        }
     }
 
     fn boot(
@@ -225,19 +244,10 @@ impl QemuRunner {
         image::for_run(base, &text, &initrd)?;
         let file = File::create(&disk).map_err(RunError::file(&disk))?;
         file.set_len(DISK_BYTES).map_err(RunError::file(&disk))?;
-        let knobs = request.effective_knobs(&kernel.info.release);
-        let parameters = knobs.iter().filter_map(|(name, value)| Some((name.strip_prefix("cmdline.")?, value)));
-        let machine = Machine {
-            kernel: kernel.image(),
-            initrd: initrd.clone(),
-            disk: disk.clone(),
-            parameters: parameters.map(|(name, value)| format!("{name}={value}")).collect(),
-            cpus: request.scenario.cpus,
-            memory_mib: request.scenario.memory_mib,
-            clock: self.clock,
-        };
+        let machine = self.machine(request, kernel, qemu, [&initrd, &disk]);
         let log = directory.join("console.log");
-        let (ended, watch) = qemu::boot(qemu, &machine, self.limits, &self.interrupted, &log, &mut *self.progress)?;
+        let (supervisor, progress) = (&self.supervisor, &mut *self.progress);
+        let (ended, watch) = qemu::boot(qemu, &machine, supervisor, self.limits, &self.interrupted, &log, progress)?;
         let watch = judge(ended, watch, self.limits)?;
         fs::remove_file(&initrd).map_err(RunError::file(initrd))?;
         unpack(&disk, directory)?;

@@ -1,5 +1,6 @@
 //! What the commands that run many guests have in common: their options, the runner, progress and output.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,12 +34,36 @@ pub(super) struct Guests {
     /// Boot every guest, even if an earlier run of the very same is in the cache
     #[arg(long)]
     fresh: bool,
+    #[command(flatten)]
+    init: Init,
     /// Give each guest up after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     limit: u64,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What becomes the guest's init.
+#[derive(Args, Debug)]
+pub(super) struct Init {
+    /// The unstarve that is the guest's init and recorder, if not this one: with the one that made them, earlier results
+    /// are found again, to be explained anew
+    #[arg(long = "init", value_name = "PROGRAM")]
+    program: Option<PathBuf>,
+}
+
+impl Init {
+    pub(super) fn program(&self) -> anyhow::Result<PathBuf> {
+        match &self.program {
+            Some(program) => Ok(program.clone()),
+            None => own_file(),
+        }
+    }
+}
+
+pub(super) fn own_file() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program's own file")
 }
 
 impl Experiment {
@@ -51,7 +76,8 @@ impl Guests {
     pub(super) fn runner(&self) -> anyhow::Result<QemuRunner> {
         Ok(QemuRunner {
             cache: Cache::of_user()?,
-            program: std::env::current_exe().context("cannot find this program's own file")?,
+            program: self.init.program()?,
+            supervisor: own_file()?,
             out: None,
             clock: Clock::Virtual,
             limits: Limits { wall: Duration::from_secs(self.limit), ..Limits::default() },

@@ -11,6 +11,7 @@ use unstarve_lab::store::{self, Cache, KernelInfo, Wanted};
 #[command(after_help = "\
 Examples:
   unstarve lab kernel add 6.12                              Debian's newest 6.12, through apt
+  unstarve lab kernel add 5.10 6.1 6.12 7                   all four
   unstarve lab kernel add ./bzImage --modules /lib/modules/6.9.0-mine --name mine
   unstarve lab kernel list")]
 pub(crate) struct KernelArgs {
@@ -20,11 +21,11 @@ pub(crate) struct KernelArgs {
 
 #[derive(Subcommand, Debug)]
 enum KernelCommand {
-    /// Fetch a Debian kernel (5.10, 6.1, 6.12 or 7), or copy one of your own; the host's packages stay as they are
+    /// Fetch a Debian kernel (5.10, 6.1, 6.12 or 7), or several, or copy one of your own; the host's packages stay as they are
     Add {
-        /// 5.10, 6.1, 6.12, 7, or a bzImage
-        #[arg(value_name = "5.10|6.1|6.12|7|FILE")]
-        kernel: String,
+        /// 5.10, 6.1, 6.12, 7, or a bzImage; several of Debian's may be named
+        #[arg(value_name = "5.10|6.1|6.12|7|FILE", required = true)]
+        kernels: Vec<String>,
         /// The modules of a kernel of your own: a directory such as /lib/modules/VERSION
         #[arg(long, value_name = "DIR")]
         modules: Option<PathBuf>,
@@ -61,9 +62,14 @@ enum QemuCommand {
 pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
     let cache = Cache::of_user()?;
     match args.command {
-        KernelCommand::Add { kernel, modules, name } => {
-            let info = store::add(&cache, &Wanted::named(&kernel, name, modules), &mut tell)?;
-            println!("{}", row(&info));
+        KernelCommand::Add { kernels, modules, name } => {
+            if kernels.len() > 1 && (modules.is_some() || name.is_some()) {
+                anyhow::bail!("--modules and --name are for one kernel of your own; {} are named", kernels.len());
+            }
+            for kernel in kernels {
+                let info = store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut tell)?;
+                println!("{}", row(&info));
+            }
         }
         KernelCommand::List { json: true } => {
             println!("{}", serde_json::to_string_pretty(&store::list(&cache)?)?);

@@ -10,9 +10,11 @@ mod run;
 mod stop;
 mod truth;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use unstarve_lab::qemu::{SUPERVISE_ROLE, supervise};
 
 use crate::output::Color;
 
@@ -32,6 +34,22 @@ enum Command {
     Bisect(bisect::BisectArgs),
     Prove(prove::ProveArgs),
     Truth(truth::TruthArgs),
+}
+
+/// If this process is to be QEMU's supervisor: it has been, with this exit code.
+pub(crate) fn supervised() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != SUPERVISE_ROLE {
+        return None;
+    }
+    let argv: Vec<OsString> = arguments.collect();
+    Some(supervise(&argv).map_or_else(
+        |error| {
+            eprintln!("cannot supervise QEMU, without which several CPUs are not repeatable: {error}");
+            ExitCode::FAILURE
+        },
+        ExitCode::from,
+    ))
 }
 
 pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -15,6 +16,7 @@ use unstarve_lab::runner::{QemuRunner, Reuse};
 use unstarve_lab::store::Cache;
 use unstarve_report::{Scope, page};
 
+use super::experiment::{Init, own_file};
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
 
@@ -49,9 +51,14 @@ pub(crate) struct RunArgs {
     /// Let the host's clock drive the guest (KVM): fast, and no two runs are the same
     #[arg(long)]
     kvm: bool,
+    #[command(flatten)]
+    init: Init,
     /// Give up after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     limit: u64,
+    /// Give up when the guest's console has been silent for so many seconds; it is while the loads run
+    #[arg(long, value_name = "SECONDS", default_value_t = 200)]
+    stall: u64,
     /// Print the outcome as JSON
     #[arg(long)]
     json: bool,
@@ -95,13 +102,13 @@ pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
 }
 
 fn runner(args: &RunArgs) -> anyhow::Result<QemuRunner> {
-    let defaults = Limits::default();
     Ok(QemuRunner {
         cache: Cache::of_user()?,
-        program: std::env::current_exe().context("cannot find this program's own file")?,
+        program: args.init.program()?,
+        supervisor: own_file()?,
         out: args.out.clone(),
         clock: if args.kvm { Clock::Host } else { Clock::Virtual },
-        limits: Limits { wall: std::time::Duration::from_secs(args.limit), ..defaults },
+        limits: Limits { wall: Duration::from_secs(args.limit), stall: Duration::from_secs(args.stall) },
         reuse: Reuse::Never,
         interrupted: super::stop::flag_on_signals()?,
         progress: Box::new(tell),

@@ -15,6 +15,11 @@ impl Policy {
         Policy { number: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
     }
 
+    /// As everybody else.
+    pub(super) fn fair() -> Policy {
+        Policy { number: libc::SCHED_OTHER, priority: 0 }
+    }
+
     fn named(name: &str, priority: u32) -> Policy {
         let number = match name {
             "fifo" => libc::SCHED_FIFO,

@@ -5,6 +5,7 @@
 //! at a time, and costs more than reading 40 MB.
 
 mod cpio;
+mod loadable;
 mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ use crate::qemu::on_path;
 use crate::scenario::Scenario;
 use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
 use cpio::Archive;
+use loadable::loadable;
 
 /// Where the guest finds the request; also how a process knows that it is in a guest.
 pub const REQUEST: &str = "/unstarve-lab-request.json";
@@ -163,7 +165,7 @@ fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageEr
         match content {
             Content::Copy(file, permissions) => {
                 let bytes = fs::read(file).map_err(ImageError::file(file))?;
-                archive.file(path, *permissions, &bytes).map_err(failed)?;
+                archive.file(path, *permissions, &loadable(bytes)).map_err(failed)?;
             }
             Content::Text(text) => archive.file(path, 0o644, text.as_bytes()).map_err(failed)?,
             Content::Link(target) => archive.link(path, target).map_err(failed)?,

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::supervise::{LET_GO, SUPERVISE_ROLE};
 use super::{Machine, Qemu, QemuError};
 use crate::console::{Stage, Watch};
 
@@ -40,14 +41,16 @@ pub enum Ended {
 /// How often it is looked whether the user wants no more.
 const TICK: Duration = Duration::from_millis(100);
 
-/// After its last word the guest reboots, which ends QEMU.
-const GRACE: Duration = Duration::from_secs(3);
+/// After its last word the guest reboots, which ends QEMU. All results are out by then.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Boots a guest and follows its console, which is kept in `log`, until it ends. `stages` is told what begins. QEMU is
-/// gone when this returns, whatever happens.
+/// gone when this returns, whatever happens. `supervisor` is a program that calls [`supervise`](super::supervise()) when
+/// its first argument is [`SUPERVISE_ROLE`].
 pub fn boot(
     qemu: &Qemu,
     machine: &Machine,
+    supervisor: &Path,
     limits: Limits,
     interrupted: &AtomicBool,
     log: &Path,
@@ -55,6 +58,10 @@ pub fn boot(
 ) -> Result<(Ended, Watch), QemuError> {
     let mut command = qemu.command();
     command.args(machine.arguments());
+    let supervised = machine.needs_turns();
+    if supervised {
+        command = under(supervisor, &command);
+    }
     let mut guest =
         Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program.clone(), source })?;
     let mut watch = Watch::default();
@@ -82,6 +89,9 @@ pub fn boot(
                 console.take(&bytes, &mut watch).map_err(logged)?;
                 if watch.stage != before {
                     stages(watch.stage);
+                    if supervised && watch.stage >= Stage::Collect {
+                        guest.let_go();
+                    }
                 }
             }
         }
@@ -95,6 +105,19 @@ pub fn boot(
         other => other,
     };
     Ok((ended, watch))
+}
+
+/// The same command, started by the supervisor.
+fn under(supervisor: &Path, command: &Command) -> Command {
+    let mut outer = Command::new(supervisor);
+    outer.arg(SUPERVISE_ROLE).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
 }
 
 struct Console {
@@ -142,7 +165,6 @@ impl Guest {
         // SAFETY: between fork and exec only system calls are made that are async-signal-safe.
         unsafe {
             command.pre_exec(move || {
-                libc::nice(10);
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 // The parent may have died before the line above.
                 if rustix::process::getppid() != Some(parent) {
@@ -169,6 +191,11 @@ impl Guest {
         let length = output.read(&mut bytes)?;
         bytes.truncate(length);
         Ok(if length == 0 { Heard::End } else { Heard::Bytes(bytes) })
+    }
+
+    fn let_go(&self) {
+        // SAFETY: takes no pointers; the process is our child and not waited for yet.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, LET_GO) };
     }
 
     /// Ends it: after `grace`, or at once.

@@ -70,6 +70,15 @@ impl Qemu {
         Ok(qemu)
     }
 
+    /// A firmware that starts the kernel and does nothing else, if this QEMU has it. The default one looks for disks to
+    /// boot from, and asks the one for results in the host's time.
+    pub(crate) fn small_firmware(&self) -> Option<&'static str> {
+        const SMALL: &str = "qboot.rom";
+        let installed = ["/usr/share/qemu", "/usr/local/share/qemu"].map(PathBuf::from);
+        let places: &[PathBuf] = if self.firmware.is_empty() { &installed } else { &self.firmware };
+        places.iter().any(|place| place.join(SMALL).is_file()).then_some(SMALL)
+    }
+
     /// The program with its libraries and firmware.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);

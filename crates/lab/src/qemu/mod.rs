@@ -2,6 +2,8 @@
 
 mod child;
 mod find;
+mod supervise;
+mod turns;
 
 use std::ffi::OsString;
 use std::io;
@@ -11,6 +13,7 @@ use std::time::Duration;
 pub use child::{Ended, Limits, boot};
 pub(crate) use find::on_path;
 pub use find::{NEEDED_FOR_SMP, Qemu};
+pub use supervise::{SUPERVISE_ROLE, supervise};
 
 /// What drives the guest's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct Machine {
     pub memory_mib: u32,
     /// What drives its time.
     pub clock: Clock,
+    /// The firmware, if not QEMU's default for the machine ([`Qemu::small_firmware`]).
+    pub firmware: Option<&'static str>,
 }
 
 /// Why QEMU cannot be used.
@@ -103,6 +108,11 @@ impl Default for Limits {
 }
 
 impl Machine {
+    /// Whether the host could get in by the order in which QEMU's threads run.
+    fn needs_turns(&self) -> bool {
+        self.clock == Clock::Virtual && self.cpus > 1
+    }
+
     /// The arguments after the firmware's.
     ///
     /// * `-icount shift=0`: an instruction is a nanosecond; `sleep=off`: idle time is jumped over.
@@ -110,10 +120,13 @@ impl Machine {
     /// * `-rtc base=…,clock=vm`, `-seed`: neither the host's date nor its randomness gets in.
     /// * `tsc=reliable`: without it a 5.10 guest with several CPUs falls back to the jiffies clock, 4 ms coarse.
     /// * `nokaslr`, `norandmaps`: addresses are part of traces.
-    fn arguments(&self) -> Vec<OsString> {
+    /// * `cryptomgr.notests`: 6.12 and later test their ciphers in the background, for more than a second.
+    /// * `-erms`, `-fsrm`: QEMU's processor claims that copying byte by byte (`rep movsb`) is fast, but an instruction a
+    ///   byte costs eight times what eight bytes at once cost, in the guest's time and in the host's.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
         let (accelerator, time): (&[&str], &[&str]) = match self.clock {
             Clock::Virtual => (
-                &["-accel", "tcg,thread=single", "-cpu", "max"],
+                &["-accel", "tcg,thread=single", "-cpu", "max,-erms,-fsrm"],
                 &["-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"],
             ),
             Clock::Host => (&["-accel", "kvm", "-cpu", "host"], &["-rtc", "base=2026-01-01"]),
@@ -133,12 +146,20 @@ impl Machine {
         all.extend(["-drive".into(), option("if=none,id=out,format=raw,werror=report,file=", &self.disk)]);
         all.extend(["-device".into(), "virtio-blk-device,drive=out".into()]);
         all.extend(["-append".into(), self.command_line().into()]);
+        if let Some(firmware) = self.firmware {
+            all.extend(["-bios".into(), firmware.into()]);
+        }
+        if self.needs_turns() {
+            // The supervisor knows the threads by their names.
+            all.extend(["-name".into(), "guest,debug-threads=on".into()]);
+        }
         all
     }
 
     fn command_line(&self) -> String {
         let mut line = String::from(
-            "console=ttyS0 quiet panic=-1 oops=panic reboot=t nokaslr norandmaps mitigations=off random.trust_cpu=off",
+            "console=ttyS0 quiet panic=-1 oops=panic reboot=t nokaslr norandmaps mitigations=off random.trust_cpu=off \
+             cryptomgr.notests=1",
         );
         if self.clock == Clock::Virtual {
             line.push_str(" tsc=reliable");

@@ -2,6 +2,7 @@ use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -215,6 +216,14 @@ fn leading_digits(text: &[u8]) -> usize {
 /// Runs a command to its end and gives what it printed.
 pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
     let program = command.get_program().to_string_lossy().into_owned();
+    // It ends with us, not long after.
+    // SAFETY: between fork and exec only this system call is made.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
+    }
     let result = command.stdin(Stdio::null()).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive").output();
     let output = result.map_err(|source| StoreError::Program { program: program.clone(), source })?;
     if output.status.success() {
