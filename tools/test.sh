@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All tests: first everything that may run side by side, then, one after another, the live tests, which need root,
-# tracefs and a quiet machine (without them they say what they miss), and last the lab's guests. Each test program has a time limit of its own,
+# tracefs and a quiet machine (without them they say what they miss). Each test program has a time limit of its own,
 # and the last line adds everything up.
 set -u
 exec </dev/null
@@ -35,8 +35,6 @@ run 1200 --workspace "${bpf[@]}" --config "$(limit 420)"
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     run 590 --workspace "${bpf[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
-# Real kernels in small guests: kernels and QEMU are fetched once, into the user's own lab.
-run 540 -p unstarve-cli --test smoke --config "$(limit 500)" -- --ignored --test-threads=1
 awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.

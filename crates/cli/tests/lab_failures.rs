@@ -91,6 +91,11 @@ impl Bench {
         let left: Vec<PathBuf> =
             fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()).collect();
         assert_eq!(left, Vec::<PathBuf>::new());
+        // What was killed may take a moment to be gone.
+        let until = Instant::now() + Duration::from_secs(5);
+        while !processes_with(self.directory.path()).is_empty() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(20));
+        }
         assert_eq!(processes_with(self.directory.path()), Vec::<String>::new());
     }
 }
