@@ -16,7 +16,7 @@ export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllv
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/target}/fuzz
 cargo +nightly build --release --target "$host" || exit 1
 targets=("$@")
-((${#targets[@]})) || targets=($(basename -s .rs -a fuzz_targets/*.rs))
+((${#targets[@]})) || mapfile -t targets < <(sed -n '/^\[\[bin\]\]/,$s/^name = "\(.*\)"/\1/p' Cargo.toml)
 failed=0
 # How many seconds of CPU time the processes take that this shell has waited for.
 used() {
