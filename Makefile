@@ -41,8 +41,9 @@ lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches ker
 bench: build ## explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	bench/explain_speed.py "$$CARGO_TARGET_DIR/release/unstarve"
 
-bench-guard: build ## births to applied at 2,000 a second for a minute, idle cost, beside TuneD if it is here; needs root
-	bench/guard_births.py "$$CARGO_TARGET_DIR/release/unstarve"
+bench-guard: build ## birth to applied at 2,000 a second for a minute, and idle cost; needs root
+	cargo build --release -p unstarve-load
+	bench/guard_births.py "$$CARGO_TARGET_DIR/release/unstarve" "$$CARGO_TARGET_DIR/release/unstarve-load"
 
 fuzz: ## a minute for each reader; needs a nightly compiler
 	tools/fuzz.sh 60

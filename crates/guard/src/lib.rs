@@ -24,6 +24,7 @@ pub mod settings;
 pub mod state;
 pub mod survey;
 mod task;
+pub mod verify;
 
 pub use aspect::{Aspect, Target, Value, policy_name};
 pub use glob::Glob;

@@ -6,6 +6,7 @@ mod rights;
 mod run;
 mod status;
 mod undo;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ use crate::output;
   unstarve guard plan --policy dio.toml               who would change from what to what, and why
   sudo unstarve guard apply --once --policy dio.toml  changes what is there now
   sudo unstarve guard run --policy dio.toml           keeps it so, also for tasks born later; Ctrl-C undoes
+  sudo unstarve guard verify --policy dio.toml        does it help? measures, and takes back what does not
   sudo unstarve guard undo                            takes back whatever a guard has left changed
 
 A policy:
@@ -42,6 +44,7 @@ enum GuardCommand {
     Apply(apply::ApplyArgs),
     Run(run::RunArgs),
     Status(status::StatusArgs),
+    Verify(verify::VerifyArgs),
     Undo(undo::UndoArgs),
     #[command(hide = true)]
     DeadMan(run::DeadManArgs),
@@ -92,6 +95,7 @@ pub fn run(args: GuardArgs) -> Result<ExitCode> {
         GuardCommand::Apply(args) => apply::run(&args),
         GuardCommand::Run(args) => run::run(&args),
         GuardCommand::Status(args) => status::run(&args),
+        GuardCommand::Verify(args) => verify::run(&args),
         GuardCommand::Undo(args) => undo::run(&args),
         GuardCommand::DeadMan(args) => run::dead_man(&args),
         GuardCommand::Schema => {

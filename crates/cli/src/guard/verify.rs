@@ -1,0 +1,102 @@
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use unstarve_guard::host::ThisHost;
+use unstarve_guard::state::State;
+use unstarve_guard::survey::Survey;
+use unstarve_guard::verify::{self, Fared, Verdict};
+use unstarve_guard::{Policy, act};
+use unstarve_model::Nanos;
+use unstarve_report::clean;
+
+use super::{PolicyArgs, StateArgs, rights};
+use crate::output::Out;
+
+/// Measure the waits of the tasks meant, apply the policy, measure again, and take back the rules that did not help
+#[derive(Args)]
+#[command(
+    after_help = "Run it while the load that suffers runs. It works on the tasks that are there: what is born later is measured, but
+not changed. Without --keep everything is taken back at the end, so that `guard run` can begin.
+Exit code: 0 if every rule helped, 1 if one did not or cannot be judged."
+)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+    #[command(flatten)]
+    state: StateArgs,
+    /// How long to measure each side, in seconds
+    #[arg(long = "for", value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    time: u64,
+    /// Leave the rules that helped in place (`unstarve guard undo` takes them back)
+    #[arg(long)]
+    keep: bool,
+}
+
+const STEP: Duration = Duration::from_millis(500);
+
+pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
+    let policy = args.policy.load()?;
+    rights::require(&policy)?;
+    let mut audit = args.state.audit()?;
+    let state = State::lock(&args.state.state)?;
+    let time = Duration::from_secs(args.time);
+    let watch = || verify::watch(&policy, time, STEP).context("the tasks of this machine");
+    let before = watch()?;
+    let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
+    let mut changes = survey.changes(&policy);
+    if !changes.is_empty() {
+        act::apply(&mut ThisHost, &mut state.journal()?, &mut audit, &mut changes)?;
+    }
+    // A failed measurement must not leave anything changed.
+    let after = match watch() {
+        Ok(after) => after,
+        Err(error) => {
+            state.undo(&mut ThisHost, &mut audit)?;
+            return Err(error);
+        }
+    };
+    let verdicts: Vec<Verdict> =
+        before.iter().zip(&after).map(|(before, after)| verify::judge(before, after)).collect();
+    let useless = |rule: &str| {
+        policy.rules.iter().zip(&verdicts).any(|(other, verdict)| other.name == rule && *verdict != Verdict::Helped)
+    };
+    if args.keep {
+        let open = state.contents()?.open;
+        let taken: Vec<_> = open.into_iter().filter(|change| useless(&change.rule)).collect();
+        act::undo(&mut ThisHost, &mut state.journal()?, &mut audit, &taken)?;
+    } else {
+        state.undo(&mut ThisHost, &mut audit)?;
+    }
+    audit.flush();
+    Out::new().text(&text(&policy, &before, &after, &verdicts, args.keep))?;
+    Ok(ExitCode::from(u8::from(verdicts.iter().any(|verdict| *verdict != Verdict::Helped))))
+}
+
+fn text(policy: &Policy, before: &[Fared], after: &[Fared], verdicts: &[Verdict], keep: bool) -> String {
+    let mut page = String::new();
+    for (index, rule) in policy.rules.iter().enumerate() {
+        let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
+        let _ = writeln!(page, "  before: {}\n  after:  {}", side(&before[index]), side(&after[index]));
+        let verdict = match (verdicts[index], keep) {
+            (Verdict::Helped, true) => "helped; left in place",
+            (Verdict::Helped, false) => "helped; taken back, as everything",
+            (Verdict::DidNotHelp, _) => "did not help (by a tenth); taken back",
+            (Verdict::Unknown, _) => "cannot be judged: none of its tasks ran on one side; taken back",
+        };
+        let _ = writeln!(page, "  {verdict}");
+    }
+    page
+}
+
+fn side(fared: &Fared) -> String {
+    let ratio = fared.wait_ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.3} s"));
+    format!(
+        "{} tasks ran {} and waited {}: {ratio} of waiting for each second of running",
+        fared.tasks,
+        Nanos(fared.ran_ns),
+        Nanos(fared.waited_ns)
+    )
+}
