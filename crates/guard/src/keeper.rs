@@ -256,8 +256,10 @@ impl<H: Host> Keeper<H> {
             !theirs && !tripped
         });
         if !plan.changes.is_empty() {
-            // Twice in one batch (born and renamed) is once.
-            due.retain(|earlier| earlier.task.key != task.key);
+            // Twice in one batch (born and renamed) is once. What belongs together is near.
+            if let Some(at) = due.iter().rposition(|earlier| earlier.task.key == task.key) {
+                due.remove(at);
+            }
             due.push(Due { task, plan, born });
         }
     }

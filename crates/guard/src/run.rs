@@ -73,8 +73,14 @@ const LOOK_WITHOUT: Duration = Duration::from_secs(1);
 const REST_AFTER_LOOK: u32 = 200;
 /// The pulse: budget, dead-man, status.
 const PULSE: Duration = Duration::from_secs(1);
-/// A journal this long is begun anew if most of it is settled or its tasks are gone.
-const LONG_JOURNAL: u64 = 4 << 20;
+/// A journal this long is begun anew, without what is settled and tasks that are gone. That takes a while for each line, so
+/// it waits for a quiet moment, unless the journal is very long.
+const LONG_JOURNAL: u64 = 1 << 20;
+const VERY_LONG_JOURNAL: u64 = 128 << 20;
+/// News in a second; fewer is quiet.
+const QUIET: u64 = 100;
+/// For how many times its interval a look at everything may wait for a quiet moment.
+const PATIENCE: u32 = 10;
 
 /// Runs until told to end, or for the time given; then takes everything back.
 pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone, RunError> {
@@ -113,6 +119,8 @@ pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone,
         last_pulse: Instant::now(),
         last_look: Instant::now(),
         look_takes: Duration::ZERO,
+        events: 0,
+        shortest: 0,
         last_status: None,
     };
     if let Some(dead_man) = &mut dead_man {
@@ -159,6 +167,10 @@ struct Guard {
     last_pulse: Instant,
     last_look: Instant,
     look_takes: Duration,
+    /// News up to the last pulse.
+    events: u64,
+    /// The journal's length after it was last begun anew.
+    shortest: u64,
     last_status: Option<(String, crate::metrics::Counts)>,
 }
 
@@ -225,12 +237,15 @@ impl Guard {
             SourceName::Ebpf if self.gaps.is_empty() => LOOK_WITH_NEWS,
             _ => LOOK_WITHOUT,
         };
-        if self.last_look.elapsed() >= every.max(self.look_takes * REST_AFTER_LOOK) {
+        let events = self.keeper.metrics.counts.events;
+        let quiet = events - std::mem::replace(&mut self.events, events) < QUIET;
+        let every = every.max(self.look_takes * REST_AFTER_LOOK);
+        self.shorten_journal(if quiet { LONG_JOURNAL } else { VERY_LONG_JOURNAL })?;
+        if self.last_look.elapsed() >= if quiet { every } else { every * PATIENCE } {
             let began = Instant::now();
             self.keeper.look_at_all()?;
             self.last_look = Instant::now();
             self.look_takes = began.elapsed();
-            self.shorten_journal()?;
         }
         self.write_status();
         self.keeper.audit().flush();
@@ -282,10 +297,12 @@ impl Guard {
         self.last_status = Some(last);
     }
 
-    fn shorten_journal(&mut self) -> Result<(), RunError> {
+    fn shorten_journal(&mut self, limit: u64) -> Result<(), RunError> {
         let length = std::fs::metadata(self.state.journal_path()).map_or(0, |meta| meta.len());
-        if length > LONG_JOURNAL {
+        // One that cannot be made much shorter is not tried again and again.
+        if length > limit.max(2 * self.shortest) {
             let journal = self.state.shorten(&ThisHost)?;
+            self.shortest = std::fs::metadata(self.state.journal_path()).map_or(0, |meta| meta.len());
             self.keeper.continue_in(journal);
         }
         Ok(())
