@@ -51,7 +51,7 @@ mod tests {
         for name in names() {
             let scenario = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(scenario.name, name);
-            assert!((1.0..=3.0).contains(&scenario.seconds), "{name} lasts {} s", scenario.seconds);
+            assert!((0.5..=3.0).contains(&scenario.seconds), "{name} lasts {} s", scenario.seconds);
             assert!(!scenario.expect.metrics.is_empty(), "{name} names no metric that matters");
         }
     }
