@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use unstarve_kernel::{CpuSet, Facts, SchedPolicy, Snapshot, TaskFacts};
 use unstarve_model::{CpuId, KernelThread, Policy};
+pub(crate) use unstarve_model::{counted, grouped};
 
 use crate::interrupts::Interrupts;
 use crate::real_time::{self, RtGroup};
@@ -88,23 +89,4 @@ pub(crate) fn without(a: &CpuSet, b: &CpuSet) -> CpuSet {
 /// `CPU 3`, `CPUs 0-2`.
 pub(crate) fn cpus(set: &CpuSet) -> String {
     if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
-}
-
-/// `1 thread`, `1,234 threads`.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(number))
-}
-
-/// `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

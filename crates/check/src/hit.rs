@@ -1,29 +1,7 @@
 use serde::{Deserialize, Serialize};
 use unstarve_kernel::Configured;
+pub use unstarve_model::Severity;
 use unstarve_model::clean;
-
-/// How bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing.
-    Info,
-    /// Somebody will pay under load.
-    Warning,
-    /// Somebody is about to be starved, or is.
-    Critical,
-}
-
-impl Severity {
-    /// `critical`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
-        }
-    }
-}
 
 /// What a rule found on a host. Every text is harmless to a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use unstarve_check::{RULES, Severity, audit, audit_upgrade, sarif};
 use unstarve_kernel::Version;
 use unstarve_report::{Look, audit_page, rules_page};
 
+use crate::fail_on::FailOn;
 use crate::output::{self, Color, Out};
 use crate::snapshot;
 
@@ -43,14 +44,6 @@ pub struct LowArgs {
     /// Exit with 1 if something is at least this bad
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "critical")]
     fail_on: FailOn,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum FailOn {
-    Info,
-    Warning,
-    Critical,
-    Never,
 }
 
 /// Ready to use.
@@ -90,12 +83,7 @@ impl LowArgs {
                 (_, true) => Form::Sarif,
                 _ => Form::Page(output::look(color)),
             },
-            fail_on: match self.fail_on {
-                FailOn::Info => Some(Severity::Info),
-                FailOn::Warning => Some(Severity::Warning),
-                FailOn::Critical => Some(Severity::Critical),
-                FailOn::Never => None,
-            },
+            fail_on: self.fail_on.severity(),
         })
     }
 }

@@ -8,6 +8,7 @@ use unstarve_diagnose::{Options, explain};
 use unstarve_report::{Look, Scope, page};
 use unstarve_timeline::Selection;
 
+use crate::fail_on::FailOn;
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
@@ -49,14 +50,6 @@ enum LowSeverity {
     Critical,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum FailOn {
-    Info,
-    Warning,
-    Critical,
-    Never,
-}
-
 /// What is asked for.
 pub struct HiArgs {
     recording: Recording,
@@ -78,12 +71,7 @@ impl LowArgs {
         Ok(HiArgs {
             recording: Recording::new(self.file)?,
             options: Options { selection: self.selection.raise(), ..Options::default() },
-            fail_on: match self.fail_on {
-                FailOn::Info => Some(Severity::Info),
-                FailOn::Warning => Some(Severity::Warning),
-                FailOn::Critical => Some(Severity::Critical),
-                FailOn::Never => None,
-            },
+            fail_on: self.fail_on.severity(),
             min_severity: match self.min_severity {
                 LowSeverity::Info => Severity::Info,
                 LowSeverity::Warning => Severity::Warning,

@@ -6,6 +6,7 @@
 mod check;
 mod compare;
 mod explain;
+mod fail_on;
 mod guard;
 mod input;
 mod knobs;

@@ -1,6 +1,7 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
 use serde::{Deserialize, Serialize};
+pub use unstarve_model::Severity;
 
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.explain/1";
@@ -43,29 +44,6 @@ pub struct TraceSummary {
     pub waits_total_ns: u64,
     /// How many waits there were.
     pub waits_count: u64,
-}
-
-/// How bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing.
-    Info,
-    /// Somebody pays.
-    Warning,
-    /// Somebody is starved.
-    Critical,
-}
-
-impl Severity {
-    /// `critical`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
-        }
-    }
 }
 
 /// A cause with evidence, price, confidence and remedies.

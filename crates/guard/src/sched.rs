@@ -47,19 +47,6 @@ pub fn number(policy: SchedPolicy) -> Option<u32> {
     })
 }
 
-fn policy(number: u32) -> SchedPolicy {
-    match number {
-        0 => SchedPolicy::Other,
-        1 => SchedPolicy::Fifo,
-        2 => SchedPolicy::Rr,
-        3 => SchedPolicy::Batch,
-        5 => SchedPolicy::Idle,
-        6 => SchedPolicy::Deadline,
-        7 => SchedPolicy::Ext,
-        _ => SchedPolicy::Unknown,
-    }
-}
-
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -116,7 +103,7 @@ pub fn set_affinity(tid: Tid, cpus: &CpuSet) -> io::Result<()> {
 /// Reads everything about a task that can be set.
 pub fn read(tid: Tid) -> io::Result<Attributes> {
     let attr = getattr(tid)?;
-    let policy = policy(attr.policy);
+    let policy = SchedPolicy::from_number(attr.policy);
     let fair = policy.class() == Some(unstarve_model::Policy::Fair);
     Ok(Attributes {
         policy,

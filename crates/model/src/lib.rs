@@ -3,20 +3,24 @@
 //! No I/O here, and nothing that knows where an event came from: a trace file, a live kernel and a simulator all give
 //! the same [`Event`]s, so the analysis cannot tell them apart.
 
+mod counted;
 mod event;
 mod harmless;
 mod ids;
 mod loss;
 mod names;
+mod severity;
 mod source;
 mod task;
 mod time;
 
+pub use counted::{counted, grouped};
 pub use event::{Context, Event, EventKind, EventSet, EventType, PrevState, TaskRef};
 pub use harmless::{clean, is_harmful};
 pub use ids::{Comm, CpuId, Tid};
 pub use loss::{Loss, LossKind};
 pub use names::{NameId, Names};
+pub use severity::Severity;
 pub use source::{Batch, EventSource, MemorySource, SavedTask, SourceError, TraceInfo};
 pub use task::{KernelThread, Policy, Prio, load_weight_of_nice};
 pub use time::{Nanos, Time};

@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unstarve_diagnose::report::{Culprit, Victim};
 use unstarve_model::{clean, is_harmful};
+pub(crate) use unstarve_model::{counted, grouped};
 
 use crate::Charset;
 
@@ -117,25 +118,6 @@ pub(crate) fn tasks(comm: &str, tids: &[u32], count: u32) -> String {
 /// Seconds on the trace's clock, as ftrace and perf print them.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
-}
-
-/// `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1 wait`, `3 waits`.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(number))
 }
 
 #[cfg(test)]

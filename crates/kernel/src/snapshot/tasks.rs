@@ -93,7 +93,8 @@ pub enum SchedPolicy {
 }
 
 impl SchedPolicy {
-    fn from_number(number: u32) -> SchedPolicy {
+    /// The policy of a number of the kernel's (`SCHED_*` in `include/uapi/linux/sched.h`).
+    pub fn from_number(number: u32) -> SchedPolicy {
         match number {
             0 => SchedPolicy::Other,
             1 => SchedPolicy::Fifo,

@@ -1,0 +1,24 @@
+use serde::{Deserialize, Serialize};
+
+/// How bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Somebody pays, or will under load.
+    Warning,
+    /// Somebody is starved, or about to be.
+    Critical,
+}
+
+impl Severity {
+    /// `critical`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        }
+    }
+}
