@@ -1,5 +1,5 @@
-//! Case B on this machine: direct I/O from a group that outweighs the kernel's workers, with and without a guard that raises the
-//! workers of the test's own file system by five steps of nice, which is what equals the group.
+//! Case B on this machine: a heavy group that computes and does direct I/O on the CPU of the workers that complete it, with and
+//! without a guard that raises these workers above the group's weight.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,9 @@ use unstarve_guard::{Kind, Task};
 use crate::child::{Guard, Running};
 use crate::stage::{Ended, Stage, Stop, need};
 
-/// `cpu.shares` that nice −5 (weight 3121) equals.
+/// The published group's `cpu.shares`; nice −10 weighs 9548.
 const SHARES: u32 = 3072;
+const NICE: i32 = -10;
 const SECONDS: u32 = 3;
 const CPU: &str = "1";
 
@@ -29,7 +30,7 @@ pub fn direct_io(stage: &Stage) -> Ended {
     let policy = stage.policy(
         "p.toml",
         &format!(
-            "[[rule]]\nname = \"dio\"\nmatch = {{ workqueue = \"dio/{}\" }}\nset = {{ nice = -5 }}\n",
+            "[[rule]]\nname = \"dio\"\nmatch = {{ workqueue = \"dio/{}\" }}\nset = {{ nice = {NICE} }}\n",
             disk.device
         ),
     )?;
@@ -51,8 +52,8 @@ pub fn direct_io(stage: &Stage) -> Ended {
             // A kernel that completes overwrites inline (6.19) has nothing for a worker to do.
             return Err(Stop::Skip(format!("no worker served dio/{} here", disk.device)));
         }
-        assert!(watched.values().any(|nice| *nice == -5), "no worker was seen raised: {audit}");
-        let after: Vec<Task> = workers().into_iter().filter(|task| task.attributes.nice == -5).collect();
+        assert!(watched.values().any(|nice| *nice == NICE), "no worker was seen raised: {audit}");
+        let after: Vec<Task> = workers().into_iter().filter(|task| task.attributes.nice == NICE).collect();
         assert!(after.is_empty(), "still raised: {after:?}\n{audit}");
     }
     println!("without a guard: {without}\nwith:            {with}");
@@ -112,7 +113,9 @@ fn measure(disk: &Disk, group: &Group) -> Result<Sum, Stop> {
         &seconds,
         "--iodepth_batch=128",
     ];
+    let computing = group.compute()?;
     let report = fio(disk, group, &arguments)?;
+    drop(computing);
     let after = waits();
     let wait: u64 = after.iter().map(|(key, wait)| wait - before.get(key).copied().unwrap_or(0).min(*wait)).sum();
     let ios = report["jobs"][0]["write"]["total_ios"].as_f64().unwrap_or(0.0);
@@ -136,19 +139,8 @@ fn watch(disk: &Disk) -> BTreeMap<u32, i32> {
 
 fn fio(disk: &Disk, group: &Group, arguments: &[&str]) -> Result<serde_json::Value, Stop> {
     let output = disk.directory.join("out.json");
-    let mut command = Command::new("sh");
-    // Into the group first, so that all of fio's threads are in it.
-    command.arg("-c").arg("echo $$ > \"$0\" && exec \"$@\"").arg(group.path.join("cgroup.procs"));
-    command.args([
-        "taskset",
-        "-c",
-        CPU,
-        "fio",
-        "--name=job",
-        "--ioengine=libaio",
-        "--direct=1",
-        "--output-format=json",
-    ]);
+    let mut command = group.command();
+    command.args(["fio", "--name=job", "--ioengine=libaio", "--direct=1", "--output-format=json"]);
     command.arg("--output").arg(&output).arg(format!("--filename={}", disk.mount.join("file").display()));
     command.args(arguments).stderr(Stdio::null());
     let mut running = Running::start(&mut command)?;
@@ -188,6 +180,9 @@ impl Disk {
         let path = String::from_utf8_lossy(&loop_device.stdout).trim().to_owned();
         let device = path.trim_start_matches("/dev/").to_owned();
         let disk = Disk { directory, mount: mount.clone(), device };
+        // Completes on the CPU that submitted, so that the workers stand beside the load and not beside the loop device's.
+        let same_cpu = Path::new("/sys/block").join(&disk.device).join("queue/rq_affinity");
+        fs::write(&same_cpu, "2").map_err(|error| format!("{}: {error}", same_cpu.display()))?;
         succeed(Command::new("mount").args(["-t", "xfs", &path]).arg(&mount)).map_err(skip)?;
         Ok(disk)
     }
@@ -218,6 +213,22 @@ impl Group {
             Some(group)
         });
         found.ok_or_else(|| Stop::Skip("no cgroup with a CPU controller can be made here".to_owned()))
+    }
+
+    /// Runs its arguments in the group, on the CPU.
+    fn command(&self) -> Command {
+        let mut command = Command::new("sh");
+        // Into the group first, so that all threads are in it.
+        command.arg("-c").arg("echo $$ > \"$0\" && exec \"$@\"").arg(self.path.join("cgroup.procs"));
+        command.args(["taskset", "-c", CPU]);
+        command
+    }
+
+    /// Computes until dropped, or for some seconds of CPU time.
+    fn compute(&self) -> Result<Running, Stop> {
+        let mut command = self.command();
+        command.args(["sh", "-c", &format!("ulimit -t {}; while :; do :; done", 3 * SECONDS)]);
+        Running::start(&mut command)
     }
 }
 
