@@ -227,6 +227,25 @@ fn what_is_absent_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_kvm_that_runs_no_kernel_is_blamed() {
+    let failure = Bench::new("10.0.2", "echo 'failed to set MSR 0x10a' >&2; exit 3").failure(&["--kvm"]);
+    if fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
+        assert!(failure.starts_with("unstarve: --kvm: /dev/kvm cannot be used: "), "{failure}");
+        return;
+    }
+    let (first, then) = failure.split_once('\n').expect("two lines");
+    let expected =
+        "unstarve: QEMU ended in stage `boot`, before the guest was done (exit status: 3: failed to set MSR 0x10a)";
+    assert_eq!(first, expected);
+    assert!(then.starts_with("with --kvm the guest's kernel did not even come up"), "{failure}");
+    let silent = Bench::new("10.0.2", "sleep 30").failure(&["--kvm", "--stall", "1"]);
+    assert!(silent.contains("nothing on its console for 1 s\nwith --kvm"), "{silent}");
+    // One that came up has another reason.
+    let later = Bench::new("10.0.2", r#"echo '@unstarve {"stage":"load"}'; exit 3"#).failure(&["--kvm"]);
+    assert!(!later.contains("--kvm"), "{later}");
+}
+
+#[test]
 fn an_interrupt_leaves_no_process_and_no_result() {
     assert_interrupt_leaves_nothing(1);
 }

@@ -64,6 +64,9 @@ pub struct Bisection {
     pub explained: f64,
     /// Whether the difference goes away when all but the cause is applied; `false`: something else makes it too.
     pub necessary: Option<bool>,
+    /// Further smallest sets, each of which makes the difference without the cause and without the others.
+    #[serde(default)]
+    pub others: Vec<Vec<Change>>,
     /// What is left unexplained, in words.
     pub unexplained: Vec<String>,
     /// Configurations that were tried, the two sides among them.
@@ -72,6 +75,9 @@ pub struct Bisection {
 
 /// Below this part of the difference the cause is told not to explain all of it.
 const ALL: f64 = 0.9;
+
+/// How many causes are looked for after the first.
+const OTHERS: usize = 3;
 
 /// The smallest part of the difference that the settings together must make before it is worth taking them apart.
 const SOME: f64 = 0.2;
@@ -147,6 +153,7 @@ impl<R: Runner> Lab<'_, '_, R> {
             value_with_cause: None,
             explained: 0.0,
             necessary: None,
+            others: Vec::new(),
             unexplained: Vec::new(),
             steps: self.steps,
         })
@@ -189,18 +196,22 @@ impl<R: Runner> Lab<'_, '_, R> {
             return Ok(());
         }
         let value_a = found.value_a;
-        let cause = minimise::minimise(all.clone(), &mut |set| {
-            let value = self.value(&with(set))?;
-            // Beyond the middle, on the side that all of them reach.
-            Ok((value - value_a) / (reached - value_a) > 0.5)
-        })?;
+        // Beyond the middle, on the side that all of them reach.
+        let mut shows = |set: &[usize]| Ok((self.value(&with(set))? - value_a) / (reached - value_a) > 0.5);
+        let mut rest = all.clone();
+        let cause = take_cause(&mut rest, &mut shows)?;
+        if !rest.is_empty() {
+            found.necessary = Some(!shows(&rest)?);
+        }
+        let mut more = found.necessary == Some(false);
+        while more && found.others.len() < OTHERS {
+            let other = take_cause(&mut rest, &mut shows)?;
+            found.others.push(other.into_iter().map(|index| changes[index].clone()).collect());
+            more = !rest.is_empty() && shows(&rest)?;
+        }
         let value = self.value(&with(&cause))?;
         found.value_with_cause = Some(value);
         found.explained = (value - value_a) / whole;
-        if cause.len() < changes.len() {
-            let rest: Vec<usize> = all.into_iter().filter(|index| !cause.contains(index)).collect();
-            found.necessary = Some((self.value(&with(&rest))? - value_a) / (reached - value_a) <= 0.5);
-        }
         found.cause = cause.into_iter().map(|index| changes[index].clone()).collect();
         if found.explained < ALL {
             let left = format!(
@@ -209,11 +220,20 @@ impl<R: Runner> Lab<'_, '_, R> {
             );
             found.unexplained.push(left);
         }
-        if found.necessary == Some(false) {
-            found.unexplained.push("the difference stays without this cause: another setting makes it too".to_owned());
+        if more {
+            found
+                .unexplained
+                .push("the difference stays without all of these: still other settings make it".to_owned());
         }
         Ok(())
     }
+}
+
+/// The smallest part of `rest` that shows the difference, which is taken out of it.
+fn take_cause<E>(rest: &mut Vec<usize>, shows: &mut impl FnMut(&[usize]) -> Result<bool, E>) -> Result<Vec<usize>, E> {
+    let cause = minimise::minimise(rest.clone(), shows)?;
+    rest.retain(|index| !cause.contains(index));
+    Ok(cause)
 }
 
 impl fmt::Display for Bisection {
@@ -225,6 +245,10 @@ impl fmt::Display for Bisection {
         if let Some(value) = self.value_with_cause {
             writeln!(f, "cause ({:.0} % of the difference, A with it: {}):", self.explained * 100.0, show(value))?;
             self.cause.iter().try_for_each(|change| writeln!(f, "  {change}"))?;
+            for other in &self.others {
+                writeln!(f, "without that, the same difference is made by:")?;
+                other.iter().try_for_each(|change| writeln!(f, "  {change}"))?;
+            }
         } else {
             writeln!(f, "no cause found among the settings")?;
         }

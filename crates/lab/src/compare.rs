@@ -10,7 +10,7 @@ use crate::metric::{Better, Metric};
 use crate::run::{Outcome, Runner};
 use crate::scenario::Scenario;
 use crate::side::Side;
-use crate::stats::{Contrast, Pair, contrast};
+use crate::stats::{Contrast, Pair, Verdict, contrast, correct_for_number};
 
 /// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,6 +114,9 @@ pub fn of_outcomes(
             None => missing.push(metric.name),
         }
     }
+    // The main metric was named before anything was measured. The others are looked at because they are there.
+    let main = rows.first().filter(|row| row.matters).map_or(0, |_| 1);
+    correct_for_number(rows[main..].iter_mut().map(|row| &mut row.contrast));
     let measured = |name: &String| rows.iter().any(|row| row.metric == *name) || missing.contains(name);
     let absent: Vec<String> = scenario.expect.metrics.iter().filter(|name| !measured(name)).cloned().collect();
     missing.extend(absent);
@@ -144,6 +147,24 @@ impl Comparison {
     pub fn main(&self) -> Option<&Row> {
         self.rows.first().filter(|row| row.matters)
     }
+
+    /// All of it in one line.
+    pub fn conclusion(&self) -> String {
+        let Some(main) = self.main() else { return "the scenario's main metric was not measured".to_owned() };
+        let others: Vec<&str> = self
+            .rows
+            .iter()
+            .filter(|row| row.metric != main.metric && row.contrast.verdict.is_claim())
+            .map(|row| row.metric.as_str())
+            .collect();
+        let verdict = main.contrast.verdict;
+        match (verdict, &others[..]) {
+            (Verdict::NoDifferenceThatMatters, []) => verdict.words().to_owned(),
+            (Verdict::TooFewPairs, _) => verdict.words().to_owned(),
+            (_, []) => format!("{}: {}", main.metric, verdict.words()),
+            (_, others) => format!("{}: {}; also different: {}", main.metric, verdict.words(), others.join(", ")),
+        }
+    }
 }
 
 /// A table for people; widths fit 100 columns for the usual names.
@@ -168,6 +189,7 @@ impl fmt::Display for Comparison {
                 row.contrast.verdict.words()
             )?;
         }
+        writeln!(f, "B against A: {}", self.conclusion())?;
         if !self.missing.is_empty() {
             writeln!(f, "not measured by all runs: {}", self.missing.join(", "))?;
         }
@@ -226,6 +248,7 @@ mod tests {
         metric                             A           B     B - A  95 % interval        verdict
         main.iops                   38.0 k/s    30.0 k/s   -21.2 %  -21.7 % to -20.7 %   worse
         main.cost                     100 /s      100 /s    -0.0 %  -0.0 % to -0.0 %     no difference that matters
+        B against A: main.iops: worse
         ");
     }
 

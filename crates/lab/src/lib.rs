@@ -13,6 +13,7 @@ pub mod load;
 pub mod metric;
 pub mod prove;
 pub mod qemu;
+pub mod repeat;
 pub mod run;
 pub mod runner;
 pub mod scenario;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
-use crate::scenario::{Action, Load, Scenario, When, kernel_suits};
+use crate::scenario::{Action, Load, Scenario, Step, When, kernel_suits};
 
 /// One guest to boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,9 +46,12 @@ impl Request {
         }
     }
 
-    /// The setup's steps that apply, in order.
-    pub fn setup(&self) -> impl Iterator<Item = &Action> {
-        self.scenario.setup.iter().filter(|step| self.applies(step.when.as_deref())).map(|step| &step.action)
+    /// The setup's steps that apply on a kernel of this release, in order.
+    pub fn setup(&self, kernel: &str) -> impl Iterator<Item = &Action> {
+        let applies = move |step: &&Step| {
+            self.applies(step.when.as_deref()) && kernel_suits(&step.kernels, kernel).unwrap_or(false)
+        };
+        self.scenario.setup.iter().filter(applies).map(|step| &step.action)
     }
 
     /// The loads that apply, in the file's order.

@@ -120,6 +120,12 @@ pub enum RunError {
         /// The last console lines.
         console: String,
     },
+    /// With the host's clock no kernel came up at all.
+    #[error(
+        "{0}\nwith --kvm the guest's kernel did not even come up: KVM on this host does not run ordinary kernels (it may \
+         itself be a guest, or restrict its guests). Without --kvm no KVM is needed, and runs are repeatable."
+    )]
+    NotWithKvm(Box<RunError>),
     /// The user wants no more.
     #[error("interrupted; nothing was kept")]
     Interrupted,
@@ -158,6 +164,9 @@ impl RunError {
 const TRACE: &str = "trace.dat";
 const OUTCOME: &str = "outcome.json";
 
+/// How long a guest may be silent by the host's clock, beside the scenario's own length.
+const KVM_SILENCE: Duration = Duration::from_secs(30);
+
 /// The largest result that the guest can write. The file is sparse: it takes what is written.
 const DISK_BYTES: u64 = 2 << 30;
 
@@ -179,7 +188,7 @@ impl Runner for QemuRunner {
             return Ok(outcome);
         }
         let part = Part::directory(&target).map_err(RunError::file(&target))?;
-        let watch = self.boot(request, &kernel, &qemu, &base, part.path())?;
+        let watch = self.boot(request, &kernel, &qemu, &base, part.path()).map_err(|error| self.blame_kvm(error))?;
         let release = watch.release.ok_or(RunError::Incomplete("kernel release"))?;
         let trace = part.path().join(TRACE);
         if !trace.exists() {
@@ -231,6 +240,26 @@ impl QemuRunner {
         }
     }
 
+    /// A guest that fails before it has said a word, by the host's clock, most likely fails by that.
+    fn blame_kvm(&self, error: RunError) -> RunError {
+        let silent = matches!(
+            error,
+            RunError::Exited { stage: Stage::Boot, .. }
+                | RunError::Stalled { stage: Stage::Boot, .. }
+                | RunError::TooLong { stage: Stage::Boot, .. }
+        );
+        if silent && self.clock == Clock::Host { RunError::NotWithKvm(Box::new(error)) } else { error }
+    }
+
+    /// By the host's clock nothing is silent for longer than it computes; a guest that does not come up says nothing.
+    fn limits(&self, request: &Request) -> Limits {
+        let stall = match self.clock {
+            Clock::Virtual => self.limits.stall,
+            Clock::Host => self.limits.stall.min(KVM_SILENCE + Duration::from_secs_f64(request.scenario.seconds)),
+        };
+        Limits { stall, ..self.limits }
+    }
+
     fn boot(
         &mut self,
         request: &Request,
@@ -246,9 +275,10 @@ impl QemuRunner {
         file.set_len(DISK_BYTES).map_err(RunError::file(&disk))?;
         let machine = self.machine(request, kernel, qemu, [&initrd, &disk]);
         let log = directory.join("console.log");
+        let limits = self.limits(request);
         let (supervisor, progress) = (&self.supervisor, &mut *self.progress);
-        let (ended, watch) = qemu::boot(qemu, &machine, supervisor, self.limits, &self.interrupted, &log, progress)?;
-        let watch = judge(ended, watch, self.limits)?;
+        let (ended, watch) = qemu::boot(qemu, &machine, supervisor, limits, &self.interrupted, &log, progress)?;
+        let watch = judge(ended, watch, limits)?;
         fs::remove_file(&initrd).map_err(RunError::file(initrd))?;
         unpack(&disk, directory)?;
         fs::remove_file(&disk).map_err(RunError::file(disk))?;

@@ -88,6 +88,11 @@ impl Guests {
         })
     }
 
+    /// One that boots each guest, whatever there is already.
+    pub(super) fn fresh_runner(&self) -> anyhow::Result<QemuRunner> {
+        Ok(QemuRunner { reuse: Reuse::Never, ..self.runner()? })
+    }
+
     /// Prints the result, as text or JSON.
     pub(super) fn show<T: Serialize + std::fmt::Display>(&self, result: &T) -> anyhow::Result<ExitCode> {
         if self.json {
@@ -115,4 +120,10 @@ pub(super) fn explain(outcome: &Outcome) -> anyhow::Result<Report> {
 fn percent(text: &str) -> Result<f64, String> {
     let fits = |percent: &f64| (0.0..=100.0).contains(percent);
     text.parse().ok().filter(fits).ok_or_else(|| "expected 0 to 100".to_owned())
+}
+
+/// A length in place of a scenario's own.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    let fits = |seconds: &f64| *seconds > 0.0 && *seconds <= 60.0;
+    text.parse().ok().filter(fits).ok_or_else(|| "expected more than 0, at most 60".to_owned())
 }

@@ -6,6 +6,7 @@ mod experiment;
 mod kernel;
 pub(crate) mod load;
 mod prove;
+mod repeat;
 mod run;
 mod stop;
 mod truth;
@@ -34,6 +35,7 @@ enum Command {
     Bisect(bisect::BisectArgs),
     Prove(prove::ProveArgs),
     Truth(truth::TruthArgs),
+    Repeat(repeat::RepeatArgs),
 }
 
 /// If this process is to be QEMU's supervisor: it has been, with this exit code.
@@ -61,5 +63,6 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Bisect(args) => bisect::run(args),
         Command::Prove(args) => prove::run(args),
         Command::Truth(args) => truth::run(args),
+        Command::Repeat(args) => repeat::run(args),
     }
 }

@@ -16,7 +16,7 @@ use unstarve_lab::runner::{QemuRunner, Reuse};
 use unstarve_lab::store::Cache;
 use unstarve_report::{Scope, page};
 
-use super::experiment::{Init, own_file};
+use super::experiment::{Init, own_file, seconds};
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
 
@@ -42,6 +42,9 @@ pub(crate) struct RunArgs {
     /// Apply one of the scenario's remedies
     #[arg(long, value_name = "ID")]
     remedy: Option<String>,
+    /// Virtual seconds that are measured, instead of the scenario's
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
     /// Shifts the loads' phases and seeds their random numbers; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -80,8 +83,10 @@ fn knob(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
+    let mut scenario = catalogue::find(&args.scenario)?;
+    scenario.seconds = args.seconds.unwrap_or(scenario.seconds);
     let request = Request {
-        scenario: catalogue::find(&args.scenario)?,
+        scenario,
         kernel: args.kernel.clone(),
         fault: args.fault == Fault::Default,
         remedy: args.remedy.clone(),

@@ -12,10 +12,11 @@ use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
 
-/// A task whose time, wanted or used, goes to interrupts by this part notices. Interrupts of a busy but healthy host
-/// take a few percent of its CPUs.
-const SHARE_WARNING: f64 = 0.2;
-/// Half: the CPU serves interrupts rather than the task.
+/// Of the time that a task wanted or used interrupts take half of what they leave. Interrupts of a busy but healthy host
+/// take a few percent of its CPUs; packets that a task sends to its neighbour on the same CPU take a quarter, on its own
+/// behalf, and no event tells those from a device's.
+const SHARE_WARNING: f64 = 1.0 / 3.0;
+/// As much as they leave, which is what a competitor of equal right would take.
 const SHARE_CRITICAL: f64 = 0.5;
 /// Worth a line.
 const SHARE_INFO: f64 = 0.1;

@@ -21,8 +21,10 @@ use crate::report::{Finding, Severity};
 const QUEUE: f64 = 4.0;
 /// A crowd has more members than a queue of that length needs.
 const MEMBERS: u32 = 8;
-/// Woken tasks: hogs that preempt each other wait after preemptions, not after wakeups.
-const WOKEN: f64 = 0.8;
+/// Woken tasks: each turn of a member begins with a wakeup, and it is pushed aside at most once before it sleeps again (by
+/// a bystander, a tick, whoever wakes the next one), so at least every other wait follows a wakeup. Hogs that preempt each
+/// other wait after preemptions.
+const WOKEN: f64 = 0.5;
 /// "Run for little": the crowd waits at least this many times as long as it runs.
 const WAIT_TO_RUN: f64 = 2.0;
 /// Most of its waits must be the crowd's own doing.

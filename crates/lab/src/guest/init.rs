@@ -7,6 +7,7 @@ use rustix::system::{RebootCommand, reboot, uname};
 use unstarve_kernel::{Root, Snapshot};
 use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Until};
 
+use super::guard::Guard;
 use super::keeper::Keeper;
 use super::{
     GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, modules, mounts, read_request,
@@ -49,7 +50,7 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
     begin(Stage::Setup);
     mounts::loopback_up()?;
     fs::create_dir_all(RESULTS).map_err(GuestError::doing(RESULTS))?;
-    for action in request.setup() {
+    for action in request.setup(&release) {
         setup::perform(action)?;
     }
     for (name, value) in request.effective_knobs(&release) {
@@ -58,12 +59,15 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
     for action in request.remedy_steps() {
         setup::perform(action)?;
     }
-    let keeper = Keeper::start(request.setup().chain(request.remedy_steps()))?;
+    let keeper = Keeper::start(request.setup(&release).chain(request.remedy_steps()))?;
     write_snapshot()?;
+
+    let guard = Guard::start(request.setup(&release).chain(request.remedy_steps()))?;
 
     begin(Stage::Record);
     measure()?;
     drop(keeper);
+    guard.map_or(Ok(()), Guard::end)?;
 
     begin(Stage::Collect);
     modules::load_all(MODULES_LATE)?;

@@ -5,6 +5,7 @@
 
 mod collect;
 mod device;
+mod guard;
 mod init;
 mod keeper;
 mod knobs;

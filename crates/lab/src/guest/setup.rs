@@ -1,3 +1,4 @@
+use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,10 +18,13 @@ pub(super) fn perform(action: &Action) -> Result<(), GuestError> {
             device::make_null_blocks(*devices, *size_mib, *completion_ns)
         }
         Action::Filesystem { device, kind, at } => make_filesystem(device, kind, at),
+        Action::Mount { source, kind, at, options } => mount_plain(source, kind, at, options),
         Action::Cgroup { path, weight, max } => make_cgroup(path, *weight, max.as_deref()),
         Action::Write { path, text } => write(path, text),
         Action::Run { argv } => run_to_end(argv),
         Action::Threads { .. } => keeper::apply_once(action),
+        // Started when everything else is ready: see `guard`.
+        Action::Guard { .. } => Ok(()),
     }
 }
 
@@ -38,6 +42,13 @@ fn make_filesystem(device: &str, kind: &str, at: &str) -> Result<(), GuestError>
     fs::create_dir_all(at).map_err(GuestError::doing(at))?;
     mount(device, at, kind, MountFlags::empty(), c"")
         .map_err(|errno| GuestError(format!("cannot mount {device} ({kind}) on {at}: {errno}")))
+}
+
+fn mount_plain(source: &str, kind: &str, at: &str, options: &str) -> Result<(), GuestError> {
+    fs::create_dir_all(at).map_err(GuestError::doing(at))?;
+    let text = CString::new(options).map_err(|_| GuestError(format!("mount {at}: options with a zero byte")))?;
+    mount(source, at, kind, MountFlags::empty(), text.as_c_str())
+        .map_err(|errno| GuestError(format!("cannot mount {source} ({kind}) on {at}: {errno}")))
 }
 
 fn make_cgroup(path: &str, weight: Option<u32>, max: Option<&str>) -> Result<(), GuestError> {

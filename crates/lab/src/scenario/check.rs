@@ -60,10 +60,16 @@ impl Scenario {
         super::kernel_suits(&self.kernels, kernel)
     }
 
+    /// Checks a scenario of which fields were changed since it was read.
+    pub fn check_again(&self) -> Result<(), ScenarioError> {
+        self.check().map_err(|(message, _)| ScenarioError { file: self.name.clone(), line: None, message })
+    }
+
     fn check(&self) -> Result<(), Broken> {
         self.check_frame()?;
         for step in &self.setup {
             self.check_when(step.when.as_deref(), "setup")?;
+            check_bounds(&step.kernels)?;
             check_action(&step.action)?;
         }
         for load in &self.load {
@@ -160,9 +166,9 @@ impl Placement {
 }
 
 fn read_policy(text: &str) -> Result<(String, u32), String> {
-    let wrong = || format!("policy = \"{text}\": expected `fifo:1`…`fifo:99`, `rr:…` or `other`");
+    let wrong = || format!("policy = \"{text}\": expected `fifo:1`…`fifo:99`, `rr:…`, `batch` or `other`");
     match text.split_once(':') {
-        None if text == "other" => Ok((text.to_owned(), 0)),
+        None if text == "other" || text == "batch" => Ok((text.to_owned(), 0)),
         Some((word @ ("fifo" | "rr"), prio)) => match prio.parse() {
             Ok(prio @ 1..=99) => Ok((word.to_owned(), prio)),
             _ => Err(wrong()),
@@ -204,6 +210,12 @@ fn check_action(action: &Action) -> Result<(), Broken> {
             Placement::read(policy.as_deref(), *nice, cpus.as_deref())
                 .map_err(|what| (format!("threads `{comm}`: {what}"), format!("\"{comm}\"")))?;
             Ok(())
+        }
+        Action::Mount { at, .. } if !at.starts_with('/') => {
+            Err((format!("mount: at = \"{at}\": expected a path from the root"), format!("\"{at}\"")))
+        }
+        Action::Guard { source: Some(source), .. } if !["ebpf", "netlink", "scan"].contains(&source.as_str()) => {
+            Err((format!("guard: source = \"{source}\": expected ebpf, netlink or scan"), format!("\"{source}\"")))
         }
         _ => Ok(()),
     }
@@ -299,12 +311,12 @@ metrics = ["ping.max"]
         insta::assert_snapshot!(said.join("\n"), @r#"
         good.toml:7: unknown field `size_mb`, expected one of `devices`, `size_mib`, `completion_ns` (at `{ null-blk = { devices = 1, size_mb = 64, completion_ns = 0 } },`)
         good.toml:7: invalid type: string "x", expected u32 (at `{ null-blk = { devices = 1, size_mib = "x", completion_ns = 0 } },`)
-        good.toml:7: unknown variant `null-block`, expected one of `null-blk`, `filesystem`, `cgroup`, `write`, `run`, `threads` (at `{ null-block = { devices = 1, size_mib = 64, completion_ns = 0 } },`)
+        good.toml:7: unknown variant `null-block`, expected one of `null-blk`, `filesystem`, `mount`, `cgroup`, `write`, `run`, `threads`, `guard` (at `{ null-block = { devices = 1, size_mib = 64, completion_ns = 0 } },`)
         good.toml:8: `run` is a second action: every step has one (at `{ cgroup = { path = "pods", weight = 1000 }, when = "fault", run = { argv = ["x"] } },`)
         good.toml:8: setup: when = "faulty": expected `fault`, `healthy`, `remedy:ID` or `unless-remedy:ID`
         good.toml:19: knob: when = "remedy:care": there is no remedy `care`
         good.toml:16: under every condition exactly one load must be `main = true`
-        good.toml:11: load `ping`: policy = "rr:100": expected `fifo:1`…`fifo:99`, `rr:…` or `other`
+        good.toml:11: load `ping`: policy = "rr:100": expected `fifo:1`…`fifo:99`, `rr:…`, `batch` or `other`
         good.toml:11: load `ping`: cpus: there is no CPU 2, the guest has 2
         good.toml:11: load `ping`: cgroup = "pots": no `cgroup` step makes it
         good.toml:20: `feature.NEXT_BUDDY` is no knob: expected sched_feature.NAME, sysctl.PATH, debugfs.PATH or cmdline.NAME

@@ -66,6 +66,9 @@ pub struct Step {
     /// When it applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// Kernels on which it is done, e.g. `["<6.2"]`; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<String>,
     /// What to do.
     #[serde(flatten)]
     pub action: Action,
@@ -92,6 +95,18 @@ pub enum Action {
         kind: String,
         /// Where.
         at: String,
+    },
+    /// Mounts something that needs no making, such as `nfsd`, `tmpfs` or an NFS export.
+    Mount {
+        /// What, as in `mount SOURCE`; for file systems without a device their kind.
+        source: String,
+        /// `tmpfs`, `nfsd`, `nfs4`.
+        kind: String,
+        /// Where; made if it is not there.
+        at: String,
+        /// The kernel's own options; what `mount.nfs` would work out has to be spelt out.
+        #[serde(default)]
+        options: String,
     },
     /// Makes a top-level cgroup (v2).
     Cgroup {
@@ -124,6 +139,14 @@ pub enum Action {
         nice: Option<i32>,
         /// `0`, `2-7`.
         cpus: Option<String>,
+    },
+    /// Runs `unstarve guard run` while it is measured.
+    Guard {
+        /// The policy's text.
+        policy: String,
+        /// `ebpf`, `netlink` or `scan`; none: the best that works in the guest.
+        #[serde(default)]
+        source: Option<String>,
     },
 }
 

@@ -1,4 +1,4 @@
-//! How a [`Step`] is read: its `when` beside exactly one action.
+//! How a [`Step`] is read: its `when` and `kernels` beside exactly one action.
 //!
 //! `#[serde(flatten)]` cannot refuse unknown fields and loses the place of an error in the file, so it is done by hand.
 
@@ -21,14 +21,16 @@ impl<'de> Visitor<'de> for StepVisitor {
     type Value = Step;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a step: one action (`null-blk`, `run`, `write`, …) and perhaps `when`")
+        f.write_str("a step: one action (`null-blk`, `run`, `write`, …) and perhaps `when` and `kernels`")
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Step, M::Error> {
-        let (mut when, mut action) = (None, None);
+        let (mut when, mut kernels, mut action) = (None, Vec::new(), None);
         while let Some(key) = map.next_key::<String>()? {
             if key == "when" {
                 when = map.next_value()?;
+            } else if key == "kernels" {
+                kernels = map.next_value()?;
             } else if action.is_some() {
                 return Err(de::Error::custom(format!("`{key}` is a second action: every step has one")));
             } else {
@@ -36,7 +38,7 @@ impl<'de> Visitor<'de> for StepVisitor {
             }
         }
         let action = action.ok_or_else(|| de::Error::custom("a step without an action"))?;
-        Ok(Step { when, action })
+        Ok(Step { when, kernels, action })
     }
 }
 

@@ -1,0 +1,114 @@
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::setup::in_short;
+use super::{GuestError, RESULTS};
+use crate::scenario::Action;
+
+/// Where the guard finds its policy.
+const POLICY: &str = "/run/guard.toml";
+
+/// Where it tells that it is ready, as it tells systemd.
+const READY: &str = "/run/guard-ready";
+
+/// Loading programs into the kernel takes it a while, at an instruction a nanosecond.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// So long it may take to put everything back.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// `unstarve guard run`, as a host would run it.
+pub(super) struct Guard(Child);
+
+impl Guard {
+    /// Starts the guard of the `guard` step among `actions`, and waits until it says that its policy is applied.
+    pub(super) fn start<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Guard>, GuestError> {
+        let step = actions
+            .filter_map(|action| match action {
+                Action::Guard { policy, source } => Some((policy, source)),
+                _ => None,
+            })
+            .last();
+        let Some((policy, source)) = step else { return Ok(None) };
+        super::write(POLICY, policy)?;
+        let ready = UnixDatagram::bind(READY).map_err(GuestError::doing(READY))?;
+        let child = command(source.as_deref())?.spawn().map_err(GuestError::doing("cannot start the guard"))?;
+        let mut guard = Guard(child);
+        guard.wait_until_ready(&ready).map_err(|what| GuestError(format!("the guard {what}: {}", said())))?;
+        Ok(Some(guard))
+    }
+
+    fn wait_until_ready(&mut self, ready: &UnixDatagram) -> Result<(), String> {
+        let until = Instant::now() + START_LIMIT;
+        let _ = ready.set_read_timeout(Some(Duration::from_millis(100)));
+        let mut message = [0; 256];
+        while Instant::now() < until {
+            if let Ok(length) = ready.recv(&mut message)
+                && message[..length].split(|byte| *byte == b'\n').any(|line| line == b"READY=1")
+            {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.0.try_wait() {
+                return Err(format!("ended with {status}"));
+            }
+        }
+        self.kill();
+        Err(format!("was not ready after {} s", START_LIMIT.as_secs()))
+    }
+
+    /// Tells it to end; it puts everything back before.
+    pub(super) fn end(mut self) -> Result<(), GuestError> {
+        let pid = Pid::from_child(&self.0);
+        kill_process(pid, Signal::TERM).map_err(|errno| GuestError(format!("cannot end the guard: {errno}")))?;
+        match self.wait(END_LIMIT) {
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(GuestError(format!("the guard ended with {status}: {}", said()))),
+            Ok(None) => {
+                self.kill();
+                Err(GuestError(format!("the guard did not end within {} s: {}", END_LIMIT.as_secs(), said())))
+            }
+            Err(error) => Err(GuestError(format!("cannot wait for the guard: {error}"))),
+        }
+    }
+
+    fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let until = Instant::now() + limit;
+        loop {
+            match self.0.try_wait()? {
+                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+                ended => return Ok(ended),
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn command(source: Option<&str>) -> Result<Command, GuestError> {
+    let result = |name: &str| Path::new(RESULTS).join(name);
+    let mut command = Command::new("/init");
+    command.args(["guard", "run", "--policy", POLICY, "--audit"]).arg(result("guard.audit"));
+    command.arg("--metrics").arg(result("guard.metrics"));
+    if let Some(source) = source {
+        command.args(["--source", source]);
+    }
+    let errors = result("guard.err");
+    let errors = File::create(&errors).map_err(GuestError::doing(errors.display()))?;
+    command.env("NOTIFY_SOCKET", READY).env("PATH", "/usr/bin");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    Ok(command)
+}
+
+/// What the guard had to say.
+fn said() -> String {
+    in_short(&fs::read_to_string(Path::new(RESULTS).join("guard.err")).unwrap_or_default())
+}
