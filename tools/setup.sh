@@ -19,7 +19,9 @@ build) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
-        perf:linux-perf zstd:zstd gzip:gzip)
+        perf:linux-perf zstd:zstd gzip:gzip chromium:chromium node:nodejs)
+    # Where Node comes from elsewhere, npm comes with it.
+    command -v npm >/dev/null || wanted+=(npm:npm)
     ;;
 *)
     echo "setup: $purpose: unknown purpose; expected build, test or demo" >&2

@@ -14,6 +14,7 @@ mod lab;
 mod output;
 mod progress;
 mod record;
+mod report;
 mod selection;
 mod snapshot;
 mod timeline;
@@ -38,6 +39,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo unstarve record --for 10s    into unstarve.dat, with the host's settings
   unstarve explain trace.dat        who is starved, by whom, and what to do
+  unstarve report trace.dat         the same and much more as one HTML file
   unstarve timeline trace.dat       every wait with what had the CPU meanwhile
   unstarve compare old.dat new.dat  what changed: who waits more, by which rule
   unstarve guard plan --policy p.toml    who would change from what to what, and why
@@ -48,6 +50,7 @@ Examples:
 enum Command {
     Record(record::RecordArgs),
     Explain(explain::LowArgs),
+    Report(report::LowArgs),
     Timeline(timeline::LowArgs),
     Compare(compare::LowArgs),
     Guard(guard::GuardArgs),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
     let result = match low.command {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
+        Command::Report(args) => args.raise().and_then(report::run),
         Command::Compare(args) => args.raise(low.color).and_then(compare::run),
         Command::Guard(args) => guard::run(args),
         Command::Check(args) => args.raise(low.color).and_then(check::run),

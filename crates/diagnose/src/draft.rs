@@ -64,6 +64,7 @@ impl Draft {
             worst: worst(case, &self.victims),
             losses: losses.iter().map(|loss| loss.to_string()).collect(),
             remedies: self.remedies,
+            actors: self.victims,
         }
     }
 }

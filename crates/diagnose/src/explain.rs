@@ -37,16 +37,28 @@ pub fn explain(
     Ok(report(&ledger, &driven, options))
 }
 
+/// A trace that was explained while another sink listened.
+#[derive(Debug)]
+pub struct Explained {
+    /// What [`explain`] gives.
+    pub report: Report,
+    /// The trace at its end: its actors, names, snapshot and losses.
+    pub driven: Driven,
+}
+
 /// Explains, and tells another sink everything on the way.
-pub(crate) fn explain_beside(
+///
+/// # Errors
+/// As [`explain`].
+pub fn explain_beside(
     source: Box<dyn EventSource>,
     options: &Options,
     beside: &mut impl Sink,
     progress: impl FnMut(u64),
-) -> Result<Report, ExplainError> {
+) -> Result<Explained, ExplainError> {
     let mut ledger = Ledger::new(options.selection.clone());
     let driven = drive(source, &mut Both(&mut ledger, beside), progress)?;
-    Ok(report(&ledger, &driven, options))
+    Ok(Explained { report: report(&ledger, &driven, options), driven })
 }
 
 fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {

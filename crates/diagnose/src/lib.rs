@@ -25,4 +25,4 @@ mod remedy;
 pub mod report;
 
 pub use drive::{Driven, ExplainError, drive};
-pub use explain::{Options, explain};
+pub use explain::{Explained, Options, explain, explain_beside};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 pub use unstarve_model::Severity;
+use unstarve_timeline::ActorId;
 
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.explain/1";
@@ -79,6 +80,10 @@ pub struct Finding {
     pub losses: Vec<String>,
     /// What to do, least invasive first.
     pub remedies: Vec<Remedy>,
+    /// Who waits, as actors of the trace that was just explained, whose waits `waits` counts. Not part of the JSON, where
+    /// ids of actors mean nothing.
+    #[serde(skip)]
+    pub actors: Vec<ActorId>,
 }
 
 /// Whose wait.

@@ -25,3 +25,4 @@ pub use page::page;
 pub use summary::Summary;
 pub use timehist::Timehist;
 pub use unstarve_model::clean;
+pub use verdict::verdict;

@@ -5,7 +5,7 @@ use crate::Scope;
 use crate::text::{counted, occupant, victim};
 
 /// The answer in one sentence or two, and how bad it is (`None`: nothing is wrong).
-pub(crate) fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
+pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
     if report.trace.events == 0 {
         return (None, "Nothing can be said: the trace has no scheduler events.".to_owned());
     }

@@ -89,6 +89,7 @@ fn rt_starvation() -> Finding {
             risk: "A flood of packets can then keep every lower task off CPU 1.".to_owned(),
             valid_on: "all kernels; lost when the CPU goes offline".to_owned(),
         }],
+        actors: vec![],
     }
 }
 
@@ -125,6 +126,7 @@ fn ping_pong() -> Finding {
         worst: vec![],
         losses: vec!["1,204 events were lost while recording (CPU 0)".to_owned()],
         remedies: vec![],
+        actors: vec![],
     }
 }
 

@@ -161,8 +161,8 @@ const CONFIDENCE: f64 = 0.95;
 /// As [`crate::explain`].
 pub fn side(source: Box<dyn EventSource>, options: &Options, progress: impl FnMut(u64)) -> Result<Side, ExplainError> {
     let mut profile = Profile::default();
-    let report = explain_beside(source, options, &mut profile, progress)?;
-    Ok(Side { report, profile })
+    let explained = explain_beside(source, options, &mut profile, progress)?;
+    Ok(Side { report: explained.report, profile })
 }
 
 /// Sets two recordings against each other.

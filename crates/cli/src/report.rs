@@ -1,0 +1,91 @@
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use unstarve_diagnose::{Options, explain_beside};
+use unstarve_page::{Collector, Trace, html};
+
+use crate::input::Recording;
+use crate::output::{self, Out};
+use crate::progress::Progress;
+
+/// Write what `explain` says, and much to look at, as one HTML file that opens anywhere
+///
+/// Verdict and findings with their remedies, waits over time, the worst moments in detail, who waited for whom, what ran
+/// where, and what the recording cannot say. The file needs no network, loads nothing, and may be sent by mail.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve report trace.dat
+  unstarve report perf.data -o starved.html
+  ssh host cat trace.dat.zst | unstarve report - -o host.html
+
+Exit code: 0 if the page was written, 2 if not.")]
+pub struct LowArgs {
+    /// Recordings of any format, or - for standard input
+    #[arg(required = true, value_name = "TRACE")]
+    files: Vec<PathBuf>,
+    /// The file to write, or - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+}
+
+/// What is asked for.
+pub struct HiArgs {
+    recordings: Vec<Recording>,
+    output: PathBuf,
+}
+
+impl LowArgs {
+    /// Checks what can be checked before any work.
+    pub fn raise(self) -> Result<HiArgs> {
+        if self.output.is_dir() {
+            bail!("{}: is a directory; expected the name of a file, for example report.html", self.output.display());
+        }
+        if self.files.contains(&self.output) {
+            bail!("{}: is the recording itself; give the page another name with -o", self.output.display());
+        }
+        let recordings = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
+        Ok(HiArgs { recordings, output: self.output })
+    }
+}
+
+pub fn run(args: HiArgs) -> Result<ExitCode> {
+    let traces = args.recordings.iter().map(read).collect::<Result<Vec<Trace>>>()?;
+    let page = html(traces, concat!("unstarve ", env!("CARGO_PKG_VERSION")))?;
+    if args.output == Path::new("-") {
+        Out::new().text(&page)?;
+    } else {
+        write_beside(&args.output, &page).with_context(|| args.output.display().to_string())?;
+        output::remark(&format!("wrote {}", args.output.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(recording: &Recording) -> Result<Trace> {
+    let mut progress = Progress::new();
+    let mut collector = Collector::default();
+    let source = recording.open()?;
+    let tell = |events| progress.events(events);
+    let explained =
+        explain_beside(source, &Options::default(), &mut collector, tell).with_context(|| recording.name())?;
+    Ok(Trace::new(recording.name(), explained, collector))
+}
+
+/// A page that is there is whole: it is written beside and then renamed.
+fn write_beside(path: &Path, page: &str) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().context("expected the name of a file")?.to_string_lossy();
+    let beside = directory.join(format!(".{name}.{}", std::process::id()));
+    let written = fs::File::create(&beside)
+        .and_then(|mut file| file.write_all(page.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // What there is of it is of no use; that it cannot be removed says nothing new.
+        let _ = fs::remove_file(&beside);
+    }
+    Ok(written?)
+}

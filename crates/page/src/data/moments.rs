@@ -1,0 +1,194 @@
+use serde::Serialize;
+use unstarve_diagnose::report::Report;
+use unstarve_model::{Nanos, Time};
+
+use super::actors::ActorTable;
+use crate::blob::{Column, Columns};
+use crate::collect::detail::{Detail, Kind, Record, Spot};
+
+/// Moments in detail, and the waits that they show.
+#[derive(Serialize)]
+pub(crate) struct MomentsData {
+    list: Vec<MomentData>,
+    /// Waits that were looked at, longest first: which moment shows them, and where.
+    spots: SpotsData,
+}
+
+#[derive(Serialize)]
+struct SpotsData {
+    moment: Column,
+    actor: Column,
+    tid: Column,
+    cpu: Column,
+    start: Column,
+    end: Column,
+}
+
+/// Everything that happened between two times. Starts and lengths count `unit_ns` from `from`; what began before `from`
+/// or ended after `to` is cut there.
+#[derive(Serialize)]
+struct MomentData {
+    from: u64,
+    to: u64,
+    unit_ns: u64,
+    /// Runs, wakeups and interrupts left out because there were too many, and how long the longest of them was.
+    left_out: usize,
+    left_out_ns: u64,
+    kind: Column,
+    cpu: Column,
+    actor: Column,
+    tid: Column,
+    start: Column,
+    length: Column,
+    detail: Column,
+}
+
+/// The waits that the report speaks of, in its order: their start and end.
+pub(crate) struct Wanted(Vec<(u64, u64)>);
+
+impl Wanted {
+    pub fn of(report: &Report) -> Wanted {
+        let mut list = Vec::new();
+        for rank in 0..3 {
+            let of_rank = report.findings.iter().filter_map(|finding| finding.worst.get(rank));
+            list.extend(of_rank.map(|worst| (worst.start_ns, worst.end_ns)));
+        }
+        list.extend(report.worst_waits.iter().map(|wait| (wait.start_ns, wait.end_ns)));
+        Wanted(list)
+    }
+}
+
+/// Moments on a page.
+const MOMENTS: usize = 48;
+/// Records in one of them.
+const RECORDS: usize = 6000;
+/// Records in all.
+const ALL_RECORDS: usize = 120_000;
+
+pub(crate) fn moments(
+    detail: Detail,
+    wanted: &Wanted,
+    zero: Time,
+    actors: &mut ActorTable<'_>,
+    columns: &mut Columns,
+) -> MomentsData {
+    let (records, spots) = detail.finish();
+    let mut ordered: Vec<Spot> = Vec::with_capacity(spots.len());
+    for &(start, end) in &wanted.0 {
+        ordered.extend(spots.iter().filter(|spot| (spot.start.0, spot.end.0) == (start, end)));
+    }
+    // Then the longest of each actor, so that every chart has something to click on.
+    let mut seen = rustc_hash::FxHashSet::default();
+    ordered.extend(spots.iter().filter(|spot| seen.insert(spot.actor)));
+    ordered.extend(&spots);
+
+    let mut scenes: Vec<Scene> = Vec::new();
+    let mut shown: Vec<(u16, Spot)> = Vec::new();
+    let mut used = 0;
+    for spot in ordered {
+        if shown.iter().any(|(_, known)| *known == spot) {
+            continue;
+        }
+        let known = scenes.iter().position(|scene| scene.from <= spot.start && spot.end <= scene.to);
+        let index = match known {
+            Some(index) => index,
+            None if scenes.len() < MOMENTS && used < ALL_RECORDS => {
+                let scene = Scene::around(&spot, &records);
+                used += scene.records.len();
+                scenes.push(scene);
+                scenes.len() - 1
+            }
+            None => continue,
+        };
+        shown.push((index as u16, spot));
+    }
+    shown.sort_by_key(|(_, spot)| (std::cmp::Reverse(spot.length()), spot.start, spot.tid));
+    let list = scenes.iter().map(|scene| scene.data(zero, actors, columns)).collect();
+    let since = |time: Time| time.since(zero).0;
+    let spots = SpotsData {
+        moment: columns.u16(shown.iter().map(|(moment, _)| *moment)),
+        actor: columns.u16(shown.iter().map(|(_, spot)| actors.index(spot.actor))),
+        tid: columns.u32(shown.iter().map(|(_, spot)| spot.tid.0)),
+        cpu: columns.u16(shown.iter().map(|(_, spot)| spot.cpu.0 as u16)),
+        start: columns.f64(shown.iter().map(|(_, spot)| since(spot.start))),
+        end: columns.f64(shown.iter().map(|(_, spot)| since(spot.end))),
+    };
+    MomentsData { list, spots }
+}
+
+/// A moment in the making.
+struct Scene {
+    from: Time,
+    to: Time,
+    records: Vec<Record>,
+    left_out: usize,
+    longest_left_out: Nanos,
+}
+
+impl Scene {
+    /// What happened around a wait; of too much, what is shortest is left out first, but nothing of the wait itself.
+    fn around(spot: &Spot, records: &[Record]) -> Scene {
+        let (from, to) = spot.window();
+        let touches = |record: &&Record| record.end >= from && record.start <= to;
+        let mut scene = Scene {
+            from,
+            to,
+            records: records.iter().filter(touches).copied().collect(),
+            left_out: 0,
+            longest_left_out: Nanos::ZERO,
+        };
+        if scene.records.len() > RECORDS {
+            scene.thin_out(spot);
+        }
+        scene
+    }
+
+    fn thin_out(&mut self, spot: &Spot) {
+        let rank = |record: &Record| {
+            let is_interrupt = matches!(record.kind, Kind::Irq | Kind::Softirq);
+            let matters = record.tid == spot.tid && !is_interrupt && record.kind != Kind::Piece;
+            let here = record.cpu == spot.cpu && record.kind != Kind::Wake;
+            // A piece has the ends of its wait, and so its rank; it follows it at once.
+            (matters, record.end.since(record.start).0 * if here { 8 } else { 1 })
+        };
+        let mut ranks: Vec<(bool, u64)> = self.records.iter().map(rank).collect();
+        ranks.sort_unstable_by(|a, b| b.cmp(a));
+        let limit = ranks[RECORDS];
+        let before = self.records.len();
+        let mut longest = Nanos::ZERO;
+        let mut keeps_wait = true;
+        self.records.retain(|record| {
+            let keep = if record.kind == Kind::Piece { keeps_wait } else { rank(record) > limit };
+            if record.kind == Kind::Wait {
+                keeps_wait = keep;
+            }
+            if !keep {
+                longest = longest.max(record.end.since(record.start));
+            }
+            keep
+        });
+        self.left_out = before - self.records.len();
+        self.longest_left_out = longest;
+    }
+
+    fn data(&self, zero: Time, actors: &mut ActorTable<'_>, columns: &mut Columns) -> MomentData {
+        let (from, to, records) = (self.from.max(zero), self.to, &self.records);
+        // So that a start fits in 32 bits: a unit of one nanosecond up to four seconds.
+        let unit = ((to.since(from).0 >> 32) + 1).next_power_of_two();
+        let units = |time: Time| (time.max(from).min(to).since(from).0 / unit) as u32;
+        MomentData {
+            from: from.since(zero).0,
+            to: to.since(zero).0,
+            unit_ns: unit,
+            left_out: self.left_out,
+            left_out_ns: self.longest_left_out.0,
+            kind: columns.u8(records.iter().map(|record| record.kind as u8)),
+            cpu: columns.u16(records.iter().map(|record| record.cpu.0 as u16)),
+            actor: columns.u16(records.iter().map(|record| actors.index(record.actor))),
+            tid: columns.u32(records.iter().map(|record| record.tid.0)),
+            start: columns.u32(records.iter().map(|record| units(record.start))),
+            length: columns.u32(records.iter().map(|record| units(record.end) - units(record.start))),
+            detail: columns.u32(records.iter().map(|record| record.detail)),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The report as one self-contained HTML file.
+//!
+//! A [`Collector`] listens while `unstarve_diagnose::explain_beside` analyses a trace; [`Trace::new`] puts what it
+//! collected and the report together, and [`html`] writes the file: the page's program and style (built from `web/`,
+//! committed in `assets/`), and the data as one compressed blob. A content security policy allows exactly this program
+//! and this style, by hash: nothing else in the file can run, whatever tasks call themselves.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `collect` | sums and details, filled on the way, bounded |
+//! | `data` | from those to what the page shows |
+//! | `blob` | JSON and columns of numbers in one piece |
+//! | `html` | the file |
+
+mod blob;
+mod collect;
+mod data;
+mod html;
+
+pub use collect::Collector;
+pub use data::Trace;
+pub use html::{PageError, html};

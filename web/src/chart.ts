@@ -1,0 +1,132 @@
+// uPlot with the page's colours, sizes and axes.
+
+import uPlot from 'uplot';
+
+import { nanos, since } from './format';
+import { onTheme, palette, type Palette } from './theme';
+
+export interface ChartSpec {
+  label: string;
+  height: number;
+  data: uPlot.AlignedData;
+  series: (colours: Palette) => uPlot.Series[];
+  bands?: (colours: Palette) => uPlot.Band[];
+  /** Spans of time instead of plain numbers, on a logarithmic scale. */
+  isLogNanos: boolean;
+  values?: (value: number) => string;
+  draw?: (chart: uPlot, colours: Palette) => void;
+  onHover?: (index: number | null) => void;
+  onClick?: (seconds: number) => void;
+  /** Charts of one name zoom and point together. */
+  sync: string;
+}
+
+/** A chart that fills its element's width, follows it, and follows the theme. */
+export class Chart {
+  private chart: uPlot | null = null;
+
+  constructor(
+    private readonly element: HTMLElement,
+    private spec: ChartSpec,
+  ) {
+    this.make();
+    new ResizeObserver(() => this.resize()).observe(element);
+    onTheme(() => this.make());
+  }
+
+  /** Shows other data. */
+  update(spec: ChartSpec): void {
+    this.spec = spec;
+    this.make();
+  }
+
+  /** Shows `from..to`, in seconds; all without them. */
+  zoom(range?: [number, number]): void {
+    const times = this.spec.data[0];
+    const [min, max] = range ?? [times[0], times[times.length - 1]];
+    this.chart?.setScale('x', { min, max });
+  }
+
+  /** What is shown, in seconds. */
+  range(): [number, number] {
+    const { min, max } = this.chart?.scales['x'] ?? {};
+    return [min ?? 0, max ?? 0];
+  }
+
+  /** Puts the pointer on a time. */
+  point(seconds: number): void {
+    const chart = this.chart;
+    if (!chart) return;
+    chart.setCursor({ left: chart.valToPos(seconds, 'x'), top: chart.over.clientHeight / 2 });
+  }
+
+  private resize(): void {
+    const width = this.element.clientWidth;
+    if (this.chart && width > 0 && width !== this.chart.width) this.chart.setSize({ width, height: this.spec.height });
+  }
+
+  private make(): void {
+    const colours = palette();
+    const range = this.chart ? this.range() : undefined;
+    this.chart?.destroy();
+    const width = Math.max(200, this.element.clientWidth);
+    this.chart = new uPlot(options(this.spec, colours, width), this.spec.data, this.element);
+    if (range && this.spec.data[0].length > 1) this.zoom(range);
+  }
+}
+
+const FONT = '12px system-ui, sans-serif';
+
+function options(spec: ChartSpec, colours: Palette, width: number): uPlot.Options {
+  const axis = { stroke: colours.muted, grid: { stroke: colours.grid, width: 1 }, ticks: { stroke: colours.grid, width: 1, size: 4 }, font: FONT };
+  const write = spec.isLogNanos ? nanos : (spec.values ?? String);
+  return {
+    width,
+    height: spec.height,
+    legend: { show: false },
+    cursor: { sync: { key: spec.sync }, drag: { x: true, y: false, setScale: true }, points: { size: 7 }, focus: { prox: 24 } },
+    focus: { alpha: 1 },
+    scales: {
+      x: { time: false },
+      y: spec.isLogNanos ? { distr: 3, log: 10, range: logRange } : { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
+    },
+    axes: [
+      { ...axis, space: 70, values: (_, ticks, __, ___, step) => ticks.map((tick) => since(tick * 1e9, Math.max(1, step * 1e9))) },
+      { ...axis, size: 62, space: 28, values: (_, ticks) => ticks.map((tick) => (tick === null || (spec.isLogNanos && !isDecade(tick)) ? '' : label(tick, write, spec.isLogNanos))) },
+    ],
+    series: [{}, ...spec.series(colours)],
+    bands: spec.bands?.(colours),
+    hooks: {
+      draw: [(chart) => spec.draw?.(chart, colours)],
+      setCursor: [(chart) => spec.onHover?.(chart.cursor.idx ?? null)],
+      ready: [(chart) => clicks(chart, spec)],
+    },
+  };
+}
+
+function label(tick: number, write: (value: number) => string, isLog: boolean): string {
+  return isLog ? write(tick).replace(/\.00 /, ' ').replace(/\.0 /, ' ') : write(tick);
+}
+
+function isDecade(tick: number): boolean {
+  const power = Math.log10(tick);
+  return Math.abs(power - Math.round(power)) < 1e-6;
+}
+
+/** Whole decades around what there is, one at least. */
+function logRange(_: uPlot, min: number | null, max: number | null): [number, number] {
+  const low = 10 ** Math.floor(Math.log10(Math.max(1, min ?? 1)));
+  const high = 10 ** Math.ceil(Math.log10(Math.max(10, (max ?? 10) * 1.3)));
+  return [low, Math.max(high, low * 10)];
+}
+
+/** A click that is no drag. */
+function clicks(chart: uPlot, spec: ChartSpec): void {
+  let down: [number, number] | null = null;
+  chart.over.addEventListener('pointerdown', (event) => (down = [event.clientX, event.clientY]));
+  chart.over.addEventListener('click', (event) => {
+    if (!down || Math.hypot(event.clientX - down[0], event.clientY - down[1]) > 4) return;
+    const left = event.clientX - chart.over.getBoundingClientRect().left;
+    spec.onClick?.(chart.posToVal(left, 'x'));
+  });
+}

@@ -1,0 +1,232 @@
+// The verdict and the findings: what a reader in a hurry came for.
+
+import type { App } from './app';
+import { priorityOf } from './app';
+import type { Culprit, Finding } from './data';
+import { button, h, vary } from './dom';
+import { counted, grouped, nanos, percent, since, tasks } from './format';
+import { ruleLook } from './rules';
+
+const WORDS = { critical: 'Critical', warning: 'Warning', info: 'Worth knowing' } as const;
+
+/** The answer in a sentence, and the figures behind it. */
+export function verdictView(app: App): HTMLElement {
+  const { verdict, report } = app.trace;
+  const severity = verdict.severity ?? 'healthy';
+  const worst = report.findings.find((finding) => finding.severity !== 'info');
+  const [headline, rest] = split(verdict.text);
+  return h(
+    'section',
+    { class: `verdict ${severity}`, id: 'verdict', 'aria-labelledby': 'verdict-title' },
+    h('p', { class: 'badge' }, verdict.severity ? WORDS[verdict.severity] : 'Healthy'),
+    h('h1', { id: 'verdict-title' }, headline),
+    rest ? h('p', { class: 'lead' }, rest) : null,
+    worst ? figures(app, worst) : null,
+  );
+}
+
+/** The first clause is the headline. */
+function split(text: string): [string, string] {
+  const end = text.search(/[;.] /);
+  return end < 0 ? [text, ''] : [text.slice(0, end + 1).replace(/;$/, '.'), capital(text.slice(end + 2))];
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function figures(app: App, finding: Finding): HTMLElement {
+  const culprit = finding.culprits[0];
+  const share = finding.culprits.reduce((sum, one) => sum + one.ns, 0) / Math.max(1, finding.waits.total_ns);
+  const paid = finding.price[0];
+  return h(
+    'dl',
+    { class: 'figures' },
+    figure('longest wait', nanos(finding.waits.max_ns), finding.waits.max_ns),
+    figure('waited in all', nanos(finding.waits.total_ns), finding.waits.total_ns, `of ${nanos(app.trace.span_ns)} recorded`),
+    culprit ? figure('taken by', culprit.comm, null, `${percent(share)}, rule ${culprit.rule}`) : null,
+    finding.period_ns ? figure('comes back every', nanos(finding.period_ns), finding.period_ns) : null,
+    paid ? figure('the price', nanos(paid.ns), paid.ns, `${tasks(paid.comm, paid.tids)} waited for it`) : null,
+  );
+}
+
+function figure(name: string, value: string, ns: number | null, note = ''): HTMLElement {
+  return h(
+    'div',
+    {},
+    h('dt', {}, name),
+    h('dd', { 'data-ns': ns }, value),
+    note ? h('dd', { class: 'note' }, note) : null,
+  );
+}
+
+/** A card for each finding. */
+export function findingsView(app: App): HTMLElement {
+  const { findings } = app.trace.report;
+  const cards = findings.map((finding, index) => card(app, finding, index));
+  return h(
+    'section',
+    { id: 'findings', 'aria-labelledby': 'findings-title' },
+    h('h2', { id: 'findings-title' }, findings.length ? 'Findings' : 'No findings'),
+    findings.length
+      ? null
+      : h('p', { class: 'intro' }, 'Tasks that wait are not starved by that alone: nobody got less than an equal share at others’ cost.'),
+    ...cards,
+  );
+}
+
+function card(app: App, finding: Finding, index: number): HTMLElement {
+  const id = `finding-${index}`;
+  const course = app.trace.findings[index];
+  const body = h(
+    'div',
+    { class: 'card-body' },
+    h('div', {}, h('h4', {}, `Who had the CPU while ${victim(finding)} waited`), bars(finding), waits(finding), moments(app, finding, course)),
+    h('div', {}, price(finding), list('What speaks for it', finding.evidence), list('What could overturn it', finding.losses)),
+  );
+  return h(
+    'article',
+    { class: `card ${finding.severity}`, id, 'aria-labelledby': `${id}-title`, 'data-finding': finding.id },
+    h(
+      'header',
+      {},
+      h('span', { class: 'badge' }, WORDS[finding.severity]),
+      h('code', { class: 'finding-id' }, finding.id),
+      h('span', { class: 'facts' }, facts(finding)),
+    ),
+    h('h3', { id: `${id}-title` }, finding.sentence),
+    body,
+    remedies(finding),
+  );
+}
+
+export function victim(finding: Finding): string {
+  const { comm, tids, tasks: count, work } = finding.victim;
+  const who = tasks(comm, tids, count);
+  return work ? `${who} (${work.function})` : who;
+}
+
+function facts(finding: Finding): string {
+  const { cpus, period_ns, confidence } = finding;
+  const where = cpus.length === 0 ? '' : cpus.length === 1 ? `CPU ${cpus[0]}` : cpus.length > 8 ? `${cpus.length} CPUs` : `CPUs ${cpus.join(', ')}`;
+  const parts = [`confidence ${Math.round(confidence * 100)} %`, where, period_ns ? `every ${nanos(period_ns)}` : ''];
+  return parts.filter(Boolean).join(' · ');
+}
+
+/** `wl[117] RT 10`. */
+export function occupant(culprit: Culprit): string {
+  const rank = culprit.policy === 'idle' ? '' : priorityOf(culprit.policy, culprit.prio);
+  return tasks(culprit.comm, culprit.tids) + (rank ? ` ${rank}` : '');
+}
+
+const BARS = 6;
+
+function bars(finding: Finding): HTMLElement {
+  const total = finding.waits.total_ns;
+  const shown = finding.blame.slice(0, BARS);
+  const rest = finding.blame.slice(BARS);
+  const rows = shown.map((one) => bar(occupant(one), one.rule, one.ns, total));
+  if (rest.length) {
+    const ns = rest.reduce((sum, one) => sum + one.ns, 0);
+    rows.push(bar(`${rest.length} more`, '', ns, total));
+  }
+  return h('ul', { class: 'bars' }, ...rows);
+}
+
+/** A bar of a part of a whole, with its figure. */
+export function bar(who: string, rule: string, ns: number, total: number): HTMLElement {
+  const look = rule ? ruleLook(rule) : null;
+  const share = total > 0 ? ns / total : 0;
+  const fill = vary(h('span', { class: `fill ${look ? look.pattern : 'solid'}` }), {
+    share,
+    colour: look ? look.colour : 'var(--other)',
+  });
+  return h(
+    'li',
+    { 'data-ns': ns, 'data-rule': rule },
+    h('span', { class: 'who' }, who),
+    h('span', { class: 'rule', title: look?.meaning }, rule),
+    h('span', { class: 'track' }, fill),
+    h('span', { class: 'amount' }, nanos(ns)),
+    h('span', { class: 'share' }, percent(share)),
+  );
+}
+
+function waits(finding: Finding): HTMLElement {
+  const { count, total_ns, p99_ns, max_ns, owed_ns } = finding.waits;
+  const owed = owed_ns > 0 ? ` An equal share of the CPU would have given it ${nanos(owed_ns)} more.` : '';
+  const text = `${counted(count, 'wait')}, ${nanos(total_ns)} together; 99 % at most ${nanos(p99_ns)}, the longest ${nanos(max_ns)}.${owed}`;
+  return h('p', { class: 'small', 'data-waits': count, 'data-total': total_ns, 'data-max': max_ns, 'data-p99': p99_ns }, text);
+}
+
+function moments(app: App, finding: Finding, course: number): HTMLElement {
+  const worst = finding.worst.slice(0, 3).map((at, rank) => {
+    const spot = app.spotAt(at.start_ns, at.end_ns, at.cpu);
+    if (!spot) return null;
+    const length = nanos(at.end_ns - at.start_ns);
+    const label = rank === 0 ? `Look at the worst moment: ${length} at ${since(at.start_ns)}` : `${length} at ${since(at.start_ns)}`;
+    return button(label, () => app.open(spot), { class: rank === 0 ? 'primary' : '', 'data-spot': `${at.start_ns}-${at.end_ns}` });
+  });
+  const over = button('Its waits over time', () => app.chart(course));
+  return h('p', { class: 'actions' }, ...worst, over);
+}
+
+function price(finding: Finding): HTMLElement | null {
+  if (!finding.price.length) return null;
+  const shown = finding.price.slice(0, 5).map((one) => h('li', { 'data-ns': one.ns }, h('b', {}, tasks(one.comm, one.tids)), ` waited ${nanos(one.ns)} for it`));
+  const more = finding.price.length - shown.length;
+  return h('div', {}, h('h4', {}, 'Who paid for it'), h('ul', {}, ...shown, more > 0 ? h('li', { class: 'muted' }, `and ${grouped(more)} more`) : null));
+}
+
+function list(title: string, lines: string[]): HTMLElement | null {
+  if (!lines.length) return null;
+  return h('div', {}, h('h4', {}, title), h('ul', {}, ...lines.map((line) => h('li', {}, line))));
+}
+
+function remedies(finding: Finding): HTMLElement | null {
+  if (!finding.remedies.length) return null;
+  const items = finding.remedies.map((remedy) =>
+    h(
+      'li',
+      {},
+      h('p', {}, remedy.text),
+      command('Do', remedy.apply, true),
+      command('Undo', remedy.undo, false),
+      h(
+        'dl',
+        { class: 'notes' },
+        ...(remedy.risk ? [h('dt', {}, 'Risk'), h('dd', {}, remedy.risk)] : []),
+        ...(remedy.valid_on ? [h('dt', {}, 'Valid on'), h('dd', {}, remedy.valid_on)] : []),
+      ),
+    ),
+  );
+  return h('div', { class: 'remedies' }, h('h4', {}, items.length > 1 ? 'What to do, least invasive first' : 'What to do'), h('ol', {}, ...items));
+}
+
+function command(label: string, text: string, isMain: boolean): HTMLElement | null {
+  if (!text.trim()) return null;
+  const copy = button('Copy', () => void copyText(text, copy), { class: 'copy', 'aria-label': `Copy the command: ${label}` });
+  return h('div', { class: `command ${isMain ? 'main' : ''}` }, h('span', { class: 'label' }, label), h('code', { tabindex: 0 }, text), copy);
+}
+
+async function copyText(text: string, from: HTMLButtonElement): Promise<void> {
+  let copied = true;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    copied = copyBySelection(text);
+  }
+  from.textContent = copied ? 'Copied' : 'Select it and copy';
+  setTimeout(() => (from.textContent = 'Copy'), 1600);
+}
+
+/** A page opened from a file may not have the clipboard's newer interface. */
+function copyBySelection(text: string): boolean {
+  const area = h('textarea', { class: 'offscreen', 'aria-hidden': 'true' });
+  area.value = text;
+  document.body.appendChild(area);
+  area.select();
+  const copied = document.execCommand('copy');
+  area.remove();
+  return copied;
+}

@@ -1,0 +1,280 @@
+// Draws a scene on a canvas.
+
+import type { App } from '../app';
+import { Kind } from '../data';
+import { since } from '../format';
+import { ruleFill, ruleLook } from '../rules';
+import type { Palette } from '../theme';
+import type { Item, Row, Scene } from './scene';
+
+/** What part of a scene is shown, in nanoseconds from its start. */
+export interface View {
+  from: number;
+  to: number;
+}
+
+export interface Frame {
+  width: number;
+  height: number;
+  /** The labels' column. */
+  left: number;
+  top: number;
+  rowHeight: number;
+  /** Extra room between the CPUs and the tasks. */
+  gap: number;
+}
+
+const AXIS = 26;
+const GAP = 26;
+const FONT = 'system-ui, sans-serif';
+
+export function frameOf(scene: Scene, width: number): Frame {
+  const rowHeight = 26;
+  const hasTasks = scene.rows.some((row) => row.kind === 'task');
+  const height = AXIS + scene.rows.length * rowHeight + (hasTasks ? GAP : 0) + 8;
+  return { width, height, left: width < 560 ? 84 : 150, top: AXIS, rowHeight, gap: hasTasks ? GAP : 0 };
+}
+
+export function rowTop(scene: Scene, frame: Frame, index: number): number {
+  const gap = scene.rows[index]?.kind === 'task' ? frame.gap : 0;
+  return frame.top + index * frame.rowHeight + gap;
+}
+
+/** The row at a height; −1 if there is none. */
+export function rowAt(scene: Scene, frame: Frame, y: number): number {
+  return scene.rows.findIndex((_, index) => {
+    const top = rowTop(scene, frame, index);
+    return y >= top && y < top + frame.rowHeight;
+  });
+}
+
+export function timeAt(frame: Frame, view: View, x: number): number {
+  return view.from + ((x - frame.left) / (frame.width - frame.left)) * (view.to - view.from);
+}
+
+/** Draws with everything that one pass needs at hand. */
+export class Drawing {
+  constructor(
+    private readonly context: CanvasRenderingContext2D,
+    private readonly app: App,
+    private readonly scene: Scene,
+    private readonly frame: Frame,
+    private readonly view: View,
+    private readonly colours: Palette,
+    private readonly selected: Item | null,
+  ) {}
+
+  draw(): void {
+    const { context, frame, colours } = this;
+    context.clearRect(0, 0, frame.width, frame.height);
+    context.fillStyle = colours.surface;
+    context.fillRect(0, 0, frame.width, frame.height);
+    this.axis();
+    this.mainBand();
+    context.save();
+    context.beginPath();
+    context.rect(frame.left, frame.top, frame.width - frame.left, frame.height);
+    context.clip();
+    this.scene.rows.forEach((row, index) => this.row(row, index));
+    this.arrows();
+    this.selection();
+    context.restore();
+    this.labels();
+  }
+
+  private x(time: number): number {
+    const { frame, view } = this;
+    return frame.left + ((time - view.from) / (view.to - view.from)) * (frame.width - frame.left);
+  }
+
+  private axis(): void {
+    const { context, frame, view, colours, scene } = this;
+    const step = niceStep(((view.to - view.from) * 90) / (frame.width - frame.left));
+    const origin = scene.moment.from;
+    context.font = `11px ${FONT}`;
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
+    for (let at = Math.ceil((view.from + origin) / step) * step; at <= view.to + origin; at += step) {
+      const x = Math.round(this.x(at - origin)) + 0.5;
+      if (x < frame.left) continue;
+      context.strokeStyle = colours.grid;
+      context.beginPath();
+      context.moveTo(x, frame.top - 8);
+      context.lineTo(x, frame.height);
+      context.stroke();
+      context.fillStyle = colours.muted;
+      if (x < frame.width - 50) context.fillText(since(at, step), x + 4, frame.top - 14);
+    }
+  }
+
+  /** The wait that it is about, as a band behind everything. */
+  private mainBand(): void {
+    const { main } = this.scene;
+    if (!main) return;
+    const { context, frame, colours } = this;
+    const [x0, x1] = [Math.max(frame.left, this.x(main.start)), Math.min(frame.width, this.x(main.end))];
+    if (x1 <= x0) return;
+    context.fillStyle = colours.isDark ? 'rgba(255,255,255,.055)' : 'rgba(0,0,0,.045)';
+    context.fillRect(x0, frame.top, x1 - x0, frame.height);
+  }
+
+  private row(row: Row, index: number): void {
+    const { context, frame, colours } = this;
+    const top = rowTop(this.scene, frame, index);
+    context.strokeStyle = colours.grid;
+    context.beginPath();
+    context.moveTo(frame.left, top + frame.rowHeight - 0.5);
+    context.lineTo(frame.width, top + frame.rowHeight - 0.5);
+    context.stroke();
+    // Below a pixel, one mark stands for all that lie on it.
+    let painted = -Infinity;
+    for (const pass of row.kind === 'cpu' ? [Kind.Run, Kind.Softirq, Kind.Irq] : [Kind.Wait, Kind.Run, Kind.Work]) {
+      painted = -Infinity;
+      for (const item of row.items) {
+        if (item.kind !== pass || item.end < this.view.from) continue;
+        if (item.start > this.view.to) break;
+        const right = this.x(item.end);
+        if (right - painted < 0.5) continue;
+        if (row.kind === 'cpu') this.onCpu(item, top);
+        else this.onTask(item, top);
+        painted = right;
+      }
+    }
+  }
+
+  private box(item: { start: number; end: number }, y: number, height: number): [number, number, number, number] {
+    const x0 = Math.max(this.frame.left - 2, this.x(item.start));
+    const x1 = Math.min(this.frame.width + 2, this.x(item.end));
+    return [x0, y, Math.max(1, x1 - x0), height];
+  }
+
+  private onCpu(item: Item, top: number): void {
+    const { context, colours, scene } = this;
+    if (item.kind !== Kind.Run) {
+      context.fillStyle = ruleLook(item.kind === Kind.Irq ? 'irq' : 'softirq').colour;
+      context.fillRect(...this.box(item, top + 2, 5));
+      return;
+    }
+    const isMain = item.tid === scene.main?.tid;
+    const isCulprit = item.actor === scene.culprit;
+    context.fillStyle = isMain ? colours.accent : isCulprit ? colours.culprit : colours.run;
+    const box = this.box(item, top + 8, this.frame.rowHeight - 11);
+    context.fillRect(...box);
+    this.caption(this.app.name(item.actor), box, isMain || isCulprit ? colours.surface : colours.text);
+  }
+
+  private onTask(item: Item, top: number): void {
+    const { context, colours, frame } = this;
+    if (item.kind === Kind.Wait) {
+      for (const segment of item.segments) {
+        const box = this.box(segment, top + 4, frame.rowHeight - 8);
+        context.fillStyle = ruleFill(context, segment.rule);
+        context.fillRect(...box);
+        this.caption(segment.rule, box, ruleLook(segment.rule).ink, ruleLook(segment.rule).colour);
+      }
+      return;
+    }
+    if (item.kind === Kind.Run) {
+      context.fillStyle = item.tid === this.scene.main?.tid ? colours.accent : colours.other;
+      context.fillRect(...this.box(item, top + 8, frame.rowHeight - 16));
+      return;
+    }
+    const [x, y, width] = this.box(item, top + frame.rowHeight - 4, 2);
+    context.fillStyle = colours.text;
+    context.fillRect(x, y, width, 2);
+    context.fillRect(x, y - 2, 1, 4);
+    context.fillRect(x + width - 1, y - 2, 1, 4);
+  }
+
+  private caption(text: string, [x, y, width, height]: [number, number, number, number], ink: string, plate?: string): void {
+    const { context, frame } = this;
+    const left = Math.max(x, frame.left);
+    const room = x + width - left - 8;
+    if (room < 22) return;
+    context.font = `11px ${FONT}`;
+    const fits = cut(context, text, room);
+    if (!fits) return;
+    if (plate) {
+      context.fillStyle = plate;
+      context.fillRect(left + 2, y + 1, context.measureText(fits).width + 5, height - 2);
+    }
+    context.fillStyle = ink;
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
+    context.fillText(fits, left + 4, y + height / 2 + 0.5);
+  }
+
+  private arrows(): void {
+    const { context, view, scene, frame, colours } = this;
+    const visible = scene.arrows.filter((arrow) => arrow.at >= view.from && arrow.at <= view.to);
+    const crowded = visible.length > 300;
+    for (const arrow of visible) {
+      if (crowded && !arrow.isMain) continue;
+      const x = Math.round(this.x(arrow.at)) + 0.5;
+      const down = arrow.to > arrow.from;
+      const middle = frame.rowHeight / 2;
+      const from = rowTop(scene, frame, arrow.from) + middle;
+      const to = rowTop(scene, frame, arrow.to) + (down ? 3 : frame.rowHeight - 3);
+      context.globalAlpha = arrow.isMain ? 1 : 0.45;
+      context.strokeStyle = context.fillStyle = arrow.isMain ? colours.text : colours.muted;
+      context.lineWidth = arrow.isMain ? 1.5 : 1;
+      context.beginPath();
+      context.moveTo(x, from);
+      context.lineTo(x, to);
+      context.stroke();
+      context.beginPath();
+      context.moveTo(x, to);
+      context.lineTo(x - 3.5, to + (down ? -6 : 6));
+      context.lineTo(x + 3.5, to + (down ? -6 : 6));
+      context.fill();
+      context.beginPath();
+      context.arc(x, from, 2.5, 0, 7);
+      context.fill();
+    }
+    context.globalAlpha = 1;
+    context.lineWidth = 1;
+  }
+
+  private selection(): void {
+    const { selected, context, colours, frame, scene } = this;
+    if (!selected || selected.row < 0) return;
+    const top = rowTop(scene, frame, selected.row);
+    const [x, , width] = this.box(selected, top, 0);
+    context.strokeStyle = colours.text;
+    context.lineWidth = 2;
+    context.strokeRect(x - 1, top + 2, width + 2, frame.rowHeight - 4);
+    context.lineWidth = 1;
+  }
+
+  private labels(): void {
+    const { context, frame, scene, colours } = this;
+    context.textBaseline = 'middle';
+    context.textAlign = 'left';
+    scene.rows.forEach((row, index) => {
+      const top = rowTop(scene, frame, index);
+      const isMain = row.kind === 'task' ? row.id === scene.main?.tid : row.id === scene.main?.cpu;
+      context.font = `${isMain ? '600 ' : ''}12px ${FONT}`;
+      context.fillStyle = isMain ? colours.text : colours.muted;
+      context.fillText(cut(context, row.label, frame.left - 10) ?? '', 2, top + frame.rowHeight / 2 + 2);
+    });
+    const first = scene.rows.findIndex((row) => row.kind === 'task');
+    if (first < 0) return;
+    context.font = `600 11px ${FONT}`;
+    context.fillStyle = colours.muted;
+    context.fillText('who waited', 2, rowTop(scene, frame, first) - 9);
+  }
+}
+
+/** The text, cut to fit; `null` if nothing does. */
+function cut(context: CanvasRenderingContext2D, text: string, room: number): string | null {
+  if (context.measureText(text).width <= room) return text;
+  const each = context.measureText('n').width;
+  const length = Math.floor(room / each) - 1;
+  return length < 2 ? null : `${text.slice(0, length)}…`;
+}
+
+/** 1, 2 or 5 times a power of ten. */
+function niceStep(least: number): number {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  return power * ([1, 2, 5, 10].find((factor) => factor * power >= least) ?? 10);
+}
