@@ -14,12 +14,12 @@ setup: ## installs what is missing: Rust by rustup, Debian packages that the tes
 
 build: ## target/release/unstarve
 	tools/setup.sh build
-	cargo build --release -p unstarve-cli $$(tools/bpf_feature.sh)
+	cargo build --release -p unstarve-cli $$(tools/features.sh)
 	@echo "$$CARGO_TARGET_DIR/release/unstarve"
 
 install: ## unstarve, into ~/.cargo/bin
 	tools/setup.sh build
-	cargo install --locked --path crates/cli $$(tools/bpf_feature.sh | sed s,unstarve-cli/,,)
+	cargo install --locked --path crates/cli $$(tools/features.sh | sed s,unstarve-cli/,,g)
 
 demo: ## provokes a starvation for four seconds, records it, explains it, and cleans up; root sees it live
 	demo/run.sh

@@ -12,7 +12,7 @@ purpose=${1:-build}
 export HOME DEBIAN_FRONTEND=noninteractive
 
 # command:package, for each purpose. A command with a slash is a file that must be there: headers that the guard's eBPF
-# needs, without which it is built without (tools/bpf_feature.sh).
+# needs, without which it is built without (tools/features.sh).
 wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 case $purpose in
 build) ;;

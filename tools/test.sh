@@ -30,13 +30,13 @@ run() { # seconds for all, cargo test's arguments…
 }
 
 failed=0
-read -ra bpf <<<"$(tools/bpf_feature.sh)"
-run 1200 --workspace "${bpf[@]}" --config "$(limit 420)"
+read -ra features <<<"$(tools/features.sh)"
+run 1200 --workspace "${features[@]}" --config "$(limit 420)"
 echo '$ tools/test_page.sh'
 timeout -k 10 420 tools/test_page.sh 2>&1 | tee -a "$log"
 ((PIPESTATUS[0] == 0)) || failed=$((failed + 1))
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
-    run 590 --workspace "${bpf[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
+    run 590 --workspace "${features[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
 awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }

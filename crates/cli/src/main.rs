@@ -6,6 +6,7 @@
 mod check;
 mod compare;
 mod explain;
+mod export;
 mod fail_on;
 mod guard;
 mod input;
@@ -17,6 +18,7 @@ mod record;
 mod report;
 mod selection;
 mod snapshot;
+mod target;
 mod timeline;
 
 use std::process::ExitCode;
@@ -42,6 +44,7 @@ Examples:
   unstarve report trace.dat         the same and much more as one HTML file
   unstarve timeline trace.dat       every wait with what had the CPU meanwhile
   unstarve compare old.dat new.dat  what changed: who waits more, by which rule
+  unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
   unstarve guard plan --policy p.toml    who would change from what to what, and why
   sudo unstarve check               which settings of this host will starve whom, and the fix
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
@@ -53,6 +56,7 @@ enum Command {
     Report(report::LowArgs),
     Timeline(timeline::LowArgs),
     Compare(compare::LowArgs),
+    Export(export::LowArgs),
     Guard(guard::GuardArgs),
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
         Command::Report(args) => args.raise().and_then(report::run),
         Command::Compare(args) => args.raise(low.color).and_then(compare::run),
+        Command::Export(args) => args.raise().and_then(export::run),
         Command::Guard(args) => guard::run(args),
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),

@@ -150,10 +150,45 @@ fn without_a_utf8_locale_the_page_is_ascii() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["record", "explain", "timeline"] {
+    for command in ["record", "explain", "timeline", "compare", "export"] {
         let output = unstarve(&[command, "--help"]);
         assert!(output.status.success());
         let help = text(&output.stdout);
         assert!(help.contains("Example") && help.contains(&format!("unstarve {command}")), "{help}");
     }
+}
+
+#[test]
+fn an_export_is_whole_or_not_there() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    let file = directory.path().join("x.csv").display().to_string();
+    let refused = unstarve(&["export", "/dev/null", "-o", &file]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 0, "nothing is left");
+
+    let output = unstarve(&["export", &trace("linux-6.1-idle.dat"), "-o", &file]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let piped = unstarve(&["export", &trace("linux-6.1-idle.dat"), "--format", "csv", "-o", "-"]);
+    assert_eq!(std::fs::read(&file).expect("written"), piped.stdout);
+    assert!(piped.stdout.starts_with(b"wait,start_ns,end_ns,wait_ns,"));
+
+    // Renaming over a device would replace it.
+    let device = unstarve(&["export", &trace("linux-6.1-idle.dat"), "--format", "folded", "-o", "/dev/null"]);
+    assert!(device.status.success(), "{}", text(&device.stderr));
+    assert!(!std::fs::metadata("/dev/null").expect("Linux has it").is_file());
+
+    let nameless = unstarve(&["export", &trace("linux-6.1-idle.dat"), "-o", "x.xyz"]);
+    assert!(text(&nameless.stderr).contains("x.xyz: its name does not tell the format; say --format"));
+}
+
+#[test]
+fn an_export_takes_what_is_selected() {
+    let lines = |arguments: &[&str]| {
+        let file = trace("linux-5.10-net-rt.dat");
+        let output = unstarve(&[&["export", &file, "--format", "csv", "-o", "-"], arguments].concat());
+        text(&output.stdout).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let chosen = lines(&["--task", "ksoftirqd/*", "--cpu", "1"]);
+    assert_eq!(chosen.len(), 150, "as explain counts them");
+    assert!(chosen.iter().all(|line| line.contains(",ksoftirqd/1,18,ksoftirqd,")));
 }

@@ -46,7 +46,7 @@ pub struct Explained {
     pub driven: Driven,
 }
 
-/// Explains, and tells another sink everything on the way.
+/// Explains, and tells another sink everything on the way: one pass for both.
 ///
 /// # Errors
 /// As [`explain`].

@@ -1,0 +1,213 @@
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use unstarve_diagnose::{Options, explain_beside};
+#[cfg(feature = "columnar")]
+use unstarve_export::{ArrowRows, ParquetRows};
+use unstarve_export::{CsvRows, Export, ExportError, Folded, Perfetto, Rows, Table, Tables};
+use unstarve_timeline::Selection;
+
+use crate::input::Recording;
+use crate::output;
+use crate::progress::Progress;
+use crate::selection::LowSelection;
+use crate::target::{Target, Writer};
+
+/// Write waits and blame for other programs: Perfetto, Firefox Profiler, flame graphs, CSV, Arrow, Parquet
+///
+/// One pass over the recording. The sums are those of `unstarve explain --json`, to the nanosecond; docs/export.md says what
+/// each format holds and what its columns mean.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve export trace.dat -o trace.pftrace                then open it at ui.perfetto.dev
+  unstarve export trace.dat -o stacks.folded && inferno-flamegraph stacks.folded > blame.svg
+  unstarve export trace.dat --format csv --table blame -o - | column -s, -t | less -S
+  unstarve export trace.dat -o waits.parquet --task 'kworker/*'
+  unstarve export trace.dat --format parquet -o tables/     waits, pieces and blame, a file each")]
+pub struct LowArgs {
+    /// A recording of any format, or - for standard input
+    file: PathBuf,
+    /// What to write; by default what the output's name ends with
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The file to write; - is standard output; for tables also a directory
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Which table; all three if the output is a directory
+    #[arg(long, value_enum, value_name = "TABLE", default_value = "waits")]
+    table: LowTable,
+    #[command(flatten)]
+    selection: LowSelection,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A trace for ui.perfetto.dev: who ran, who waited, why, for whom
+    Perfetto,
+    /// Stacks `victim;rule;culprit nanoseconds`, for flame graphs
+    Folded,
+    /// A table for spreadsheets
+    Csv,
+    /// A table as an Arrow IPC file (Feather)
+    Arrow,
+    /// A table as a Parquet file
+    Parquet,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LowTable {
+    /// A row for each wait
+    Waits,
+    /// A row for each wait, occupant and rule
+    Pieces,
+    /// Sums by victim, occupant and rule
+    Blame,
+}
+
+/// What is asked for.
+pub struct HiArgs {
+    recording: Recording,
+    selection: Selection,
+    job: Job,
+}
+
+enum Job {
+    Perfetto(PathBuf),
+    Folded(PathBuf),
+    Tables(TableFormat, Vec<(Table, PathBuf)>),
+}
+
+#[derive(Clone, Copy)]
+enum TableFormat {
+    Csv,
+    #[cfg(feature = "columnar")]
+    Arrow,
+    #[cfg(feature = "columnar")]
+    Parquet,
+}
+
+impl LowArgs {
+    /// Checks what can be checked before any work.
+    pub fn raise(self) -> Result<HiArgs> {
+        if self.output == self.file && self.file != Path::new("-") {
+            bail!("{}: is the recording itself; give the export another name", self.output.display());
+        }
+        let format = match self.format {
+            Some(format) => format,
+            None => by_name(&self.output)?,
+        };
+        let job = match format {
+            Format::Perfetto => Job::Perfetto(a_file(self.output)?),
+            Format::Folded => Job::Folded(a_file(self.output)?),
+            Format::Csv => Job::Tables(TableFormat::Csv, tables(self.output, "csv", self.table)),
+            #[cfg(feature = "columnar")]
+            Format::Arrow => Job::Tables(TableFormat::Arrow, tables(self.output, "arrow", self.table)),
+            #[cfg(feature = "columnar")]
+            Format::Parquet => Job::Tables(TableFormat::Parquet, tables(self.output, "parquet", self.table)),
+            #[cfg(not(feature = "columnar"))]
+            Format::Arrow | Format::Parquet => bail!(
+                "this unstarve was built without Arrow and Parquet: build it with `make build` (cargo's feature columnar), \
+                 or use --format csv"
+            ),
+        };
+        Ok(HiArgs { recording: Recording::new(self.file)?, selection: self.selection.raise(), job })
+    }
+}
+
+/// The format that a file's name tells.
+fn by_name(path: &Path) -> Result<Format> {
+    Ok(match path.extension().and_then(|extension| extension.to_str()) {
+        Some("pftrace" | "perfetto-trace") => Format::Perfetto,
+        Some("folded") => Format::Folded,
+        Some("csv") => Format::Csv,
+        Some("arrow" | "feather") => Format::Arrow,
+        Some("parquet") => Format::Parquet,
+        _ => bail!(
+            "{}: its name does not tell the format; say --format, or end it with .pftrace, .folded, .csv, .arrow or .parquet",
+            path.display()
+        ),
+    })
+}
+
+fn a_file(path: PathBuf) -> Result<PathBuf> {
+    if path.is_dir() {
+        bail!("{}: is a directory; expected a file to write", path.display());
+    }
+    Ok(path)
+}
+
+/// Which tables go where.
+fn tables(output: PathBuf, extension: &str, table: LowTable) -> Vec<(Table, PathBuf)> {
+    if output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Table::ALL.map(|table| (table, output.join(format!("{}.{extension}", table.word())))).into();
+    }
+    let table = match table {
+        LowTable::Waits => Table::Waits,
+        LowTable::Pieces => Table::Pieces,
+        LowTable::Blame => Table::Blame,
+    };
+    vec![(table, output)]
+}
+
+pub fn run(args: HiArgs) -> Result<ExitCode> {
+    let selection = args.selection;
+    match args.job {
+        Job::Perfetto(path) => {
+            let target = Target::open(&path)?;
+            write(&args.recording, &selection, Perfetto::new(target.writer()?, selection.clone()))?;
+            target.deliver()?;
+        }
+        Job::Folded(path) => {
+            let target = Target::open(&path)?;
+            write(&args.recording, &selection, Folded::new(target.writer()?, selection.clone()))?;
+            target.deliver()?;
+        }
+        Job::Tables(format, places) => {
+            if let [(_, path), _, ..] = &places[..]
+                && let Some(directory) = path.parent()
+            {
+                std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+            }
+            let mut export = Tables::new(selection.clone());
+            let mut targets = Vec::new();
+            for (table, path) in places {
+                let target = Target::open(&path)?;
+                export.add(table, rows(format, table, target.writer()?).with_context(|| target.name())?);
+                targets.push(target);
+            }
+            write(&args.recording, &selection, export)?;
+            targets.into_iter().try_for_each(Target::deliver)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rows(format: TableFormat, table: Table, out: Writer) -> Result<Box<dyn Rows>, ExportError> {
+    let columns = table.columns();
+    Ok(match format {
+        TableFormat::Csv => Box::new(CsvRows::new(out, columns)?),
+        #[cfg(feature = "columnar")]
+        TableFormat::Arrow => Box::new(ArrowRows::new(out, columns)?),
+        #[cfg(feature = "columnar")]
+        TableFormat::Parquet => Box::new(ParquetRows::new(out, columns)?),
+    })
+}
+
+/// Sends the whole recording through the export.
+fn write(recording: &Recording, selection: &Selection, mut export: impl Export) -> Result<()> {
+    let source = recording.open()?;
+    let mut progress = Progress::new();
+    let options = Options { selection: selection.clone(), ..Options::default() };
+    let report = explain_beside(source, &options, &mut export, |events| progress.events(events))
+        .with_context(|| recording.name())?
+        .report;
+    drop(progress);
+    export.finish(&report).context("cannot write the export")?;
+    for loss in &report.losses {
+        output::remark(loss);
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+use std::collections::BTreeMap;
+
+use unstarve_diagnose::report::Report;
+use unstarve_timeline::{Selection, Sink, Wait, World};
+
+use crate::blame::Blame;
+use crate::table::is_chosen;
+use crate::{Export, ExportError, Out};
+
+/// Stacks for flame graphs: `victim;rule;culprit nanoseconds`, a line each.
+pub struct Folded<W> {
+    out: W,
+    selection: Selection,
+    blame: Blame,
+}
+
+impl<W: Out> Folded<W> {
+    /// The stacks of the waits in `selection`, to `out`.
+    pub fn new(out: W, selection: Selection) -> Folded<W> {
+        Folded { out, selection, blame: Blame::default() }
+    }
+}
+
+impl<W: Out> Sink for Folded<W> {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        if is_chosen(&self.selection, world, wait) {
+            self.blame.add(world, wait);
+        }
+    }
+}
+
+impl<W: Out> Export for Folded<W> {
+    fn finish(mut self, _: &Report) -> Result<(), ExportError> {
+        // Actors that look the same are one frame. Readers expect equal beginnings side by side.
+        let mut stacks: BTreeMap<[String; 3], u64> = BTreeMap::new();
+        for row in self.blame.rows() {
+            let frames = [frame(&row.victim.label()), row.rule.to_string(), frame(&row.occupant.label())];
+            *stacks.entry(frames).or_default() += row.sum.total.0;
+        }
+        for (frames, ns) in stacks.iter().filter(|(_, ns)| **ns > 0) {
+            writeln!(self.out, "{} {ns}", frames.join(";"))?;
+        }
+        self.out.flush()?;
+        Ok(())
+    }
+}
+
+/// A name that is one frame: `;` parts frames.
+fn frame(name: &str) -> String {
+    name.replace(';', "\\x3b")
+}

@@ -1,0 +1,172 @@
+//! Who ran on each CPU, as the kernel's own events: what Perfetto shows best, and what unstarve can read again.
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{Comm, CpuId, Prio, Tid, Time};
+use unstarve_timeline::{ActorKind, Interrupt, Run, RunEnd, Wake, Waker, World};
+
+use super::proto::{
+    FtraceEvent, FtraceEventBundle, IrqHandlerEntry, IrqHandlerExit, Kind, SchedSwitch, SchedWaking, Softirq,
+    TracePacket,
+};
+use super::stream::Stream;
+use crate::Out;
+
+/// Events held back over all CPUs, so that packets are of some size and yet in some order.
+const HELD: usize = 2048;
+
+/// `prev_state` since 4.14 (`include/trace/events/sched.h`): sleeping, dead, and preempted, which Perfetto shows as `R+`.
+const SLEEPING: i64 = 1;
+const DEAD: i64 = 0x10;
+const PREEMPTED: i64 = 0x100;
+
+/// `common_flags` of an event in a hard interrupt, and in a softirq.
+const HARDIRQ: u32 = 8;
+const SOFTIRQ: u32 = 16;
+
+/// A task as switches name it.
+#[derive(Clone, Copy)]
+struct Named {
+    tid: Tid,
+    comm: Comm,
+    prio: Prio,
+}
+
+/// The idle task, which has the number 0 on every CPU.
+const IDLE_PRIO: Prio = Prio(120);
+
+#[derive(Default)]
+struct Cpu {
+    events: Vec<FtraceEvent>,
+    /// Who left last, when, and how; the switch is told when it is known to whom.
+    left: Option<(Time, Named, i64)>,
+}
+
+/// Turns runs and wakeups back into events.
+#[derive(Default)]
+pub struct Cpus {
+    cpus: FxHashMap<CpuId, Cpu>,
+    held: usize,
+}
+
+impl Cpus {
+    /// A run and the switch before it.
+    pub fn run(&mut self, world: &World, run: &Run) {
+        let actor = world.actors.get(run.actor);
+        let task = world.tasks.get(run.task);
+        let named =
+            Named { tid: task.tid, comm: actor.comm().unwrap_or(task.comm), prio: actor.prio().unwrap_or(task.prio) };
+        let idle = Named { tid: Tid::IDLE, comm: Comm::from(&*format!("swapper/{}", run.cpu)), prio: IDLE_PRIO };
+        let cpu = self.cpus.entry(run.cpu).or_default();
+        let before = cpu.events.len();
+        match cpu.left.take() {
+            Some((at, who, state)) if at == run.start => cpu.events.push(switch(at, who, state, named)),
+            left => {
+                cpu.events.extend(left.map(|(at, who, state)| switch(at, who, state, idle)));
+                cpu.events.extend(run.start_seen.then(|| switch(run.start, idle, 0, named)));
+            }
+        }
+        cpu.left = match run.ended {
+            RunEnd::Slept => Some((run.end, named, SLEEPING)),
+            RunEnd::Died => Some((run.end, named, DEAD)),
+            RunEnd::Preempted { .. } => Some((run.end, named, PREEMPTED)),
+            RunEnd::Cut => None,
+        };
+        self.held += cpu.events.len() - before;
+    }
+
+    /// A wakeup, with its context where that is known.
+    pub fn wake(&mut self, world: &World, wake: &Wake<'_>) {
+        let task = world.tasks.get(wake.wakee);
+        let (pid, flags) = match wake.waker {
+            Waker::Task(waker) => (Some(world.tasks.get(waker).tid.0), Some(0)),
+            Waker::Interrupt(Some(actor)) if matches!(world.actors.get(actor).kind, ActorKind::Softirq { .. }) => {
+                (None, Some(SOFTIRQ))
+            }
+            Waker::Interrupt(_) => (None, Some(HARDIRQ)),
+            Waker::Unknown => (None, None),
+        };
+        let waking = SchedWaking {
+            comm: Some(task.comm.as_bytes().to_vec()),
+            pid: Some(task.tid.0 as i32),
+            prio: Some(task.prio.0),
+            success: Some(1),
+            target_cpu: Some(task.last_cpu.unwrap_or(wake.cpu).0 as i32),
+        };
+        let mut event = event(wake.time, Kind::SchedWaking(waking));
+        (event.pid, event.common_flags) = (pid, flags);
+        self.push(wake.cpu, [event]);
+    }
+
+    /// An interrupt: its beginning and its end.
+    pub fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        let (entry, exit) = match world.actors.get(interrupt.actor).kind {
+            ActorKind::Irq { irq, name } => {
+                let name = name.map(|name| world.names.get(name).to_owned());
+                let irq = Some(irq as i32);
+                (
+                    Kind::IrqHandlerEntry(IrqHandlerEntry { irq, name }),
+                    Kind::IrqHandlerExit(IrqHandlerExit { irq, ret: Some(1) }),
+                )
+            }
+            ActorKind::Softirq { vec } => {
+                let softirq = Softirq { vec: Some(u32::from(vec)) };
+                (Kind::SoftirqEntry(softirq.clone()), Kind::SoftirqExit(softirq))
+            }
+            _ => return,
+        };
+        self.push(interrupt.cpu, [event(interrupt.start, entry), event(interrupt.end, exit)]);
+    }
+
+    fn push(&mut self, cpu: CpuId, events: impl IntoIterator<Item = FtraceEvent>) {
+        let list = &mut self.cpus.entry(cpu).or_default().events;
+        let before = list.len();
+        list.extend(events);
+        self.held += list.len() - before;
+    }
+
+    /// Writes what is held back, if it is enough.
+    pub fn write_some<W: Out>(&mut self, stream: &mut Stream<W>) {
+        if self.held >= HELD {
+            self.write(stream);
+        }
+    }
+
+    /// Writes what is held back, and who left last.
+    pub fn finish<W: Out>(&mut self, stream: &mut Stream<W>) {
+        for (id, cpu) in &mut self.cpus {
+            let idle = Named { tid: Tid::IDLE, comm: Comm::from(&*format!("swapper/{id}")), prio: IDLE_PRIO };
+            cpu.events.extend(cpu.left.take().map(|(at, who, state)| switch(at, who, state, idle)));
+        }
+        self.write(stream);
+    }
+
+    fn write<W: Out>(&mut self, stream: &mut Stream<W>) {
+        self.held = 0;
+        let mut full: Vec<(CpuId, Vec<FtraceEvent>)> =
+            self.cpus.iter_mut().map(|(id, cpu)| (*id, std::mem::take(&mut cpu.events))).collect();
+        full.sort_unstable_by_key(|(id, _)| *id);
+        for (id, mut events) in full.into_iter().filter(|(_, events)| !events.is_empty()) {
+            // Stable: what happened in one nanosecond stays as it was told.
+            events.sort_by_key(|event| event.timestamp);
+            let bundle = FtraceEventBundle { cpu: Some(id.0), event: events };
+            stream.packet(TracePacket { ftrace_events: Some(bundle), ..TracePacket::default() });
+        }
+    }
+}
+
+fn event(at: Time, kind: Kind) -> FtraceEvent {
+    FtraceEvent { timestamp: Some(at.0), event: Some(kind), ..FtraceEvent::default() }
+}
+
+fn switch(at: Time, prev: Named, state: i64, next: Named) -> FtraceEvent {
+    let kind = Kind::SchedSwitch(SchedSwitch {
+        prev_comm: Some(prev.comm.as_bytes().to_vec()),
+        prev_pid: Some(prev.tid.0 as i32),
+        prev_prio: Some(prev.prio.0),
+        prev_state: Some(state),
+        next_comm: Some(next.comm.as_bytes().to_vec()),
+        next_pid: Some(next.tid.0 as i32),
+        next_prio: Some(next.prio.0),
+    });
+    FtraceEvent { pid: Some(prev.tid.0), common_flags: Some(0), ..event(at, kind) }
+}

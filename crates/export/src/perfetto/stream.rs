@@ -1,0 +1,182 @@
+//! Packets one after another, and what has to be said once before it can be meant by a number.
+
+use std::io;
+
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
+use rustc_hash::FxHashMap;
+
+use super::proto::{
+    CounterDescriptor, DebugAnnotation, InternedData, InternedString, TracePacket, TrackDescriptor, TrackEvent,
+    event_kind,
+};
+use crate::Out;
+
+/// All packets come from one writer.
+const SEQUENCE: u32 = 1;
+/// `SEQ_INCREMENTAL_STATE_CLEARED` and `SEQ_NEEDS_INCREMENTAL_STATE`.
+const CLEARED: u32 = 1;
+const NEEDS: u32 = 2;
+/// Texts remembered before everything is forgotten and said anew: some megabytes.
+const TEXTS: usize = 1 << 16;
+
+/// What a text stands for; each kind has numbers of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TextKind {
+    Category,
+    EventName,
+    AnnotationName,
+    Value,
+}
+
+/// A track, by its number in the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TrackId(pub u64);
+
+/// What a track is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TrackKind {
+    /// Slices, or other tracks.
+    Slices,
+    /// Nanoseconds over time.
+    Nanos,
+}
+
+/// Writes packets.
+pub struct Stream<W> {
+    out: W,
+    texts: FxHashMap<(TextKind, String), u64>,
+    /// Texts that the next packet has to say.
+    fresh: InternedData,
+    /// Whether the next packet begins anew.
+    cleared: bool,
+    tracks: u64,
+    buffer: Vec<u8>,
+    failed: Option<io::Error>,
+}
+
+impl<W: Out> Stream<W> {
+    pub fn new(out: W) -> Stream<W> {
+        Stream {
+            out,
+            texts: FxHashMap::default(),
+            fresh: InternedData::default(),
+            cleared: true,
+            tracks: 0,
+            buffer: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// The number of a text, which the packet being made will say if it is new.
+    pub fn text(&mut self, kind: TextKind, text: &str) -> u64 {
+        if let Some(&iid) = self.texts.get(&(kind, text.to_owned())) {
+            return iid;
+        }
+        let iid = self.texts.len() as u64 + 1;
+        self.texts.insert((kind, text.to_owned()), iid);
+        let new = InternedString { iid: Some(iid), text: Some(text.to_owned()) };
+        match kind {
+            TextKind::Category => self.fresh.event_categories.push(new),
+            TextKind::EventName => self.fresh.event_names.push(new),
+            TextKind::AnnotationName => self.fresh.debug_annotation_names.push(new),
+            TextKind::Value => self.fresh.debug_annotation_string_values.push(new),
+        }
+        iid
+    }
+
+    /// An annotation that is a number.
+    pub fn number(&mut self, name: &str, value: u64) -> DebugAnnotation {
+        let name_iid = Some(self.text(TextKind::AnnotationName, name));
+        DebugAnnotation { name_iid, uint_value: Some(value), ..DebugAnnotation::default() }
+    }
+
+    /// An annotation that is a text, one of few.
+    pub fn word(&mut self, name: &str, value: &str) -> DebugAnnotation {
+        let name_iid = Some(self.text(TextKind::AnnotationName, name));
+        let string_value_iid = Some(self.text(TextKind::Value, value));
+        DebugAnnotation { name_iid, string_value_iid, ..DebugAnnotation::default() }
+    }
+
+    /// An annotation that is a text said once.
+    pub fn sentence(&mut self, name: &str, value: &str) -> DebugAnnotation {
+        let name_iid = Some(self.text(TextKind::AnnotationName, name));
+        DebugAnnotation { name_iid, string_value: Some(value.to_owned()), ..DebugAnnotation::default() }
+    }
+
+    /// An annotation that is a list of groups.
+    pub fn list(&mut self, name: &str, groups: Vec<Vec<DebugAnnotation>>) -> DebugAnnotation {
+        let name_iid = Some(self.text(TextKind::AnnotationName, name));
+        let group = |dict_entries| DebugAnnotation { dict_entries, ..DebugAnnotation::default() };
+        let array_values = groups.into_iter().map(group).collect();
+        DebugAnnotation { name_iid, array_values, ..DebugAnnotation::default() }
+    }
+
+    /// A new track, below another.
+    pub fn track(&mut self, parent: Option<TrackId>, name: &str, kind: TrackKind) -> TrackId {
+        self.tracks += 1;
+        let id = TrackId(self.tracks);
+        let descriptor = TrackDescriptor {
+            uuid: Some(id.0),
+            name: Some(name.to_owned()),
+            parent_uuid: parent.map(|parent| parent.0),
+            counter: (kind == TrackKind::Nanos).then_some(CounterDescriptor { unit: Some(1) }),
+            child_ordering: None,
+            sibling_order_rank: parent.is_none().then_some(self.tracks as i32),
+        };
+        self.packet(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() });
+        id
+    }
+
+    /// A slice of a track, both ends at once.
+    pub fn slice(&mut self, track: TrackId, span: (u64, u64), event: TrackEvent) {
+        let begin = TrackEvent { kind: Some(event_kind::SLICE_BEGIN), track_uuid: Some(track.0), ..event };
+        let end = TrackEvent { kind: Some(event_kind::SLICE_END), track_uuid: Some(track.0), ..TrackEvent::default() };
+        self.event(span.0, begin);
+        self.event(span.1, end);
+    }
+
+    /// A value of a counter.
+    pub fn counter(&mut self, track: TrackId, at: u64, value: u64) {
+        let counter_value = Some(i64::try_from(value).unwrap_or(i64::MAX));
+        let kind = Some(event_kind::COUNTER);
+        self.event(at, TrackEvent { kind, track_uuid: Some(track.0), counter_value, ..TrackEvent::default() });
+    }
+
+    fn event(&mut self, at: u64, event: TrackEvent) {
+        self.packet(TracePacket { timestamp: Some(at), track_event: Some(event), ..TracePacket::default() });
+    }
+
+    /// Writes a packet, and what it needs to be understood.
+    pub fn packet(&mut self, mut packet: TracePacket) {
+        packet.trusted_packet_sequence_id = Some(SEQUENCE);
+        packet.sequence_flags = Some(if std::mem::take(&mut self.cleared) { CLEARED | NEEDS } else { NEEDS });
+        let fresh = std::mem::take(&mut self.fresh);
+        packet.interned_data = (fresh != InternedData::default()).then_some(fresh);
+        self.write(&packet);
+        if self.texts.len() >= TEXTS {
+            self.texts.clear();
+            self.cleared = true;
+        }
+    }
+
+    fn write(&mut self, packet: &TracePacket) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.buffer.clear();
+        encode_key(1, WireType::LengthDelimited, &mut self.buffer);
+        encode_varint(packet.encoded_len() as u64, &mut self.buffer);
+        if packet.encode(&mut self.buffer).is_ok() {
+            self.failed = self.out.write_all(&self.buffer).err();
+        }
+    }
+
+    /// Whether everything could be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use unstarve_diagnose::report::Finding;
+
+use crate::stage::{Row, number, open, sum, tables, traces};
+
+#[test]
+fn tables_add_up_to_the_report() {
+    for trace in traces() {
+        let ([waits, pieces, blame], report) = tables(open(&trace));
+        let total = report.trace.waits_total_ns;
+        assert_eq!(waits.len() as u64, report.trace.waits_count, "{}", trace.display());
+        assert_eq!(sum(&waits, "wait_ns"), total, "{}", trace.display());
+        assert_eq!(sum(&pieces, "piece_ns"), total, "{}", trace.display());
+        assert_eq!(sum(&blame, "total_ns"), total, "{}", trace.display());
+        assert_eq!(sum(&blame, "waits"), pieces.len() as u64, "{}", trace.display());
+        pieces_fill_waits(&waits, &pieces);
+    }
+}
+
+fn pieces_fill_waits(waits: &[Row], pieces: &[Row]) {
+    let mut filled: BTreeMap<u64, u64> = BTreeMap::new();
+    for piece in pieces {
+        *filled.entry(number(piece, "wait")).or_default() += number(piece, "piece_ns");
+    }
+    for wait in waits {
+        assert_eq!(number(wait, "end_ns") - number(wait, "start_ns"), number(wait, "wait_ns"));
+        assert_eq!(filled.get(&number(wait, "wait")).copied().unwrap_or(0), number(wait, "wait_ns"), "{wait:?}");
+    }
+}
+
+/// What the report blames for each finding is what the pieces of its victim's waits say.
+#[test]
+fn findings_can_be_recomputed_from_the_pieces() {
+    let mut findings = 0;
+    for trace in traces() {
+        let ([waits, pieces, _], report) = tables(open(&trace));
+        for finding in &report.findings {
+            let Some(mine) = victims_waits(&waits, finding) else { continue };
+            let mut sums: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+            for piece in pieces.iter().filter(|piece| mine.contains(piece["wait"].as_str())) {
+                let key = (piece["occupant"].as_str(), piece["rule"].as_str(), piece["occupant_prio"].as_str());
+                *sums.entry(key).or_default() += number(piece, "piece_ns");
+            }
+            for culprit in &finding.blame {
+                let prio = culprit.prio.map_or(String::new(), |prio| prio.to_string());
+                let key = (culprit.comm.as_str(), culprit.rule.as_str(), prio.as_str());
+                assert_eq!(sums.get(&key), Some(&culprit.ns), "{} {} {key:?}", trace.display(), finding.id);
+            }
+            findings += 1;
+        }
+    }
+    assert!(findings >= 5, "only {findings} could be recomputed");
+}
+
+/// The numbers of the waits that the finding is about, where its threads tell them: it names the first 128, which may have
+/// had other names and priorities, too.
+fn victims_waits<'a>(waits: &'a [Row], finding: &Finding) -> Option<BTreeSet<&'a str>> {
+    let victim = &finding.victim;
+    let tids: BTreeSet<String> = victim.tids.iter().map(u32::to_string).collect();
+    let prio = victim.prio.map_or(String::new(), |prio| prio.to_string());
+    let of_thread = |wait: &&Row| tids.contains(&wait["tid"]);
+    let of_actor = |wait: &&Row| of_thread(wait) && wait["comm"] == victim.comm && wait["prio"] == prio;
+    let number = |wait: &'a Row| wait["wait"].as_str();
+    let all: BTreeSet<&str> = waits.iter().filter(of_thread).map(number).collect();
+    let some: BTreeSet<&str> = waits.iter().filter(of_actor).map(number).collect();
+    [all, some].into_iter().find(|waits| waits.len() as u64 == finding.waits.count)
+}
