@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All tests: first everything that may run side by side, then, one after another, the live tests, which need root,
-# tracefs and a quiet machine (without them they say what they miss). Each test program has a time limit of its own,
+# tracefs and a quiet machine (without them they say what they miss), and last some guests of the lab. Each test program has a time limit of its own,
 # and the last line adds everything up.
 set -u
 exec </dev/null
@@ -38,6 +38,8 @@ timeout -k 10 420 tools/test_page.sh 2>&1 | tee -a "$log"
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     run 590 --workspace "${features[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
+# Real kernels in guests; fetched once, into the user's cache.
+run 590 --workspace "${bpf[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
 awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.

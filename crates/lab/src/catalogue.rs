@@ -12,7 +12,7 @@ macro_rules! shipped {
 }
 
 shipped! {
-    "randio" "spike" "oplog-ext4" "oplog-xfs" "kubepods" "kubepods-unwritten" "nfsd" "granularity-compile"
+    "randio" "spike" "oplog-ext4" "oplog-xfs" "kubepods" "kubepods-unwritten" "nfsd" "knfsd" "granularity-compile"
     "granularity-stream"
 }
 

@@ -142,6 +142,9 @@ fn all_metrics(scenario: &Scenario, outcomes: &[(Outcome, Outcome)]) -> Vec<Metr
     found
 }
 
+/// How many metrics the last line names besides the main one.
+const NAMED: usize = 4;
+
 impl Comparison {
     /// The metric that matters most, if it was measured on both sides.
     pub fn main(&self) -> Option<&Row> {
@@ -162,7 +165,11 @@ impl Comparison {
             (Verdict::NoDifferenceThatMatters, []) => verdict.words().to_owned(),
             (Verdict::TooFewPairs, _) => verdict.words().to_owned(),
             (_, []) => format!("{}: {}", main.metric, verdict.words()),
-            (_, others) => format!("{}: {}; also different: {}", main.metric, verdict.words(), others.join(", ")),
+            (_, others) => {
+                let (shown, rest) = others.split_at(others.len().min(NAMED));
+                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+                format!("{}: {}; also different: {}{more}", main.metric, verdict.words(), shown.join(", "))
+            }
         }
     }
 }
