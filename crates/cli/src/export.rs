@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use unstarve_diagnose::{Options, explain_beside};
 #[cfg(feature = "columnar")]
 use unstarve_export::{ArrowRows, ParquetRows};
-use unstarve_export::{CsvRows, Export, ExportError, Folded, Perfetto, Rows, Table, Tables};
+use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
 use unstarve_timeline::Selection;
 
 use crate::input::Recording;
@@ -47,6 +47,8 @@ pub struct LowArgs {
 enum Format {
     /// A trace for ui.perfetto.dev: who ran, who waited, why, for whom
     Perfetto,
+    /// A profile for profiler.firefox.com: waits as markers and call tree
+    Firefox,
     /// Stacks `victim;rule;culprit nanoseconds`, for flame graphs
     Folded,
     /// A table for spreadsheets
@@ -76,6 +78,7 @@ pub struct HiArgs {
 
 enum Job {
     Perfetto(PathBuf),
+    Firefox(PathBuf),
     Folded(PathBuf),
     Tables(TableFormat, Vec<(Table, PathBuf)>),
 }
@@ -101,6 +104,7 @@ impl LowArgs {
         };
         let job = match format {
             Format::Perfetto => Job::Perfetto(a_file(self.output)?),
+            Format::Firefox => Job::Firefox(a_file(self.output)?),
             Format::Folded => Job::Folded(a_file(self.output)?),
             Format::Csv => Job::Tables(TableFormat::Csv, tables(self.output, "csv", self.table)),
             #[cfg(feature = "columnar")]
@@ -121,12 +125,13 @@ impl LowArgs {
 fn by_name(path: &Path) -> Result<Format> {
     Ok(match path.extension().and_then(|extension| extension.to_str()) {
         Some("pftrace" | "perfetto-trace") => Format::Perfetto,
+        Some("json") => Format::Firefox,
         Some("folded") => Format::Folded,
         Some("csv") => Format::Csv,
         Some("arrow" | "feather") => Format::Arrow,
         Some("parquet") => Format::Parquet,
         _ => bail!(
-            "{}: its name does not tell the format; say --format, or end it with .pftrace, .folded, .csv, .arrow or .parquet",
+            "{}: its name does not tell the format; say --format, or end it with .pftrace, .json (Firefox Profiler), .folded, .csv, .arrow or .parquet",
             path.display()
         ),
     })
@@ -158,6 +163,11 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         Job::Perfetto(path) => {
             let target = Target::open(&path)?;
             write(&args.recording, &selection, Perfetto::new(target.writer()?, selection.clone()))?;
+            target.deliver()?;
+        }
+        Job::Firefox(path) => {
+            let target = Target::open(&path)?;
+            write(&args.recording, &selection, Firefox::new(target.writer()?, selection.clone()))?;
             target.deliver()?;
         }
         Job::Folded(path) => {

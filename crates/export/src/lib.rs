@@ -12,6 +12,7 @@
 //! | `table` | the columns of waits, pieces and blame, declared once; rows to any [`Rows`] |
 //! | `text_table`, `columnar` | rows to CSV; to Arrow IPC and Parquet (feature `columnar`) |
 //! | `folded` | stacks for flame graphs |
+//! | `firefox` | a profile with waits as markers and samples |
 //! | `perfetto` | kernel events of who ran, tracks of who waited, of blame and of findings |
 
 mod blame;
@@ -19,6 +20,7 @@ mod cast;
 #[cfg(feature = "columnar")]
 mod columnar;
 mod error;
+mod firefox;
 mod folded;
 mod perfetto;
 mod table;
@@ -29,6 +31,7 @@ use std::io::Write;
 #[cfg(feature = "columnar")]
 pub use columnar::{ArrowRows, ParquetRows};
 pub use error::ExportError;
+pub use firefox::Firefox;
 pub use folded::Folded;
 pub use perfetto::Perfetto;
 #[doc(hidden)]

@@ -4,6 +4,7 @@
 #[cfg(feature = "columnar")]
 mod columnar;
 mod documentation;
+mod firefox;
 mod folded;
 mod hostile;
 mod perfetto;

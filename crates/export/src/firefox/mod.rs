@@ -1,0 +1,135 @@
+//! Firefox Profiler's processed profile: a thread for each task that waited, a marker for each wait, and samples by whose
+//! weight call tree and flame graph show blame.
+//!
+//! The format is columns by thread, so a wait can only be written when all are known. The longest [`KEPT`] are kept; of what is
+//! shorter only the sums are, as one sample for each thread, occupant and rule. Memory is bounded, and sums stay exact.
+
+mod profile;
+mod schema;
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+use unstarve_diagnose::report::Report;
+use unstarve_model::{Comm, CpuId, Nanos, Tid, Time};
+use unstarve_timeline::{ActorId, Rule, Selection, Sink, Wait, WaitKind, World};
+
+use self::profile::Profile;
+use crate::cast::Cast;
+use crate::table::is_chosen;
+use crate::{Export, ExportError, Out};
+
+/// Waits told one by one: as many as the profiler's page shows without trouble.
+const KEPT: usize = 1 << 19;
+
+/// Index of a thread in the profile.
+type Thread = u32;
+
+/// One wait that is told.
+struct Told {
+    thread: Thread,
+    start: Time,
+    end: Time,
+    cpu: CpuId,
+    kind: WaitKind,
+    pieces: Box<[(ActorId, Rule, Nanos)]>,
+}
+
+impl Told {
+    fn length(&self) -> Nanos {
+        self.end.since(self.start)
+    }
+}
+
+/// Writes a profile at the end.
+pub struct Firefox<W> {
+    out: W,
+    selection: Selection,
+    kept: usize,
+    notes: Notes,
+}
+
+/// What is known of the waits.
+#[derive(Default)]
+struct Notes {
+    cast: Cast,
+    threads: Vec<(Tid, Comm)>,
+    by_task: FxHashMap<(Tid, Comm), Thread>,
+    waits: Vec<Told>,
+    /// Of the waits that are not told.
+    rest: FxHashMap<(Thread, ActorId, Rule), Nanos>,
+    untold: u64,
+    start: Time,
+    end: Time,
+}
+
+impl<W: Out> Firefox<W> {
+    /// A profile of the waits in `selection`, to `out`.
+    pub fn new(out: W, selection: Selection) -> Firefox<W> {
+        Firefox::keeping(KEPT, out, selection)
+    }
+
+    /// As [`Firefox::new`], but telling so many waits.
+    #[doc(hidden)]
+    pub fn keeping(kept: usize, out: W, selection: Selection) -> Firefox<W> {
+        Firefox { out, selection, kept, notes: Notes::default() }
+    }
+}
+
+impl Notes {
+    fn add(&mut self, world: &World, wait: &Wait<'_>) {
+        let task = world.tasks.get(wait.task);
+        let thread = *self.by_task.entry((task.tid, task.comm)).or_insert_with(|| {
+            self.threads.push((task.tid, task.comm));
+            self.threads.len() as Thread - 1
+        });
+        for piece in wait.pieces {
+            self.cast.who(world, piece.occupant);
+        }
+        self.waits.push(Told {
+            thread,
+            start: wait.start,
+            end: wait.end,
+            cpu: wait.cpu,
+            kind: wait.kind,
+            pieces: wait.pieces.iter().map(|piece| (piece.occupant, piece.rule, piece.length)).collect(),
+        });
+    }
+
+    /// Leaves only the longest waits, and the sums of the others.
+    fn keep(&mut self, kept: usize) {
+        self.waits.sort_by_key(|wait| Reverse(wait.length()));
+        for wait in self.waits.drain(kept.min(self.waits.len())..) {
+            self.untold += 1;
+            for &(occupant, rule, length) in &wait.pieces {
+                *self.rest.entry((wait.thread, occupant, rule)).or_default() += length;
+            }
+        }
+    }
+}
+
+impl<W: Out> Sink for Firefox<W> {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        (self.notes.start, self.notes.end) = (world.start, world.now);
+        if !is_chosen(&self.selection, world, wait) {
+            return;
+        }
+        self.notes.add(world, wait);
+        if self.notes.waits.len() >= self.kept.saturating_mul(2) {
+            self.notes.keep(self.kept);
+        }
+    }
+}
+
+impl<W: Out> Export for Firefox<W> {
+    fn finish(mut self, report: &Report) -> Result<(), ExportError> {
+        if self.notes.waits.len() > self.kept {
+            self.notes.keep(self.kept);
+        }
+        self.notes.waits.sort_by_key(|wait| (wait.thread, wait.start, wait.end));
+        let profile = Profile::new(&self.notes, report);
+        serde_json::to_writer(&mut self.out, &profile).map_err(std::io::Error::from)?;
+        self.out.flush()?;
+        Ok(())
+    }
+}
