@@ -91,8 +91,8 @@ function options(spec: ChartSpec, colours: Palette, width: number): uPlot.Option
       y: spec.isLogNanos ? { distr: 3, log: 10, range: logRange } : { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
     },
     axes: [
-      { ...axis, space: 70, values: (_, ticks, __, ___, step) => ticks.map((tick) => since(tick * 1e9, Math.max(1, step * 1e9))) },
-      { ...axis, size: 62, space: 28, values: (_, ticks) => ticks.map((tick) => (tick === null || (spec.isLogNanos && !isDecade(tick)) ? '' : label(tick, write, spec.isLogNanos))) },
+      { ...axis, size: 32, space: 80, values: (_, ticks, __, ___, step) => ticks.map((tick) => since(tick * 1e9, Math.max(1, step * 1e9))) },
+      { ...axis, size: 62, space: 28, splits: spec.isLogNanos ? decades : undefined, values: (_, ticks) => ticks.map((tick) => label(tick, write, spec.isLogNanos)) },
     ],
     series: [{}, ...spec.series(colours)],
     bands: spec.bands?.(colours),
@@ -108,15 +108,16 @@ function label(tick: number, write: (value: number) => string, isLog: boolean): 
   return isLog ? write(tick).replace(/\.00 /, ' ').replace(/\.0 /, ' ') : write(tick);
 }
 
-function isDecade(tick: number): boolean {
-  const power = Math.log10(tick);
-  return Math.abs(power - Math.round(power)) < 1e-6;
+function decades(_: uPlot, __: number, min: number, max: number): number[] {
+  const ticks: number[] = [];
+  for (let tick = min; tick <= max * 1.001; tick *= 10) ticks.push(tick);
+  return ticks;
 }
 
 /** Whole decades around what there is, one at least. */
 function logRange(_: uPlot, min: number | null, max: number | null): [number, number] {
   const low = 10 ** Math.floor(Math.log10(Math.max(1, min ?? 1)));
-  const high = 10 ** Math.ceil(Math.log10(Math.max(10, (max ?? 10) * 1.3)));
+  const high = 10 ** Math.ceil(Math.log10(Math.max(10, (max ?? 10) * 2.2)));
   return [low, Math.max(high, low * 10)];
 }
 

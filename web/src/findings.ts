@@ -28,11 +28,7 @@ export function verdictView(app: App): HTMLElement {
 /** The first clause is the headline. */
 function split(text: string): [string, string] {
   const end = text.search(/[;.] /);
-  return end < 0 ? [text, ''] : [text.slice(0, end + 1).replace(/;$/, '.'), capital(text.slice(end + 2))];
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return end < 0 ? [text, ''] : [text.slice(0, end + 1).replace(/;$/, '.'), text.slice(end + 2)];
 }
 
 function figures(app: App, finding: Finding): HTMLElement {
@@ -183,6 +179,9 @@ function list(title: string, lines: string[]): HTMLElement | null {
   return h('div', {}, h('h4', {}, title), h('ul', {}, ...lines.map((line) => h('li', {}, line))));
 }
 
+/** Remedies that are seen at once. */
+const REMEDIES = 3;
+
 function remedies(finding: Finding): HTMLElement | null {
   if (!finding.remedies.length) return null;
   const items = finding.remedies.map((remedy) =>
@@ -200,7 +199,12 @@ function remedies(finding: Finding): HTMLElement | null {
       ),
     ),
   );
-  return h('div', { class: 'remedies' }, h('h4', {}, items.length > 1 ? 'What to do, least invasive first' : 'What to do'), h('ol', {}, ...items));
+  const title = h('h4', {}, items.length > 1 ? 'What to do, least invasive first' : 'What to do');
+  const more = items.slice(REMEDIES);
+  const rest = more.length
+    ? h('details', {}, h('summary', {}, `${more.length} more that cost more or reach further`), h('ol', { start: REMEDIES + 1 }, ...more))
+    : null;
+  return h('div', { class: 'remedies' }, title, h('ol', {}, ...items.slice(0, REMEDIES)), rest);
 }
 
 function command(label: string, text: string, isMain: boolean): HTMLElement | null {

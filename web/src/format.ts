@@ -26,6 +26,7 @@ export function counted(count: number, what: string): string {
 /** `98 %`, `0.4 %`. */
 export function percent(share: number): string {
   const value = share * 100;
+  if (value > 0 && value < 0.05) return '< 0.1 %';
   return `${value >= 9.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 

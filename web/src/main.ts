@@ -3,12 +3,16 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 
+import { activityView } from './activity';
 import { App } from './app';
+import { blameView } from './blame';
 import { load, type PageData } from './data';
 import { button, fill, h } from './dom';
 import { findingsView, verdictView } from './findings';
 import { grouped, nanos } from './format';
+import { layoutView } from './layout';
 import { momentView } from './moment';
+import { recordingView } from './recording';
 import { nextTheme, startTheme } from './theme';
 import { waitsView } from './waits';
 
@@ -16,10 +20,16 @@ const SECTIONS: [string, string][] = [
   ['findings', 'Findings'],
   ['waits', 'Waits over time'],
   ['moment', 'The moment'],
+  ['blame', 'Who kept whom waiting'],
+  ['layout', 'What ran where'],
+  ['activity', 'Activity'],
+  ['recording', 'The recording'],
 ];
 
 async function start(): Promise<void> {
   startTheme();
+  // On paper nothing can be opened.
+  addEventListener('beforeprint', () => document.querySelectorAll('details').forEach((details) => (details.open = true)));
   const page = document.getElementById('page');
   if (!page) return;
   let data: PageData;
@@ -34,7 +44,15 @@ async function start(): Promise<void> {
 
 function show(page: HTMLElement, data: PageData, index: number): void {
   const app = new App(data.traces[index]);
-  const parts: [HTMLElement, () => void][] = [waitsView(app), momentView(app)];
+  const still = (view: HTMLElement): [HTMLElement, () => void] => [view, () => {}];
+  const parts: [HTMLElement, () => void][] = [
+    waitsView(app),
+    momentView(app),
+    still(blameView(app)),
+    still(layoutView(app)),
+    activityView(app),
+    still(recordingView(app)),
+  ];
   fill(
     page,
     header(page, data, index),

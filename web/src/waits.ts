@@ -91,7 +91,7 @@ class Waits {
     const heads = ['', 'task', 'waits', 'waited in all', 'longest', ''];
     return h(
       'table',
-      { class: 'plain' },
+      {},
       h('thead', {}, h('tr', {}, ...heads.map((text, i) => (text ? h('th', { scope: 'col', class: i > 1 ? 'number' : '' }, text) : h('td', {}))))),
       h('tbody', {}, ...rows),
     );
@@ -117,12 +117,12 @@ class Waits {
       isLogNanos: true,
       sync: 'time',
       series: (colours) => [
-        line('longest', colours.accent, 2, [], first.interval.length < 400),
-        line('p99', colours.accent, 1, [4, 3]),
-        line('p50', colours.accent, 1, [1, 3]),
+        line('longest', colours.accent, 1.6, [], first.interval.length < 300),
+        line('p99', colours.other, 1, [4, 3]),
+        line('p50', colours.other, 1.2, []),
         ...beside.map((_, i) => line('longest', BESIDE[i][0], 1.6, BESIDE[i][1], true)),
       ],
-      bands: (colours) => [{ series: [2, 3], fill: colours.accent + '2e' }],
+      bands: (colours) => [{ series: [2, 3], fill: colours.other + '3d' }],
       draw: (chart, colours) => this.mark(chart, colours),
       onHover: (index) => this.read(index),
       onClick: (seconds) => this.openNear(seconds * 1e9),
@@ -159,8 +159,8 @@ class Waits {
     context.fillStyle = colours.text;
     context.font = `${12 * scale}px system-ui, sans-serif`;
     context.textAlign = 'center';
-    let right = -Infinity;
-    for (const i of spikes) {
+    const taken: [number, number][] = [];
+    for (const i of [...spikes].sort((a, b) => max[b] - max[a])) {
       const [x, y] = at(i);
       context.beginPath();
       context.moveTo(x, y - 3 * scale);
@@ -168,11 +168,11 @@ class Waits {
       context.lineTo(x + 4 * scale, y - 10 * scale);
       context.fill();
       const text = nanos(max[i]);
-      const half = context.measureText(text).width / 2;
-      if (x - half < right) continue;
-      const inside = Math.min(Math.max(x, chart.bbox.left + half), chart.bbox.left + chart.bbox.width - half);
-      context.fillText(text, inside, y - 14 * scale);
-      right = inside + half + 6 * scale;
+      const half = context.measureText(text).width / 2 + 3 * scale;
+      const middle = Math.min(Math.max(x, chart.bbox.left + half), chart.bbox.left + chart.bbox.width - half);
+      if (taken.some(([from, to]) => middle - half < to && middle + half > from)) continue;
+      context.fillText(text, middle, y - 14 * scale);
+      taken.push([middle - half, middle + half]);
     }
     this.markPeriod(chart, colours, spikes.map(at));
     context.restore();
@@ -189,7 +189,7 @@ class Waits {
     for (const [i, [x]] of at.entries()) {
       const next = at.slice(i + 1).find(([other]) => Math.abs(other - x - wanted) < wanted * 0.15);
       if (!next) continue;
-      const y = chart.bbox.top + chart.bbox.height - 22 * scale;
+      const y = Math.max(at[i][1], next[1]) + 44 * scale;
       const text = `every ${nanos(period)}`;
       const half = context.measureText(text).width / 2 + 6 * scale;
       if (next[0] - x < 2 * half) return;
@@ -232,8 +232,8 @@ class Waits {
       this.key,
       h('b', {}, this.name(this.chosen[0])),
       swatch('longest', colours.accent, 'solid'),
-      swatch('p99', colours.accent, 'dashed'),
-      swatch('p50', colours.accent, 'dotted'),
+      swatch('p99', colours.other, 'dashed'),
+      swatch('p50', colours.other, 'solid'),
       ...this.chosen.slice(1).map((index, i) => swatch(`longest of ${this.name(index)}`, BESIDE[i][0], 'dashed')),
     );
     const spots = this.app.spotsOf(course.actors).slice(0, 6);
@@ -279,7 +279,7 @@ class Waits {
 }
 
 function line(label: string, stroke: string, width: number, dash: number[], points = false): uPlot.Series {
-  return { label, stroke, width, dash, spanGaps: false, points: { show: points, size: 4, fill: stroke } };
+  return { label, stroke, width, dash, spanGaps: false, points: { show: points, size: 5, fill: stroke } };
 }
 
 function swatch(label: string, colour: string, style: string): HTMLElement {

@@ -18,6 +18,12 @@ impl Recording {
         Ok(if self.0 == Path::new("-") { unstarve_readers::open_stdin()? } else { unstarve_readers::open(&self.0)? })
     }
 
+    /// What a page calls it: without the directories, which say much about the machine and nothing about the recording.
+    pub fn short_name(&self) -> String {
+        let file = self.0.file_name().filter(|name| *name != "-");
+        file.map_or_else(|| self.name(), |name| name.to_string_lossy().into_owned())
+    }
+
     /// What messages call it.
     pub fn name(&self) -> String {
         if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }

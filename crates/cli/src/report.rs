@@ -54,7 +54,12 @@ impl LowArgs {
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
-    let traces = args.recordings.iter().map(read).collect::<Result<Vec<Trace>>>()?;
+    let mut traces = Vec::with_capacity(args.recordings.len());
+    for recording in &args.recordings {
+        let short = recording.short_name();
+        let alike = args.recordings.iter().filter(|other| other.short_name() == short).count();
+        traces.push(read(recording, if alike > 1 { recording.name() } else { short })?);
+    }
     let page = html(traces, concat!("unstarve ", env!("CARGO_PKG_VERSION")))?;
     if args.output == Path::new("-") {
         Out::new().text(&page)?;
@@ -65,14 +70,14 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(recording: &Recording) -> Result<Trace> {
+fn read(recording: &Recording, name: String) -> Result<Trace> {
     let mut progress = Progress::new();
     let mut collector = Collector::default();
     let source = recording.open()?;
     let tell = |events| progress.events(events);
     let explained =
         explain_beside(source, &Options::default(), &mut collector, tell).with_context(|| recording.name())?;
-    Ok(Trace::new(recording.name(), explained, collector))
+    Ok(Trace::new(name, explained, collector))
 }
 
 /// A page that is there is whole: it is written beside and then renamed.

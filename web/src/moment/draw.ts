@@ -26,6 +26,8 @@ export interface Frame {
 
 const AXIS = 26;
 const GAP = 26;
+/** More than this are a curtain. */
+const ARROWS = 160;
 const FONT = 'system-ui, sans-serif';
 
 export function frameOf(scene: Scene, width: number): Frame {
@@ -75,8 +77,9 @@ export class Drawing {
     context.beginPath();
     context.rect(frame.left, frame.top, frame.width - frame.left, frame.height);
     context.clip();
+    this.arrows(false);
     this.scene.rows.forEach((row, index) => this.row(row, index));
-    this.arrows();
+    this.arrows(true);
     this.selection();
     context.restore();
     this.labels();
@@ -89,7 +92,7 @@ export class Drawing {
 
   private axis(): void {
     const { context, frame, view, colours, scene } = this;
-    const step = niceStep(((view.to - view.from) * 90) / (frame.width - frame.left));
+    const step = niceStep(((view.to - view.from) * (frame.width < 560 ? 66 : 90)) / (frame.width - frame.left));
     const origin = scene.moment.from;
     context.font = `11px ${FONT}`;
     context.textAlign = 'left';
@@ -140,6 +143,24 @@ export class Drawing {
         painted = right;
       }
     }
+    this.captions(row, top);
+  }
+
+  /** In a pass of its own, so that nothing is painted over a name. */
+  private captions(row: Row, top: number): void {
+    const { colours, scene, frame, view } = this;
+    for (const item of row.items) {
+      if (item.end < view.from) continue;
+      if (item.start > view.to) break;
+      if (row.kind === 'cpu' && item.kind === Kind.Run) {
+        const stands = item.tid === scene.main?.tid || item.actor === scene.culprit;
+        this.caption(this.app.name(item.actor), this.box(item, top + 8, frame.rowHeight - 11), stands ? colours.surface : colours.text);
+      } else if (row.kind === 'task' && item.kind === Kind.Wait && item.pieces.length) {
+        const rule = item.pieces.reduce((most, piece) => (piece.ns > most.ns ? piece : most)).rule;
+        const look = ruleLook(rule);
+        this.caption(rule, this.box(item, top + 4, frame.rowHeight - 8), look.ink, look.pattern === 'solid' ? undefined : look.colour);
+      }
+    }
   }
 
   private box(item: { start: number; end: number }, y: number, height: number): [number, number, number, number] {
@@ -160,7 +181,6 @@ export class Drawing {
     context.fillStyle = isMain ? colours.accent : isCulprit ? colours.culprit : colours.run;
     const box = this.box(item, top + 8, this.frame.rowHeight - 11);
     context.fillRect(...box);
-    this.caption(this.app.name(item.actor), box, isMain || isCulprit ? colours.surface : colours.text);
   }
 
   private onTask(item: Item, top: number): void {
@@ -170,7 +190,6 @@ export class Drawing {
         const box = this.box(segment, top + 4, frame.rowHeight - 8);
         context.fillStyle = ruleFill(context, segment.rule);
         context.fillRect(...box);
-        this.caption(segment.rule, box, ruleLook(segment.rule).ink, ruleLook(segment.rule).colour);
       }
       return;
     }
@@ -204,18 +223,18 @@ export class Drawing {
     context.fillText(fits, left + 4, y + height / 2 + 0.5);
   }
 
-  private arrows(): void {
+  /** Those of the main wait on top of everything, the others below. */
+  private arrows(isMain: boolean): void {
     const { context, view, scene, frame, colours } = this;
-    const visible = scene.arrows.filter((arrow) => arrow.at >= view.from && arrow.at <= view.to);
-    const crowded = visible.length > 300;
+    const visible = scene.arrows.filter((arrow) => arrow.isMain === isMain && arrow.at >= view.from && arrow.at <= view.to);
+    if (!isMain && visible.length > ARROWS) return;
     for (const arrow of visible) {
-      if (crowded && !arrow.isMain) continue;
       const x = Math.round(this.x(arrow.at)) + 0.5;
       const down = arrow.to > arrow.from;
       const middle = frame.rowHeight / 2;
       const from = rowTop(scene, frame, arrow.from) + middle;
       const to = rowTop(scene, frame, arrow.to) + (down ? 3 : frame.rowHeight - 3);
-      context.globalAlpha = arrow.isMain ? 1 : 0.45;
+      context.globalAlpha = arrow.isMain ? 1 : 0.5;
       context.strokeStyle = context.fillStyle = arrow.isMain ? colours.text : colours.muted;
       context.lineWidth = arrow.isMain ? 1.5 : 1;
       context.beginPath();

@@ -4,7 +4,7 @@ import type { App, Spot } from '../app';
 import { Kind } from '../data';
 import { button, fill, h, section } from '../dom';
 import { bar } from '../findings';
-import { clock, counted, nanos, since } from '../format';
+import { clock, counted, grouped, nanos, since } from '../format';
 import { ALL_RULES } from '../rules';
 import { onTheme, palette } from '../theme';
 import { Drawing, frameOf, rowAt, timeAt, type Frame, type View } from './draw';
@@ -103,9 +103,16 @@ class MomentView {
     const pieces = scene.main?.pieces ?? [];
     const { moment } = scene;
     const used = new Set(scene.rows.flatMap((row) => row.items.flatMap((item) => item.pieces.map((piece) => piece.rule))));
-    fill(this.legend, ...ALL_RULES.filter((rule) => used.has(rule.word)).map((rule) => h('li', { title: rule.meaning }, swatch(rule.word, rule.colour, rule.pattern), `${rule.word}: ${rule.meaning}`)));
+    const lanes = [
+      block('ran: the one that waited', 'var(--accent)'),
+      block('ran: had its CPU the longest', 'var(--culprit)'),
+      block('ran: others', 'var(--run)'),
+      h('li', {}, h('span', { class: 'arrow' }, '↓'), 'woken'),
+      h('li', {}, h('span', { class: 'arrow' }, '⎵'), 'work item'),
+    ];
+    fill(this.legend, ...lanes, ...ALL_RULES.filter((rule) => used.has(rule.word)).map((rule) => h('li', { title: rule.meaning }, swatch(rule.word, rule.colour, rule.pattern), `${rule.word}: ${rule.meaning}`)));
     const notes = [
-      moment.left_out ? `${counted(moment.left_out, 'short run or interrupt')} of at most ${nanos(moment.left_out_ns)} left out.` : '',
+      moment.left_out ? `Of too much to draw, ${grouped(moment.left_out)} of the shortest are left out (${nanos(moment.left_out_ns)} at most).` : '',
       scene.unseen ? `${counted(scene.unseen, 'more task')} waited meanwhile.` : '',
     ].filter(Boolean);
     fill(
@@ -255,6 +262,12 @@ class MomentView {
     const length = view.to - view.from;
     if (next.end < view.from || next.start > view.to) this.set(next.start - length / 2, next.start + length / 2);
   }
+}
+
+function block(label: string, colour: string): HTMLElement {
+  const mark = h('span', { class: 'swatch fill solid' });
+  mark.style.setProperty('--colour', colour);
+  return h('li', {}, mark, label);
 }
 
 function swatch(word: string, colour: string, pattern: string): HTMLElement {

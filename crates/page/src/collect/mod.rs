@@ -51,7 +51,7 @@ pub(crate) struct Totals {
 /// Actors with a course of their own; what else waits shows among all tasks.
 const COURSES: usize = 2048;
 /// Intervals for each of which the longest wait is looked at in detail.
-const SLICE: usize = 32;
+const SLICE: usize = 16;
 
 impl Default for Collector {
     fn default() -> Collector {

@@ -17,9 +17,9 @@ pub(crate) struct Stretch {
 }
 
 impl Scale {
-    /// As many intervals or fewer; at least half as many once the trace is longer than a seventh of a second. More than
-    /// this a wide screen cannot show.
-    pub const MOST: usize = 1024;
+    /// As many intervals or fewer; at least half as many once the trace is longer than a fifteenth of a second. More than
+    /// this make a hedge on a wide screen.
+    pub const MOST: usize = 512;
 
     /// The first intervals' length.
     const SHORTEST: Nanos = Nanos(1 << 17);

@@ -101,7 +101,7 @@ impl Trace {
     /// Puts together what `explain_beside` said and what the collector saw. `name` is what people call the recording.
     pub fn new(name: String, explained: Explained, collector: Collector) -> Trace {
         let verdict = unstarve_report::verdict(&explained.report, Scope::Whole);
-        Trace { name, verdict, report: explained.report, driven: explained.driven, collector }
+        Trace { name: cleaned(&name), verdict, report: explained.report, driven: explained.driven, collector }
     }
 
     /// What people call the recording.
