@@ -39,7 +39,7 @@ if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     run 590 --workspace "${features[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
 # Real kernels in guests; fetched once, into the user's cache.
-run 590 --workspace "${bpf[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
+run 590 --workspace "${features[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
 awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.
