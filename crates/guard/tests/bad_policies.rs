@@ -75,6 +75,9 @@ fn policies_that_include_each_other_are_told() {
     assert!(error.contains("b.toml:2:12") && error.contains("includes itself"), "{error}");
     write("b.toml", "version = 1\n[[rule]]\nname = \"b\"\nmatch = { comm = \"x\" }\nset = { nice = 1 }\n");
     assert_eq!(Policy::load(&path("a.toml")).unwrap().rules.len(), 1);
+    write("b.toml", "version = 1\ninclude = [\"/dev/zero\"]\n");
+    let error = Policy::load(&path("a.toml")).unwrap_err().to_string();
+    assert!(error.contains("/dev/zero: cannot be read"), "{error}");
     write("b.toml", "version = 1\ninclude = [\"absent.toml\"]\n");
     let error = Policy::load(&path("a.toml")).unwrap_err().to_string();
     assert!(error.contains("b.toml:2:12") && error.contains("absent.toml"), "{error}");

@@ -1,6 +1,7 @@
 //! From the file as written to a checked policy. The first thing that is wrong is told, with its place.
 
 use std::fs;
+use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -31,11 +32,13 @@ pub(super) fn load(path: &Path) -> Result<Policy, PolicyError> {
 
 fn read(path: &Path) -> Result<String, PolicyError> {
     let unreadable = |source| PolicyError::Unreadable { path: path.to_owned(), source };
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > LARGEST {
-        return Err(unreadable(std::io::Error::other(format!("{size} bytes are no policy; the limit is {LARGEST}"))));
+    // Counted while reading: a device says that it has no bytes, and may have no end.
+    let mut text = String::new();
+    let size = fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+    if size.map_err(unreadable)? as u64 > LARGEST {
+        return Err(unreadable(std::io::Error::other(format!("more than {LARGEST} bytes are no policy"))));
     }
-    fs::read_to_string(path).map_err(unreadable)
+    Ok(text)
 }
 
 pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, PolicyError> {
