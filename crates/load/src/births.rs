@@ -1,48 +1,113 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::getpriority_process;
 use rustix::thread::set_name;
 
+/// What each thread of a storm should have.
+#[derive(Clone, Copy)]
+pub(crate) enum Mark {
+    Nice(i32),
+    Batch,
+}
+
+impl Mark {
+    fn is_here(self) -> bool {
+        match self {
+            // 0 and `None` are the calling thread itself.
+            Mark::Nice(nice) => getpriority_process(None) == Ok(nice),
+            Mark::Batch => {
+                // SAFETY: takes no pointer.
+                let policy = unsafe { libc::sched_getscheduler(0) };
+                policy == libc::SCHED_BATCH
+            }
+        }
+    }
+}
+
+/// How a storm blows.
+#[derive(Clone, Copy)]
+pub(crate) struct Storm {
+    pub lasts: Duration,
+    pub rate: u32,
+    pub lives: Duration,
+    pub mark: Mark,
+    /// Whether threads look all their lives, and not at their end only.
+    pub watch: bool,
+}
+
 /// What became of a storm of births.
+#[derive(Default)]
 pub(crate) struct Made {
     /// Threads made.
     pub made: u64,
-    /// Of these, without the expected nice at their end.
+    /// Of these, without the mark at their end.
     pub wrong: u64,
     /// Threads that could not be made in time for the rate.
     pub late: u64,
+    /// Of a watched storm: the times from the moment before a birth to when the thread saw its mark, in ns, ascending.
+    pub seen_ns: Vec<u64>,
 }
 
-/// Makes `rate` threads a second. Each inherits this thread's name, `storm`, sleeps, and looks at its own nice.
-pub(crate) fn storm(lasts: Duration, rate: u32, lives: Duration, nice: i32) -> Made {
+impl Made {
+    /// The time within which so many thousandths of the marked threads had it.
+    pub fn quantile_ns(&self, thousandths: usize) -> Option<u64> {
+        let last = self.seen_ns.len().checked_sub(1)?;
+        self.seen_ns.get(last * thousandths / 1000).copied()
+    }
+}
+
+/// Makes `rate` threads a second. Each inherits this thread's name, `storm`, sleeps, and looks for its mark.
+pub(crate) fn blow(storm: Storm) -> Made {
     // A name that cannot be set shows as wrong threads.
     let _ = set_name(c"storm");
-    let wrong = Arc::new(AtomicU64::new(0));
-    let (began, gap) = (Instant::now(), Duration::from_secs(1) / rate);
-    let (mut made, mut late) = (0_u64, 0_u64);
+    let seen = Arc::new(Mutex::new((0_u64, Vec::new())));
+    let (began, gap) = (Instant::now(), Duration::from_secs(1) / storm.rate);
+    let mut result = Made::default();
     let mut next = began;
-    while began.elapsed() < lasts {
+    while began.elapsed() < storm.lasts {
         let now = Instant::now();
         while next <= now {
             next += gap;
-            let wrong = wrong.clone();
+            let seen = seen.clone();
+            let born = Instant::now();
             let thread = thread::Builder::new().stack_size(32 << 10).spawn(move || {
-                thread::sleep(lives);
-                // 0 is the calling thread itself.
-                if getpriority_process(None) != Ok(nice) {
-                    wrong.fetch_add(1, Ordering::Relaxed);
+                let marked = live(&storm, born);
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                match marked {
+                    Some(after) if storm.watch => seen.1.push(after.as_nanos() as u64),
+                    Some(_) => {}
+                    None => seen.0 += 1,
                 }
             });
             match thread {
-                Ok(_) => made += 1,
-                Err(_) => late += 1,
+                Ok(_) => result.made += 1,
+                Err(_) => result.late += 1,
             }
         }
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    thread::sleep(lives + Duration::from_millis(300));
-    Made { made, wrong: wrong.load(Ordering::Relaxed), late }
+    thread::sleep(storm.lives + Duration::from_millis(300));
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    (result.wrong, result.seen_ns) = (seen.0, std::mem::take(&mut seen.1));
+    result.seen_ns.sort_unstable();
+    result
+}
+
+/// The age at which the mark was seen.
+fn live(storm: &Storm, born: Instant) -> Option<Duration> {
+    let mut pause = Duration::from_micros(50);
+    while storm.watch && born.elapsed() < storm.lives {
+        if storm.mark.is_here() {
+            let age = born.elapsed();
+            thread::sleep(storm.lives.saturating_sub(age));
+            return Some(age);
+        }
+        // Ever longer, so that the looking of hundreds is no load of its own.
+        thread::sleep(pause);
+        pause = (pause * 5 / 4).min(Duration::from_millis(10));
+    }
+    thread::sleep(storm.lives.saturating_sub(born.elapsed()));
+    storm.mark.is_here().then(|| born.elapsed())
 }

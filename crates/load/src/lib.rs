@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::births::{Mark, Storm};
+
 /// No load lasts longer.
 pub const LONGEST: Duration = Duration::from_secs(30);
 
@@ -42,8 +44,8 @@ pub enum Load {
         #[arg(long, default_value_t = 80)]
         busy: u32,
     },
-    /// Makes threads named `storm` that live for a moment and see, at their end, whether somebody has set their nice; says
-    /// how many were made, and how many were not as expected
+    /// Makes threads named `storm` that live for a moment and see, at their end, whether somebody has set their nice or
+    /// policy; says how many were made, and how many were not as expected
     Births {
         /// How long; at most 90 s
         #[arg(long, default_value_t = 3000)]
@@ -57,6 +59,12 @@ pub enum Load {
         /// The nice that each should have at its end
         #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
         nice: i32,
+        /// Each should have SCHED_BATCH instead
+        #[arg(long)]
+        batch: bool,
+        /// Each looks all its life, to say when it was as expected
+        #[arg(long)]
+        watch: bool,
     },
     /// Runs all the time, in as many threads
     Spin {
@@ -95,12 +103,22 @@ pub fn run(args: Args) {
             let period = Duration::from_millis(period.max(1));
             spin::hog(lasting(lasts), period, period * busy.min(MOST_BUSY) / 100);
         }
-        Load::Births { lasts, rate, lives, nice } => {
-            // They sleep, so they may last longer than what burns.
-            let lasts = Duration::from_millis(lasts).min(3 * LONGEST);
-            let lives = Duration::from_millis(lives).min(Duration::from_secs(1));
-            let made = births::storm(lasts, rate.clamp(1, 10_000), lives, nice);
-            println!("{{\"made\":{},\"wrong\":{},\"late\":{}}}", made.made, made.wrong, made.late);
+        Load::Births { lasts, rate, lives, nice, batch, watch } => {
+            let made = births::blow(Storm {
+                // They sleep, so they may last longer than what burns.
+                lasts: Duration::from_millis(lasts).min(3 * LONGEST),
+                rate: rate.clamp(1, 10_000),
+                lives: Duration::from_millis(lives).min(Duration::from_secs(1)),
+                mark: if batch { Mark::Batch } else { Mark::Nice(nice) },
+                watch,
+            });
+            let seen =
+                [500, 990, 1000].map(|part| made.quantile_ns(part).map_or("null".to_owned(), |ns| ns.to_string()));
+            let [p50, p99, max] = seen;
+            println!(
+                "{{\"made\":{},\"wrong\":{},\"late\":{},\"p50_ns\":{p50},\"p99_ns\":{p99},\"max_ns\":{max}}}",
+                made.made, made.wrong, made.late
+            );
         }
         Load::Spin { lasts, threads } => spin::spin(lasting(lasts), threads.clamp(1, 1024)),
         Load::Pool { lasts, threads, burst, every_us, work_us } => {
