@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build install demo test lab lab-smoke bench bench-lab bench-guard fmt clippy fuzz docs clean
+.PHONY: help setup build install demo test lab lab-smoke bench bench-lab bench-guard bench-tuned fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -47,6 +47,10 @@ bench-lab: build ## twenty repeats of two guests on 1, 2 and 4 CPUs: are the tra
 bench-guard: build ## birth to applied at 2,000 a second for a minute, and idle cost; needs root
 	cargo build --release -p unstarve-load
 	bench/guard_births.py "$$CARGO_TARGET_DIR/release/unstarve" "$$CARGO_TARGET_DIR/release/unstarve-load"
+
+bench-tuned: build ## the guard beside TuneD doing the same; needs root and the package tuned
+	cargo build --release -p unstarve-load
+	bench/guard_beside_tuned.py "$$CARGO_TARGET_DIR/release/unstarve" "$$CARGO_TARGET_DIR/release/unstarve-load"
 
 fuzz: ## a minute for each reader; needs a nightly compiler
 	tools/fuzz.sh 60

@@ -13,6 +13,14 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
+    /// Children inherit the policy of the thread that makes them, and that one may have been marked itself.
+    fn put_off(self) {
+        if matches!(self, Mark::Batch) {
+            // SAFETY: the kernel reads a `sched_param`, which is there.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
+        }
+    }
+
     fn is_here(self) -> bool {
         match self {
             // 0 and `None` are the calling thread itself.
@@ -71,6 +79,7 @@ pub(crate) fn blow(storm: Storm) -> Made {
         while next <= now {
             next += gap;
             let seen = seen.clone();
+            storm.mark.put_off();
             let born = Instant::now();
             let thread = thread::Builder::new().stack_size(32 << 10).spawn(move || {
                 let marked = live(&storm, born);
