@@ -7,7 +7,7 @@ use clap::Args;
 use unstarve_guard::host::ThisHost;
 use unstarve_guard::state::State;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::verify::{self, Fared, Verdict};
+use unstarve_guard::verify::{self, By, Fared, Measured, Verdict};
 use unstarve_guard::{Policy, act};
 use unstarve_model::Nanos;
 use unstarve_report::clean;
@@ -33,6 +33,9 @@ pub struct VerifyArgs {
     /// Leave the rules that helped in place (`unstarve guard undo` takes them back)
     #[arg(long)]
     keep: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
 }
 
 const STEP: Duration = Duration::from_millis(500);
@@ -59,7 +62,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
         }
     };
     let verdicts: Vec<Verdict> =
-        before.iter().zip(&after).map(|(before, after)| verify::judge(before, after)).collect();
+        before.rules.iter().zip(&after.rules).map(|(before, after)| verify::judge(before, after)).collect();
     let useless = |rule: &str| {
         policy.rules.iter().zip(&verdicts).any(|(other, verdict)| other.name == rule && *verdict != Verdict::Helped)
     };
@@ -71,32 +74,66 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
         state.undo(&mut ThisHost, &mut audit)?;
     }
     audit.flush();
-    Out::new().text(&text(&policy, &before, &after, &verdicts, args.keep))?;
+    let judged = Judged { policy: &policy, before: &before, after: &after, verdicts: &verdicts };
+    let page = if args.json { judged.json()? } else { judged.text(args.keep) };
+    Out::new().text(&page)?;
     Ok(ExitCode::from(u8::from(verdicts.iter().any(|verdict| *verdict != Verdict::Helped))))
 }
 
-fn text(policy: &Policy, before: &[Fared], after: &[Fared], verdicts: &[Verdict], keep: bool) -> String {
-    let mut page = String::new();
-    for (index, rule) in policy.rules.iter().enumerate() {
-        let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
-        let _ = writeln!(page, "  before: {}\n  after:  {}", side(&before[index]), side(&after[index]));
-        let verdict = match (verdicts[index], keep) {
-            (Verdict::Helped, true) => "helped; left in place",
-            (Verdict::Helped, false) => "helped; taken back, as everything",
-            (Verdict::DidNotHelp, _) => "did not help (by a tenth); taken back",
-            (Verdict::Unknown, _) => "cannot be judged: none of its tasks ran on one side; taken back",
-        };
-        let _ = writeln!(page, "  {verdict}");
+/// What came of each rule.
+struct Judged<'a> {
+    policy: &'a Policy,
+    before: &'a Measured,
+    after: &'a Measured,
+    verdicts: &'a [Verdict],
+}
+
+impl Judged<'_> {
+    fn json(&self) -> Result<String> {
+        let rules: Vec<_> = (self.policy.rules.iter().zip(self.verdicts).enumerate())
+            .map(|(index, (rule, verdict))| {
+                let (before, after) = (&self.before.rules[index], &self.after.rules[index]);
+                serde_json::json!({ "rule": rule.name, "place": rule.place, "before": before, "after": after, "verdict": verdict })
+            })
+            .collect();
+        let page = serde_json::json!({
+            "schema": "unstarve.guard-verify/1", "measured": self.after.by, "rules": rules,
+        });
+        Ok(serde_json::to_string_pretty(&page)? + "\n")
     }
-    page
+
+    fn text(&self, keep: bool) -> String {
+        let mut page = String::new();
+        for (index, rule) in self.policy.rules.iter().enumerate() {
+            let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
+            let (before, after) = (&self.before.rules[index], &self.after.rules[index]);
+            let _ = writeln!(page, "  before: {}\n  after:  {}", side(before), side(after));
+            let verdict = match (self.verdicts[index], keep) {
+                (Verdict::Helped, true) => "helped; left in place",
+                (Verdict::Helped, false) => "helped; taken back, as everything",
+                (Verdict::DidNotHelp, _) => "did not help (by a tenth); taken back",
+                (Verdict::Unknown, _) => "cannot be judged: none of its tasks ran on one side; taken back",
+            };
+            let _ = writeln!(page, "  {verdict}");
+        }
+        if let By::Schedstat { reason } = &self.after.by {
+            let _ = writeln!(page, "measured by /proc/PID/schedstat, which knows no single waits: {}", clean(reason));
+        }
+        page
+    }
 }
 
 fn side(fared: &Fared) -> String {
     let ratio = fared.wait_ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.3} s"));
-    format!(
+    let mut side = format!(
         "{} tasks ran {} and waited {}: {ratio} of waiting for each second of running",
         fared.tasks,
         Nanos(fared.ran_ns),
         Nanos(fared.waited_ns)
-    )
+    );
+    if let Some(waits) = fared.waits {
+        let (p50, p99, max) = (Nanos(waits.p50_ns), Nanos(waits.p99_ns), Nanos(waits.max_ns));
+        let _ = write!(side, "\n          {} waits: median {p50}, 99th percentile {p99}, longest {max}", waits.count);
+    }
+    side
 }

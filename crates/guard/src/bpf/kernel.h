@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0 */
 /*
- * The few kernel types that births.bpf.c reads. Offsets are those of the running kernel: libbpf relocates every access
+ * The few kernel types that the programs here read. Offsets are those of the running kernel: libbpf relocates every access
  * by the kernel's own BTF (CO-RE), so only names and kinds of members matter here, and members not listed do not.
  */
 #ifndef UNSTARVE_KERNEL_H
@@ -23,7 +23,7 @@ typedef __u32 __wsum;
 typedef _Bool bool;
 
 /* include/uapi/linux/bpf.h */
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LRU_HASH = 9, BPF_MAP_TYPE_RINGBUF = 27 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_LRU_HASH = 9, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
 #define CO_RE __attribute__((preserve_access_index))
@@ -44,6 +44,15 @@ struct task_struct___5_17 {
 
 struct task_struct___5_10 {
 	int *set_child_tid;
+} CO_RE;
+
+/* Renamed and made an int in 5.14. */
+struct task_struct___5_14 {
+	unsigned int __state;
+} CO_RE;
+
+struct task_struct___5_13 {
+	volatile long state;
 } CO_RE;
 
 /* kernel/kthread.c */

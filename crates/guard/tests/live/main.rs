@@ -11,6 +11,7 @@ mod deaths;
 mod drift;
 mod sleepers;
 mod stage;
+mod verified;
 mod workers;
 
 use clap::Parser;
@@ -39,6 +40,7 @@ fn main() -> std::process::ExitCode {
         trial("no_birth_is_missed_in_a_storm", births::storm_by_best_source),
         trial("no_birth_is_missed_in_a_storm_by_netlink", births::storm_by_netlink),
         trial("real_time_beyond_the_budget_is_taken_back", budget::over_budget),
+        trial("waits_in_the_kernels_histograms_are_those_of_schedstat", verified::in_the_kernel),
         trial("new_workers_of_direct_io_are_raised", workers::direct_io),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -1,0 +1,75 @@
+//! What `verify` measures: waits of a task beside three others on one CPU, in the kernel's histograms and in its own sums.
+
+use std::process::Command;
+use std::time::Duration;
+
+use unstarve_guard::verify::{self, By, Fared, Measured, Verdict};
+use unstarve_guard::{Policy, sched};
+use unstarve_model::Tid;
+
+use crate::child::Running;
+use crate::stage::{Ended, Stage, Stop, need};
+
+const MEASURED: Duration = Duration::from_secs(3);
+const STEP: Duration = Duration::from_millis(250);
+
+pub fn in_the_kernel(stage: &Stage) -> Ended {
+    need("taskset")?;
+    // Lengths that nobody else asks for tell the victim and the others apart.
+    let (victim, other) =
+        (format!("28{:03}", std::process::id() % 1000), format!("27{:03}", std::process::id() % 1000));
+    let mut tasks: Vec<Running> = Vec::new();
+    for lasts in [&victim, &other, &other, &other] {
+        tasks.push(busy(lasts)?);
+    }
+    let text = format!(
+        "[[rule]]\nname = \"victim\"\nmatch = {{ cmdline = \"*spin --lasts {victim}\" }}\nset = {{ nice = -10 }}\n\
+         [[rule]]\nname = \"others\"\nmatch = {{ cmdline = \"*spin --lasts {other}\" }}\nset = {{ policy = \"other\" }}\n"
+    );
+    let policy = Policy::load(&stage.policy("p.toml", &text)?).map_err(|error| error.to_string())?;
+    let before = both(&policy)?;
+    if let By::Schedstat { reason } = &before.by {
+        return Err(Stop::Skip(reason.clone()));
+    }
+    let tid = Tid(tasks[0].0.id());
+    sched::set_nice(tid, -10).map_err(|error| format!("nice of {tid}: {error}"))?;
+    let after = both(&policy)?;
+    println!("before: {:?}\nafter: {:?}", before.rules, after.rules);
+    assert_eq!(verify::judge(&before.rules[0], &after.rules[0]), Verdict::Helped);
+    assert_eq!(verify::judge(&before.rules[1], &after.rules[1]), Verdict::DidNotHelp);
+    Ok(())
+}
+
+/// Runs all the time on one CPU with the others.
+fn busy(lasts: &str) -> Result<Running, Stop> {
+    let myself = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new("taskset");
+    command.args(["-c", "1"]).arg(myself).args(["load", "spin", "--lasts", lasts]);
+    Running::start(&mut command)
+}
+
+/// Measures at once in both ways, which must agree.
+fn both(policy: &Policy) -> Result<Measured, Stop> {
+    let (measured, sums) = std::thread::scope(|scope| {
+        let sums = scope.spawn(|| verify::by_schedstat(policy, MEASURED, STEP, String::new()));
+        (verify::watch(policy, MEASURED, STEP), sums.join())
+    });
+    let measured = measured.map_err(|error| error.to_string())?;
+    let sums = sums.map_err(|_| "the other thread".to_owned())?.map_err(|error| error.to_string())?;
+    for (ours, kernels) in measured.rules.iter().zip(&sums.rules) {
+        agree(ours, kernels);
+    }
+    Ok(measured)
+}
+
+fn agree(ours: &Fared, kernels: &Fared) {
+    // Their first and last looks are not at the same moments: some ms for each task.
+    let close = |ours: u64, kernels: u64| ours.abs_diff(kernels) <= kernels / 10 + 300_000_000;
+    assert!(close(ours.waited_ns, kernels.waited_ns), "waited: {ours:?}, the kernel's own sums: {kernels:?}");
+    assert!(close(ours.ran_ns, kernels.ran_ns), "ran: {ours:?}, the kernel's own sums: {kernels:?}");
+    assert_eq!(ours.tasks, kernels.tasks);
+    if let Some(waits) = ours.waits {
+        assert!(waits.count > 10 && waits.p50_ns <= waits.p99_ns && waits.p99_ns <= waits.max_ns, "{waits:?}");
+        assert!(waits.max_ns <= ours.waited_ns);
+    }
+}
