@@ -18,11 +18,10 @@ cargo +nightly build --release --target "$host" || exit 1
 targets=("$@")
 ((${#targets[@]})) || mapfile -t targets < <(sed -n '/^\[\[bin\]\]/,$s/^name = "\(.*\)"/\1/p' Cargo.toml)
 failed=0
-# How many seconds of CPU time the processes take that this shell has waited for.
+# How many seconds of CPU time the processes took that this shell has waited for: cutime and cstime of proc_pid_stat(5).
+# (`times` in a command substitution tells of that subshell's own children.)
 used() {
-    local line
-    line=$(times | tail -1)
-    awk -F '[ms ]+' '{ print int($1 * 60 + $2 + $3 * 60 + $4) }' <<<"$line"
+    awk -v hertz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print int(($14 + $15) / hertz) }' "/proc/$$/stat"
 }
 for target in "${targets[@]}"; do
     echo "== $target for $seconds s of CPU time"

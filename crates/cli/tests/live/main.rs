@@ -15,6 +15,7 @@ mod schedstat;
 mod stage;
 mod starvations;
 mod sums;
+mod verify;
 
 use clap::Parser;
 use libtest_mimic::{Arguments, Trial};
@@ -49,6 +50,7 @@ fn main() -> std::process::ExitCode {
         trial("the_same_moment_in_every_format_gives_the_same_findings", starvations::same_moment_in_every_format),
         trial("a_real_time_hog_is_found_by_check_while_it_runs", audit::real_time_hog_is_found),
         trial("a_setting_is_set_and_set_back", audit::a_setting_is_set_and_set_back),
+        trial("verify_tells_the_rule_that_helps_from_the_one_that_does_not", verify::tells_what_helps),
         trial("an_ordinary_user_is_told_what_is_missing_and_changes_nothing", audit::an_ordinary_user_changes_nothing),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
