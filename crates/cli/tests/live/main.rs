@@ -51,6 +51,8 @@ fn main() -> std::process::ExitCode {
         trial("a_real_time_hog_is_found_by_check_while_it_runs", audit::real_time_hog_is_found),
         trial("a_setting_is_set_and_set_back", audit::a_setting_is_set_and_set_back),
         trial("verify_tells_the_rule_that_helps_from_the_one_that_does_not", verify::tells_what_helps),
+        trial("the_oplog_policy_shortens_the_waits_of_completion_workers", verify::oplog_policy),
+        trial("the_network_spike_policy_shortens_the_waits_of_ksoftirqd", verify::network_spike_policy),
         trial("an_ordinary_user_is_told_what_is_missing_and_changes_nothing", audit::an_ordinary_user_changes_nothing),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

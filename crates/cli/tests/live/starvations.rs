@@ -12,13 +12,13 @@ const RECORDED: Duration = Duration::from_millis(3000);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A filesystem in a file, on a loop device; everything is gone on drop.
-struct LoopFs {
+pub struct LoopFs {
     point: PathBuf,
     device: String,
 }
 
 impl LoopFs {
-    fn new(stage: &Stage) -> Result<LoopFs, Stop> {
+    pub fn new(stage: &Stage) -> Result<LoopFs, Stop> {
         for command in ["mkfs.ext4", "losetup", "mount", "umount", "fio"] {
             need(command)?;
         }
@@ -36,7 +36,7 @@ impl LoopFs {
     }
 
     /// Direct writes on the stage's CPU into a new file, whose completions are work for a kernel worker there.
-    fn fio(&self, stage: &Stage, seconds: u32) -> Result<Running, Stop> {
+    pub fn fio(&self, stage: &Stage, seconds: u32) -> Result<Running, Stop> {
         let mut command = Command::new("taskset");
         command.args(["-c", &stage.cpu.to_string(), "fio", "--name=live", "--size=64M", "--rw=randwrite", "--bs=4k"]);
         command.args(["--direct=1", "--ioengine=libaio", "--iodepth=32", "--thread", "--time_based"]);
