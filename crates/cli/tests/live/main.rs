@@ -12,6 +12,7 @@ mod cgroup;
 mod perf_truth;
 mod process;
 mod schedstat;
+mod service;
 mod stage;
 mod starvations;
 mod sums;
@@ -53,6 +54,7 @@ fn main() -> std::process::ExitCode {
         trial("verify_tells_the_rule_that_helps_from_the_one_that_does_not", verify::tells_what_helps),
         trial("the_oplog_policy_shortens_the_waits_of_completion_workers", verify::oplog_policy),
         trial("the_network_spike_policy_shortens_the_waits_of_ksoftirqd", verify::network_spike_policy),
+        trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
         trial("an_ordinary_user_is_told_what_is_missing_and_changes_nothing", audit::an_ordinary_user_changes_nothing),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

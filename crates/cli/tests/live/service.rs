@@ -1,0 +1,75 @@
+//! The guard as its systemd unit runs it: with that unit's capabilities and no others, and with a manager that listens.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::process::Running;
+use crate::stage::{Ended, Stage, Stop, need};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub fn with_the_units_rights(stage: &Stage) -> Ended {
+    need("setpriv")?;
+    let socket = stage.path("notify");
+    let manager = UnixDatagram::bind(&socket).map_err(|error| error.to_string())?;
+    manager.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+    let sleeper = Running::start(Command::new("sleep").arg(format!("29.{}", std::process::id())))?;
+    let policy = stage.path("policy.toml");
+    let text = format!(
+        "version = 1\n[[rule]]\nname = \"sleeper\"\nmatch = {{ cmdline = \"sleep 29.{}\" }}\nset = {{ policy = \"rr\", rt-priority = 2 }}\n",
+        std::process::id()
+    );
+    std::fs::write(&policy, text).map_err(|error| error.to_string())?;
+    let state = stage.path("state");
+    let mut command = Command::new("setpriv");
+    command.args(["--no-new-privs", "--bounding-set", &bounding_set()?]);
+    command.arg(stage.unstarve().get_program()).args(["guard", "run", "--audit", "-", "--policy"]).arg(&policy);
+    command.arg("--state").arg(&state).env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "400000");
+    let guard = Running::start(&mut command)?;
+    wait_for(&manager, "READY=1")?;
+    wait_for(&manager, "WATCHDOG=1")?;
+    wait_for(&manager, "WATCHDOG=1")?;
+    assert_eq!(policy_of(&sleeper)?, "2", "round robin, while the guard runs");
+    let status = std::fs::read_to_string(state.join("guard.status")).map_err(|error| error.to_string())?;
+    let pid = rustix::process::Pid::from_raw(guard.id() as i32).ok_or("no pid".to_owned())?;
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| error.to_string())?;
+    wait_for(&manager, "STOPPING=1")?;
+    let done = guard.finish(PATIENCE)?;
+    assert!(done.status.success(), "{}{}", done.out, done.err);
+    assert_eq!(policy_of(&sleeper)?, "0", "as it was: {}", done.out);
+    if cfg!(feature = "bpf") {
+        assert!(status.contains("\"ebpf\""), "no eBPF with the unit's capabilities: {status}{}", done.err);
+    }
+    Ok(())
+}
+
+/// `CapabilityBoundingSet` of the unit, as setpriv takes it.
+fn bounding_set() -> Result<String, Stop> {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/unstarve-guard.service");
+    let text = std::fs::read_to_string(&unit).map_err(|error| format!("{}: {error}", unit.display()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let line = line.ok_or_else(|| format!("{}: no CapabilityBoundingSet", unit.display()))?;
+    let names = line.split_whitespace().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    Ok("-all".to_owned() + &names.collect::<String>())
+}
+
+/// Reads what the manager is told, up to this.
+fn wait_for(manager: &UnixDatagram, message: &str) -> Result<(), Stop> {
+    let mut buffer = [0; 256];
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let length = manager.recv(&mut buffer).map_err(|error| format!("waiting for {message}: {error}"))?;
+        if String::from_utf8_lossy(&buffer[..length]).lines().any(|line| line == message) {
+            return Ok(());
+        }
+    }
+    Err(Stop::Fail(format!("the manager was never told {message}")))
+}
+
+/// The 41st field of proc_pid_stat(5); the name holds no blank.
+fn policy_of(task: &Running) -> Result<String, String> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", task.id())).map_err(|error| error.to_string())?;
+    stat.split_whitespace().nth(40).map(str::to_owned).ok_or(stat)
+}
