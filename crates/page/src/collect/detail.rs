@@ -17,6 +17,12 @@ pub(crate) struct Record {
     pub detail: u32,
 }
 
+impl Record {
+    pub fn length(&self) -> Nanos {
+        self.end.since(self.start)
+    }
+}
+
 /// What a [`Record`] is, and what its `detail` means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -45,6 +51,8 @@ pub(crate) struct Spot {
     pub cpu: CpuId,
     pub start: Time,
     pub end: Time,
+    /// How much is shown before and after it.
+    pub margin: Nanos,
 }
 
 impl Spot {
@@ -52,12 +60,9 @@ impl Spot {
         self.end.since(self.start)
     }
 
-    /// What is shown around it: enough before and after to see how it came about, not so much that it is lost in it.
+    /// What is shown of it and around it.
     pub fn window(&self) -> (Time, Time) {
-        const LEAST: u64 = 400_000;
-        const MOST: u64 = 25_000_000;
-        let margin = Nanos(self.length().0.clamp(LEAST, MOST));
-        (self.start - margin, self.end + margin)
+        (self.start - self.margin, self.end + self.margin)
     }
 }
 
@@ -77,11 +82,33 @@ pub(crate) struct Detail {
     kept: Vec<Record>,
     pruned_to: usize,
     per_actor: usize,
+    pushed: u64,
+    first: Option<Time>,
+    thinned: Vec<Thinned>,
+}
+
+/// What was forgotten of a window that held too much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thinned {
+    pub from: Time,
+    pub to: Time,
+    pub count: usize,
+    pub longest: Nanos,
+}
+
+/// What [`Detail`] kept.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// In the order of their ends.
+    pub records: Vec<Record>,
+    /// Longest first.
+    pub spots: Vec<Spot>,
+    pub thinned: Vec<Thinned>,
 }
 
 impl Detail {
-    /// Records in the queue: 20 MB, half a second of a busy machine, minutes of a calm one.
-    const QUEUE: usize = 1 << 19;
+    /// Records in the queue: 10 MB, a third of a second of a very busy machine, minutes of a calm one.
+    const QUEUE: usize = 1 << 18;
     /// How many leave it at once.
     const BATCH: usize = 1 << 12;
     /// Longest waits of each actor.
@@ -89,7 +116,13 @@ impl Detail {
     /// Actors whose longest waits are looked at.
     const ACTORS: usize = 512;
     /// Records kept beyond the queue.
-    const KEPT: usize = 1 << 19;
+    const KEPT: usize = 1 << 18;
+    /// Records in one window, more or less.
+    const DENSE: usize = 6000;
+    /// Notes of what was thinned out.
+    const THINNED: usize = 4096;
+    /// Records before and after a wait, about.
+    const AROUND: u64 = 3000;
 
     pub fn new() -> Detail {
         Detail { per_actor: Detail::PER_ACTOR, ..Detail::default() }
@@ -99,11 +132,25 @@ impl Detail {
         if self.queue.len() >= Detail::QUEUE {
             self.let_go(Detail::BATCH);
         }
+        self.pushed += 1;
+        self.first.get_or_insert(record.start);
         self.queue.push_back(record);
     }
 
-    /// A wait that is over, in this coarse slice of the trace.
+    /// How much to show before and after a wait: enough to see how it came about, not so much that it is lost in it, nor
+    /// more than can be drawn.
+    fn margin(&self, spot: &Spot) -> Nanos {
+        const LEAST: u64 = 400_000;
+        const MOST: u64 = 25_000_000;
+        let natural = spot.length().0.clamp(LEAST, MOST);
+        let elapsed = self.first.map_or(Nanos::ZERO, |first| spot.end.since(first));
+        let roomy = elapsed.0 / (self.pushed / Detail::AROUND * 2 + 1);
+        Nanos(natural.min(roomy.max(LEAST / 8)))
+    }
+
+    /// A wait that is over, in this coarse slice of the trace. Its margin is found here.
     pub fn offer(&mut self, spot: Spot, slice: usize) {
+        let spot = Spot { margin: self.margin(&spot), ..spot };
         if self.slices.len() <= slice {
             self.slices.resize(slice + 1, None);
         }
@@ -157,7 +204,7 @@ impl Detail {
                 self.kept.push(record);
             }
         }
-        if self.kept.len() > (self.pruned_to * 2).max(Detail::KEPT / 4) {
+        if self.kept.len() > (self.pruned_to * 2).clamp(Detail::KEPT / 4, Detail::KEPT) {
             self.prune();
         }
     }
@@ -182,15 +229,48 @@ impl Detail {
         self.spots.values().flatten().chain(self.slices.iter().flatten())
     }
 
-    /// Forgets what no window needs any more; if that is not enough, looks at fewer waits.
+    /// Forgets what no window needs any more, and the shortest of windows that hold too much; if that is not enough,
+    /// looks at fewer waits.
     fn prune(&mut self) {
         loop {
             self.refresh();
             self.kept.retain(|record| overlaps(&self.windows, record.start, record.end));
+            self.thin_out();
             self.pruned_to = self.kept.len();
-            if self.kept.len() <= Detail::KEPT || !self.look_at_fewer() {
+            if self.kept.len() <= Detail::KEPT * 3 / 4 || !self.look_at_fewer() {
                 return;
             }
+        }
+    }
+
+    /// A long wait on a busy machine has more around it than anybody can see: of a window that holds more than
+    /// [`Detail::DENSE`], the longer half of that stays.
+    fn thin_out(&mut self) {
+        let mut lengths: Vec<Vec<Nanos>> = vec![Vec::new(); self.windows.len()];
+        for record in &self.kept {
+            lengths[window_of(&self.windows, record.start)].push(record.length());
+        }
+        let floors: Vec<Option<Nanos>> = lengths
+            .iter_mut()
+            .map(|lengths| {
+                let at = lengths.len().checked_sub(Detail::DENSE)? + Detail::DENSE / 2;
+                Some(*lengths.select_nth_unstable(at).1)
+            })
+            .collect();
+        let mut dropped = vec![0; self.windows.len()];
+        self.kept.retain(|record| {
+            let window = window_of(&self.windows, record.start);
+            let stays = floors[window].is_none_or(|floor| record.length() > floor);
+            dropped[window] += usize::from(!stays);
+            stays
+        });
+        for ((window, count), floor) in self.windows.iter().zip(dropped).zip(floors) {
+            if let (Some(longest), true) = (floor, count > 0) {
+                self.thinned.push(Thinned { from: window.0, to: window.1, count, longest });
+            }
+        }
+        if self.thinned.len() > Detail::THINNED {
+            self.thinned.drain(..Detail::THINNED / 2);
         }
     }
 
@@ -214,8 +294,8 @@ impl Detail {
         all.len() > 1
     }
 
-    /// What is kept, and the spots, longest first.
-    pub fn finish(mut self) -> (Vec<Record>, Vec<Spot>) {
+    /// Everything that was kept.
+    pub fn finish(mut self) -> Kept {
         while !self.queue.is_empty() {
             self.let_go(Detail::BATCH);
         }
@@ -224,8 +304,13 @@ impl Detail {
         let mut spots: Vec<Spot> = self.all_spots().copied().collect();
         spots.sort_unstable_by_key(|spot| (std::cmp::Reverse(spot.length()), spot.start, spot.tid, spot.cpu));
         spots.dedup();
-        (self.kept, spots)
+        Kept { records: self.kept, spots, thinned: self.thinned }
     }
+}
+
+/// The first window that ends at or after this, or the last one.
+fn window_of(windows: &[(Time, Time)], start: Time) -> usize {
+    windows.partition_point(|window| window.1 < start).min(windows.len().saturating_sub(1))
 }
 
 /// Whether `start..=end` touches one of the windows, which are in order and apart.
@@ -246,7 +331,7 @@ mod tests {
     }
 
     fn spot(start: u64, end: u64) -> Spot {
-        Spot { actor: ACTOR, tid: Tid(2), cpu: CpuId(0), start: Time(start), end: Time(end) }
+        Spot { actor: ACTOR, tid: Tid(2), cpu: CpuId(0), start: Time(start), end: Time(end), margin: Nanos::ZERO }
     }
 
     #[test]
@@ -261,7 +346,7 @@ mod tests {
                 detail.offer(spot(now - index / 10, now), 0);
             }
         }
-        let (kept, spots) = detail.finish();
+        let Kept { records: kept, spots, .. } = detail.finish();
         assert_eq!(spots.len(), Detail::PER_ACTOR);
         for spot in &spots {
             let (from, to) = spot.window();
@@ -270,5 +355,27 @@ mod tests {
             assert!(around >= fits, "{around} of {fits}");
         }
         assert!(kept.len() < 20_000, "{}", kept.len());
+    }
+
+    #[test]
+    fn waits_that_last_as_long_as_the_trace_do_not_keep_all_of_it() {
+        let mut detail = Detail::new();
+        let runs = 8 * Detail::KEPT as u64;
+        for index in 0..runs {
+            let now = index * 1000;
+            detail.push(run(now));
+            if index % 50_000 == 49_999 {
+                detail.offer(spot(now / 2, now), (index / 100_000) as usize);
+            }
+            assert!(detail.kept.len() <= Detail::KEPT + Detail::BATCH);
+        }
+        let last = spot(runs * 500, runs * 1000);
+        detail.push(Record { start: last.start, end: last.end, kind: Kind::Wait, ..run(0) });
+        detail.offer(last, 0);
+        let kept = detail.finish();
+        assert_eq!(kept.spots.first().map(Spot::length), Some(last.length()));
+        assert!(kept.records.iter().any(|record| record.kind == Kind::Wait), "the wait itself stays");
+        assert!(kept.records.len() <= Detail::KEPT + Detail::QUEUE);
+        assert!(kept.thinned.iter().map(|thinned| thinned.count).sum::<usize>() > 0, "and what went is told");
     }
 }

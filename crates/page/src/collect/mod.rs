@@ -148,7 +148,8 @@ impl Sink for Collector {
         if length > Nanos::ZERO {
             self.activity.waiting.add(stretch(self.scale, world.start, wait.start, wait.end));
             let tid = world.tasks.get(wait.task).tid;
-            let spot = Spot { actor: wait.actor, tid, cpu: wait.cpu, start: wait.start, end: wait.end };
+            let (start, end) = (wait.start, wait.end);
+            let spot = Spot { actor: wait.actor, tid, cpu: wait.cpu, start, end, margin: Nanos::ZERO };
             self.detail.offer(spot, index / SLICE);
             self.wait_in_detail(wait, spot);
         }

@@ -4,7 +4,7 @@ use unstarve_model::{Nanos, Time};
 
 use super::actors::ActorTable;
 use crate::blob::{Column, Columns};
-use crate::collect::detail::{Detail, Kind, Record, Spot};
+use crate::collect::detail::{Detail, Kept, Kind, Record, Spot};
 
 /// Moments in detail, and the waits that they show.
 #[derive(Serialize)]
@@ -72,7 +72,8 @@ pub(crate) fn moments(
     actors: &mut ActorTable<'_>,
     columns: &mut Columns,
 ) -> MomentsData {
-    let (records, spots) = detail.finish();
+    let kept = detail.finish();
+    let spots = &kept.spots;
     let mut ordered: Vec<Spot> = Vec::with_capacity(spots.len());
     for &(start, end) in &wanted.0 {
         ordered.extend(spots.iter().filter(|spot| (spot.start.0, spot.end.0) == (start, end)));
@@ -80,7 +81,7 @@ pub(crate) fn moments(
     // Then the longest of each actor, so that every chart has something to click on.
     let mut seen = rustc_hash::FxHashSet::default();
     ordered.extend(spots.iter().filter(|spot| seen.insert(spot.actor)));
-    ordered.extend(&spots);
+    ordered.extend(spots);
 
     let mut scenes: Vec<Scene> = Vec::new();
     let mut shown: Vec<(u16, Spot)> = Vec::new();
@@ -93,7 +94,7 @@ pub(crate) fn moments(
         let index = match known {
             Some(index) => index,
             None if scenes.len() < MOMENTS && used < ALL_RECORDS => {
-                let scene = Scene::around(&spot, &records);
+                let scene = Scene::around(&spot, &kept);
                 used += scene.records.len();
                 scenes.push(scene);
                 scenes.len() - 1
@@ -127,15 +128,17 @@ struct Scene {
 
 impl Scene {
     /// What happened around a wait; of too much, what is shortest is left out first, but nothing of the wait itself.
-    fn around(spot: &Spot, records: &[Record]) -> Scene {
+    fn around(spot: &Spot, kept: &Kept) -> Scene {
         let (from, to) = spot.window();
-        let touches = |record: &&Record| record.end >= from && record.start <= to;
+        let records = &kept.records;
+        let thinned = || kept.thinned.iter().filter(|thinned| thinned.from <= to && from <= thinned.to);
+        let first = records.partition_point(|record| record.end < from);
         let mut scene = Scene {
             from,
             to,
-            records: records.iter().filter(touches).copied().collect(),
-            left_out: 0,
-            longest_left_out: Nanos::ZERO,
+            records: records[first..].iter().filter(|record| record.start <= to).copied().collect(),
+            left_out: thinned().map(|thinned| thinned.count).sum(),
+            longest_left_out: thinned().map(|thinned| thinned.longest).max().unwrap_or(Nanos::ZERO),
         };
         if scene.records.len() > RECORDS {
             scene.thin_out(spot);
@@ -155,7 +158,7 @@ impl Scene {
         ranks.sort_unstable_by(|a, b| b.cmp(a));
         let limit = ranks[RECORDS];
         let before = self.records.len();
-        let mut longest = Nanos::ZERO;
+        let mut longest = self.longest_left_out;
         let mut keeps_wait = true;
         self.records.retain(|record| {
             let keep = if record.kind == Kind::Piece { keeps_wait } else { rank(record) > limit };
@@ -167,7 +170,7 @@ impl Scene {
             }
             keep
         });
-        self.left_out = before - self.records.len();
+        self.left_out += before - self.records.len();
         self.longest_left_out = longest;
     }
 
