@@ -49,6 +49,11 @@ impl Fared {
     pub fn wait_ratio(&self) -> Option<f64> {
         (self.ran_ns > 0).then(|| self.waited_ns as f64 / self.ran_ns as f64)
     }
+
+    /// The mean of single waits, where these are known.
+    fn mean_wait(&self) -> Option<f64> {
+        self.waits.map(|waits| self.waited_ns as f64 / waits.count as f64)
+    }
 }
 
 /// What became of a rule.
@@ -59,16 +64,22 @@ pub enum Verdict {
     Helped,
     /// They are not.
     DidNotHelp,
-    /// Nothing of it ran on one side.
+    /// Nothing of it ran or waited on one side.
     Unknown,
 }
 
-/// Judges by the waits before and after.
+/// Judges by the waits before and after, measured for as long. Waiting for each second of running is the measure for those
+/// that run much; those that run for some µs now and then, or could not run at all before, are told by their single waits.
 pub fn judge(before: &Fared, after: &Fared) -> Verdict {
-    match (before.wait_ratio(), after.wait_ratio()) {
-        (Some(before), Some(after)) if after <= before * (1.0 - HELPED) && before > 0.0 => Verdict::Helped,
-        (Some(_), Some(_)) => Verdict::DidNotHelp,
-        _ => Verdict::Unknown,
+    let less = |(before, after): (f64, f64)| before > 0.0 && after <= before * (1.0 - HELPED);
+    let while_running = before.wait_ratio().zip(after.wait_ratio());
+    let each = before.mean_wait().zip(after.mean_wait());
+    match (while_running, each) {
+        (None, None) => Verdict::Unknown,
+        (Some(ratios), None) if less(ratios) => Verdict::Helped,
+        (Some(ratios), Some(means)) if less(ratios) && means.1 <= means.0 => Verdict::Helped,
+        (_, Some(means)) if less(means) && after.waited_ns <= before.waited_ns => Verdict::Helped,
+        _ => Verdict::DidNotHelp,
     }
 }
 
@@ -201,17 +212,34 @@ fn rules_of(policy: &Policy, task: &Task) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    fn fared(ran_ns: u64, waited_ns: u64, count: u64) -> Fared {
+        let waits = Waits { count, p50_ns: 0, p99_ns: 0, max_ns: 0 };
+        Fared { tasks: 1, ran_ns, waited_ns, waits: (count > 0).then_some(waits) }
+    }
+
     #[test]
     fn a_tenth_less_waiting_is_help() {
-        let fared = |ran_ns, waited_ns| Fared { tasks: 1, ran_ns, waited_ns, waits: None };
         for (before, after, verdict) in [
-            (fared(100, 100), fared(200, 100), Verdict::Helped),
-            (fared(100, 100), fared(100, 90), Verdict::Helped),
-            (fared(100, 100), fared(100, 95), Verdict::DidNotHelp),
-            (fared(100, 0), fared(100, 0), Verdict::DidNotHelp),
-            (fared(0, 0), fared(100, 0), Verdict::Unknown),
+            ((100, 100), (200, 100), Verdict::Helped),
+            ((100, 100), (100, 90), Verdict::Helped),
+            ((100, 100), (100, 95), Verdict::DidNotHelp),
+            ((100, 0), (100, 0), Verdict::DidNotHelp),
+            ((0, 0), (100, 0), Verdict::Unknown),
         ] {
+            let (before, after) = (fared(before.0, before.1, 0), fared(after.0, after.1, 0));
             assert_eq!(judge(&before, &after), verdict, "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn those_that_hardly_run_are_told_by_their_single_waits() {
+        // ksoftirqd beside a real-time task: one wait of 80 ms, or none.
+        let (before, after) = (fared(20_000_000, 80_040_000, 4), fared(5_000, 40_000, 3));
+        assert_eq!(judge(&before, &after), Verdict::Helped);
+        assert_eq!(judge(&after, &before), Verdict::DidNotHelp);
+        // It did not run at all, and waits still at the end.
+        assert_eq!(judge(&fared(0, 3_000_000_000, 1), &fared(500, 9_000, 3)), Verdict::Helped);
+        // Shorter waits, but so many that there is more waiting.
+        assert_eq!(judge(&fared(100, 1_000, 10), &fared(100, 2_000, 40)), Verdict::DidNotHelp);
     }
 }
