@@ -4,6 +4,7 @@
 //! They need root, so `cargo test` leaves them out; `make test` runs them, one after another. The program runs itself
 //! as the guard, as its dead-man and as the load.
 
+mod beside_tasks;
 mod births;
 mod budget;
 mod child;
@@ -41,6 +42,7 @@ fn main() -> std::process::ExitCode {
         trial("no_birth_is_missed_in_a_storm_by_netlink", births::storm_by_netlink),
         trial("real_time_beyond_the_budget_is_taken_back", budget::over_budget),
         trial("waits_in_the_kernels_histograms_are_those_of_schedstat", verified::in_the_kernel),
+        trial("weights_tunables_and_interrupts_are_set_and_put_back", beside_tasks::set_and_put_back),
         trial("new_workers_of_direct_io_are_raised", workers::direct_io),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -196,23 +196,37 @@ impl Drop for Disk {
 }
 
 /// A heavy group below the root of the CPU controller, removed on drop.
-struct Group {
+pub struct Group {
     path: PathBuf,
+    file: &'static str,
 }
 
 impl Group {
-    fn heavy() -> Result<Group, Stop> {
+    pub fn heavy() -> Result<Group, Stop> {
         let roots =
             [("/sys/fs/cgroup/cpu", "cpu.shares", SHARES), ("/sys/fs/cgroup/cpu,cpuacct", "cpu.shares", SHARES)];
         let v2 = ("/sys/fs/cgroup", "cpu.weight", SHARES * 100 / 1024);
         let found = roots.into_iter().chain([v2]).find_map(|(root, file, weight)| {
             let path = Path::new(root).join(format!("unstarve-{}-heavy", std::process::id()));
             fs::create_dir(&path).ok()?;
-            let group = Group { path };
+            let group = Group { path, file };
             fs::write(group.path.join(file), weight.to_string()).ok()?;
             Some(group)
         });
         found.ok_or_else(|| Stop::Skip("no cgroup with a CPU controller can be made here".to_owned()))
+    }
+
+    pub fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    pub fn weight_file(&self) -> PathBuf {
+        self.path.join(self.file)
+    }
+
+    /// A `cpu.weight` as this hierarchy has it.
+    pub fn written(&self, weight: u32) -> String {
+        if self.file == "cpu.shares" { weight * 1024 / 100 } else { weight }.to_string()
     }
 
     /// Runs its arguments in the group, on the CPU.
