@@ -72,3 +72,23 @@ fn who_may_not_is_told_what_is_missing() {
     assert!(error.contains("missing: CAP_SYS_NICE") && error.contains("Nothing was changed"), "{error}");
     assert!(!state.exists());
 }
+
+#[test]
+fn the_policies_that_scenarios_of_the_lab_hold_are_sound() {
+    use unstarve_lab::scenario::Action;
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut policies = 0;
+    for name in unstarve_lab::catalogue::names() {
+        let scenario = unstarve_lab::catalogue::find(name).expect("a scenario");
+        for action in scenario.remedy.iter().flat_map(|remedy| &remedy.steps) {
+            let Action::Guard { policy, .. } = action else { continue };
+            let path = directory.path().join(format!("{name}.toml"));
+            std::fs::write(&path, policy).expect("a policy");
+            let output = unstarve(&["guard", "plan", "--policy", path.to_str().expect("a path")]);
+            assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+            policies += 1;
+        }
+    }
+    assert!(policies >= 5, "{policies} policies");
+}

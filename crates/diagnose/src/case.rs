@@ -5,8 +5,8 @@ use unstarve_timeline::{Actor, ActorId, Rule, World};
 
 use crate::ledger::{Account, Ledger};
 
-/// What the threads of `unstarve record` are called.
-const RECORDER: &[u8] = b"unstarve-record";
+/// What threads of our own are called: those of `unstarve record`, and the guard's that only tells whether ordinary tasks run.
+const OWN: [&[u8]; 2] = [b"unstarve-record", b"unstarve-canary"];
 
 /// Everything that findings are made of, to be read only.
 pub(crate) struct Case<'a> {
@@ -63,13 +63,13 @@ impl<'a> Case<'a> {
         self.world.actors.get(id)
     }
 
-    /// Tasks that waited, with their sums, in the order of their first appearance. Our own recorder is none: that it
-    /// came late harms nobody, and it must not make a healthy host look ill. (As an occupant it is shown.)
+    /// Tasks that waited, with their sums, in the order of their first appearance. Threads of our own are none: that they
+    /// came late harms nobody, and it must not make a healthy host look ill. (As occupants they are shown.)
     pub fn victims(&self) -> impl Iterator<Item = (ActorId, &Account)> {
         self.world
             .actors
             .iter()
-            .filter(|(_, actor)| actor.comm().is_some_and(|comm| comm.as_bytes() != RECORDER))
+            .filter(|(_, actor)| actor.comm().is_some_and(|comm| !OWN.contains(&comm.as_bytes())))
             .filter_map(|(id, _)| Some((id, self.ledger.account(id)?)))
             .filter(|(_, account)| account.waits > 0)
     }

@@ -45,7 +45,7 @@ impl DeadMan {
         rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
         let (canary, stop) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
         let (ticks, ended) = (canary.clone(), stop.clone());
-        thread::Builder::new().name("canary".to_owned()).stack_size(64 << 10).spawn(move || {
+        thread::Builder::new().name("unstarve-canary".to_owned()).stack_size(64 << 10).spawn(move || {
             while !ended.load(Ordering::Relaxed) {
                 ticks.fetch_add(1, Ordering::Relaxed);
                 thread::sleep(Duration::from_millis(500));

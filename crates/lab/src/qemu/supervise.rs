@@ -24,8 +24,12 @@ pub const SUPERVISE_ROLE: &str = "@lab-supervise";
 /// written out quickly.
 pub(super) const LET_GO: c_int = libc::SIGUSR1;
 
-/// After so long without any event it is looked whether everybody waits for somebody who does not come.
-const PATIENCE_US: libc::suseconds_t = 300_000;
+/// How often it is looked whether something has happened.
+const LOOK_US: libc::suseconds_t = 300_000;
+
+/// After so many looks without any event everybody may be waiting for somebody who does not come. Not before: a host that is
+/// overloaded may well leave a thread that was woken without a CPU for a second, and its turn must not depend on that.
+const PATIENCE: u32 = 10;
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -64,7 +68,7 @@ fn interrupt_waits() -> io::Result<()> {
         };
         checked(result.into())?;
     }
-    let every = libc::timeval { tv_sec: 0, tv_usec: PATIENCE_US };
+    let every = libc::timeval { tv_sec: 0, tv_usec: LOOK_US };
     let timer = libc::itimerval { it_interval: every, it_value: every };
     // SAFETY: the timer lives across the call.
     checked(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, ptr::null_mut()) }.into())
@@ -97,8 +101,8 @@ struct Tracer {
     began: bool,
     /// Whether the first thread besides the leader has been seen.
     second: bool,
-    /// Whether something happened since the last alarm.
-    moved: bool,
+    /// How many looks in a row nothing had happened.
+    quiet: u32,
 }
 
 /// What a stopped thread does next.
@@ -109,7 +113,7 @@ enum Next {
 
 impl Tracer {
     fn new(leader: pid_t) -> Tracer {
-        Tracer { leader, threads: HashMap::new(), turns: Turns::default(), began: false, second: false, moved: false }
+        Tracer { leader, threads: HashMap::new(), turns: Turns::default(), began: false, second: false, quiet: 0 }
     }
 
     fn run(&mut self) -> io::Result<u8> {
@@ -124,7 +128,7 @@ impl Tracer {
                 }
                 self.on_alarm();
             } else if libc::WIFSTOPPED(status) {
-                self.moved = true;
+                self.quiet = 0;
                 self.on_stop(tid, status);
             } else {
                 self.on_end(tid);
@@ -142,9 +146,13 @@ impl Tracer {
             while let Some(side) = self.turns.let_go() {
                 self.resume_side(side);
             }
-        } else if !mem::take(&mut self.moved)
+            return;
+        }
+        self.quiet += 1;
+        if self.quiet > PATIENCE
             && let Some(side) = self.turns.unstick()
         {
+            self.quiet = 0;
             self.resume_side(side);
         }
     }
