@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build install demo test lab lab-smoke bench bench-lab bench-guard bench-tuned fmt clippy fuzz docs clean
+.PHONY: help setup build install demo test lab lab-smoke bench bench-lab bench-page bench-guard bench-tuned fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -43,6 +43,10 @@ bench: build ## explain beside perf and trace-cmd on the same recordings; needs 
 
 bench-lab: build ## twenty repeats of two guests on 1, 2 and 4 CPUs: are the traces the same to the byte; an hour
 	bench/lab_repeats.sh "$$CARGO_TARGET_DIR/release/unstarve"
+
+bench-page: build ## the report page of ten million events: time, size, how long Chromium takes; needs root, perf, Node, Chromium
+	cd web && npm ci --no-audit --no-fund --ignore-scripts
+	bench/page.sh "$$CARGO_TARGET_DIR/release/unstarve"
 
 bench-guard: build ## birth to applied at 2,000 a second for a minute, and idle cost; needs root
 	cargo build --release -p unstarve-load

@@ -1,21 +1,44 @@
-// Pictures of pages: node shots.mjs OUT PAGE.html…
-import { basename, join, resolve } from 'node:path';
-import { launch, open } from './test/browser.mjs';
+// The pictures in docs/report/: UNSTARVE=… node shots.mjs [DIRECTORY]
+import { mkdirSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { launch, open, settle } from './test/browser.mjs';
+import { pageOf, trace } from './test/pages.mjs';
 
-const [out, ...pages] = process.argv.slice(2);
-const looks = (process.env.LOOKS ?? '1280-light 1280-dark 400-light 400-dark').split(' ');
+const out = resolve(process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), '../docs/report'));
+// Name, recording, width, dark, what is shown (the top of the page without), what is clicked before.
+const SHOTS = [
+  ['net-rt', 'linux-5.10-net-rt.dat', 1280, false, null],
+  ['net-rt-waits', 'linux-5.10-net-rt.dat', 1280, false, '#waits .panel'],
+  ['net-rt-moment', 'linux-5.10-net-rt.dat', 1280, false, '#moment .panel'],
+  ['net-rt-blame', 'linux-5.10-net-rt.dat', 1280, true, '#blame .panel'],
+  ['net-rt-layout', 'linux-5.10-net-rt.dat', 1280, false, '#layout .panel'],
+  ['net-rt-activity', 'linux-5.10-net-rt.dat', 1280, true, '#activity .grid'],
+  ['net-rt-400', 'linux-5.10-net-rt.dat', 400, true, null],
+  ['net-rt-waits-400', 'linux-5.10-net-rt.dat', 400, false, '#waits .panel'],
+  ['dio-weight', 'linux-6.1-dio-weight.dat', 1280, true, null],
+  ['dio-weight-moment', 'linux-6.1-dio-weight.dat', 1280, false, '#moment .panel', '.card .actions button:nth-of-type(2)'],
+  ['pool-moment', 'linux-6.1-pool.dat', 1280, true, '#moment .panel'],
+  ['pool-400', 'linux-6.1-pool.dat', 400, false, null],
+  ['preempt-moment', 'linux-6.1-preempt.dat', 1280, false, '#moment .panel'],
+  ['preempt-400', 'linux-6.1-preempt.dat', 400, true, null],
+  ['idle', 'linux-6.1-idle.dat', 1280, false, null],
+];
+
+mkdirSync(out, { recursive: true });
+const pages = new Map();
 const browser = await launch();
 try {
-  for (const file of pages) {
-    for (const look of looks) {
-      const [width, theme] = look.split('-');
-      const page = await open(browser, resolve(file), { width: Number(width), dark: theme === 'dark' });
-      if (page.complaints.length) console.error(file, page.complaints);
-      const name = `${basename(file, '.html')}-${look}.png`;
-      if (process.env.SELECTOR) await (await page.$(process.env.SELECTOR)).screenshot({ path: join(out, name) });
-      else await page.screenshot({ path: join(out, name), fullPage: true });
-      await page.close();
-    }
+  for (const [name, recording, width, dark, selector, button] of SHOTS) {
+    if (!pages.has(recording)) pages.set(recording, pageOf(trace(recording)));
+    const page = await open(browser, pages.get(recording), { width, dark, height: width < 600 ? 820 : 860 });
+    const path = join(out, `${name}.png`);
+    if (button) await page.$eval(button, (element) => element.click());
+    if (selector) await page.$eval('nav', (nav) => (nav.style.display = 'none'));
+    await settle(page);
+    if (selector) await (await page.$(selector)).screenshot({ path });
+    else await page.screenshot({ path });
+    await page.close();
   }
 } finally {
   await browser.close();

@@ -15,7 +15,7 @@ interface Filter {
 type Cell = Map<number, number>;
 
 const VICTIMS = 14;
-const CULPRITS = 9;
+const CULPRITS = 8;
 /** Stands for all that have no row or column. */
 const REST = -1;
 
