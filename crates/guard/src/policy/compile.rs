@@ -11,12 +11,9 @@ use unstarve_kernel::{CpuSet, SchedPolicy};
 use unstarve_model::Tid;
 
 use super::error::{PolicyError, Source};
-use super::file::{
-    CgroupTable, FeatureTable, IrqTable, LimitsTable, PolicyFile, PolicyName, RuleTable, SelectorTable, SetTable,
-    TunableTable, TunableValue,
-};
+use super::file::{LimitsTable, PolicyFile, PolicyName, RuleTable, SelectorTable, SetTable};
 use super::select::{Cpus, Index, Parent, Selector};
-use super::{Limits, Policy, Rule, Setting, SettingKind, Want};
+use super::{Limits, Policy, Rule, Setting, Want, beside};
 use crate::aspect::{Aspect, Value};
 use crate::glob::Glob;
 
@@ -79,16 +76,16 @@ impl Compiler {
         }
         let first = self.settings.len();
         for cgroup in &file.cgroups {
-            self.settings.push(cgroup_setting(&source, cgroup)?);
+            self.settings.push(beside::cgroup(&source, cgroup)?);
         }
         for irq in &file.irqs {
-            self.settings.push(irq_setting(&source, irq)?);
+            self.settings.push(beside::irq(&source, irq)?);
         }
         for tunable in &file.tunables {
-            self.settings.push(tunable_setting(&source, tunable)?);
+            self.settings.push(beside::tunable(&source, tunable)?);
         }
         for feature in &file.features {
-            self.settings.push(feature_setting(&source, feature)?);
+            self.settings.push(beside::feature(&source, feature)?);
         }
         for index in first..self.settings.len() {
             let setting = &self.settings[index];
@@ -228,7 +225,12 @@ fn check_limits(source: &Source, limits: &Limits, rules: &[Rule]) -> Result<(), 
     Ok(())
 }
 
-fn within(source: &Source, value: &Spanned<i64>, what: &str, range: RangeInclusive<i64>) -> Result<u32, PolicyError> {
+pub(super) fn within(
+    source: &Source,
+    value: &Spanned<i64>,
+    what: &str,
+    range: RangeInclusive<i64>,
+) -> Result<u32, PolicyError> {
     let number = *value.get_ref();
     if !range.contains(&number) {
         let message = format!("{what} = {number}; expected {} to {}", range.start(), range.end());
@@ -238,7 +240,7 @@ fn within(source: &Source, value: &Spanned<i64>, what: &str, range: RangeInclusi
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn cpus(source: &Source, text: &Spanned<String>) -> Result<CpuSet, PolicyError> {
+pub(super) fn cpus(source: &Source, text: &Spanned<String>) -> Result<CpuSet, PolicyError> {
     let set: CpuSet = text.get_ref().parse().map_err(|error| source.wrong(text.span().start, format!("{error}")))?;
     if set.is_empty() {
         return Err(source.wrong(text.span().start, "an empty list of CPUs; expected one such as 0-3,8"));
@@ -371,75 +373,4 @@ fn slice(source: &Source, text: &Spanned<String>) -> Result<u64, PolicyError> {
     };
     let ns = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale)).ok_or_else(wrong)?;
     if SLICES_NS.contains(&ns) { Ok(ns) } else { Err(wrong()) }
-}
-
-fn cgroup_setting(source: &Source, table: &Spanned<CgroupTable>) -> Result<Setting, PolicyError> {
-    let CgroupTable { path, weight } = table.get_ref();
-    let text = path.get_ref();
-    if !text.starts_with('/') || text == "/" || text.split('/').any(|part| part == "..") {
-        let message = format!("cgroup path \"{text}\"; expected one below the root group, such as \"/kubepods\"");
-        return Err(source.wrong(path.span().start, message));
-    }
-    Ok(Setting {
-        name: format!("cgroup {text}"),
-        place: source.line(table.span().start),
-        what: SettingKind::CgroupWeight {
-            path: Glob::new(text),
-            weight: within(source, weight, "weight", 1..=10_000)?,
-        },
-    })
-}
-
-fn irq_setting(source: &Source, table: &Spanned<IrqTable>) -> Result<Setting, PolicyError> {
-    let IrqTable { action, affinity } = table.get_ref();
-    Ok(Setting {
-        name: format!("irq {action}"),
-        place: source.line(table.span().start),
-        what: SettingKind::IrqAffinity { action: Glob::new(action), cpus: cpus(source, affinity)? },
-    })
-}
-
-/// What may be set below /proc/sys: a policy is not a way to write just any file.
-const SYSCTLS: [&str; 3] = ["kernel.sched_", "kernel.numa_balancing", "kernel.timer_migration"];
-
-fn tunable_setting(source: &Source, table: &Spanned<TunableTable>) -> Result<Setting, PolicyError> {
-    let TunableTable { name, value } = table.get_ref();
-    let text = match value.get_ref() {
-        TunableValue::Number(number) => number.to_string(),
-        TunableValue::Text(text) => text.clone(),
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
-    let written = name.get_ref();
-    if written.is_empty() || !written.chars().all(plain) || written.contains("..") || written.starts_with('/') {
-        let message = format!("tunable \"{written}\"; expected a name such as \"kernel.sched_rt_runtime_us\"");
-        return Err(source.wrong(name.span().start, message));
-    }
-    if written.contains('.') && !SYSCTLS.iter().any(|prefix| written.starts_with(prefix)) {
-        let message = format!(
-            "tunable \"{written}\" is none of the scheduler's; expected a name that begins with {}, or one of \
-             /sys/kernel/debug/sched",
-            SYSCTLS.join(", ")
-        );
-        return Err(source.wrong(name.span().start, message));
-    }
-    if written == "kernel.sched_rt_runtime_us" && text.trim() == "0" {
-        let message = "with 0 no real-time task runs any more, the guard neither; expected -1 or at least 1000";
-        return Err(source.wrong(value.span().start, message));
-    }
-    if text.is_empty() || text.chars().any(char::is_control) || text.len() > 256 {
-        return Err(source.wrong(value.span().start, "a tunable's value is a number or one short line"));
-    }
-    let (name, place) = (written.clone(), source.line(table.span().start));
-    Ok(Setting { name: format!("tunable {name}"), place, what: SettingKind::Tunable { name, value: text } })
-}
-
-fn feature_setting(source: &Source, table: &Spanned<FeatureTable>) -> Result<Setting, PolicyError> {
-    let FeatureTable { name, on } = table.get_ref();
-    let text = name.get_ref();
-    if text.is_empty() || text.starts_with("NO_") || !text.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
-        let message = format!("feature \"{text}\"; expected a name such as \"WA_WEIGHT\", without NO_, and on = false");
-        return Err(source.wrong(name.span().start, message));
-    }
-    let place = source.line(table.span().start);
-    Ok(Setting { name: format!("feature {text}"), place, what: SettingKind::Feature { name: text.clone(), on: *on } })
 }

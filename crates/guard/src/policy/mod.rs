@@ -1,5 +1,6 @@
 //! Policies: what the file says, checked and compiled.
 
+mod beside;
 mod compile;
 mod error;
 mod file;

@@ -1,5 +1,8 @@
 //! What a running guard does with news: decide, journal, set; notice when somebody else sets, and give way or not.
 
+mod budget;
+mod drift;
+
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -14,14 +17,11 @@ use crate::decide::{NoteKind, Plan, Surroundings, decide};
 use crate::host::Host;
 use crate::journal::{Change, Journal, JournalError};
 use crate::metrics::Metrics;
-use crate::policy::{OnDrift, Policy};
+use crate::policy::Policy;
 use crate::scan::Scanner;
 use crate::task::{Kind, Task, TaskKey, Work};
 use crate::{sched, settings};
 
-/// The kernel itself sets nice, policy and affinity of its threads in their first moments (`kthread()`, `create_worker()`);
-/// what it overwrites then is put back and is nobody's drift.
-const SETTLING: Duration = Duration::from_secs(1);
 /// When a new kernel thread is looked at again.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 /// Tasks that are remembered for what they worked on; beyond, the memory starts anew.
@@ -314,169 +314,6 @@ impl<H: Host> Keeper<H> {
         });
         managed.set.retain(|(_, earlier)| earlier.new.aspect() != change.new.aspect());
         managed.set.push((rule, change));
-    }
-
-    /// Somebody changed a task's scheduling.
-    fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), KeeperError> {
-        let keys = self.managed.keys().filter(|key| key.tid == tid);
-        if keys.count() == 0 {
-            return Ok(());
-        }
-        let Some(task) = self.scanner.task(tid) else { return Ok(()) };
-        let who = format!("{by_comm}[{by}]");
-        self.check(&task, Some(&who))
-    }
-
-    /// Compares a task with what was set.
-    fn check(&mut self, task: &Task, by: Option<&str>) -> Result<(), KeeperError> {
-        let Some(managed) = self.managed.get_mut(&task.key) else { return Ok(()) };
-        let now = Instant::now();
-        let settling = now.duration_since(managed.since) < SETTLING && task.kind != Kind::User && by.is_none();
-        managed.corrections.retain(|at| now.duration_since(*at) < Duration::from_secs(60));
-        let mut again: Vec<(usize, Change)> = Vec::new();
-        let mut given_up = Vec::new();
-        for (rule, change) in &mut managed.set {
-            let Some(value) = task.attributes.value(change.new.aspect()) else { continue };
-            if value.same(&change.new) {
-                continue;
-            }
-            let mut entry = Entry {
-                rule: Some(&change.rule),
-                target: Some(&change.target),
-                comm: Some(&managed.comm),
-                old: Some(&change.new),
-                new: Some(&value),
-                reason: by,
-                ..Entry::of(Event::Drift)
-            };
-            if settling {
-                again.push((*rule, Change { old: value, ..change.clone() }));
-                continue;
-            }
-            self.metrics.counts.drift += 1;
-            self.audit.log(&entry);
-            let keep = self.policy.rules[*rule].on_drift == OnDrift::Keep;
-            if keep && managed.corrections.len() < self.policy.limits.corrections as usize {
-                managed.corrections.push(now);
-                again.push((*rule, Change { old: value, ..change.clone() }));
-            } else {
-                if keep {
-                    entry.event = Event::GaveUp;
-                    self.audit.log(&entry);
-                }
-                match self.policy.rules[*rule].on_drift {
-                    // Told again when it changes again.
-                    OnDrift::Report => change.new = value,
-                    _ => given_up.push(change.new.aspect()),
-                }
-            }
-        }
-        managed.set.retain(|(_, change)| !given_up.contains(&change.new.aspect()));
-        managed.yielded.extend(given_up);
-        let corrected = if settling { 0 } else { again.len() as u64 };
-        self.put_back(task, again)?;
-        self.metrics.counts.corrected += corrected;
-        Ok(())
-    }
-
-    fn put_back(&mut self, task: &Task, again: Vec<(usize, Change)>) -> Result<(), KeeperError> {
-        if again.is_empty() {
-            return Ok(());
-        }
-        let (rules, mut changes): (Vec<usize>, Vec<Change>) = again.into_iter().unzip();
-        let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
-        for ((rule, change), outcome) in rules.into_iter().zip(changes).zip(outcomes) {
-            if matches!(outcome, Outcome::Done) {
-                self.metrics.counts.applied += 1;
-                self.remember(task, rule, change);
-            }
-        }
-        Ok(())
-    }
-
-    /// Sets what is not so yet; a setting that somebody has changed since is theirs.
-    fn settings(&mut self) -> Result<(), KeeperError> {
-        let (found, _) = settings::find(&self.policy);
-        let mut changes = Vec::new();
-        for found in found {
-            let name = &self.policy.settings[found.setting].name;
-            match self.files.get(&found.target) {
-                Some(value) if value.same(&found.old) => {}
-                Some(value) => {
-                    self.metrics.counts.drift += 1;
-                    self.audit.log(&Entry {
-                        rule: Some(name),
-                        target: Some(&found.target),
-                        old: Some(value),
-                        new: Some(&found.old),
-                        ..Entry::of(Event::Drift)
-                    });
-                    self.files.insert(found.target, found.old);
-                }
-                None if found.old.same(&found.new) => {}
-                None => {
-                    changes.push(Change::new(found.target.clone(), "", name, found.old, found.new.clone()));
-                    self.files.insert(found.target, found.new);
-                }
-            }
-        }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
-        let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count() as u64;
-        self.metrics.counts.applied += done;
-        self.metrics.counts.failed += outcomes.len() as u64 - done;
-        Ok(())
-    }
-
-    /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
-    pub fn watch_budget(&mut self, elapsed: Duration) -> Result<(), KeeperError> {
-        let mut by_cpu: FxHashMap<u32, (u64, Vec<TaskKey>)> = FxHashMap::default();
-        for (key, managed) in &mut self.managed {
-            if !managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
-                continue;
-            }
-            let Some((ran, cpu)) = crate::scan::ran_on(key.tid) else { continue };
-            let before = managed.ran.replace(ran);
-            let slot = by_cpu.entry(cpu).or_default();
-            slot.0 += before.map_or(0, |before| ran.saturating_sub(before));
-            slot.1.push(*key);
-        }
-        let budget = elapsed.as_nanos() as u64 / 100 * u64::from(self.policy.limits.rt_budget);
-        for (cpu, (ran, keys)) in by_cpu {
-            if ran > budget {
-                self.over_budget(cpu, ran, elapsed, &keys)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn over_budget(&mut self, cpu: u32, ran: u64, elapsed: Duration, keys: &[TaskKey]) -> Result<(), KeeperError> {
-        let reason = format!(
-            "real-time tasks of rules ran {} ms of {} ms on CPU {cpu}; they are no longer real-time",
-            ran / 1_000_000,
-            elapsed.as_millis()
-        );
-        self.metrics.counts.over_budget += 1;
-        self.audit.log(&Entry { reason: Some(&reason), ..Entry::of(Event::OverBudget) });
-        let mut changes = Vec::new();
-        for key in keys {
-            let Some(managed) = self.managed.get_mut(key) else { continue };
-            for (rule, change) in managed.set.extract_if(.., |(_, change)| change.new.is_realtime()) {
-                self.tripped.insert(rule);
-                managed.yielded.push(Aspect::Class);
-                changes.push(change);
-            }
-        }
-        let undone = act::undo(&mut self.host, &mut self.journal, &mut self.audit, &changes)?;
-        self.metrics.counts.restored += undone.restored as u64;
-        Ok(())
-    }
-
-    /// Whether something was made real-time.
-    pub fn has_realtime(&self) -> bool {
-        self.managed.values().any(|managed| managed.set.iter().any(|(_, change)| change.new.is_realtime()))
     }
 }
 

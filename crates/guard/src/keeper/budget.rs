@@ -1,0 +1,63 @@
+//! How much of each CPU the tasks take that rules have made real-time.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use super::{Keeper, KeeperError};
+use crate::act;
+use crate::aspect::Aspect;
+use crate::audit::{Entry, Event};
+use crate::host::Host;
+use crate::task::TaskKey;
+
+impl<H: Host> Keeper<H> {
+    /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
+    pub fn watch_budget(&mut self, elapsed: Duration) -> Result<(), KeeperError> {
+        let mut by_cpu: FxHashMap<u32, (u64, Vec<TaskKey>)> = FxHashMap::default();
+        for (key, managed) in &mut self.managed {
+            if !managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
+                continue;
+            }
+            let Some((ran, cpu)) = crate::scan::ran_on(key.tid) else { continue };
+            let before = managed.ran.replace(ran);
+            let slot = by_cpu.entry(cpu).or_default();
+            slot.0 += before.map_or(0, |before| ran.saturating_sub(before));
+            slot.1.push(*key);
+        }
+        let budget = elapsed.as_nanos() as u64 / 100 * u64::from(self.policy.limits.rt_budget);
+        for (cpu, (ran, keys)) in by_cpu {
+            if ran > budget {
+                self.over_budget(cpu, ran, elapsed, &keys)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn over_budget(&mut self, cpu: u32, ran: u64, elapsed: Duration, keys: &[TaskKey]) -> Result<(), KeeperError> {
+        let reason = format!(
+            "real-time tasks of rules ran {} ms of {} ms on CPU {cpu}; they are no longer real-time",
+            ran / 1_000_000,
+            elapsed.as_millis()
+        );
+        self.metrics.counts.over_budget += 1;
+        self.audit.log(&Entry { reason: Some(&reason), ..Entry::of(Event::OverBudget) });
+        let mut changes = Vec::new();
+        for key in keys {
+            let Some(managed) = self.managed.get_mut(key) else { continue };
+            for (rule, change) in managed.set.extract_if(.., |(_, change)| change.new.is_realtime()) {
+                self.tripped.insert(rule);
+                managed.yielded.push(Aspect::Class);
+                changes.push(change);
+            }
+        }
+        let undone = act::undo(&mut self.host, &mut self.journal, &mut self.audit, &changes)?;
+        self.metrics.counts.restored += undone.restored as u64;
+        Ok(())
+    }
+
+    /// Whether something was made real-time.
+    pub fn has_realtime(&self) -> bool {
+        self.managed.values().any(|managed| managed.set.iter().any(|(_, change)| change.new.is_realtime()))
+    }
+}

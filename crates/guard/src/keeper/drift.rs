@@ -1,0 +1,134 @@
+//! What others have set since: put back, left to them, or told.
+
+use std::time::{Duration, Instant};
+
+use unstarve_model::Tid;
+
+use super::{Keeper, KeeperError};
+use crate::act::{self, Outcome};
+use crate::audit::{Entry, Event};
+use crate::host::Host;
+use crate::journal::Change;
+use crate::policy::OnDrift;
+use crate::settings;
+use crate::task::{Kind, Task};
+
+/// The kernel itself sets nice, policy and affinity of its threads in their first moments (`kthread()`, `create_worker()`);
+/// what it overwrites then is put back and is nobody's drift.
+const SETTLING: Duration = Duration::from_secs(1);
+
+impl<H: Host> Keeper<H> {
+    /// Somebody changed a task's scheduling.
+    pub(super) fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), KeeperError> {
+        let keys = self.managed.keys().filter(|key| key.tid == tid);
+        if keys.count() == 0 {
+            return Ok(());
+        }
+        let Some(task) = self.scanner.task(tid) else { return Ok(()) };
+        let who = format!("{by_comm}[{by}]");
+        self.check(&task, Some(&who))
+    }
+
+    /// Compares a task with what was set.
+    pub(super) fn check(&mut self, task: &Task, by: Option<&str>) -> Result<(), KeeperError> {
+        let Some(managed) = self.managed.get_mut(&task.key) else { return Ok(()) };
+        let now = Instant::now();
+        let settling = now.duration_since(managed.since) < SETTLING && task.kind != Kind::User && by.is_none();
+        managed.corrections.retain(|at| now.duration_since(*at) < Duration::from_secs(60));
+        let mut again: Vec<(usize, Change)> = Vec::new();
+        let mut given_up = Vec::new();
+        for (rule, change) in &mut managed.set {
+            let Some(value) = task.attributes.value(change.new.aspect()) else { continue };
+            if value.same(&change.new) {
+                continue;
+            }
+            let mut entry = Entry {
+                rule: Some(&change.rule),
+                target: Some(&change.target),
+                comm: Some(&managed.comm),
+                old: Some(&change.new),
+                new: Some(&value),
+                reason: by,
+                ..Entry::of(Event::Drift)
+            };
+            if settling {
+                again.push((*rule, Change { old: value, ..change.clone() }));
+                continue;
+            }
+            self.metrics.counts.drift += 1;
+            self.audit.log(&entry);
+            let keep = self.policy.rules[*rule].on_drift == OnDrift::Keep;
+            if keep && managed.corrections.len() < self.policy.limits.corrections as usize {
+                managed.corrections.push(now);
+                again.push((*rule, Change { old: value, ..change.clone() }));
+            } else {
+                if keep {
+                    entry.event = Event::GaveUp;
+                    self.audit.log(&entry);
+                }
+                match self.policy.rules[*rule].on_drift {
+                    // Told again when it changes again.
+                    OnDrift::Report => change.new = value,
+                    _ => given_up.push(change.new.aspect()),
+                }
+            }
+        }
+        managed.set.retain(|(_, change)| !given_up.contains(&change.new.aspect()));
+        managed.yielded.extend(given_up);
+        let corrected = if settling { 0 } else { again.len() as u64 };
+        self.put_back(task, again)?;
+        self.metrics.counts.corrected += corrected;
+        Ok(())
+    }
+
+    fn put_back(&mut self, task: &Task, again: Vec<(usize, Change)>) -> Result<(), KeeperError> {
+        if again.is_empty() {
+            return Ok(());
+        }
+        let (rules, mut changes): (Vec<usize>, Vec<Change>) = again.into_iter().unzip();
+        let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
+        for ((rule, change), outcome) in rules.into_iter().zip(changes).zip(outcomes) {
+            if matches!(outcome, Outcome::Done) {
+                self.metrics.counts.applied += 1;
+                self.remember(task, rule, change);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets what is not so yet; a setting that somebody has changed since is theirs.
+    pub(super) fn settings(&mut self) -> Result<(), KeeperError> {
+        let (found, _) = settings::find(&self.policy);
+        let mut changes = Vec::new();
+        for found in found {
+            let name = &self.policy.settings[found.setting].name;
+            match self.files.get(&found.target) {
+                Some(value) if value.same(&found.old) => {}
+                Some(value) => {
+                    self.metrics.counts.drift += 1;
+                    self.audit.log(&Entry {
+                        rule: Some(name),
+                        target: Some(&found.target),
+                        old: Some(value),
+                        new: Some(&found.old),
+                        ..Entry::of(Event::Drift)
+                    });
+                    self.files.insert(found.target, found.old);
+                }
+                None if found.old.same(&found.new) => {}
+                None => {
+                    changes.push(Change::new(found.target.clone(), "", name, found.old, found.new.clone()));
+                    self.files.insert(found.target, found.new);
+                }
+            }
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
+        let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count() as u64;
+        self.metrics.counts.applied += done;
+        self.metrics.counts.failed += outcomes.len() as u64 - done;
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What a policy sets beside tasks: from tables as written to checked settings.
+
+use toml::Spanned;
+
+use super::compile::{cpus, within};
+use super::error::{PolicyError, Source};
+use super::file::{CgroupTable, FeatureTable, IrqTable, TunableTable, TunableValue};
+use super::{Setting, SettingKind};
+use crate::glob::Glob;
+
+pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Setting, PolicyError> {
+    let CgroupTable { path, weight } = table.get_ref();
+    let text = path.get_ref();
+    if !text.starts_with('/') || text == "/" || text.split('/').any(|part| part == "..") {
+        let message = format!("cgroup path \"{text}\"; expected one below the root group, such as \"/kubepods\"");
+        return Err(source.wrong(path.span().start, message));
+    }
+    Ok(Setting {
+        name: format!("cgroup {text}"),
+        place: source.line(table.span().start),
+        what: SettingKind::CgroupWeight {
+            path: Glob::new(text),
+            weight: within(source, weight, "weight", 1..=10_000)?,
+        },
+    })
+}
+
+pub(super) fn irq(source: &Source, table: &Spanned<IrqTable>) -> Result<Setting, PolicyError> {
+    let IrqTable { action, affinity } = table.get_ref();
+    Ok(Setting {
+        name: format!("irq {action}"),
+        place: source.line(table.span().start),
+        what: SettingKind::IrqAffinity { action: Glob::new(action), cpus: cpus(source, affinity)? },
+    })
+}
+
+/// What may be set below /proc/sys: a policy is not a way to write just any file.
+const SYSCTLS: [&str; 3] = ["kernel.sched_", "kernel.numa_balancing", "kernel.timer_migration"];
+
+pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<Setting, PolicyError> {
+    let TunableTable { name, value } = table.get_ref();
+    let text = match value.get_ref() {
+        TunableValue::Number(number) => number.to_string(),
+        TunableValue::Text(text) => text.clone(),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let written = name.get_ref();
+    if written.is_empty() || !written.chars().all(plain) || written.contains("..") || written.starts_with('/') {
+        let message = format!("tunable \"{written}\"; expected a name such as \"kernel.sched_rt_runtime_us\"");
+        return Err(source.wrong(name.span().start, message));
+    }
+    if written.contains('.') && !SYSCTLS.iter().any(|prefix| written.starts_with(prefix)) {
+        let message = format!(
+            "tunable \"{written}\" is none of the scheduler's; expected a name that begins with {}, or one of \
+             /sys/kernel/debug/sched",
+            SYSCTLS.join(", ")
+        );
+        return Err(source.wrong(name.span().start, message));
+    }
+    if written == "kernel.sched_rt_runtime_us" && text.trim() == "0" {
+        let message = "with 0 no real-time task runs any more, the guard neither; expected -1 or at least 1000";
+        return Err(source.wrong(value.span().start, message));
+    }
+    if text.is_empty() || text.chars().any(char::is_control) || text.len() > 256 {
+        return Err(source.wrong(value.span().start, "a tunable's value is a number or one short line"));
+    }
+    let (name, place) = (written.clone(), source.line(table.span().start));
+    Ok(Setting { name: format!("tunable {name}"), place, what: SettingKind::Tunable { name, value: text } })
+}
+
+pub(super) fn feature(source: &Source, table: &Spanned<FeatureTable>) -> Result<Setting, PolicyError> {
+    let FeatureTable { name, on } = table.get_ref();
+    let text = name.get_ref();
+    if text.is_empty() || text.starts_with("NO_") || !text.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+        let message = format!("feature \"{text}\"; expected a name such as \"WA_WEIGHT\", without NO_, and on = false");
+        return Err(source.wrong(name.span().start, message));
+    }
+    let place = source.line(table.span().start);
+    Ok(Setting { name: format!("feature {text}"), place, what: SettingKind::Feature { name: text.clone(), on: *on } })
+}
