@@ -85,7 +85,7 @@ pub fn repeat<R: Runner>(
 impl fmt::Display for Repeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let longest = self.wall_seconds.iter().copied().fold(0.0, f64::max);
-        writeln!(f, "{}, {} CPUs: {} runs, the longest {longest:.0} s", self.what, self.cpus, self.digests.len())?;
+        writeln!(f, "{}, CPUs: {}; {} runs, the longest {longest:.0} s", self.what, self.cpus, self.digests.len())?;
         for (digest, count) in self.different() {
             writeln!(f, "  {count:>3} x sha256 {digest}")?;
         }
@@ -123,7 +123,7 @@ mod tests {
         let repeats = repeated(&[7.0, 7.0, 7.0, 9.0]);
         assert!(!repeats.identical());
         insta::assert_snapshot!(repeats, @r"
-        model on 6.1, seed 1, 1 CPUs: 5 runs, the longest 0 s
+        model on 6.1, seed 1, CPUs: 1; 5 runs, the longest 0 s
             4 x sha256 7
             1 x sha256 9
         2 different traces

@@ -68,6 +68,11 @@ fn percent(share: f64) -> String {
     if share < 0.0995 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
 }
 
+/// `1 CPU`, `4 CPUs`.
+pub(crate) fn cpus(count: u32) -> String {
+    if count == 1 { "1 CPU".to_owned() } else { format!("{count} CPUs") }
+}
+
 /// Names in a row, each once: `a, b and c`, at most four.
 fn names(case: &Case<'_>, actors: impl IntoIterator<Item = ActorId>) -> String {
     let mut names: Vec<String> = Vec::new();

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FAIR_PERIOD, percent};
+use super::{FAIR_PERIOD, cpus, percent};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::{Account, TICK};
@@ -111,8 +111,8 @@ fn of_crowd(case: &Case<'_>, crowd: ActorId, account: &Account) -> Option<Findin
         severity,
         confidence: 0.9,
         sentence: format!(
-            "{members} threads {name} share {} CPUs and are woken by the crowd: on average {:.0} wait on a CPU{price}.",
-            case.world.cpus,
+            "{members} threads {name} share {} and are woken by the crowd: on average {:.0} wait on a CPU{price}.",
+            cpus(case.world.cpus),
             mean_queue(account)
         ),
         victims: vec![crowd],

@@ -3,6 +3,7 @@ use unstarve_timeline::ActorId;
 
 use super::{Draft, for_threads};
 use crate::case::Case;
+use crate::finding::cpus;
 use crate::report::Remedy;
 
 /// The one who has no part in the storm gets the CPU sooner.
@@ -40,9 +41,9 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
         && case.snapshot.and_then(|snapshot| snapshot.is_kernel_thread(case.first_tid(crowd)?)) != Some(false);
     let name = case.name(crowd);
     let text = format!(
-        "Run {enough} threads instead of {members} on {} CPUs: more can only wait. More are right where they mostly wait \
+        "Run {enough} threads instead of {members} on {}: more can only wait. More are right where they mostly wait \
          for disks.",
-        case.world.cpus
+        cpus(case.world.cpus)
     );
     let (apply, undo, valid_on) = if is_nfsd {
         (
