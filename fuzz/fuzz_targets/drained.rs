@@ -28,7 +28,8 @@ pub fn drain(mut source: Box<dyn EventSource>, length: usize) {
             if let EventKind::WorkStart { function: Some(name), .. } | EventKind::IrqEntry { name: Some(name), .. } =
                 event.kind
             {
-                assert_ne!(names.get(name), "(undefined)");
+                // Unless the input itself has a name like that, which a fuzzer finds out.
+                assert!(names.get(name) != "(undefined)" || names.find("(undefined)").is_some());
             }
         }
         count += batch.events.len();
