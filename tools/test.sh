@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All tests: first everything that may run side by side, then, one after another, the live tests, which need root,
-# tracefs and a quiet machine (without them they say what they miss), and last some guests of the lab. Each test program has a time limit of its own,
-# and the last line adds everything up.
+# tracefs and a quiet machine (without them they say what they miss), and last some guests of the lab. Each test program has
+# a time limit of its own, and the last line adds everything up.
 set -u
 exec </dev/null
 cd "$(dirname "$0")/.." || exit 1
@@ -14,11 +14,11 @@ limit() {
 }
 
 # Into a file that is only followed: a process that a test leaves behind would keep a pipe open, and us waiting.
-run() { # seconds for all, cargo test's arguments…
+follow() { # seconds for all, command…
     local status part
     part=$(mktemp "$log.XXXXXX") || exit 1
-    echo "\$ cargo test ${*:2}"
-    timeout -k 10 "$1" cargo test --no-fail-fast "${@:2}" >"$part" 2>&1 &
+    echo "\$ ${*:2}"
+    timeout -k 10 "$1" "${@:2}" >"$part" 2>&1 &
     local tests=$!
     tail -n +1 -s 0.5 -f --pid="$tests" "$part" &
     wait "$tests"
@@ -29,12 +29,14 @@ run() { # seconds for all, cargo test's arguments…
     cat "$part" >>"$log"
 }
 
+run() { # seconds for all, cargo test's arguments…
+    follow "$1" cargo test --no-fail-fast "${@:2}"
+}
+
 failed=0
 read -ra features <<<"$(tools/features.sh)"
 run 1200 --workspace "${features[@]}" --config "$(limit 420)"
-echo '$ tools/test_page.sh'
-timeout -k 10 420 tools/test_page.sh 2>&1 | tee -a "$log"
-((PIPESTATUS[0] == 0)) || failed=$((failed + 1))
+follow 420 tools/test_page.sh
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     run 590 --workspace "${features[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
 fi
