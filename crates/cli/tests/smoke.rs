@@ -192,7 +192,9 @@ impl Lab {
         if status.success() {
             return std::fs::read_to_string(&out).map_err(failed);
         }
-        Err(Stop::Fail(format!("lab {}: {}", arguments.join(" "), said.trim_end())))
+        // On one line, as the reason of a test that is skipped.
+        let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        Err(Stop::Fail(format!("lab {}: {}", arguments.join(" "), said.join("; "))))
     }
 }
 

@@ -68,6 +68,9 @@ impl Apt {
         let apt = Apt { directory: cache.apt(name) };
         apt.lay_out(archive, suites, installed).map_err(StoreError::file(&apt.directory))?;
         run(apt.command("apt-get").args(["-qq", "update"]))?;
+        if !has_lists(&apt.directory.join("state/lists")) {
+            return Err(StoreError::NoLists { suites: suites.join(", "), archive: archive.uri.clone() });
+        }
         Ok(apt)
     }
 
@@ -148,6 +151,12 @@ impl Apt {
         }
         command
     }
+}
+
+/// Whether there is any package list, of this fetch or an earlier one.
+fn has_lists(directory: &Path) -> bool {
+    let names = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    names.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
 }
 
 fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
@@ -246,6 +255,17 @@ mod tests {
         let mut versions = vec!["6.12.107-1", "6.12.94-1", "6.12.94-1~bpo", "6.1.0-50", "6.1.9"];
         versions.sort_by(|a, b| natural_order(a, b));
         assert_eq!(versions, ["6.1.0-50", "6.1.9", "6.12.94-1", "6.12.94-1~bpo", "6.12.107-1"]);
+    }
+
+    #[test]
+    fn lists_are_told_from_what_else_lies_there() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for other in ["partial", "lock", "deb.example_debian_dists_sid_InRelease"] {
+            fs::write(directory.path().join(other), "").expect("written");
+        }
+        assert!(!has_lists(directory.path()) && !has_lists(Path::new("/no/such/directory")));
+        fs::write(directory.path().join("deb.example_dists_sid_main_binary-amd64_Packages.lz4"), "").expect("written");
+        assert!(has_lists(directory.path()));
     }
 
     #[test]

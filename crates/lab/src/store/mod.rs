@@ -62,6 +62,14 @@ pub enum StoreError {
     /// The keyring that signs Debian's archive is missing.
     #[error("{0} is missing: install the package debian-archive-keyring")]
     NoKeyring(PathBuf),
+    /// apt came back without a package list, which is no error to it.
+    #[error("no package list of {suites} came from {archive}: is the network there? Try `apt-get update` by hand")]
+    NoLists {
+        /// The suites.
+        suites: String,
+        /// The archive's address.
+        archive: String,
+    },
     /// The archive holds no such package.
     #[error("no package that fits `{pattern}` in {suite}")]
     NoPackage {
