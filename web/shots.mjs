@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { launch, open, settle } from './test/browser.mjs';
-import { pageOf, trace } from './test/pages.mjs';
+import { comparedPage, pageOf, trace } from './test/pages.mjs';
 
 const out = resolve(process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), '../docs/report'));
 // Name, recording, width, dark, what is shown (the top of the page without), what is clicked before.
@@ -16,12 +16,11 @@ const SHOTS = [
   ['net-rt-activity', 'linux-5.10-net-rt.dat', 1280, true, '#activity .grid'],
   ['net-rt-400', 'linux-5.10-net-rt.dat', 400, true, null],
   ['net-rt-waits-400', 'linux-5.10-net-rt.dat', 400, false, '#waits .panel'],
-  ['dio-weight', 'linux-6.1-dio-weight.dat', 1280, true, null],
   ['dio-weight-moment', 'linux-6.1-dio-weight.dat', 1280, false, '#moment .panel', '.card .actions button:nth-of-type(2)'],
   ['pool-moment', 'linux-6.1-pool.dat', 1280, true, '#moment .panel'],
   ['pool-400', 'linux-6.1-pool.dat', 400, false, null],
   ['preempt-moment', 'linux-6.1-preempt.dat', 1280, false, '#moment .panel'],
-  ['preempt-400', 'linux-6.1-preempt.dat', 400, true, null],
+  ['compare', null, 1280, false, '#compare'],
   ['idle', 'linux-6.1-idle.dat', 1280, false, null],
 ];
 
@@ -30,7 +29,8 @@ const pages = new Map();
 const browser = await launch();
 try {
   for (const [name, recording, width, dark, selector, button] of SHOTS) {
-    if (!pages.has(recording)) pages.set(recording, pageOf(trace(recording)));
+    const make = () => (recording ? pageOf(trace(recording)) : comparedPage(trace('linux-6.1-dio-good.dat'), trace('linux-6.1-dio-weight.dat')));
+    if (!pages.has(recording)) pages.set(recording, make());
     const page = await open(browser, pages.get(recording), { width, dark, height: width < 600 ? 820 : 860 });
     const path = join(out, `${name}.png`);
     if (button) await page.$eval(button, (element) => element.click());

@@ -10,6 +10,8 @@ export interface Spot {
   cpu: number;
   start: number;
   end: number;
+  /** The rule under which most of it was. */
+  rule: string;
 }
 
 /** One trace on the page, with what links its views. */
@@ -20,7 +22,7 @@ export class App {
   private showCourse: (course: number) => void = () => {};
 
   constructor(readonly trace: Trace) {
-    const { moment, actor, tid, cpu, start, end } = trace.moments.spots;
+    const { moment, actor, tid, cpu, start, end, rule } = trace.moments.spots;
     this.spots = Array.from(moment, (_, i) => ({
       moment: moment[i],
       actor: actor[i],
@@ -28,6 +30,7 @@ export class App {
       cpu: cpu[i],
       start: start[i],
       end: end[i],
+      rule: trace.blame.rules[rule[i]] ?? 'unknown',
     }));
   }
 

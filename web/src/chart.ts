@@ -13,6 +13,8 @@ export interface ChartSpec {
   bands?: (colours: Palette) => uPlot.Band[];
   /** Spans of time instead of plain numbers, on a logarithmic scale. */
   isLogNanos: boolean;
+  /** What the logarithmic scale must reach, where several charts share one. */
+  limits?: [number, number];
   values?: (value: number) => string;
   draw?: (chart: uPlot, colours: Palette) => void;
   onHover?: (index: number | null) => void;
@@ -88,7 +90,7 @@ function options(spec: ChartSpec, colours: Palette, width: number): uPlot.Option
     focus: { alpha: 1 },
     scales: {
       x: { time: false },
-      y: spec.isLogNanos ? { distr: 3, log: 10, range: logRange } : { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
+      y: spec.isLogNanos ? { distr: 3, log: 10, range: (_, min, max) => logRange(spec.limits?.[0] ?? min, spec.limits?.[1] ?? max) } : { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
     },
     axes: [
       { ...axis, size: 32, space: 80, values: (_, ticks, __, ___, step) => ticks.map((tick) => since(tick * 1e9, Math.max(1, step * 1e9))) },
@@ -115,7 +117,7 @@ function decades(_: uPlot, __: number, min: number, max: number): number[] {
 }
 
 /** Whole decades around what there is, one at least. */
-function logRange(_: uPlot, min: number | null, max: number | null): [number, number] {
+function logRange(min: number | null, max: number | null): [number, number] {
   const low = 10 ** Math.floor(Math.log10(Math.max(1, min ?? 1)));
   const high = 10 ** Math.ceil(Math.log10(Math.max(10, (max ?? 10) * 2.2)));
   return [low, Math.max(high, low * 10)];

@@ -155,6 +155,7 @@ export interface Trace {
       cpu: Uint16Array;
       start: Float64Array;
       end: Float64Array;
+      rule: Uint8Array;
     };
   };
   findings: number[];
@@ -172,9 +173,50 @@ export interface Trace {
   functions: string[];
 }
 
+export interface Role {
+  kind: string;
+  name: string;
+}
+
+interface RoleWaits {
+  count: number;
+  p50_ns: number;
+  p99_ns: number;
+  max_ns: number;
+}
+
+export interface Comparison {
+  severity: Severity | null;
+  text: string;
+  report: {
+    findings: {
+      id: string;
+      victim: Role;
+      outcome: 'appeared' | 'worse' | 'milder' | 'vanished' | 'stays';
+      a: Severity | null;
+      b: Severity | null;
+      sentence: string;
+    }[];
+    changes: {
+      role: Role;
+      metric: string;
+      rule?: string;
+      unit: string;
+      a: number;
+      b: number;
+      interval: [number, number] | null;
+      verdict: string;
+    }[];
+    waits: { role: Role; a: RoleWaits | null; b: RoleWaits | null }[];
+    compared: number;
+    losses: string[];
+  };
+}
+
 export interface PageData {
   schema: string;
   generator: string;
+  comparison: Comparison | null;
   traces: Trace[];
 }
 

@@ -163,6 +163,14 @@ function moments(app: App, finding: Finding, course: number): HTMLElement {
     const label = rank === 0 ? `Look at the worst moment: ${length} at ${since(at.start_ns)}` : `${length} at ${since(at.start_ns)}`;
     return button(label, () => app.open(spot), { class: rank === 0 ? 'primary' : '', 'data-spot': `${at.start_ns}-${at.end_ns}` });
   });
+  // The longest of all may be of another kind than those that the finding is about.
+  const rule = finding.culprits[0]?.rule;
+  const typical = app.spotsOf(app.trace.courses[course].actors).find((spot) => spot.rule === rule);
+  const isTold = typical && finding.worst.slice(0, 3).some((at) => at.start_ns === typical.start && at.end_ns === typical.end);
+  if (typical && !isTold) {
+    const label = `Longest by ${rule}: ${nanos(typical.end - typical.start)} at ${since(typical.start)}`;
+    worst.push(button(label, () => app.open(typical), { class: 'typical', 'data-spot': `${typical.start}-${typical.end}` }));
+  }
   const over = button('Its waits over time', () => app.chart(course));
   return h('p', { class: 'actions' }, ...worst, over);
 }

@@ -32,7 +32,9 @@ export function percent(share: number): string {
 
 /** A time since the trace's start, with as many digits as a step of `step` needs: `+0.790 s`. */
 export function since(ns: number, step = 1e6): string {
-  const digits = Math.min(9, Math.max(0, Math.ceil(9 - Math.log10(Math.max(step, 1)))));
+  const least = Math.max(0, Math.ceil(9 - Math.log10(Math.max(step, 1))));
+  const fits = Math.abs(((step / 1e9) * 10 ** least) % 1) < 1e-6;
+  const digits = Math.min(9, fits || least === 0 ? least : least + 1);
   return `+${(ns / 1e9).toFixed(digits)} s`;
 }
 

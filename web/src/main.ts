@@ -6,6 +6,7 @@ import './style.css';
 import { activityView } from './activity';
 import { App } from './app';
 import { blameView } from './blame';
+import { compareView } from './compare';
 import { load, type PageData } from './data';
 import { button, fill, h } from './dom';
 import { findingsView, verdictView } from './findings';
@@ -44,6 +45,7 @@ async function start(): Promise<void> {
 
 function show(page: HTMLElement, data: PageData, index: number): void {
   const app = new App(data.traces[index]);
+  const [comparison, chart] = data.comparison ? compareView(data.comparison, data.traces) : [null, () => {}];
   const still = (view: HTMLElement): [HTMLElement, () => void] => [view, () => {}];
   const parts: [HTMLElement, () => void][] = [
     waitsView(app),
@@ -56,12 +58,15 @@ function show(page: HTMLElement, data: PageData, index: number): void {
   fill(
     page,
     header(page, data, index),
+    comparison,
+    comparison ? h('h2', { class: 'side' }, data.traces[index].name) : null,
     verdictView(app),
     findingsView(app),
     ...parts.map(([view]) => view),
     h('footer', {}, `Made by ${data.generator}. Nothing was loaded from anywhere: this file is all there is.`),
   );
   // Charts measure the room that they have, so they are made when they are in the page.
+  chart();
   parts.forEach(([, ready]) => ready());
   document.documentElement.dataset['ready'] = 'true';
   performance.mark('ready');
@@ -88,7 +93,7 @@ function header(page: HTMLElement, data: PageData, index: number): HTMLElement {
       h('div', { class: 'source' }, data.traces.length > 1 ? choose : h('b', {}, name), h('span', { class: 'facts' }, facts.filter(Boolean).join(' · '))),
       h('div', { class: 'tools' }, theme, button('Print', () => print())),
     ),
-    h('nav', { 'aria-label': 'Sections' }, ...SECTIONS.map(([id, title]) => h('a', { href: `#${id}` }, title))),
+    h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.map(([id, title]) => h('a', { href: `#${id}` }, title))),
   );
 }
 

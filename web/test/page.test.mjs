@@ -64,6 +64,16 @@ for (const name of CASES) {
   });
 }
 
+test('a finding leads to a wait by its own rule', async () => {
+  const page = await open(browser, pageOf(trace('linux-6.1-dio-weight.dat')));
+  const button = await page.$('[data-finding=completion-ping-pong] .typical');
+  assert.match(await button.evaluate((element) => element.textContent), /Longest by wakeup-preemption/);
+  await button.click();
+  await settle(page);
+  assert.match(await page.$eval('#moment-detail', (output) => output.textContent), /fio.*had it for .* \(wakeup-preemption\)/);
+  await page.close();
+});
+
 test('a healthy recording says so', async () => {
   const page = await open(browser, pageOf(trace('linux-6.1-idle.dat')));
   assert.match(await page.$eval('#verdict', (verdict) => verdict.textContent), /Nobody is starved/);

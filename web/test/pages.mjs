@@ -28,13 +28,27 @@ export function pageOf(...recordings) {
   return file;
 }
 
+/** The page of a comparison. */
+export function comparedPage(a, b) {
+  const file = join(DIRECTORY, `${made++}-compared.html`);
+  json(['compare', a, b, '-o', file], false);
+  return file;
+}
+
+/** What `compare --json` says. */
+export const compare = (a, b) => json(['compare', '--json', a, b]);
+
 /** What `explain --json` says. */
-export function explain(recording) {
+export const explain = (recording) => json(['explain', '--json', recording]);
+
+function json(args, parse = true) {
+  let text;
   try {
-    return JSON.parse(run(['explain', '--json', recording]).toString());
+    text = run(args);
   } catch (error) {
-    // Exit code 1 tells of findings.
-    if (error.status === 1) return JSON.parse(error.stdout.toString());
-    throw error;
+    // Exit code 1 tells of findings, or of a difference.
+    if (error.status !== 1) throw error;
+    text = error.stdout;
   }
+  return parse ? JSON.parse(text.toString()) : null;
 }

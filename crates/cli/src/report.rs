@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use unstarve_diagnose::compare::{Both, Comparison, Profile, Side, compare};
 use unstarve_diagnose::{Options, explain_beside};
-use unstarve_page::{Collector, Trace, html};
+use unstarve_page::{Collector, Trace, comparison_html, html};
 
 use crate::input::Recording;
 use crate::output::{self, Out};
@@ -60,14 +61,39 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         let alike = args.recordings.iter().filter(|other| other.short_name() == short).count();
         traces.push(read(recording, if alike > 1 { recording.name() } else { short })?);
     }
-    let page = html(traces, concat!("unstarve ", env!("CARGO_PKG_VERSION")))?;
-    if args.output == Path::new("-") {
-        Out::new().text(&page)?;
-    } else {
-        write_beside(&args.output, &page).with_context(|| args.output.display().to_string())?;
-        output::remark(&format!("wrote {}", args.output.display()));
-    }
+    write(&args.output, &html(traces, GENERATOR)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+const GENERATOR: &str = concat!("unstarve ", env!("CARGO_PKG_VERSION"));
+
+/// Writes the page of two recordings set against each other; what was compared is given back.
+pub fn compared(a: &Recording, b: &Recording, output: &Path) -> Result<Comparison> {
+    let (side_a, trace_a) = read_side(a, format!("A: {}", a.short_name()))?;
+    let (side_b, trace_b) = read_side(b, format!("B: {}", b.short_name()))?;
+    let comparison = compare(&side_a, &side_b);
+    write(output, &comparison_html([trace_a, trace_b], &comparison, GENERATOR)?)?;
+    Ok(comparison)
+}
+
+fn read_side(recording: &Recording, name: String) -> Result<(Side, Trace)> {
+    let mut progress = Progress::new();
+    let (mut profile, mut collector) = (Profile::default(), Collector::default());
+    let source = recording.open()?;
+    let tell = |events| progress.events(events);
+    let explained = explain_beside(source, &Options::default(), &mut Both(&mut profile, &mut collector), tell)
+        .with_context(|| recording.name())?;
+    let side = Side { report: explained.report.clone(), profile };
+    Ok((side, Trace::new(name, explained, collector)))
+}
+
+fn write(output: &Path, page: &str) -> Result<()> {
+    if output == Path::new("-") {
+        return Out::new().text(page);
+    }
+    write_beside(output, page).with_context(|| output.display().to_string())?;
+    output::remark(&format!("wrote {}", output.display()));
+    Ok(())
 }
 
 fn read(recording: &Recording, name: String) -> Result<Trace> {

@@ -6,6 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use unstarve_diagnose::compare::Comparison;
 use unstarve_model::Severity;
 
 use crate::blob::Columns;
@@ -30,7 +31,16 @@ pub enum PageError {
 struct PageData<'a> {
     schema: &'static str,
     generator: &'a str,
+    comparison: Option<ComparisonData<'a>>,
     traces: Vec<TraceData>,
+}
+
+#[derive(Serialize)]
+struct ComparisonData<'a> {
+    severity: Option<Severity>,
+    text: &'a str,
+    /// What `compare --json` says.
+    report: &'a Comparison,
 }
 
 /// The page of these traces. `generator` says what made it (`unstarve 0.1.0`).
@@ -43,9 +53,33 @@ pub fn html(traces: Vec<Trace>, generator: &str) -> Result<String, PageError> {
         _ => "unstarve".to_owned(),
     };
     let plain: String = traces.iter().map(plain).collect();
+    page(traces, None, &title, &plain, generator)
+}
+
+/// The page of two traces set against each other: what changed, then each of them.
+///
+/// # Errors
+/// As [`html`].
+pub fn comparison_html(sides: [Trace; 2], comparison: &Comparison, generator: &str) -> Result<String, PageError> {
+    let (severity, text) = unstarve_report::comparison_verdict(comparison);
+    let names = escaped(&format!("A: {}, B: {}", sides[0].name(), sides[1].name()));
+    let title = format!("{} and {} · unstarve", sides[0].name(), sides[1].name());
+    let both: String = sides.iter().map(plain).collect();
+    let plain = format!("<section class=\"plain\">\n<h1>{}</h1>\n<p>{names}</p>\n</section>\n{both}", escaped(&text));
+    let data = ComparisonData { severity, text: &text, report: comparison };
+    page(sides.into(), Some(data), &title, &plain, generator)
+}
+
+fn page(
+    traces: Vec<Trace>,
+    comparison: Option<ComparisonData<'_>>,
+    title: &str,
+    plain: &str,
+    generator: &str,
+) -> Result<String, PageError> {
     let mut columns = Columns::default();
     let traces: Vec<TraceData> = traces.into_iter().map(|trace| trace.into_data(&mut columns)).collect();
-    let data = PageData { schema: "unstarve.page/1", generator, traces };
+    let data = PageData { schema: "unstarve.page/1", generator, comparison, traces };
     let blob = columns.finish(&data).map_err(PageError::Json)?;
     let data = STANDARD.encode(compressed(&blob).map_err(PageError::Compress)?);
     Ok(format!(
@@ -59,7 +93,7 @@ pub fn html(traces: Vec<Trace>, generator: &str) -> Result<String, PageError> {
          <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n<script>{PROGRAM}</script>\n\
          </body>\n</html>\n",
         policy = policy(),
-        title = escaped(&title),
+        title = escaped(title),
     ))
 }
 

@@ -19,4 +19,4 @@ mod html;
 
 pub use collect::Collector;
 pub use data::Trace;
-pub use html::{PageError, html};
+pub use html::{PageError, comparison_html, html};

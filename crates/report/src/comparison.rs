@@ -26,7 +26,8 @@ pub fn comparison_page(comparison: &Comparison, all: bool, look: Look) -> String
     format!("{}\n", text.trim_end())
 }
 
-fn verdict(comparison: &Comparison) -> (Option<Severity>, String) {
+/// The answer in a sentence or two, and how bad what is new is.
+pub fn verdict(comparison: &Comparison) -> (Option<Severity>, String) {
     if comparison.is_same() {
         let unclear = unclear(comparison);
         let same = comparison.compared - unclear;

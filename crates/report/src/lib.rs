@@ -18,7 +18,7 @@ mod verdict;
 mod worst;
 
 pub use audit::{audit_page, rules_page};
-pub use comparison::comparison_page;
+pub use comparison::{comparison_page, verdict as comparison_verdict};
 pub use knobs::{KnobLine, changes_page, explanation_page, knobs_page};
 pub use look::{Charset, Colours, Look, Scope};
 pub use page::page;

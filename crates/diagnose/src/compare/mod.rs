@@ -12,7 +12,7 @@ use unstarve_timeline::Rule;
 
 pub use self::contrast::Verdict;
 use self::contrast::contrast;
-pub(crate) use self::profile::Both;
+pub use self::profile::Both;
 use self::profile::{Course, Sums};
 pub use self::profile::{Profile, Waits};
 pub use self::role::Role;

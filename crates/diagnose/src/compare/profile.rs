@@ -253,7 +253,8 @@ impl Sink for Profile {
 }
 
 /// Tells two sinks everything.
-pub(crate) struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
+#[derive(Debug)]
+pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
 
 impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Tid, Time};
-use unstarve_timeline::ActorId;
+use unstarve_timeline::{ActorId, Rule};
 
 /// Something that the timeline of a moment draws.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,8 @@ pub(crate) struct Spot {
     pub end: Time,
     /// How much is shown before and after it.
     pub margin: Nanos,
+    /// The rule under which most of it was.
+    pub rule: Rule,
 }
 
 impl Spot {
@@ -73,7 +75,8 @@ impl Spot {
 #[derive(Debug, Default)]
 pub(crate) struct Detail {
     queue: VecDeque<Record>,
-    spots: FxHashMap<ActorId, Vec<Spot>>,
+    /// The longest waits of each actor, apart by rule: the longest of all may be of another kind than those that matter.
+    spots: FxHashMap<(ActorId, Rule), Vec<Spot>>,
     /// The longest wait that ended in each coarse slice of the trace.
     slices: Vec<Option<Spot>>,
     /// The spots' windows, merged, in order; rebuilt when `stale`.
@@ -81,7 +84,7 @@ pub(crate) struct Detail {
     stale: bool,
     kept: Vec<Record>,
     pruned_to: usize,
-    per_actor: usize,
+    per_kind: usize,
     pushed: u64,
     first: Option<Time>,
     thinned: Vec<Thinned>,
@@ -111,10 +114,10 @@ impl Detail {
     const QUEUE: usize = 1 << 18;
     /// How many leave it at once.
     const BATCH: usize = 1 << 12;
-    /// Longest waits of each actor.
-    const PER_ACTOR: usize = 4;
-    /// Actors whose longest waits are looked at.
-    const ACTORS: usize = 512;
+    /// Longest waits of each kind.
+    const PER_KIND: usize = 4;
+    /// Kinds of waits, by actor and rule, whose longest are looked at.
+    const KINDS: usize = 512;
     /// Records kept beyond the queue.
     const KEPT: usize = 1 << 18;
     /// Records in one window, more or less.
@@ -125,7 +128,7 @@ impl Detail {
     const AROUND: u64 = 3000;
 
     pub fn new() -> Detail {
-        Detail { per_actor: Detail::PER_ACTOR, ..Detail::default() }
+        Detail { per_kind: Detail::PER_KIND, ..Detail::default() }
     }
 
     pub fn push(&mut self, record: Record) {
@@ -159,14 +162,15 @@ impl Detail {
             *longest = Some(spot);
             self.stale = true;
         }
-        if self.spots.len() >= Detail::ACTORS && !self.spots.contains_key(&spot.actor) {
+        let key = (spot.actor, spot.rule);
+        if self.spots.len() >= Detail::KINDS && !self.spots.contains_key(&key) {
             self.make_room(spot.length());
-            if self.spots.len() >= Detail::ACTORS {
+            if self.spots.len() >= Detail::KINDS {
                 return;
             }
         }
-        let list = self.spots.entry(spot.actor).or_default();
-        if list.len() < self.per_actor {
+        let list = self.spots.entry(key).or_default();
+        if list.len() < self.per_kind {
             list.push(spot);
             self.stale = true;
         } else if let Some(least) = list.iter_mut().min_by_key(|known| known.length())
@@ -177,14 +181,14 @@ impl Detail {
         }
     }
 
-    /// Drops the actor whose longest wait is the shortest, if it is shorter than this.
+    /// Drops the kind whose longest wait is the shortest, if it is shorter than this.
     fn make_room(&mut self, length: Nanos) {
         let longest = |spots: &Vec<Spot>| spots.iter().map(Spot::length).max();
-        let least = self.spots.iter().min_by_key(|(actor, spots)| (longest(spots), **actor));
-        if let Some((&actor, spots)) = least
+        let least = self.spots.iter().min_by_key(|(kind, spots)| (longest(spots), **kind));
+        if let Some((&kind, spots)) = least
             && longest(spots) < Some(length)
         {
-            self.spots.remove(&actor);
+            self.spots.remove(&kind);
             self.stale = true;
         }
     }
@@ -276,20 +280,20 @@ impl Detail {
 
     fn look_at_fewer(&mut self) -> bool {
         self.stale = true;
-        if self.per_actor > 1 {
-            self.per_actor /= 2;
+        if self.per_kind > 1 {
+            self.per_kind /= 2;
             for list in self.spots.values_mut() {
                 list.sort_by_key(|spot| std::cmp::Reverse(spot.length()));
-                list.truncate(self.per_actor);
+                list.truncate(self.per_kind);
             }
             return true;
         }
-        // Half of the actors, those with the shortest waits.
-        let mut all: Vec<(Nanos, ActorId)> =
-            self.spots.iter().filter_map(|(actor, spots)| Some((spots.first()?.length(), *actor))).collect();
+        // Half of the kinds, those with the shortest waits.
+        let mut all: Vec<(Nanos, (ActorId, Rule))> =
+            self.spots.iter().filter_map(|(kind, spots)| Some((spots.first()?.length(), *kind))).collect();
         all.sort_unstable();
-        for (_, actor) in &all[..all.len() / 2] {
-            self.spots.remove(actor);
+        for (_, kind) in &all[..all.len() / 2] {
+            self.spots.remove(kind);
         }
         all.len() > 1
     }
@@ -331,7 +335,15 @@ mod tests {
     }
 
     fn spot(start: u64, end: u64) -> Spot {
-        Spot { actor: ACTOR, tid: Tid(2), cpu: CpuId(0), start: Time(start), end: Time(end), margin: Nanos::ZERO }
+        Spot {
+            actor: ACTOR,
+            tid: Tid(2),
+            cpu: CpuId(0),
+            start: Time(start),
+            end: Time(end),
+            margin: Nanos::ZERO,
+            rule: Rule::Fair,
+        }
     }
 
     #[test]
@@ -347,7 +359,7 @@ mod tests {
             }
         }
         let Kept { records: kept, spots, .. } = detail.finish();
-        assert_eq!(spots.len(), Detail::PER_ACTOR);
+        assert_eq!(spots.len(), Detail::PER_KIND);
         for spot in &spots {
             let (from, to) = spot.window();
             let around = kept.iter().filter(|run| run.end >= from && run.start <= to).count() as u64;

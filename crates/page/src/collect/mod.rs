@@ -10,7 +10,7 @@ pub(crate) mod tables;
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, NameId, Nanos, Policy, Tid, Time};
 use unstarve_timeline::{
-    ActorId, ActorKind, Interrupt, Migration, Piece, Run, RunEnd, Sink, Wait, Wake, Waker, WorkItem, World,
+    ActorId, ActorKind, Interrupt, Migration, Piece, Rule, Run, RunEnd, Sink, Wait, Wake, Waker, WorkItem, World,
 };
 
 use activity::{Activity, stretch};
@@ -149,7 +149,8 @@ impl Sink for Collector {
             self.activity.waiting.add(stretch(self.scale, world.start, wait.start, wait.end));
             let tid = world.tasks.get(wait.task).tid;
             let (start, end) = (wait.start, wait.end);
-            let spot = Spot { actor: wait.actor, tid, cpu: wait.cpu, start, end, margin: Nanos::ZERO };
+            let rule = wait.pieces.first().map_or(Rule::Unknown, |longest| longest.rule);
+            let spot = Spot { actor: wait.actor, tid, cpu: wait.cpu, start, end, margin: Nanos::ZERO, rule };
             self.detail.offer(spot, index / SLICE);
             self.wait_in_detail(wait, spot);
         }

@@ -22,6 +22,7 @@ struct SpotsData {
     cpu: Column,
     start: Column,
     end: Column,
+    rule: Column,
 }
 
 /// Everything that happened between two times. Starts and lengths count `unit_ns` from `from`; what began before `from`
@@ -78,9 +79,9 @@ pub(crate) fn moments(
     for &(start, end) in &wanted.0 {
         ordered.extend(spots.iter().filter(|spot| (spot.start.0, spot.end.0) == (start, end)));
     }
-    // Then the longest of each actor, so that every chart has something to click on.
+    // Then the longest of each actor and rule, so that every chart and every cause has something to click on.
     let mut seen = rustc_hash::FxHashSet::default();
-    ordered.extend(spots.iter().filter(|spot| seen.insert(spot.actor)));
+    ordered.extend(spots.iter().filter(|spot| seen.insert((spot.actor, spot.rule))));
     ordered.extend(spots);
 
     let mut scenes: Vec<Scene> = Vec::new();
@@ -113,6 +114,7 @@ pub(crate) fn moments(
         cpu: columns.u16(shown.iter().map(|(_, spot)| spot.cpu.0 as u16)),
         start: columns.f64(shown.iter().map(|(_, spot)| since(spot.start))),
         end: columns.f64(shown.iter().map(|(_, spot)| since(spot.end))),
+        rule: columns.u8(shown.iter().map(|(_, spot)| spot.rule as u8)),
     };
     MomentsData { list, spots }
 }
