@@ -43,8 +43,10 @@ check "the committed page is what web/ builds" same_as_committed
 echo "test result: $passed passed; $failed failed;" | sed 's/result:/result: page./'
 
 if node -e "import('./test/browser.mjs').then((b) => process.exit(b.chromium() ? 0 : 1))"; then
-    timeout -k 10 240 node --test --test-concurrency=1 --test-reporter=spec test/*.test.mjs 2>&1 | tee "$room/log"
-    status=${PIPESTATUS[0]}
+    # Into a file, not a pipe, which a browser that is left behind would keep open.
+    timeout -k 10 280 node --test --test-concurrency=1 --test-reporter=spec test/*.test.mjs >"$room/log" 2>&1
+    status=$?
+    cat "$room/log"
     in_browser() { sed -n "s/^ℹ $1 //p" "$room/log" | tail -1; }
     bad=$(in_browser fail)
     ((status == 0)) || [[ ${bad:-0} -gt 0 ]] || bad=1

@@ -242,6 +242,25 @@ test('without wakeups the page says what is missing and works', async () => {
   await page.close();
 });
 
+test('sixty-four CPUs have room', async () => {
+  const lines = [];
+  for (let i = 0; i < 1280; i++) {
+    const cpu = i % 64;
+    const [a, b] = Math.floor(i / 64) % 2 ? [`hog:${1000 + cpu}`, `task:${2000 + cpu}`] : [`task:${2000 + cpu}`, `hog:${1000 + cpu}`];
+    const at = (100 + Math.floor(i / 64) * 0.01 + cpu * 0.0001).toFixed(6);
+    lines.push(`${a.replace(':', ' ')} [${String(cpu).padStart(3, '0')}] ${at}: sched:sched_switch: ${a} [120] R ==> ${b} [120]`);
+  }
+  for (const width of [1280, 400]) {
+    const page = await open(browser, pageOf({ text: lines.join('\n') + '\n' }), { width });
+    assert.deepEqual(page.complaints, []);
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width);
+    assert.equal(await page.$$eval('#layout thead th', (heads) => heads.filter((head) => /^\d+$/.test(head.textContent)).length), 64);
+    assert.ok((await page.$eval('#moment-canvas', (canvas) => canvas.clientHeight)) < 1100);
+    assert.match(await page.$eval('#moment', (section) => section.innerText), /48 more CPUs did less/);
+    await page.close();
+  }
+});
+
 test('colours follow the reader', async () => {
   const page = await open(browser, file, { dark: true });
   const theme = () => page.evaluate(() => [document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor]);

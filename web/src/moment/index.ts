@@ -114,6 +114,7 @@ class MomentView {
     const notes = [
       moment.left_out ? `Of too much to draw, ${grouped(moment.left_out)} of the shortest are left out (${nanos(moment.left_out_ns)} at most).` : '',
       scene.unseen ? `${counted(scene.unseen, 'more task')} waited meanwhile.` : '',
+      scene.unseenCpus ? `${counted(scene.unseenCpus, 'more CPU')} did less.` : '',
     ].filter(Boolean);
     fill(
       this.about,

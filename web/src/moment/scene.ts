@@ -56,10 +56,13 @@ export interface Scene {
   /** The wait that it is about. */
   main: Item | null;
   culprit: number | null;
-  /** Tasks that waited and have no row. */
+  /** Tasks that waited and have no row, and CPUs that have none. */
   unseen: number;
+  unseenCpus: number;
 }
 
+/** CPUs with a row of their own: of a large machine, the wait's and those that did most. */
+const CPU_ROWS = 16;
 /** Tasks with a row of their own. */
 const TASK_ROWS = 20;
 
@@ -68,13 +71,14 @@ export function sceneOf(app: App, spot: Spot): Scene {
   const items = itemsOf(app, moment);
   const start = spot.start - moment.from;
   const main = items.find((item) => item.kind === Kind.Wait && item.tid === spot.tid && Math.abs(item.start - start) <= moment.unit_ns) ?? null;
-  const cpus = cpuRows(items, spot.cpu);
+  const allCpus = cpuRows(items, spot.cpu);
+  const cpus = allCpus.slice(0, CPU_ROWS).sort((a, b) => Number(b.id === spot.cpu) - Number(a.id === spot.cpu) || a.id - b.id);
   const { rows: tasks, unseen } = taskRows(app, items, spot);
   const rows = [...cpus, ...tasks];
   rows.forEach((row, index) => row.items.forEach((item) => (item.row = index)));
-  for (const item of items) if (item.kind === Kind.Wait) item.segments = segmentsOf(item, cpus);
+  for (const item of items) if (item.kind === Kind.Wait) item.segments = segmentsOf(item, allCpus);
   const culprit = main?.pieces.reduce<Piece | null>((most, piece) => (app.isTask(piece.actor) && piece.ns > (most?.ns ?? 0) ? piece : most), null);
-  return { moment, span: moment.to - moment.from, rows, arrows: arrowsOf(items, rows, spot), main, culprit: culprit?.actor ?? null, unseen };
+  return { moment, span: moment.to - moment.from, rows, arrows: arrowsOf(items, rows, spot), main, culprit: culprit?.actor ?? null, unseen, unseenCpus: allCpus.length - cpus.length };
 }
 
 function itemsOf(app: App, moment: Moment): Item[] {
@@ -99,7 +103,7 @@ function itemsOf(app: App, moment: Moment): Item[] {
   return items.sort((a, b) => a.start - b.start);
 }
 
-/** The CPU of the wait first, the others in their order. */
+/** The CPU of the wait first, then those that were busy longest. */
 function cpuRows(items: Item[], first: number): Row[] {
   const byCpu = new Map<number, Item[]>();
   for (const item of items) {
@@ -108,7 +112,8 @@ function cpuRows(items: Item[], first: number): Row[] {
     if (list) list.push(item);
     else byCpu.set(item.cpu, [item]);
   }
-  const order = [...byCpu.keys()].sort((a, b) => Number(b === first) - Number(a === first) || a - b);
+  const busy = new Map([...byCpu].map(([cpu, list]) => [cpu, list.reduce((sum, item) => sum + item.end - item.start, 0)]));
+  const order = [...byCpu.keys()].sort((a, b) => Number(b === first) - Number(a === first) || (busy.get(b) ?? 0) - (busy.get(a) ?? 0) || a - b);
   return order.map((cpu) => ({ kind: 'cpu', id: cpu, label: `CPU ${cpu}`, items: byCpu.get(cpu) ?? [] }));
 }
 
