@@ -85,8 +85,11 @@ class Layout {
   private findConflicts(): Conflict[] {
     const { victim, occupant, rule, cpu, ns, rules } = this.app.trace.blame;
     const least = Math.max(1e6, this.app.trace.span_ns / 1000);
+    // Who was made nice has asked to wait for others.
+    const asked = (actor: number): boolean => (this.app.trace.actors.prio[actor] ?? 120) > 120;
     const found: Conflict[] = [];
     for (let i = 0; i < ns.length; i++) {
+      if (rules[rule[i]] === 'weight' && asked(victim[i])) continue;
       if (ns[i] < least || victim[i] === occupant[i] || !UNFAIR.has(rules[rule[i]]) || !this.app.isTask(victim[i])) continue;
       found.push({ cpu: cpu[i], victim: victim[i], culprit: occupant[i], rule: rules[rule[i]], ns: ns[i] });
     }
