@@ -20,6 +20,7 @@ mod selection;
 mod snapshot;
 mod target;
 mod timeline;
+mod top;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ Examples:
   unstarve report trace.dat         the same and much more as one HTML file
   unstarve timeline trace.dat       every wait with what had the CPU meanwhile
   unstarve compare old.dat new.dat  what changed: who waits more, by which rule
+  sudo unstarve top                 who is starving whom now
   unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
   unstarve guard plan --policy p.toml    who would change from what to what, and why
   sudo unstarve check               which settings of this host will starve whom, and the fix
@@ -57,6 +59,7 @@ enum Command {
     Timeline(timeline::LowArgs),
     Compare(compare::LowArgs),
     Export(export::LowArgs),
+    Top(top::LowArgs),
     Guard(guard::GuardArgs),
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Knobs(args) => knobs::run(args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::LabLoad(args) => lab::load::run(args),
+        Command::Top(args) => args.raise().and_then(top::run),
         Command::Timeline(args) => args.raise().and_then(timeline::run),
     };
     result.unwrap_or_else(|error| {

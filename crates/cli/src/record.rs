@@ -135,7 +135,7 @@ fn parse_output(text: &str) -> Result<PathBuf, String> {
 }
 
 /// `500ms`, `10s`, `2m`, `1h`; a bare number is seconds, as with sleep(1).
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split_unit(text);
     let seconds = match unit {
         "ms" => 0.001,

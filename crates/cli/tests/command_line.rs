@@ -150,7 +150,7 @@ fn without_a_utf8_locale_the_page_is_ascii() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["record", "explain", "timeline", "compare", "export"] {
+    for command in ["record", "explain", "timeline", "compare", "export", "top"] {
         let output = unstarve(&[command, "--help"]);
         assert!(output.status.success());
         let help = text(&output.stdout);
@@ -191,4 +191,118 @@ fn an_export_takes_what_is_selected() {
     let chosen = lines(&["--task", "ksoftirqd/*", "--cpu", "1"]);
     assert_eq!(chosen.len(), 150, "as explain counts them");
     assert!(chosen.iter().all(|line| line.contains(",ksoftirqd/1,18,ksoftirqd,")));
+}
+
+#[test]
+fn top_replays_a_recording_without_a_terminal() {
+    let output = unstarve(&["top", &trace("linux-5.10-net-rt.dat"), "--once"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert!(lines[1].starts_with("VICTIM") && lines[2].starts_with("ksoftirqd/1[18]"), "{lines:#?}");
+    let output = unstarve(&["top", &trace("linux-5.10-net-rt.dat"), "--json", "--interval", "500ms"]);
+    let views: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(views.len(), 5, "2.02 s in steps of half a second");
+    assert_eq!((&views[0]["schema"], &views[4]["events"]), (&"unstarve.top/1".into(), &97_887.into()));
+}
+
+#[test]
+fn top_leaves_the_terminal_as_it_was_when_it_is_told_to_end() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    let log = directory.path().join("log");
+    let inside = format!(
+        "stty rows 24 cols 80; stty -g >before; timeout --foreground -s TERM 3 {} top {}; echo \"status $?\"; stty -g >after",
+        env!("CARGO_BIN_EXE_unstarve"),
+        trace("linux-5.10-net-rt.dat"),
+    );
+    let mut command = Command::new("script");
+    command.args(["-qfec", &inside]).arg(&log).current_dir(directory.path()).env("TERM", "xterm-256color");
+    if command.stdin(Stdio::null()).stdout(Stdio::null()).status().is_err() {
+        eprintln!("skipped: there is no script(1) here");
+        return;
+    }
+    let said = String::from_utf8_lossy(&std::fs::read(&log).expect("script writes it")).into_owned();
+    let (enter, leave) = (said.find("\x1b[?1049h"), said.find("\x1b[?1049l"));
+    assert!(enter.is_some() && enter < leave, "{said:?}");
+    assert!(said.contains("VICTIM") && said.contains("ksoftirqd/1"), "{said:?}");
+    let modes = |name: &str| std::fs::read_to_string(directory.path().join(name)).expect("stty writes it");
+    assert_eq!(modes("before"), modes("after"), "raw mode is over");
+}
+
+/// A directory as `lab run` keeps it, with a recording of another origin and metrics of its own.
+fn lab_result(directory: &Path, recording: &str, seed: u64, iops: f64) {
+    let scenario = unstarve_lab::catalogue::find("kubepods").expect("it comes with the program");
+    let request = unstarve_lab::run::Request::faulty(scenario, "6.1", seed);
+    std::fs::create_dir_all(directory).expect("a place for files");
+    std::fs::copy(trace(recording), directory.join("trace.dat")).expect("testdata");
+    let outcome = serde_json::json!({
+        "request": request, "kernel_release": "6.1.0", "directory": "/elsewhere", "trace_digest": format!("{iops}"),
+        "wall_seconds": 1.0, "metrics": [{"name": "fio.iops", "value": iops, "unit": "/s", "better": "higher"}],
+    });
+    std::fs::write(directory.join("outcome.json"), outcome.to_string()).expect("a place for files");
+}
+
+#[test]
+fn lab_results_and_snapshots_are_compared_as_what_they_are() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    let place = |name: &str| directory.path().join(name);
+    for seed in 1..=3 {
+        lab_result(
+            &place("good").join(seed.to_string()),
+            "linux-6.1-dio-good.dat",
+            seed,
+            38_000.0 + seed as f64 * 10.0,
+        );
+        lab_result(
+            &place("weight").join(seed.to_string()),
+            "linux-6.1-dio-weight.dat",
+            seed,
+            30_000.0 + seed as f64 * 9.0,
+        );
+    }
+    let shown = |name: &str| place(name).display().to_string();
+    let labs = unstarve(&["compare", "--json", &shown("good"), &shown("weight")]);
+    let labs_: serde_json::Value =
+        serde_json::from_slice(&labs.stdout).unwrap_or_else(|_| panic!("{}", text(&labs.stderr)));
+    assert_eq!((labs.status.code(), &labs_["schema"]), (Some(1), &"unstarve.compare-labs/1".into()));
+    assert_eq!((&labs_["metrics"]["pairs"], &labs_["metrics"]["rows"][0]["metric"]), (&3.into(), &"fio.iops".into()));
+    assert_eq!(labs_["recordings"]["findings"][0]["id"], "completion-ping-pong");
+    let mixed = unstarve(&["compare", &directory.path().display().to_string(), &shown("good")]);
+    assert!(text(&mixed.stderr).contains("several runs of seed 1"), "{}", text(&mixed.stderr));
+
+    let snapshot = |name: &str| format!("{}/../../testdata/snapshots/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (a, b) = (snapshot("kubernetes-node-6.1.json"), snapshot("storage-controller-5.10.json"));
+    let hosts = unstarve(&["compare", &a, &b]);
+    assert_eq!(hosts.status.code(), Some(1));
+    assert!(text(&hosts.stdout).contains("Gone in B\n  critical heavy-cgroup"), "{}", text(&hosts.stdout));
+    assert_eq!(unstarve(&["compare", &a, &a]).status.code(), Some(0));
+    let unlike = unstarve(&["compare", &a, &trace("linux-6.1-idle.dat")]);
+    assert!(text(&unlike.stderr).contains("is a snapshot and"), "{}", text(&unlike.stderr));
+}
+
+#[test]
+fn latency_is_set_against_the_waits_of_its_side() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    let log = directory.path().join("ping.csv").display().to_string();
+    let sick = trace("linux-5.10-net-rt.dat");
+    let report = unstarve(&["explain", "--json", &sick]).stdout;
+    let report: unstarve_diagnose::report::Report = serde_json::from_slice(&report).expect("a report");
+    let worst = &report.worst_waits[0];
+    let line = |end: u64, ns: u64| format!("{end},{ns}\n");
+    let usual: String = (1..100).map(|i| line(report.trace.start_ns + i * 10_000_000, 40_000)).collect();
+    let text_ = format!("time_ns,latency_ns\n{usual}{}", line(worst.end_ns, worst.end_ns - worst.start_ns));
+    std::fs::write(&log, text_).expect("a place for files");
+    let good = trace("linux-5.10-net-good.dat");
+    let output = unstarve(&["compare", &good, &sick, "--latency-b", &log]);
+    let page = text(&output.stdout);
+    assert!(page.contains("coincide with waits"), "{page}{}", text(&output.stderr));
+    assert!(page.contains("90.0 ms  ksoftirqd/1[18] waited 90.0 ms of it for wl (class)"), "{page}");
+    let json = unstarve(&["compare", "--json", &good, &sick, "--latency-b", &log]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!((&json["schema"], json["latency_a"].is_null()), (&"unstarve.compare/1".into(), true));
+    assert_eq!(json["latency_b"][0]["stats"]["count"], 100);
+    let wrong = unstarve(&["compare", &good, &sick, "--latency-b", &sick]);
+    assert!(!wrong.status.success());
+    let both = unstarve(&["compare", &good, &sick, "--latency-b", &log, "--shift", "1s"]);
+    assert!(text(&both.stderr).contains("--shift needs --align first"));
 }

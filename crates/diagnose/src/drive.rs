@@ -143,16 +143,25 @@ struct Analysis {
 impl Analysis {
     fn begin(info: &TraceInfo) -> Analysis {
         let (snapshot, _) = read_snapshot(info);
-        let settings: Box<dyn Settings> = match &snapshot {
-            Some(snapshot) => Box::new(HostSettings(Arc::clone(snapshot))),
-            None => Box::new(NoSettings),
-        };
-        let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
-        for task in &info.tasks {
-            timeline.name_task(task.tid, task.comm);
-        }
-        Analysis { timeline, snapshot }
+        Analysis { timeline: begin(info, snapshot.as_ref()), snapshot }
     }
+}
+
+/// A timeline at the beginning of a source that says this about itself.
+pub fn timeline(info: &TraceInfo) -> Timeline {
+    begin(info, read_snapshot(info).0.as_ref())
+}
+
+fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
+    let settings: Box<dyn Settings> = match snapshot {
+        Some(snapshot) => Box::new(HostSettings(Arc::clone(snapshot))),
+        None => Box::new(NoSettings),
+    };
+    let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
+    for task in &info.tasks {
+        timeline.name_task(task.tid, task.comm);
+    }
+    timeline
 }
 
 fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {

@@ -24,5 +24,5 @@ mod ledger;
 mod remedy;
 pub mod report;
 
-pub use drive::{Driven, ExplainError, drive};
+pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};

@@ -67,7 +67,7 @@ fn uname() -> String {
 
 /// Reads one of the two files that give their text only to the first read (`show_header()` in trace_events.c), whatever
 /// its size.
-fn header(tracefs: &TraceFs, relative: &str) -> Result<Vec<u8>, RecordError> {
+pub(crate) fn header(tracefs: &TraceFs, relative: &str) -> Result<Vec<u8>, RecordError> {
     let mut text = vec![0; 16 << 10];
     let length = File::open(tracefs.path(relative)).and_then(|mut file| file.read(&mut text));
     let length = length.map_err(|source| RecordError::Tracefs { path: relative.to_owned(), source })?;
@@ -120,7 +120,7 @@ fn names(saved_cmdlines: &str, snapshot: &Snapshot) -> String {
 
 /// The name that events show: `/proc` appends to a worker's what it does (`kworker/0:1-events`), and prints longer
 /// names of kernel threads than `task->comm` holds.
-fn traced_name(comm: &str) -> &str {
+pub(crate) fn traced_name(comm: &str) -> &str {
     let comm = match comm.strip_prefix("kworker/").and_then(|tail| tail.split_once(':')) {
         Some((_, id)) => {
             let suffix = id.find(['-', '+']).map_or(0, |start| id.len() - start);

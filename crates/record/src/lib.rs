@@ -10,6 +10,7 @@ mod command;
 mod drain;
 mod error;
 mod instance;
+mod live;
 mod options;
 mod output;
 mod recording;
@@ -18,5 +19,6 @@ mod stats;
 mod tracefs;
 
 pub use error::RecordError;
+pub use live::Live;
 pub use options::{BlockEvents, BufferSize, Options, Until};
 pub use recording::{CommandEnd, Lost, Progress, Recording, record};

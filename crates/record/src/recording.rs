@@ -17,7 +17,7 @@ use crate::output::Workshop;
 use crate::signals::Signals;
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
-use crate::{BlockEvents, Options, RecordError, Until, buffer};
+use crate::{BlockEvents, BufferSize, Options, RecordError, Until, buffer};
 
 /// What was recorded.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ pub fn record(options: &Options, mut progress: Option<&mut dyn FnMut(Progress)>)
     let cpus = online(&begin);
     raise_file_limit(cpus.len());
     let instance = Instance::create(Arc::clone(&tracefs))?;
-    let set_up = set_up(&instance, options, cpus.len())?;
+    let set_up = set_up(&instance, options.block, options.buffer, cpus.len())?;
 
     let drain = Drain::start(&instance, &cpus, workshop.directory(), set_up.interval, &signals)?;
     let started = Instant::now();
@@ -151,13 +151,18 @@ pub(crate) struct SetUp {
     interval: Duration,
 }
 
-fn set_up(instance: &Instance, options: &Options, cpus: usize) -> Result<SetUp, RecordError> {
+pub(crate) fn set_up(
+    instance: &Instance,
+    block: BlockEvents,
+    buffer: BufferSize,
+    cpus: usize,
+) -> Result<SetUp, RecordError> {
     instance.set("tracing_on", "0")?;
     let clock = instance.choose_clock()?;
     instance.reset_options()?;
     let names = instance.stop_noting_names();
-    let interval = buffer::fetch_interval(buffer::size(instance, options.buffer, cpus)?);
-    let (events, absent): (Vec<_>, Vec<_>) = wanted(options.block).into_iter().partition(|&event| instance.has(event));
+    let interval = buffer::fetch_interval(buffer::size(instance, buffer, cpus)?);
+    let (events, absent): (Vec<_>, Vec<_>) = wanted(block).into_iter().partition(|&event| instance.has(event));
     if absent.contains(&EventType::Switch) {
         return Err(RecordError::NoSwitchEvent);
     }
@@ -173,7 +178,7 @@ fn wanted(block: BlockEvents) -> Vec<EventType> {
 }
 
 /// The CPUs to record. One that comes online later is not recorded: its switches would have no beginning.
-fn online(snapshot: &Snapshot) -> Vec<u32> {
+pub(crate) fn online(snapshot: &Snapshot) -> Vec<u32> {
     match &snapshot.cpus.online {
         Some(cpus) => cpus.iter().map(|cpu| cpu.0).collect(),
         None => (0..std::thread::available_parallelism().map_or(1, |count| count.get() as u32)).collect(),
@@ -181,7 +186,7 @@ fn online(snapshot: &Snapshot) -> Vec<u32> {
 }
 
 /// Two files for each CPU: the usual limit of 1024 is too low for 512 of them.
-fn raise_file_limit(cpus: usize) {
+pub(crate) fn raise_file_limit(cpus: usize) {
     let needed = 2 * cpus as u64 + 128;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {

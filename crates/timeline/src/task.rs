@@ -145,6 +145,11 @@ impl Tasks {
 }
 
 impl Task {
+    /// Since when it has been waiting, if it is, and where.
+    pub fn waiting_since(&self) -> Option<(Time, CpuId)> {
+        self.pending.as_ref().map(|pending| (pending.start, pending.cpu))
+    }
+
     pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId) -> Task {
         Task {
             tid,

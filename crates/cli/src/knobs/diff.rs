@@ -8,7 +8,7 @@ use unstarve_kernel::{
     Change, Distribution, Drift, DriftKind, Facts, Snapshot, Version, changes_between_kernels,
     changes_between_snapshots, drifts,
 };
-use unstarve_report::{changes_page, clean};
+use unstarve_report::{Look, changes_page, clean};
 
 use crate::output::{self, Color, Out};
 use crate::snapshot;
@@ -32,8 +32,9 @@ pub struct DiffArgs {
     json: bool,
 }
 
+/// What differs between two kernels or hosts.
 #[derive(Serialize)]
-struct Difference {
+pub struct Difference {
     from: String,
     to: String,
     changes: Vec<Change>,
@@ -57,11 +58,20 @@ pub fn run(args: DiffArgs, color: Color) -> Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&difference)? + "\n"
     } else {
-        let page = changes_page(&difference.from, &difference.to, &difference.changes, output::look(color));
-        page + &drift_text(&difference.drift)
+        page(&difference, output::look(color))
     };
     Out::new().text(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Difference {
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty() || !self.drift.is_empty()
+    }
+}
+
+pub fn page(difference: &Difference, look: Look) -> String {
+    changes_page(&difference.from, &difference.to, &difference.changes, look) + &drift_text(&difference.drift)
 }
 
 fn between_kernels(args: &DiffArgs) -> Result<Difference> {
@@ -75,7 +85,8 @@ fn between_kernels(args: &DiffArgs) -> Result<Difference> {
     Ok(Difference { from: format!("Linux {a}"), to: format!("Linux {b}"), changes, drift: Vec::new() })
 }
 
-fn between_hosts(a: &Snapshot, b: &Snapshot) -> Difference {
+/// What differs between two hosts.
+pub fn between_hosts(a: &Snapshot, b: &Snapshot) -> Difference {
     let name = |snapshot: &Snapshot| clean(snapshot.kernel_release().unwrap_or("an unknown kernel")).into_owned();
     let target = Facts::of_host(b).version();
     let drift = target.map(|version| drifts(a, Some(version))).unwrap_or_default();

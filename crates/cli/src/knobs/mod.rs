@@ -1,6 +1,6 @@
 //! `unstarve knobs …`: a file for each subcommand that does more than print.
 
-mod diff;
+pub mod diff;
 mod list;
 mod set;
 

@@ -16,6 +16,7 @@ mod service;
 mod stage;
 mod starvations;
 mod sums;
+mod top;
 mod verify;
 
 use clap::Parser;
@@ -50,6 +51,7 @@ fn main() -> std::process::ExitCode {
         trial("waits_are_those_of_perf_sched", perf_truth::waits_are_those_of_perf_sched),
         trial("the_same_moment_in_every_format_gives_the_same_findings", starvations::same_moment_in_every_format),
         trial("a_real_time_hog_is_found_by_check_while_it_runs", audit::real_time_hog_is_found),
+        trial("a_hog_is_shown_while_it_runs", top::a_hog_is_shown_while_it_runs),
         trial("a_setting_is_set_and_set_back", audit::a_setting_is_set_and_set_back),
         trial("verify_tells_the_rule_that_helps_from_the_one_that_does_not", verify::tells_what_helps),
         trial("the_oplog_policy_shortens_the_waits_of_completion_workers", verify::oplog_policy),

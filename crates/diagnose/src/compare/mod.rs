@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Comm, EventSource, Nanos};
-use unstarve_timeline::Rule;
+use unstarve_timeline::{Rule, Sink};
 
 pub use self::contrast::Verdict;
 use self::contrast::contrast;
@@ -160,8 +160,26 @@ const CONFIDENCE: f64 = 0.95;
 /// # Errors
 /// As [`crate::explain`].
 pub fn side(source: Box<dyn EventSource>, options: &Options, progress: impl FnMut(u64)) -> Result<Side, ExplainError> {
+    side_beside(source, options, &mut Nobody, progress)
+}
+
+/// Hears everything and does nothing.
+struct Nobody;
+
+impl Sink for Nobody {}
+
+/// Analyses one recording for a comparison, and tells another sink everything on the way.
+///
+/// # Errors
+/// As [`crate::explain`].
+pub fn side_beside(
+    source: Box<dyn EventSource>,
+    options: &Options,
+    beside: &mut impl Sink,
+    progress: impl FnMut(u64),
+) -> Result<Side, ExplainError> {
     let mut profile = Profile::default();
-    let explained = explain_beside(source, options, &mut profile, progress)?;
+    let explained = explain_beside(source, options, &mut Both(&mut profile, beside), progress)?;
     Ok(Side { report: explained.report, profile })
 }
 

@@ -1,0 +1,160 @@
+//! An application's own latency next to the recordings.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use unstarve_latency::{Align, Latency, Log, Spike, Watch};
+use unstarve_model::Nanos;
+use unstarve_timeline::{Sink, Wait, World};
+
+use crate::record::parse_time;
+
+/// Spikes shown of each log unless all are asked for.
+const SHOWN: usize = 8;
+
+#[derive(Args)]
+pub struct LowLatency {
+    /// The application's latency during A: fio JSON, fio latency log, HdrHistogram log, or CSV like `time_s,latency_us`
+    #[arg(long, value_name = "FILE")]
+    latency_a: Vec<PathBuf>,
+    /// The same during B
+    #[arg(long, value_name = "FILE")]
+    latency_b: Vec<PathBuf>,
+    /// How times of a latency log become times of its recording
+    #[arg(long, value_enum, default_value = "absolute")]
+    align: LowAlign,
+    /// With --align first: how long after the recording's first event the application began
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    shift: Option<Duration>,
+    /// Latencies from here on are spikes [default: the 99th percentile, but at least three medians]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    spike: Option<Duration>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LowAlign {
+    /// Both are on the same clock
+    Absolute,
+    /// The log's beginning is the recording's first event
+    First,
+}
+
+/// The latency next to both sides.
+pub struct Beside {
+    pub a_watches: Watches,
+    pub b_watches: Watches,
+}
+
+/// The logs of one side.
+#[derive(Default)]
+pub struct Watches(Vec<Watch>);
+
+impl LowLatency {
+    /// Reads the logs.
+    pub fn raise(self) -> Result<Beside> {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let align = match (self.align, self.shift) {
+            (LowAlign::Absolute, None) => Align::Absolute,
+            (LowAlign::First, shift) => {
+                Align::First(shift.map_or(0, |shift| i64::try_from(ns(shift)).unwrap_or(i64::MAX)))
+            }
+            (LowAlign::Absolute, Some(_)) => anyhow::bail!("--shift needs --align first"),
+        };
+        let spike = self.spike.map(|spike| Nanos(ns(spike)));
+        let all = |files: &[PathBuf]| files.iter().map(|file| watch(file, align, spike)).collect::<Result<_>>();
+        Ok(Beside { a_watches: Watches(all(&self.latency_a)?), b_watches: Watches(all(&self.latency_b)?) })
+    }
+}
+
+fn watch(file: &Path, align: Align, spike: Option<Nanos>) -> Result<Watch> {
+    let named = || file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", named()))?;
+    let log = Log::read(&text).with_context(named)?;
+    Ok(Watch::new(named(), log, align, spike))
+}
+
+impl Beside {
+    pub fn is_empty(&self) -> bool {
+        self.a_watches.0.is_empty() && self.b_watches.0.is_empty()
+    }
+}
+
+impl Watches {
+    pub fn finish(self) -> Result<Vec<Latency>> {
+        let finish = |watch: Watch| {
+            let file = watch.file().to_owned();
+            watch.finish().context(file)
+        };
+        self.0.into_iter().map(finish).collect()
+    }
+}
+
+impl Sink for Watches {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        self.0.iter_mut().for_each(|watch| watch.wait(world, wait));
+    }
+}
+
+/// What is said of latency, below the comparison.
+pub fn page(a: &[Latency], b: &[Latency], all: bool) -> String {
+    let mut text = String::new();
+    for (side, logs) in [("A", a), ("B", b)] {
+        for log in logs {
+            // Writing to a String does not fail.
+            let _ = write(&mut text, side, log, if all { usize::MAX } else { SHOWN });
+        }
+    }
+    text
+}
+
+fn write(out: &mut String, side: &str, log: &Latency, shown: usize) -> std::fmt::Result {
+    let known = |ns: Option<u64>| ns.map_or_else(|| "?".to_owned(), |ns| Nanos(ns).to_string());
+    let stats = &log.stats;
+    writeln!(out, "\nLatency during {side}: {} ({})", log.file, log.format)?;
+    writeln!(
+        out,
+        "  {} latencies, median {}, 99 % up to {}, longest {}",
+        stats.count,
+        known(stats.p50_ns),
+        known(stats.p99_ns),
+        Nanos(stats.max_ns)
+    )?;
+    let Some(aligned) = &log.aligned else {
+        return writeln!(out, "  no times in it, so nothing can be set against waits (fio: --write_lat_log)");
+    };
+    let explained = log.spikes.iter().filter(|spike| spike.wait.is_some()).count();
+    writeln!(out, "  time: {aligned}")?;
+    writeln!(
+        out,
+        "  {explained} of the {} worst spikes ({} and more) coincide with waits, {} do not",
+        log.spikes.len(),
+        Nanos(log.threshold_ns),
+        log.spikes.len() - explained
+    )?;
+    let mut worst: Vec<&Spike> = log.spikes.iter().collect();
+    worst.sort_by_key(|spike| std::cmp::Reverse(spike.latency_ns));
+    for spike in worst.iter().take(shown) {
+        let at = format!("{:.6} s", spike.start_ns as f64 / 1e9);
+        let why = match &spike.wait {
+            Some(wait) => {
+                format!(
+                    "{}[{}] waited {} of it for {} ({})",
+                    wait.victim,
+                    wait.tid,
+                    Nanos(wait.ns),
+                    wait.culprit,
+                    wait.rule
+                )
+            }
+            None => "no wait explains it".to_owned(),
+        };
+        writeln!(out, "    {at:>16}  {:>8}  {why}", Nanos(spike.latency_ns).to_string())?;
+    }
+    if worst.len() > shown {
+        writeln!(out, "    … and {} more (--all)", worst.len() - shown)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+mod hosts;
+mod labs;
+mod latency;
+mod sniff;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use unstarve_diagnose::Options;
+use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
+use unstarve_latency::Latency;
+use unstarve_report::{Look, comparison_page};
+
+use self::latency::{Beside, LowLatency};
+use self::sniff::Kind;
+
+use crate::input::Recording;
+use crate::output::{self, Color, Out};
+use crate::progress::Progress;
+
+/// Say what changed between two recordings, lab results or snapshots
+///
+/// Of recordings: who waits more or less, by which rule, which findings came or went, and, with an application's own latency
+/// next to them, which of its spikes coincide with which waits. Of lab results (directories that `lab run` keeps): their
+/// metrics, too. Of snapshots: settings, and what `check` finds on the one host and not on the other. Tasks are matched by their role (kind and name without counting numbers), not by their ids. Each recording is cut into
+/// blocks of time, so that a difference can be told from the unrest within each; formats and lengths may differ.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve compare before.dat after.dat
+  unstarve compare before.dat after.dat -o change.html
+  unstarve compare --json good.perf.data bad.dat.zst > change.json
+  unstarve compare old.dat new.dat --latency-a old_clat.1.log --latency-b new_clat.1.log --align first
+  unstarve compare before.json after.json               two snapshots (unstarve snapshot -o)
+
+Exit code: 0 no difference that matters, 1 there is one, 2 a recording could not be analysed.")]
+pub struct LowArgs {
+    /// The first recording of any format, directory of a lab result, or snapshot
+    a: PathBuf,
+    /// The second one, of the same sort
+    b: PathBuf,
+    /// Print the comparison as JSON (schema unstarve.compare/1)
+    #[arg(long)]
+    json: bool,
+    /// Show all changes, also those that are unclear
+    #[arg(long)]
+    all: bool,
+    /// Write an HTML page of both recordings, like that of `unstarve report`, instead
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "all"])]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    latency: LowLatency,
+}
+
+/// What is asked for.
+pub enum HiArgs {
+    Recordings { a: Recording, b: Recording, latency: Beside, form: Form },
+    Html { a: Recording, b: Recording, file: PathBuf },
+    Labs { a: PathBuf, b: PathBuf, form: Form },
+    Hosts { a: PathBuf, b: PathBuf, form: Form },
+}
+
+pub enum Form {
+    Json,
+    Page { look: Look, all: bool },
+}
+
+impl LowArgs {
+    /// Checks what can be checked before any work.
+    pub fn raise(self, color: Color) -> Result<HiArgs> {
+        let form = if self.json { Form::Json } else { Form::Page { look: output::look(color), all: self.all } };
+        let (a, b) = (self.a, self.b);
+        let latency = self.latency.raise()?;
+        let kinds = (sniff::kind(&a), sniff::kind(&b));
+        if kinds != (Kind::Recording, Kind::Recording) && !latency.is_empty() {
+            bail!("--latency-a and --latency-b need recordings on both sides: spikes are set against waits");
+        }
+        if let Some(file) = self.output {
+            if kinds != (Kind::Recording, Kind::Recording) || !latency.is_empty() {
+                bail!("-o writes a page of two recordings alone: leave it out for lab results, snapshots and latency");
+            }
+            return Ok(HiArgs::Html { a: Recording::new(a)?, b: Recording::new(b)?, file });
+        }
+        Ok(match kinds {
+            (Kind::Recording, Kind::Recording) => {
+                HiArgs::Recordings { a: Recording::new(a)?, b: Recording::new(b)?, latency, form }
+            }
+            (Kind::Lab, Kind::Lab) => HiArgs::Labs { a, b, form },
+            (Kind::Snapshot, Kind::Snapshot) => HiArgs::Hosts { a, b, form },
+            (first, second) => bail!(
+                "{} is a {first} and {} a {second}: only what is of one sort can be compared",
+                a.display(),
+                b.display()
+            ),
+        })
+    }
+}
+
+pub fn run(args: HiArgs) -> Result<ExitCode> {
+    match args {
+        HiArgs::Recordings { a, b, latency, form } => recordings(&a, &b, latency, &form),
+        HiArgs::Html { a, b, file } => Ok(exit_code(&crate::report::compared(&a, &b, &file)?)),
+        HiArgs::Labs { a, b, form } => labs::run(&a, &b, &form),
+        HiArgs::Hosts { a, b, form } => hosts::run(&a, &b, &form),
+    }
+}
+
+/// The comparison, and the latency next to each side.
+#[derive(Serialize)]
+struct WithLatency<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    latency_a: Vec<Latency>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    latency_b: Vec<Latency>,
+}
+
+fn recordings(a: &Recording, b: &Recording, latency: Beside, form: &Form) -> Result<ExitCode> {
+    let Beside { mut a_watches, mut b_watches } = latency;
+    let (a, b) = (read(a, &mut a_watches)?, read(b, &mut b_watches)?);
+    let comparison = compare(&a, &b);
+    let (latency_a, latency_b) = (a_watches.finish()?, b_watches.finish()?);
+    let text = match form {
+        Form::Json => {
+            serde_json::to_string_pretty(&WithLatency { comparison: &comparison, latency_a, latency_b })? + "\n"
+        }
+        Form::Page { look, all } => {
+            comparison_page(&comparison, *all, *look) + &latency::page(&latency_a, &latency_b, *all)
+        }
+    };
+    Out::new().text(&text)?;
+    Ok(exit_code(&comparison))
+}
+
+fn exit_code(comparison: &Comparison) -> ExitCode {
+    if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn read(recording: &Recording, watches: &mut latency::Watches) -> Result<Side> {
+    let mut progress = Progress::new();
+    let tell = |events| progress.events(events);
+    side_beside(recording.open()?, &Options::default(), watches, tell).with_context(|| recording.name())
+}

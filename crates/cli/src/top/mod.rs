@@ -1,0 +1,151 @@
+mod feed;
+mod live;
+mod once;
+mod replay;
+mod terminal;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use unstarve_model::Nanos;
+use unstarve_record::{BufferSize, Live};
+use unstarve_top::{App, Order, Window};
+
+use self::feed::Feed;
+use self::live::LiveFeed;
+use self::replay::Replay;
+use crate::input::Recording;
+use crate::record::parse_time;
+
+/// Show who is starving whom now: waits of the last seconds by task, with rule and culprit
+///
+/// Reads the scheduler's events as they happen (as root; nothing is written to disk), or replays a recording at its own speed.
+/// Keys: h shows them. Without a terminal, or with --once or --json, prints and needs no keys.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sudo unstarve top
+  sudo unstarve top --once --window 5s --filter kworker
+  sudo unstarve top --json --for 60s | jq -c '.rows[0]'
+  unstarve top trace.dat --speed 0.1
+  trace-cmd stream -e sched -e irq | unstarve top -")]
+pub struct LowArgs {
+    /// A recording to replay, or - for standard input; this machine if left out
+    file: Option<PathBuf>,
+    /// How far back sums go
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    window: Duration,
+    /// How often the screen changes
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
+    interval: Duration,
+    /// By what to sort
+    #[arg(long, value_enum, default_value = "wait")]
+    sort: LowOrder,
+    /// Only tasks with this in their name, kind, rule or culprit
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// How fast to replay; 0.1 is ten times slower than it was
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "file")]
+    speed: f64,
+    /// Print once, after one window or at the end of the recording
+    #[arg(long)]
+    once: bool,
+    /// Print JSON, a line for each interval (schema unstarve.top/1)
+    #[arg(long)]
+    json: bool,
+    /// End after this long
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    time: Option<Duration>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LowOrder {
+    /// Time waited in the window
+    Wait,
+    /// The longest wait
+    Longest,
+    /// The number of waits
+    Count,
+    /// The victim's name
+    Name,
+}
+
+/// What is asked for.
+pub struct HiArgs {
+    source: Source,
+    window: Window,
+    app: App,
+    pace: Pace,
+    form: Form,
+}
+
+enum Source {
+    ThisMachine,
+    Recording(Recording),
+}
+
+/// When to show something, and when to end.
+#[derive(Clone, Copy)]
+struct Pace {
+    interval: Duration,
+    speed: f64,
+    end: Option<Duration>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Screen,
+    Text,
+    Json,
+}
+
+impl LowArgs {
+    /// Checks what can be checked before any work.
+    pub fn raise(self) -> Result<HiArgs> {
+        if !(self.speed > 0.0 && self.speed.is_finite()) {
+            bail!("--speed {}: expected a number above 0", self.speed);
+        }
+        let order = match self.sort {
+            LowOrder::Wait => Order::Wait,
+            LowOrder::Longest => Order::Longest,
+            LowOrder::Count => Order::Count,
+            LowOrder::Name => Order::Name,
+        };
+        let prints = self.once || self.json || !io::stdout().is_terminal();
+        let end = match (self.once, self.time) {
+            (true, None) => Some(self.window),
+            (_, time) => time,
+        };
+        Ok(HiArgs {
+            source: match self.file {
+                Some(file) => Source::Recording(Recording::new(file)?),
+                None => Source::ThisMachine,
+            },
+            window: Window::new(Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX))),
+            app: App::new(order, self.filter),
+            pace: Pace { interval: if self.once { Duration::MAX } else { self.interval }, speed: self.speed, end },
+            form: match (self.json, prints) {
+                (true, _) => Form::Json,
+                (false, true) => Form::Text,
+                (false, false) => Form::Screen,
+            },
+        })
+    }
+}
+
+pub fn run(args: HiArgs) -> Result<ExitCode> {
+    let HiArgs { source, window, app, pace, form } = args;
+    let feed: Box<dyn Feed> = match source {
+        Source::ThisMachine => Box::new(LiveFeed::new(Live::start(BufferSize::Auto)?, window)),
+        Source::Recording(recording) => Box::new(Replay::new(recording.open()?, recording.name(), window)?),
+    };
+    match form {
+        Form::Screen => terminal::run(feed, app, pace)?,
+        Form::Text | Form::Json => once::run(feed, &app, pace, form)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,129 @@
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use unstarve_diagnose::timeline;
+use unstarve_model::{Batch, Comm, EventKind, EventSource, Nanos, SourceError, Tid, TraceInfo};
+use unstarve_timeline::Timeline;
+use unstarve_top::{App, View, Window};
+
+use super::feed::Feed;
+
+/// Batches that are read ahead.
+const AHEAD: usize = 4;
+
+/// What the reading thread says. It reads by itself, so that a pipe without news does not keep the screen from keys.
+enum Message {
+    Begin(Box<TraceInfo>),
+    Batch(Batch),
+    Failed(SourceError),
+}
+
+/// A recording, or a pipe into which one is written.
+pub struct Replay {
+    name: String,
+    messages: Receiver<Message>,
+    timeline: Timeline,
+    window: Window,
+    batch: Batch,
+    /// The next event of the batch.
+    next: usize,
+    events: u64,
+    lost: u64,
+}
+
+impl Replay {
+    /// Reads until the first events are there.
+    pub fn new(mut source: Box<dyn EventSource>, name: String, window: Window) -> Result<Replay> {
+        let (sender, messages) = sync_channel(AHEAD);
+        // Ends with the source, or when nobody listens any more; at the latest with the process.
+        thread::Builder::new().name("unstarve-read".into()).spawn(move || {
+            let mut begun = false;
+            loop {
+                let mut batch = Batch::default();
+                let message = match source.read(&mut batch) {
+                    Ok(true) => Message::Batch(batch),
+                    Ok(false) => return,
+                    Err(error) => Message::Failed(error),
+                };
+                if !std::mem::replace(&mut begun, true)
+                    && sender.send(Message::Begin(Box::new(source.info().clone()))).is_err()
+                {
+                    return;
+                }
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        })?;
+        let begin = messages.recv().ok().and_then(|message| match message {
+            Message::Begin(info) => Some(timeline(&info)),
+            _ => None,
+        });
+        let timeline = begin.with_context(|| format!("{name}: no scheduler events in it"))?;
+        let batch = Batch::default();
+        Ok(Replay { name, messages, timeline, window, batch, next: 0, events: 0, lost: 0 })
+    }
+
+    /// Whether there is another event now; none for ever is an end.
+    fn fill(&mut self) -> Result<Option<bool>> {
+        while self.next >= self.batch.events.len() {
+            match self.messages.try_recv() {
+                Ok(Message::Batch(batch)) => {
+                    self.batch = batch;
+                    self.next = 0;
+                    self.timeline.names(self.batch.names.drain(..));
+                }
+                Ok(Message::Begin(_)) => {}
+                Ok(Message::Failed(error)) => return Err(anyhow::anyhow!(error).context(self.name.clone())),
+                Err(TryRecvError::Empty) => return Ok(Some(false)),
+                Err(TryRecvError::Disconnected) => return Ok(None),
+            }
+        }
+        Ok(Some(true))
+    }
+}
+
+impl Feed for Replay {
+    fn advance(&mut self, to: Duration) -> Result<bool> {
+        let to = Nanos(u64::try_from(to.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            match self.fill()? {
+                None => return Ok(false),
+                Some(false) => return Ok(true),
+                Some(true) => {}
+            }
+            let event = &self.batch.events[self.next];
+            if self.events > 0 && event.time.since(self.timeline.world().start) > to {
+                return Ok(true);
+            }
+            if let EventKind::Lost { count } = event.kind {
+                self.lost += count.unwrap_or(1);
+            }
+            self.timeline.push(event, &mut self.window);
+            self.events += 1;
+            self.next += 1;
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        false
+    }
+
+    fn has_reached(&self, to: Duration) -> bool {
+        let start = self.timeline.world().start;
+        let next = self.batch.events.get(self.next);
+        next.is_some_and(|event| u128::from(event.time.since(start).0) > to.as_nanos())
+    }
+
+    fn view(&mut self, app: &App) -> View {
+        let view = View::of(&mut self.window, &self.timeline, app, &self.name);
+        View { events: self.events, lost: self.lost, ..view }
+    }
+
+    fn name(&self, tid: Tid) -> Option<Comm> {
+        let tasks = &self.timeline.world().tasks;
+        tasks.find(tid).map(|key| tasks.get(key).comm)
+    }
+}

@@ -1,0 +1,130 @@
+//! On a terminal, with keys.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use unstarve_model::Tid;
+use unstarve_top::{Action, App, Key, Row, View, draw};
+
+use super::Pace;
+use super::feed::Feed;
+use super::once::ended;
+
+/// How often events are fetched, and keys are looked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Shows and takes keys until told to end. The terminal is put back on every way out: on return and on errors here, in a
+/// panic by ratatui's hook, and signals only set a flag.
+pub fn run(feed: Box<dyn Feed>, app: App, pace: Pace) -> Result<()> {
+    let ended = ended()?;
+    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let result = Session::new(feed, app, pace).run(&mut terminal, || ended.load(Ordering::Relaxed));
+    ratatui::restore();
+    result
+}
+
+struct Session {
+    feed: Box<dyn Feed>,
+    app: App,
+    pace: Pace,
+    view: View,
+    began: Instant,
+    /// How far a replay is, on its own clock.
+    at: Duration,
+    more: bool,
+}
+
+impl Session {
+    fn new(mut feed: Box<dyn Feed>, app: App, pace: Pace) -> Session {
+        let view = feed.view(&app);
+        Session { feed, app, pace, view, began: Instant::now(), at: Duration::ZERO, more: true }
+    }
+
+    fn run(&mut self, terminal: &mut DefaultTerminal, ended: impl Fn() -> bool) -> Result<()> {
+        let mut shown = None;
+        let mut before = Instant::now();
+        loop {
+            let now = Instant::now();
+            self.fetch(now - before)?;
+            before = now;
+            let is_due = shown.is_none_or(|at: Instant| at.elapsed() >= self.pace.interval.min(Duration::from_secs(1)));
+            if is_due && !self.app.is_paused() {
+                self.view = self.feed.view(&self.app);
+                shown = None;
+            }
+            if shown.is_none() {
+                terminal.draw(|frame| draw(frame, &self.view, &self.app)).context("cannot use the terminal")?;
+                shown = Some(now);
+            }
+            if ended() || self.pace.end.is_some_and(|end| self.began.elapsed() >= end) {
+                return Ok(());
+            }
+            if !event::poll(POLL).context("cannot use the terminal")? {
+                continue;
+            }
+            shown = None;
+            if let Event::Key(key) = event::read().context("cannot use the terminal")?
+                && key.kind != KeyEventKind::Release
+                && let Some(key) = meaning(key.code, key.modifiers)
+                && !self.act(key)?
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes what has happened. A live recording goes on while the screen stands still, or its buffers would overflow.
+    fn fetch(&mut self, passed: Duration) -> Result<()> {
+        if !self.feed.is_live() {
+            if self.app.is_paused() {
+                return Ok(());
+            }
+            self.at += passed.mul_f64(self.pace.speed.min(1e6));
+        }
+        if self.more {
+            self.more = self.feed.advance(self.at)?;
+        }
+        Ok(())
+    }
+
+    /// Whether to go on.
+    fn act(&mut self, key: Key) -> Result<bool> {
+        let feed = &self.feed;
+        let find = |row: &Row| feed.name(Tid(row.tid)).map(|comm| (Tid(row.tid), comm));
+        match self.app.key(key, &self.view, find) {
+            Action::Quit => return Ok(false),
+            Action::Step if !self.feed.is_live() => {
+                self.at += self.pace.interval;
+                self.more = self.feed.advance(self.at)?;
+            }
+            Action::Step | Action::Draw => {}
+        }
+        if self.app.is_paused() && self.feed.is_live() {
+            // Time stands still on the screen alone; of single tasks there is only what is known now.
+            self.view.detail = self.feed.view(&self.app).detail;
+            self.view.arrange(&self.app);
+        } else {
+            self.view = self.feed.view(&self.app);
+        }
+        Ok(true)
+    }
+}
+
+fn meaning(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
+    Some(match code {
+        KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => Key::Interrupt,
+        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Right => Key::Right,
+        _ => return None,
+    })
+}

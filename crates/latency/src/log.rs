@@ -1,0 +1,165 @@
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use thiserror::Error;
+use unstarve_model::Nanos;
+
+use crate::{csv_log, fio, hdr};
+
+/// The worst points that are kept; of the others only their distribution is.
+const WORST: usize = 1 << 10;
+
+/// Why a latency file cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// Nothing here reads it.
+    #[error(
+        "no latency log: expected fio's JSON (--output-format=json) or latency log (--write_lat_log), an HdrHistogram \
+         log, or CSV with a line of names like `time_s,latency_us`"
+    )]
+    Unknown,
+    /// A line cannot be read.
+    #[error("line {line}: {found:?}; expected {expected}")]
+    Line {
+        /// Counted from 1.
+        line: u64,
+        /// What is there.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// There are no latencies in it.
+    #[error("no latencies in this {format}")]
+    Empty {
+        /// What it is.
+        format: &'static str,
+    },
+}
+
+impl LogError {
+    pub(crate) fn line(line: u64, found: &str, expected: &'static str) -> LogError {
+        LogError::Line { line, found: found.chars().take(60).collect(), expected }
+    }
+}
+
+/// One latency: an operation that ended, or the worst one of an interval.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Point {
+    /// How long it took.
+    pub latency: Nanos,
+    /// When it began at the earliest, on the log's clock.
+    pub start: u64,
+    /// When it was over at the latest.
+    pub end: u64,
+}
+
+/// A distribution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Stats {
+    /// How many latencies.
+    pub count: u64,
+    /// Half of them were no longer.
+    pub p50_ns: Option<u64>,
+    /// 99 of 100 were no longer.
+    pub p99_ns: Option<u64>,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A latency log.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// `fio latency log`, ….
+    pub format: &'static str,
+    /// All of it.
+    pub stats: Stats,
+    /// The worst, longest first; none if the log has no times.
+    pub worst: Vec<Point>,
+    /// When the log begins, on its own clock, and when it ends; none if it has no times.
+    pub span: Option<(u64, u64)>,
+}
+
+impl Log {
+    /// Reads a log of any kind that is known, by its content.
+    ///
+    /// # Errors
+    /// [`LogError`] with the line and what was expected there.
+    pub fn read(text: &str) -> Result<Log, LogError> {
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
+        if first.trim_start().starts_with('{') {
+            return fio::json(text);
+        }
+        if first.starts_with('#') || first.starts_with("\"StartTimestamp\"") || first.starts_with("Tag=") {
+            return hdr::log(text);
+        }
+        if fio::is_log_line(first) {
+            return fio::log(text);
+        }
+        csv_log::log(text)
+    }
+}
+
+/// Collects points.
+pub(crate) struct Collector {
+    histogram: Histogram<u64>,
+    worst: BinaryHeap<Reverse<Point>>,
+    span: Option<(u64, u64)>,
+    max: u64,
+}
+
+impl Collector {
+    pub fn new() -> Collector {
+        // Three figures of an hour in nanoseconds; what is longer counts as an hour, and the maximum is kept apart.
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 3);
+        Collector {
+            histogram: histogram.unwrap_or_else(|_| unreachable!("the bounds are in order")),
+            worst: BinaryHeap::new(),
+            span: None,
+            max: 0,
+        }
+    }
+
+    /// The log has begun at this time of its clock, even if nothing has ended yet.
+    pub fn begins(&mut self, at: u64) {
+        self.span = Some(self.span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+    }
+
+    pub fn add(&mut self, point: Point) {
+        self.histogram.saturating_record(point.latency.0.max(1));
+        self.place(point);
+    }
+
+    /// A point that stands for many.
+    pub fn add_all(&mut self, many: &Histogram<u64>, point: Point) {
+        for value in many.iter_recorded() {
+            self.histogram.saturating_record_n(value.value_iterated_to().max(1), value.count_at_value());
+        }
+        self.place(point);
+    }
+
+    fn place(&mut self, point: Point) {
+        self.begins(point.start);
+        self.begins(point.end);
+        self.max = self.max.max(point.latency.0);
+        if self.worst.len() < WORST {
+            self.worst.push(Reverse(point));
+        } else if self.worst.peek().is_some_and(|least| least.0.latency < point.latency) {
+            self.worst.pop();
+            self.worst.push(Reverse(point));
+        }
+    }
+
+    pub fn log(self, format: &'static str) -> Result<Log, LogError> {
+        if self.histogram.is_empty() {
+            return Err(LogError::Empty { format });
+        }
+        let at = |quantile| Some(self.histogram.value_at_quantile(quantile).min(self.max));
+        let stats = Stats { count: self.histogram.len(), p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.max };
+        // The heap's order is turned round: the longest are first.
+        let worst = self.worst.into_sorted_vec().into_iter().map(|Reverse(point)| point).collect();
+        Ok(Log { format, stats, worst, span: self.span })
+    }
+}

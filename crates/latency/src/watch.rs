@@ -1,0 +1,265 @@
+//! Which spikes coincide with which waits.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use thiserror::Error;
+use unstarve_model::{Comm, Nanos, Tid, Time, clean};
+use unstarve_timeline::{Sink, Wait, World};
+
+use crate::log::{Log, Stats};
+
+/// Spikes that are looked at: the worst.
+const SPIKES: usize = 64;
+/// Tasks told apart for each spike.
+const TASKS: usize = 256;
+/// A wait explains a spike if it takes this much of it, …
+const PART: f64 = 0.5;
+/// … and if the task waits so many times as much in the spike as it always does, or this much of it.
+const UNUSUAL: f64 = 2.0;
+const MOST: f64 = 0.8;
+
+/// How times of a log become times of the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Align {
+    /// They are on the same clock.
+    Absolute,
+    /// The log's beginning is the trace's first event, so much later (or earlier).
+    First(i64),
+}
+
+/// Why spikes cannot be set against waits.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "its times ({log}) are not those of the trace ({trace}); if both began together say --align first, or log on the trace's \
+     clock (fio: log_alternate_epoch=1, log_alternate_epoch_clock_id=1)"
+)]
+pub struct AlignError {
+    log: String,
+    trace: String,
+}
+
+/// A wait that takes most of a spike.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Coincidence {
+    /// Who waited.
+    pub victim: String,
+    /// Its thread id.
+    pub tid: u32,
+    /// For how long of the spike.
+    pub ns: u64,
+    /// Who had the CPU longest in the longest of these waits.
+    pub culprit: String,
+    /// By which rule.
+    pub rule: String,
+    /// The part of the whole trace that this task waited.
+    pub usual_share: f64,
+}
+
+/// A latency that stands out.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Spike {
+    /// When it began, on the trace's clock.
+    pub start_ns: u64,
+    /// When it was over.
+    pub end_ns: u64,
+    /// How long it took; less than the time between, where the log tells times less exactly than latencies.
+    pub latency_ns: u64,
+    /// What explains it; none if no wait does.
+    pub wait: Option<Coincidence>,
+}
+
+/// An application's latency next to a trace.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Latency {
+    /// The file.
+    pub file: String,
+    /// What it is.
+    pub format: String,
+    /// How its times were set against the trace's, in words; none if it has no times.
+    pub aligned: Option<String>,
+    /// All of its latencies.
+    pub stats: Stats,
+    /// Latencies from here on are spikes.
+    pub threshold_ns: u64,
+    /// How many are.
+    pub spikes_found: usize,
+    /// The worst of them in the trace's time, by time.
+    pub spikes: Vec<Spike>,
+}
+
+/// Begin, end and length of a spike.
+type Times = (u64, u64, Nanos);
+
+#[derive(Clone, Debug, Default)]
+struct Share {
+    waited: Nanos,
+    longest: Nanos,
+    culprit: String,
+    rule: &'static str,
+}
+
+/// Watches waits for the spikes of one log.
+pub struct Watch {
+    file: String,
+    log: Log,
+    align: Align,
+    threshold: Nanos,
+    found: usize,
+    /// Begin, end and length, on the trace's clock once that is known; by their beginning.
+    spikes: Vec<Times>,
+    longest: u64,
+    shares: Vec<FxHashMap<(Tid, Comm), Share>>,
+    totals: FxHashMap<(Tid, Comm), Nanos>,
+    began: bool,
+    span: (Time, Time),
+}
+
+impl Watch {
+    /// Watches for latencies of `threshold` and more; without one, for those of at least the 99th percentile and three
+    /// times the median.
+    pub fn new(file: String, log: Log, align: Align, threshold: Option<Nanos>) -> Watch {
+        let usual = log.stats.p99_ns.unwrap_or(0).max(log.stats.p50_ns.unwrap_or(0).saturating_mul(3));
+        let threshold = threshold.unwrap_or(Nanos(usual.min(log.stats.max_ns)));
+        let over: Vec<_> = log.worst.iter().filter(|point| point.latency >= threshold).collect();
+        let mut spikes: Vec<Times> =
+            over.iter().take(SPIKES).map(|point| (point.start, point.end, point.latency)).collect();
+        spikes.sort_unstable();
+        let found = over.len();
+        let shares = vec![FxHashMap::default(); spikes.len()];
+        Watch {
+            file,
+            log,
+            align,
+            threshold,
+            found,
+            spikes,
+            longest: 0,
+            shares,
+            totals: FxHashMap::default(),
+            began: false,
+            span: (Time(0), Time(0)),
+        }
+    }
+
+    /// The log's file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Moves spikes to the trace's clock.
+    fn begin(&mut self, start: Time) {
+        self.began = true;
+        if let Align::First(shift) = self.align
+            && let Some((zero, _)) = self.log.span
+        {
+            let moved = |at: u64| (at - zero).saturating_add(start.0).saturating_add_signed(shift);
+            self.spikes.iter_mut().for_each(|spike| (spike.0, spike.1) = (moved(spike.0), moved(spike.1)));
+        }
+        self.longest = self.spikes.iter().map(|spike| spike.1 - spike.0).max().unwrap_or(0);
+    }
+
+    /// What came of it.
+    ///
+    /// # Errors
+    /// [`AlignError`] if no time of the log is one of the trace.
+    pub fn finish(self) -> Result<Latency, AlignError> {
+        self.check()?;
+        let span = self.span.1.since(self.span.0);
+        let all: Vec<_> = self.spikes.iter().zip(&self.shares).collect();
+        // Of several that fit, it is rather the one that fits other spikes, too: the application's own task.
+        let mut fits: FxHashMap<(Tid, Comm), usize> = FxHashMap::default();
+        for ((who, share), spike) in
+            all.iter().flat_map(|(spike, shares)| shares.iter().map(move |share| (share, spike)))
+        {
+            *fits.entry(*who).or_default() += usize::from(self.explains(*who, share, spike, span));
+        }
+        let spike = |(spike, shares): &(&Times, &FxHashMap<(Tid, Comm), Share>)| {
+            let fitting = shares.iter().filter(|(who, share)| self.explains(**who, share, spike, span));
+            let best = fitting.max_by_key(|(who, share)| (fits.get(who), share.waited, std::cmp::Reverse(**who)));
+            let wait = best.map(|(who, share)| self.coincidence(*who, share, span));
+            Spike { start_ns: spike.0, end_ns: spike.1, latency_ns: spike.2.0, wait }
+        };
+        let spikes = all.iter().map(spike).collect();
+        let aligned = self.log.span.map(|_| match self.align {
+            Align::Absolute => "absolute: the log is on the trace's clock".to_owned(),
+            Align::First(0) => "first: the log's beginning is the trace's first event".to_owned(),
+            Align::First(shift) => {
+                let (word, span) = (if shift < 0 { "before" } else { "after" }, Nanos(shift.unsigned_abs()));
+                format!("first: the log begins {span} {word} the trace's first event")
+            }
+        });
+        Ok(Latency {
+            file: clean(&self.file).into_owned(),
+            format: self.log.format.to_owned(),
+            aligned,
+            stats: self.log.stats,
+            threshold_ns: self.threshold.0,
+            spikes_found: self.found,
+            spikes,
+        })
+    }
+
+    fn check(&self) -> Result<(), AlignError> {
+        let (Some((first, last)), Align::Absolute) = (self.log.span, self.align) else { return Ok(()) };
+        if first <= self.span.1.0 && self.span.0.0 <= last {
+            return Ok(());
+        }
+        let words = |from: u64, to: u64| format!("{:.3} to {:.3} s", from as f64 / 1e9, to as f64 / 1e9);
+        Err(AlignError { log: words(first, last), trace: words(self.span.0.0, self.span.1.0) })
+    }
+
+    fn usual(&self, who: (Tid, Comm), span: Nanos) -> f64 {
+        self.totals.get(&who).copied().unwrap_or_default().share_of(span)
+    }
+
+    fn explains(&self, who: (Tid, Comm), share: &Share, spike: &Times, span: Nanos) -> bool {
+        let usual = self.usual(who, span);
+        let waited = share.waited.0 as f64;
+        let (of_latency, of_spike) = (waited / spike.2.0.max(1) as f64, waited / (spike.1 - spike.0).max(1) as f64);
+        // Who always waits also waits now: that is no explanation.
+        of_latency >= PART && of_spike >= (usual * UNUSUAL).min(MOST) && usual < MOST
+    }
+
+    fn coincidence(&self, who: (Tid, Comm), share: &Share, span: Nanos) -> Coincidence {
+        Coincidence {
+            victim: who.1.to_string(),
+            tid: who.0.0,
+            ns: share.waited.0,
+            culprit: share.culprit.clone(),
+            rule: share.rule.to_owned(),
+            usual_share: self.usual(who, span),
+        }
+    }
+}
+
+impl Sink for Watch {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        if !self.began {
+            self.begin(world.start);
+        }
+        self.span = (world.start, world.now);
+        let task = world.tasks.get(wait.task);
+        let who = (task.tid, task.comm);
+        *self.totals.entry(who).or_default() += wait.length();
+        let (start, end) = (wait.start.0, wait.end.0);
+        let from = self.spikes.partition_point(|spike| spike.0 < start.saturating_sub(self.longest));
+        for (spike, shares) in self.spikes[from..].iter().zip(&mut self.shares[from..]) {
+            if spike.0 >= end {
+                break;
+            }
+            let overlap = Nanos(end.min(spike.1).saturating_sub(start.max(spike.0)));
+            if overlap == Nanos::ZERO || shares.len() >= TASKS && !shares.contains_key(&who) {
+                continue;
+            }
+            let share = shares.entry(who).or_default();
+            share.waited += overlap;
+            if overlap > share.longest
+                && let Some(piece) = wait.pieces.first()
+            {
+                share.longest = overlap;
+                share.culprit = clean(&world.name(piece.occupant)).into_owned();
+                share.rule = piece.rule.word();
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What keys do.
+
+use unstarve_model::{Comm, Tid};
+
+use crate::{Order, Row, View};
+
+/// A key, as far as it means something here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// Ctrl-C.
+    Interrupt,
+    /// One up.
+    Up,
+    /// One down.
+    Down,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+    /// Enter.
+    Enter,
+    /// Escape.
+    Escape,
+    /// Backspace.
+    Backspace,
+    /// Right: in a replay, a step.
+    Right,
+}
+
+/// What the caller has to do about a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Draw.
+    Draw,
+    /// A step of a replay that is paused.
+    Step,
+    /// End.
+    Quit,
+}
+
+/// What is being typed, or shown over the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Table,
+    Filter,
+    Help,
+}
+
+/// What the user has chosen.
+#[derive(Clone, Debug)]
+pub struct App {
+    order: Order,
+    filter: String,
+    mode: Mode,
+    paused: bool,
+    selected: usize,
+    detail: Option<(Tid, Comm)>,
+}
+
+const PAGE: usize = 10;
+
+impl Default for App {
+    fn default() -> App {
+        App::new(Order::Wait, String::new())
+    }
+}
+
+impl App {
+    /// Sorted and filtered so.
+    pub fn new(order: Order, filter: String) -> App {
+        App { order, filter, mode: Mode::Table, paused: false, selected: 0, detail: None }
+    }
+
+    /// For paper: no row has the cursor.
+    pub fn without_cursor() -> App {
+        App { selected: usize::MAX, ..App::default() }
+    }
+
+    /// By what rows are sorted.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Only rows with this in one of their texts.
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    /// Whether the filter is being typed.
+    pub fn is_typing(&self) -> bool {
+        self.mode == Mode::Filter
+    }
+
+    /// Whether help is shown.
+    pub fn shows_help(&self) -> bool {
+        self.mode == Mode::Help
+    }
+
+    /// Whether time stands still on the screen.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// The row with the cursor.
+    pub fn selected(&self) -> usize {
+        self.selected
+    }
+
+    /// The task that is looked at.
+    pub fn detail(&self) -> Option<(Tid, Comm)> {
+        self.detail
+    }
+
+    /// Whether the filter lets a row through.
+    pub fn takes(&self, row: &Row) -> bool {
+        let wanted = self.filter.to_lowercase();
+        let has = |text: &str| text.to_lowercase().contains(&wanted);
+        wanted.is_empty()
+            || has(&row.victim)
+            || has(row.kind)
+            || row.rule.is_some_and(has)
+            || row.culprit.as_deref().is_some_and(has)
+            || row.tid.to_string() == wanted
+    }
+
+    /// Acts on a key; `view` is what was on the screen, `find` gives the task of a row.
+    pub fn key(&mut self, key: Key, view: &View, find: impl Fn(&Row) -> Option<(Tid, Comm)>) -> Action {
+        if key == Key::Interrupt {
+            return Action::Quit;
+        }
+        match self.mode {
+            Mode::Filter => self.typed(key),
+            Mode::Help => self.mode = Mode::Table,
+            Mode::Table => return self.command(key, view, find),
+        }
+        Action::Draw
+    }
+
+    fn typed(&mut self, key: Key) {
+        match key {
+            Key::Char(c) if self.filter.len() < 64 => self.filter.push(c),
+            Key::Backspace => drop(self.filter.pop()),
+            Key::Escape => {
+                self.filter.clear();
+                self.mode = Mode::Table;
+            }
+            Key::Enter => self.mode = Mode::Table,
+            _ => {}
+        }
+        self.selected = 0;
+    }
+
+    fn command(&mut self, key: Key, view: &View, find: impl Fn(&Row) -> Option<(Tid, Comm)>) -> Action {
+        let last = view.rows.len().saturating_sub(1);
+        match key {
+            Key::Char('q') if self.detail.is_none() => return Action::Quit,
+            Key::Char('q') | Key::Escape | Key::Backspace => self.detail = None,
+            Key::Char('s') => self.order = self.order.next(),
+            Key::Char('/') => self.mode = Mode::Filter,
+            Key::Char('h' | '?') => self.mode = Mode::Help,
+            Key::Char(' ' | 'p') => self.paused = !self.paused,
+            Key::Char('n') | Key::Right => return Action::Step,
+            Key::Up | Key::Char('k') => self.selected = self.selected.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.selected = (self.selected + 1).min(last),
+            Key::PageUp => self.selected = self.selected.saturating_sub(PAGE),
+            Key::PageDown => self.selected = (self.selected + PAGE).min(last),
+            Key::Enter => self.detail = view.rows.get(self.selected).and_then(find),
+            _ => {}
+        }
+        self.selected = self.selected.min(last);
+        Action::Draw
+    }
+}

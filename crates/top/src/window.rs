@@ -1,0 +1,193 @@
+//! Sums by task over the last seconds.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{Comm, CpuId, NameId, Nanos, Tid, Time};
+use unstarve_timeline::{ActorId, Rule, Run, Sink, Wait, Wake, Waker, WorkItem, World};
+
+/// The window moves in so many steps.
+const SLICES: u64 = 20;
+/// Tasks told apart in one slice; more come only from hostile traces.
+const TASKS: usize = 1 << 14;
+/// Waits of a task that are kept to be looked at.
+const LAST: usize = 32;
+/// Wakers and work functions told apart for each task.
+const KINDS: usize = 32;
+
+/// A task, by name, too: a number may be used again.
+pub(crate) type Who = (Tid, Comm);
+
+/// What a task did in a slice, or in all.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Sums {
+    pub waits: u64,
+    pub waited: Nanos,
+    pub longest: Nanos,
+    pub ran: Nanos,
+    /// Where it last waited.
+    pub cpu: Option<CpuId>,
+    pub actor: Option<ActorId>,
+    pub pieces: FxHashMap<(ActorId, Rule), Nanos>,
+    /// Who woke it, how often; none is an interrupt that is not known, or nobody knows.
+    pub wakers: FxHashMap<Option<ActorId>, u64>,
+    /// Work items that it did: how many, and the time from queueing to end of those whose queueing was seen.
+    pub items: FxHashMap<Option<NameId>, (u64, u64, Nanos)>,
+}
+
+impl Sums {
+    fn add(&mut self, other: &Sums) {
+        self.waits += other.waits;
+        self.waited += other.waited;
+        self.longest = self.longest.max(other.longest);
+        self.ran += other.ran;
+        self.cpu = other.cpu.or(self.cpu);
+        self.actor = other.actor.or(self.actor);
+        for (key, length) in &other.pieces {
+            *self.pieces.entry(*key).or_default() += *length;
+        }
+        for (key, count) in &other.wakers {
+            *self.wakers.entry(*key).or_default() += count;
+        }
+        for (key, (items, timed, length)) in &other.items {
+            let sum = self.items.entry(*key).or_default();
+            *sum = (sum.0 + items, sum.1 + timed, sum.2 + *length);
+        }
+    }
+}
+
+/// One wait of a task that is looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct LastWait {
+    pub start: Time,
+    pub length: Nanos,
+    pub cpu: CpuId,
+    pub pieces: Vec<unstarve_timeline::Piece>,
+}
+
+#[derive(Default, Debug)]
+struct Slice {
+    index: u64,
+    tasks: FxHashMap<Who, Sums>,
+}
+
+/// What happened in the last seconds.
+#[derive(Debug)]
+pub struct Window {
+    length: Nanos,
+    slices: VecDeque<Slice>,
+    watched: Option<Who>,
+    last: VecDeque<LastWait>,
+}
+
+impl Window {
+    /// A window of this length.
+    pub fn new(length: Nanos) -> Window {
+        Window { length: Nanos(length.0.max(SLICES)), slices: VecDeque::new(), watched: None, last: VecDeque::new() }
+    }
+
+    /// How long it is.
+    pub fn length(&self) -> Nanos {
+        self.length
+    }
+
+    /// Keeps the single waits of this task from now on.
+    pub(crate) fn watch(&mut self, who: Option<Who>) {
+        if self.watched != who {
+            self.watched = who;
+            self.last.clear();
+        }
+    }
+
+    pub(crate) fn last_waits(&self) -> impl Iterator<Item = &LastWait> {
+        self.last.iter().rev()
+    }
+
+    /// Lets go of what is over by now. Done with each event; between events, time goes on, too.
+    pub fn advance(&mut self, now: Time) {
+        let index = self.index(now);
+        while self.slices.front().is_some_and(|slice| slice.index + SLICES <= index) {
+            self.slices.pop_front();
+        }
+    }
+
+    /// Sums by task over the whole window.
+    pub(crate) fn sums(&self) -> FxHashMap<Who, Sums> {
+        let mut all: FxHashMap<Who, Sums> = FxHashMap::default();
+        for (who, sums) in self.slices.iter().flat_map(|slice| &slice.tasks) {
+            all.entry(*who).or_default().add(sums);
+        }
+        all
+    }
+
+    fn index(&self, at: Time) -> u64 {
+        at.0 / (self.length.0 / SLICES)
+    }
+
+    fn of(&mut self, who: Who, at: Time) -> &mut Sums {
+        let index = self.index(at);
+        if self.slices.back().is_none_or(|slice| slice.index < index) {
+            self.advance(at);
+            self.slices.push_back(Slice { index, ..Slice::default() });
+        }
+        let newest = self.slices.len() - 1;
+        let tasks = &mut self.slices[newest].tasks;
+        let who = if tasks.len() < TASKS || tasks.contains_key(&who) { who } else { (Tid(0), Comm::from("others")) };
+        tasks.entry(who).or_default()
+    }
+}
+
+impl Sink for Window {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        let task = world.tasks.get(wait.task);
+        let who = (task.tid, task.comm);
+        // What of a long wait was before the window counts, too: it is known only now.
+        let sums = self.of(who, wait.end);
+        sums.waits += 1;
+        sums.waited += wait.length();
+        sums.longest = sums.longest.max(wait.length());
+        sums.cpu = Some(wait.cpu);
+        sums.actor = Some(wait.actor);
+        for piece in wait.pieces {
+            *sums.pieces.entry((piece.occupant, piece.rule)).or_default() += piece.length;
+        }
+        if self.watched == Some(who) {
+            if self.last.len() >= LAST {
+                self.last.pop_front();
+            }
+            let pieces = wait.pieces.to_vec();
+            self.last.push_back(LastWait { start: wait.start, length: wait.length(), cpu: wait.cpu, pieces });
+        }
+    }
+
+    fn run(&mut self, world: &World, run: &Run) {
+        let task = world.tasks.get(run.task);
+        self.of((task.tid, task.comm), run.end).ran += run.length();
+    }
+
+    fn wake(&mut self, world: &World, wake: &Wake<'_>) {
+        let task = world.tasks.get(wake.wakee);
+        let waker = match wake.waker {
+            Waker::Task(waker) => Some(world.tasks.get(waker).actor),
+            Waker::Interrupt(actor) => actor,
+            Waker::Unknown => None,
+        };
+        let wakers = &mut self.of((task.tid, task.comm), wake.time).wakers;
+        if wakers.len() < KINDS || wakers.contains_key(&waker) {
+            *wakers.entry(waker).or_default() += 1;
+        }
+    }
+
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        let task = world.tasks.get(item.worker);
+        let items = &mut self.of((task.tid, task.comm), item.end).items;
+        if items.len() < KINDS || items.contains_key(&item.function) {
+            let sum = items.entry(item.function).or_default();
+            sum.0 += 1;
+            if let Some(queued) = item.queued {
+                sum.1 += 1;
+                sum.2 += item.end.since(queued);
+            }
+        }
+    }
+}

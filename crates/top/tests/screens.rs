@@ -1,0 +1,179 @@
+//! What is on the screen, of a recording in which a real-time task starves a worker, and of hostile names.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use unstarve_diagnose::timeline;
+use unstarve_model::{
+    Batch, Comm, Context, CpuId, Event, EventKind, EventSource, MemorySource, Names, Nanos, PrevState, TaskRef, Tid,
+    Time, TraceInfo,
+};
+use unstarve_timeline::Timeline;
+use unstarve_top::{Action, App, Key, Order, View, Window, draw};
+
+struct Show {
+    timeline: Timeline,
+    window: Window,
+    app: App,
+    name: &'static str,
+}
+
+impl Show {
+    /// All that a source has up to some time after its start.
+    fn of(name: &'static str, mut source: Box<dyn EventSource>, window: Nanos, until: Nanos) -> Show {
+        let mut batch = Batch::default();
+        let mut timeline_ = None;
+        let mut window = Window::new(window);
+        while source.read(&mut batch).expect("it can be read") {
+            let timeline = timeline_.get_or_insert_with(|| timeline(source.info()));
+            timeline.names(batch.names.drain(..));
+            for event in &batch.events {
+                timeline.push(event, &mut window);
+                if timeline.world().now.since(timeline.world().start) > until {
+                    return Show { timeline: timeline_.expect("begun"), window, app: App::default(), name };
+                }
+            }
+        }
+        Show { timeline: timeline_.expect("begun"), window, app: App::default(), name }
+    }
+
+    fn trace(name: &'static str, until_ms: u64) -> Show {
+        let file = format!("{}/../../testdata/traces/{name}", env!("CARGO_MANIFEST_DIR"));
+        let source = unstarve_readers::open(file.as_ref()).expect("testdata");
+        Show::of(name, source, Nanos::from_millis(1000), Nanos::from_millis(until_ms))
+    }
+
+    fn view(&mut self) -> View {
+        View::of(&mut self.window, &self.timeline, &self.app, self.name)
+    }
+
+    fn press(&mut self, key: Key) -> Action {
+        let view = self.view();
+        let tasks = &self.timeline.world().tasks;
+        self.app.key(key, &view, |row| tasks.find(Tid(row.tid)).map(|key| (Tid(row.tid), tasks.get(key).comm)))
+    }
+
+    fn screen(&mut self, width: u16, height: u16) -> String {
+        let view = self.view();
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
+        terminal.draw(|frame| draw(frame, &view, &self.app)).expect("memory");
+        let buffer = terminal.backend().buffer().clone();
+        let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        (0..height).map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn the_worst_is_first_on_the_smallest_screen() {
+    insta::assert_snapshot!(Show::trace("linux-5.10-net-rt.dat", 1200).screen(80, 24));
+}
+
+#[test]
+fn a_large_screen_has_room_for_more() {
+    insta::assert_snapshot!(Show::trace("linux-5.10-net-rt.dat", 1200).screen(200, 50));
+}
+
+#[test]
+fn a_worker_can_be_looked_at() {
+    let mut show = Show::trace("linux-6.1-dio-weight.dat", 900);
+    show.press(Key::Enter);
+    // Waits are kept from then on: the view that began it had none.
+    show.view();
+    insta::assert_snapshot!(show.screen(80, 24));
+    show.press(Key::Escape);
+    assert!(show.app.detail().is_none());
+}
+
+#[test]
+fn help_fits_the_smallest_screen() {
+    let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
+    show.press(Key::Char('?'));
+    insta::assert_snapshot!(show.screen(80, 24));
+    show.press(Key::Char('x'));
+    assert!(!show.app.shows_help());
+}
+
+#[test]
+fn keys_sort_filter_choose_and_end() {
+    let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
+    let first = |show: &mut Show| show.view().rows.first().map(|row| row.victim.clone()).unwrap_or_default();
+    let all = show.view().rows.len();
+    for order in [Order::Longest, Order::Count, Order::Name, Order::Wait] {
+        assert_eq!(show.press(Key::Char('s')), Action::Draw);
+        assert_eq!(show.app.order(), order);
+    }
+    for key in
+        [Key::Char('/'), Key::Char('c'), Key::Char('l'), Key::Char('a'), Key::Char('s'), Key::Char('s'), Key::Enter]
+    {
+        show.press(key);
+    }
+    assert_eq!(show.app.filter(), "class");
+    assert_eq!(first(&mut show), "ksoftirqd/1");
+    assert!(show.view().rows.iter().all(|row| row.rule == Some("class")));
+    for key in [Key::Char('/'), Key::Escape] {
+        show.press(key);
+    }
+    assert_eq!(show.view().rows.len(), all);
+    for _ in 0..1000 {
+        show.press(Key::Down);
+    }
+    assert_eq!(show.app.selected(), all - 1, "it stops at the last row");
+    show.press(Key::Char(' '));
+    assert!(show.app.is_paused());
+    assert_eq!(show.press(Key::Char('q')), Action::Quit);
+}
+
+/// What a window says is what the waits that ended in it were.
+#[test]
+fn sums_are_those_of_the_waits() {
+    let mut show = Show::trace("linux-6.1-preempt.dat", u64::MAX / 1_000_000);
+    let mut window = Window::new(Nanos(u64::MAX / 2));
+    std::mem::swap(&mut show.window, &mut window);
+    let trace = format!("{}/../../testdata/traces/linux-6.1-preempt.dat", env!("CARGO_MANIFEST_DIR"));
+    let source = unstarve_readers::open(trace.as_ref()).expect("testdata");
+    let driven = unstarve_diagnose::drive(source, &mut show.window, |_| {}).expect("there are events");
+    let view = View::of(&mut show.window, &driven.timeline, &App::default(), "x");
+    let source = unstarve_readers::open(trace.as_ref()).expect("testdata");
+    let report = unstarve_diagnose::explain(source, &Default::default(), |_| {}).expect("there are events");
+    assert_eq!(view.rows.iter().map(|row| row.wait_ns).sum::<u64>(), report.trace.waits_total_ns);
+    assert_eq!(view.rows.iter().map(|row| row.waits).sum::<u64>(), report.trace.waits_count);
+    for row in &view.rows {
+        assert_eq!(row.blame.iter().map(|piece| piece.ns).sum::<u64>(), row.wait_ns, "{}", row.victim);
+    }
+}
+
+/// A task waits behind another whose name drives terminals, and still does.
+#[test]
+fn hostile_names_are_escaped_and_who_still_waits_is_told() {
+    let task =
+        |tid, comm: &[u8]| TaskRef { tid: Tid(tid), comm: Comm::new(comm), prio: Some(unstarve_model::Prio(120)) };
+    let (evil, victim) = (task(7, b"\x1b]0;x\x07\x1b[2J"), task(8, b"a\nb"));
+    let event = |at_ms: u64, kind| Event {
+        time: Time(at_ms * 1_000_000),
+        cpu: CpuId(0),
+        current: None,
+        context: Context::Task,
+        kind,
+    };
+    let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
+    let waking = EventKind::Waking { task: victim, target_cpu: CpuId(0) };
+    let events = vec![
+        event(0, switch(task(0, b"swapper/0"), PrevState::Runnable, evil)),
+        event(1, waking),
+        event(31, switch(evil, PrevState::Sleeping, victim)),
+        event(32, switch(victim, PrevState::Sleeping, evil)),
+        event(33, waking),
+        event(83, EventKind::Exit { tid: Tid(9), comm: Comm::from("x") }),
+    ];
+    let source = Box::new(MemorySource::new(TraceInfo::default(), events, Names::default()));
+    let mut show = Show::of("\x1b[31mfile", source, Nanos::from_millis(1000), Nanos(u64::MAX));
+    let screen = show.screen(120, 6);
+    assert!(!screen.contains(|c: char| c.is_control() && c != '\n'), "{screen:?}");
+    insta::assert_snapshot!(screen);
+}
+
+#[test]
+fn an_empty_window_says_so() {
+    let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
+    show.app = App::new(Order::Wait, "nobody of this name".to_owned());
+    assert!(show.screen(80, 24).contains("Nobody that matches \"nobody of this name\" waited in the last 1.00 s."));
+}
