@@ -15,7 +15,7 @@ pub(crate) enum Mark {
 impl Mark {
     /// Children inherit the policy of the thread that makes them, and that one may have been marked itself.
     fn put_off(self) {
-        if matches!(self, Mark::Batch) {
+        if matches!(self, Mark::Batch) && self.is_here() {
             // SAFETY: the kernel reads a `sched_param`, which is there.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
         }

@@ -37,8 +37,13 @@ impl LoopFs {
 
     /// Direct writes on the stage's CPU into a new file, whose completions are work for a kernel worker there.
     pub fn fio(&self, stage: &Stage, seconds: u32) -> Result<Running, Stop> {
+        self.fio_on(&stage.cpu.to_string(), seconds)
+    }
+
+    /// The same on a list of CPUs.
+    pub fn fio_on(&self, cpus: &str, seconds: u32) -> Result<Running, Stop> {
         let mut command = Command::new("taskset");
-        command.args(["-c", &stage.cpu.to_string(), "fio", "--name=live", "--size=64M", "--rw=randwrite", "--bs=4k"]);
+        command.args(["-c", cpus, "fio", "--name=live", "--size=64M", "--rw=randwrite", "--bs=4k"]);
         command.args(["--direct=1", "--ioengine=libaio", "--iodepth=32", "--thread", "--time_based"]);
         command.arg(format!("--runtime={seconds}")).arg(format!("--directory={}", self.point.display()));
         Ok(Running::start(&mut command)?)
