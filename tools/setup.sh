@@ -22,6 +22,7 @@ test)
         perf:linux-perf zstd:zstd gzip:gzip chromium:chromium node:nodejs)
     # Where Node comes from elsewhere, npm comes with it.
     command -v npm >/dev/null || wanted+=(npm:npm)
+    python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
     echo "setup: $purpose: unknown purpose; expected build, test or demo" >&2
@@ -74,6 +75,14 @@ fi
 if [[ $purpose = test ]] && command -v rustup >/dev/null; then
     cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
         timeout -k 10 200 rustup component add rustfmt clippy
+fi
+# Other projects' readers, with which the tests read what `unstarve export` writes; beside the user's Python packages, not
+# among them. Without them these tests say that they skip.
+python=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/python
+readers='import pyarrow.parquet, perfetto.protos.perfetto.trace.perfetto_trace_pb2'
+if [[ $purpose = test ]] && ! PYTHONPATH=$python python3 -c "$readers" 2>/dev/null; then
+    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyarrow perfetto ||
+        echo "setup: pyarrow and perfetto could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"

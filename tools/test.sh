@@ -33,6 +33,8 @@ run() { # seconds for all, cargo test's arguments…
     follow "$1" cargo test --no-fail-fast "${@:2}"
 }
 
+# Where tools/setup.sh has put other projects' readers.
+export PYTHONPATH=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/python${PYTHONPATH:+:$PYTHONPATH}
 failed=0
 read -ra features <<<"$(tools/features.sh)"
 run 1200 --workspace "${features[@]}" --config "$(limit 420)"
