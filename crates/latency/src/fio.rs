@@ -30,7 +30,7 @@ pub fn json(text: &str) -> Result<Log, LogError> {
         count: lists.iter().filter_map(|list| list["N"].as_u64()).fold(0, u64::saturating_add),
         p50_ns: percentile("50.000000"),
         p99_ns: percentile("99.000000"),
-        max_ns: worst["max"].as_u64().unwrap_or(0),
+        max_ns: worst["max"].as_u64().ok_or(LogError::Unknown)?,
     };
     Ok(Log { format: FORMAT, stats, worst: Vec::new(), span: None })
 }
