@@ -1,4 +1,4 @@
-use unstarve_model::{Batch, CpuId, Event, Loss, LossKind, Nanos, Time};
+use unstarve_model::{Batch, Context, CpuId, Event, EventKind, Loss, LossKind, Nanos, Time};
 
 /// Puts events that arrive roughly in order into order, in bounded memory.
 ///
@@ -29,9 +29,10 @@ pub struct Reorder {
 /// The events of one CPU in the order of time.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Those before `first` have been given out. A plain list, for adding to one is a few stores.
+    /// Those from `first` to `end` wait; what lies behind is room, so that an event can be written where it is to stay.
     list: Vec<Waiting>,
     first: usize,
+    end: usize,
     latest: Time,
 }
 
@@ -42,22 +43,37 @@ struct Waiting {
 }
 
 impl Queue {
-    /// The first event that waits.
+    /// The events that wait.
     #[inline]
-    fn front(&self) -> Option<&Waiting> {
-        self.list.get(self.first)
+    fn waiting(&self) -> &[Waiting] {
+        &self.list[self.first..self.end]
+    }
+
+    /// Where the next event goes.
+    #[inline]
+    fn room(&mut self) -> &mut Waiting {
+        if self.end == self.list.len() {
+            self.make_room();
+        }
+        &mut self.list[self.end]
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        let blank = EventKind::Lost { count: None };
+        let event = Event { time: Time(0), cpu: CpuId(0), current: None, context: Context::Unknown, kind: blank };
+        self.list.resize((2 * self.list.len()).max(Queue::SWEEP), Waiting { event, arrival: 0 });
     }
 
     /// Passes over the first event.
     #[inline]
     fn pass(&mut self) {
         self.first += 1;
-        if self.first == self.list.len() {
-            self.list.clear();
-            self.first = 0;
-        } else if self.first >= Queue::SWEEP && self.first >= self.list.len() / 2 {
-            self.list.drain(..self.first);
-            self.first = 0;
+        if self.first == self.end {
+            (self.first, self.end) = (0, 0);
+        } else if self.first >= Queue::SWEEP && self.first >= self.end / 2 {
+            self.list.copy_within(self.first..self.end, 0);
+            (self.first, self.end) = (0, self.end - self.first);
         }
     }
 
@@ -105,22 +121,35 @@ impl Reorder {
     /// Takes an event in. The caller gives out what is released before it adds more than a record's worth.
     #[inline]
     pub fn push(&mut self, event: Event) {
-        let index = match self.of_cpu.get(event.cpu.index()) {
+        self.push_with(event.cpu, |place| {
+            *place = event;
+            true
+        });
+    }
+
+    /// Takes in the event of that CPU which `write` puts where it is to stay, if it does: what has just been written in
+    /// small pieces is slow to copy.
+    #[inline(always)]
+    pub fn push_with(&mut self, cpu: CpuId, write: impl FnOnce(&mut Event) -> bool) {
+        let index = match self.of_cpu.get(cpu.index()) {
             Some(&index) if index != NO_QUEUE => index,
-            _ => self.add_queue(event.cpu),
+            _ => self.add_queue(cpu),
         };
-        let arrival = self.arrived;
+        let queue = &mut self.queues[index as usize];
+        let place = queue.room();
+        if !write(&mut place.event) {
+            return;
+        }
+        let (time, arrival) = (place.event.time, self.arrived);
+        place.arrival = arrival;
         self.arrived += 1;
         self.waiting += 1;
-        let queue = &mut self.queues[index as usize];
-        let time = event.time;
         if time < queue.latest {
-            self.push_late(index, Waiting { event, arrival });
+            self.push_late(index);
         } else {
-            let was_empty = queue.list.is_empty();
             queue.latest = time;
-            queue.list.push(Waiting { event, arrival });
-            if was_empty {
+            queue.end += 1;
+            if queue.end - queue.first == 1 {
                 self.heads.push(Head { time, arrival, queue: index });
                 self.rise(self.heads.len() - 1);
             }
@@ -141,17 +170,18 @@ impl Reorder {
         index
     }
 
-    /// An event that is earlier than one which its CPU has already issued.
+    /// The event behind the last is earlier than one which its CPU has already issued.
     #[cold]
-    fn push_late(&mut self, index: u32, late: Waiting) {
+    fn push_late(&mut self, index: u32) {
         let queue = &mut self.queues[index as usize];
-        let time = late.event.time;
+        let Waiting { event: Event { time, .. }, arrival } = queue.list[queue.end];
         self.mixed |= time + NESTING < queue.latest;
-        let place = queue.list[queue.first..].partition_point(|waiting| waiting.event.time <= time);
-        queue.list.insert(queue.first + place, late);
+        let place = queue.waiting().partition_point(|waiting| waiting.event.time <= time);
+        queue.end += 1;
+        queue.list[queue.first + place..queue.end].rotate_right(1);
         if place == 0 {
             self.heads.retain(|head| head.queue != index);
-            self.heads.push(Head { time, arrival: late.arrival, queue: index });
+            self.heads.push(Head { time, arrival, queue: index });
             // Sorted is a heap.
             self.heads.sort_unstable();
         }
@@ -186,36 +216,41 @@ impl Reorder {
 
     /// Moves released events to the end of `events` until it holds [`Batch::TARGET`]; whether it does.
     pub fn fill(&mut self, events: &mut Vec<Event>) -> bool {
-        while events.len() < Batch::TARGET {
-            let Some(&head) = self.heads.first() else { break };
-            if head.time > self.until {
-                if self.surplus == 0 {
-                    break;
-                }
+        while events.len() < Batch::TARGET && self.is_ready() {
+            self.give_run(events);
+        }
+        events.len() >= Batch::TARGET
+    }
+
+    /// Gives out the first event, and those that follow it on its CPU before any other CPU's.
+    fn give_run(&mut self, events: &mut Vec<Event>) {
+        let Some(&Head { queue: index, .. }) = self.heads.first() else { return };
+        let rival = self.heads.iter().skip(1).take(2).min().copied();
+        let queue = &mut self.queues[index as usize];
+        while let Some(given) = queue.waiting().first() {
+            let time = given.event.time;
+            let head = Head { time, arrival: given.arrival, queue: index };
+            let is_released = time <= self.until || self.surplus > 0;
+            if rival.is_some_and(|rival| rival < head) || !is_released || events.len() >= Batch::TARGET {
+                self.heads[0] = head;
+                self.sink();
+                return;
+            }
+            if time > self.until {
                 self.surplus -= 1;
             }
-            let queue = &mut self.queues[head.queue as usize];
-            let Some(given) = queue.front() else { break };
             events.push(given.event);
-            if head.time >= self.last {
-                self.last = head.time;
+            if time >= self.last {
+                self.last = time;
             } else if let Some(event) = events.last_mut() {
                 event.time = self.last;
                 self.late += 1;
             }
             queue.pass();
             self.waiting -= 1;
-            match queue.front() {
-                Some(next) => {
-                    self.heads[0] = Head { time: next.event.time, arrival: next.arrival, queue: head.queue };
-                }
-                None => {
-                    self.heads.swap_remove(0);
-                }
-            }
-            self.sink();
         }
-        events.len() >= Batch::TARGET
+        self.heads.swap_remove(0);
+        self.sink();
     }
 
     /// The loss to report for events that came too late, if there were any.
@@ -256,10 +291,8 @@ impl Reorder {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use unstarve_model::{Context, EventKind};
-
     use super::*;
+    use proptest::prelude::*;
 
     fn at(time: u64, cpu: u32) -> Event {
         let kind = EventKind::SoftirqExit { vec: 0 };

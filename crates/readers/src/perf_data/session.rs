@@ -11,7 +11,7 @@ use super::attr::{Attr, MIN_ATTR, clock_name};
 use super::error::PerfDataError;
 use super::header::{MAX_ATTRS, feature, online_cpus, string, words};
 use super::records::Record;
-use super::sample::SampleLayout;
+use super::sample::{Sample, SampleLayout};
 use super::stacks::Stacks;
 use super::tracing_data::{self, TracingData};
 use crate::decode::Decoder;
@@ -179,35 +179,40 @@ impl Session {
         }
     }
 
-    /// Takes in a sample.
-    #[inline]
+    /// Takes in a sample. Half of those that `perf sched record` takes are of no use here.
+    #[inline(always)]
     pub fn sample(&mut self, record: Record<'_>, offset: u64) {
-        let Some(event) = event_of(&self.events, &self.ids, record) else { return };
-        if !event.wanted {
-            return;
+        if let Some(event) = event_of(&self.events, &self.ids, record)
+            && self.events[usize::from(event)].wanted
+        {
+            self.wanted_sample(event, record, offset);
         }
-        let Some(sample) = event.layout.sample(record.bytes, record.endian) else { return self.undecodable(offset) };
-        let (reorder, latest) = (&mut self.reorder, &mut self.latest);
-        let mut on_stack = None;
-        let decoded = self.decoder.decode(sample.time, sample.cpu, sample.raw, &mut self.names, |event| {
-            *latest = (*latest).max(event.time);
-            if !sample.callchain.is_empty() {
-                on_stack = Some(event);
-            }
-            reorder.push(event);
+    }
+
+    fn wanted_sample(&mut self, event: u16, record: Record<'_>, offset: u64) {
+        let layout = &self.events[usize::from(event)].layout;
+        let Some(sample) = layout.sample(record.bytes, record.endian) else { return self.undecodable(offset) };
+        let (decoder, names) = (&self.decoder, &mut self.names);
+        let mut decoded = Ok(false);
+        let mut origin = (None, Context::Unknown);
+        self.reorder.push_with(sample.cpu, |place| {
+            decoded = decoder.decode(sample.time, sample.cpu, sample.raw, names, |event| *place = event);
+            origin = (place.current, place.context);
+            decoded == Ok(true)
         });
         match decoded {
             Ok(true) => {
+                self.latest = self.latest.max(sample.time);
                 self.unasked += 1;
                 if self.unasked == ASK_EVERY {
                     self.release_passed();
                 }
+                if !sample.callchain.is_empty() {
+                    self.work_on_stack(&sample, origin, record.endian);
+                }
             }
             Ok(false) => {}
             Err(_) => self.undecodable(offset),
-        }
-        if let Some(event) = on_stack {
-            self.work_on_stack(&event, sample.callchain, record.endian);
         }
     }
 
@@ -224,9 +229,13 @@ impl Session {
     }
 
     /// A worker's stack shows which work it is on.
-    fn work_on_stack(&mut self, event: &Event, callchain: &[u8], endian: Endian) {
-        if let (Some(function), Some(tid)) = (self.stacks.work(callchain, endian, &mut self.names), event.current) {
-            self.reorder.push(Event { kind: EventKind::WorkOnStack { tid, function }, ..*event });
+    #[inline(never)]
+    fn work_on_stack(&mut self, sample: &Sample<'_>, (current, context): (Option<Tid>, Context), endian: Endian) {
+        let function = self.stacks.work(sample.callchain, endian, &mut self.names);
+        if let (Some(function), Some(tid)) = (function, current) {
+            let kind = EventKind::WorkOnStack { tid, function };
+            let Sample { time, cpu, .. } = *sample;
+            self.reorder.push(Event { time, cpu, current, context, kind });
         }
     }
 
@@ -273,7 +282,7 @@ impl Session {
 
     /// Puts a gap among the events, where the record says when and on which CPU; the CPU.
     fn gap(&mut self, record: Record<'_>, count: Option<u64>) -> Option<CpuId> {
-        let event = event_of(&self.events, &self.ids, record).or(self.events.first())?;
+        let event = self.events.get(usize::from(event_of(&self.events, &self.ids, record).unwrap_or(0)))?;
         let (time, cpu) = event.layout.trailer(record.bytes, record.endian);
         if let (Some(time), Some(cpu)) = (time.filter(|time| time.0 > 0), cpu) {
             let kind = EventKind::Lost { count };
@@ -360,16 +369,16 @@ impl Session {
     }
 }
 
-/// The event that a record belongs to. A file with one event bears no ids; one with several does, in the same place in
+/// Which event a record belongs to. A file with one event bears no ids; one with several does, in the same place in
 /// all samples.
-#[inline]
-fn event_of<'a>(events: &'a [Recorded], ids: &EventIds, record: Record<'_>) -> Option<&'a Recorded> {
+#[inline(always)]
+fn event_of(events: &[Recorded], ids: &EventIds, record: Record<'_>) -> Option<u16> {
     let first = events.first()?;
     if events.len() == 1 || ids.all.is_empty() {
-        return Some(first);
+        return Some(0);
     }
-    let id = record.u64_at(first.layout.id?)?;
-    events.get(usize::from(ids.get(id)?))
+    let event = ids.get(record.u64_at(first.layout.id?)?)?;
+    (usize::from(event) < events.len()).then_some(event)
 }
 
 /// Which event has which id. The kernel counts ids upwards, so those of one recording are neighbours: they are kept in
