@@ -12,17 +12,32 @@ use unstarve_model::PrevState;
 pub struct StateBits {
     named: Vec<(u64, PrevState)>,
     preempted: u64,
+    /// What each value that fits in here stands for.
+    small: Vec<PrevState>,
 }
+
+/// Since 4.14 the kernel shows one bit of these, or none.
+const SMALL: u64 = 1 << 9;
 
 impl StateBits {
     /// Reads the table out of `sched_switch`'s `print fmt`. What the text does not say decodes to
     /// [`PrevState::Unknown`].
     pub fn parse(print: &str) -> StateBits {
-        StateBits { named: named_bits(print), preempted: preempted_bit(print).unwrap_or(0) }
+        let preempted = preempted_bit(print).unwrap_or(0);
+        let mut bits = StateBits { named: named_bits(print), preempted, small: Vec::new() };
+        bits.small = (0..SMALL).map(|value| bits.look_up(value)).collect();
+        bits
     }
 
     /// The state that a value of `prev_state` stands for.
+    #[inline]
     pub fn decode(&self, value: u64) -> PrevState {
+        let small = usize::try_from(value).ok().and_then(|value| self.small.get(value));
+        small.copied().unwrap_or_else(|| self.look_up(value))
+    }
+
+    #[cold]
+    fn look_up(&self, value: u64) -> PrevState {
         if value == 0 {
             return PrevState::Runnable;
         }

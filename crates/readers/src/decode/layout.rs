@@ -20,7 +20,7 @@ impl Int {
     }
 
     /// Reads it; the caller has checked the record's length.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(self, record: &[u8], endian: Endian) -> i64 {
         let at = self.offset as usize;
         let field = |size| record.get(at..at + size).unwrap_or(&[0; 8][..size]);
@@ -50,11 +50,25 @@ pub(super) enum Text {
     Located { locator: Int, base: usize },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Task {
     pub(super) tid: Int,
     pub(super) comm: Text,
     pub(super) prio: Option<Int>,
+}
+
+/// The fields that every event begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Common {
+    pub(super) flags: Option<Int>,
+    pub(super) pid: Option<Int>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Switch {
+    pub(super) prev: Task,
+    pub(super) prev_state: Int,
+    pub(super) next: Task,
 }
 
 #[derive(Clone, Debug)]
@@ -62,14 +76,38 @@ pub(super) struct Layout {
     pub(super) event: EventType,
     /// The length that all fields at fixed places need.
     pub(super) needed: usize,
-    pub(super) common_flags: Option<Int>,
-    pub(super) common_pid: Option<Int>,
+    /// Where the bulk of most traces has its fields, [`usual`]: it is read by code made for that.
+    pub(super) usual: bool,
+    pub(super) common: Common,
     pub(super) body: Body,
+}
+
+/// Where the commonest events have their fields on little-endian 64-bit machines (`include/trace/events/sched.h`, 4.0 to
+/// 7.2). What a file's formats say counts: these are for layouts that were found to be the same.
+pub(super) mod usual {
+    use super::{Common, Int, Switch, Task, Text};
+
+    const fn int(offset: u32) -> Int {
+        Int { offset, size: 4, signed: true }
+    }
+
+    const fn task(comm: usize, tid: u32, prio: u32) -> Task {
+        Task { tid: int(tid), comm: Text::Fixed { offset: comm, size: 16 }, prio: Some(int(prio)) }
+    }
+
+    pub const COMMON: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
+    /// Of `sched_switch`, a record of at least [`SWITCH_LENGTH`] bytes.
+    pub const SWITCH: Switch =
+        Switch { prev: task(8, 24, 28), prev_state: Int { offset: 32, size: 8, signed: true }, next: task(40, 56, 60) };
+    pub const SWITCH_LENGTH: usize = 64;
+    /// Of `sched_waking` and `sched_wakeup`, a record of at least [`WAKEE_LENGTH`] bytes; the target CPU has moved.
+    pub const WAKEE: Task = task(8, 24, 28);
+    pub const WAKEE_LENGTH: usize = 32;
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    Switch { prev: Task, prev_state: Int, bits: StateBits, next: Task },
+    Switch { switch: Switch, bits: StateBits },
     Waking { task: Task, target_cpu: Int },
     Wakeup { task: Task, target_cpu: Int },
     WakeupNew { task: Task, target_cpu: Int },
@@ -92,6 +130,7 @@ pub(super) enum Body {
 /// Resolves the names of one format's fields.
 pub(super) struct Compiler<'a> {
     pub(super) format: &'a EventFormat,
+    pub(super) endian: Endian,
 }
 
 impl Compiler<'_> {
@@ -132,9 +171,15 @@ impl Compiler<'_> {
 
     pub(super) fn layout(&self, event: EventType) -> Result<Layout, FormatError> {
         let body = self.body(event)?;
-        let (common_flags, common_pid) = (self.optional_int("common_flags"), self.optional_int("common_pid"));
-        let needed = [common_flags, common_pid].into_iter().flatten().map(Int::end).fold(body.needed(), usize::max);
-        Ok(Layout { event, needed, common_flags, common_pid, body })
+        let common = Common { flags: self.optional_int("common_flags"), pid: self.optional_int("common_pid") };
+        let needed = [common.flags, common.pid].into_iter().flatten().map(Int::end).fold(body.needed(), usize::max);
+        let same_place = match body {
+            Body::Switch { switch, .. } => switch == usual::SWITCH,
+            Body::Waking { task, .. } | Body::Wakeup { task, .. } => task == usual::WAKEE,
+            _ => false,
+        };
+        let usual = self.endian == Endian::Little && common == usual::COMMON && same_place;
+        Ok(Layout { event, needed, usual, common, body })
     }
 
     pub(super) fn body(&self, event: EventType) -> Result<Body, FormatError> {
@@ -145,10 +190,12 @@ impl Compiler<'_> {
         let work = || int("work").map(|pointer| Int { signed: false, ..pointer });
         Ok(match event {
             EventType::Switch => Body::Switch {
-                prev: self.task(["prev_comm", "prev_pid", "prev_prio"])?,
-                prev_state: int("prev_state")?,
+                switch: Switch {
+                    prev: self.task(["prev_comm", "prev_pid", "prev_prio"])?,
+                    prev_state: int("prev_state")?,
+                    next: self.task(["next_comm", "next_pid", "next_prio"])?,
+                },
                 bits: StateBits::parse(&self.format.print),
-                next: self.task(["next_comm", "next_pid", "next_prio"])?,
             },
             EventType::Waking => Body::Waking { task: task()?, target_cpu: int("target_cpu")? },
             EventType::Wakeup => Body::Wakeup { task: task()?, target_cpu: int("target_cpu")? },
@@ -192,7 +239,9 @@ impl Body {
         let task = |t: &Task| t.tid.end().max(text(t.comm)).max(t.prio.map_or(0, Int::end));
         let optional = |int: &Option<Int>| int.map_or(0, Int::end);
         match self {
-            Body::Switch { prev, prev_state, next, .. } => task(prev).max(task(next)).max(prev_state.end()),
+            Body::Switch { switch: Switch { prev, prev_state, next }, .. } => {
+                task(prev).max(task(next)).max(prev_state.end())
+            }
             Body::Waking { task: t, target_cpu }
             | Body::Wakeup { task: t, target_cpu }
             | Body::WakeupNew { task: t, target_cpu } => task(t).max(target_cpu.end()),

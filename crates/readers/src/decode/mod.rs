@@ -11,7 +11,7 @@ mod tests;
 
 use unstarve_model::{Context, CpuId, Event, EventKind, EventSet, EventType, Time};
 
-use self::layout::{Body, Compiler, Int, Layout};
+use self::layout::{Body, Compiler, Int, Layout, usual};
 use self::reader::Reader;
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError, event_name};
@@ -53,7 +53,7 @@ impl Decoder {
             return Ok(None);
         };
         let format = EventFormat::parse(text)?;
-        let compiler = Compiler { format: &format };
+        let compiler = Compiler { format: &format, endian: self.endian };
         let (id_at, _) = compiler.int("common_type")?;
         if self.id_at.is_some_and(|known| known != id_at) {
             return Err(FormatError::CommonType { event: format.name });
@@ -123,28 +123,30 @@ impl Decoder {
             return Err(bad);
         }
         let mut reader = Reader { record, endian: self.endian, names };
-        let current = layout.common_pid.map(|slot| reader.tid(slot));
-        let context = layout.common_flags.map_or(Context::Unknown, |slot| context(reader.int(slot)));
-        let event = |kind| Event { time, cpu, current, context, kind };
+        let event = |(current, context), kind| Event { time, cpu, current, context, kind };
+        // The bulk of every trace, each written out. With constant layouts nothing is left of reading but loads.
         match &layout.body {
-            // The bulk of every trace, each written out.
-            Body::Switch { prev, prev_state, bits, next } => {
-                let prev = reader.task(*prev).ok_or(bad)?;
-                let prev_state = bits.decode(reader.int(*prev_state) as u64);
-                let next = reader.task(*next).ok_or(bad)?;
-                emit(event(EventKind::Switch { prev, prev_state, next }));
+            Body::Switch { bits, .. } if layout.usual && record.len() >= usual::SWITCH_LENGTH => {
+                let reader = Reader { endian: Endian::Little, ..reader };
+                let kind = reader.switch(usual::SWITCH, bits).ok_or(bad)?;
+                emit(event(reader.common(usual::COMMON), kind));
             }
-            Body::Waking { task, target_cpu } => {
-                let task = reader.task(*task).ok_or(bad)?;
+            Body::Waking { target_cpu, .. } if layout.usual && record.len() >= usual::WAKEE_LENGTH => {
+                let reader = Reader { endian: Endian::Little, ..reader };
+                let task = reader.task(usual::WAKEE).ok_or(bad)?;
                 let target_cpu = reader.cpu(*target_cpu).ok_or(bad)?;
-                emit(event(EventKind::Waking { task, target_cpu }));
+                emit(event(reader.common(usual::COMMON), EventKind::Waking { task, target_cpu }));
             }
-            Body::Wakeup { task, target_cpu } => {
-                let task = reader.task(*task).ok_or(bad)?;
+            Body::Wakeup { target_cpu, .. } if layout.usual && record.len() >= usual::WAKEE_LENGTH => {
+                let reader = Reader { endian: Endian::Little, ..reader };
+                let task = reader.task(usual::WAKEE).ok_or(bad)?;
                 let target_cpu = reader.cpu(*target_cpu).ok_or(bad)?;
-                emit(event(EventKind::Wakeup { task, target_cpu }));
+                emit(event(reader.common(usual::COMMON), EventKind::Wakeup { task, target_cpu }));
             }
-            other => emit(event(other.read(&mut reader).ok_or(bad)?)),
+            body => {
+                let kind = body.read(&mut reader).ok_or(bad)?;
+                emit(event(reader.common(layout.common), kind));
+            }
         }
         Ok(true)
     }

@@ -1,20 +1,18 @@
 //! A record's fields, read by a layout.
 
-use unstarve_model::{Comm, CpuId, EventKind, NameId, Prio, TaskRef, Tid};
+use unstarve_model::{Comm, Context, CpuId, EventKind, NameId, Prio, TaskRef, Tid};
 
-use super::layout::{Body, Int, Task, Text};
+use super::context;
+use super::layout::{Body, Common, Int, Switch, Task, Text};
 use crate::endian::Endian;
 use crate::interner::Interner;
+use crate::prev_state::StateBits;
 
 impl Body {
     /// The event's own part; `None` if a value is impossible.
     pub(super) fn read(&self, reader: &mut Reader<'_, '_>) -> Option<EventKind> {
         Some(match *self {
-            Body::Switch { prev, prev_state, ref bits, next } => EventKind::Switch {
-                prev: reader.task(prev)?,
-                prev_state: bits.decode(reader.int(prev_state) as u64),
-                next: reader.task(next)?,
-            },
+            Body::Switch { switch, ref bits } => reader.switch(switch, bits)?,
             Body::Waking { task, target_cpu } => {
                 EventKind::Waking { task: reader.task(task)?, target_cpu: reader.cpu(target_cpu)? }
             }
@@ -72,23 +70,39 @@ pub(super) struct Reader<'r, 'n> {
 }
 
 impl<'r> Reader<'r, '_> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn int(&self, slot: Int) -> i64 {
         slot.read(self.record, self.endian)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn tid(&self, slot: Int) -> Tid {
         Tid(self.int(slot) as u32)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn cpu(&self, slot: Int) -> Option<CpuId> {
         u32::try_from(self.int(slot)).ok().filter(|&cpu| cpu < CpuId::LIMIT).map(CpuId)
     }
 
     pub(super) fn vector(&self, slot: Int) -> Option<u8> {
         u8::try_from(self.int(slot)).ok()
+    }
+
+    /// The task that was current, and the context.
+    #[inline(always)]
+    pub(super) fn common(&self, common: Common) -> (Option<Tid>, Context) {
+        let flags = common.flags.map_or(Context::Unknown, |slot| context(self.int(slot)));
+        (common.pid.map(|slot| self.tid(slot)), flags)
+    }
+
+    #[inline(always)]
+    pub(super) fn switch(&self, switch: Switch, bits: &StateBits) -> Option<EventKind> {
+        Some(EventKind::Switch {
+            prev: self.task(switch.prev)?,
+            prev_state: bits.decode(self.int(switch.prev_state) as u64),
+            next: self.task(switch.next)?,
+        })
     }
 
     #[inline(always)]
@@ -100,13 +114,13 @@ impl<'r> Reader<'r, '_> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn comm(&self, text: Text) -> Option<Comm> {
         self.text(text).map(Comm::new)
     }
 
     /// The bytes of a text field, NULs included; `None` if its locator leads outside the record.
-    #[inline]
+    #[inline(always)]
     pub(super) fn text(&self, text: Text) -> Option<&'r [u8]> {
         match text {
             Text::Fixed { offset, size } => self.record.get(offset..offset + size),
