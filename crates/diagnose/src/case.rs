@@ -38,14 +38,14 @@ impl<'a> Case<'a> {
         events: u64,
     ) -> Case<'a> {
         let mut blame: FxHashMap<ActorId, Vec<Blame>> = FxHashMap::default();
-        for (&(victim, occupant, rule), &length) in &ledger.blame {
+        for ((victim, occupant, rule), &length) in ledger.blame.iter() {
             blame.entry(victim).or_default().push(Blame { occupant, rule, length });
         }
         for list in blame.values_mut() {
             list.sort_unstable_by_key(|blame| (std::cmp::Reverse(blame.length), blame.occupant, blame.rule));
         }
         let mut payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>> = FxHashMap::default();
-        for (&(victim, payer), &length) in &ledger.prices {
+        for ((victim, payer), &length) in ledger.prices.iter() {
             payers.entry(victim).or_default().push((payer, length));
         }
         for list in payers.values_mut() {

@@ -116,7 +116,7 @@ type End = (TraceInfo, Vec<Loss>, Option<SourceError>);
 fn read_all(mut source: Box<dyn EventSource>, full: &SyncSender<Message>, empty: &Receiver<Batch>) -> End {
     let mut begun = false;
     let error = loop {
-        let mut batch = empty.try_recv().unwrap_or_default();
+        let mut batch = empty.try_recv().unwrap_or_else(|_| Batch::with_room());
         match source.read(&mut batch) {
             Ok(true) => {}
             Ok(false) => break None,

@@ -44,6 +44,11 @@ impl Batch {
     /// the cache.
     pub const TARGET: usize = 4096;
 
+    /// An empty one that need not grow while it is filled.
+    pub fn with_room() -> Batch {
+        Batch { events: Vec::with_capacity(Batch::TARGET + 1), names: Vec::new() }
+    }
+
     /// Empties it, keeping its memory.
     pub fn clear(&mut self) {
         self.events.clear();

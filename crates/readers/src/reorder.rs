@@ -271,7 +271,18 @@ impl Reorder {
     }
 
     /// Moves the first head down to where it belongs.
+    #[inline]
     fn sink(&mut self) {
+        if let [first, second] = &mut self.heads[..] {
+            if second < first {
+                std::mem::swap(first, second);
+            }
+            return;
+        }
+        self.sink_far();
+    }
+
+    fn sink_far(&mut self) {
         let mut at = 0;
         loop {
             let mut least = at;

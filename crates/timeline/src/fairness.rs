@@ -60,8 +60,9 @@ impl Fairness {
 
 /// To whole nanoseconds.
 pub(crate) fn whole(due: f64) -> Nanos {
-    // Not `round`, which is a call into the C library on the baseline x86-64.
-    Nanos((due + 0.5) as u64)
+    // Not `round`, which is a call into the C library on the baseline x86-64, and through a signed integer, to which that
+    // converts by one instruction. What is due is never negative.
+    Nanos((due + 0.5) as i64 as u64)
 }
 
 #[cfg(test)]

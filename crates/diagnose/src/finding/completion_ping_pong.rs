@@ -130,7 +130,7 @@ fn is_fair_rule(rule: Rule) -> bool {
 /// Who mostly takes the CPU from the worker after being woken by it.
 fn consumer(case: &Case<'_>, worker: ActorId, account: &Account) -> Option<ActorId> {
     let takers = case.ledger.preemptions.iter().filter(|((victim, _), _)| *victim == worker);
-    let (&(_, taker), preemptions) =
+    let ((_, taker), preemptions) =
         takers.max_by_key(|((_, by), preemptions)| (preemptions.by_wakeup, Reverse(*by)))?;
     let woken = case.wakes(worker, taker);
     let mostly_it = preemptions.by_wakeup as f64 >= BY_CONSUMER * account.runs.preempted as f64;

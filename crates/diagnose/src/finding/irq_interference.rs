@@ -125,7 +125,7 @@ fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severi
 fn busiest_interrupts(case: &Case<'_>, victim: ActorId) -> Vec<ActorId> {
     let Some(account) = case.ledger.account(victim) else { return Vec::new() };
     let mut sums: Vec<(ActorId, Nanos)> = Vec::new();
-    for (&(actor, cpu), stays) in &case.ledger.interrupts {
+    for ((actor, cpu), stays) in case.ledger.interrupts.iter() {
         if !account.cpus.contains(cpu) {
             continue;
         }

@@ -112,7 +112,7 @@ fn preemptors(case: &Case<'_>, victim: ActorId) -> Vec<(ActorId, u64)> {
             let wakes = case.wakes(victim, *by) + case.wakes(*by, victim);
             (wakes as f64) < PARTNER * preemptions.by_wakeup as f64
         })
-        .map(|((_, by), preemptions)| (*by, preemptions.by_wakeup))
+        .map(|((_, by), preemptions)| (by, preemptions.by_wakeup))
         .collect();
     found.sort_by_key(|(by, count)| (Reverse(*count), *by));
     found

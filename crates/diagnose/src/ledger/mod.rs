@@ -7,9 +7,9 @@
 mod account;
 mod episodes;
 mod quantiles;
+mod table;
 mod worst;
 
-use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
 use unstarve_timeline::{
     ActorId, Interrupt, Migration, Rule, Run, RunEnd, Selection, Sink, Wait, Wake, Waker, WorkItem, World,
@@ -18,6 +18,7 @@ use unstarve_timeline::{
 pub(crate) use account::{Account, TICK};
 pub(crate) use episodes::{Episodes, Period};
 pub(crate) use quantiles::Quantiles;
+pub(crate) use table::Table;
 pub(crate) use worst::{LongWait, Longest, Spot};
 
 /// How often one actor took the CPU from another that was still runnable.
@@ -27,21 +28,21 @@ pub(crate) struct Preemptions {
     pub by_wakeup: u64,
 }
 
-/// Sums over a trace.
+/// Sums over a trace. Pairs beyond what a [`Table`] keeps apart are put to [`ActorId::OTHERS`].
 #[derive(Debug)]
 pub(crate) struct Ledger {
     selection: Selection,
     accounts: Vec<Account>,
     /// (victim, occupant, rule) → time.
-    pub blame: FxHashMap<(ActorId, ActorId, Rule), Nanos>,
+    pub blame: Table<(ActorId, ActorId, Rule), Nanos>,
     /// (who lost the CPU, who took it).
-    pub preemptions: FxHashMap<(ActorId, ActorId), Preemptions>,
+    pub preemptions: Table<(ActorId, ActorId), Preemptions>,
     /// (waker, wakee) → wakeups, task to task.
-    pub wakes: FxHashMap<(ActorId, ActorId), u64>,
+    pub wakes: Table<(ActorId, ActorId), u64>,
     /// (victim, payer) → time that the payer slept because the victim waited.
-    pub prices: FxHashMap<(ActorId, ActorId), Nanos>,
+    pub prices: Table<(ActorId, ActorId), Nanos>,
     /// Interrupt handlers and softirqs: (which, where).
-    pub interrupts: FxHashMap<(ActorId, CpuId), Stays>,
+    pub interrupts: Table<(ActorId, CpuId), Stays>,
     pub longest: Longest<LongWait>,
     pub waits: u64,
     pub waited: Nanos,
@@ -57,10 +58,6 @@ pub(crate) struct Stays {
     pub longest: Nanos,
 }
 
-/// Pairs kept apart in each table: far more than a host has kinds of tasks that meet; a bound for hostile traces.
-/// What comes later is put to [`ActorId::OTHERS`].
-const PAIRS: usize = 1 << 18;
-
 /// Waits told in full: the ten that are reported.
 const LONGEST: usize = 10;
 
@@ -69,11 +66,11 @@ impl Ledger {
         Ledger {
             selection,
             accounts: Vec::new(),
-            blame: FxHashMap::default(),
-            preemptions: FxHashMap::default(),
-            wakes: FxHashMap::default(),
-            prices: FxHashMap::default(),
-            interrupts: FxHashMap::default(),
+            blame: Table::default(),
+            preemptions: Table::default(),
+            wakes: Table::default(),
+            prices: Table::default(),
+            interrupts: Table::default(),
             longest: Longest::new(LONGEST),
             waits: 0,
             waited: Nanos::ZERO,
@@ -115,14 +112,6 @@ impl Ledger {
     }
 }
 
-/// Adds to an entry, or to `overflow`'s once the table is full.
-fn entry<K: std::hash::Hash + Eq, V: Default>(table: &mut FxHashMap<K, V>, key: K, overflow: K) -> &mut V {
-    if table.len() >= PAIRS && !table.contains_key(&key) {
-        return table.entry(overflow).or_default();
-    }
-    table.entry(key).or_default()
-}
-
 fn is_worker(world: &World, actor: ActorId) -> bool {
     matches!(
         world.actors.get(actor).kernel_thread,
@@ -142,7 +131,7 @@ impl Sink for Ledger {
         }
         for piece in wait.pieces {
             let overflow = (wait.actor, ActorId::OTHERS, piece.rule);
-            *entry(&mut self.blame, (wait.actor, piece.occupant, piece.rule), overflow) += piece.length;
+            *self.blame.entry((wait.actor, piece.occupant, piece.rule), overflow) += piece.length;
         }
         let work = if is_worker(world, wait.actor) { world.tasks.get(wait.task).work } else { None };
         let account = self.account_mut(wait.actor);
@@ -163,7 +152,7 @@ impl Sink for Ledger {
             account.runs.episodes.push(run.start, run.end);
         }
         if let RunEnd::Preempted { by, by_wakeup } = run.ended {
-            let preemptions = entry(&mut self.preemptions, (run.actor, by), (run.actor, ActorId::OTHERS));
+            let preemptions = self.preemptions.entry((run.actor, by), (run.actor, ActorId::OTHERS));
             preemptions.count += 1;
             preemptions.by_wakeup += u64::from(by_wakeup);
         }
@@ -177,10 +166,10 @@ impl Sink for Ledger {
         self.account_mut(wakee).wakeups += 1;
         if let Waker::Task(waker) = wake.waker {
             let waker = world.tasks.get(waker).actor;
-            *entry(&mut self.wakes, (waker, wakee), (waker, ActorId::OTHERS)) += 1;
+            *self.wakes.entry((waker, wakee), (waker, ActorId::OTHERS)) += 1;
         }
         for price in wake.prices {
-            *entry(&mut self.prices, (price.victim, wakee), (price.victim, ActorId::OTHERS)) += price.length;
+            *self.prices.entry((price.victim, wakee), (price.victim, ActorId::OTHERS)) += price.length;
         }
     }
 
@@ -197,7 +186,7 @@ impl Sink for Ledger {
             return;
         }
         let overflow = (ActorId::OTHERS, interrupt.cpu);
-        let stays = entry(&mut self.interrupts, (interrupt.actor, interrupt.cpu), overflow);
+        let stays = self.interrupts.entry((interrupt.actor, interrupt.cpu), overflow);
         let length = interrupt.end.since(interrupt.start);
         stays.count += 1;
         stays.total += length;

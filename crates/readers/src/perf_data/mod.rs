@@ -27,7 +27,7 @@ use unstarve_model::{Batch, EventSource, Loss, SourceError, TraceInfo};
 pub use self::error::PerfDataError;
 use self::header::{FileHeader, Kind, MAX_TRACING_DATA, PIPE_HEADER};
 use self::records::{Next, Record, Records};
-use self::session::{Session, kind};
+use self::session::{Ripe, Session, kind};
 use self::unpack::Unpacker;
 use crate::endian::Endian;
 use crate::input::Input;
@@ -100,13 +100,10 @@ impl PerfData {
             return self.unpack();
         }
         if self.tables == Tables::Checked {
-            while !self.session.reorder.is_ready()
-                && let Some((record, offset)) = self.records.sample()
-            {
-                self.session.sample(record, offset);
-            }
-            if self.session.reorder.is_ready() {
-                return Ok(());
+            while let Some((record, offset)) = self.records.sample() {
+                if self.session.sample(record, offset) == Ripe::Perhaps {
+                    return Ok(());
+                }
             }
         }
         let offset = self.records.offset();

@@ -48,6 +48,13 @@ const MAX_WINDOW: usize = 1 << 22;
 /// A quarter of a batch.
 const ASK_EVERY: u32 = 1024;
 
+/// Whether events may have become due for giving out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ripe {
+    Not,
+    Perhaps,
+}
+
 /// An event has an id per CPU; this many are 128 events on the largest machines.
 const MAX_IDS: usize = 1 << 20;
 
@@ -64,7 +71,7 @@ pub struct Session {
     /// The latest time seen, and what it was when the last round ended.
     latest: Time,
     round_end: Time,
-    /// Samples since it was last asked what all CPUs have gone beyond.
+    /// Samples of use since it was last asked what all CPUs have gone beyond.
     unasked: u32,
     /// How often each event was opened; `None` if they differ.
     openings: Option<usize>,
@@ -170,7 +177,9 @@ impl Session {
     #[inline]
     pub fn record(&mut self, record: Record<'_>, offset: u64) {
         match record.kind {
-            kind::SAMPLE => self.sample(record, offset),
+            kind::SAMPLE => {
+                self.sample(record, offset);
+            }
             kind::FINISHED_ROUND => {
                 self.reorder.release(self.round_end);
                 self.round_end = self.latest;
@@ -181,17 +190,19 @@ impl Session {
 
     /// Takes in a sample. Half of those that `perf sched record` takes are of no use here.
     #[inline(always)]
-    pub fn sample(&mut self, record: Record<'_>, offset: u64) {
-        if let Some(event) = event_of(&self.events, &self.ids, record)
-            && self.events[usize::from(event)].wanted
-        {
-            self.wanted_sample(event, record, offset);
+    pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Ripe {
+        match event_of(&self.events, &self.ids, record) {
+            Some(event) if self.events[usize::from(event)].wanted => self.wanted_sample(event, record, offset),
+            _ => Ripe::Not,
         }
     }
 
-    fn wanted_sample(&mut self, event: u16, record: Record<'_>, offset: u64) {
+    fn wanted_sample(&mut self, event: u16, record: Record<'_>, offset: u64) -> Ripe {
         let layout = &self.events[usize::from(event)].layout;
-        let Some(sample) = layout.sample(record.bytes, record.endian) else { return self.undecodable(offset) };
+        let Some(sample) = layout.sample(record.bytes, record.endian) else {
+            self.undecodable(offset);
+            return Ripe::Not;
+        };
         let (decoder, names) = (&self.decoder, &mut self.names);
         let mut decoded = Ok(false);
         let mut origin = (None, Context::Unknown);
@@ -203,10 +214,6 @@ impl Session {
         match decoded {
             Ok(true) => {
                 self.latest = self.latest.max(sample.time);
-                self.unasked += 1;
-                if self.unasked == ASK_EVERY {
-                    self.release_passed();
-                }
                 if !sample.callchain.is_empty() {
                     self.work_on_stack(&sample, origin, record.endian);
                 }
@@ -214,6 +221,12 @@ impl Session {
             Ok(false) => {}
             Err(_) => self.undecodable(offset),
         }
+        self.unasked += 1;
+        if self.unasked == ASK_EVERY {
+            self.release_passed();
+            return Ripe::Perhaps;
+        }
+        Ripe::Not
     }
 
     /// Where every event was opened once on each CPU, each CPU has one buffer. While all are busy, events need not wait

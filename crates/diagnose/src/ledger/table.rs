@@ -1,0 +1,92 @@
+use std::hash::{BuildHasher, Hash};
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+/// Sums by key. Few keys take most of the additions: where those are is remembered beside the map.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<K, V> {
+    entries: Vec<(K, V)>,
+    index: FxHashMap<K, u32>,
+    /// The entry that was last found for keys of this hash.
+    recent: [u32; RECENT],
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Table<K, V> {
+        Table { entries: Vec::new(), index: FxHashMap::default(), recent: [0; RECENT] }
+    }
+}
+
+/// A power of two.
+const RECENT: usize = 64;
+
+impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
+    /// Pairs kept apart: far more than a host has kinds of tasks that meet; a bound for hostile traces.
+    const MOST: usize = 1 << 18;
+
+    /// The entry of `key`, or that of `overflow` once the table is full.
+    #[inline]
+    pub fn entry(&mut self, key: K, overflow: K) -> &mut V {
+        let place = FxBuildHasher.hash_one(key) as usize % RECENT;
+        let index = match self.entries.get(self.recent[place] as usize) {
+            Some((recent, _)) if *recent == key => self.recent[place],
+            _ => {
+                let index = self.find(key, overflow);
+                self.recent[place] = index;
+                index
+            }
+        };
+        &mut self.entries[index as usize].1
+    }
+
+    #[inline(never)]
+    fn find(&mut self, key: K, overflow: K) -> u32 {
+        if let Some(&index) = self.index.get(&key) {
+            return index;
+        }
+        let key = if self.entries.len() < Self::MOST { key } else { overflow };
+        *self.index.entry(key).or_insert_with(|| {
+            self.entries.push((key, V::default()));
+            (self.entries.len() - 1) as u32
+        })
+    }
+
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.index.get(key).map(|&index| &self.entries[index as usize].1)
+    }
+
+    /// All entries, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        self.entries.iter().map(|(key, value)| (*key, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_a_map_however_keys_fall_together() {
+        let (mut table, mut map) = (Table::<u32, u64>::default(), FxHashMap::<u32, u64>::default());
+        for step in 0..20_000u32 {
+            let key = step.wrapping_mul(2_654_435_761) >> (18 + step % 8);
+            *table.entry(key, 0) += u64::from(step);
+            *map.entry(key).or_default() += u64::from(step);
+        }
+        assert!(map.len() > 10 * RECENT);
+        assert_eq!(table.iter().map(|(key, sum)| (key, *sum)).collect::<FxHashMap<_, _>>(), map);
+        assert!(map.iter().all(|(key, sum)| table.get(key) == Some(sum)));
+        assert_eq!(table.get(&u32::MAX), None);
+    }
+
+    #[test]
+    fn a_full_table_puts_new_keys_together() {
+        let mut table = Table::<u32, u64>::default();
+        let most = Table::<u32, u64>::MOST as u32;
+        (0..most).for_each(|key| *table.entry(key, u32::MAX) += 1);
+        *table.entry(most, u32::MAX) += 1;
+        *table.entry(most + 1, u32::MAX) += 1;
+        *table.entry(5, u32::MAX) += 1;
+        assert_eq!((table.get(&u32::MAX), table.get(&5), table.get(&most)), (Some(&2), Some(&2), None));
+    }
+}
