@@ -79,8 +79,8 @@ pub struct Latency {
     pub aligned: Option<String>,
     /// All of its latencies.
     pub stats: Stats,
-    /// Latencies from here on are spikes.
-    pub threshold_ns: u64,
+    /// Latencies from here on are spikes; none if the log says too little to tell.
+    pub threshold_ns: Option<u64>,
     /// How many are.
     pub spikes_found: usize,
     /// The worst of them in the trace's time, by time.
@@ -103,7 +103,7 @@ pub struct Watch {
     file: String,
     log: Log,
     align: Align,
-    threshold: Nanos,
+    threshold: Option<Nanos>,
     found: usize,
     /// Begin, end and length, on the trace's clock once that is known; by their beginning.
     spikes: Vec<Times>,
@@ -118,9 +118,10 @@ impl Watch {
     /// Watches for latencies of `threshold` and more; without one, for those of at least the 99th percentile and three
     /// times the median.
     pub fn new(file: String, log: Log, align: Align, threshold: Option<Nanos>) -> Watch {
-        let usual = log.stats.p99_ns.unwrap_or(0).max(log.stats.p50_ns.unwrap_or(0).saturating_mul(3));
-        let threshold = threshold.unwrap_or(Nanos(usual.min(log.stats.max_ns)));
-        let over: Vec<_> = log.worst.iter().filter(|point| point.latency >= threshold).collect();
+        let usual = log.stats.p99_ns.max(log.stats.p50_ns.map(|median| median.saturating_mul(3)));
+        let threshold = threshold.or_else(|| usual.map(|usual| Nanos(usual.min(log.stats.max_ns))));
+        let is_spike = |latency| threshold.is_some_and(|threshold| latency >= threshold);
+        let over: Vec<_> = log.worst.iter().filter(|point| is_spike(point.latency)).collect();
         let mut spikes: Vec<Times> =
             over.iter().take(SPIKES).map(|point| (point.start, point.end, point.latency)).collect();
         spikes.sort_unstable();
@@ -193,7 +194,7 @@ impl Watch {
             format: self.log.format.to_owned(),
             aligned,
             stats: self.log.stats,
-            threshold_ns: self.threshold.0,
+            threshold_ns: self.threshold.map(|threshold| threshold.0),
             spikes_found: self.found,
             spikes,
         })

@@ -95,6 +95,10 @@ fn fio_json_has_distributions_and_no_times() {
     assert_eq!((log.stats.count, log.stats.p50_ns, log.stats.max_ns), (20_000, Some(52_000), 11_683_585));
     let latency = watched(json, Align::Absolute, None).expect("nothing to align");
     assert_eq!((latency.aligned, latency.spikes.len()), (None, 0));
+    assert_eq!(latency.threshold_ns, Some(230_000), "no less than the 99th percentile");
+    // fio can be told to leave percentiles out: then nothing says what a spike is.
+    let bare = json.replace(r#","percentile":{"50.000000":52000,"99.000000":230000}"#, "");
+    assert_eq!(watched(&bare, Align::Absolute, None).expect("nothing to align").threshold_ns, None);
     assert!(Log::read("{\"jobs\": 1}").is_err() && Log::read("{").is_err());
 }
 

@@ -131,7 +131,7 @@ fn write(out: &mut String, side: &str, log: &Latency, shown: usize) -> std::fmt:
         out,
         "  {explained} of the {} worst spikes ({} and more) coincide with waits, {} do not",
         log.spikes.len(),
-        Nanos(log.threshold_ns),
+        known(log.threshold_ns),
         log.spikes.len() - explained
     )?;
     let mut worst: Vec<&Spike> = log.spikes.iter().collect();

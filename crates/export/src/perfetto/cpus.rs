@@ -5,7 +5,7 @@ use unstarve_model::{Comm, CpuId, Prio, Tid, Time};
 use unstarve_timeline::{ActorKind, Interrupt, Run, RunEnd, Wake, Waker, World};
 
 use super::proto::{
-    FtraceEvent, FtraceEventBundle, IrqHandlerEntry, IrqHandlerExit, Kind, SchedSwitch, SchedWaking, Softirq,
+    FtraceEvent, FtraceEventBundle, IrqHandlerEntry, IrqHandlerExit, Kind, SchedSwitch, SchedWakeup, Softirq,
     TracePacket,
 };
 use super::stream::Stream;
@@ -85,7 +85,7 @@ impl Cpus {
             Waker::Interrupt(_) => (None, Some(HARDIRQ)),
             Waker::Unknown => (None, None),
         };
-        let waking = SchedWaking {
+        let waking = SchedWakeup {
             comm: Some(task.comm.as_bytes().to_vec()),
             pid: Some(task.tid.0 as i32),
             prio: Some(task.prio.0),
@@ -101,7 +101,7 @@ impl Cpus {
     pub fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
         let (entry, exit) = match world.actors.get(interrupt.actor).kind {
             ActorKind::Irq { irq, name } => {
-                let name = name.map(|name| world.names.get(name).to_owned());
+                let name = name.map(|name| world.names.get(name).as_bytes().to_vec());
                 let irq = Some(irq as i32);
                 (
                     Kind::IrqHandlerEntry(IrqHandlerEntry { irq, name }),

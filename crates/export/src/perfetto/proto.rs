@@ -1,10 +1,11 @@
 //! The parts of Perfetto's protos that are written. Source of the field numbers: `protos/perfetto/trace/` of the Perfetto
-//! repository (`trace_packet.proto`, `track_event/*.proto`, `interned_data/interned_data.proto`, `ftrace/*.proto`), which
-//! never reuse one.
+//! repository (`trace_packet.proto`, `track_event/*.proto`, `interned_data/interned_data.proto`,
+//! `ftrace/ftrace_event_bundle.proto`), which never reuse one; the kernel's events are those that the reader reads.
 
 #![allow(missing_docs, reason = "they are Perfetto's, which documents them; public for tests alone")]
 
-use prost::{Message, Oneof};
+use prost::Message;
+pub use unstarve_readers::perfetto::ftrace_proto::*;
 
 /// Everything in a trace is one of these.
 #[derive(Clone, PartialEq, Message)]
@@ -115,105 +116,9 @@ pub struct InternedString {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SystemInfo {
-    #[prost(message, optional, tag = "1")]
-    pub utsname: Option<Utsname>,
-    #[prost(uint32, optional, tag = "8")]
-    pub num_cpus: Option<u32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Utsname {
-    #[prost(string, optional, tag = "3")]
-    pub release: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
 pub struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
     pub event: Vec<FtraceEvent>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct FtraceEvent {
-    #[prost(uint64, optional, tag = "1")]
-    pub timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "2")]
-    pub pid: Option<u32>,
-    #[prost(uint32, optional, tag = "5")]
-    pub common_flags: Option<u32>,
-    #[prost(oneof = "Kind", tags = "4, 20, 24, 25, 36, 37")]
-    pub event: Option<Kind>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-pub enum Kind {
-    #[prost(message, tag = "4")]
-    SchedSwitch(SchedSwitch),
-    #[prost(message, tag = "20")]
-    SchedWaking(SchedWaking),
-    #[prost(message, tag = "24")]
-    SoftirqEntry(Softirq),
-    #[prost(message, tag = "25")]
-    SoftirqExit(Softirq),
-    #[prost(message, tag = "36")]
-    IrqHandlerEntry(IrqHandlerEntry),
-    #[prost(message, tag = "37")]
-    IrqHandlerExit(IrqHandlerExit),
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedSwitch {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub prev_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub prev_pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prev_prio: Option<i32>,
-    #[prost(int64, optional, tag = "4")]
-    pub prev_state: Option<i64>,
-    #[prost(bytes = "vec", optional, tag = "5")]
-    pub next_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "6")]
-    pub next_pid: Option<i32>,
-    #[prost(int32, optional, tag = "7")]
-    pub next_prio: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedWaking {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prio: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub success: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub target_cpu: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Softirq {
-    #[prost(uint32, optional, tag = "1")]
-    pub vec: Option<u32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct IrqHandlerEntry {
-    #[prost(int32, optional, tag = "1")]
-    pub irq: Option<i32>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct IrqHandlerExit {
-    #[prost(int32, optional, tag = "1")]
-    pub irq: Option<i32>,
-    #[prost(int32, optional, tag = "2")]
-    pub ret: Option<i32>,
 }

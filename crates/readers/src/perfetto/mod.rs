@@ -6,6 +6,7 @@
 
 mod bundle;
 mod clocks;
+pub mod ftrace_proto;
 mod packets;
 mod proto;
 

@@ -73,7 +73,13 @@ fn switch(prev: (&str, i32), state: i64, next: (&str, i32)) -> Kind {
 }
 
 fn woken(comm: &str, pid: i32, target_cpu: i32) -> SchedWakeup {
-    SchedWakeup { comm: Some(comm.into()), pid: Some(pid), prio: Some(120), target_cpu: Some(target_cpu) }
+    SchedWakeup {
+        comm: Some(comm.into()),
+        pid: Some(pid),
+        prio: Some(120),
+        success: Some(1),
+        target_cpu: Some(target_cpu),
+    }
 }
 
 fn name(text: &str) -> Option<Vec<u8>> {
@@ -113,7 +119,7 @@ fn everything() -> Vec<TracePacket> {
     let cpu1 = [
         (11, 0, Kind::IrqHandlerEntry(IrqHandlerEntry { irq: Some(24), name: name("nvme0q1") })),
         (12, 0, Kind::WorkqueueQueueWork(queue)),
-        (13, 0, Kind::IrqHandlerExit(IrqHandlerExit { irq: Some(24) })),
+        (13, 0, Kind::IrqHandlerExit(IrqHandlerExit { irq: Some(24), ret: Some(1) })),
         (14, 0, Kind::SoftirqRaise(Softirq { vec: Some(4) })),
         (15, 0, Kind::SoftirqEntry(Softirq { vec: Some(4) })),
         (16, 0, Kind::SoftirqExit(Softirq { vec: Some(4) })),
