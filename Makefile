@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build install demo test lab lab-smoke bench bench-lab bench-page bench-guard bench-tuned fmt clippy fuzz docs clean
+.PHONY: help setup build release install demo test lab lab-smoke bench bench-lab bench-page bench-guard bench-tuned fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -16,6 +16,10 @@ build: ## target/release/unstarve
 	tools/setup.sh build
 	cargo build --release -p unstarve-cli $$(tools/features.sh)
 	@echo "$$CARGO_TARGET_DIR/release/unstarve"
+
+release: ## the program as it is shipped, optimised by a profile of its own work: two builds, some ten minutes
+	tools/setup.sh build
+	tools/release.sh
 
 install: ## unstarve, into ~/.cargo/bin
 	tools/setup.sh build
@@ -38,8 +42,9 @@ lab: build ## every scenario on four real kernels, faulty and healthy: an hour o
 lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches kernels and QEMU once
 	cargo test -p unstarve-cli --test smoke -- --ignored --test-threads=1
 
-bench: build ## explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
-	bench/explain_speed.py "$$CARGO_TARGET_DIR/release/unstarve"
+bench: ## the shipped program's explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
+	tools/setup.sh build
+	@unstarve=$$(tools/release.sh | tail -n 1) && bench/explain_speed.py "$$unstarve"
 
 bench-lab: build ## twenty repeats of two guests on 1, 2 and 4 CPUs: are the traces the same to the byte; an hour
 	bench/lab_repeats.sh "$$CARGO_TARGET_DIR/release/unstarve"
