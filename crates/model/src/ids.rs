@@ -76,8 +76,8 @@ impl Comm {
         Comm(comm)
     }
 
-    /// Kernels from 5.10 pad with NULs, so nothing need be cut. A branch on that, and no mask for all, leaves the name to
-    /// be copied in one piece: one that is put together from two is slow to copy again.
+    /// A kernel mostly pads with NULs, so nothing need be cut. A branch on that, and no mask for all, leaves the name to be
+    /// copied in one piece: one that is put together from two is slow to copy again.
     #[cold]
     fn cut(text: u128) -> Comm {
         Comm(text.to_le_bytes())

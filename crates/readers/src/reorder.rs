@@ -62,7 +62,7 @@ impl Queue {
     fn make_room(&mut self) {
         let blank = EventKind::Lost { count: None };
         let event = Event { time: Time(0), cpu: CpuId(0), current: None, context: Context::Unknown, kind: blank };
-        self.list.resize((2 * self.list.len()).max(Queue::SWEEP), Waiting { event, arrival: 0 });
+        self.list.resize((2 * self.list.len()).max(Queue::LEAST), Waiting { event, arrival: 0 });
     }
 
     /// Passes over the first event.
@@ -76,6 +76,9 @@ impl Queue {
             (self.first, self.end) = (0, self.end - self.first);
         }
     }
+
+    /// There may be a queue for each of thousands of CPUs.
+    const LEAST: usize = 16;
 
     /// What has been given out is kept until it is so much, and no less than what waits: moving the rest costs at most
     /// one copy of each event.

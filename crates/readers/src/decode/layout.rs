@@ -82,8 +82,8 @@ pub(super) struct Layout {
     pub(super) body: Body,
 }
 
-/// Where the commonest events have their fields on little-endian 64-bit machines (`include/trace/events/sched.h`, 4.0 to
-/// 7.2). What a file's formats say counts: these are for layouts that were found to be the same.
+/// Where the commonest events have their fields on little-endian 64-bit machines (so in all recordings of 5.10 to 7.2 that
+/// were seen). What a file's formats say counts: these are for layouts that were found to be the same.
 pub(super) mod usual {
     use super::{Common, Int, Switch, Task, Text};
 
