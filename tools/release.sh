@@ -32,22 +32,31 @@ build() {
 }
 program=$CARGO_TARGET_DIR/profiled/$host/release/unstarve
 
-place=$(mktemp -d "${TMPDIR:-/tmp}/unstarve-release.XXXXXX")
-trap 'rm -rf "$place"' EXIT
+# Always the same place, for other flags would have every dependency compiled anew.
+place=$CARGO_TARGET_DIR/profiled/work
+rm -rf "$place"
+mkdir -p "$place"
 
 build "-Cprofile-generate=$place/raw"
+run() {
+    timeout 60 "$program" "$@" >/dev/null 2>"$place/errors" || {
+        echo "release: unstarve $* failed:" >&2
+        cat "$place/errors" >&2
+        exit 1
+    }
+}
 echo "at work for the profile" >&2
 for trace in testdata/traces/*.{dat,zst,txt,pftrace}; do
     for _ in 1 2 3; do
-        timeout 60 "$program" explain --fail-on never "$trace"
-        timeout 60 "$program" explain --fail-on never --json "$trace"
+        run explain --fail-on never "$trace"
+        run explain --fail-on never --json "$trace"
     done
-    timeout 60 "$program" timeline "$trace"
-    timeout 60 "$program" report -o "$place/page.html" "$trace"
+    run timeline "$trace"
+    run report -o "$place/page.html" "$trace"
     for format in perfetto firefox folded csv arrow parquet; do
-        timeout 60 "$program" export --format "$format" -o "$place/export" "$trace" && rm -rf "$place/export"
+        run export --format "$format" -o "$place/export" "$trace"
     done
-done >/dev/null 2>"$place/errors" || { cat "$place/errors" >&2; exit 1; }
+done
 "$profdata" merge -o "$place/profile" "$place/raw"
 
 build "-Cprofile-use=$place/profile"
