@@ -119,8 +119,8 @@ fn is_worker(world: &World, actor: ActorId) -> bool {
     )
 }
 
-// Calls, for all of the timeline in one function together with these is beyond what the compiler's register allocation
-// copes with: builds optimised by a profile came out a fifth slower or not, by chance.
+// Calls, not inlined: with these and all of the timeline in one function, one of two builds optimised by a profile analysed a
+// third slower than the other.
 impl Sink for Ledger {
     #[inline(never)]
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
