@@ -26,7 +26,7 @@ impl Timeline {
             return;
         }
         if believed.is_some() {
-            self.missing_switches += 1;
+            self.miss_switch(believed);
             self.forget_handlers(index);
         }
         self.adopt(index, TaskRef { tid, comm: Comm::default(), prio: None }, sink);
@@ -188,10 +188,17 @@ impl Timeline {
         };
         if believed != Some(prev.tid) {
             if believed.is_some() {
-                self.missing_switches += 1;
+                self.miss_switch(believed);
             }
             self.adopt(index, prev, sink);
         }
+    }
+
+    /// The switch from the task that was believed to run did not come.
+    #[cold]
+    fn miss_switch(&mut self, believed: Option<Tid>) {
+        self.missing_switches += 1;
+        self.missing_idle_exits += u64::from(believed == Some(Tid::IDLE));
     }
 
     /// Whether `next`, about to get the CPU, was woken while the current task ran, and only just.

@@ -29,6 +29,8 @@ pub struct Timeline {
     pub(crate) wakeup_recorded: bool,
     started: bool,
     pub(crate) missing_switches: u64,
+    /// Of which away from an idle CPU.
+    pub(crate) missing_idle_exits: u64,
     impossible_cpus: u64,
     late: u64,
 }
@@ -69,6 +71,7 @@ impl Timeline {
             wakeup_recorded: has(EventType::Wakeup),
             started: false,
             missing_switches: 0,
+            missing_idle_exits: 0,
             impossible_cpus: 0,
             late: 0,
         }
@@ -99,7 +102,13 @@ impl Timeline {
                 losses.push(Loss::new(kind, count).with_detail(detail));
             }
         };
-        tell(LossKind::MissingSwitch, self.missing_switches, "the waits they touch are left out");
+        // Lost events are not like that, but there are kernels that issue none of these on some CPUs.
+        let touched = if self.missing_idle_exits > self.missing_switches / 2 {
+            "mostly when a CPU left idle, which some kernels do not tell; the waits they touch are left out"
+        } else {
+            "the waits they touch are left out"
+        };
+        tell(LossKind::MissingSwitch, self.missing_switches, touched);
         tell(LossKind::Undecodable, self.impossible_cpus, "events of CPUs that cannot exist");
         tell(LossKind::OutOfOrder, self.late, "");
         losses
