@@ -11,6 +11,19 @@ const COMMON: &str = "format:
 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
 ";
 
+/// `sched_switch` as kernels from 5.10 to 7.2 describe it.
+const SWITCH: [(&str, usize, usize); 7] = [
+    ("char prev_comm[16]", 8, 16),
+    ("pid_t prev_pid", 24, 4),
+    ("int prev_prio", 28, 4),
+    ("long prev_state", 32, 8),
+    ("char next_comm[16]", 40, 16),
+    ("pid_t next_pid", 56, 4),
+    ("int next_prio", 60, 4),
+];
+const SWITCH_PRINT: &str =
+    r#"__print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }) : "R", REC->prev_state & 256 ? "+" : """#;
+
 /// A format text of `fields`, each `TYPE NAME offset size`.
 fn format(name: &str, id: u16, fields: &[(&str, usize, usize)], print: &str) -> String {
     let mut text = format!("name: {name}\nID: {id}\n{COMMON}\n");
@@ -42,20 +55,7 @@ fn decoded(decoder: &Decoder, names: &mut Interner, record: &[u8]) -> Option<Eve
 
 #[test]
 fn switch_in_both_byte_orders() {
-    let text = format(
-        "sched_switch",
-        314,
-        &[
-            ("char prev_comm[16]", 8, 16),
-            ("pid_t prev_pid", 24, 4),
-            ("int prev_prio", 28, 4),
-            ("long prev_state", 32, 8),
-            ("char next_comm[16]", 40, 16),
-            ("pid_t next_pid", 56, 4),
-            ("int next_prio", 60, 4),
-        ],
-        r#"__print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }) : "R", REC->prev_state & 256 ? "+" : """#,
-    );
+    let text = format("sched_switch", 314, &SWITCH, SWITCH_PRINT);
     for endian in [Endian::Little, Endian::Big] {
         let mut decoder = Decoder::new(endian);
         assert_eq!(decoder.add_format("sched", &text), Ok(Some(EventType::Switch)));
@@ -178,21 +178,11 @@ fn a_format_without_a_needed_field_is_told_by_name() {
     assert_eq!(error.to_string(), "format of event softirq_entry has no usable field `vec`");
 }
 
-/// `sched_switch`, `sched_waking` and `sched_wakeup` as kernels from 5.10 to 7.2 describe them, ids 1 to 3.
+/// `sched_switch`, `sched_waking` and `sched_wakeup` as kernels from 6.1 to 7.2 describe them, ids 1 to 3.
 fn usual_formats() -> [String; 3] {
-    let switch = [
-        ("char prev_comm[16]", 8, 16),
-        ("pid_t prev_pid", 24, 4),
-        ("int prev_prio", 28, 4),
-        ("long prev_state", 32, 8),
-        ("char next_comm[16]", 40, 16),
-        ("pid_t next_pid", 56, 4),
-        ("int next_prio", 60, 4),
-    ];
     let wakee = [("char comm[16]", 8, 16), ("pid_t pid", 24, 4), ("int prio", 28, 4), ("int target_cpu", 32, 4)];
-    let print = r#"__print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }) : "R", REC->prev_state & 256 ? "+" : """#;
     [
-        format("sched_switch", 1, &switch, print),
+        format("sched_switch", 1, &SWITCH, SWITCH_PRINT),
         format("sched_waking", 2, &wakee, ""),
         format("sched_wakeup", 3, &wakee, ""),
     ]

@@ -9,6 +9,7 @@ mod ahead;
 mod attr;
 mod bytes;
 mod error;
+mod event_ids;
 #[cfg(test)]
 mod fixture;
 mod header;

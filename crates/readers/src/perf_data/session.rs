@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use unstarve_model::{
     Comm, Context, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Tid, Time, TraceInfo,
 };
 
 use super::attr::{Attr, MIN_ATTR, clock_name};
 use super::error::PerfDataError;
+use super::event_ids::EventIds;
 use super::header::{MAX_ATTRS, feature, online_cpus, string, words};
 use super::records::Record;
 use super::sample::{Sample, SampleLayout};
@@ -54,9 +54,6 @@ pub enum Ripe {
     Not,
     Perhaps,
 }
-
-/// An event has an id per CPU; this many are 128 events on the largest machines.
-const MAX_IDS: usize = 1 << 20;
 
 /// Turns records into events.
 pub struct Session {
@@ -387,46 +384,9 @@ impl Session {
 #[inline(always)]
 fn event_of(events: &[Recorded], ids: &EventIds, record: Record<'_>) -> Option<u16> {
     let first = events.first()?;
-    if events.len() == 1 || ids.all.is_empty() {
+    if events.len() == 1 || ids.is_empty() {
         return Some(0);
     }
     let event = ids.get(record.u64_at(first.layout.id?)?)?;
     (usize::from(event) < events.len()).then_some(event)
-}
-
-/// Which event has which id. The kernel counts ids upwards, so those of one recording are neighbours: they are kept in
-/// an array that one load reads, and all of them in a map besides.
-#[derive(Default)]
-struct EventIds {
-    all: FxHashMap<u64, u16>,
-    first: u64,
-    near: Vec<u16>,
-}
-
-/// 18 events on 500 CPUs on either side of the first id seen.
-const NEAR: u64 = 1 << 14;
-const NOBODY: u16 = u16::MAX;
-
-impl EventIds {
-    fn insert(&mut self, id: u64, event: u16) {
-        if self.all.len() >= MAX_IDS {
-            return;
-        }
-        if self.near.is_empty() {
-            self.first = id.saturating_sub(NEAR / 2);
-            self.near.resize(NEAR as usize, NOBODY);
-        }
-        if let Some(slot) = self.near.get_mut(id.wrapping_sub(self.first) as usize) {
-            *slot = event;
-        }
-        self.all.insert(id, event);
-    }
-
-    #[inline]
-    fn get(&self, id: u64) -> Option<u16> {
-        match self.near.get(id.wrapping_sub(self.first) as usize) {
-            Some(&event) => (event != NOBODY).then_some(event),
-            None => self.all.get(&id).copied(),
-        }
-    }
 }

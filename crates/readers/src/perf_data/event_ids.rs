@@ -1,0 +1,48 @@
+//! Which event a sample is of.
+
+use rustc_hash::FxHashMap;
+
+/// An event has an id per CPU; this many are 128 events on the largest machines.
+const MAX_IDS: usize = 1 << 20;
+
+/// Which event has which id. The kernel counts ids upwards, so those of one recording are neighbours: they are kept in
+/// an array that one load reads, and all of them in a map besides.
+#[derive(Default)]
+pub struct EventIds {
+    all: FxHashMap<u64, u16>,
+    first: u64,
+    near: Vec<u16>,
+}
+
+/// 18 events on 500 CPUs on either side of the first id seen.
+const NEAR: u64 = 1 << 14;
+const NOBODY: u16 = u16::MAX;
+
+impl EventIds {
+    pub fn insert(&mut self, id: u64, event: u16) {
+        if self.all.len() >= MAX_IDS {
+            return;
+        }
+        if self.near.is_empty() {
+            self.first = id.saturating_sub(NEAR / 2);
+            self.near.resize(NEAR as usize, NOBODY);
+        }
+        if let Some(slot) = self.near.get_mut(id.wrapping_sub(self.first) as usize) {
+            *slot = event;
+        }
+        self.all.insert(id, event);
+    }
+
+    #[inline]
+    pub fn get(&self, id: u64) -> Option<u16> {
+        match self.near.get(id.wrapping_sub(self.first) as usize) {
+            Some(&event) => (event != NOBODY).then_some(event),
+            None => self.all.get(&id).copied(),
+        }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
