@@ -84,11 +84,8 @@ pub fn network_spike_policy(stage: &Stage) -> Ended {
     let _hog = controller(stage)?;
     let (said, _) = verify(stage, &shipped(stage, "network-spike.toml", "\"0-1\"")?)?;
     let waited = longest(&said, "before").is_none_or(|wait| wait > 10_000_000);
-    println!(
-        "ksoftirqd waited up to {:?} ns, with the policy {:?} ns",
-        longest(&said, "before"),
-        longest(&said, "after")
-    );
+    let ms = |side| longest(&said, side).map_or(f64::NAN, |ns| ns as f64 / 1e6);
+    println!("ksoftirqd waited up to {:.3} ms, with the policy {:.3} ms", ms("before"), ms("after"));
     match verdict(&said, 0) {
         "helped" => Ok(()),
         "did-not-help" if waited => Err(Stop::Fail(format!("{said:#}"))),
