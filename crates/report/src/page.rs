@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use unstarve_diagnose::report::{Report, TraceSummary};
 use unstarve_model::Nanos;
 
@@ -78,14 +80,46 @@ fn losses(ink: &mut Ink, losses: &[String]) {
         return;
     }
     ink.line(&[(STRONG, "What the trace cannot say")]);
-    for loss in losses {
-        ink.paragraph("  - ", PLAIN, loss);
+    for loss in with_unrecorded_together(losses) {
+        ink.paragraph("  - ", PLAIN, &loss);
     }
+}
+
+/// A recording of perf lacks a dozen kinds of events; they make one line, where the first of them was.
+fn with_unrecorded_together(losses: &[String]) -> Vec<Cow<'_, str>> {
+    let kind = |loss: &str| loss.strip_suffix(" events were not recorded").map(str::to_owned);
+    let mut kinds: Vec<String> = losses.iter().filter_map(|loss| kind(loss)).collect();
+    let mut lines = Vec::new();
+    for loss in losses {
+        match kind(loss) {
+            None => lines.push(Cow::Borrowed(loss.as_str())),
+            Some(_) if kinds.is_empty() => {}
+            Some(_) => {
+                let last = kinds.pop().unwrap_or_default();
+                let joint = if kinds.is_empty() { "" } else { " and " };
+                let all = std::mem::take(&mut kinds).join(", ");
+                lines.push(Cow::Owned(format!("{all}{joint}{last} events were not recorded")));
+            }
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_of_events_that_were_not_recorded_make_one_line() {
+        let lines = |losses: &[&str]| {
+            let losses: Vec<String> = losses.iter().map(|loss| (*loss).to_owned()).collect();
+            with_unrecorded_together(&losses).into_iter().map(Cow::into_owned).collect::<Vec<_>>()
+        };
+        let [a, b, c] = ["a events were not recorded", "b events were not recorded", "c events were not recorded"];
+        assert_eq!(lines(&["x", a, b, "y", c]), ["x", "a, b and c events were not recorded", "y"]);
+        assert_eq!(lines(&[a, "x"]), [a, "x"]);
+        assert_eq!(lines(&[b, a]), ["b and a events were not recorded"]);
+    }
 
     #[test]
     fn every_rule_of_the_timeline_is_explained() {
