@@ -292,7 +292,9 @@ impl Session {
 
     /// Puts a gap among the events, where the record says when and on which CPU; the CPU.
     fn gap(&mut self, record: Record<'_>, count: Option<u64>) -> Option<CpuId> {
-        let event = self.events.get(usize::from(event_of(&self.events, &self.ids, record).unwrap_or(0)))?;
+        // Records that are not samples need not bear an id where samples do: their trailer is then taken for the first event's.
+        let known = event_of(&self.events, &self.ids, record).and_then(|event| self.events.get(usize::from(event)));
+        let event = known.or(self.events.first())?;
         let (time, cpu) = event.layout.trailer(record.bytes, record.endian);
         if let (Some(time), Some(cpu)) = (time.filter(|time| time.0 > 0), cpu) {
             let kind = EventKind::Lost { count };
