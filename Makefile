@@ -44,7 +44,7 @@ lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches ker
 
 bench: ## the shipped program's explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	tools/setup.sh build
-	@unstarve=$$(tools/release.sh | tail -n 1) && bench/explain_speed.py "$$unstarve"
+	@unstarve=$$(tools/release.sh) && bench/explain_speed.py "$$unstarve"
 
 bench-lab: build ## twenty repeats of two guests on 1, 2 and 4 CPUs: are the traces the same to the byte; an hour
 	bench/lab_repeats.sh "$$CARGO_TARGET_DIR/release/unstarve"
