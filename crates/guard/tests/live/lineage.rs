@@ -97,7 +97,7 @@ pub fn taken_back_after_apply(stage: &Stage) -> Ended {
     // Orphans have nobody by whom they could be told; a running guard sees them born.
     let orphans = |tid: &Tid| {
         let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-        !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some("1"))
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.split(' ').nth(1) != Some("1"))
     };
     let left: Vec<_> = family.changed().into_keys().filter(orphans).collect();
     let reaper = |tid: &Tid| std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
