@@ -96,11 +96,20 @@ pub(super) fn judge(comm: &Glob) -> Names {
         if within {
             return if SOMETIMES.contains(&text) { Names::Both(text) } else { Names::Kernel };
         }
-        if both.is_none() && literal.is_none() && comm.overlaps(pattern) {
+        if both.is_none() && literal.is_none() && comm.matches(&example(text)) {
             both = Some(text);
         }
     }
     both.map_or(Names::Programs, Names::Both)
+}
+
+/// A name that fits a pattern: `ksoftirqd/0`, `rcu_0`.
+fn example(pattern: &str) -> String {
+    let tail = match pattern.split('*').next().and_then(|head| head.chars().last()) {
+        Some('/' | '_' | '-' | ':' | '.') => "0",
+        _ => "/0",
+    };
+    pattern.replace('*', tail)
 }
 
 #[cfg(test)]
@@ -124,6 +133,7 @@ mod tests {
             ("migration*", Names::Both("migration/*")),
             ("*", Names::Both("kworker*")),
             ("vhost-77", Names::Both("vhost-*")),
+            ("*bash*", Names::Programs),
             ("nfsd-helper", Names::Programs),
             ("ganesha.nfsd", Names::Programs),
             ("postgres", Names::Programs),
