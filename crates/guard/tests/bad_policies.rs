@@ -161,6 +161,8 @@ fn values_that_stop_a_machine_are_refused_however_they_are_written() {
         ("./base_slice_ns", "0"),
         ("numa_balancing//scan_size_mb", "\"0x0\""),
         ("latency_ns", "4294967296"),
+        ("features", "\"NO_WA_WEIGHT\""),
+        ("sched_features", "\"NO_WA_WEIGHT\""),
     ] {
         let error = complaint(&tunables(&[(name, value)]));
         assert!(error != "no complaint", "{name} {value}");

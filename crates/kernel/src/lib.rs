@@ -21,7 +21,7 @@ pub use facts::{Facts, Holds, PreemptionKnob};
 pub use knob::{
     Change, ChangeKind, Drift, DriftKind, Entry, Explanation, Extent, FeatureState, Form, Harm, Journal, JournalError,
     KNOBS, Knob, KnobError, Live, Plan, Presence, Step, Undone, changes_between_kernels, changes_between_snapshots,
-    check_harm, drifts, explain, explainable, feature_at,
+    check_harm, chosen, drifts, explain, explainable, feature_at,
 };
 pub use modes::{Distribution, PreemptMode};
 pub use root::Root;

@@ -97,6 +97,20 @@ fn what_was_set_is_undone_latest_first() {
 }
 
 #[test]
+fn of_several_words_the_one_in_force_is_put_back() {
+    const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
+    let host = Host::new();
+    host.write(PREEMPT, "none voluntary (full) lazy\n");
+    let plan = Live::new(&host.root).plan("preempt", "lazy").expect("a plan");
+    assert_eq!((plan.steps[0].old.as_str(), plan.steps[0].new.as_str()), ("full", "lazy"));
+    host.write(PREEMPT, "none voluntary full (lazy)\n");
+    assert!(
+        Live::new(&host.root).plan("preempt", "lazy").expect("a plan").steps.iter().all(|step| step.old == step.new)
+    );
+    assert_eq!(unstarve_kernel::chosen("/sys/x", "a (b)"), "a (b)");
+}
+
+#[test]
 fn a_value_of_somebody_else_is_left_alone_and_told() {
     let host = Host::new();
     host.set("sched_rr_timeslice_ms", "050").expect("it can be written");

@@ -60,6 +60,11 @@ pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<
         );
         return Err(source.wrong(name.span().start, message));
     }
+    if written.ends_with("features") {
+        let message =
+            "this file has all features in one, and could not be put back; use [[feature]] with a name and on = …";
+        return Err(source.wrong(name.span().start, message));
+    }
     if text.is_empty() || text.chars().any(char::is_control) || text.len() > 256 {
         return Err(source.wrong(value.span().start, "a tunable's value is a number or one short line"));
     }

@@ -285,7 +285,7 @@ impl<'a> Live<'a> {
     fn read(&self, place: &Place) -> Result<String, KnobError> {
         let text = self.root.text(&place.path).map_err(|error| KnobError::Read { path: place.path.clone(), error })?;
         match &place.feature {
-            None => Ok(text.trim().to_owned()),
+            None => Ok(chosen(&place.path, text.trim()).to_owned()),
             Some(name) => text
                 .split_ascii_whitespace()
                 .find(|word| word.strip_prefix("NO_").unwrap_or(word) == name)
@@ -308,6 +308,13 @@ impl<'a> Live<'a> {
             KnobError::Write { path: place.path.clone(), value: value.to_owned(), error, hint }
         })
     }
+}
+
+/// What has to be written so that a file says again what it says now. `sched/preempt` lists all words and has the one in force in
+/// parentheses (`none voluntary (full)`), and takes that word alone.
+pub fn chosen<'a>(path: &str, text: &'a str) -> &'a str {
+    let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+    path.ends_with("/preempt").then(word).flatten().unwrap_or(text)
 }
 
 /// How much is taken back.
