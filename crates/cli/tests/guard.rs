@@ -115,6 +115,64 @@ fn tasks_are_selected_by_their_user() {
     assert_eq!(planned(&rule(own + 1), "whose-am-i").1.len(), 0);
 }
 
+/// Processes that sleep, ended when dropped.
+struct Sleepers(Vec<std::process::Child>);
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn rules_that_together_take_most_programs_are_refused() {
+    let rule = |name: &str| {
+        format!(
+            "[[rule]]\nname = \"{name}\"\nmatch = {{ cmdline = \"sleep 77.{name}\" }}\n\
+             set = {{ policy = \"rr\", rt-priority = 1 }}\n"
+        )
+    };
+    let rules = rule("1") + &rule("2");
+    let programs = |page: &serde_json::Value, field: &str| page[field].as_u64().expect("a count");
+    let (page, _) = planned(&rules, "");
+    assert_eq!(programs(&page, "programs_realtime"), 0);
+    // As many again, and more, since other tests start programs meanwhile.
+    let mut sleepers = Sleepers(Vec::new());
+    for number in 0..programs(&page, "programs") * 2 + 20 {
+        let time = if number % 2 == 0 { "77.1" } else { "77.2" };
+        let child = Command::new("sleep").arg(time).stdin(Stdio::null()).spawn().expect("a sleeper");
+        sleepers.0.push(child);
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = policy(&directory, &rules);
+    let output = unstarve(&["guard", "plan", "--policy", &path]);
+    let page = text(&output.stdout);
+    assert!(
+        output.status.success() && page.contains("apply, verify and run refuse: the rules of this policy"),
+        "{page}"
+    );
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: apply, verify and run need root");
+        return;
+    }
+    let state = directory.path().join("state");
+    for command in [&["apply", "--once"][..], &["verify", "--for", "1"], &["run", "--for", "1"]] {
+        let arguments =
+            [&["guard"], command, &["--policy", &path, "--state", state.to_str().expect("a path")]].concat();
+        let output = unstarve(&arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {error}");
+        assert!(error.contains("more than half are refused"), "{command:?}: {error}");
+    }
+    for child in &sleepers.0 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("a sleeper");
+        assert_eq!(stat.rsplit(' ').nth(11), Some("0"), "its policy: {stat}");
+    }
+}
+
 #[test]
 fn a_set_user_id_program_is_nobodys() {
     use std::os::unix::fs::PermissionsExt;

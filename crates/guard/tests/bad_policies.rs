@@ -94,6 +94,8 @@ fn every_program_real_time_is_refused_however_it_is_written() {
         "unit = \"session-*\"",
         "parent = \"*\"",
         "parent = \"pid:1\"",
+        "parent = \"systemd\"",
+        "parent = \"init*\", comm = \"?*\"",
         "uid = \"0-4294967295\"",
         "uid = \"1000-60000\"",
         "uid = 0",

@@ -53,6 +53,8 @@ const GROUPS: [&[&str]; 4] = [
     &["/user.slice/user-1000.slice/user@1000.service/app.slice/a", "/user.slice/user-1001.slice/user@1001.service/b"],
     &["/a", "/b/c", "/docker/4f2a", "/machine.slice/libpod-4f.scope", "/kubepods/burstable/pod1/c"],
 ];
+/// What the first process is called.
+const FIRST: [&str; 2] = ["systemd", "init"];
 /// No program has so many users of its own: it is every user, or every container's.
 const MANY_USERS: u64 = 10_000;
 
@@ -88,8 +90,8 @@ impl Selector {
             && broad(&self.unit, &|glob| takes_a_class(glob, &UNITS))
             && self.owner.as_ref().is_none_or(|set| set.contains(Uid::ROOT) || is_many_users(set))
             && self.parent.as_ref().is_none_or(|parent| match parent {
-                Parent::Comm(glob) => takes_most(glob, &COMMS),
                 // The first process is the parent of every service.
+                Parent::Comm(glob) => takes_most(glob, &COMMS) || FIRST.iter().any(|name| glob.matches(name)),
                 Parent::Pid(pid) => pid.0 == 1,
             })
     }
