@@ -79,7 +79,7 @@ impl Glob {
     }
 
     /// What every name that it matches begins with.
-    pub fn literal_prefix(&self) -> String {
+    pub fn beginning(&self) -> String {
         let chars = self.pieces.iter().map_while(|piece| match piece {
             Piece::Char(c) => Some(*c),
             _ => None,

@@ -85,7 +85,7 @@ const SOMETIMES: [&str; 2] = ["vhost-*", "kvm-nx-lpage-re*"];
 /// Whether a rule with this pattern for a name can mean kernel threads alone.
 pub(super) fn judge(comm: &Glob) -> Names {
     static PATTERNS: LazyLock<Vec<Glob>> = LazyLock::new(|| NAMES.iter().map(|(text, _)| Glob::new(text)).collect());
-    let (prefix, literal) = (comm.literal_prefix(), comm.literal());
+    let (prefix, literal) = (comm.beginning(), comm.literal());
     let mut both = None;
     for ((text, _), pattern) in NAMES.into_iter().zip(PATTERNS.iter()) {
         let within = match &literal {

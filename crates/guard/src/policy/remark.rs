@@ -120,7 +120,7 @@ fn is_login(unit: &Glob) -> bool {
 }
 
 fn is_delegated(cgroup: &Glob) -> bool {
-    let prefix = cgroup.literal_prefix();
+    let prefix = cgroup.beginning();
     let one_user = prefix.strip_prefix("/user.slice/user-").and_then(|rest| rest.split_once(".slice/")).is_some();
     !one_user && cgroup.overlaps(&Glob::new(DELEGATED))
 }
