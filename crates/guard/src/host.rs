@@ -88,7 +88,10 @@ impl Host for ThisHost {
     fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
             Target::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
-            Target::File { path, .. } => fs::read_to_string(path).map(|text| Some(Value::Text(text.trim().to_owned()))),
+            Target::File { path, .. } => {
+                let text = fs::read_to_string(path);
+                text.map(|text| Some(Value::Text(unstarve_kernel::chosen(path, text.trim()).to_owned())))
+            }
             Target::Feature { path, name } => {
                 fs::read_to_string(path).map(|text| feature_state(&text, name).map(Value::Text))
             }

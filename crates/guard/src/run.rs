@@ -321,7 +321,7 @@ impl Guard {
 
     fn pulse(&mut self, elapsed: Duration) -> Result<(), RunError> {
         if self.keeper.has_realtime() {
-            self.keeper.watch_budget(elapsed)?;
+            self.keeper.watch_budget(elapsed);
         }
         let every = match self.source_name() {
             SourceName::Ebpf if self.gaps.is_empty() => LOOK_WITH_NEWS,

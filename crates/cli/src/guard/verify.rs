@@ -46,6 +46,8 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let mut audit = args.state.audit()?;
     let mut state = State::lock(&args.state.state, "guard verify")?;
     let time = Duration::from_secs(args.time);
+    super::plan::warn(&policy);
+    Survey::take(&policy, Vec::new()).context("the tasks of this machine")?.crowd.check()?;
     let watch = || verify::watch(&policy, time, STEP).context("the tasks of this machine");
     let before = watch()?;
     let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;

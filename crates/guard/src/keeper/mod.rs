@@ -22,6 +22,7 @@ use crate::policy::Policy;
 use crate::scan::Scanner;
 use crate::sched::{self, TICK_NS};
 use crate::settings;
+use crate::survey::TooManyRealtime;
 use crate::task::{Kind, Task, TaskKey, Work};
 
 /// When a new kernel thread is looked at again.
@@ -172,6 +173,7 @@ impl<H: Host> Keeper<H> {
         let living: FxHashSet<TaskKey> = tasks.iter().map(|task| task.key).collect();
         self.forget_all_but(&living);
         self.works.retain(|key, _| living.contains(key));
+        self.watch_crowd(&tasks)?;
         self.settings()?;
         self.find_heirs(&tasks)?;
         let mut due = Vec::new();
@@ -427,6 +429,9 @@ pub enum KeeperError {
     /// Nothing may be changed that is not written down.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Rules together would make most programs real-time.
+    #[error(transparent)]
+    Crowd(#[from] TooManyRealtime),
     /// /proc cannot be read.
     #[error("the tasks of this machine cannot be read")]
     Scan(#[source] io::Error),
