@@ -9,7 +9,7 @@ use unstarve_export::{ArrowRows, ParquetRows};
 use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
 use unstarve_timeline::Selection;
 
-use crate::input::Recording;
+use crate::input::{Recording, is_same_file};
 use crate::output;
 use crate::progress::Progress;
 use crate::selection::LowSelection;
@@ -95,7 +95,7 @@ enum TableFormat {
 impl LowArgs {
     /// Checks what can be checked before any work.
     pub fn raise(self) -> Result<HiArgs> {
-        if self.output == self.file && self.file != Path::new("-") {
+        if is_same_file(&self.output, &self.file) {
             bail!("{}: is the recording itself; give the export another name", self.output.display());
         }
         let format = match self.format {

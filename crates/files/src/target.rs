@@ -154,6 +154,19 @@ pub struct Place {
 /// # Errors
 /// If there is no such directory, or if somebody else decides where the path leads.
 pub fn find(path: &Path) -> Result<Found, TargetError> {
+    find_with(path, WRITE)
+}
+
+/// The same for who must not wait: a FIFO that nobody reads is an error (`ENXIO`), and what is there and no regular file does not
+/// block. A descriptor that was given to this process ([`Found::Open`] for `/dev/stdout`) may still.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_at_once(path: &Path) -> Result<Found, TargetError> {
+    find_with(path, WRITE | OFlags::NONBLOCK)
+}
+
+fn find_with(path: &Path, flags: OFlags) -> Result<Found, TargetError> {
     if path.as_os_str().is_empty() {
         return Err(TargetError::io(path)(Errno::NOENT));
     }
@@ -176,7 +189,7 @@ pub fn find(path: &Path) -> Result<Found, TargetError> {
             // A report over a disk is no report.
             FileType::BlockDevice => return Err(refused("block device")),
             FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => {
-                let own = own_descriptor(&directory, name).map_err(TargetError::io(&at))?;
+                let own = own_descriptor(&directory, name, flags).map_err(TargetError::io(&at))?;
                 return own.map(Found::Open).ok_or_else(|| refused("link to what a process has open"));
             }
             FileType::Symlink => {
@@ -187,9 +200,9 @@ pub fn find(path: &Path) -> Result<Found, TargetError> {
             }
             FileType::Fifo => {
                 lure(&at, stat.st_uid, "FIFO")?;
-                return write_to(&directory, name, &stat, &at).map(Found::Open);
+                return write_to(&directory, name, flags, &stat, &at).map(Found::Open);
             }
-            _ => return write_to(&directory, name, &stat, &at).map(Found::Open),
+            _ => return write_to(&directory, name, flags, &stat, &at).map(Found::Open),
         }
     }
     Err(TargetError::io(path)(Errno::LOOP))
@@ -203,7 +216,7 @@ fn file_name(path: &Path) -> Option<&OsStr> {
 
 /// A descriptor that this process has, if that is what the entry of procfs is: `/dev/stdout`, `/dev/fd/3`. It has no path,
 /// and may be a socket, or a file that only whoever started us may open.
-fn own_descriptor(directory: &OwnedFd, name: &OsStr) -> Result<Option<File>, Errno> {
+fn own_descriptor(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<Option<File>, Errno> {
     let here = fstat(directory)?;
     let same = |path: &str| stat(path).is_ok_and(|own| (own.st_dev, own.st_ino) == (here.st_dev, here.st_ino));
     let number = name.to_str().and_then(|text| text.parse::<u32>().ok());
@@ -214,7 +227,7 @@ fn own_descriptor(directory: &OwnedFd, name: &OsStr) -> Result<Option<File>, Err
         1 => rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?,
         2 => rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?,
         // Somebody who gave us more than the usual three, as a shell does for `>(…)`: a pipe, which can be opened anew.
-        _ => openat(directory, name, WRITE, Mode::empty())?,
+        _ => openat(directory, name, flags, Mode::empty())?,
     };
     Ok(Some(File::from(file)))
 }
@@ -248,8 +261,8 @@ fn may_lead(path: &Path, directory: &Stat, link: &Stat) -> Result<(), TargetErro
 const WRITE: OFlags = OFlags::WRONLY.union(OFlags::APPEND).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Opens what was looked at, and nothing that has come there since.
-fn write_to(directory: &OwnedFd, name: &OsStr, seen: &Stat, path: &Path) -> Result<File, TargetError> {
-    let file = openat(directory, name, WRITE | OFlags::NOFOLLOW, Mode::empty()).map_err(TargetError::io(path))?;
+fn write_to(directory: &OwnedFd, name: &OsStr, flags: OFlags, seen: &Stat, path: &Path) -> Result<File, TargetError> {
+    let file = openat(directory, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(TargetError::io(path))?;
     let opened = fstat(&file).map_err(TargetError::io(path))?;
     if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino) {
         return Err(TargetError::io(path)(Errno::STALE));
@@ -531,7 +544,7 @@ mod tests {
         symlink("/dev/null", place.path().join("link")).expect("a link");
         fs::write(place.path().join("file"), "").expect("written");
         for name in ["link", "file"] {
-            let error = write_to(&directory, OsStr::new(name), &null, Path::new(name));
+            let error = write_to(&directory, OsStr::new(name), WRITE, &null, Path::new(name));
             assert!(matches!(error, Err(TargetError::Io { .. })), "{name}: {error:?}");
         }
     }

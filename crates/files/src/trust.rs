@@ -177,6 +177,8 @@ struct Walk {
 enum Purpose {
     /// What is in it will be believed.
     Belief,
+    /// Something of ours will be made in it and used by its path: others must not be able to swap it.
+    Work,
     /// A result goes there: others may own it, but not lead us elsewhere.
     Result,
 }
@@ -186,7 +188,7 @@ impl Walk {
         let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(TrustError::io(Path::new("/")))?;
         let stat = fstat(&root).map_err(TrustError::io(Path::new("/")))?;
-        if purpose == Purpose::Belief
+        if purpose != Purpose::Result
             && let Some(why) = distrust(&stat)
         {
             return Err(TrustError::Untrusted { path: PathBuf::from("/"), why });
@@ -213,7 +215,7 @@ impl Walk {
         }
         let last = self.stack.len() - 1;
         let directory = self.stack.swap_remove(last);
-        if self.purpose == Purpose::Result {
+        if self.purpose != Purpose::Belief {
             return Ok(directory);
         }
         let stat = fstat(&directory.descriptor).map_err(TrustError::io(&directory.path))?;
@@ -271,9 +273,9 @@ impl Walk {
             }
             FileType::Directory => {
                 let why = match self.purpose {
-                    Purpose::Belief if is_user_mount(&above, &stat, &opened) => Some(Distrust::UserMount),
-                    Purpose::Belief => distrust(&stat),
                     Purpose::Result => None,
+                    _ if is_user_mount(&above, &stat, &opened) => Some(Distrust::UserMount),
+                    _ => distrust(&stat),
                 };
                 if let Some(why) = why {
                     return Err(TrustError::Untrusted { path, why });
@@ -331,6 +333,15 @@ impl Directory {
     /// As [`Directory::open`].
     pub fn make(path: &Path) -> Result<Directory, TrustError> {
         Walk::to(path, Some(Mode::from_raw_mode(0o755)), Purpose::Belief)?.finish()
+    }
+
+    /// Whether what we make in a directory stays what it is: nobody else can rename or remove it, nor any directory above. Others
+    /// may make things beside it, as in `/tmp`.
+    ///
+    /// # Errors
+    /// As [`Directory::open`].
+    pub fn check_way(path: &Path) -> Result<(), TrustError> {
+        Walk::to(path, None, Purpose::Work)?.finish().map(drop)
     }
 
     /// Opens a regular file in it.
