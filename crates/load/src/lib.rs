@@ -101,7 +101,7 @@ pub fn run(args: Args) {
     let lasting = |ms| Duration::from_millis(ms).min(LONGEST);
     match args.load {
         Load::Hog { lasts, period, busy } => {
-            let period = Duration::from_millis(period.max(1));
+            let period = Duration::from_millis(period.max(1)).min(LONGEST);
             spin::hog(lasting(lasts), period, period * busy.min(MOST_BUSY) / 100);
         }
         Load::Births { lasts, rate, lives, nice, batch, watch } => {
@@ -130,8 +130,8 @@ pub fn run(args: Args) {
             let calls = pool::Calls {
                 threads: threads.clamp(1, 1024),
                 burst: burst.clamp(1, 1024),
-                every: Duration::from_micros(every_us.max(100)),
-                work: Duration::from_micros(work_us),
+                every: Duration::from_micros(every_us.max(100)).min(LONGEST),
+                work: Duration::from_micros(work_us).min(LONGEST),
             };
             pool::pool(lasting(lasts), &calls);
         }

@@ -53,7 +53,8 @@ pub struct TaskFacts {
     /// running host alone; `/proc` does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
-    /// The command line of a process's first thread, its words joined by blanks. Not in a recording's snapshot.
+    /// The command line of a process's first thread, its words joined by blanks. In snapshots of older versions alone: it
+    /// may hold passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
     /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
