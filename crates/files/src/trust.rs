@@ -76,6 +76,9 @@ pub enum Distrust {
         /// Its permissions.
         mode: u32,
     },
+    /// A directory like `/tmp`, where others may make files.
+    #[error("others can make files in it. Use a directory that only root or you can write")]
+    Shared,
     /// Neither a file nor a directory.
     #[error("it is no regular file")]
     NoFile,
@@ -220,9 +223,8 @@ impl Walk {
         }
         let stat = fstat(&directory.descriptor).map_err(TrustError::io(&directory.path))?;
         // The last one must be ours alone: in a sticky one others could make what we look for.
-        let mode = stat.st_mode & 0o7777;
-        if mode & 0o022 != 0 {
-            return Err(TrustError::Untrusted { path: directory.path, why: Distrust::Writable { mode } });
+        if stat.st_mode & 0o022 != 0 {
+            return Err(TrustError::Untrusted { path: directory.path, why: Distrust::Shared });
         }
         Ok(directory)
     }
@@ -622,6 +624,17 @@ mod tests {
         assert_eq!(fs::read_dir(&path).expect("listed").count(), 1, "nothing is left beside it");
         fs::remove_dir_all(&path).expect("removed");
         assert!(!directory.is_there());
+    }
+
+    #[test]
+    fn nothing_is_believed_that_is_in_a_shared_directory_itself() {
+        let place = place();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
+        let text = why(read_trusted(&place.path().join("policy"), 10));
+        assert!(text.contains("others can make files in it") && !text.contains("chmod"), "{text}");
+        Directory::check_way(place.path()).expect("what we make there stays ours");
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+        assert!(Directory::check_way(place.path()).is_err(), "here others can swap it");
     }
 
     #[test]
