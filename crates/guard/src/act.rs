@@ -2,10 +2,13 @@
 
 use std::io;
 
-use crate::aspect::{Target, Value};
+use rustc_hash::FxHashSet;
+
+use crate::aspect::{Aspect, Target, Value};
 use crate::audit::{Audit, Entry, Event};
 use crate::host::Host;
 use crate::journal::{Change, Journal, JournalError, Store};
+use crate::task::TaskKey;
 
 /// What came of a change.
 #[derive(Debug)]
@@ -53,11 +56,27 @@ pub fn apply<H: Host, S: Store>(
         audit.log(&entry(change, &outcome));
         outcomes.push(outcome);
     }
-    journal.promise(&mut amended)?;
-    if !settled.is_empty() {
-        journal.settle(settled)?;
-    }
+    journal.amend(&mut amended);
+    journal.settle(settled);
+    audit.flush();
     Ok(outcomes)
+}
+
+/// Writes down what tasks were born with. Nothing is changed now, and everything is taken back as if we had set it.
+///
+/// # Errors
+/// If it cannot be written down.
+pub fn adopt<S: Store>(
+    journal: &mut Journal<S>,
+    audit: &mut Audit,
+    inherited: &mut [Change],
+) -> Result<(), JournalError> {
+    journal.promise(inherited)?;
+    for change in inherited.iter() {
+        audit.log(&about(change, Event::Inherited));
+    }
+    audit.flush();
+    Ok(())
 }
 
 fn gone() -> io::Error {
@@ -86,14 +105,12 @@ fn entry<'a>(change: &'a Change, outcome: &Outcome) -> Entry<'a> {
 
 fn about(change: &Change, event: Event) -> Entry<'_> {
     Entry {
-        event,
         rule: Some(&change.rule),
         target: Some(&change.target),
         comm: matches!(change.target, Target::Task(_)).then_some(&change.comm),
         old: Some(&change.old),
         new: Some(&change.new),
-        errno: None,
-        reason: None,
+        ..Entry::of(event)
     }
 }
 
@@ -108,50 +125,125 @@ pub struct Undone {
     pub others: usize,
     /// The task or file is gone.
     pub gone: usize,
+    /// Tasks' values that were inherited and not in the journal; they are as before, too.
+    pub inherited: usize,
     /// The system refused; they stay in the journal.
     pub failed: Vec<(Change, io::Error)>,
+    /// Children were still being born with these values after so many looks that somebody must be racing with us.
+    pub racing: bool,
 }
 
-/// Takes changes back, the last one first, each only if the value is still what we have set. It may be cut off anywhere
-/// and begun again.
-///
-/// # Errors
-/// If it cannot be written down that they are settled; they are taken back nevertheless.
+impl Undone {
+    /// Both together.
+    pub fn and(mut self, other: Undone) -> Undone {
+        self.restored += other.restored;
+        self.unchanged += other.unchanged;
+        self.others += other.others;
+        self.gone += other.gone;
+        self.inherited += other.inherited;
+        self.failed.extend(other.failed);
+        self.racing |= other.racing;
+        self
+    }
+
+    /// Whether nothing is left that we have set.
+    pub fn is_complete(&self) -> bool {
+        self.failed.is_empty() && !self.racing
+    }
+}
+
+/// How often children of changed tasks are looked for. Each look finds what was born during the one before from a task that was
+/// not restored yet; more than a few are needed only where somebody forks faster than we look.
+const LOOKS_FOR_HEIRS: usize = 50;
+
+/// Takes changes back, the last one first, each only if the value is still what we have set, and the same from tasks that have
+/// inherited it. Writes nothing down but in `audit`, so it needs no space; it may be cut off anywhere and begun again.
+/// Gives also the numbers of those for which nothing is left to do.
+pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Change]) -> (Undone, Vec<u64>) {
+    let mut undone = Undone::default();
+    let mut settled = Vec::with_capacity(changes.len());
+    take_back(host, audit, changes, &mut undone, &mut settled);
+    let mut known = changes.to_vec();
+    undone.racing = true;
+    for _ in 0..LOOKS_FOR_HEIRS {
+        // A child that has what we set on its parent has it from there, also where a change of its own looks like
+        // somebody else's by now: a guard that was killed in here before may have come half way.
+        let heirs = host.heirs(&known);
+        if heirs.is_empty() {
+            undone.racing = false;
+            break;
+        }
+        let mut round = Undone::default();
+        take_back(host, audit, &heirs, &mut round, &mut Vec::new());
+        let refused = round.restored == 0 && !round.failed.is_empty();
+        undone.inherited += round.restored;
+        undone.gone += round.gone;
+        known.extend(heirs);
+        if refused {
+            undone.failed.extend(round.failed);
+            undone.racing = false;
+            break;
+        }
+    }
+    audit.flush();
+    (undone, settled)
+}
+
+/// As [`restore`], and settles them in the journal. What was inherited from a task stays possible until its change is settled, so
+/// that is done last.
 pub fn undo<H: Host, S: Store>(
     host: &mut H,
     journal: &mut Journal<S>,
     audit: &mut Audit,
     changes: &[Change],
-) -> Result<Undone, JournalError> {
-    let mut undone = Undone::default();
-    let mut settled = Vec::with_capacity(changes.len());
+) -> Undone {
+    let (undone, settled) = restore(host, audit, changes);
+    journal.settle(settled);
+    undone
+}
+
+fn take_back<H: Host>(
+    host: &mut H,
+    audit: &mut Audit,
+    changes: &[Change],
+    undone: &mut Undone,
+    settled: &mut Vec<u64>,
+) {
+    let mut theirs: FxHashSet<(Target, Aspect)> = FxHashSet::default();
     for change in changes.iter().rev() {
-        match restore(host, change) {
-            Ok(event) => {
-                match event {
-                    Some(Event::Restored) => undone.restored += 1,
-                    Some(Event::Gone) => undone.gone += 1,
-                    Some(_) => undone.others += 1,
-                    None => undone.unchanged += 1,
-                }
-                if let Some(event) = event {
-                    audit.log(&Entry { old: Some(&change.new), new: Some(&change.old), ..about(change, event) });
-                }
-                settled.push(change.seq);
-            }
+        let event = match put_back(host, change) {
+            Ok(event) => event,
             Err(error) => {
                 let errno = error.raw_os_error();
                 audit.log(&Entry { errno, reason: Some("undo"), ..about(change, Event::Failed) });
                 undone.failed.push((change.clone(), error));
+                continue;
+            }
+        };
+        // An earlier change of the same may tell that what looks like somebody else's is what it was: a guard that was killed
+        // while it took things back had come so far.
+        let what = (change.target.clone(), change.new.aspect());
+        match event {
+            Some(Event::Restored) => undone.restored += 1,
+            Some(Event::Gone) => undone.gone += 1,
+            Some(_) => {
+                theirs.insert(what);
+            }
+            None => {
+                undone.unchanged += 1;
+                theirs.remove(&what);
             }
         }
+        if let Some(event) = event {
+            audit.log(&Entry { old: Some(&change.new), new: Some(&change.old), ..about(change, event) });
+        }
+        settled.push(change.seq);
     }
-    journal.settle(settled)?;
-    Ok(undone)
+    undone.others += theirs.len();
 }
 
 /// `None`: it is as before already, be it that the change was never made.
-fn restore<H: Host>(host: &mut H, change: &Change) -> io::Result<Option<Event>> {
+fn put_back<H: Host>(host: &mut H, change: &Change) -> io::Result<Option<Event>> {
     let Some(now) = host.read(&change.target, change.new.aspect())? else { return Ok(Some(Event::Gone)) };
     if now.same(&change.old) {
         return Ok(None);
@@ -169,6 +261,15 @@ fn restore<H: Host>(host: &mut H, change: &Change) -> io::Result<Option<Event>> 
 impl Change {
     /// A change that has no number yet.
     pub fn new(target: Target, comm: &str, rule: &str, old: Value, new: Value) -> Change {
-        Change { seq: 0, target, comm: comm.to_owned(), rule: rule.to_owned(), old, new }
+        Change { seq: 0, target, comm: comm.to_owned(), rule: rule.to_owned(), old, new, at: 0, from: None }
+    }
+
+    /// What a child was born with that was set on its parent by this.
+    pub fn inherited_by(&self, child: TaskKey, comm: &str) -> Change {
+        let from = match &self.target {
+            Target::Task(key) => Some(*key),
+            _ => None,
+        };
+        Change { target: Target::Task(child), comm: comm.to_owned(), from, ..self.clone() }
     }
 }

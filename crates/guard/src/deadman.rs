@@ -1,11 +1,17 @@
 //! A second, tiny process that takes everything back when the guard dies, or no longer shows that ordinary tasks run.
 //!
-//! The guard writes a byte to a pipe as long as a thread of ordinary priority in it makes progress: a machine whose ordinary
-//! tasks all starve is as bad as a dead guard. The dead-man has a real-time priority above the guard and all that it sets,
-//! and sleeps in poll(2) otherwise.
+//! The guard sends a sign as long as a thread of ordinary priority in it makes progress: a machine whose ordinary tasks all
+//! starve is as bad as a dead guard. The dead-man has a real-time priority above the guard and all that it sets, answers each
+//! sign, and sleeps in poll(2) otherwise. One that does not answer, or is gone, is replaced.
+//!
+//! It is given descriptors, not paths: of the lock, which nobody else gets before it has ended; of the journal, which it can read
+//! though somebody has removed it; and of the audit.
 
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -14,44 +20,129 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use unstarve_kernel::SchedPolicy;
+use unstarve_model::Tid;
 
+use crate::act;
 use crate::audit::{Audit, Entry, Event};
 use crate::host::ThisHost;
+use crate::journal::Journal;
 use crate::sched;
-use crate::state::{State, StateError};
+use crate::state::{self, State, StateError};
 
-/// A sign of life.
-const ALIVE: u8 = b'.';
-/// The guard has taken everything back itself.
-const DONE: u8 = b'q';
-/// A new guard may be starting; it undoes first, so waiting for longer is of no use.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-
-/// The guard's end.
-pub struct DeadMan {
-    child: Child,
-    pipe: std::process::ChildStdin,
-    canary: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    seen: u64,
+/// What is sent, a byte each; the first three with a descriptor.
+mod word {
+    pub const LOCK: u8 = b'l';
+    pub const JOURNAL: u8 = b'j';
+    pub const AUDIT: u8 = b'a';
+    /// A sign of life, and the answer to it.
+    pub const ALIVE: u8 = b'.';
+    /// The guard has taken everything back itself.
+    pub const DONE: u8 = b'q';
 }
 
-impl DeadMan {
-    /// Starts the process and the thread that has to make progress.
-    pub fn start(mut command: Command) -> io::Result<DeadMan> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-        let pipe = child.stdin.take().ok_or_else(|| io::Error::other("no pipe to the dead-man"))?;
-        // A dead-man that does not listen must not stop the guard.
-        rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
-        let (canary, stop) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
-        let (ticks, ended) = (canary.clone(), stop.clone());
+/// A thread of ordinary priority: does it make progress?
+#[derive(Debug)]
+pub struct Canary {
+    ticks: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    seen: u64,
+    last: Instant,
+}
+
+impl Canary {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If there can be no more threads.
+    pub fn start() -> io::Result<Canary> {
+        let (ticks, stop) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
+        let (own, ended) = (ticks.clone(), stop.clone());
         thread::Builder::new().name("unstarve-canary".to_owned()).stack_size(64 << 10).spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                ticks.fetch_add(1, Ordering::Relaxed);
+                own.fetch_add(1, Ordering::Relaxed);
                 thread::sleep(Duration::from_millis(500));
             }
         })?;
-        Ok(DeadMan { child, pipe, canary, stop, seen: 0 })
+        Ok(Canary { ticks, stop, seen: 0, last: Instant::now() })
+    }
+
+    /// Whether it has run since the last call.
+    pub fn has_run(&mut self) -> bool {
+        let now = self.ticks.load(Ordering::Relaxed);
+        if now == self.seen {
+            return false;
+        }
+        self.seen = now;
+        self.last = Instant::now();
+        true
+    }
+
+    /// For how long it was not seen to run.
+    pub fn silent_for(&self) -> Duration {
+        self.last.elapsed()
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The guard's end.
+#[derive(Debug)]
+pub struct DeadMan {
+    child: Child,
+    socket: OwnedFd,
+    heard: Instant,
+}
+
+impl DeadMan {
+    /// Starts the process, raises it, and gives it what it needs.
+    ///
+    /// # Errors
+    /// If it cannot be started, or takes nothing.
+    pub fn start(
+        mut command: Command,
+        priority: u32,
+        state: &State,
+        journal: &Journal,
+        audit: &Audit,
+    ) -> io::Result<DeadMan> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, its) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let child = command.stdin(Stdio::from(its)).stdout(Stdio::null()).spawn()?;
+        // It raises itself, too; but while ordinary tasks starve it would not get there.
+        let _ = sched::set_class(Tid(child.id()), SchedPolicy::Fifo, priority, None);
+        let mut dead_man = DeadMan { child, socket, heard: Instant::now() };
+        let given = dead_man.give(state, journal, audit);
+        if given.is_err() {
+            dead_man.kill();
+        }
+        given.map(|()| dead_man)
+    }
+
+    fn give(&self, state: &State, journal: &Journal, audit: &Audit) -> io::Result<()> {
+        send(&self.socket, word::LOCK, Some(state.share_lock()?.as_fd()))?;
+        self.give_journal(journal)?;
+        match audit.share() {
+            Some(audit) => Ok(send(&self.socket, word::AUDIT, Some(audit.as_fd()))?),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives it the journal that is used from now on.
+    ///
+    /// # Errors
+    /// If it does not take it; then another one has to be started.
+    pub fn give_journal(&self, journal: &Journal) -> io::Result<()> {
+        Ok(send(&self.socket, word::JOURNAL, Some(journal.file().as_fd()))?)
     }
 
     /// Its process.
@@ -59,22 +150,56 @@ impl DeadMan {
         self.child.id()
     }
 
-    /// Shows a sign of life, if ordinary tasks have run since the last.
+    /// Shows a sign of life, and takes its answers to earlier ones.
     pub fn sign(&mut self) {
-        let now = self.canary.load(Ordering::Relaxed);
-        if now != self.seen {
-            self.seen = now;
-            let _ = self.pipe.write(&[ALIVE]);
+        // One that does not listen must not stop the guard; that it does not answer is noticed.
+        let _ = send(&self.socket, word::ALIVE, None);
+        let mut byte = [0];
+        while matches!(rustix::net::recv(&self.socket, &mut byte, RecvFlags::DONTWAIT), Ok((1.., _))) {
+            self.heard = Instant::now();
         }
+    }
+
+    /// Why it is of no use any more, if so; then it is gone.
+    pub fn failure(&mut self, patience: Duration) -> Option<String> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Some(format!("the dead-man ended ({status})"));
+        }
+        if self.heard.elapsed() <= patience {
+            return None;
+        }
+        self.kill();
+        Some(format!("the dead-man did not answer for {} s and was killed", patience.as_secs()))
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Everything was taken back; it may go.
     pub fn dismiss(mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.pipe.write(&[DONE]);
-        drop(self.pipe);
-        let _ = self.child.wait();
+        let sent = send(&self.socket, word::DONE, None);
+        let began = Instant::now();
+        while sent.is_ok() && began.elapsed() < Duration::from_secs(1) {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        // Stopped, or starved: there is nothing left for it to do.
+        self.kill();
     }
+}
+
+fn send(socket: &OwnedFd, word: u8, with: Option<BorrowedFd>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<BorrowedFd> = with.into_iter().collect();
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    sendmsg(socket, &[IoSlice::new(&[word])], &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop)
 }
 
 /// How a watch ended.
@@ -88,10 +213,22 @@ pub enum Watched {
     Silent,
 }
 
+/// What the guard gave.
+#[derive(Default)]
+struct Given {
+    /// Held until this process ends.
+    _lock: Option<File>,
+    journal: Option<File>,
+    audit: Option<File>,
+}
+
+/// How often what the system refused is tried again.
+const TRIES: usize = 5;
+
 /// The dead-man's end: waits, and takes back what a dead or silent guard left.
 ///
 /// # Errors
-/// If the state directory cannot be used.
+/// If the journal cannot be read.
 pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Result<Watched, StateError> {
     // Above everything the guard sets. Without the right to it, a normal one is better than none.
     let _ = sched::become_realtime(priority);
@@ -102,9 +239,7 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"unstarve-undo".as_ptr());
     }
-    // SAFETY: standard input is ours alone in this process.
-    let pipe = unsafe { OwnedFd::from_raw_fd(0) };
-    let end = listen(pipe, limit);
+    let (end, given) = listen(&io::stdin(), limit);
     if end == Watched::Dismissed {
         return Ok(end);
     }
@@ -116,39 +251,73 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
-    let began = Instant::now();
-    let state = loop {
-        match State::lock(directory) {
-            Err(StateError::Busy { .. }) if began.elapsed() < LOCK_PATIENCE => thread::sleep(Duration::from_millis(20)),
-            // A new guard has it, and began by taking everything back.
-            Err(StateError::Busy { .. }) => return Ok(end),
-            other => break other?,
-        }
+    let mut audit = match given.audit {
+        Some(audit) => Audit::to(audit),
+        None => Audit::none(),
     };
-    let mut audit = Audit::to(io::stderr());
     let reason = if end == Watched::Silent { "dead-man: no sign of life" } else { "dead-man: the guard died" };
     audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::Stopped) });
-    state.undo(&mut ThisHost, &mut audit)?;
+    let Some(journal) = given.journal else { return Ok(end) };
+    take_back(&journal, directory, &mut audit)?;
     Ok(end)
 }
 
-fn listen(pipe: OwnedFd, limit: Duration) -> Watched {
+fn take_back(journal: &File, directory: &Path, audit: &mut Audit) -> Result<(), StateError> {
+    let fail = |source| StateError::Io { path: directory.to_owned(), source };
+    for attempt in 0..TRIES {
+        let contents = state::contents_of(journal).map_err(fail)?;
+        let (undone, _) = act::restore(&mut ThisHost, audit, &contents.open);
+        if undone.is_complete() {
+            // An empty journal says the same as none, and needs no room.
+            let _ = journal.set_len(0);
+            state::remove_left(directory, journal.metadata().map(|meta| meta.ino()).ok());
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(20 << attempt));
+    }
+    // The rest stays in the journal, for `guard undo` or the next start.
+    Ok(())
+}
+
+fn listen(socket: &impl AsFd, limit: Duration) -> (Watched, Given) {
     let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
-    let mut file = std::fs::File::from(pipe);
-    let mut last = 0;
+    let mut given = Given::default();
     loop {
-        let ready = poll(&mut [PollFd::new(&file.as_fd(), PollFlags::IN)], Some(&timeout));
-        match ready {
-            Ok(0) => return Watched::Silent,
-            Err(rustix::io::Errno::INTR) => continue,
+        match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) => return (Watched::Silent, given),
+            Err(Errno::INTR) => continue,
             Ok(_) | Err(_) => {}
         }
-        let mut bytes = [0; 64];
-        match file.read(&mut bytes) {
-            Ok(0) => return if last == DONE { Watched::Dismissed } else { Watched::Died },
-            Ok(count) => last = bytes[count - 1],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Watched::Died,
+        match receive(socket) {
+            Ok((word::DONE, _)) => return (Watched::Dismissed, given),
+            Ok((word::ALIVE, _)) => {
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                let _ = rustix::net::send(socket, &[word::ALIVE], flags);
+            }
+            Ok((word::LOCK, descriptor)) => given._lock = descriptor,
+            Ok((word::JOURNAL, descriptor)) => given.journal = descriptor,
+            Ok((word::AUDIT, descriptor)) => given.audit = descriptor,
+            Ok(_) => {}
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => return (Watched::Died, given),
         }
     }
+}
+
+/// A word and the descriptor that came with it. The other end being closed is an error.
+fn receive(socket: &impl AsFd) -> Result<(u8, Option<File>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    if received.bytes == 0 {
+        return Err(Errno::PIPE);
+    }
+    let mut descriptor = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            descriptor = descriptors.last().map(File::from);
+        }
+    }
+    Ok((byte[0], descriptor))
 }

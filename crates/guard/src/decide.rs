@@ -121,9 +121,12 @@ pub enum Weakness {
     RealTime,
 }
 
-/// The order in which aspects are set: a class first, since slices and nice depend on it.
+/// The order in which aspects are set, and the opposite of that in which they are taken back. Reset-on-fork comes first, so that
+/// no child is born real-time before it holds or after it was taken back; then the class, since slices and nice depend on it.
 const ORDER: [Aspect; 6] =
-    [Aspect::Class, Aspect::Nice, Aspect::Slice, Aspect::Affinity, Aspect::Uclamp, Aspect::ResetOnFork];
+    [Aspect::ResetOnFork, Aspect::Class, Aspect::Nice, Aspect::Slice, Aspect::Affinity, Aspect::Uclamp];
+/// Where the class is in it.
+const CLASS: usize = 1;
 
 /// What the policy wants of a task; `None` if no rule is about it.
 pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Option<Plan> {
@@ -154,7 +157,7 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
         return Some(plan);
     }
     // The class that it will have, if that may be.
-    let class = winners[0].map(|(_, want)| resolve(task, want).0).filter(|class| refusal(task, class).is_none());
+    let class = winners[CLASS].map(|(_, want)| resolve(task, want).0).filter(|class| refusal(task, class).is_none());
     let becomes_realtime = class.as_ref().is_some_and(Value::is_realtime);
     for (rule, want) in winners.into_iter().flatten() {
         let (mut new, aspect) = resolve(task, want);

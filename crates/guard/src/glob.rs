@@ -78,6 +78,17 @@ impl Glob {
             .collect()
     }
 
+    /// What every name begins with that it matches.
+    pub fn beginning(&self) -> String {
+        self.pieces
+            .iter()
+            .map_while(|piece| match piece {
+                Piece::Char(c) => Some(*c),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// The pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text

@@ -4,8 +4,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::{fs, path::Path};
 
+use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
+
 use crate::aspect::{Aspect, Target, Value};
-use crate::{scan, sched};
+use crate::journal::Change;
+use crate::{heirs, scan, sched};
 
 /// A machine whose values can be read and set.
 pub trait Host {
@@ -15,6 +18,10 @@ pub trait Host {
     fn is_there(&self, target: &Target) -> bool;
     /// Sets a value of a target that was just seen to be there. ESRCH if it is gone.
     fn write(&mut self, target: &Target, value: &Value) -> io::Result<()>;
+    /// What tasks have inherited from these changes that are not among them; nothing where nobody inherits.
+    fn heirs(&self, _changes: &[Change]) -> Vec<Change> {
+        Vec::new()
+    }
 }
 
 /// This machine.
@@ -62,13 +69,53 @@ impl Host for ThisHost {
             _ => Err(ErrorKind::InvalidInput.into()),
         }
     }
+
+    fn heirs(&self, changes: &[Change]) -> Vec<Change> {
+        if !changes.iter().any(|change| matches!(change.target, Target::Task(_))) {
+            return Vec::new();
+        }
+        // Kernel threads are set up anew when they are made (`kthread()`, kernel/kthread.c).
+        let kin = scan::kin().unwrap_or_default();
+        heirs::find(&kin, changes, |key, aspect| sched::read(key.tid).ok()?.value(aspect))
+    }
 }
 
-/// In one write, as the kernel's files want it, and never making a file.
+/// In one write, as the kernel's files want it, never making a file, never through a symbolic link at the end, and only on
+/// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
 fn write_file(path: &str, text: &str) -> io::Result<()> {
     use std::io::Write;
-    let mut file = fs::OpenOptions::new().write(true).open(path)?;
-    file.write_all(text.as_bytes())
+    if !may_be_set(path) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "no setting of the scheduler's"));
+    }
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    let magic = fstatfs(&file)?.f_type;
+    if !SETTINGS_LIVE_ON.iter().any(|known| *known as i64 == magic as i64) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "not on a file system of the kernel's settings"));
+    }
+    fs::File::from(file).write_all(text.as_bytes())
+}
+
+/// `include/uapi/linux/magic.h`: proc, sysfs, debugfs, cgroup of both versions.
+const SETTINGS_LIVE_ON: [u64; 5] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x0027_e0eb, 0x6367_7270];
+
+/// Whether a rule can have set the file: what [`crate::settings`] finds, and nothing else.
+pub fn may_be_set(path: &str) -> bool {
+    if !path.starts_with('/') || path.split('/').skip(1).any(|part| matches!(part, "" | "." | "..")) {
+        return false;
+    }
+    let is_interrupt = || {
+        let number = path.strip_prefix("/proc/irq/").and_then(|rest| rest.strip_suffix("/smp_affinity_list"));
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let below_sys = path.strip_prefix("/proc/sys/").map(|name| name.replace('/', "."));
+    below_sys.is_some_and(|name| crate::policy::is_sysctl_of_the_scheduler(&name))
+        || path.starts_with("/sys/kernel/debug/sched/")
+        || path == "/sys/kernel/debug/sched_features"
+        || is_interrupt()
+        // Wherever the hierarchy is mounted; that it is one is seen once the file is open.
+        || path.ends_with("/cpu.weight")
+        || path.ends_with("/cpu.shares")
 }
 
 /// Whether the target is still the one that was meant.
@@ -91,4 +138,46 @@ fn feature_state(text: &str, name: &str) -> Option<String> {
     text.split_ascii_whitespace()
         .find(|word| *word == name || word.strip_prefix("NO_") == Some(name))
         .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_rule_can_have_set_may_be_written() {
+        for path in [
+            "/proc/sys/kernel/sched_rt_runtime_us",
+            "/proc/sys/kernel/numa_balancing",
+            "/sys/kernel/debug/sched/features",
+            "/proc/irq/17/smp_affinity_list",
+            "/sys/fs/cgroup/kubepods/cpu.weight",
+        ] {
+            assert!(may_be_set(path), "{path}");
+        }
+        for path in [
+            "/etc/passwd",
+            "/proc/sys/kernel/core_pattern",
+            "/proc/sys/kernel/modprobe",
+            "/proc/sys/kernel/../vm/overcommit_memory",
+            "/proc/sys/kernel//core_pattern",
+            "/sys/kernel/debug/sched/../../../../etc/passwd",
+            "/proc/irq/../sysrq-trigger/smp_affinity_list",
+            "proc/sys/kernel/sched_rt_runtime_us",
+            "",
+        ] {
+            assert!(!may_be_set(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_a_setting_s_name_elsewhere_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.weight");
+        fs::write(&path, "1").unwrap();
+        let target = Target::File { path: path.to_str().unwrap().to_owned(), inode: inode_of(&path).unwrap() };
+        let error = ThisHost.write(&target, &Value::Text("100".to_owned())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1");
+    }
 }

@@ -4,14 +4,16 @@
 //! filled) has a wrong sum and is left out; since its change had to wait for the line to be on disk, nothing is lost
 //! with it.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::aspect::{Target, Value};
+use crate::sched::{self, TICK_NS};
+use crate::task::TaskKey;
 
 /// The journal cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +76,12 @@ pub struct Change {
     pub old: Value,
     /// What we set.
     pub new: Value,
+    /// When, in the unit of tasks' start times: a child that was born before has not inherited it.
+    #[serde(default)]
+    pub at: u64,
+    /// The task was born with it: the one that it has it from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<TaskKey>,
 }
 
 /// What a journal holds.
@@ -142,98 +150,235 @@ pub fn sealed(json: &[u8], into: &mut Vec<u8>) {
 /// Where lines go. A trait so that tests can tear any write and kill between any two.
 pub trait Store {
     /// Adds bytes and returns when they are safe.
+    ///
+    /// # Errors
+    /// If they are not; some of them may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-}
 
-impl Store for File {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)?;
-        self.sync_data()
+    /// Makes sure that so many bytes can be added, and [`RESERVE`] beyond them.
+    ///
+    /// # Errors
+    /// If there is no room.
+    fn reserve(&mut self, _bytes: u64) -> io::Result<()> {
+        Ok(())
     }
 }
 
-/// A journal that is being written.
-pub struct Journal<S = File> {
+/// Room that is kept for writing down what was taken back, which must not fail because the disk is full.
+pub const RESERVE: u64 = 64 << 10;
+/// How much room is asked for at a time.
+const ROOM: u64 = 1 << 20;
+
+impl Store for JournalFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(bytes);
+        self.length = match &written {
+            Ok(()) => self.length + bytes.len() as u64,
+            // A part of it may be there.
+            Err(_) => self.file.metadata()?.len(),
+        };
+        written.and_then(|()| self.file.sync_data())
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let needed = self.length.saturating_add(bytes).saturating_add(RESERVE);
+        if needed <= self.room {
+            return Ok(());
+        }
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        for room in [needed.saturating_add(ROOM), needed] {
+            match rustix::fs::fallocate(&self.file, flags, 0, room) {
+                Ok(()) => {
+                    self.room = room;
+                    return Ok(());
+                }
+                // This file system cannot; then there is no reserve, and taking back goes without writing anything down.
+                Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => return Ok(()),
+                Err(_) => {}
+            }
+        }
+        Err(rustix::io::Errno::NOSPC.into())
+    }
+}
+
+/// A journal's file, at its end.
+#[derive(Debug)]
+pub struct JournalFile {
+    file: File,
+    length: u64,
+    room: u64,
+}
+
+impl JournalFile {
+    /// One that was opened for adding.
+    ///
+    /// # Errors
+    /// If its length cannot be read.
+    pub fn new(file: File) -> io::Result<JournalFile> {
+        let length = file.metadata()?.len();
+        Ok(JournalFile { file, length, room: 0 })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// A journal that is being written. What is open is known in memory, too: the file may be lost or full.
+#[derive(Debug)]
+pub struct Journal<S = JournalFile> {
     path: PathBuf,
     store: S,
     last_seq: u64,
     buffer: Vec<u8>,
+    open: BTreeMap<u64, Change>,
+    /// Lines that nothing depends on and that could not be written yet.
+    backlog: Vec<u8>,
+    /// The last line may have no end.
+    torn: bool,
 }
 
+/// More than this of what could not be written is given up.
+const MOST_BACKLOG: usize = 1 << 20;
+
 /// The id of this boot.
+///
+/// # Errors
+/// If `/proc` cannot be read.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Reads a journal; one that does not exist is empty.
-pub fn read(path: &Path, boot: &str) -> Result<Contents, JournalError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
-        Err(source) => return Err(JournalError::Io { path: path.to_owned(), source }),
-    };
-    Contents::parse(&bytes, boot).map_err(|found| JournalError::Version { path: path.to_owned(), found })
-}
+impl Journal<JournalFile> {
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.store.file
+    }
 
-impl Journal<File> {
-    /// Opens for adding, and makes it if there is none. Only root may read it: it holds names of others' tasks.
-    pub fn open(path: &Path, boot: &str) -> Result<Journal, JournalError> {
-        let fail = |source| JournalError::Io { path: path.to_owned(), source };
-        let before = read(path, boot)?;
-        let store = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(fail)?;
-        // The name must be as safe as what is in it.
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            File::open(parent).and_then(|directory| directory.sync_all()).map_err(fail)?;
-        }
-        Journal::over(store, path, boot, before.last_seq)
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        self.store.length
     }
 }
 
 impl<S: Store> Journal<S> {
-    /// A journal over a store whose highest number so far is `last_seq`.
-    pub fn over(store: S, path: &Path, boot: &str, last_seq: u64) -> Result<Journal<S>, JournalError> {
-        let mut journal = Journal { path: path.to_owned(), store, last_seq, buffer: Vec::new() };
-        // A torn line before ours must not swallow it.
-        journal.buffer.push(b'\n');
+    /// A journal over a store that holds `before`.
+    ///
+    /// # Errors
+    /// If its first line cannot be written.
+    pub fn over(store: S, path: &Path, boot: &str, before: Contents) -> Result<Journal<S>, JournalError> {
+        let open = before.open.into_iter().map(|change| (change.seq, change)).collect();
+        let (path, buffer, backlog) = (path.to_owned(), Vec::new(), Vec::new());
+        let mut journal = Journal { path, store, last_seq: before.last_seq, buffer, open, backlog, torn: true };
         encode(&Record::Begin { version: VERSION, boot: boot.to_owned() }, &mut journal.buffer);
         journal.flush()?;
         Ok(journal)
     }
 
-    /// Writes changes down; they may be made when this returns. Gives them their numbers.
+    /// Writes changes down; they may be made when this returns. Gives them their numbers and their time.
+    ///
+    /// # Errors
+    /// If they cannot be written down with room to spare; then none may be made.
     pub fn promise(&mut self, changes: &mut [Change]) -> Result<(), JournalError> {
         if changes.is_empty() {
             return Ok(());
         }
+        let now = sched::boot_ns() / TICK_NS;
+        for change in changes.iter_mut() {
+            self.last_seq += 1;
+            change.seq = self.last_seq;
+            change.at = now;
+            encode(&Record::Change(change.clone()), &mut self.buffer);
+        }
+        self.flush()?;
+        self.open.extend(changes.iter().map(|change| (change.seq, change.clone())));
+        Ok(())
+    }
+
+    /// Writes down what changes that were made have become. They are known from now on, whether that can be written or not.
+    pub fn amend(&mut self, changes: &mut [Change]) {
         for change in changes {
             self.last_seq += 1;
             change.seq = self.last_seq;
-            encode(&Record::Change(change.clone()), &mut self.buffer);
+            encode(&Record::Change(change.clone()), &mut self.backlog);
+            self.open.insert(change.seq, change.clone());
         }
-        self.flush()
+        self.catch_up();
     }
 
     /// Writes down changes of an earlier journal, with the numbers that they have.
+    ///
+    /// # Errors
+    /// If they cannot be written down.
     pub fn carry_over(&mut self, changes: &[Change]) -> Result<(), JournalError> {
         for change in changes {
             self.last_seq = self.last_seq.max(change.seq);
             encode(&Record::Change(change.clone()), &mut self.buffer);
+            self.open.insert(change.seq, change.clone());
         }
         self.flush()
     }
 
-    /// Writes down that nothing is left to do for these.
-    pub fn settle(&mut self, changes: impl IntoIterator<Item = u64>) -> Result<(), JournalError> {
+    /// Writes down that nothing is left to do for these. That it cannot be written does no harm: who takes them back once
+    /// more finds everything as it was.
+    pub fn settle(&mut self, changes: impl IntoIterator<Item = u64>) {
         for seq in changes {
-            encode(&Record::Settled { seq }, &mut self.buffer);
+            self.open.remove(&seq);
+            if self.backlog.len() < MOST_BACKLOG {
+                encode(&Record::Settled { seq }, &mut self.backlog);
+            }
         }
-        self.flush()
+        self.catch_up();
+    }
+
+    /// Forgets changes of a task that has ended: nobody needs to write that down.
+    pub fn forget(&mut self, changes: impl IntoIterator<Item = u64>) {
+        for seq in changes {
+            self.open.remove(&seq);
+        }
+    }
+
+    /// Writes what nothing depends on; if it cannot be written, it waits for the next time.
+    fn catch_up(&mut self) {
+        if self.backlog.is_empty() {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.backlog);
+        if self.append(&bytes).is_err() {
+            self.backlog = bytes;
+        }
     }
 
     fn flush(&mut self) -> Result<(), JournalError> {
-        let result = self.store.append(&self.buffer);
+        let bytes = std::mem::take(&mut self.buffer);
+        let result = self.store.reserve(bytes.len() as u64).and_then(|()| self.append(&bytes));
+        self.buffer = bytes;
         self.buffer.clear();
         result.map_err(|source| JournalError::Io { path: self.path.clone(), source })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // A line that was cut off must not swallow the next.
+        let result = if self.torn { self.store.append(b"\n") } else { Ok(()) };
+        let result = result.and_then(|()| self.store.append(bytes));
+        self.torn = result.is_err();
+        result
+    }
+
+    /// The changes that are not settled, oldest first.
+    pub fn open_changes(&self) -> Vec<Change> {
+        self.open.values().cloned().collect()
+    }
+
+    /// How many these are.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The highest number used.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
     }
 
     /// Where it is.
@@ -244,10 +389,17 @@ impl<S: Store> Journal<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use unstarve_model::Tid;
 
     use super::*;
-    use crate::task::TaskKey;
+
+    fn opened(path: &Path) -> Journal {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path).unwrap();
+        let before = Contents::parse(&fs::read(path).unwrap(), "now").unwrap();
+        Journal::over(JournalFile::new(file).unwrap(), path, "now", before).unwrap()
+    }
 
     fn change(seq: u64, tid: u32) -> Change {
         Change {
@@ -257,6 +409,8 @@ mod tests {
             rule: "dio".to_owned(),
             old: Value::Nice(0),
             new: Value::Nice(-5),
+            at: 0,
+            from: None,
         }
     }
 
@@ -319,15 +473,15 @@ mod tests {
     fn writing_goes_on_after_a_torn_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
-        let mut journal = Journal::open(&path, "now").unwrap();
+        let mut journal = opened(&path);
         journal.promise(&mut [change(0, 1)]).unwrap();
         drop(journal);
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"0123abcd {\"rec").unwrap();
-        let mut journal = Journal::open(&path, "now").unwrap();
+        let mut journal = opened(&path);
         let mut more = [change(0, 2)];
         journal.promise(&mut more).unwrap();
         assert_eq!(more[0].seq, 2);
-        let contents = read(&path, "now").unwrap();
+        let contents = Contents::parse(&fs::read(&path).unwrap(), "now").unwrap();
         assert_eq!((contents.open.len(), contents.damaged), (2, 1));
     }
 }

@@ -11,6 +11,7 @@ pub mod births;
 pub mod deadman;
 pub mod decide;
 mod glob;
+pub mod heirs;
 pub mod host;
 pub mod journal;
 pub mod keeper;

@@ -56,6 +56,18 @@ pub struct Counts {
     pub over_budget: u64,
     /// Tasks in the guard's care now.
     pub managed: u64,
+    /// Values that tasks were born with, from a parent on which they were set.
+    #[serde(default)]
+    pub inherited: u64,
+    /// News of users who started too many tasks at a time.
+    #[serde(default)]
+    pub throttled: u64,
+    /// Lines of the audit that could not be written.
+    #[serde(default)]
+    pub audit_lost: u64,
+    /// Times that the dead-man process was replaced.
+    #[serde(default)]
+    pub dead_man_restarts: u64,
 }
 
 /// What `guard status` shows.
@@ -71,6 +83,9 @@ pub struct Status {
     pub source: SourceName,
     /// What does not work here.
     pub gaps: Vec<String>,
+    /// The dead-man's process; `None` while there is none.
+    #[serde(default)]
+    pub dead_man: Option<u32>,
     /// Its counters.
     pub counts: Counts,
     /// Births that led to a change.
@@ -102,13 +117,14 @@ impl Metrics {
     }
 
     /// For `guard status`.
-    pub fn status(&self, policy: &Path, source: SourceName, gaps: &[String]) -> Status {
+    pub fn status(&self, policy: &Path, source: SourceName, gaps: &[String], dead_man: Option<u32>) -> Status {
         Status {
             schema: "unstarve.guard-status/1".to_owned(),
             pid: std::process::id(),
             policy: policy.display().to_string(),
             source,
             gaps: gaps.to_vec(),
+            dead_man,
             counts: self.counts.clone(),
             births: self.births.len(),
             birth_p50_ns: self.births.value_at_quantile(0.5),
@@ -143,6 +159,14 @@ impl Metrics {
             ("drift_total", "Values that somebody else changed.", counts.drift),
             ("corrected_total", "Values put back after that.", counts.corrected),
             ("restored_total", "Values taken back.", counts.restored),
+            (
+                "inherited_total",
+                "Values that tasks were born with, from a parent on which they were set.",
+                counts.inherited,
+            ),
+            ("throttled_total", "News of users who started too many tasks at a time.", counts.throttled),
+            ("audit_lost_total", "Lines of the audit that could not be written.", counts.audit_lost),
+            ("dead_man_restarts_total", "Times that the dead-man process was replaced.", counts.dead_man_restarts),
             ("over_budget_total", "Times that real-time tasks took too much of a CPU.", counts.over_budget),
         ] {
             let _ = writeln!(text, "# HELP unstarve_guard_{name} {help}\n# TYPE unstarve_guard_{name} counter");

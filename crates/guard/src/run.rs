@@ -12,15 +12,15 @@ use unstarve_model::Tid;
 
 use crate::act::Undone;
 use crate::audit::{Audit, Entry, Event};
-use crate::births::{self, Interest, Source, SourceName, WorkDetail};
-use crate::deadman::DeadMan;
+use crate::births::{self, Interest, Programs, Source, SourceName, WorkDetail};
+use crate::deadman::{Canary, DeadMan};
 use crate::host::ThisHost;
 use crate::keeper::{Keeper, KeeperError};
 use crate::metrics;
 use crate::notify::{Manager, watchdog_interval};
 use crate::policy::Policy;
 use crate::sched;
-use crate::state::{State, StateError};
+use crate::state::{self, State, StateError};
 
 /// How a guard is to run.
 pub struct Options {
@@ -32,8 +32,8 @@ pub struct Options {
     pub metrics: Option<PathBuf>,
     /// A source to use and no other.
     pub source: Option<SourceName>,
-    /// What starts the dead-man, given its real-time priority; `None` for none.
-    pub dead_man: Option<Box<dyn Fn(u32) -> Command>>,
+    /// What starts the dead-man, given its real-time priority.
+    pub dead_man: Box<dyn Fn(u32) -> Command>,
     /// Becomes readable when the guard is to end.
     pub end: UnixStream,
     /// For how long at most.
@@ -61,6 +61,12 @@ pub enum RunError {
     /// The dead-man cannot be started.
     #[error("the dead-man process cannot be started; nothing was changed")]
     DeadMan(#[source] io::Error),
+    /// There is no dead-man any more, and no new one can be started.
+    #[error("the dead-man process ended and none could be started for {0} s; everything was taken back")]
+    NoDeadMan(u64, #[source] io::Error),
+    /// What was set starves the machine, or something else does.
+    #[error("ordinary tasks did not run for {0} s; everything was taken back")]
+    Starving(u64),
     /// Waiting for news failed.
     #[error("waiting for news of tasks")]
     Wait(#[source] io::Error),
@@ -76,46 +82,60 @@ const PULSE: Duration = Duration::from_secs(1);
 /// A journal this long is begun anew, without what is settled and tasks that are gone. That takes a while for each line, so
 /// it waits for a quiet moment, unless the journal is very long.
 const LONG_JOURNAL: u64 = 1 << 20;
-const VERY_LONG_JOURNAL: u64 = 128 << 20;
+const VERY_LONG_JOURNAL: u64 = 32 << 20;
 /// News in a second; fewer is quiet.
 const QUIET: u64 = 100;
 /// For how many times its interval a look at everything may wait for a quiet moment.
 const PATIENCE: u32 = 10;
 
+/// What a look because of lost news takes at most, as a reciprocal of a CPU.
+const REST_AFTER_LOSS: u32 = 20;
+/// How often children born meanwhile are looked for while everything is taken back.
+const LAST_ROUNDS: usize = 20;
+
 /// Runs until told to end, or for the time given; then takes everything back.
+///
+/// # Errors
+/// See [`RunError`]; what was changed was taken back as far as the system lets us.
 pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone, RunError> {
-    let state = State::lock(&options.state)?;
+    let mut state = State::lock(&options.state, "guard run")?;
     // What an earlier guard left behind.
     state.undo(&mut ThisHost, &mut audit)?;
     let priority = policy.highest_rt_priority().unwrap_or(0) + 1;
-    let dead_man_limit = policy.limits.dead_man;
-    let mut dead_man = match &options.dead_man {
-        Some(command) => Some(DeadMan::start(command(priority + 1)).map_err(RunError::DeadMan)?),
-        None => None,
-    };
+    let journal = state.journal()?;
+    let canary = Canary::start().map_err(RunError::DeadMan)?;
+    let start = |priority| DeadMan::start((options.dead_man)(priority), priority, &state, &journal, &audit);
+    let dead_man = start(priority + 1).map_err(RunError::DeadMan)?;
     if let Err(error) = sched::become_realtime(priority) {
         if let Some(highest) = policy.highest_rt_priority() {
-            if let Some(dead_man) = dead_man {
-                dead_man.dismiss();
-            }
+            dead_man.dismiss();
             return Err(RunError::Below(highest, error));
         }
         (options.say)(&format!("the guard runs with ordinary priority ({error}): under load it is late"));
     }
+    if births::pid_namespace().is_some() {
+        (options.say)("this is a PID namespace: only its own tasks are seen, and no kernel threads");
+    }
     let (source, mut gaps) = births::open(interest(&policy), options.source);
     gaps.extend(source.iter().flat_map(|source| source.gaps().to_vec()));
-    let mut own = vec![Tid(std::process::id())];
-    own.extend(dead_man.iter().map(|dead_man| Tid(dead_man.pid())));
     audit.log(&Entry::of(Event::Started));
-    let keeper = Keeper::new(policy, own, ThisHost, state.journal().map_err(StateError::from)?, audit);
+    let own = vec![Tid(std::process::id()), Tid(dead_man.pid())];
+    let patience = Duration::from_secs(u64::from(policy.limits.dead_man));
+    let mut keeper = Keeper::new(policy, own, ThisHost, journal, audit);
+    keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
     let mut guard = Guard {
         keeper,
         source,
         gaps,
         state,
-        options,
         manager: Manager::of_environment(),
-        began: Instant::now(),
+        ends_at: options.time.and_then(|time| Instant::now().checked_add(time)),
+        options,
+        dead_man: Some(dead_man),
+        canary,
+        priority: priority + 1,
+        patience,
+        without_dead_man: None,
         last_pulse: Instant::now(),
         last_look: Instant::now(),
         look_takes: Duration::ZERO,
@@ -123,29 +143,36 @@ pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone,
         shortest: 0,
         last_status: None,
     };
-    if let Some(dead_man) = &mut dead_man {
-        dead_man.sign();
-    }
-    let result = guard.first_look().and_then(|()| guard.turn(dead_man.as_mut(), dead_man_limit));
+    guard.sign();
+    let result = guard.first_look().and_then(|()| guard.turn());
     // Whatever happened: take it back.
     let undone = guard.take_back();
-    if let Some(dead_man) = dead_man {
-        match &undone {
-            Ok(_) => dead_man.dismiss(),
-            // It tries again.
-            Err(_) => drop(dead_man),
-        }
+    if let Some(dead_man) = guard.dead_man.take() {
+        // It tries again what the system refused.
+        if undone.is_complete() { dead_man.dismiss() } else { drop(dead_man) }
     }
     result?;
-    Ok(undone?)
+    Ok(undone)
 }
 
 fn interest(policy: &Policy) -> Interest {
     use crate::task::Kind;
     let rules = &policy.rules;
-    let programs = rules
+    let of_programs: Vec<_> = rules
         .iter()
-        .any(|rule| !rule.selector.asks_for_work() && rule.selector.kind.is_none_or(|kind| kind == Kind::User));
+        .map(|rule| &rule.selector)
+        .filter(|selector| !selector.asks_for_work() && selector.kind.is_none_or(|kind| kind == Kind::User))
+        .collect();
+    let beginning = |selector: &&crate::Selector| {
+        let beginning = selector.comm.as_ref()?.beginning();
+        (!beginning.is_empty()).then_some(beginning)
+    };
+    let programs = if of_programs.is_empty() {
+        Programs::None
+    } else {
+        // One rule that is not about a name is enough to have to look at everybody.
+        of_programs.iter().map(beginning).collect::<Option<_>>().map_or(Programs::All, Programs::Named)
+    };
     let work = if rules.iter().any(|rule| rule.selector.work.is_some()) {
         WorkDetail::Function
     } else if rules.iter().any(|rule| rule.selector.workqueue.is_some()) {
@@ -163,7 +190,14 @@ struct Guard {
     state: State,
     options: Options,
     manager: Manager,
-    began: Instant,
+    ends_at: Option<Instant>,
+    dead_man: Option<DeadMan>,
+    canary: Canary,
+    /// The dead-man's.
+    priority: u32,
+    /// For how long the guard and its dead-man may be silent.
+    patience: Duration,
+    without_dead_man: Option<Instant>,
     last_pulse: Instant,
     last_look: Instant,
     look_takes: Duration,
@@ -192,11 +226,11 @@ impl Guard {
         Ok(())
     }
 
-    fn turn(&mut self, mut dead_man: Option<&mut DeadMan>, dead_man_limit: u32) -> Result<(), RunError> {
+    fn turn(&mut self) -> Result<(), RunError> {
         let mut signals = Vec::new();
         let mut last_sign = Instant::now();
         // The dead-man must hear from us well before its patience ends.
-        let sign_every = Duration::from_secs(u64::from(dead_man_limit)) / 4;
+        let sign_every = (self.patience / 4).min(PULSE);
         let watchdog = watchdog_interval().unwrap_or(PULSE * 5);
         let mut last_watchdog = Instant::now();
         loop {
@@ -211,11 +245,10 @@ impl Guard {
             if self.keeper.next_look().is_some_and(|at| at <= now) {
                 self.keeper.look_again()?;
             }
-            if now.duration_since(last_sign) >= sign_every.min(PULSE) {
+            if now.duration_since(last_sign) >= sign_every {
                 last_sign = now;
-                if let Some(dead_man) = dead_man.as_deref_mut() {
-                    dead_man.sign();
-                }
+                self.sign();
+                self.watch_dead_man()?;
             }
             if now.duration_since(last_watchdog) >= watchdog {
                 last_watchdog = now;
@@ -226,6 +259,55 @@ impl Guard {
                 self.last_pulse = now;
                 self.pulse(pulse)?;
             }
+        }
+    }
+
+    /// A sign of life, if ordinary tasks have run since the last.
+    fn sign(&mut self) {
+        if self.canary.has_run()
+            && let Some(dead_man) = &mut self.dead_man
+        {
+            dead_man.sign();
+        }
+    }
+
+    /// Starts another dead-man where there is none, or none that answers.
+    fn watch_dead_man(&mut self) -> Result<(), RunError> {
+        if self.canary.silent_for() > self.patience {
+            return Err(RunError::Starving(self.patience.as_secs()));
+        }
+        // It answers signs, and there are none while ordinary tasks do not run.
+        let patience = self.patience + self.canary.silent_for();
+        let reason = match &mut self.dead_man {
+            Some(dead_man) => dead_man.failure(patience),
+            None => Some("there was none".to_owned()),
+        };
+        match reason {
+            None => Ok(()),
+            Some(reason) => self.replace_dead_man(&reason),
+        }
+    }
+
+    fn replace_dead_man(&mut self, reason: &str) -> Result<(), RunError> {
+        self.dead_man = None;
+        let since = *self.without_dead_man.get_or_insert_with(Instant::now);
+        let command = (self.options.dead_man)(self.priority);
+        let (_, journal, audit) = self.keeper.for_taking_back();
+        match DeadMan::start(command, self.priority, &self.state, journal, audit) {
+            Ok(dead_man) => {
+                audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::DeadMan) });
+                audit.flush();
+                self.keeper.own(vec![Tid(std::process::id()), Tid(dead_man.pid())]);
+                self.keeper.metrics.counts.dead_man_restarts += 1;
+                self.dead_man = Some(dead_man);
+                self.without_dead_man = None;
+                (self.options.say)(&format!("{reason}; another one was started"));
+                self.sign();
+                Ok(())
+            }
+            // Tried again with the next sign, but not for ever: nothing would put things right after us.
+            Err(_) if since.elapsed() <= self.patience => Ok(()),
+            Err(error) => Err(RunError::NoDeadMan(since.elapsed().as_secs(), error)),
         }
     }
 
@@ -240,8 +322,11 @@ impl Guard {
         let events = self.keeper.metrics.counts.events;
         let quiet = events - std::mem::replace(&mut self.events, events) < QUIET;
         let every = every.max(self.look_takes * REST_AFTER_LOOK);
+        self.heal_state();
         self.shorten_journal(if quiet { LONG_JOURNAL } else { VERY_LONG_JOURNAL })?;
-        if self.last_look.elapsed() >= if quiet { every } else { every * PATIENCE } {
+        let every = if quiet { every } else { every * PATIENCE };
+        let after_loss = self.keeper.must_look() && self.last_look.elapsed() >= self.look_takes * REST_AFTER_LOSS;
+        if after_loss || self.last_look.elapsed() >= every {
             let began = Instant::now();
             self.keeper.look_at_all()?;
             self.last_look = Instant::now();
@@ -257,9 +342,8 @@ impl Guard {
         let now = Instant::now();
         let mut until = self.last_pulse + PULSE;
         until = self.keeper.next_look().map_or(until, |at| until.min(at));
-        let end = self.options.time.map(|time| self.began + time);
-        until = end.map_or(until, |end| until.min(end));
-        if end.is_some_and(|end| now >= end) {
+        until = self.ends_at.map_or(until, |end| until.min(end));
+        if self.ends_at.is_some_and(|end| now >= end) {
             return Ok(true);
         }
         let left = until.saturating_duration_since(now);
@@ -280,16 +364,25 @@ impl Guard {
     /// Files that cannot be written are no reason to stop: the journal is what undoes.
     fn write_status(&mut self) {
         let (source, policy) = (self.source_name(), self.options.policy_path.clone());
-        let mut status = self.keeper.metrics.status(&policy, source, &self.gaps);
+        let mut gaps = self.gaps.clone();
+        let (_, _, audit) = self.keeper.for_taking_back();
+        let (lost, trouble) = (audit.lost(), audit.trouble().map(ToString::to_string));
+        self.keeper.metrics.counts.audit_lost = lost;
+        gaps.extend(trouble.map(|error| format!("the audit cannot be written: {error}")));
+        if self.dead_man.is_none() {
+            gaps.push("there is no dead-man process now: nothing puts things right if this one is killed".to_owned());
+        }
+        let dead_man = self.dead_man.as_ref().map(DeadMan::pid);
+        let mut status = self.keeper.metrics.status(&policy, source, &gaps, dead_man);
         // A restful guard writes nothing.
         let counts = std::mem::take(&mut status.counts);
-        let last = (policy.display().to_string(), counts.clone());
+        let last = (format!("{}{dead_man:?}{gaps:?}", policy.display()), counts.clone());
         if self.last_status.as_ref() == Some(&last) {
             return;
         }
         status.counts = counts;
         if let Ok(text) = serde_json::to_string_pretty(&status) {
-            let _ = metrics::replace(&self.state.directory().join("guard.status"), &text);
+            self.state.write_status(&text);
         }
         if let Some(path) = &self.options.metrics {
             let _ = metrics::replace(path, &self.keeper.metrics.prometheus());
@@ -298,25 +391,71 @@ impl Guard {
     }
 
     fn shorten_journal(&mut self, limit: u64) -> Result<(), RunError> {
-        let length = std::fs::metadata(self.state.journal_path()).map_or(0, |meta| meta.len());
         // One that cannot be made much shorter is not tried again and again.
-        if length > limit.max(2 * self.shortest) {
-            let journal = self.state.shorten(&ThisHost)?;
-            self.shortest = std::fs::metadata(self.state.journal_path()).map_or(0, |meta| meta.len());
-            self.keeper.continue_in(journal);
+        if self.keeper.journal().length() > limit.max(2 * self.shortest) {
+            let journal = self.state.shorten(&ThisHost, self.keeper.journal())?;
+            self.shortest = journal.length();
+            self.use_journal(journal)?;
         }
         Ok(())
     }
 
-    fn take_back(&mut self) -> Result<Undone, StateError> {
+    /// The dead-man first: what is written into the new one must be known to it.
+    fn use_journal(&mut self, journal: crate::journal::Journal) -> Result<(), RunError> {
+        let given = self.dead_man.as_ref().map_or(Ok(()), |dead_man| dead_man.give_journal(&journal));
+        self.keeper.continue_in(journal);
+        match given {
+            Ok(()) => Ok(()),
+            Err(error) => self.replace_dead_man(&format!("the dead-man took no journal ({error})")),
+        }
+    }
+
+    /// Makes anew what somebody has removed. Until that is possible, what is open is known to this process and its dead-man.
+    fn heal_state(&mut self) {
+        if !self.state.is_lost(self.keeper.journal()) {
+            return;
+        }
+        let text = format!("{} was removed", self.state.directory().display());
+        self.keeper.audit().log(&Entry { reason: Some(&text), ..Entry::of(Event::StateLost) });
+        match self.state.heal(self.keeper.journal()) {
+            Ok(journal) => {
+                (self.options.say)(&format!("{text}, and was made anew with everything that is changed now"));
+                // As with a shortened one.
+                let _ = self.use_journal(journal);
+                self.last_status = None;
+            }
+            Err(error) => {
+                (self.options.say)(&format!("{text}: {error}; only this process and its dead-man know what is changed"))
+            }
+        }
+    }
+
+    fn take_back(&mut self) -> Undone {
         self.manager.tell("STOPPING=1");
-        let (undone, _) = self.state.undo(&mut ThisHost, self.keeper.audit())?;
-        self.keeper.metrics.counts.restored += undone.restored as u64;
+        self.keeper.close();
+        let mut undone = Undone::default();
+        for _ in 0..LAST_ROUNDS {
+            let (host, journal, audit) = self.keeper.for_taking_back();
+            let round = self.state.undo_known(host, journal, audit);
+            undone = Undone { racing: false, failed: Vec::new(), ..undone }.and(round);
+            // Children that were born meanwhile of tasks that are gone by now.
+            let before = self.keeper.metrics.counts.inherited;
+            let mut signals = Vec::new();
+            if let Some(source) = &mut self.source
+                && source.drain(&mut signals).is_ok()
+            {
+                let _ = self.keeper.hear(&mut signals);
+            }
+            if self.keeper.metrics.counts.inherited == before {
+                break;
+            }
+        }
+        self.keeper.metrics.counts.restored += (undone.restored + undone.inherited) as u64;
         self.keeper.audit().log(&Entry::of(Event::Stopped));
         self.keeper.audit().flush();
         self.write_status();
-        let _ = std::fs::remove_file(self.state.directory().join("guard.status"));
-        Ok(undone)
+        self.state.remove_status();
+        undone
     }
 }
 
@@ -330,12 +469,10 @@ pub fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
 }
 
 /// The status that a running guard left in its directory; `None` if none is running.
+///
+/// # Errors
+/// If it cannot be read or believed.
 pub fn status(directory: &Path) -> Result<Option<metrics::Status>, StateError> {
-    let path = directory.join("guard.status");
-    let fail = |source| StateError::Io { path: path.clone(), source };
-    match std::fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(fail(error)),
-        Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| fail(io::Error::other(error))),
-    }
+    let fail = |error| StateError::Io { path: directory.join(crate::state::STATUS), source: io::Error::other(error) };
+    state::status_text(directory)?.map(|text| serde_json::from_str(&text).map_err(fail)).transpose()
 }

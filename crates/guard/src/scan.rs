@@ -7,6 +7,7 @@ use std::io::Read;
 use rustc_hash::FxHashMap;
 use unstarve_model::Tid;
 
+use crate::heirs::Kin;
 use crate::sched;
 use crate::task::{Kind, Task, TaskKey, Work, flag};
 
@@ -130,6 +131,28 @@ pub fn start_of(tid: Tid) -> Option<u64> {
     Stat::read(tid, &String::from_utf8_lossy(&bytes[..count])).map(|stat| stat.start)
 }
 
+/// All tasks but kernel threads, and whose children they are.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn kin() -> std::io::Result<Vec<Kin>> {
+    let mut all = Vec::new();
+    let mut buffer = Vec::new();
+    for process in fs::read_dir("/proc")?.flatten() {
+        let Some(tgid) = numeric(&process) else { continue };
+        let Ok(threads) = fs::read_dir(process.path().join("task")) else { continue };
+        for tid in threads.flatten().filter_map(|thread| numeric(&thread)) {
+            buffer.clear();
+            let read = fs::File::open(format!("/proc/{tid}/stat")).and_then(|mut file| file.read_to_end(&mut buffer));
+            let stat = read.ok().and_then(|_| Stat::read(tid, &String::from_utf8_lossy(&buffer)));
+            let Some(stat) = stat.filter(|stat| stat.flags & flag::KTHREAD == 0) else { continue };
+            let has_ended = matches!(stat.state, 'Z' | 'X');
+            all.push(Kin { key: TaskKey { tid, start: stat.start }, tgid, parent: stat.parent, has_ended });
+        }
+    }
+    Ok(all)
+}
+
 /// How long a task has run, in ns, and on which CPU it was last.
 pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
     let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
@@ -150,6 +173,7 @@ pub fn waited(tid: Tid) -> Option<(u64, u64)> {
 /// The fields of `/proc/PID/stat` that are used here.
 struct Stat {
     comm: String,
+    state: char,
     parent: Tid,
     flags: u64,
     start: u64,
@@ -165,6 +189,7 @@ impl Stat {
         let field = |number: usize| fields.get(number - 3).copied();
         Some(Stat {
             comm: comm.to_owned(),
+            state: field(3)?.chars().next()?,
             parent: field(4)?.parse().ok().map(Tid)?,
             flags: field(9)?.parse().ok()?,
             start: field(22)?.parse().ok()?,

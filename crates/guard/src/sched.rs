@@ -224,6 +224,9 @@ pub fn become_realtime(priority: u32) -> io::Result<()> {
     setattr(Tid(0), SchedAttr { policy: 1, flags: RESET_ON_FORK, priority, ..SchedAttr::default() })
 }
 
+/// The unit of start times in /proc (USER_HZ is 100 on all architectures but Alpha and ia64), on the boot clock.
+pub const TICK_NS: u64 = 10_000_000;
+
 /// Nanoseconds of the clock by which births are told (BPF's `ktime_get_ns`, the process connector).
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -76,11 +77,33 @@ fn policies_that_include_each_other_are_told() {
     write("b.toml", "version = 1\n[[rule]]\nname = \"b\"\nmatch = { comm = \"x\" }\nset = { nice = 1 }\n");
     assert_eq!(Policy::load(&path("a.toml")).unwrap().rules.len(), 1);
     write("b.toml", "version = 1\ninclude = [\"/dev/zero\"]\n");
-    let error = Policy::load(&path("a.toml")).unwrap_err().to_string();
+    let error = Policy::look_at(&path("a.toml")).unwrap_err().to_string();
     assert!(error.contains("/dev/zero: cannot be read"), "{error}");
     write("b.toml", "version = 1\ninclude = [\"absent.toml\"]\n");
     let error = Policy::load(&path("a.toml")).unwrap_err().to_string();
     assert!(error.contains("b.toml:2:12") && error.contains("absent.toml"), "{error}");
+}
+
+#[test]
+fn a_policy_that_others_can_write_is_refused_with_all_that_it_includes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let mode = |name: &str, mode| fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+    fs::write(path("a.toml"), "version = 1\ninclude = [\"b.toml\"]\n").unwrap();
+    fs::write(path("b.toml"), "version = 1\n").unwrap();
+    mode("a.toml", 0o644);
+    mode("b.toml", 0o644);
+    assert!(Policy::load(&path("a.toml")).is_ok());
+    for name in ["a.toml", "b.toml"] {
+        for others in [0o664, 0o646] {
+            mode(name, others);
+            let error = Policy::load(&path("a.toml")).unwrap_err();
+            let text = format!("{error}: {}", std::error::Error::source(&error).unwrap());
+            assert!(text.contains(name) && text.contains("lets others write it"), "{text}");
+            assert!(Policy::look_at(&path("a.toml")).is_ok(), "to look at it is harmless");
+        }
+        mode(name, 0o600);
+    }
 }
 
 #[test]
@@ -128,7 +151,7 @@ fn the_examples_are_good_policies() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
     let mut count = 0;
     for entry in fs::read_dir(directory).unwrap() {
-        Policy::load(&entry.unwrap().path()).unwrap_or_else(|error| panic!("{error}"));
+        Policy::look_at(&entry.unwrap().path()).unwrap_or_else(|error| panic!("{error}"));
         count += 1;
     }
     assert!(count >= 3);

@@ -118,11 +118,11 @@ fn the_first_rule_wins_for_each_aspect() {
     );
     let tasks = [worker(11, 0, "events", None), worker(12, 1, "events", None)];
     insta::assert_snapshot!(table(&policy, &Surroundings::default(), &tasks), @r"
-    kworker/0:11: nice 0 -> nice -5 (one)
     kworker/0:11: reset-on-fork off -> reset-on-fork on (all)
+    kworker/0:11: nice 0 -> nice -5 (one)
     kworker/0:11: nice is one's (all)
-    kworker/1:12: nice 0 -> nice -10 (all)
     kworker/1:12: reset-on-fork off -> reset-on-fork on (all)
+    kworker/1:12: nice 0 -> nice -10 (all)
     ");
 }
 
@@ -241,8 +241,8 @@ fn cpus_parents_and_units_select() {
     insta::assert_snapshot!(table(&policy, &Surroundings::default(), &tasks), @r"
     ksoftirqd/1: other -> fifo 2 (cpu 0-1)
     ksoftirqd/2: -
-    helper: nice 0 -> nice 1 (by pid)
     helper: reset-on-fork off -> reset-on-fork on (children)
+    helper: nice 0 -> nice 1 (by pid)
     db: CPUs 0-3 -> CPUs 2-3 (unit)
     ksoftirqd/0: -
     ");

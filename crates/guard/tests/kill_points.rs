@@ -1,9 +1,9 @@
 //! A guard that is killed anywhere, in the middle of a line too, leaves nothing that undo does not put back.
 //!
-//! The machine is a model and the kill is a panic, so a thousand of them take a moment; the live tests kill real ones.
+//! The machine is a model and the kill is a panic, so ten thousand of them take a moment; the live tests kill real ones.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use unstarve_guard::act;
 use unstarve_guard::audit::Audit;
+use unstarve_guard::heirs::{self, Kin};
 use unstarve_guard::host::Host;
 use unstarve_guard::journal::{Change, Contents, Journal, Store};
 use unstarve_guard::{Aspect, Target, TaskKey, Value};
@@ -34,10 +35,34 @@ impl Fuse {
 
 type Values = BTreeMap<(Target, Aspect), Value>;
 
-/// A machine in memory. It writes, and then is killed or not; or is killed before.
+/// A machine in memory. It writes, and then is killed or not; or is killed before. Each task may have a child at any moment,
+/// which has what its parent has.
 struct Model {
     values: Rc<RefCell<Values>>,
     fuse: Fuse,
+    births: Option<Random>,
+}
+
+/// Children have these numbers above their parent's.
+const CHILD: u32 = 100;
+
+impl Model {
+    /// Somebody forks, now and then.
+    fn maybe_born(&mut self) {
+        let Some(random) = &mut self.births else { return };
+        if random.below(3) > 0 {
+            return;
+        }
+        let parent = 1 + random.below(5) + CHILD * random.below(3);
+        let child = task(parent + CHILD);
+        let mut values = self.values.borrow_mut();
+        let of_parent: Vec<_> = values.range((task(parent), Aspect::Class)..=(task(parent), Aspect::Text)).collect();
+        let of_child: Vec<_> =
+            of_parent.into_iter().map(|((_, aspect), value)| ((child.clone(), *aspect), value.clone())).collect();
+        for (key, value) in of_child {
+            values.entry(key).or_insert(value);
+        }
+    }
 }
 
 impl Host for Model {
@@ -50,6 +75,7 @@ impl Host for Model {
     }
 
     fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
+        self.maybe_born();
         if self.fuse.burn() {
             panic_any(Killed);
         }
@@ -64,10 +90,33 @@ impl Host for Model {
                 }
             }
         }
+        self.maybe_born();
         if self.fuse.burn() {
             panic_any(Killed);
         }
         Ok(())
+    }
+
+    fn heirs(&self, changes: &[Change]) -> Vec<Change> {
+        let values = self.values.borrow();
+        let tasks: BTreeSet<TaskKey> = values.keys().filter_map(|(target, _)| key_of(target)).collect();
+        let kin: Vec<Kin> = tasks
+            .iter()
+            .map(|key| Kin {
+                key: *key,
+                tgid: key.tid,
+                parent: Tid(key.tid.0.checked_sub(CHILD).unwrap_or(0)),
+                has_ended: false,
+            })
+            .collect();
+        heirs::find(&kin, changes, |key, aspect| values.get(&(Target::Task(key), aspect)).cloned())
+    }
+}
+
+fn key_of(target: &Target) -> Option<TaskKey> {
+    match target {
+        Target::Task(key) => Some(*key),
+        _ => None,
     }
 }
 
@@ -102,7 +151,9 @@ impl Random {
 }
 
 fn task(number: u32) -> Target {
-    Target::Task(TaskKey { tid: Tid(number), start: u64::from(number) * 7 })
+    // Children are born after anything that is changed.
+    let start = if number < CHILD { u64::from(number) * 7 } else { u64::MAX };
+    Target::Task(TaskKey { tid: Tid(number), start })
 }
 
 fn at_first() -> Values {
@@ -146,19 +197,22 @@ fn live(
 ) -> bool {
     let fuse = Fuse(Rc::new(Cell::new(fuse)));
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let mut host = Model { values: values.clone(), fuse: fuse.clone() };
+        let births = (applies > 0).then(|| random.clone());
+        let mut host = Model { values: values.clone(), fuse: fuse.clone(), births };
         let contents = Contents::parse(&disk.borrow(), "boot").unwrap();
         let store = Disk { bytes: disk.clone(), fuse: fuse.clone(), random: random.clone() };
-        let mut journal = Journal::over(store, Path::new("journal"), "boot", contents.last_seq).unwrap();
+        let open = contents.open.clone();
+        let mut journal = Journal::over(store, Path::new("journal"), "boot", contents).unwrap();
         let mut audit = Audit::none();
-        act::undo(&mut host, &mut journal, &mut audit, &contents.open).unwrap();
+        act::undo(&mut host, &mut journal, &mut audit, &open);
         for _ in 0..applies {
             let mut changes = changes(random, &values.borrow());
             act::apply(&mut host, &mut journal, &mut audit, &mut changes).unwrap();
         }
         if applies > 0 {
-            let open = Contents::parse(&disk.borrow(), "boot").unwrap().open;
-            act::undo(&mut host, &mut journal, &mut audit, &open).unwrap();
+            let open = journal.open_changes();
+            assert_eq!(open, Contents::parse(&disk.borrow(), "boot").unwrap().open, "memory and disk say the same");
+            act::undo(&mut host, &mut journal, &mut audit, &open);
         }
     }));
     random.below(1);
@@ -180,11 +234,11 @@ fn quietly<T>(run: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn after_a_thousand_kills_everything_is_as_it_began() {
+fn after_ten_thousand_kills_everything_is_as_it_began() {
     let mut random = Random(20_240_501);
-    let mut kills = 0;
+    let (mut kills, mut born) = (0, 0);
     quietly(|| {
-        while kills < 1000 {
+        while kills < 10_000 {
             let values = Rc::new(RefCell::new(at_first()));
             let disk = Rc::new(RefCell::new(Vec::new()));
             // A few guards in a row are killed, each at another point, before one may put things right.
@@ -193,11 +247,24 @@ fn after_a_thousand_kills_everything_is_as_it_began() {
                 kills += u32::from(live(&values, &disk, fuse, &mut random, 2));
             }
             assert!(!live(&values, &disk, 0, &mut random, 0));
-            assert_eq!(*values.borrow(), at_first());
+            for ((target, aspect), value) in values.borrow().iter() {
+                let first = &at_first()[&(ancestor(target), *aspect)];
+                assert!(
+                    value.same(first),
+                    "{target} has {value}, and its first ancestor began with {first}:\n{}",
+                    String::from_utf8_lossy(&disk.borrow())
+                );
+            }
+            born += values.borrow().len() / 4 - 5;
             let open = Contents::parse(&disk.borrow(), "boot").unwrap().open;
             assert!(open.is_empty(), "{open:?}");
         }
     });
+    assert!(born > 5000, "only {born} children were born");
+}
+
+fn ancestor(target: &Target) -> Target {
+    key_of(target).map_or_else(|| target.clone(), |key| task(key.tid.0 % CHILD))
 }
 
 #[test]
@@ -214,9 +281,12 @@ fn what_somebody_else_has_set_since_is_theirs() {
             let key = (task(3), Aspect::Nice);
             values.borrow_mut().insert(key.clone(), theirs.clone());
             assert!(!live(&values, &disk, 0, &mut random, 0));
-            let mut expected = at_first();
-            expected.insert(key, theirs);
-            assert_eq!(*values.borrow(), expected);
+            assert_eq!(values.borrow()[&key], theirs);
+            for ((target, aspect), value) in values.borrow().iter().filter(|(other, _)| **other != key) {
+                let first = &at_first()[&(ancestor(target), *aspect)];
+                // A child may have what somebody else has set on its parent.
+                assert!(value.same(first) || value.same(&theirs), "{target} has {value} and not {first}");
+            }
             left += 1;
         }
     });
@@ -230,13 +300,13 @@ fn what_the_kernel_made_of_a_value_is_recognised() {
     let values = Rc::new(RefCell::new(Values::from([(key.clone(), cpus("0"))])));
     let disk = Rc::new(RefCell::new(Vec::new()));
     let fuse = Fuse(Rc::new(Cell::new(0)));
-    let mut host = Model { values: values.clone(), fuse: fuse.clone() };
+    let mut host = Model { values: values.clone(), fuse: fuse.clone(), births: None };
     let store = Disk { bytes: disk.clone(), fuse, random: Random(1) };
-    let mut journal = Journal::over(store, Path::new("journal"), "boot", 0).unwrap();
+    let mut journal = Journal::over(store, Path::new("journal"), "boot", Contents::default()).unwrap();
     let mut changes = [Change::new(task(1), "t", "rule", cpus("0"), cpus("1-3"))];
     act::apply(&mut host, &mut journal, &mut Audit::none(), &mut changes).unwrap();
     assert_eq!(values.borrow()[&key], cpus("1"));
     let open = Contents::parse(&disk.borrow(), "boot").unwrap().open;
-    let undone = act::undo(&mut host, &mut journal, &mut Audit::none(), &open).unwrap();
+    let undone = act::undo(&mut host, &mut journal, &mut Audit::none(), &open);
     assert_eq!((undone.restored, &values.borrow()[&key]), (1, &cpus("0")));
 }

@@ -31,7 +31,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     let policy = args.policy.load()?;
     rights::require(&policy)?;
     let mut audit = args.state.audit()?;
-    let state = State::lock(&args.state.state)?;
+    let state = State::lock(&args.state.state, "guard apply")?;
     let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
     Out::new().text(&plan::text(&policy, &survey))?;
     let mut changes = survey.changes(&policy);

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use unstarve_guard::act::Undone;
 use unstarve_guard::audit::Audit;
 use unstarve_guard::{Policy, state};
 
@@ -64,6 +65,15 @@ impl PolicyArgs {
     fn load(&self) -> Result<Policy> {
         Policy::load(&self.policy).context("this policy cannot be used, and nothing was changed")
     }
+
+    /// Only to say what it would do.
+    fn look_at(&self) -> Result<Policy> {
+        let policy = Policy::look_at(&self.policy).context("this policy cannot be used")?;
+        if let Err(error) = Policy::load(&self.policy) {
+            output::complain(&anyhow::Error::new(error).context("note: `guard run` would refuse this policy"));
+        }
+        Ok(policy)
+    }
 }
 
 /// Where the journal is.
@@ -81,10 +91,30 @@ impl StateArgs {
     fn audit(&self) -> Result<Audit> {
         let Some(path) = &self.audit else { return Ok(Audit::none()) };
         if path.as_os_str() == "-" {
-            return Ok(Audit::to(std::io::stderr()));
+            return Audit::to_stderr().context("standard error");
         }
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        Ok(Audit::to(file.with_context(|| path.display().to_string())?))
+        // Only beside files that nobody else can change: a log that is added to could be another name of some other file.
+        let (directory, name) = unstarve_files::trust::parent(path).context("the audit cannot be written")?;
+        let file = directory.file(&name, unstarve_files::trust::How::Append).context("the audit cannot be written")?;
+        Ok(Audit::to(file))
+    }
+}
+
+/// What was inherited, for a line that says what was restored.
+fn inherited(undone: &Undone) -> String {
+    match undone.inherited {
+        0 => String::new(),
+        count => format!(" and {count} of children that had inherited it"),
+    }
+}
+
+/// Somebody forks faster than we look.
+fn warn_of_race(undone: &Undone) {
+    if undone.racing {
+        output::remark(
+            "children of changed tasks are still being born faster than they can be restored; stop their program, then \
+             run `unstarve guard undo` again",
+        );
     }
 }
 

@@ -23,7 +23,7 @@ pub struct PlanArgs {
 }
 
 pub fn run(args: &PlanArgs) -> Result<ExitCode> {
-    let policy = args.policy.load()?;
+    let policy = args.policy.look_at()?;
     let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
     let out = Out::new();
     if args.json {

@@ -67,20 +67,24 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             SourceArg::Netlink => SourceName::Netlink,
             SourceArg::Scan => SourceName::Scan,
         }),
-        dead_man: Some(dead_man_command(args, policy.limits.dead_man)?),
+        dead_man: dead_man_command(args, policy.limits.dead_man)?,
         end: run::on_signals(&[SIGTERM, SIGINT, SIGHUP]).context("signals")?,
         time: args.time.map(Duration::from_secs),
         say: Box::new(output::remark),
     };
     let undone = run::run(policy, options, audit)?;
     eprintln!(
-        "{} restored, {} left as somebody else has set them, {} gone",
-        undone.restored, undone.others, undone.gone
+        "{} restored{}, {} left as somebody else has set them, {} gone",
+        undone.restored,
+        super::inherited(&undone),
+        undone.others,
+        undone.gone
     );
+    super::warn_of_race(&undone);
     for (change, error) in &undone.failed {
         output::remark(&format!("{} {}: {} stays: {error}", change.comm, change.target, change.new));
     }
-    Ok(if undone.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if undone.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 fn dead_man_command(args: &RunArgs, limit: u32) -> Result<Box<dyn Fn(u32) -> Command>> {

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use unstarve_guard::metrics::Status;
-use unstarve_guard::state::{self, State, StateError};
-use unstarve_guard::{journal, run};
+use unstarve_guard::run;
+use unstarve_guard::state;
 use unstarve_model::Nanos;
 use unstarve_report::clean;
 
@@ -24,31 +24,27 @@ pub struct StatusArgs {
 }
 
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
-    let status = if is_running(args)? { run::status(&args.state)? } else { None };
+    let holder = state::holder()?;
+    // A guard that was killed leaves its status file, but not its lock; and another one may have its state elsewhere.
+    let status = match &holder {
+        Some(holder) => run::status(&holder.state)?,
+        None => None,
+    };
     let out = Out::new();
     match (&status, args.json) {
         (Some(status), true) => out.text(&format!("{}\n", serde_json::to_string_pretty(status)?))?,
         (None, true) => out.text("null\n")?,
         (Some(status), false) => out.text(&text(status))?,
-        (None, false) => out.text(&format!("no guard is at work in {}\n{}", args.state.display(), left(args)?))?,
+        (None, false) => {
+            let who = holder.map_or("no guard is at work".to_owned(), |holder| format!("at work: {holder}"));
+            out.text(&format!("{who}\n{}", left(args)?))?;
+        }
     }
     Ok(ExitCode::from(u8::from(status.is_none())))
 }
 
-/// A guard that was killed leaves its status file, but not its lock.
-fn is_running(args: &StatusArgs) -> Result<bool> {
-    if !args.state.exists() {
-        return Ok(false);
-    }
-    match State::lock(&args.state) {
-        Err(StateError::Busy { .. }) => Ok(true),
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(false),
-    }
-}
-
 fn left(args: &StatusArgs) -> Result<String> {
-    let contents = journal::read(&args.state.join("guard.journal"), &journal::boot_id()?)?;
+    let contents = state::look_into(&args.state)?;
     Ok(match contents.open.len() {
         0 => String::new(),
         open => format!("{open} changes of one are still in place; `unstarve guard undo` takes them back\n"),
@@ -71,6 +67,20 @@ fn text(status: &Status) -> String {
         "{} values set, {} refused by the system, {} tasks gone before\n",
         counts.applied, counts.failed, counts.gone
     );
+    text += &match status.dead_man {
+        Some(pid) => format!("dead-man: process {pid}"),
+        None => "dead-man: none".to_owned(),
+    };
+    text += &match counts.dead_man_restarts {
+        0 => "\n".to_owned(),
+        count => format!(", started anew {count} times\n"),
+    };
+    if counts.inherited > 0 {
+        text += &format!("{} values inherited by children and threads\n", counts.inherited);
+    }
+    if counts.throttled > 0 {
+        text += &format!("{} events of users with too many at a time not looked at one by one\n", counts.throttled);
+    }
     if status.births > 0 {
         text += &format!(
             "birth to applied: median {}, 99th percentile {}, longest {}, {} births\n",

@@ -19,15 +19,16 @@ pub struct UndoArgs {
 
 pub fn run(args: &UndoArgs) -> Result<ExitCode> {
     let mut audit = args.state.audit()?;
-    let state = State::lock(&args.state.state)?;
+    let mut state = State::lock(&args.state.state, "guard undo")?;
     let (undone, contents) = state.undo(&mut ThisHost, &mut audit)?;
     audit.flush();
     for (change, error) in &undone.failed {
         output::remark(&format!("{} {}: {} stays: {error}", clean(&change.comm), change.target, change.new));
     }
     eprintln!(
-        "{} restored, {} as before already, {} left as somebody else has set them, {} gone{}",
+        "{} restored{}, {} as before already, {} left as somebody else has set them, {} gone{}",
         undone.restored,
+        super::inherited(&undone),
         undone.unchanged,
         undone.others,
         undone.gone,
@@ -39,5 +40,6 @@ pub fn run(args: &UndoArgs) -> Result<ExitCode> {
     if contents.damaged > 0 {
         output::remark(&format!("{} damaged lines of the journal were left out", contents.damaged));
     }
-    Ok(if undone.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    super::warn_of_race(&undone);
+    Ok(if undone.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }

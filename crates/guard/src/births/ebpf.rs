@@ -1,6 +1,6 @@
 //! The BPF programs of `src/bpf/births.bpf.c`, loaded, and their events decoded. Nothing else here touches libbpf.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{self, BufRead};
 use std::mem::MaybeUninit;
@@ -8,11 +8,11 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, Tid};
 
-use super::{Born, Interest, Signal, Source, SourceName, WorkDetail};
+use super::{Born, Follower, Interest, Programs, Signal, Source, SourceName, WorkDetail};
 use crate::task::{Work, flag};
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
@@ -30,7 +30,15 @@ mod kind {
     pub const EXECUTED: u32 = 3;
     pub const WORKED: u32 = 4;
     pub const CHANGED: u32 = 5;
+    pub const ENDED: u32 = 6;
 }
+
+/// As in births.bpf.c.
+const MOST_NAMES: usize = 32;
+/// A task's name has 15 bytes.
+const LONGEST_NAME: usize = 15;
+/// Priorities below are real-time (`MAX_RT_PRIO`, include/linux/sched/prio.h).
+const FIRST_FAIR: i32 = 100;
 
 pub(super) struct Ebpf {
     /// Before the skeleton, which owns what they hang on.
@@ -39,23 +47,41 @@ pub(super) struct Ebpf {
     skeleton: BirthsSkel<'static>,
     events: Rc<RefCell<Vec<RawEvent>>>,
     lost: u64,
+    throttled: u64,
+    /// More tasks are followed than there is room for.
+    full: Rc<Cell<bool>>,
     symbols: Symbols,
     gaps: Vec<String>,
 }
 
 impl Ebpf {
-    pub(super) fn open(interest: Interest) -> Result<Ebpf, String> {
+    pub(super) fn open(interest: &Interest) -> Result<Ebpf, String> {
         // libbpf says on stderr what it cannot do; we say it ourselves.
         libbpf_rs::set_print(None);
         let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error}");
+        let programs = interest.programs != Programs::None;
         // Lives as long as the program: a guard opens its source once.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = BirthsSkelBuilder::default().open(storage).map_err(fail("the programs cannot be read"))?;
         if let Some(data) = open.maps.rodata_data.as_deref_mut() {
-            data.own_tgid = std::process::id();
-            data.programs = interest.programs;
+            data.own_tgid = own_id();
+            data.own_namespace = super::pid_namespace().unwrap_or(0);
+            data.programs = programs;
+            if let Programs::Named(names) = &interest.programs
+                && names.len() <= MOST_NAMES
+            {
+                for (slot, name) in data.names.iter_mut().zip(names) {
+                    let bytes = &name.as_bytes()[..name.len().min(LONGEST_NAME)];
+                    slot.length = bytes.len() as u32;
+                    for (into, byte) in slot.text.iter_mut().zip(bytes) {
+                        *into = *byte as i8;
+                    }
+                }
+                data.name_count = names.len() as u32;
+            }
         }
-        open.progs.executed.set_autoload(interest.programs);
+        open.progs.executed.set_autoload(programs);
+        open.progs.ended.set_autoload(programs);
         open.progs.worked.set_autoload(interest.work != WorkDetail::None);
         let skeleton = open.load().map_err(fail("the kernel does not take the programs (CAP_BPF, CAP_PERFMON)"))?;
         let events = Rc::new(RefCell::new(Vec::new()));
@@ -75,17 +101,19 @@ impl Ebpf {
         let mut gaps = Vec::new();
         let links = attach(&skeleton, interest, &mut gaps)?;
         let symbols = Symbols { names: FxHashMap::default(), wanted: interest.work == WorkDetail::Function };
-        Ok(Ebpf { _links: links, ring, skeleton, events, lost: 0, symbols, gaps })
+        let full = Rc::new(Cell::new(false));
+        Ok(Ebpf { _links: links, ring, skeleton, events, lost: 0, throttled: 0, full, symbols, gaps })
     }
 }
 
 /// Attaches what is needed; what only adds precision may fail and is named.
-fn attach(skeleton: &BirthsSkel, interest: Interest, gaps: &mut Vec<String>) -> Result<Vec<Link>, String> {
+fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) -> Result<Vec<Link>, String> {
     let programs = &skeleton.progs;
     let mut links = Vec::new();
     let mut needed = vec![("task_newtask", &programs.born), ("task_rename", &programs.renamed)];
-    if interest.programs {
+    if interest.programs != Programs::None {
         needed.push(("sched_process_exec", &programs.executed));
+        needed.push(("sched_process_exit", &programs.ended));
     }
     if interest.work != WorkDetail::None {
         needed.push(("workqueue_execute_start", &programs.worked));
@@ -129,16 +157,33 @@ impl Source for Ebpf {
         for event in self.events.borrow_mut().drain(..) {
             into.extend(decode(&event, &mut self.symbols));
         }
+        let Some(data) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
         // Written by the kernel at any time; what is missed now is seen at the next look.
-        let lost = self.skeleton.maps.bss_data.as_deref().map_or(0, |data| {
-            // SAFETY: a valid, aligned u64 in a map's memory.
-            unsafe { (&raw const data.lost).read_volatile() }
-        });
+        // SAFETY: valid, aligned u64 in a map's memory.
+        let (lost, throttled) =
+            unsafe { ((&raw const data.lost).read_volatile(), (&raw const data.throttled).read_volatile()) };
+        if self.full.get() {
+            data.follow_all = true;
+        }
         if lost > self.lost {
             into.push(Signal::Lost(lost - self.lost));
             self.lost = lost;
         }
+        if throttled > self.throttled {
+            into.push(Signal::Throttled(throttled - self.throttled));
+            self.throttled = throttled;
+        }
         Ok(())
+    }
+
+    fn follower(&self) -> Option<Follower> {
+        let kept = MapHandle::try_from(&self.skeleton.maps.kept).ok()?;
+        let full = self.full.clone();
+        Some(Box::new(move |tid| {
+            if kept.update(&tid.0.to_ne_bytes(), &[1], MapFlags::ANY).is_err() {
+                full.set(true);
+            }
+        }))
     }
 
     fn name(&self) -> SourceName {
@@ -160,7 +205,8 @@ fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
     Some(match event.kind {
         kind::BORN => {
             let kernel = u64::from(event.flags) & flag::KTHREAD != 0;
-            Signal::Born(Born { tid, tgid: Tid(event.tgid), time: event.time, kernel: Some(kernel) })
+            let (tgid, creator) = (Tid(event.tgid), Some(Tid(event.by)));
+            Signal::Born(Born { tid, tgid, time: event.time, kernel: Some(kernel), creator })
         }
         kind::RENAMED => Signal::Renamed { tid, tgid: Tid(event.tgid) },
         kind::EXECUTED => Signal::Executed { tid, time: event.time },
@@ -172,8 +218,15 @@ fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
             let by_comm: [u8; 16] = event.by_comm.map(|c| c as u8);
             Signal::Changed { tid, by: Tid(event.by), by_comm: Comm::new(&by_comm).to_string() }
         }
+        kind::ENDED => Signal::Ended { tid, ran: event.ran, cpu: event.cpu, realtime: event.prio < FIRST_FAIR },
         _ => return None,
     })
+}
+
+/// This process as the machine's first PID namespace numbers it: the last of `NSpid` is ours, but the first that /proc shows
+/// may be one between. Where we cannot know it, our own changes are reported like others', and found to be as meant.
+fn own_id() -> u32 {
+    if super::pid_namespace().is_none() { std::process::id() } else { u32::MAX }
 }
 
 /// Names of the kernel's functions, looked up once each.

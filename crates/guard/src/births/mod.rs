@@ -47,8 +47,21 @@ pub enum Signal {
         /// Its name.
         by_comm: String,
     },
+    /// A task in the guard's care, or a child of one, has ended.
+    Ended {
+        /// Which.
+        tid: Tid,
+        /// How long it ran in its life, in ns.
+        ran: u64,
+        /// The CPU on which it was.
+        cpu: u32,
+        /// Whether it was real-time.
+        realtime: bool,
+    },
     /// News was lost: everything has to be looked at.
     Lost(u64),
+    /// A user started so many tasks that these were not reported: everything has to be looked at.
+    Throttled(u64),
 }
 
 /// A birth.
@@ -62,13 +75,26 @@ pub struct Born {
     pub time: u64,
     /// Whether it is a kernel thread, if that is known. Its name comes later.
     pub kernel: Option<bool>,
+    /// The task that made it; `None` where the source knows only the process.
+    pub creator: Option<Tid>,
+}
+
+/// Which programs' births are wanted, beside those of the kernel's threads and of tasks that are followed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Programs {
+    /// None.
+    None,
+    /// Those whose names begin so.
+    Named(Vec<String>),
+    /// All.
+    All,
 }
 
 /// What is wanted of a source.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interest {
     /// Births of programs' threads, not only of the kernel's.
-    pub programs: bool,
+    pub programs: Programs,
     /// What workers work on.
     pub work: WorkDetail,
 }
@@ -94,6 +120,23 @@ pub trait Source {
     fn name(&self) -> SourceName;
     /// What it could not do, for people.
     fn gaps(&self) -> &[String];
+    /// What has to be told which tasks' children are wanted whatever their names; `None` where all are reported.
+    fn follower(&self) -> Option<Follower> {
+        None
+    }
+}
+
+/// Takes note of a task whose children are wanted from now on.
+pub type Follower = Box<dyn Fn(Tid)>;
+
+/// The inode of the initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// The inode of this process's PID namespace, if that is not the machine's first: ids there are not the kernel's own.
+pub fn pid_namespace() -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let inode = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    if inode == INITIAL_PID_NAMESPACE { None } else { u32::try_from(inode).ok() }
 }
 
 /// Which source.
@@ -124,7 +167,7 @@ pub fn open(interest: Interest, wanted: Option<SourceName>) -> (Option<Box<dyn S
     let may = |name| wanted.is_none_or(|wanted| wanted == name);
     if may(SourceName::Ebpf) {
         #[cfg(feature = "bpf")]
-        match ebpf::Ebpf::open(interest) {
+        match ebpf::Ebpf::open(&interest) {
             Ok(source) => return (Some(Box::new(source)), reasons),
             Err(reason) => reasons.push(format!("no eBPF: {reason}")),
         }
@@ -132,7 +175,7 @@ pub fn open(interest: Interest, wanted: Option<SourceName>) -> (Option<Box<dyn S
         reasons.push("no eBPF: this program was built without the feature `bpf`".to_owned());
     }
     if may(SourceName::Netlink) {
-        match netlink::Netlink::open(interest) {
+        match netlink::Netlink::open(&interest) {
             Ok(source) => return (Some(Box::new(source)), reasons),
             Err(error) => reasons.push(format!("no process events by netlink: {error}")),
         }

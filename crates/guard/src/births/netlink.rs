@@ -3,10 +3,11 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Instant;
 
 use unstarve_model::Tid;
 
-use super::{Born, Interest, Signal, Source, SourceName};
+use super::{Born, Interest, Programs, Signal, Source, SourceName};
 
 /// `include/uapi/linux/connector.h`, `cn_proc.h`.
 const CN_IDX_PROC: u32 = 1;
@@ -16,12 +17,42 @@ const FORK: u32 = 0x1;
 const EXEC: u32 = 0x2;
 const COMM: u32 = 0x200;
 
+/// How many events of programs a second are passed on, and at once; the same as of one user by eBPF. Netlink does not say whose
+/// they are.
+const PER_SECOND: u32 = 3000;
+const AT_ONCE: u32 = 4000;
+
+/// What may still be passed on.
+struct Allowance {
+    left: u32,
+    since: Instant,
+}
+
+impl Allowance {
+    fn new() -> Allowance {
+        Allowance { left: AT_ONCE, since: Instant::now() }
+    }
+
+    fn one_more(&mut self, now: Instant) -> bool {
+        let gained = now.saturating_duration_since(self.since).as_secs_f64() * f64::from(PER_SECOND);
+        if gained >= 1.0 {
+            // A cast of a float saturates.
+            self.left = self.left.saturating_add(gained as u32).min(AT_ONCE);
+            self.since = now;
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+}
+
 /// `struct nlmsghdr` and `struct cn_msg` before the event.
 const HEADERS: usize = 16 + 20;
 
 pub(super) struct Netlink {
     socket: OwnedFd,
-    interest: Interest,
+    programs: bool,
+    allowance: Allowance,
     buffer: Vec<u8>,
     gaps: Vec<String>,
 }
@@ -31,7 +62,11 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 impl Netlink {
-    pub(super) fn open(interest: Interest) -> io::Result<Netlink> {
+    pub(super) fn open(interest: &Interest) -> io::Result<Netlink> {
+        if super::pid_namespace().is_some() {
+            // It would accept the wish in silence, and tell nothing (`cn_proc_mcast_ctl()`, drivers/connector/cn_proc.c).
+            return Err(io::Error::other("the kernel tells only the initial PID namespace"));
+        }
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no memory is passed; the descriptor is nobody else's.
         let socket =
@@ -53,10 +88,12 @@ impl Netlink {
         }
         let source = Netlink {
             socket,
-            interest,
+            programs: interest.programs != Programs::None,
+            allowance: Allowance::new(),
             buffer: vec![0; 1 << 16],
             gaps: vec![
                 "what workers work on and who changes what is seen only when everything is looked at again".to_owned(),
+                "real-time children that live for less than a second are not in the budget".to_owned(),
             ],
         };
         source.listen()?;
@@ -106,7 +143,14 @@ impl Source for Netlink {
                 }
             }
             let message = &self.buffer[..count as usize];
-            into.extend(message.get(HEADERS..).and_then(|event| decode(event, self.interest)));
+            let Some(signal) = message.get(HEADERS..).and_then(|event| decode(event, self.programs)) else { continue };
+            // Whoever may start programs decides how many there are.
+            let is_of_kernel = matches!(&signal, Signal::Born(born) if born.kernel == Some(true));
+            if is_of_kernel || self.allowance.one_more(Instant::now()) {
+                into.push(signal);
+            } else {
+                into.push(Signal::Throttled(1));
+            }
         }
     }
 
@@ -120,20 +164,23 @@ impl Source for Netlink {
 }
 
 /// A `struct proc_event`: what, CPU, time, and from 16 on what depends on what.
-fn decode(event: &[u8], interest: Interest) -> Option<Signal> {
+fn decode(event: &[u8], programs: bool) -> Option<Signal> {
     let word = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
     let time = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
     Some(match word(0)? {
         FORK => {
             // kthreadd makes all kernel threads.
             let kernel = word(16)? == 2;
-            if !kernel && !interest.programs {
+            if !kernel && !programs {
                 return None;
             }
-            Signal::Born(Born { tid: Tid(word(24)?), tgid: Tid(word(28)?), time, kernel: Some(kernel) })
+            let (tid, tgid) = (Tid(word(24)?), Tid(word(28)?));
+            // The parent of a new thread is that of its process, and says nothing of the thread that made it.
+            let creator = (tid == tgid).then_some(Tid(word(16)?));
+            Signal::Born(Born { tid, tgid, time, kernel: Some(kernel), creator })
         }
-        EXEC if interest.programs => Signal::Executed { tid: Tid(word(16)?), time },
-        COMM if interest.programs => Signal::Renamed { tid: Tid(word(16)?), tgid: Tid(word(20)?) },
+        EXEC if programs => Signal::Executed { tid: Tid(word(16)?), time },
+        COMM if programs => Signal::Renamed { tid: Tid(word(16)?), tgid: Tid(word(20)?) },
         _ => return None,
     })
 }

@@ -16,6 +16,7 @@ typedef int __s32;
 typedef long long __s64;
 typedef __u8 u8;
 typedef __u32 u32;
+typedef __s32 s32;
 typedef __u64 u64;
 typedef __u16 __be16;
 typedef __u32 __be32;
@@ -25,15 +26,42 @@ typedef _Bool bool;
 /* include/uapi/linux/bpf.h */
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_LRU_HASH = 9, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_F_NO_PREALLOC = 1 };
 
 #define CO_RE __attribute__((preserve_access_index))
+
+/* include/linux/ns_common.h, pid_namespace.h, pid.h */
+struct ns_common {
+	unsigned int inum;
+} CO_RE;
+
+struct pid_namespace {
+	struct ns_common ns;
+} CO_RE;
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} CO_RE;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} CO_RE;
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+} CO_RE;
 
 struct task_struct {
 	int pid;
 	int tgid;
+	int prio;
 	unsigned int flags;
 	u64 start_boottime;
-	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct sched_entity se;
 	char comm[16];
 } CO_RE;
 

@@ -14,7 +14,10 @@ use crate::task::TaskKey;
 impl<H: Host> Keeper<H> {
     /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
     pub fn watch_budget(&mut self, elapsed: Duration) -> Result<(), KeeperError> {
-        let mut by_cpu: FxHashMap<u32, (u64, Vec<TaskKey>)> = FxHashMap::default();
+        // Those that have ended meanwhile, too: children that inherit a real-time policy may live for a moment each.
+        let burned = std::mem::take(&mut self.burned);
+        let mut by_cpu: FxHashMap<u32, (u64, Vec<TaskKey>)> =
+            burned.iter().map(|(cpu, ran)| (*cpu, (*ran, Vec::new()))).collect();
         for (key, managed) in &mut self.managed {
             if !managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
                 continue;
@@ -28,6 +31,8 @@ impl<H: Host> Keeper<H> {
         let budget = elapsed.as_nanos() as u64 / 100 * u64::from(self.policy.limits.rt_budget);
         for (cpu, (ran, keys)) in by_cpu {
             if ran > budget {
+                // Whose children burned it is not known any more; their parents are real-time, wherever they are.
+                let keys = if burned.contains_key(&cpu) { self.managed.keys().copied().collect() } else { keys };
                 self.over_budget(cpu, ran, elapsed, &keys)?;
             }
         }
@@ -51,8 +56,8 @@ impl<H: Host> Keeper<H> {
                 changes.push(change);
             }
         }
-        let undone = act::undo(&mut self.host, &mut self.journal, &mut self.audit, &changes)?;
-        self.metrics.counts.restored += undone.restored as u64;
+        let undone = act::undo(&mut self.host, &mut self.journal, &mut self.audit, &changes);
+        self.metrics.counts.restored += (undone.restored + undone.inherited) as u64;
         Ok(())
     }
 

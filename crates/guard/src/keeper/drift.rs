@@ -20,8 +20,7 @@ const SETTLING: Duration = Duration::from_secs(1);
 impl<H: Host> Keeper<H> {
     /// Somebody changed a task's scheduling.
     pub(super) fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), KeeperError> {
-        let keys = self.managed.keys().filter(|key| key.tid == tid);
-        if keys.count() == 0 {
+        if self.closed || !self.by_tid.contains_key(&tid) {
             return Ok(());
         }
         let Some(task) = self.scanner.task(tid) else { return Ok(()) };
@@ -40,6 +39,11 @@ impl<H: Host> Keeper<H> {
         for (rule, change) in &mut managed.set {
             let Some(value) = task.attributes.value(change.new.aspect()) else { continue };
             if value.same(&change.new) {
+                continue;
+            }
+            if change.from.is_some() {
+                // No rule wanted this of it: what a child sets for itself is its own.
+                given_up.push(change.new.aspect());
                 continue;
             }
             let mut entry = Entry {

@@ -2,6 +2,7 @@
 
 mod budget;
 mod drift;
+mod lineage;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,28 +13,27 @@ use unstarve_model::Tid;
 use crate::act::{self, Outcome};
 use crate::aspect::{Aspect, Target, Value};
 use crate::audit::{Audit, Entry, Event};
-use crate::births::{Born, Signal};
+use crate::births::{Born, Follower, Signal};
 use crate::decide::{NoteKind, Plan, Surroundings, decide};
 use crate::host::Host;
 use crate::journal::{Change, Journal, JournalError};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::scan::Scanner;
+use crate::sched::{self, TICK_NS};
+use crate::settings;
 use crate::task::{Kind, Task, TaskKey, Work};
-use crate::{sched, settings};
 
 /// When a new kernel thread is looked at again.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 /// Tasks that are remembered for what they worked on; beyond, the memory starts anew.
 const MOST_WORKERS: usize = 65_536;
 
-/// The unit of start times in /proc (USER_HZ is 100 on all architectures but Alpha and ia64), on the boot clock.
-const TICK_NS: u64 = 10_000_000;
-
 /// A task in the guard's care.
 #[derive(Debug)]
 struct Managed {
     comm: String,
+    tgid: Tid,
     since: Instant,
     /// What was set, by which rule.
     set: Vec<(usize, Change)>,
@@ -56,6 +56,18 @@ pub struct Keeper<H> {
     /// Its counters.
     pub metrics: Metrics,
     managed: FxHashMap<TaskKey, Managed>,
+    /// The same, by the number that news has.
+    by_tid: FxHashMap<Tid, TaskKey>,
+    /// One of each process, for births that are told without the thread that made them.
+    by_process: FxHashMap<Tid, TaskKey>,
+    /// What real-time tasks ran that have ended since the last look at the budget, by CPU.
+    burned: FxHashMap<u32, u64>,
+    /// Tells the source whose children are wanted.
+    follow: Option<Follower>,
+    /// News was lost, so everything has to be looked at soon.
+    must_look: bool,
+    /// Everything is being taken back.
+    closed: bool,
     works: FxHashMap<TaskKey, Vec<Work>>,
     /// Births of kernel threads that have no name yet.
     unnamed: FxHashMap<Tid, u64>,
@@ -89,6 +101,12 @@ impl<H: Host> Keeper<H> {
             audit,
             metrics: Metrics::default(),
             managed: FxHashMap::default(),
+            by_tid: FxHashMap::default(),
+            by_process: FxHashMap::default(),
+            burned: FxHashMap::default(),
+            follow: None,
+            must_look: false,
+            closed: false,
             works: FxHashMap::default(),
             unnamed: FxHashMap::default(),
             looks: Vec::new(),
@@ -109,21 +127,53 @@ impl<H: Host> Keeper<H> {
         &mut self.audit
     }
 
+    /// Tells a source whose children are wanted, from now on.
+    pub fn follow_by(&mut self, follow: Option<Follower>) {
+        self.follow = follow;
+    }
+
+    /// Processes of the guard.
+    pub fn own(&mut self, own: Vec<Tid>) {
+        self.surroundings.own = own;
+    }
+
+    /// From now on nothing is set any more; births are still heard of, as they inherit.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// What taking everything back needs.
+    pub fn for_taking_back(&mut self) -> (&mut H, &mut Journal, &mut Audit) {
+        (&mut self.host, &mut self.journal, &mut self.audit)
+    }
+
     /// Goes on in a journal that was begun anew.
     pub fn continue_in(&mut self, journal: Journal) {
         self.journal = journal;
     }
 
+    /// Whether everything has to be looked at soon, as news was lost.
+    pub fn must_look(&self) -> bool {
+        self.must_look
+    }
+
     /// Looks at every task and setting: at the start, after a loss, and now and then.
     pub fn look_at_all(&mut self) -> Result<(), KeeperError> {
         self.metrics.counts.scans += 1;
+        self.must_look = false;
         let own = std::mem::take(&mut self.surroundings.own);
         self.surroundings = settings::surroundings(own);
         let tasks = self.scanner.all().map_err(KeeperError::Scan)?;
         let living: FxHashSet<TaskKey> = tasks.iter().map(|task| task.key).collect();
-        self.managed.retain(|key, _| living.contains(key));
+        self.forget_all_but(&living);
         self.works.retain(|key, _| living.contains(key));
         self.settings()?;
+        self.find_heirs(&tasks)?;
         let mut due = Vec::new();
         for task in tasks {
             if self.managed.contains_key(&task.key) {
@@ -145,10 +195,9 @@ impl<H: Host> Keeper<H> {
     pub fn hear(&mut self, signals: &mut Vec<Signal>) -> Result<(), KeeperError> {
         self.metrics.counts.events += signals.len() as u64;
         let mut due = Vec::new();
-        let mut lost = 0;
         for signal in signals.drain(..) {
             match signal {
-                Signal::Born(born) => self.born(&born, &mut due),
+                Signal::Born(born) => self.born(&born, &mut due)?,
                 Signal::Renamed { tid, tgid } => {
                     let born = self.unnamed.remove(&tid);
                     self.look(tgid, tid, born, &mut due);
@@ -156,16 +205,26 @@ impl<H: Host> Keeper<H> {
                 Signal::Executed { tid, time } => self.look(tid, tid, Some(time), &mut due),
                 Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
                 Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
-                Signal::Lost(count) => lost += count,
+                Signal::Ended { tid, ran, cpu, realtime } => self.ended(tid, ran, cpu, realtime),
+                Signal::Lost(count) => {
+                    self.metrics.counts.events_lost += count;
+                    self.lost(Event::Lost);
+                }
+                Signal::Throttled(count) => {
+                    self.metrics.counts.throttled += count;
+                    self.lost(Event::Throttled);
+                }
             }
         }
-        self.make(due)?;
-        if lost > 0 {
-            self.metrics.counts.events_lost += lost;
-            self.audit.log(&Entry { reason: Some("looking at everything"), ..Entry::of(Event::Lost) });
-            self.look_at_all()?;
+        self.make(due)
+    }
+
+    fn lost(&mut self, event: Event) {
+        // Once for each look, not for each of a thousand pieces of news.
+        if !self.must_look {
+            self.audit.log(&Entry { reason: Some("everything is looked at soon"), ..Entry::of(event) });
+            self.must_look = true;
         }
-        Ok(())
     }
 
     /// When [`Keeper::look_again`] has something to do.
@@ -190,9 +249,15 @@ impl<H: Host> Keeper<H> {
         self.make(due)
     }
 
-    fn born(&mut self, born: &Born, due: &mut Vec<Due>) {
+    fn born(&mut self, born: &Born, due: &mut Vec<Due>) -> Result<(), KeeperError> {
         if born.kernel != Some(true) {
-            return self.look(born.tgid, born.tid, Some(born.time), due);
+            let Some(task) = self.scanner.task_in(born.tgid, born.tid) else {
+                self.metrics.counts.gone += 1;
+                return Ok(());
+            };
+            self.inherit(born, &task)?;
+            self.consider(task, Some(born.time), due);
+            return Ok(());
         }
         // Until it has a name it is a copy of kthreadd, and no rule for that one is for it.
         self.unnamed.insert(born.tid, born.time);
@@ -201,6 +266,7 @@ impl<H: Host> Keeper<H> {
             let at = self.looks.partition_point(|(at, _)| *at <= now + after);
             self.looks.insert(at, (now + after, born.tid));
         }
+        Ok(())
     }
 
     fn worked(&mut self, tid: Tid, work: Work, due: &mut Vec<Due>) {
@@ -225,6 +291,9 @@ impl<H: Host> Keeper<H> {
 
     /// Decides about a task, and notes what is to be done.
     fn consider(&mut self, mut task: Task, born: Option<u64>, due: &mut Vec<Due>) {
+        if self.closed {
+            return;
+        }
         if let Some(works) = self.works.get(&task.key) {
             task.works.extend(works.iter().cloned());
         }
@@ -279,6 +348,10 @@ impl<H: Host> Keeper<H> {
         if changes.is_empty() {
             return Ok(());
         }
+        if let Some(follow) = &self.follow {
+            // Before the change: a child may be born the moment after.
+            due.iter().filter(|due| due.task.kind == Kind::User).for_each(|due| follow(due.task.key.tid));
+        }
         let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
         let now = sched::monotonic_ns();
         let mut done = vec![false; due.len()];
@@ -304,8 +377,11 @@ impl<H: Host> Keeper<H> {
     }
 
     fn remember(&mut self, task: &Task, rule: usize, change: Change) {
+        self.by_tid.insert(task.key.tid, task.key);
+        self.by_process.insert(task.tgid, task.key);
         let managed = self.managed.entry(task.key).or_insert_with(|| Managed {
             comm: task.comm.clone(),
+            tgid: task.tgid,
             since: Instant::now(),
             set: Vec::new(),
             yielded: Vec::new(),

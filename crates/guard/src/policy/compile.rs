@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 use toml::Spanned;
+use unstarve_files::{TrustError, read_trusted};
 use unstarve_kernel::{CpuSet, SchedPolicy};
 use unstarve_model::Tid;
 
@@ -22,20 +23,21 @@ const DEEPEST: usize = 16;
 /// A policy file has rules of some 100 bytes; one that is larger than this is something else.
 const LARGEST: u64 = 64 << 20;
 
-pub(super) fn load(path: &Path) -> Result<Policy, PolicyError> {
-    let text = read(path)?;
-    parse(path, &text)
+/// Whether a file has to be one that nobody but root and the caller can have written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trust {
+    /// What it says will be done.
+    Required,
+    /// What it says is only looked at.
+    #[default]
+    NotNeeded,
 }
 
-fn read(path: &Path) -> Result<String, PolicyError> {
-    let unreadable = |source| PolicyError::Unreadable { path: path.to_owned(), source };
-    // Counted while reading: a device says that it has no bytes, and may have no end.
-    let mut text = String::new();
-    let size = fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
-    if size.map_err(unreadable)? as u64 > LARGEST {
-        return Err(unreadable(std::io::Error::other(format!("more than {LARGEST} bytes are no policy"))));
-    }
-    Ok(text)
+pub(super) fn load(path: &Path, trust: Trust) -> Result<Policy, PolicyError> {
+    let mut compiler = Compiler { trust, ..Compiler::default() };
+    let text = compiler.read(path)?;
+    compiler.file(path, &text, &mut Vec::new())?;
+    compiler.finish()
 }
 
 pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, PolicyError> {
@@ -46,6 +48,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, PolicyError> {
 
 #[derive(Default)]
 struct Compiler {
+    trust: Trust,
     rules: Vec<Rule>,
     settings: Vec<Setting>,
     limits: Option<Limits>,
@@ -57,6 +60,24 @@ struct Compiler {
 }
 
 impl Compiler {
+    fn read(&self, path: &Path) -> Result<String, PolicyError> {
+        let unreadable = |source| PolicyError::Unreadable { path: path.to_owned(), source };
+        if self.trust == Trust::Required {
+            let (_, bytes) = read_trusted(path, LARGEST).map_err(|error| match error {
+                TrustError::Io { path, source } => PolicyError::Unreadable { path, source },
+                other => PolicyError::Untrusted(other),
+            })?;
+            return String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)));
+        }
+        // Counted while reading: a device says that it has no bytes, and may have no end.
+        let mut text = String::new();
+        let size = fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+        if size.map_err(unreadable)? as u64 > LARGEST {
+            return Err(unreadable(std::io::Error::other(format!("more than {LARGEST} bytes are no policy"))));
+        }
+        Ok(text)
+    }
+
     fn file(&mut self, path: &Path, text: &str, stack: &mut Vec<PathBuf>) -> Result<(), PolicyError> {
         let source = Source::new(path, text);
         let file: PolicyFile = toml::from_str(text)
@@ -121,7 +142,8 @@ impl Compiler {
             if stack.len() >= DEEPEST {
                 return Err(source.wrong(at, format!("includes are more than {DEEPEST} deep")));
             }
-            self.file(&path, &read(&path)?, stack)?;
+            let text = self.read(&path)?;
+            self.file(&path, &text, stack)?;
         }
         stack.pop();
         Ok(())

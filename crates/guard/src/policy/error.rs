@@ -12,6 +12,9 @@ pub enum PolicyError {
         /// Why.
         source: std::io::Error,
     },
+    /// Somebody else could have written it.
+    #[error("a policy decides what root does, so nobody else may be able to write it")]
+    Untrusted(#[source] unstarve_files::TrustError),
     /// Something in it is wrong.
     #[error("{place}: {message}")]
     Wrong {

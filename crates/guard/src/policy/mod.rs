@@ -10,9 +10,12 @@ use std::path::Path;
 
 use unstarve_kernel::CpuSet;
 
+pub use beside::is_sysctl_of_the_scheduler;
 pub use error::PolicyError;
 pub use file::OnDrift;
 pub use select::{Index, Parent, Selector};
+
+use compile::Trust;
 
 use crate::aspect::Value;
 use crate::glob::Glob;
@@ -128,9 +131,21 @@ impl Limits {
 }
 
 impl Policy {
-    /// Reads and checks a file.
+    /// Reads and checks a file whose rules are to be carried out: it and what it includes must be such that nobody but root and
+    /// the caller can have written them.
+    ///
+    /// # Errors
+    /// If it cannot be read or believed, or is no policy.
     pub fn load(path: &Path) -> Result<Policy, PolicyError> {
-        compile::load(path)
+        compile::load(path, Trust::Required)
+    }
+
+    /// Reads and checks a file that is only looked at.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no policy.
+    pub fn look_at(path: &Path) -> Result<Policy, PolicyError> {
+        compile::load(path, Trust::NotNeeded)
     }
 
     /// Checks a text; `name` stands for the file in messages. Includes are relative to the directory of `name`.

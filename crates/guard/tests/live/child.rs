@@ -56,11 +56,11 @@ fn guard(policy_path: &Path, state: &Path, source: &str) -> Result<(), String> {
             "scan" => Some(SourceName::Scan),
             _ => None,
         },
-        dead_man: Some(Box::new(move |priority| {
+        dead_man: Box::new(move |priority| {
             let mut command = role("dead-man");
             command.arg(&directory).args([limit, priority, std::process::id()].map(|number| number.to_string()));
             command
-        })),
+        }),
         end: run::on_signals(&[libc::SIGTERM]).map_err(|error| error.to_string())?,
         time: Some(LIMIT),
         say: Box::new(|_| {}),
@@ -71,7 +71,7 @@ fn guard(policy_path: &Path, state: &Path, source: &str) -> Result<(), String> {
 /// Undoes what an earlier one left, then applies and undoes until it is killed.
 fn flicker(policy: &Path, state: &Path) -> Result<(), String> {
     let policy = Policy::load(policy).map_err(|error| error.to_string())?;
-    let state = State::lock(state).map_err(|error| error.to_string())?;
+    let mut state = State::lock(state, "test").map_err(|error| error.to_string())?;
     let mut audit = Audit::none();
     let began = Instant::now();
     while began.elapsed() < LIMIT {

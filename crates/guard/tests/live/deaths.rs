@@ -32,7 +32,7 @@ pub fn killed_anywhere(stage: &Stage) -> Ended {
         drop(child);
         changed += u32::from(sleepers.attributes() != before);
     }
-    let state = State::lock(&stage.state()).map_err(|error| error.to_string())?;
+    let mut state = State::lock(&stage.state(), "test").map_err(|error| error.to_string())?;
     state.undo(&mut ThisHost, &mut Audit::none()).map_err(|error| error.to_string())?;
     if changed < 5 {
         return Err(Stop::Fail(format!("only {changed} of {KILLS} kills hit anything")));
@@ -77,7 +77,7 @@ pub fn one_guard(stage: &Stage) -> Ended {
     let before = sleepers.attributes();
     let policy = stage.policy("p.toml", &everything(&sleepers))?;
     let guard = Guard::start(stage, &policy, "")?;
-    let second = State::lock(&stage.state());
+    let second = State::lock(&stage.path("elsewhere"), "test");
     let text = second.map(drop).expect_err("a second lock").to_string();
     assert!(text.contains("another guard") && text.contains(&guard.process.0.id().to_string()), "{text}");
     let audit = guard.end()?;

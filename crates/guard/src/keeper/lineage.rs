@@ -1,0 +1,104 @@
+//! Children of changed tasks: they have inherited what was set, so they are in the guard's care, too.
+
+use rustc_hash::FxHashSet;
+use unstarve_model::Tid;
+
+use super::{Keeper, KeeperError};
+use crate::act;
+use crate::births::Born;
+use crate::host::Host;
+use crate::journal::Change;
+use crate::task::{Kind, Task, TaskKey};
+
+impl<H: Host> Keeper<H> {
+    /// Takes a new task into care that was born with what was set on the one that made it.
+    pub(super) fn inherit(&mut self, born: &Born, task: &Task) -> Result<(), KeeperError> {
+        let creator = match born.creator {
+            Some(creator) => self.by_tid.get(&creator),
+            None => self.by_process.get(&born.tgid),
+        };
+        let Some(creator) = creator.filter(|key| **key != task.key) else { return Ok(()) };
+        let Some(from) = self.managed.get(creator) else { return Ok(()) };
+        // Unlike what was set, what is its own by now was not inherited.
+        let inherited = from.set.iter().filter(|(_, change)| {
+            task.attributes.value(change.new.aspect()).is_some_and(|value| value.same(&change.new))
+        });
+        let inherited = inherited.map(|(rule, change)| (*rule, change.inherited_by(task.key, &task.comm))).collect();
+        self.adopt(task, inherited)
+    }
+
+    /// Finds children whose births were not told: news was lost, or there is none.
+    pub(super) fn find_heirs(&mut self, tasks: &[Task]) -> Result<(), KeeperError> {
+        if !tasks.iter().any(|task| task.kind == Kind::User && self.managed.contains_key(&task.key)) {
+            return Ok(());
+        }
+        let heirs = self.host.heirs(&self.journal.open_changes());
+        if heirs.is_empty() {
+            return Ok(());
+        }
+        for task in tasks {
+            let of_task = |heir: &&Change| heir.target == crate::Target::Task(task.key);
+            let inherited: Vec<_> =
+                heirs.iter().filter(of_task).map(|heir| (self.rule_of(heir), heir.clone())).collect();
+            self.adopt(task, inherited)?;
+        }
+        Ok(())
+    }
+
+    fn rule_of(&self, change: &Change) -> usize {
+        // A journal names rules; one that this policy has not is nobody's.
+        self.policy.rules.iter().position(|rule| rule.name == change.rule).unwrap_or(usize::MAX)
+    }
+
+    fn adopt(&mut self, task: &Task, inherited: Vec<(usize, Change)>) -> Result<(), KeeperError> {
+        let known = self.managed.get(&task.key);
+        let is_new = |change: &Change| {
+            known.is_none_or(|known| known.set.iter().all(|(_, set)| set.new.aspect() != change.new.aspect()))
+        };
+        let (rules, mut changes): (Vec<usize>, Vec<Change>) =
+            inherited.into_iter().filter(|(_, change)| is_new(change)).unzip();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        act::adopt(&mut self.journal, &mut self.audit, &mut changes)?;
+        self.metrics.counts.inherited += changes.len() as u64;
+        for (rule, change) in rules.into_iter().zip(changes) {
+            self.remember(task, rule, change);
+        }
+        if let Some(follow) = &self.follow {
+            follow(task.key.tid);
+        }
+        self.metrics.counts.managed = self.managed.len() as u64;
+        Ok(())
+    }
+
+    /// A task in our care has ended: what it ran as a real-time one since the last look counts.
+    pub(super) fn ended(&mut self, tid: Tid, ran: u64, cpu: u32, realtime: bool) {
+        let managed = self.by_tid.remove(&tid).and_then(|key| Some((key, self.managed.remove(&key)?)));
+        let Some((key, managed)) = managed else {
+            // It lived so short that it was never looked at; it had its class from its parent.
+            if realtime {
+                *self.burned.entry(cpu).or_default() += ran;
+            }
+            return;
+        };
+        if realtime && managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
+            // Before it was ours it may have run for long.
+            let in_our_care = managed.since.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
+            let ran = managed.ran.map_or(ran.min(in_our_care), |before| ran.saturating_sub(before));
+            *self.burned.entry(cpu).or_default() += ran;
+        }
+        self.journal.forget(managed.set.iter().map(|(_, change)| change.seq));
+        if self.by_process.get(&managed.tgid) == Some(&key) {
+            self.by_process.remove(&managed.tgid);
+        }
+        self.metrics.counts.managed = self.managed.len() as u64;
+    }
+
+    /// Forgets tasks that are gone.
+    pub(super) fn forget_all_but(&mut self, living: &FxHashSet<TaskKey>) {
+        self.managed.retain(|key, _| living.contains(key));
+        self.by_tid.retain(|_, key| living.contains(key));
+        self.by_process.retain(|_, key| living.contains(key));
+    }
+}
