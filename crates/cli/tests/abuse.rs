@@ -10,7 +10,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
@@ -111,14 +110,14 @@ fn complaint(mut command: Command, allowed: &[i32]) -> Option<String> {
 /// Runs all, a few at a time; none may complain.
 fn check_all(runs: Vec<(Command, &'static [i32])>) {
     let count = runs.len();
-    let runs: Vec<Mutex<Option<(Command, &[i32])>>> = runs.into_iter().map(|run| Mutex::new(Some(run))).collect();
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (runs, wrong) = (Mutex::new(runs.into_iter()), Mutex::new(Vec::new()));
+    let next = || runs.lock().expect("no panic").next();
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (command, allowed) = run.lock().expect("no panic").take().expect("once");
-                    wrong.lock().expect("no panic").extend(complaint(command, allowed));
+                while let Some((command, allowed)) = next() {
+                    let complaint = complaint(command, allowed);
+                    wrong.lock().expect("no panic").extend(complaint);
                 }
             });
         }
