@@ -478,10 +478,15 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).expect("read"), "by our own link");
         std::os::unix::fs::lchown(&link, Some(65534), None).expect("given away");
         assert!(matches!(write(&link, "stolen"), Err(TargetError::Lure { owner: 65534, .. })));
+        let made = place.path().join("made/here");
+        trust::make_for_results(&made).expect("made");
+        assert!(made.is_dir());
         let below = place.path().join("below");
         symlink(place.path(), &below).expect("a link");
         std::os::unix::fs::lchown(&below, Some(65534), None).expect("given away");
         assert!(matches!(write(&below.join("x"), "stolen"), Err(TargetError::Lure { owner: 65534, .. })));
+        let elsewhere = trust::make_for_results(&below.join("x"));
+        assert!(matches!(elsewhere, Err(TargetError::Lure { owner: 65534, .. })) && !place.path().join("x").exists());
         let fifo = place.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
         std::os::unix::fs::chown(&fifo, Some(65534), None).expect("given away");

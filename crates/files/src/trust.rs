@@ -508,7 +508,22 @@ pub(crate) fn directory_for_results(path: &Path) -> Result<OwnedFd, TargetError>
         return target::plain_directory(path)
             .map_err(|errno| TargetError::Io { path: path.to_owned(), source: errno.into() });
     }
-    match Walk::to(path, None, Purpose::Result).and_then(Walk::finish) {
+    walk_for_results(path, None)
+}
+
+/// Makes what is missing of a directory for results.
+///
+/// # Errors
+/// If it cannot be made, or if somebody else decides where the path leads.
+pub fn make_for_results(path: &Path) -> Result<(), TargetError> {
+    if us() != 0 {
+        return std::fs::create_dir_all(path).map_err(|source| TargetError::Io { path: path.to_owned(), source });
+    }
+    walk_for_results(path, Some(Mode::from_raw_mode(0o755))).map(drop)
+}
+
+fn walk_for_results(path: &Path, make: Option<Mode>) -> Result<OwnedFd, TargetError> {
+    match Walk::to(path, make, Purpose::Result).and_then(Walk::finish) {
         Ok(directory) => Ok(directory.descriptor),
         Err(TrustError::Untrusted { path, why: Distrust::Owner { owner, .. } }) => {
             Err(TargetError::Lure { path, what: "symbolic link", owner })
