@@ -167,43 +167,78 @@ pub fn find_at_once(path: &Path) -> Result<Found, TargetError> {
 }
 
 fn find_with(path: &Path, flags: OFlags) -> Result<Found, TargetError> {
+    match follow(path)? {
+        Spot::Place(place) => Ok(Found::Place(place)),
+        Spot::Node(node) => node.open(flags).map(Found::Open),
+    }
+}
+
+/// What a path leads to, with nothing opened yet but the directory.
+enum Spot {
+    Place(Place),
+    Node(Node),
+}
+
+/// What can be written to and has to stay as it is.
+struct Node {
+    directory: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+    what: &'static str,
+    stat: Stat,
+}
+
+const FIFO: &str = "FIFO";
+const DESCRIPTOR: &str = "link to what a process has open";
+
+impl Node {
+    fn open(&self, flags: OFlags) -> Result<File, TargetError> {
+        if self.what == DESCRIPTOR {
+            let own = own_descriptor(&self.directory, &self.name, flags).map_err(TargetError::io(&self.path))?;
+            return own.ok_or_else(|| TargetError::NoFile { path: self.path.clone(), what: self.what });
+        }
+        if self.what == FIFO {
+            lure(&self.path, self.stat.st_uid, FIFO)?;
+        }
+        write_to(&self.directory, &self.name, flags, &self.stat, &self.path)
+    }
+}
+
+fn follow(path: &Path) -> Result<Spot, TargetError> {
     if path.as_os_str().is_empty() {
         return Err(TargetError::io(path)(Errno::NOENT));
     }
     let mut at = path.to_owned();
     for _ in 0..=trust::MOST_LINKS {
-        let name = file_name(&at).ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?;
-        let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = trust::directory_for_results(above)?;
+        let name =
+            file_name(&at).ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?.to_owned();
+        let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        let directory = trust::directory_for_results(&above)?;
+        let place = |directory| Spot::Place(Place { directory, name: name.clone(), path: path.to_owned() });
         // Looked at by descriptor: whoever owns the directory can put something else there at any time.
-        let there = match openat(&directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(place(directory, name, path)),
+        let there = match openat(&directory, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(place(directory)),
             there => there.map_err(TargetError::io(&at))?,
         };
         let stat = fstat(&there).map_err(TargetError::io(&at))?;
         let refused = |what| TargetError::NoFile { path: at.clone(), what };
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => return Ok(place(directory, name, path)),
+        let what = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => return Ok(place(directory)),
             FileType::Directory => return Err(refused("directory")),
             FileType::Socket => return Err(refused("socket")),
             // A report over a disk is no report.
             FileType::BlockDevice => return Err(refused("block device")),
-            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => {
-                let own = own_descriptor(&directory, name, flags).map_err(TargetError::io(&at))?;
-                return own.map(Found::Open).ok_or_else(|| refused("link to what a process has open"));
-            }
+            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => DESCRIPTOR,
             FileType::Symlink => {
-                let above_stat = fstat(&directory).map_err(TargetError::io(&at))?;
-                may_lead(&at, &above_stat, &stat)?;
+                may_lead(&at, &fstat(&directory).map_err(TargetError::io(&at))?, &stat)?;
                 let to = readlinkat(&there, "", Vec::new()).map_err(TargetError::io(&at))?;
                 at = above.join(OsStr::from_bytes(to.as_bytes()));
+                continue;
             }
-            FileType::Fifo => {
-                lure(&at, stat.st_uid, "FIFO")?;
-                return write_to(&directory, name, flags, &stat, &at).map(Found::Open);
-            }
-            _ => return write_to(&directory, name, flags, &stat, &at).map(Found::Open),
-        }
+            FileType::Fifo => FIFO,
+            _ => "character device",
+        };
+        return Ok(Spot::Node(Node { directory, name, path: at, what, stat }));
     }
     Err(TargetError::io(path)(Errno::LOOP))
 }
@@ -230,10 +265,6 @@ fn own_descriptor(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<Op
         _ => openat(directory, name, flags, Mode::empty())?,
     };
     Ok(Some(File::from(file)))
-}
-
-fn place(directory: OwnedFd, name: &OsStr, path: &Path) -> Found {
-    Found::Place(Place { directory, name: name.to_owned(), path: path.to_owned() })
 }
 
 /// Root must not be led by others. For everybody else the kernel's own rules are enough.
