@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use unstarve_files::TargetError;
 use unstarve_model::Tid;
 
 use crate::act::Undone;
@@ -16,7 +17,7 @@ use crate::births::{self, Interest, Programs, Source, SourceName, WorkDetail};
 use crate::deadman::{Canary, DeadMan};
 use crate::host::{ThisHost, Watched};
 use crate::keeper::{Keeper, KeeperError};
-use crate::metrics;
+use crate::metrics::{self, Outlet};
 use crate::notify::{Manager, watchdog_interval};
 use crate::policy::Policy;
 use crate::sched;
@@ -49,6 +50,9 @@ pub enum RunError {
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Metrics have no place to go to.
+    #[error("the metrics cannot be written")]
+    Metrics(#[from] TargetError),
     /// The journal or /proc.
     #[error(transparent)]
     Keeper(#[from] KeeperError),
@@ -99,6 +103,7 @@ const LAST_ROUNDS: usize = 20;
 /// See [`RunError`]; what was changed was taken back as far as the system lets us.
 pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone, RunError> {
     let mut state = State::lock(&options.state, "guard run")?;
+    let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
     // What an earlier guard left behind.
     state.undo(&mut ThisHost, &mut audit)?;
     let priority = policy.highest_rt_priority().unwrap_or(0) + 1;
@@ -137,6 +142,8 @@ pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone,
         options,
         dead_man: Some(dead_man),
         canary,
+        metrics: outlet,
+        metrics_trouble: None,
         priority: priority + 1,
         patience,
         without_dead_man: None,
@@ -197,6 +204,8 @@ struct Guard {
     ends_at: Option<Instant>,
     dead_man: Option<DeadMan>,
     canary: Canary,
+    metrics: Option<Outlet>,
+    metrics_trouble: Option<String>,
     /// The dead-man's.
     priority: u32,
     /// For how long the guard and its dead-man may be silent.
@@ -377,6 +386,7 @@ impl Guard {
         let (lost, trouble) = (audit.lost(), audit.trouble().map(ToString::to_string));
         self.keeper.metrics.counts.audit_lost = lost;
         gaps.extend(trouble.map(|error| format!("the audit cannot be written: {error}")));
+        gaps.extend(self.metrics_trouble.as_ref().map(|error| format!("the metrics cannot be written: {error}")));
         if self.dead_man.is_none() {
             gaps.push("there is no dead-man process now: nothing puts things right if this one is killed".to_owned());
         }
@@ -392,8 +402,8 @@ impl Guard {
         if let Ok(text) = serde_json::to_string_pretty(&status) {
             self.state.write_status(&text);
         }
-        if let Some(path) = &self.options.metrics {
-            let _ = metrics::replace(path, &self.keeper.metrics.prometheus());
+        if let Some(outlet) = &mut self.metrics {
+            self.metrics_trouble = outlet.write(&self.keeper.metrics.prometheus()).err().map(|error| error.to_string());
         }
         self.last_status = Some(last);
     }
