@@ -6,8 +6,10 @@
 //!
 //! Nothing here acts on a path twice: a directory is opened once, and everything after that goes by its descriptor.
 
+pub mod hidden;
 pub mod target;
 pub mod trust;
 
+pub use hidden::Hidden;
 pub use target::{Target, TargetError};
 pub use trust::{Directory, TrustError, read_trusted};

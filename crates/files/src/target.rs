@@ -142,44 +142,74 @@ pub struct Place {
 /// # Errors
 /// If there is no such directory, or if somebody else decides where the path leads.
 pub fn find(path: &Path) -> Result<Found, TargetError> {
+    match follow(path)? {
+        Spot::Place(place) => Ok(Found::Place(place)),
+        Spot::Node(node) => node.open().map(Found::Open),
+    }
+}
+
+/// What a path leads to, with nothing opened yet but the directory.
+enum Spot {
+    Place(Place),
+    Node(Node),
+}
+
+/// What can be written to and has to stay as it is.
+struct Node {
+    directory: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+    what: &'static str,
+    owner: u32,
+}
+
+impl Node {
+    fn open(&self) -> Result<File, TargetError> {
+        if self.what == FIFO {
+            lure(&self.path, self.owner, FIFO)?;
+        }
+        write_to(&self.directory, &self.name, &self.path)
+    }
+}
+
+const FIFO: &str = "FIFO";
+
+fn follow(path: &Path) -> Result<Spot, TargetError> {
     let mut at = path.to_owned();
     for _ in 0..=trust::MOST_LINKS {
-        let name = at.file_name().ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?;
-        let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = trust::directory_for_results(above)?;
-        let stat = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let name =
+            at.file_name().ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?.to_owned();
+        let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        let directory = trust::directory_for_results(&above)?;
+        let stat = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => None,
             stat => Some(stat.map_err(TargetError::io(&at))?),
         };
-        let Some(stat) = stat else { return Ok(place(directory, name, path)) };
+        let place = |directory| Spot::Place(Place { directory, name: name.clone(), path: path.to_owned() });
+        let Some(stat) = stat else { return Ok(place(directory)) };
         let refused = |what| TargetError::NoFile { path: at.clone(), what };
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => return Ok(place(directory, name, path)),
+        let what = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => return Ok(place(directory)),
             FileType::Directory => return Err(refused("directory")),
             FileType::Socket => return Err(refused("socket")),
             // A report over a disk is no report.
             FileType::BlockDevice => return Err(refused("block device")),
             FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC) => {
                 // A descriptor of a process (/dev/stdout), which has no path.
-                return write_to(&directory, name, &at).map(Found::Open);
+                "descriptor of a process"
             }
             FileType::Symlink => {
                 lure(&at, stat.st_uid, "symbolic link")?;
-                let to = readlinkat(&directory, name, Vec::new()).map_err(TargetError::io(&at))?;
+                let to = readlinkat(&directory, &name, Vec::new()).map_err(TargetError::io(&at))?;
                 at = above.join(OsStr::from_bytes(to.as_bytes()));
+                continue;
             }
-            FileType::Fifo => {
-                lure(&at, stat.st_uid, "FIFO")?;
-                return write_to(&directory, name, &at).map(Found::Open);
-            }
-            _ => return write_to(&directory, name, &at).map(Found::Open),
-        }
+            FileType::Fifo => FIFO,
+            _ => "character device",
+        };
+        return Ok(Spot::Node(Node { directory, name, path: at, what, owner: stat.st_uid }));
     }
     Err(TargetError::io(path)(Errno::LOOP))
-}
-
-fn place(directory: OwnedFd, name: &OsStr, path: &Path) -> Found {
-    Found::Place(Place { directory, name: name.to_owned(), path: path.to_owned() })
 }
 
 /// Root must not be led by others. For everybody else the kernel's own rules are enough.
@@ -196,6 +226,27 @@ fn write_to(directory: &OwnedFd, name: &OsStr, path: &Path) -> Result<File, Targ
 }
 
 impl Place {
+    /// Where a result goes that has to be a regular file, because it is not written from beginning to end. What is there
+    /// and is none is not even opened: a FIFO would wait for its reader.
+    ///
+    /// # Errors
+    /// As [`find`], and if there is something else than a regular file.
+    pub fn find(path: &Path) -> Result<Place, TargetError> {
+        match follow(path)? {
+            Spot::Place(place) => Ok(place),
+            Spot::Node(Node { path, what, .. }) => Err(TargetError::NoFile { path, what }),
+        }
+    }
+
+    /// The directory that a path names, and what is in it: the place of no file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or if somebody else decides where the path leads.
+    pub fn within(directory: &Path) -> Result<Place, TargetError> {
+        let opened = trust::directory_for_results(directory)?;
+        Ok(Place { directory: opened, name: OsString::new(), path: directory.to_owned() })
+    }
+
     /// A new file that will get this name.
     ///
     /// # Errors
@@ -224,6 +275,15 @@ impl Place {
     /// What it was called.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What its directory is called.
+    pub fn directory_path(&self) -> &Path {
+        match self.path.parent() {
+            _ if self.name.is_empty() => &self.path,
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
     }
 
     /// The same place again, for a result that is written anew now and then.
@@ -290,12 +350,15 @@ pub fn give_to_caller(file: impl AsFd) {
     }
 }
 
+/// How all names of unfinished files and directories begin.
+pub const PREFIX: &str = ".unstarve-part-";
+
 /// A name that nobody can guess, and so nobody can have made before.
 pub fn random_name() -> OsString {
     let mut bytes = [0_u8; 8];
     // Never fails for so few bytes once the machine has started; O_EXCL keeps us safe without.
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    format!(".unstarve-part-{:016x}", u64::from_ne_bytes(bytes)).into()
+    format!("{PREFIX}{:016x}", u64::from_ne_bytes(bytes)).into()
 }
 
 /// Opens a directory by its path from where this process is.
@@ -353,6 +416,26 @@ mod tests {
         assert_eq!(text, "piped");
         assert!(matches!(write(Path::new("/tmp"), ""), Err(TargetError::NoFile { .. })));
         assert!(matches!(write(Path::new("/nonexistent/x"), ""), Err(TargetError::Io { .. })));
+    }
+
+    #[test]
+    fn a_place_for_a_regular_file_is_no_device_and_waits_for_nobody() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let fifo = place.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
+        let link = place.path().join("link");
+        symlink("fifo", &link).expect("a link");
+        for (path, found) in [
+            (fifo.as_path(), "FIFO"),
+            (&link, "FIFO"),
+            (Path::new("/dev/null"), "character device"),
+            (Path::new("/proc/self/fd/0"), "descriptor of a process"),
+            (Path::new("/tmp"), "directory"),
+        ] {
+            let error = Place::find(path).expect_err("no place");
+            assert!(matches!(error, TargetError::NoFile { what, .. } if what == found), "{}: {error}", path.display());
+        }
+        assert_eq!(Place::find(&place.path().join("new")).expect("a place").name(), "new");
     }
 
     #[test]
