@@ -8,6 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use unstarve_model::EventType;
 
 use crate::RecordError;
+use crate::cpus::{self, RollCall};
 use crate::tracefs::{TraceFs, control};
 
 const PREFIX: &str = "unstarve-";
@@ -55,6 +56,18 @@ impl Instance {
         OpenOptions::new().write(true).open(self.path("free_buffer")).ok()
     }
 
+    /// Closing `free_buffer` makes the kernel shrink the buffers first, by a worker on each CPU that it waits for. Where one
+    /// does not come to run, that is prevented: a buffer that somebody reads through `trace` cannot be resized
+    /// (`resize_disabled` in kernel/trace/ring_buffer.c). Removing the instance frees the buffers without any worker.
+    fn let_buffers_go(&mut self) {
+        let Some(buffers) = self.buffers.take() else { return };
+        let cpus = cpus::online();
+        let reader = (!RollCall::again(&cpus).silent().is_empty())
+            .then(|| cpus.first().and_then(|cpu| File::open(self.path(&format!("per_cpu/cpu{cpu}/trace"))).ok()));
+        drop(buffers);
+        drop(reader);
+    }
+
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.tracefs.path(&format!("instances/{}/{relative}", self.name))
     }
@@ -87,7 +100,8 @@ impl Instance {
     pub(crate) fn reset_options(&self) -> Result<(), RecordError> {
         for (option, value) in [("overwrite", "1"), ("stacktrace", "0"), ("userstacktrace", "0")] {
             let file = format!("options/{option}");
-            if self.path(&file).exists() {
+            // Setting what is set already takes its time, too.
+            if self.text(&file).is_ok_and(|now| now.trim() != value) {
                 self.set(&file, value)?;
             }
         }
@@ -135,7 +149,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         // Nothing to tell anybody from a drop; an instance that stays is removed by the next recording.
         let _ = self.set("tracing_on", "0");
-        self.buffers = None;
+        self.let_buffers_go();
         self.lock = None;
         let path = self.tracefs.path(&format!("instances/{}", self.name));
         // Someone may be reading one of its files at this moment (`cat …/trace`), which makes it busy.

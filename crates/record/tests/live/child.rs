@@ -8,12 +8,16 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Recording, Until, record};
+use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Recording, Until, record};
 
 use crate::loads;
 
 /// Tells this program what to be, instead of a run of the tests.
 const ROLE: &str = "UNSTARVE_TEST_ROLE";
+
+/// What a recorder is told beside its arguments.
+pub const MAX_SIZE: &str = "UNSTARVE_TEST_MAX_SIZE";
+pub const REDACT: &str = "UNSTARVE_TEST_REDACT";
 
 /// No child may run longer.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -41,8 +45,10 @@ fn recorder(arguments: &[OsString]) -> ExitCode {
         until,
         block: if word(2) == "block" { BlockEvents::On } else { BlockEvents::Off },
         buffer: word(1).parse().map_or(BufferSize::Auto, BufferSize::KiB),
+        max_size: std::env::var(MAX_SIZE).ok().and_then(|size| size.parse().ok()),
+        names: if std::env::var_os(REDACT).is_some() { Names::Redacted } else { Names::Real },
     };
-    match record(&options, None) {
+    match record(&options, &mut |notice: Notice| println!("notice {notice}"), None) {
         Ok(recording) => {
             println!("{}", Report::of(&recording).line());
             ExitCode::SUCCESS
@@ -61,6 +67,8 @@ pub struct Report {
     pub events: u64,
     pub lost: u64,
     pub seconds: f64,
+    /// Why it ended early.
+    pub stopped: String,
     /// The command's exit code, or minus the signal that killed it.
     pub command: Option<i32>,
 }
@@ -71,6 +79,12 @@ impl Report {
             events: recording.events,
             lost: recording.lost.iter().map(|lost| lost.count).sum(),
             seconds: recording.duration.as_secs_f64(),
+            stopped: match recording.stopped {
+                Some(Full::MaxSize) => "size",
+                Some(Full::Disk) => "disk",
+                None => "no",
+            }
+            .to_owned(),
             command: recording.command.and_then(|end| match end {
                 CommandEnd::Exited(code) => Some(code),
                 CommandEnd::Killed(signal) => Some(-signal),
@@ -81,7 +95,7 @@ impl Report {
 
     fn line(&self) -> String {
         let command = self.command.map_or("-".to_owned(), |end| end.to_string());
-        format!("report {} {} {} {command}", self.events, self.lost, self.seconds)
+        format!("report {} {} {} {command} {}", self.events, self.lost, self.seconds, self.stopped)
     }
 
     fn parse(output: &str) -> Option<Report> {
@@ -92,6 +106,7 @@ impl Report {
             lost: words.get(1)?.parse().ok()?,
             seconds: words.get(2)?.parse().ok()?,
             command: words.get(3)?.parse().ok(),
+            stopped: (*words.get(4)?).to_owned(),
         })
     }
 }
@@ -207,6 +222,7 @@ impl Ended {
     /// Why it recorded nothing; a test fails here if it did.
     pub fn error(&self) -> &str {
         assert_eq!((self.status.code(), self.status.signal()), (Some(2), None), "{self:?}");
-        self.output.trim().strip_prefix("error ").unwrap_or_else(|| panic!("no error: {self:?}"))
+        let line = self.output.lines().find_map(|line| line.strip_prefix("error "));
+        line.unwrap_or_else(|| panic!("no error: {self:?}"))
     }
 }
