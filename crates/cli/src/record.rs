@@ -247,7 +247,7 @@ mod tests {
             lost: Vec::new(),
             duration: Duration::from_secs(10),
             cpus: 2,
-            clock: "mono",
+            clock: "mono".into(),
             absent: Vec::new(),
             stopped: None,
             command: Some(CommandEnd::Exited(0)),

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
-use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaffinity, sched_setaffinity};
 
 /// How long a CPU has to show that it runs ordinary tasks, while other things are prepared. One where a dozen compete shows
 /// it in that time.
@@ -106,6 +106,35 @@ fn without(cpus: &[u32]) -> Option<CpuSet> {
         allowed.unset(cpu as usize);
     }
     (allowed.count() > 0).then_some(allowed)
+}
+
+/// Asks whether RCU's grace periods end at the moment. Where a CPU's softirqs are left to a ksoftirqd that does not come to
+/// run, they do not (seen on 6.1), and much of tracefs waits for them, without an end and without a signal.
+///
+/// `MEMBARRIER_CMD_GLOBAL` is `synchronize_rcu()` (kernel/sched/membarrier.c).
+pub(crate) struct GracePeriod {
+    ended: Receiver<bool>,
+    until: Instant,
+}
+
+impl GracePeriod {
+    pub(crate) fn begin() -> GracePeriod {
+        let (sender, ended) = channel();
+        let wait = move || {
+            let _ = sender.send(membarrier(MembarrierCommand::Global).is_ok());
+        };
+        let _ = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10).spawn(wait);
+        GracePeriod { ended, until: Instant::now() + PATIENCE }
+    }
+
+    /// Whether it ended in time; `None` if this kernel does not say (with `nohz_full`).
+    pub(crate) fn has_ended(self) -> Option<bool> {
+        match self.ended.recv_timeout(self.until.saturating_duration_since(Instant::now())) {
+            Ok(true) => Some(true),
+            Ok(false) | Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => Some(false),
+        }
+    }
 }
 
 /// Lets the calling thread, and those that it starts, go before other ordinary tasks.

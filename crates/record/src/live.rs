@@ -35,7 +35,7 @@ pub struct Live {
     format: PageFormat,
     decoder: Decoder,
     names: Interner,
-    clock: &'static str,
+    clock: String,
     /// Read, but not yet given: another CPU may still have something earlier.
     held: Vec<Event>,
     /// The latest event of the poll before.
@@ -75,7 +75,7 @@ impl Live {
             format,
             decoder: decoder(&instance, &set_up)?,
             names,
-            clock: set_up.clock,
+            clock: set_up.clock.clone(),
             held: Vec::new(),
             before: Time(0),
             info: info(&snapshot, &set_up),
@@ -112,7 +112,7 @@ impl Live {
     /// Everything up to here is in the buffers once they are read: by the clock of the events where it can be asked, else
     /// by what the poll before saw.
     fn safe_until(&self) -> Time {
-        match self.clock {
+        match self.clock.as_str() {
             "mono" => {
                 let now = clock_gettime(ClockId::Monotonic);
                 let now = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
@@ -187,7 +187,7 @@ fn info(snapshot: &Snapshot, set_up: &SetUp) -> TraceInfo {
     let name = |comm: &str| Comm::from(crate::capture::traced_name(comm));
     TraceInfo {
         format: "live".into(),
-        clock: Some(set_up.clock.to_owned()),
+        clock: Some(set_up.clock.clone()),
         cpus: cpus.and_then(|cpus| cpus.iter().last()).map(|last| last.0 + 1),
         recorded: Some(set_up.events.iter().copied().collect::<EventSet>()),
         tasks: snapshot.tasks.iter().map(|task| SavedTask { tid: task.tid, comm: name(&task.comm) }).collect(),

@@ -17,6 +17,9 @@ pub enum Notice {
     Starved {
         /// Which.
         cpus: Vec<CpuId>,
+        /// Whether all that waits for RCU waits for them too: then all buffers stay small, and the clock is the kernel's first
+        /// choice.
+        kernel_waits: bool,
     },
     /// A recorder was killed, and what it had recorded is still there.
     Leftover {
@@ -38,13 +41,19 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::Waiting { what } => write!(f, "waiting for the kernel: {what}"),
-            Notice::Starved { cpus } => {
+            Notice::Starved { cpus, kernel_waits } => {
                 let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-                write!(
-                    f,
-                    "no ordinary task comes to run on CPU {}: recording at once, with small buffers there",
-                    list.join(", ")
-                )
+                match (cpus.is_empty(), kernel_waits) {
+                    (true, _) => write!(f, "RCU waits for a CPU: ")?,
+                    (false, true) => {
+                        write!(f, "RCU waits, and no ordinary task comes to run on CPU {}: ", list.join(", "))?
+                    }
+                    (false, false) => write!(f, "no ordinary task comes to run on CPU {}: ", list.join(", "))?,
+                }
+                match kernel_waits {
+                    true => write!(f, "recording at once, with small buffers and the clock `local`"),
+                    false => write!(f, "recording at once, with small buffers there"),
+                }
             }
             Notice::Leftover { path, bytes } => {
                 let path = path.display();

@@ -1,3 +1,4 @@
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,7 +19,7 @@ use crate::output::Workshop;
 use crate::redact::Redactor;
 use crate::room::Room;
 use crate::salvage::look_at_leftovers;
-use crate::set_up::Ready;
+use crate::set_up::{Ready, Step};
 use crate::signals::Signals;
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
@@ -40,7 +41,7 @@ pub struct Recording {
     /// How many CPUs were recorded.
     pub cpus: usize,
     /// The clock of the events: `mono`, or `local` where the kernel has no other.
-    pub clock: &'static str,
+    pub clock: String,
     /// Events that were asked for and that this kernel does not have.
     pub absent: Vec<EventType>,
     /// Why it ended before its time, if it did.
@@ -168,9 +169,10 @@ pub fn record(
     let pages = drain.finish()?;
     let statistics: Vec<CpuStats> = cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
     let capture = capture::gather(&tracefs, instance, &cpus, set_up, &statistics, &snapshot, redactor.as_ref())?;
-    let Ready { instance, set_up, away } = ready;
-    // The kernel gets its memory back before the file is put together, which takes a while.
-    drop(instance);
+    let Ready { instance, set_up: chosen, away } = ready;
+    // The kernel gets its memory back while the file is put together, which takes a while; and so may the kernel.
+    let removal = std::thread::Builder::new().name("unstarve-record".into());
+    let removal = removal.spawn(move || drop(instance)).map_err(RecordError::system("cannot start a thread"))?;
     drop(away);
     let mut listener = |done, total| {
         if let Some(listener) = progress.as_mut() {
@@ -178,15 +180,24 @@ pub fn record(
         }
     };
     let head = Head::of(&capture).map_err(RecordError::Write)?;
+    let size = workshop.deliver(&head, &pages, &mut listener);
+    let step = Step::default();
+    step.is(format!("{} is written, and the tracing instance is being removed", options.output.display()));
+    set_up::watched(&step, notices, move || {
+        removal.join().map_err(|_| RecordError::System {
+            action: "cannot remove the tracing instance",
+            source: io::Error::other("its thread ended early"),
+        })
+    })?;
     Ok(Recording {
         path: options.output.clone(),
-        size: workshop.deliver(&head, &pages, &mut listener)?,
+        size: size?,
         events: statistics.iter().map(|cpu| cpu.read).sum(),
         lost: statistics.iter().filter(|cpu| cpu.lost > 0).map(CpuStats::loss).collect(),
         duration,
         cpus: cpus.len(),
-        clock: set_up.clock,
-        absent: set_up.absent,
+        clock: chosen.clock,
+        absent: chosen.absent,
         stopped,
         command,
     })

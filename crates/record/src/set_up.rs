@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use unstarve_model::{CpuId, EventType};
 
-use crate::cpus::{Away, RollCall};
+use crate::cpus::{Away, GracePeriod, RollCall};
 use crate::instance::{Instance, KernelNames};
 use crate::tracefs::TraceFs;
 use crate::{BlockEvents, BufferSize, Notice, RecordError, buffer};
@@ -26,7 +26,7 @@ pub(crate) struct Ready {
 
 /// What was chosen for this kernel.
 pub(crate) struct SetUp {
-    pub(crate) clock: &'static str,
+    pub(crate) clock: String,
     pub(crate) names: KernelNames,
     pub(crate) events: Vec<EventType>,
     pub(crate) absent: Vec<EventType>,
@@ -47,6 +47,15 @@ impl Step {
     }
 }
 
+/// Whether what waits for an RCU grace period has a chance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    /// It has.
+    Answers,
+    /// It would wait for as long as somebody keeps a CPU for himself.
+    Waits,
+}
+
 /// Makes an instance with everything but `tracing_on`.
 pub(crate) fn prepare(
     tracefs: &Arc<TraceFs>,
@@ -56,30 +65,40 @@ pub(crate) fn prepare(
     notices: &mut dyn FnMut(Notice),
 ) -> Result<Ready, RecordError> {
     let calls = RollCall::of(cpus);
+    let grace_period = GracePeriod::begin();
     let step = Step::default();
     // The kernel can keep us waiting in any of this: somebody has to be left who says so.
-    let (instance, clock, names) = watched(&step, notices, || {
+    let instance = watched(&step, notices, || {
         step.is("a tracing instance");
-        let instance = Instance::create(Arc::clone(tracefs))?;
-        step.is("the clock of a tracing instance, which waits for RCU");
-        instance.set("tracing_on", "0")?;
-        let clock = instance.choose_clock()?;
-        step.is("the options of a tracing instance");
-        instance.reset_options()?;
-        let names = instance.stop_noting_names();
-        Ok((instance, clock, names))
+        Instance::create(Arc::clone(tracefs))
     })?;
     let mut silent = calls.silent();
+    let kernel = match grace_period.has_ended().unwrap_or(silent.is_empty()) {
+        true => Kernel::Answers,
+        false => Kernel::Waits,
+    };
     let others: Vec<u32> = cpus.iter().copied().filter(|cpu| !silent.contains(cpu)).collect();
     silent.extend(RollCall::again(&others).silent());
     silent.sort_unstable();
     let away = Away::from(&silent);
-    if !silent.is_empty() {
-        notices(Notice::Starved { cpus: silent.iter().copied().map(CpuId).collect() });
+    if !silent.is_empty() || kernel == Kernel::Waits {
+        notices(Notice::Starved {
+            cpus: silent.iter().copied().map(CpuId).collect(),
+            kernel_waits: kernel == Kernel::Waits,
+        });
     }
     let set_up = watched(&step, notices, || {
-        let smallest = buffer::size(&instance, buffer, cpus, &silent, &step)?;
+        step.is("the clock and the options of a tracing instance");
+        let clock = match kernel {
+            Kernel::Answers => instance.choose_clock()?,
+            Kernel::Waits => instance.clock()?,
+        };
+        instance.reset_options()?;
+        let names = instance.stop_noting_names();
+        let unanswered = if kernel == Kernel::Waits { cpus } else { &silent };
+        let smallest = buffer::size(&instance, buffer, cpus, unanswered, &step)?;
         step.is("the events of a tracing instance");
+        instance.set("tracing_on", "0")?;
         let (events, absent) = enable_events(&instance, block)?;
         Ok(SetUp { clock, names, events, absent, interval: buffer::fetch_interval(smallest) })
     })?;

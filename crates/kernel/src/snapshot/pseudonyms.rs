@@ -29,6 +29,9 @@ enum Services {
 /// A task's name in events, without its NUL.
 const LONGEST_PROGRAM: usize = 15;
 
+/// This program's own threads, which no finding is about.
+const OWN: [&str; 2] = ["unstarve-record", "unstarve-canary"];
+
 /// More digits than a pool has threads may be a name by themselves.
 const MOST_DIGITS: usize = 4;
 
@@ -53,6 +56,9 @@ impl Pseudonyms {
     /// never longer than the kernel's own names, 15 bytes.
     pub fn program(&mut self, comm: &str) -> String {
         if self.services == Services::Kept && (services::WATCHED.contains(&comm) || comm == "systemd") {
+            return comm.to_owned();
+        }
+        if OWN.contains(&comm) {
             return comm.to_owned();
         }
         let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit());

@@ -28,6 +28,7 @@ pub fn act() -> Option<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     Some(match role.as_str() {
         "recorder" => recorder(&arguments),
+        "attack" => crate::attack::attack(),
         load => loads::run(load),
     })
 }
@@ -152,6 +153,13 @@ impl<'a> Task<'a> {
         Recorder::start(self.invocation())
     }
 
+    /// A load by itself, with nobody who records it.
+    pub fn load(name: &str) -> Recorder {
+        let mut load = Command::new(std::env::current_exe().expect("this program"));
+        load.env(ROLE, name);
+        Recorder::start(load)
+    }
+
     /// Records from beginning to end.
     pub fn run(&self) -> Ended {
         self.start().finish()
@@ -176,6 +184,11 @@ impl Recorder {
     pub fn start(mut invocation: Command) -> Recorder {
         invocation.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Recorder { child: invocation.spawn().expect("a child"), started: Instant::now() }
+    }
+
+    /// How long ago it was started.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
     }
 
     pub fn pid(&self) -> u32 {
