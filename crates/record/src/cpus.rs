@@ -4,18 +4,26 @@
 //! event buffer (`ring_buffer_resize()` in kernel/trace/ring_buffer.c waits for work that it schedules on each CPU), and not
 //! a thread of ours that happens to be there.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaffinity, sched_setaffinity};
 
-/// How long a CPU has to show that it runs ordinary tasks, while other things are prepared. One where a dozen compete shows
-/// it in that time.
-const PATIENCE: Duration = Duration::from_millis(40);
+/// How long CPUs are watched at least: a real-time task that sleeps between two bursts must not look like none.
+const WATCH: Duration = Duration::from_millis(40);
 
-/// How long it has when nothing is left to do but to wait for it.
-const SHORT_PATIENCE: Duration = Duration::from_millis(15);
+/// How often a CPU shows that it runs ordinary tasks.
+const BEAT: Duration = Duration::from_millis(2);
+
+/// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
+/// that time.
+const LATE: Duration = Duration::from_millis(15);
+
+/// How long a grace period may take. Idle machines need 10 to 30 ms.
+const GRACE: Duration = Duration::from_millis(40);
 
 /// The CPUs to record. One that comes online later is not recorded: its switches would have no beginning.
 pub(crate) fn online() -> Vec<u32> {
@@ -26,77 +34,91 @@ pub(crate) fn online() -> Vec<u32> {
     }
 }
 
-/// Threads of ours, one on each CPU, each of which says when it comes to run.
+/// Threads of ours, one on each CPU, each of which shows again and again that it comes to run.
 pub(crate) struct RollCall {
-    asked: Vec<u32>,
-    answers: Receiver<Answer>,
-    until: Instant,
+    beats: Vec<Arc<Beat>>,
+    began: Instant,
 }
 
-enum Answer {
-    /// Before it goes to its CPU.
-    Sent { cpu: u32, tid: Pid },
-    /// It ran there, or it may not go there and nothing can be said.
-    Ran { cpu: u32 },
+/// What one of them shows. Times are microseconds since all began.
+#[derive(Debug)]
+struct Beat {
+    cpu: u32,
+    last: AtomicU64,
+    longest_gap: AtomicU64,
+    tid: AtomicI32,
+    /// It need not go on; or it may not go to its CPU, and nothing can be said.
+    over: AtomicBool,
 }
 
 impl RollCall {
-    /// Asks each of `cpus`.
+    /// Sends a thread to each of `cpus`.
     pub(crate) fn of(cpus: &[u32]) -> RollCall {
-        RollCall::within(PATIENCE, cpus)
+        let began = Instant::now();
+        let beats = cpus.iter().filter_map(|&cpu| {
+            let beat = Arc::new(Beat {
+                cpu,
+                last: AtomicU64::new(micros(began.elapsed())),
+                longest_gap: AtomicU64::new(0),
+                tid: AtomicI32::new(0),
+                over: AtomicBool::new(false),
+            });
+            let shown = Arc::clone(&beat);
+            let thread = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10);
+            thread.spawn(move || shown.show(began)).ok().map(|_| beat)
+        });
+        RollCall { beats: beats.collect(), began }
     }
 
-    /// Asks each of `cpus` again, at once before something rests on it: where a real-time task leaves a twentieth of the time
-    /// to others (RT throttling, the fair server of 6.12 and later), the first answer may have come in that twentieth.
-    pub(crate) fn again(cpus: &[u32]) -> RollCall {
-        RollCall::within(SHORT_PATIENCE, cpus)
-    }
-
-    fn within(patience: Duration, cpus: &[u32]) -> RollCall {
-        let (sender, answers) = channel();
-        for &cpu in cpus {
-            let sender = sender.clone();
-            let go = move || {
-                let _ = sender.send(Answer::Sent { cpu, tid: gettid() });
-                // As the kernel's workers.
-                let _ = setpriority_process(None, 0);
-                let mut only = CpuSet::new();
-                if (cpu as usize) < CpuSet::MAX_CPU {
-                    only.set(cpu as usize);
-                    let _ = sched_setaffinity(None, &only);
-                }
-                let _ = sender.send(Answer::Ran { cpu });
-            };
-            let _ = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10).spawn(go);
-        }
-        RollCall { asked: cpus.to_vec(), answers, until: Instant::now() + patience }
-    }
-
-    /// The CPUs that did not answer in time. The threads that were sent there are called back: one that never runs could
-    /// not end either, and this process not without it.
+    /// The CPUs that kept a thread waiting. Threads that are still there are called back: one that never runs could not end
+    /// either, and this process not without it.
     pub(crate) fn silent(self) -> Vec<u32> {
-        let mut sent = Vec::new();
-        let mut ran = Vec::new();
-        loop {
-            match self.answers.recv_timeout(self.until.saturating_duration_since(Instant::now())) {
-                Ok(Answer::Sent { cpu, tid }) => sent.push((cpu, tid)),
-                Ok(Answer::Ran { cpu }) => ran.push(cpu),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        let silent: Vec<u32> = self
-            .asked
-            .iter()
-            .copied()
-            .filter(|cpu| sent.iter().any(|(to, _)| to == cpu) && !ran.contains(cpu))
-            .collect();
+        std::thread::sleep(WATCH.saturating_sub(self.began.elapsed()));
+        let now = micros(self.began.elapsed());
+        let late = |beat: &&Arc<Beat>| {
+            let gap =
+                now.saturating_sub(beat.last.load(Ordering::Relaxed)).max(beat.longest_gap.load(Ordering::Relaxed));
+            !beat.over.load(Ordering::Relaxed) && gap > micros(LATE)
+        };
+        let late: Vec<&Arc<Beat>> = self.beats.iter().filter(late).collect();
+        let silent: Vec<u32> = late.iter().map(|beat| beat.cpu).collect();
+        self.beats.iter().for_each(|beat| beat.over.store(true, Ordering::Relaxed));
         if let Some(others) = without(&silent) {
-            for (_, tid) in sent.iter().filter(|(cpu, _)| silent.contains(cpu)) {
-                let _ = sched_setaffinity(Some(*tid), &others);
+            for beat in late {
+                // 0 would be this thread, which has another way.
+                if let Some(tid) = Pid::from_raw(beat.tid.load(Ordering::Relaxed)) {
+                    let _ = sched_setaffinity(Some(tid), &others);
+                }
             }
         }
         silent
     }
+}
+
+impl Beat {
+    fn show(&self, began: Instant) {
+        self.tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+        // As the kernel's workers.
+        let _ = setpriority_process(None, 0);
+        let mut only = CpuSet::new();
+        if self.cpu as usize >= CpuSet::MAX_CPU {
+            return self.over.store(true, Ordering::Relaxed);
+        }
+        only.set(self.cpu as usize);
+        if sched_setaffinity(None, &only).is_err() {
+            return self.over.store(true, Ordering::Relaxed);
+        }
+        while !self.over.load(Ordering::Relaxed) {
+            let now = micros(began.elapsed());
+            let gap = now.saturating_sub(self.last.swap(now, Ordering::Relaxed));
+            self.longest_gap.fetch_max(gap, Ordering::Relaxed);
+            std::thread::sleep(BEAT);
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The CPUs that this thread may use, less some; `None` if that leaves none.
@@ -124,7 +146,7 @@ impl GracePeriod {
             let _ = sender.send(membarrier(MembarrierCommand::Global).is_ok());
         };
         let _ = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10).spawn(wait);
-        GracePeriod { ended, until: Instant::now() + PATIENCE }
+        GracePeriod { ended, until: Instant::now() + GRACE }
     }
 
     /// Whether it ended in time; `None` if this kernel does not say (with `nohz_full`).

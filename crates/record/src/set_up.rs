@@ -68,35 +68,31 @@ pub(crate) fn prepare(
     let grace_period = GracePeriod::begin();
     let step = Step::default();
     // The kernel can keep us waiting in any of this: somebody has to be left who says so.
-    let instance = watched(&step, notices, || {
+    let (instance, clock, names, kernel) = watched(&step, notices, || {
         step.is("a tracing instance");
-        Instance::create(Arc::clone(tracefs))
-    })?;
-    let mut silent = calls.silent();
-    let kernel = match grace_period.has_ended().unwrap_or(silent.is_empty()) {
-        true => Kernel::Answers,
-        false => Kernel::Waits,
-    };
-    let others: Vec<u32> = cpus.iter().copied().filter(|cpu| !silent.contains(cpu)).collect();
-    silent.extend(RollCall::again(&others).silent());
-    silent.sort_unstable();
-    let away = Away::from(&silent);
-    if !silent.is_empty() || kernel == Kernel::Waits {
-        notices(Notice::Starved {
-            cpus: silent.iter().copied().map(CpuId).collect(),
-            kernel_waits: kernel == Kernel::Waits,
-        });
-    }
-    let set_up = watched(&step, notices, || {
-        step.is("the clock and the options of a tracing instance");
+        let instance = Instance::create(Arc::clone(tracefs))?;
+        // Where the kernel does not say, those who wait can still read what for.
+        let kernel = if grace_period.has_ended().unwrap_or(true) { Kernel::Answers } else { Kernel::Waits };
+        step.is("the clock of a tracing instance, which waits for RCU");
         let clock = match kernel {
             Kernel::Answers => instance.choose_clock()?,
             Kernel::Waits => instance.clock()?,
         };
+        step.is("the options of a tracing instance");
         instance.reset_options()?;
         let names = instance.stop_noting_names();
-        let unanswered = if kernel == Kernel::Waits { cpus } else { &silent };
-        let smallest = buffer::size(&instance, buffer, cpus, unanswered, &step)?;
+        Ok((instance, clock, names, kernel))
+    })?;
+    // The longer the CPUs were watched, the better this is known; and it is used at once.
+    let silent = calls.silent();
+    let away = Away::from(&silent);
+    if !silent.is_empty() || kernel == Kernel::Waits {
+        let kernel_waits = kernel == Kernel::Waits;
+        notices(Notice::Starved { cpus: silent.iter().copied().map(CpuId).collect(), kernel_waits });
+    }
+    let set_up = watched(&step, notices, || {
+        let small = if kernel == Kernel::Waits { cpus } else { &silent };
+        let smallest = buffer::size(&instance, buffer, cpus, small, &step)?;
         step.is("the events of a tracing instance");
         instance.set("tracing_on", "0")?;
         let (events, absent) = enable_events(&instance, block)?;
