@@ -317,7 +317,8 @@ impl Session<'_> {
                 continue;
             }
             if until_keep == Some(Duration::ZERO) {
-                keep(self.begin.snapshot())?;
+                // Without it nothing could be salvaged, which is no reason to end what goes well.
+                let _ = keep(self.begin.snapshot());
                 keep_at = None;
                 continue;
             }
