@@ -15,12 +15,15 @@ use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaff
 /// How long CPUs are watched at least: a real-time task that sleeps between two bursts must not look like none.
 const WATCH: Duration = Duration::from_millis(40);
 
+/// How long is waited for each CPU to show it once.
+const FIRST: Duration = Duration::from_millis(8);
+
 /// How often a CPU shows that it runs ordinary tasks.
 const BEAT: Duration = Duration::from_millis(2);
 
 /// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
 /// that time.
-const LATE: Duration = Duration::from_millis(15);
+const LATE: Duration = Duration::from_millis(25);
 
 /// How long a grace period may take. Idle machines need 10 to 30 ms.
 const GRACE: Duration = Duration::from_millis(40);
@@ -46,6 +49,8 @@ struct Beat {
     cpu: u32,
     last: AtomicU64,
     longest_gap: AtomicU64,
+    /// It came to run there.
+    seen: AtomicBool,
     tid: AtomicI32,
     /// It need not go on; or it may not go to its CPU, and nothing can be said.
     over: AtomicBool,
@@ -60,6 +65,7 @@ impl RollCall {
                 cpu,
                 last: AtomicU64::new(micros(began.elapsed())),
                 longest_gap: AtomicU64::new(0),
+                seen: AtomicBool::new(false),
                 tid: AtomicI32::new(0),
                 over: AtomicBool::new(false),
             });
@@ -68,6 +74,18 @@ impl RollCall {
             thread.spawn(move || shown.show(began)).ok().map(|_| beat)
         });
         RollCall { beats: beats.collect(), began }
+    }
+
+    /// The CPUs on which no thread has come to run yet.
+    pub(crate) fn absent(&self) -> Vec<u32> {
+        let absent = || {
+            let not_seen = |beat: &&Arc<Beat>| !beat.seen.load(Ordering::Relaxed) && !beat.over.load(Ordering::Relaxed);
+            self.beats.iter().filter(not_seen).map(|beat| beat.cpu).collect::<Vec<u32>>()
+        };
+        while !absent().is_empty() && self.began.elapsed() < FIRST {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        absent()
     }
 
     /// The CPUs that kept a thread waiting. Threads that are still there are called back: one that never runs could not end
@@ -112,6 +130,7 @@ impl Beat {
             let now = micros(began.elapsed());
             let gap = now.saturating_sub(self.last.swap(now, Ordering::Relaxed));
             self.longest_gap.fetch_max(gap, Ordering::Relaxed);
+            self.seen.store(true, Ordering::Relaxed);
             std::thread::sleep(BEAT);
         }
     }

@@ -65,6 +65,10 @@ pub(crate) fn prepare(
     notices: &mut dyn FnMut(Notice),
 ) -> Result<Ready, RecordError> {
     let calls = RollCall::of(cpus);
+    // A CPU that a real-time task keeps has no ordinary load, and looks like a good place for what wakes up: threads of ours,
+    // too, would be put there and not run.
+    let absent = calls.absent();
+    let away = Away::from(&absent);
     let grace_period = GracePeriod::begin();
     let step = Step::default();
     // The kernel can keep us waiting in any of this: somebody has to be left who says so.
@@ -85,6 +89,7 @@ pub(crate) fn prepare(
     })?;
     // The longer the CPUs were watched, the better this is known; and it is used at once.
     let silent = calls.silent();
+    drop(away);
     let away = Away::from(&silent);
     if !silent.is_empty() || kernel == Kernel::Waits {
         let kernel_waits = kernel == Kernel::Waits;
