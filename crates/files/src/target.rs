@@ -189,7 +189,7 @@ struct Node {
 }
 
 const FIFO: &str = "FIFO";
-const DESCRIPTOR: &str = "link to what a process has open";
+const DESCRIPTOR: &str = "descriptor of a process";
 
 impl Node {
     fn open(&self, flags: OFlags) -> Result<File, TargetError> {
