@@ -5,7 +5,7 @@ use std::path::Path;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use unstarve_guard::decide::{Surroundings, decide};
-use unstarve_guard::{Attributes, Kind, Policy, Task, TaskKey, Value};
+use unstarve_guard::{Attributes, Kind, Owner, Policy, Task, TaskKey, Value};
 use unstarve_kernel::SchedPolicy;
 use unstarve_model::Tid;
 
@@ -55,6 +55,7 @@ fn task(name: &str, kind: Kind) -> Task {
         cmdline: (kind == Kind::User).then(|| name.to_owned()),
         cgroup: Some(format!("/{name}")),
         unit: Some(format!("{name}.service")),
+        owner: Owner::read("Uid:\t1000\t1000\t1000\t1000"),
         kind,
         affinity_fixed: kind == Kind::Kworker,
         works: Vec::new(),
