@@ -165,9 +165,14 @@ pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
 
 /// How long a task has run and how long it has waited for a CPU, in ns.
 pub fn waited(tid: Tid) -> Option<(u64, u64)> {
+    times(tid).map(|(ran, waited, _)| (ran, waited))
+}
+
+/// As [`waited`], and how often it got a CPU, each time after a wait however short (`sched_info_arrive`, kernel/sched/stats.h).
+pub fn times(tid: Tid) -> Option<(u64, u64, u64)> {
     let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let mut times = times.split_ascii_whitespace().map(|number| number.parse().ok());
-    Some((times.next()??, times.next()??))
+    Some((times.next()??, times.next()??, times.next()??))
 }
 
 /// The fields of `/proc/PID/stat` that are used here.
