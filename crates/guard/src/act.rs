@@ -202,6 +202,20 @@ pub fn undo<H: Host, S: Store>(
     undone
 }
 
+/// Takes changes back of a task whose children are known and keep what they have.
+pub fn release<H: Host, S: Store>(
+    host: &mut H,
+    journal: &mut Journal<S>,
+    audit: &mut Audit,
+    changes: &[Change],
+) -> Undone {
+    let (mut undone, mut settled) = (Undone::default(), Vec::new());
+    take_back(host, audit, changes, &mut undone, &mut settled);
+    journal.settle(settled);
+    audit.flush();
+    undone
+}
+
 fn take_back<H: Host>(
     host: &mut H,
     audit: &mut Audit,

@@ -109,6 +109,29 @@ impl Value {
         }
     }
 
+    /// Whether a task with this value is stronger than one with `wanted`, where `wanted` is stronger than the default: a
+    /// real-time priority, or a nice below 0. A weaker value than the default (nice 10, SCHED_IDLE) is asked for as it is,
+    /// and slices, affinities and flags have no order.
+    pub fn is_stronger_than(&self, wanted: &Value) -> bool {
+        match (self, wanted) {
+            (Value::Nice(has), Value::Nice(wanted)) => *wanted < 0 && has < wanted,
+            (Value::Class { rt_priority: has, .. }, Value::Class { rt_priority, .. }) => {
+                wanted.is_realtime() && has > rt_priority
+            }
+            _ => false,
+        }
+    }
+
+    /// The value to set so that a clamp that is above the default does not come down. A greatest clamp holds as it is given.
+    pub(crate) fn without_lowering(self, old: &Value) -> Value {
+        match (self, old) {
+            (Value::Uclamp { min, max }, Value::Uclamp { min: has, .. }) if min > 0 => {
+                Value::Uclamp { min: min.max(*has).min(max), max }
+            }
+            (value, _) => value,
+        }
+    }
+
     /// Whether it makes the task real-time.
     pub fn is_realtime(&self) -> bool {
         matches!(self, Value::Class { policy: SchedPolicy::Fifo | SchedPolicy::Rr, .. })

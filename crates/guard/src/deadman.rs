@@ -30,16 +30,20 @@ use unstarve_model::Tid;
 
 use crate::act;
 use crate::audit::{Audit, Entry, Event};
-use crate::host::ThisHost;
+use crate::births::Registry;
+use crate::host::Watched;
 use crate::journal::Journal;
 use crate::sched;
 use crate::state::{self, State, StateError};
 
-/// What is sent, a byte each; the first three with a descriptor.
+/// What is sent, a byte each; the first five with a descriptor.
 mod word {
     pub const LOCK: u8 = b'l';
     pub const JOURNAL: u8 = b'j';
     pub const AUDIT: u8 = b'a';
+    /// The map of tasks in the guard's care, and what keeps it up to date.
+    pub const KEPT: u8 = b'k';
+    pub const LINK: u8 = b'n';
     /// A sign of life, and the answer to it.
     pub const ALIVE: u8 = b'.';
     /// The guard has taken everything back itself.
@@ -137,6 +141,17 @@ impl DeadMan {
         }
     }
 
+    /// Gives it what the kernel notes of births.
+    ///
+    /// # Errors
+    /// If it does not take it.
+    pub fn give_registry(&self, registry: &Registry) -> io::Result<()> {
+        for (index, descriptor) in registry.descriptors().enumerate() {
+            send(&self.socket, if index == 0 { word::KEPT } else { word::LINK }, Some(descriptor))?;
+        }
+        Ok(())
+    }
+
     /// Gives it the journal that is used from now on.
     ///
     /// # Errors
@@ -204,7 +219,7 @@ fn send(socket: &OwnedFd, word: u8, with: Option<BorrowedFd>) -> Result<(), Errn
 
 /// How a watch ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watched {
+pub enum End {
     /// The guard has taken everything back.
     Dismissed,
     /// The guard died.
@@ -220,6 +235,8 @@ struct Given {
     _lock: Option<File>,
     journal: Option<File>,
     audit: Option<File>,
+    kept: Option<File>,
+    links: Vec<OwnedFd>,
 }
 
 /// How often what the system refused is tried again.
@@ -229,7 +246,7 @@ const TRIES: usize = 5;
 ///
 /// # Errors
 /// If the journal cannot be read.
-pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Result<Watched, StateError> {
+pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Result<End, StateError> {
     // Above everything the guard sets. Without the right to it, a normal one is better than none.
     let _ = sched::become_realtime(priority);
     // SAFETY: no memory is passed.
@@ -240,10 +257,10 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
         libc::prctl(libc::PR_SET_NAME, c"unstarve-undo".as_ptr());
     }
     let (end, given) = listen(&io::stdin(), limit);
-    if end == Watched::Dismissed {
+    if end == End::Dismissed {
         return Ok(end);
     }
-    if end == Watched::Silent
+    if end == End::Silent
         && rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() as u32 == guard)
     {
         // It must not go on setting what is taken back. Being its child, we know that the id is still its own.
@@ -255,18 +272,19 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
         Some(audit) => Audit::to(audit),
         None => Audit::none(),
     };
-    let reason = if end == Watched::Silent { "dead-man: no sign of life" } else { "dead-man: the guard died" };
+    let reason = if end == End::Silent { "dead-man: no sign of life" } else { "dead-man: the guard died" };
     audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::Stopped) });
     let Some(journal) = given.journal else { return Ok(end) };
-    take_back(&journal, directory, &mut audit)?;
+    let registry = given.kept.map(|kept| Registry::new(kept.into(), given.links));
+    take_back(&journal, directory, &mut Watched { registry }, &mut audit)?;
     Ok(end)
 }
 
-fn take_back(journal: &File, directory: &Path, audit: &mut Audit) -> Result<(), StateError> {
+fn take_back(journal: &File, directory: &Path, host: &mut Watched, audit: &mut Audit) -> Result<(), StateError> {
     let fail = |source| StateError::Io { path: directory.to_owned(), source };
     for attempt in 0..TRIES {
         let contents = state::contents_of(journal).map_err(fail)?;
-        let (undone, _) = act::restore(&mut ThisHost, audit, &contents.open);
+        let (undone, _) = act::restore(host, audit, &contents.open);
         if undone.is_complete() {
             // An empty journal says the same as none, and needs no room.
             let _ = journal.set_len(0);
@@ -279,17 +297,17 @@ fn take_back(journal: &File, directory: &Path, audit: &mut Audit) -> Result<(), 
     Ok(())
 }
 
-fn listen(socket: &impl AsFd, limit: Duration) -> (Watched, Given) {
+fn listen(socket: &impl AsFd, limit: Duration) -> (End, Given) {
     let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
     let mut given = Given::default();
     loop {
         match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => return (Watched::Silent, given),
+            Ok(0) => return (End::Silent, given),
             Err(Errno::INTR) => continue,
             Ok(_) | Err(_) => {}
         }
         match receive(socket) {
-            Ok((word::DONE, _)) => return (Watched::Dismissed, given),
+            Ok((word::DONE, _)) => return (End::Dismissed, given),
             Ok((word::ALIVE, _)) => {
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                 let _ = rustix::net::send(socket, &[word::ALIVE], flags);
@@ -297,9 +315,11 @@ fn listen(socket: &impl AsFd, limit: Duration) -> (Watched, Given) {
             Ok((word::LOCK, descriptor)) => given._lock = descriptor,
             Ok((word::JOURNAL, descriptor)) => given.journal = descriptor,
             Ok((word::AUDIT, descriptor)) => given.audit = descriptor,
+            Ok((word::KEPT, descriptor)) => given.kept = descriptor,
+            Ok((word::LINK, descriptor)) => given.links.extend(descriptor.map(OwnedFd::from)),
             Ok(_) => {}
             Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(_) => return (Watched::Died, given),
+            Err(_) => return (End::Died, given),
         }
     }
 }

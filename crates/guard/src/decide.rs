@@ -70,6 +70,13 @@ pub enum NoteKind {
     },
     /// It will be set, and will not help.
     CannotWin(Weakness),
+    /// The task is stronger than the rule would make it, and stays so.
+    Stronger {
+        /// What it has.
+        has: Value,
+        /// What the rule would give it.
+        wanted: Value,
+    },
 }
 
 /// Why no rule may do that.
@@ -157,7 +164,10 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
         return Some(plan);
     }
     // The class that it will have, if that may be.
-    let class = winners[CLASS].map(|(_, want)| resolve(task, want).0).filter(|class| refusal(task, class).is_none());
+    let class = winners[CLASS]
+        .filter(|(rule, want)| !is_stronger(policy, task, *rule, want))
+        .map(|(_, want)| resolve(task, want).0)
+        .filter(|class| refusal(task, class).is_none());
     let becomes_realtime = class.as_ref().is_some_and(Value::is_realtime);
     for (rule, want) in winners.into_iter().flatten() {
         let (mut new, aspect) = resolve(task, want);
@@ -177,6 +187,13 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
             plan.notes.push(note(NoteKind::Refused(Refusal::NotHere(aspect))));
             continue;
         };
+        if !policy.rules[rule].lower {
+            if old.is_stronger_than(&new) {
+                plan.notes.push(note(NoteKind::Stronger { has: old, wanted: new }));
+                continue;
+            }
+            new = new.without_lowering(&old);
+        }
         if let Some(refusal) = refusal(task, &new) {
             // What is so already needs no refusal.
             if !old.same(&new) {
@@ -213,6 +230,13 @@ impl Want {
             Want::Uclamp { .. } => false,
         }
     }
+}
+
+/// Whether the task has more than the rule wants for it, and the rule does not say that it shall have less.
+fn is_stronger(policy: &Policy, task: &Task, rule: usize, want: &Want) -> bool {
+    let (new, aspect) = resolve(task, want);
+    let old = task.attributes.value(aspect);
+    !policy.rules[rule].lower && old.is_some_and(|old| old.is_stronger_than(&new))
 }
 
 /// The value that a task shall have.

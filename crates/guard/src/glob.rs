@@ -78,15 +78,62 @@ impl Glob {
             .collect()
     }
 
-    /// What every name begins with that it matches.
+    /// What every name that it matches begins with.
     pub fn beginning(&self) -> String {
-        self.pieces
-            .iter()
-            .map_while(|piece| match piece {
-                Piece::Char(c) => Some(*c),
-                _ => None,
-            })
-            .collect()
+        let chars = self.pieces.iter().map_while(|piece| match piece {
+            Piece::Char(c) => Some(*c),
+            _ => None,
+        });
+        chars.collect()
+    }
+
+    /// Whether it holds wildcards alone, a `*` among them, and so matches every name of `length` characters or more.
+    pub fn matches_all_from(&self, length: usize) -> bool {
+        let least = self.pieces.iter().filter(|piece| **piece == Piece::One).count();
+        self.pieces.contains(&Piece::Any) && least <= length && !self.pieces.iter().any(|p| matches!(p, Piece::Char(_)))
+    }
+
+    /// Whether some name matches both. Patterns that are longer than any name of a task or group match nothing.
+    pub fn overlaps(&self, other: &Glob) -> bool {
+        /// PATH_MAX: no name of a task, unit or group is longer.
+        const LONGEST: usize = 4096;
+        let (ours, theirs) = (&self.pieces, &other.pieces);
+        let required = |pieces: &[Piece]| pieces.iter().filter(|piece| **piece != Piece::Any).count();
+        if required(ours) > LONGEST || required(theirs) > LONGEST {
+            return false;
+        }
+        // Which pairs of places in both patterns some common beginning of a name reaches; a row for each place in ours.
+        let mut row = vec![false; theirs.len() + 1];
+        row[0] = true;
+        for at in 0..=ours.len() {
+            let mut next = vec![false; theirs.len() + 1];
+            for other_at in 0..=theirs.len() {
+                if !row[other_at] {
+                    continue;
+                }
+                let (mine, its) = (ours.get(at).copied(), theirs.get(other_at).copied());
+                // A `*` that matches nothing more.
+                if mine == Some(Piece::Any) {
+                    next[other_at] = true;
+                }
+                if its == Some(Piece::Any) {
+                    row[other_at + 1] = true;
+                }
+                // One character for both. A `*` stays where it is.
+                match (mine, its) {
+                    (None, _) | (_, None) | (Some(Piece::Any), Some(Piece::Any)) => {}
+                    (Some(Piece::Any), Some(_)) => row[other_at + 1] = true,
+                    (Some(_), Some(Piece::Any)) => next[other_at] = true,
+                    (Some(Piece::Char(a)), Some(Piece::Char(b))) if a != b => {}
+                    (Some(_), Some(_)) => next[other_at + 1] = true,
+                }
+            }
+            if at == ours.len() {
+                return row[theirs.len()];
+            }
+            row = next;
+        }
+        false
     }
 
     /// The pattern as written.
@@ -127,6 +174,26 @@ mod tests {
             ("**x", "yyx", true),
         ] {
             assert_eq!(Glob::new(pattern).matches(name), matches, "{pattern} on {name}");
+        }
+    }
+
+    #[test]
+    fn patterns_overlap_where_a_name_matches_both() {
+        for (one, other, overlap) in [
+            ("nfs?", "nfsd", true),
+            ("nfs?", "nfs", false),
+            ("*", "", true),
+            ("?*", "", false),
+            ("a*c", "*b*", true),
+            ("a*c", "b*", false),
+            ("ks*", "*/0", true),
+            ("*x", "*y", false),
+            ("/*/db.service*", "/user.slice/user-*.slice/user@*.service/*", true),
+            ("/system.slice/*", "/user.slice/user-*.slice/user@*.service/*", false),
+            ("", "", true),
+        ] {
+            let (a, b) = (Glob::new(one), Glob::new(other));
+            assert_eq!((a.overlaps(&b), b.overlaps(&a)), (overlap, overlap), "{one} and {other}");
         }
     }
 

@@ -68,6 +68,16 @@ pub fn find(kin: &[Kin], changes: &[Change], value: impl Fn(TaskKey, Aspect) -> 
     found
 }
 
+/// What a task has inherited of these changes, all of one other task, by the value that it has of each aspect.
+pub fn of_one(heir: TaskKey, changes: &[&Change], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Change> {
+    let found = aspects_of(changes, heir).into_iter().filter_map(|aspect| {
+        let value = value(heir, aspect)?;
+        let (change, before) = inherited(changes, heir, aspect, &value)?;
+        Some(Change { old: before, new: value, ..change.inherited_by(heir, &change.comm) })
+    });
+    found.collect()
+}
+
 /// Whether a task was born after a change of another one.
 fn is_since(change: &Change, heir: TaskKey) -> bool {
     change.at > 0 && heir.start >= change.at && change.target != Target::Task(heir)

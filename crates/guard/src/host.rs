@@ -4,10 +4,14 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::{fs, path::Path};
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
+use unstarve_model::Tid;
 
 use crate::aspect::{Aspect, Target, Value};
+use crate::births::Registry;
 use crate::journal::Change;
+use crate::task::TaskKey;
 use crate::{heirs, scan, sched};
 
 /// A machine whose values can be read and set.
@@ -28,6 +32,53 @@ pub trait Host {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
 
+/// This machine, and what its kernel has noted of births.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// Where that is; `None` where it notes nothing.
+    pub registry: Option<Registry>,
+}
+
+impl Host for Watched {
+    fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>> {
+        ThisHost.read(target, aspect)
+    }
+
+    fn is_there(&self, target: &Target) -> bool {
+        ThisHost.is_there(target)
+    }
+
+    fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
+        ThisHost.write(target, value)
+    }
+
+    /// By the tree of processes, and by what the kernel has noted: it knows orphans, too.
+    fn heirs(&self, changes: &[Change]) -> Vec<Change> {
+        let mut found = ThisHost.heirs(changes);
+        let Some(registry) = &self.registry else { return found };
+        let mut by_tid: FxHashMap<Tid, Vec<&Change>> = FxHashMap::default();
+        for change in changes {
+            if let Target::Task(key) = &change.target {
+                by_tid.entry(key.tid).or_default().push(change);
+            }
+        }
+        let known: FxHashSet<Target> = found.iter().map(|change| change.target.clone()).collect();
+        for kept in registry.tasks() {
+            let Some(of_ancestor) = by_tid.get(&kept.from).filter(|_| kept.from != kept.tid) else { continue };
+            let Some(start) = scan::start_of(kept.tid) else { continue };
+            let key = TaskKey { tid: kept.tid, start };
+            if !known.contains(&Target::Task(key)) {
+                found.extend(heirs::of_one(key, of_ancestor, value_of));
+            }
+        }
+        found
+    }
+}
+
+fn value_of(key: TaskKey, aspect: Aspect) -> Option<Value> {
+    sched::read(key.tid).ok()?.value(aspect)
+}
+
 /// ESRCH has no kind of its own.
 fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::NotFound
@@ -37,7 +88,10 @@ impl Host for ThisHost {
     fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
             Target::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
-            Target::File { path, .. } => fs::read_to_string(path).map(|text| Some(Value::Text(text.trim().to_owned()))),
+            Target::File { path, .. } => {
+                let text = fs::read_to_string(path);
+                text.map(|text| Some(Value::Text(unstarve_kernel::chosen(path, text.trim()).to_owned())))
+            }
             Target::Feature { path, name } => {
                 fs::read_to_string(path).map(|text| feature_state(&text, name).map(Value::Text))
             }
@@ -76,7 +130,7 @@ impl Host for ThisHost {
         }
         // Kernel threads are set up anew when they are made (`kthread()`, kernel/kthread.c).
         let kin = scan::kin().unwrap_or_default();
-        heirs::find(&kin, changes, |key, aspect| sched::read(key.tid).ok()?.value(aspect))
+        heirs::find(&kin, changes, value_of)
     }
 }
 

@@ -17,6 +17,7 @@ pub mod journal;
 pub mod keeper;
 pub mod metrics;
 mod notify;
+mod owner;
 mod policy;
 pub mod run;
 pub mod scan;
@@ -29,5 +30,6 @@ pub mod verify;
 
 pub use aspect::{Aspect, Target, Value, policy_name};
 pub use glob::Glob;
-pub use policy::{Limits, OnDrift, Parent, Policy, PolicyError, Rule, Selector, Setting, SettingKind, Want};
+pub use owner::{Owner, Uid, UidSet, Users};
+pub use policy::{Limits, OnDrift, Parent, Policy, PolicyError, Remark, Rule, Selector, Setting, SettingKind, Want};
 pub use task::{Attributes, Kind, Task, TaskKey, Work, flag};

@@ -14,7 +14,7 @@ use crate::act::Undone;
 use crate::audit::{Audit, Entry, Event};
 use crate::births::{self, Interest, Programs, Source, SourceName, WorkDetail};
 use crate::deadman::{Canary, DeadMan};
-use crate::host::ThisHost;
+use crate::host::{ThisHost, Watched};
 use crate::keeper::{Keeper, KeeperError};
 use crate::metrics;
 use crate::notify::{Manager, watchdog_interval};
@@ -145,7 +145,7 @@ pub(crate) enum Over {
 
 /// A guard at work: it has the lock, a dead-man and a priority above all that it sets.
 pub(crate) struct Guard {
-    keeper: Keeper<ThisHost>,
+    keeper: Keeper<Watched>,
     source: Option<Box<dyn Source>>,
     gaps: Vec<String>,
     state: State,
@@ -195,7 +195,11 @@ impl Guard {
         audit.log(&Entry::of(Event::Started));
         let own = vec![Tid(std::process::id()), Tid(dead_man.pid())];
         let patience = Duration::from_secs(u64::from(policy.limits.dead_man));
-        let mut keeper = Keeper::new(policy, own, ThisHost, journal, audit);
+        let registry = source.as_ref().and_then(|source| source.registry());
+        if let Some(registry) = &registry {
+            dead_man.give_registry(registry).map_err(RunError::DeadMan)?;
+        }
+        let mut keeper = Keeper::new(policy, own, Watched { registry }, journal, audit);
         keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
         let mut guard = Guard {
             keeper,
@@ -253,7 +257,7 @@ impl Guard {
     }
 
     /// What does the work.
-    pub(crate) fn keeper(&mut self) -> &mut Keeper<ThisHost> {
+    pub(crate) fn keeper(&mut self) -> &mut Keeper<Watched> {
         &mut self.keeper
     }
 
@@ -343,8 +347,12 @@ impl Guard {
         self.dead_man = None;
         let since = *self.without_dead_man.get_or_insert_with(Instant::now);
         let command = (self.options.dead_man)(self.priority);
-        let (_, journal, audit) = self.keeper.for_taking_back();
-        match DeadMan::start(command, self.priority, &self.state, journal, audit) {
+        let (host, journal, audit) = self.keeper.for_taking_back();
+        let started = DeadMan::start(command, self.priority, &self.state, journal, audit).and_then(|dead_man| {
+            host.registry.as_ref().map_or(Ok(()), |registry| dead_man.give_registry(registry))?;
+            Ok(dead_man)
+        });
+        match started {
             Ok(dead_man) => {
                 audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::DeadMan) });
                 audit.flush();
@@ -364,7 +372,7 @@ impl Guard {
 
     fn pulse(&mut self, elapsed: Duration) -> Result<(), RunError> {
         if self.keeper.has_realtime() {
-            self.keeper.watch_budget(elapsed)?;
+            self.keeper.watch_budget(elapsed);
         }
         let every = match self.source_name() {
             SourceName::Ebpf if self.gaps.is_empty() => LOOK_WITH_NEWS,

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use unstarve_model::Tid;
 
 use crate::heirs::Kin;
+use crate::owner::Owner;
 use crate::sched;
 use crate::task::{Kind, Task, TaskKey, Work, flag};
 
@@ -20,12 +21,14 @@ pub struct Wanted {
     pub cgroup: bool,
     /// The parent's name.
     pub parent: bool,
+    /// `status`, for the owner.
+    pub owner: bool,
 }
 
 impl Wanted {
     /// Everything.
     pub fn all() -> Wanted {
-        Wanted { cmdline: true, cgroup: true, parent: true }
+        Wanted { cmdline: true, cgroup: true, parent: true, owner: true }
     }
 }
 
@@ -74,11 +77,16 @@ impl Scanner {
     fn task_of(&self, tgid: Option<Tid>, tid: Tid, parents: &mut FxHashMap<Tid, String>) -> Option<Task> {
         let stat = Stat::read(tid, &self.file(tid, "stat")?)?;
         let kernel = stat.flags & flag::KTHREAD != 0;
+        let status = match tgid {
+            Some(_) if !self.wanted.owner => None,
+            None if kernel && !self.wanted.owner => None,
+            _ => Some(self.file(tid, "status")?),
+        };
         // A kernel thread is a process of its own.
         let tgid = match tgid {
             Some(tgid) => tgid,
             None if kernel => tid,
-            None => status_tgid(&self.file(tid, "status")?)?,
+            None => status_tgid(status.as_deref()?)?,
         };
         let (comm, work) = split_worker(&stat.comm, stat.flags);
         let cgroups = if self.wanted.cgroup { self.file(tid, "cgroup") } else { None };
@@ -94,8 +102,9 @@ impl Scanner {
             comm,
             cmdline: if self.wanted.cmdline && !kernel { self.cmdline(tgid) } else { None },
             cgroup: cgroups.as_deref().and_then(cpu_group),
-            unit: cgroups.as_deref().and_then(unit),
+            unit: cgroups.as_deref().and_then(|text| unit(text, manager_root())),
             affinity_fixed: stat.flags & flag::NO_SETAFFINITY != 0,
+            owner: status.as_deref().and_then(Owner::read),
             works: work.into_iter().collect(),
             attributes: sched::read(tid).ok()?,
         })
@@ -151,6 +160,14 @@ pub fn kin() -> std::io::Result<Vec<Kin>> {
         }
     }
     Ok(all)
+}
+
+/// Whose a task is, if it is still the one that was meant.
+pub fn owner_of(key: TaskKey) -> Option<Owner> {
+    // The kernel escapes newlines in `Name:`, so no task can write a line of its own.
+    let owner = Owner::read(&fs::read_to_string(format!("/proc/{}/status", key.tid)).ok()?);
+    // Asked afterwards: an id used again meanwhile is noticed.
+    owner.filter(|_| start_of(key.tid) == Some(key.start))
 }
 
 /// How long a task has run, in ns, and on which CPU it was last.
@@ -237,13 +254,47 @@ fn cpu_group(text: &str) -> Option<String> {
     unified
 }
 
-/// The innermost service or scope of systemd's hierarchy (`name=systemd` of v1, or v2).
-fn unit(text: &str) -> Option<String> {
-    let path = groups(text)
+/// The group in systemd's hierarchy: `name=systemd` of v1, or v2.
+fn manager_group(text: &str) -> Option<&str> {
+    groups(text)
         .find(|(controllers, _)| *controllers == "name=systemd")
-        .or_else(|| groups(text).find(|(controllers, _)| controllers.is_empty()))?
-        .1;
-    path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope")).map(str::to_owned)
+        .or_else(|| groups(text).find(|(controllers, _)| controllers.is_empty()))
+        .map(|(_, path)| path)
+}
+
+/// The unit that the system's manager made: as systemd itself does it (`cg_path_get_unit()` in src/basic/cgroup-util.c), the
+/// first group below nothing but slices. What lies below a unit belongs to whom the unit is delegated to: a user's own
+/// manager (`user@1001.service`), a container, a service with `Delegate=yes`; each names its groups as it likes.
+fn unit(text: &str, root: &str) -> Option<String> {
+    let path = manager_group(text)?.strip_prefix(root)?;
+    let mut parts = path.strip_prefix('/')?.split('/').map(unescaped);
+    let unit = parts.find(|part| !is_slice(part))?;
+    let kinds = [".service", ".scope", ".socket", ".mount", ".swap"];
+    kinds.iter().any(|kind| unit.len() > kind.len() && unit.ends_with(kind)).then(|| unit.to_owned())
+}
+
+fn is_slice(part: &str) -> bool {
+    part.len() > ".slice".len() && part.ends_with(".slice")
+}
+
+/// systemd puts a `_` before the name of a group that the kernel's own files could have, such as `cpu.service`
+/// (`cg_escape()`).
+fn unescaped(part: &str) -> &str {
+    part.strip_prefix('_').unwrap_or(part)
+}
+
+/// The group below which the system's manager makes its own: where the first process is, less `/init.scope`. The root, unless
+/// this is a container that sees its host's groups.
+fn manager_root() -> &'static str {
+    static ROOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    ROOT.get_or_init(|| {
+        let text = fs::read_to_string("/proc/1/cgroup").unwrap_or_default();
+        manager_group(&text).map(root_of).unwrap_or_default().to_owned()
+    })
+}
+
+fn root_of(path: &str) -> &str {
+    path.strip_suffix("/init.scope").unwrap_or("")
 }
 
 fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
@@ -281,12 +332,49 @@ mod tests {
     #[test]
     fn groups_of_both_versions() {
         let v1 = "7:cpu,cpuacct:/kube\n1:name=systemd:/system.slice/x.service/sub\n0::/y\n";
-        assert_eq!((cpu_group(v1).as_deref(), unit(v1).as_deref()), (Some("/kube"), Some("x.service")));
+        assert_eq!((cpu_group(v1).as_deref(), unit(v1, "").as_deref()), (Some("/kube"), Some("x.service")));
         let v2 = "0::/user.slice/session-3.scope\n";
         assert_eq!(
-            (cpu_group(v2).as_deref(), unit(v2).as_deref()),
+            (cpu_group(v2).as_deref(), unit(v2, "").as_deref()),
             (Some("/user.slice/session-3.scope"), Some("session-3.scope"))
         );
+    }
+
+    #[test]
+    fn a_unit_is_the_systems_and_not_what_somebody_made_below_it() {
+        for (path, expected) in [
+            ("/system.slice/db.service", Some("db.service")),
+            ("/system.slice/system-getty.slice/getty@tty1.service", Some("getty@tty1.service")),
+            ("/system.slice/db.service/worker.service", Some("db.service")),
+            ("/init.scope", Some("init.scope")),
+            ("/user.slice/user-1001.slice/user@1001.service/app.slice/db.service", Some("user@1001.service")),
+            ("/user.slice/user-1001.slice/user@1001.service/init.scope", Some("user@1001.service")),
+            ("/user.slice/user-1001.slice/session-3.scope/db.service", Some("session-3.scope")),
+            ("/system.slice/docker-4f.scope/system.slice/db.service", Some("docker-4f.scope")),
+            ("/machine.slice/libpod-4f.scope/container/db.service", Some("libpod-4f.scope")),
+            ("/kubepods.slice/kubepods-besteffort.slice/cri-containerd-4f.scope", Some("cri-containerd-4f.scope")),
+            ("/system.slice/_cpu.service", Some("cpu.service")),
+            (r"/system.slice/dev-disk\x2dby.swap", Some(r"dev-disk\x2dby.swap")),
+            // Groups that no manager made, with units' names below them.
+            ("/kubepods/burstable/pod1/db.service", None),
+            ("/docker/4f/system.slice/db.service", None),
+            ("/lxc.payload.c1/system.slice/db.service", None),
+            ("/../../system.slice/db.service", None),
+            ("/system.slice", None),
+            ("/system.slice/.service", None),
+            ("/.slice/db.service", None),
+            ("/", None),
+        ] {
+            assert_eq!(unit(&format!("0::{path}\n"), "").as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_container_that_sees_its_hosts_groups_has_units_of_its_own() {
+        let root = root_of("/docker/4f/init.scope");
+        assert_eq!(unit("0::/docker/4f/system.slice/db.service\n", root).as_deref(), Some("db.service"));
+        assert_eq!(unit("0::/system.slice/db.service\n", root), None);
+        assert_eq!((root_of("/init.scope"), root_of("/"), root_of("/docker/4f")), ("", "", ""));
     }
 
     #[test]

@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use unstarve_kernel::check_harm;
+
 use crate::aspect::{Target, Value};
 use crate::decide::Surroundings;
 use crate::host::{Host, ThisHost, inode_of};
-use crate::policy::{Policy, Setting, SettingKind};
+use crate::policy::{Policy, Setting, SettingKind, value_in};
 
 /// A setting of the policy, and what it means here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,7 +38,7 @@ pub fn find(policy: &Policy) -> (Vec<Found>, Vec<Absent>) {
     let (mut found, mut absent) = (Vec::new(), Vec::new());
     for (index, setting) in policy.settings.iter().enumerate() {
         let before = found.len();
-        let reason = match place(setting) {
+        let reason = match place(policy, setting) {
             Err(reason) => reason,
             Ok(places) => {
                 for (target, new) in places {
@@ -58,7 +60,7 @@ pub fn find(policy: &Policy) -> (Vec<Found>, Vec<Absent>) {
 
 type Places = Vec<(Target, Value)>;
 
-fn place(setting: &Setting) -> Result<Places, String> {
+fn place(policy: &Policy, setting: &Setting) -> Result<Places, String> {
     match &setting.what {
         SettingKind::CgroupWeight { path, weight } => {
             let cpu = CpuController::find().ok_or("no cgroup hierarchy here has the CPU controller")?;
@@ -77,6 +79,12 @@ fn place(setting: &Setting) -> Result<Places, String> {
             } else {
                 PathBuf::from("/sys/kernel/debug/sched").join(name)
             };
+            // By what the machine has, beside what this policy sets.
+            let other = |other: &str| {
+                let live = || fs::read_to_string(format!("/proc/sys/kernel/{other}")).ok();
+                value_in(&policy.settings, other).or_else(live)
+            };
+            check_harm(name, value, other).map_err(|harm| format!("refused: {harm}"))?;
             let target = file(&path).ok_or_else(|| format!("{} is not there (or not readable)", path.display()))?;
             Ok(vec![(target, Value::Text(value.clone()))])
         }

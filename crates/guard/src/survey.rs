@@ -2,15 +2,16 @@
 
 use std::io;
 
+use rustc_hash::FxHashSet;
 use unstarve_model::Tid;
 
 use crate::aspect::Target;
 use crate::decide::{NoteKind, Plan, Surroundings, decide};
 use crate::journal::Change;
 use crate::policy::Policy;
-use crate::scan::Scanner;
+use crate::scan::{self, Scanner};
 use crate::settings::{self, Absent, Found};
-use crate::task::Task;
+use crate::task::{Kind, Task};
 
 /// What a policy would change now.
 #[derive(Debug)]
@@ -25,6 +26,66 @@ pub struct Survey {
     pub absent: Vec<Absent>,
     /// What decisions rested on.
     pub surroundings: Surroundings,
+    /// How many programs there are, and how many of them would be real-time.
+    pub crowd: Crowd,
+}
+
+/// How many of the machine's programs rules make real-time: several rules together can take what no single one may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Crowd {
+    /// Processes that are no kernel threads.
+    pub programs: usize,
+    /// Those of them with a thread that a rule makes, or has made, real-time.
+    pub realtime: usize,
+}
+
+/// Rules would make most of the machine's programs real-time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the rules of this policy make {} of {} programs real-time, which leaves nothing for the rest; more than half are refused. \
+     `unstarve guard plan` shows which",
+    .0.realtime, .0.programs
+)]
+pub struct TooManyRealtime(pub Crowd);
+
+impl Crowd {
+    /// So few are no crowd, even where there is little else: a container, a guest of the lab.
+    const FEW: usize = 8;
+
+    /// Counts processes among all tasks; those that no rule is about have no plan.
+    pub fn count<'a>(tasks: impl IntoIterator<Item = (&'a Task, Option<&'a Plan>)>) -> Crowd {
+        let (mut programs, mut realtime) = (FxHashSet::default(), FxHashSet::default());
+        for (task, plan) in tasks.into_iter().filter(|(task, _)| task.kind == Kind::User) {
+            programs.insert(task.tgid);
+            let mut set = plan.into_iter().flat_map(|plan| plan.changes.iter().chain(&plan.kept));
+            if set.any(|planned| planned.new.is_realtime()) {
+                realtime.insert(task.tgid);
+            }
+        }
+        Crowd { programs: programs.len(), realtime: realtime.len() }
+    }
+
+    /// # Errors
+    /// If more than half of the programs would be real-time.
+    pub fn check(self) -> Result<(), TooManyRealtime> {
+        if self.realtime >= Crowd::FEW && self.realtime * 2 > self.programs {
+            Err(TooManyRealtime(self))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Decides about all tasks and checks: for who does not take a [`Survey`].
+    ///
+    /// # Errors
+    /// As [`Crowd::check`].
+    pub fn check_all(policy: &Policy, surroundings: &Surroundings, tasks: &[Task]) -> Result<(), TooManyRealtime> {
+        if policy.highest_rt_priority().is_none() {
+            return Ok(());
+        }
+        let plans: Vec<Option<Plan>> = tasks.iter().map(|task| decide(policy, surroundings, task)).collect();
+        Crowd::count(tasks.iter().zip(plans.iter().map(Option::as_ref))).check()
+    }
 }
 
 impl Survey {
@@ -33,11 +94,22 @@ impl Survey {
         let surroundings = settings::surroundings(own);
         let all = Scanner::new(policy.wanted()).all()?;
         let looked_at = all.len();
+        let decided: Vec<(Task, Option<Plan>)> = all
+            .into_iter()
+            .map(|task| {
+                let plan = decide(policy, &surroundings, &task);
+                (task, plan)
+            })
+            .collect();
+        let crowd = Crowd::count(decided.iter().map(|(task, plan)| (task, plan.as_ref())));
         let mut tasks: Vec<(Task, Plan)> =
-            all.into_iter().filter_map(|task| decide(policy, &surroundings, &task).map(|plan| (task, plan))).collect();
+            decided.into_iter().filter_map(|(task, plan)| plan.map(|plan| (task, plan))).collect();
+        for (task, _) in &mut tasks {
+            task.owner = task.owner.or_else(|| scan::owner_of(task.key));
+        }
         tasks.sort_by_key(|(task, _)| task.key);
         let (settings, absent) = settings::find(policy);
-        Ok(Survey { looked_at, tasks, settings, absent, surroundings })
+        Ok(Survey { looked_at, tasks, settings, absent, surroundings, crowd })
     }
 
     /// All changes, without numbers: settings first, since weights decide what a nice value is worth.

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use unstarve_kernel::{CpuSet, SchedPolicy};
 use unstarve_model::Tid;
 
+use crate::owner::Owner;
+
 /// One thread for good, however often its id is used again: `starttime` of proc_pid_stat(5), in clock ticks since boot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TaskKey {
@@ -144,12 +146,14 @@ pub struct Task {
     pub cmdline: Option<String>,
     /// Its group in the hierarchy that has the CPU controller.
     pub cgroup: Option<String>,
-    /// The systemd unit (a service or scope) that its cgroups name.
+    /// The unit of the system's manager that its cgroups name: never one that a user or a container made below it.
     pub unit: Option<String>,
     /// What it is.
     pub kind: Kind,
     /// Whether user space may not change its affinity.
     pub affinity_fixed: bool,
+    /// Whose it is; `None` if nobody asked, or it cannot be read.
+    pub owner: Option<Owner>,
     /// What it was seen to work on.
     pub works: Vec<Work>,
     /// What can be set.

@@ -65,6 +65,146 @@ fn every_mistake_has_its_place() {
     insta::assert_snapshot!(table);
 }
 
+fn rule(selector: &str, set: &str) -> String {
+    format!("version = 1\n[[rule]]\nname = \"r\"\nmatch = {{ {selector} }}\nset = {{ {set} }}\n")
+}
+
+#[test]
+fn every_program_real_time_is_refused_however_it_is_written() {
+    let refused = [
+        "comm = \"*\"",
+        "comm = \"**\"",
+        "comm = \"?*\"",
+        "comm = \"*?\"",
+        "comm = \"??*\"",
+        "comm = \"?????*\"",
+        "comm = \"*\", kind = \"any\"",
+        "comm = \"?*\", kind = \"user\", cpu = \"0-4095\"",
+        "cmdline = \"*\"",
+        "cmdline = \"*?*\"",
+        "cgroup = \"/*\"",
+        "cgroup = \"*/*\"",
+        "cgroup = \"/?*\"",
+        "cgroup = \"*.slice/*\"",
+        "cgroup = \"/system.slice/*\"",
+        "cgroup = \"/user.slice/*\"",
+        "unit = \"*\"",
+        "unit = \"?*\"",
+        "unit = \"*.service\"",
+        "unit = \"user@*.service\"",
+        "unit = \"session-*\"",
+        "parent = \"*\"",
+        "parent = \"pid:1\"",
+        "parent = \"systemd\"",
+        "parent = \"init*\", comm = \"?*\"",
+        "uid = \"0-4294967295\"",
+        "uid = \"1000-60000\"",
+        "uid = 0",
+        "user = \"root\"",
+        "user = \"root\", unit = \"*.service\", comm = \"?*\", parent = \"**\"",
+        "kind = \"kthread\"",
+        "kind = \"kthread\", comm = \"*\"",
+        "parent = \"kthreadd\"",
+        "parent = \"pid:2\", kind = \"kthread\"",
+    ];
+    for selector in refused {
+        for set in ["policy = \"fifo\", rt-priority = 1", "policy = \"rr\", rt-priority = 1", "rt-priority = 5"] {
+            let error = complaint(&rule(selector, set));
+            let known = ["this would make every program", "this would make every kernel thread"];
+            assert!(known.iter().any(|text| error.contains(text)), "{selector}: {error}");
+        }
+    }
+    let accepted = [
+        "comm = \"s*\"",
+        "comm = \"???\"",
+        "comm = \"postgres\", unit = \"*.service\"",
+        "unit = \"postgresql*.service\"",
+        "unit = \"user@1001.service\"",
+        "cgroup = \"/system.slice/docker-*\"",
+        "cgroup = \"/kubepods*\"",
+        "user = \"root\", comm = \"irqbalance\"",
+        "uid = 1001",
+        "uid = \"1000-1010\"",
+        "parent = \"pid:1\", comm = \"nginx\"",
+        "kind = \"kworker\"",
+        "kind = \"kthread\", cpu = \"2-7\"",
+        "comm = \"ksoftirqd/*\"",
+    ];
+    for selector in accepted {
+        assert_eq!(complaint(&rule(selector, "policy = \"fifo\", rt-priority = 1")), "no complaint", "{selector}");
+    }
+    // Weights only: nothing is taken from anybody for good.
+    assert_eq!(complaint(&rule("comm = \"*\"", "nice = 5")), "no complaint");
+}
+
+#[test]
+fn values_that_stop_a_machine_are_refused_however_they_are_written() {
+    let tunables = |lines: &[(&str, &str)]| {
+        let tables = lines.iter().map(|(name, value)| format!("[[tunable]]\nname = \"{name}\"\nvalue = {value}\n"));
+        format!("version = 1\n{}", tables.collect::<String>())
+    };
+    let (runtime, period) = ("kernel.sched_rt_runtime_us", "kernel.sched_rt_period_us");
+    for value in ["0", "1", "999", "\"00\"", "\"-0\"", "\"0x0\"", "\" 0\"", "\"0x1\"", "\"0 950000\""] {
+        let error = complaint(&tunables(&[(runtime, value)]));
+        assert!(error.starts_with("p.toml:4:9: ") && error.contains("would harm"), "{value}: {error}");
+    }
+    for (first, second) in [
+        ((runtime, "1000"), (period, "2000000")),
+        ((period, "2000000"), (runtime, "1000")),
+        ((runtime, "2000"), (period, "1000")),
+        ((runtime, "1"), (period, "1")),
+        ((period, "2000000000"), (runtime, "950000")),
+    ] {
+        assert!(complaint(&tunables(&[first, second])).contains("would harm"), "{first:?} {second:?}");
+    }
+    for (name, value) in [
+        (period, "10"),
+        (period, "2000000000"),
+        ("min_granularity_ns", "0"),
+        ("./base_slice_ns", "0"),
+        ("numa_balancing//scan_size_mb", "\"0x0\""),
+        ("latency_ns", "4294967296"),
+        ("features", "\"NO_WA_WEIGHT\""),
+        ("sched_features", "\"NO_WA_WEIGHT\""),
+    ] {
+        let error = complaint(&tunables(&[(name, value)]));
+        assert!(error != "no complaint", "{name} {value}");
+    }
+    for text in [
+        tunables(&[(runtime, "-1")]),
+        tunables(&[(runtime, "1000")]),
+        tunables(&[(period, "500000"), (runtime, "500")]),
+        tunables(&[("base_slice_ns", "3000000")]),
+    ] {
+        assert_eq!(complaint(&text), "no complaint", "{text}");
+    }
+    for path in ["/*", "/**", "*/*", "/?*"] {
+        let error = complaint(&format!("version = 1\n[[cgroup]]\npath = \"{path}\"\nweight = 1\n"));
+        assert!(error.starts_with("p.toml:3:8: "), "{path}: {error}");
+    }
+}
+
+#[test]
+fn users_are_those_of_passwd_and_sets_of_numbers() {
+    let mut table = String::new();
+    for selector in [
+        "user = \"*\"",
+        "user = \"\"",
+        "user = \"no such user\"",
+        "uid = -1",
+        "uid = 4294967296",
+        "uid = \"*\"",
+        "uid = \"9-1\"",
+        "uid = \"1,\"",
+        "uid = 1.5",
+        "user = \"root\", uid = 5",
+        "user = \"root\", uid = \"0-5\"",
+    ] {
+        let _ = writeln!(table, "{selector}: {}", complaint(&rule(selector, "nice = 1")));
+    }
+    insta::assert_snapshot!(table);
+}
+
 #[test]
 fn policies_that_include_each_other_are_told() {
     let directory = tempfile::tempdir().unwrap();

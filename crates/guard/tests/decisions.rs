@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use unstarve_guard::decide::{NoteKind, Surroundings, decide};
-use unstarve_guard::{Attributes, Kind, Policy, Task, TaskKey, Work};
+use unstarve_guard::survey::Crowd;
+use unstarve_guard::{Attributes, Kind, Owner, Policy, Task, TaskKey, Uid, Work};
 use unstarve_kernel::SchedPolicy;
 use unstarve_model::Tid;
 
@@ -23,6 +24,7 @@ fn task(tid: u32, comm: &str, kind: Kind) -> Task {
         unit: None,
         kind,
         affinity_fixed: kind != Kind::User,
+        owner: None,
         works: Vec::new(),
         attributes: Attributes {
             policy: SchedPolicy::Other,
@@ -63,6 +65,7 @@ fn table(policy: &Policy, surroundings: &Surroundings, tasks: &[Task]) -> String
                 NoteKind::Refused(refusal) => format!("refused: {refusal}"),
                 NoteKind::CannotWin(weakness) => format!("cannot win: {weakness}"),
                 NoteKind::Shadowed { by, aspect } => format!("{aspect} is {}'s", policy.rules[*by].name),
+                NoteKind::Stronger { has, wanted } => format!("{has} is stronger than {wanted}, kept"),
             };
             let _ = writeln!(table, "{}: {what} ({})", task.comm, policy.rules[note.rule].name);
         }
@@ -134,7 +137,7 @@ fn no_rule_passes_the_ceiling() {
         deny = ["sshd*"]
         [[rule]]
         name = "everybody"
-        match = { comm = "*", parent = "kthread*" }
+        match = { comm = "*", parent = "kthread*", cpu = "0-3" }
         set = { policy = "fifo", rt-priority = 10, affinity = "0" }
         "#,
     );
@@ -157,7 +160,7 @@ fn no_rule_passes_the_ceiling() {
     init: refused: the first process stays as it is (everybody)
     migration/0: refused: migration, cpuhp, watchdog and idle-injection threads stay above everybody (everybody)
     sshd-session: refused: the policy's deny-list has it (everybody)
-    irq/24-nvme: refused: a kernel thread that is real-time is never lowered (everybody)
+    irq/24-nvme: fifo 50 is stronger than fifo 10, kept (everybody)
     irq/24-nvme: refused: the kernel binds it to its CPUs (PF_NO_SETAFFINITY) (everybody)
     dl: refused: a deadline task has guarantees that no rule can weigh (everybody)
     unstarve: refused: it is the guard itself (everybody)
@@ -246,4 +249,302 @@ fn cpus_parents_and_units_select() {
     db: CPUs 0-3 -> CPUs 2-3 (unit)
     ksoftirqd/0: -
     ");
+}
+
+#[test]
+fn a_kernel_threads_name_means_the_kernels_thread() {
+    let policy = policy(
+        r#"
+        [[rule]]
+        name = "softirq"
+        match = { comm = "ksoftirqd/*" }
+        set = { nice = -5 }
+        [[rule]]
+        name = "nfs"
+        match = { comm = "nfsd" }
+        set = { nice = -5 }
+        [[rule]]
+        name = "a program's"
+        match = { comm = "lockd", kind = "user" }
+        set = { nice = -5 }
+        [[rule]]
+        name = "both"
+        match = { comm = "kcryptd", kind = "any" }
+        set = { nice = -5 }
+        "#,
+    );
+    let tasks = [
+        task(10, "ksoftirqd/0", Kind::Ksoftirqd),
+        task(11, "ksoftirqd/0", Kind::User),
+        task(12, "nfsd", Kind::Kthread),
+        task(13, "nfsd", Kind::User),
+        task(14, "lockd", Kind::Kthread),
+        task(15, "lockd", Kind::User),
+        task(16, "kcryptd", Kind::Kthread),
+        task(17, "kcryptd", Kind::User),
+    ];
+    insta::assert_snapshot!(table(&policy, &Surroundings::default(), &tasks), @r"
+    ksoftirqd/0: nice 0 -> nice -5 (softirq)
+    ksoftirqd/0: -
+    nfsd: nice 0 -> nice -5 (nfs)
+    nfsd: -
+    lockd: -
+    lockd: nice 0 -> nice -5 (a program's)
+    kcryptd: nice 0 -> nice -5 (both)
+    kcryptd: nice 0 -> nice -5 (both)
+    ");
+    let implied: Vec<bool> = policy.rules.iter().map(|rule| rule.implied_kthread).collect();
+    assert_eq!(implied, [true, true, false, false]);
+}
+
+#[test]
+fn a_task_is_a_users_if_all_its_ids_are() {
+    let policy = policy(
+        r#"
+        [[rule]]
+        name = "db"
+        match = { comm = "db", uid = 70 }
+        set = { nice = -5 }
+        [[rule]]
+        name = "root's"
+        match = { comm = "tool", user = "root" }
+        set = { nice = -5 }
+        [[rule]]
+        name = "some"
+        match = { uid = "1000-1009" }
+        set = { nice = 3 }
+        "#,
+    );
+    let owned = |tid, comm, ids: Option<[u32; 3]>| {
+        let owner =
+            ids.map(|[real, effective, saved]| Owner { real: Uid(real), effective: Uid(effective), saved: Uid(saved) });
+        Task { owner, ..task(tid, comm, Kind::User) }
+    };
+    let tasks = [
+        owned(10, "db", Some([70, 70, 70])),
+        owned(11, "db", Some([1001, 70, 70])),
+        owned(12, "db", Some([70, 1001, 70])),
+        owned(13, "db", Some([71, 71, 71])),
+        owned(14, "db", None),
+        // A set-user-ID program of root under a name that its starter chose.
+        owned(15, "tool", Some([1001, 0, 0])),
+        owned(16, "tool", Some([0, 0, 0])),
+        owned(17, "x", Some([1009, 1009, 1009])),
+        owned(18, "x", Some([1010, 1010, 1010])),
+    ];
+    insta::assert_snapshot!(table(&policy, &Surroundings::default(), &tasks), @r"
+    db: nice 0 -> nice -5 (db)
+    db: -
+    db: -
+    db: -
+    db: -
+    tool: -
+    tool: nice 0 -> nice -5 (root's)
+    x: nice 0 -> nice 3 (some)
+    x: -
+    ");
+    assert!(policy.wanted().owner);
+}
+
+#[test]
+fn a_rule_that_raises_never_lowers_unless_it_says_so() {
+    let text = r#"
+        [[rule]]
+        name = "workers"
+        match = { workqueue = "dio/*" }
+        set = { nice = -15 LOWER }
+        [[rule]]
+        name = "irqs"
+        match = { kind = "irq-thread" }
+        set = { policy = "fifo", rt-priority = 10 LOWER }
+        [[rule]]
+        name = "rt"
+        match = { comm = "rt" }
+        set = { rt-priority = 10, nice = -5, slice = "1ms" LOWER }
+        [[rule]]
+        name = "clamp"
+        match = { comm = "clamp" }
+        set = { uclamp-min = 300 LOWER }
+        [[rule]]
+        name = "capped"
+        match = { comm = "capped" }
+        set = { uclamp-min = 300, uclamp-max = 400 LOWER }
+        [[rule]]
+        name = "hog"
+        match = { comm = "hog" }
+        set = { nice = 10, policy = "batch", uclamp-max = 100 LOWER }
+        "#;
+    let mut rescuer = worker(10, 0, "dio/vda", None);
+    rescuer.attributes.nice = -20;
+    let mut same = worker(11, 0, "dio/vda", None);
+    same.attributes.nice = -15;
+    let realtime = |mut task: Task, policy, priority| {
+        task.attributes.policy = policy;
+        task.attributes.rt_priority = priority;
+        task
+    };
+    let clamped = |comm, clamps| {
+        let mut task = task(20, comm, Kind::User);
+        task.attributes.uclamp = Some(clamps);
+        task
+    };
+    let mut hog = clamped("hog", (200, 1024));
+    hog.attributes.nice = -20;
+    let tasks = [
+        rescuer,
+        same,
+        worker(12, 0, "dio/vda", None),
+        realtime(task(13, "irq/9-x", Kind::IrqThread), SchedPolicy::Fifo, 50),
+        realtime(task(14, "rt", Kind::User), SchedPolicy::Rr, 80),
+        realtime(task(15, "rt", Kind::User), SchedPolicy::Rr, 9),
+        clamped("clamp", (512, 1024)),
+        clamped("clamp", (0, 1024)),
+        clamped("clamp", (0, 200)),
+        clamped("capped", (512, 1024)),
+        realtime(hog, SchedPolicy::Fifo, 50),
+    ];
+    let plain = policy(&text.replace("LOWER", ""));
+    insta::assert_snapshot!(table(&plain, &Surroundings::default(), &tasks), @r"
+    kworker/0:10: nice -20 is stronger than nice -15, kept (workers)
+    kworker/0:11: nice -15 already
+    kworker/0:12: nice 0 -> nice -15 (workers)
+    irq/9-x: fifo 50 is stronger than fifo 10, kept (irqs)
+    rt: nice 0 -> nice -5 (rt)
+    rt: rr 80 is stronger than rr 10, kept (rt)
+    rt: cannot win: nice has no effect while the task is real-time (rt)
+    rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    rt: rr 9 -> rr 10 (rt)
+    rt: nice 0 -> nice -5 (rt)
+    rt: cannot win: nice has no effect while the task is real-time (rt)
+    rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    clamp: uclamp 512..1024 already
+    clamp: uclamp 0..1024 -> uclamp 300..1024 (clamp)
+    clamp: uclamp 0..200 -> uclamp 300..300 (clamp)
+    capped: uclamp 512..1024 -> uclamp 400..400 (capped)
+    hog: fifo 50 -> batch (hog)
+    hog: nice -20 -> nice 10 (hog)
+    hog: uclamp 200..1024 -> uclamp 100..100 (hog)
+    ");
+    let lowering = policy(&text.replace("LOWER", ", lower = true"));
+    insta::assert_snapshot!(table(&lowering, &Surroundings::default(), &tasks), @r"
+    kworker/0:10: nice -20 -> nice -15 (workers)
+    kworker/0:11: nice -15 already
+    kworker/0:12: nice 0 -> nice -15 (workers)
+    irq/9-x: refused: a kernel thread that is real-time is never lowered (irqs)
+    rt: rr 80 -> rr 10 (rt)
+    rt: nice 0 -> nice -5 (rt)
+    rt: cannot win: nice has no effect while the task is real-time (rt)
+    rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    rt: rr 9 -> rr 10 (rt)
+    rt: nice 0 -> nice -5 (rt)
+    rt: cannot win: nice has no effect while the task is real-time (rt)
+    rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    clamp: uclamp 512..1024 -> uclamp 300..1024 (clamp)
+    clamp: uclamp 0..1024 -> uclamp 300..1024 (clamp)
+    clamp: uclamp 0..200 -> uclamp 300..300 (clamp)
+    capped: uclamp 512..1024 -> uclamp 300..400 (capped)
+    hog: fifo 50 -> batch (hog)
+    hog: nice -20 -> nice 10 (hog)
+    hog: uclamp 200..1024 -> uclamp 100..100 (hog)
+    ");
+}
+
+#[test]
+fn a_rule_that_raises_by_what_anybody_can_choose_is_warned_of() {
+    let remarks = |selector: &str, set: &str| {
+        let policy = policy(&format!("[[rule]]\nname = \"r\"\nmatch = {{ {selector} }}\nset = {{ {set} }}\n"));
+        let remarks: Vec<String> = policy.rules[0].remarks().iter().map(ToString::to_string).collect();
+        remarks.join(" | ")
+    };
+    let mut table = String::new();
+    for selector in [
+        "comm = \"postgres\"",
+        "cmdline = \"*postgres*\"",
+        "parent = \"monitor\"",
+        "comm = \"postgres\", cpu = \"0\"",
+        "kind = \"user\", comm = \"nfsd\"",
+        "comm = \"nfs?\"",
+        "comm = \"db\", unit = \"session-*.scope\"",
+        "comm = \"db\", unit = \"*\"",
+        "comm = \"db\", cgroup = \"*/db.service\"",
+        "comm = \"db\", uid = \"1000-60000\"",
+        "comm = \"nfsd\"",
+    ] {
+        let _ = writeln!(table, "{selector}: {}", remarks(selector, "nice = -5"));
+    }
+    insta::assert_snapshot!(table, @r#"
+    comm = "postgres": warning: this rule raises what it matches by name alone, which any user can imitate; add user = "…" or unit = "…"
+    cmdline = "*postgres*": warning: this rule raises what it matches by command line alone, which any user can imitate; add user = "…" or unit = "…"
+    parent = "monitor": warning: this rule raises what it matches by its parent's name alone, which any user can imitate; add user = "…" or unit = "…"
+    comm = "postgres", cpu = "0": warning: this rule raises what it matches by name and affinity alone, which any user can imitate; add user = "…" or unit = "…"
+    kind = "user", comm = "nfsd": warning: this rule raises what it matches by name alone, which any user can imitate; add user = "…" or unit = "…"
+    comm = "nfs?": warning: this rule raises what it matches by name alone, which any user can imitate; add user = "…" or unit = "…"; for kernel threads (`nfsd`) write kind = "kthread"
+    comm = "db", unit = "session-*.scope": warning: this rule raises what it matches by a unit that every login has and name alone, which any user can imitate; add user = "…" or unit = "…"
+    comm = "db", unit = "*": warning: this rule raises what it matches by a unit that every login has and name alone, which any user can imitate; add user = "…" or unit = "…"
+    comm = "db", cgroup = "*/db.service": warning: this rule raises what it matches by a cgroup that users can make and name alone, which any user can imitate; add user = "…" or unit = "…"
+    comm = "db", uid = "1000-60000": warning: this rule raises what it matches by name and being one of many users alone, which any user can imitate; add user = "…" or unit = "…"
+    comm = "nfsd": kind = "kthread" is implied: only kernel threads have such names by right; for a program write kind = "user"
+    "#);
+    for selector in [
+        "comm = \"postgres\", uid = 70",
+        "comm = \"postgres\", unit = \"postgresql*.service\"",
+        "comm = \"db\", unit = \"user@1001.service\"",
+        "comm = \"db\", cgroup = \"/system.slice/db.service*\"",
+        "comm = \"db\", cgroup = \"/user.slice/user-1001.slice/*\"",
+        "comm = \"db\", parent = \"pid:77\"",
+        "workqueue = \"dio/*\"",
+        "kind = \"kworker\"",
+        "kind = \"kthread\", comm = \"nfsd\"",
+    ] {
+        assert_eq!(remarks(selector, "nice = -5"), "", "{selector}");
+    }
+    for (set, warned) in [
+        ("policy = \"rr\", rt-priority = 1", true),
+        ("rt-priority = 1", true),
+        ("uclamp-min = 10", true),
+        ("nice = 5", false),
+        ("policy = \"idle\"", false),
+        ("uclamp-max = 10", false),
+        ("reset-on-fork = true", false),
+    ] {
+        assert_eq!(!remarks("comm = \"postgres\"", set).is_empty(), warned, "{set}");
+    }
+}
+
+#[test]
+fn rules_that_together_take_most_programs_are_refused_by_what_they_select() {
+    let policy = policy(
+        r#"
+        [[rule]]
+        name = "a"
+        match = { comm = "a*" }
+        set = { policy = "rr", rt-priority = 1 }
+        [[rule]]
+        name = "b"
+        match = { comm = "b*" }
+        set = { policy = "rr", rt-priority = 1 }
+        [[rule]]
+        name = "workers"
+        match = { kind = "kworker" }
+        set = { policy = "rr", rt-priority = 1 }
+        "#,
+    );
+    let check = |programs: &[(&str, u32)]| {
+        let mut tid = 100;
+        let mut tasks: Vec<Task> = (10..60).map(|tid| worker(tid, 0, "dio/vda", None)).collect();
+        for (comm, count) in programs {
+            for _ in 0..*count {
+                tid += 10;
+                tasks.push(task(tid, comm, Kind::User));
+                // Its threads are no programs of their own.
+                tasks.push(Task { tgid: Tid(tid), ..task(tid + 1, comm, Kind::User) });
+            }
+        }
+        Crowd::check_all(&policy, &Surroundings::default(), &tasks)
+            .map_err(|error| (error.0.realtime, error.0.programs))
+    };
+    assert_eq!(check(&[("a1", 6), ("b1", 5), ("x", 10)]), Err((11, 21)));
+    assert_eq!(check(&[("a1", 5), ("b1", 5), ("x", 10)]), Ok(()), "half is not more than half");
+    assert_eq!(check(&[("a1", 4), ("b1", 3)]), Ok(()), "too few to judge");
+    assert_eq!(check(&[("x", 30)]), Ok(()), "kernel threads are no programs");
 }

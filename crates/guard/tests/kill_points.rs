@@ -102,12 +102,7 @@ impl Host for Model {
         let tasks: BTreeSet<TaskKey> = values.keys().filter_map(|(target, _)| key_of(target)).collect();
         let kin: Vec<Kin> = tasks
             .iter()
-            .map(|key| Kin {
-                key: *key,
-                tgid: key.tid,
-                parent: Tid(key.tid.0.checked_sub(CHILD).unwrap_or(0)),
-                has_ended: false,
-            })
+            .map(|key| Kin { key: *key, tgid: key.tid, parent: Tid(key.tid.0.saturating_sub(CHILD)), has_ended: false })
             .collect();
         heirs::find(&kin, changes, |key, aspect| values.get(&(Target::Task(key), aspect)).cloned())
     }

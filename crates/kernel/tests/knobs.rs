@@ -97,6 +97,20 @@ fn what_was_set_is_undone_latest_first() {
 }
 
 #[test]
+fn of_several_words_the_one_in_force_is_put_back() {
+    const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
+    let host = Host::new();
+    host.write(PREEMPT, "none voluntary (full) lazy\n");
+    let plan = Live::new(&host.root).plan("preempt", "lazy").expect("a plan");
+    assert_eq!((plan.steps[0].old.as_str(), plan.steps[0].new.as_str()), ("full", "lazy"));
+    host.write(PREEMPT, "none voluntary full (lazy)\n");
+    assert!(
+        Live::new(&host.root).plan("preempt", "lazy").expect("a plan").steps.iter().all(|step| step.old == step.new)
+    );
+    assert_eq!(unstarve_kernel::chosen("/sys/x", "a (b)"), "a (b)");
+}
+
+#[test]
 fn a_value_of_somebody_else_is_left_alone_and_told() {
     let host = Host::new();
     host.set("sched_rr_timeslice_ms", "050").expect("it can be written");
@@ -121,6 +135,38 @@ fn hostile_values_are_refused_before_anything_is_written() {
     assert!(host.set("NEXT_BUDDY", "maybe").is_err());
     assert!(!host.tree.path().join("journal").exists());
     assert_eq!(host.read(RR), "100");
+}
+
+#[test]
+fn values_that_would_stop_the_machine_are_refused_before_anything_is_written() {
+    const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+    const SLICE: &str = "/sys/kernel/debug/sched/base_slice_ns";
+    let host = Host::new();
+    host.write(RUNTIME, "950000\n");
+    host.write("/proc/sys/kernel/sched_rt_period_us", "1000000\n");
+    host.write(SLICE, "3000000\n");
+    let refused = |name: &str, value: &str| {
+        let error = host.set(name, value).expect_err("harm").to_string();
+        assert!(matches!(host.set(name, value), Err(KnobError::Harm { .. })), "{name} {value}: {error}");
+        assert!(error.contains("Nothing was written") && error.contains("by hand"), "{error}");
+    };
+    for value in ["0", "00", "-0", "0x0", "1", "999", "0 5", "1000001"] {
+        refused("kernel.sched_rt_runtime_us", value);
+        refused(RUNTIME, value);
+    }
+    for value in ["1", "999", "950000001"] {
+        refused("sched_rt_period_us", value);
+    }
+    for value in ["0", "4294967296", "99999", "2000000000"] {
+        refused("base_slice_ns", value);
+        refused("/sys/kernel/debug/sched/./base_slice_ns", value);
+    }
+    assert_eq!((host.read(RUNTIME), host.read(SLICE)), ("950000".to_owned(), "3000000".to_owned()));
+    assert_eq!(host.journal().pending(), []);
+    host.set("sched_rt_runtime_us", "-1").expect("no limit may be");
+    // By the period of this host, not the default one.
+    host.write("/proc/sys/kernel/sched_rt_period_us", "100000\n");
+    host.set("sched_rt_runtime_us", "100").expect("a thousandth");
 }
 
 #[test]

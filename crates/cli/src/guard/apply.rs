@@ -34,6 +34,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     let state = State::lock(&args.state.state, "guard apply")?;
     let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
     Out::new().text(&plan::text(&policy, &survey))?;
+    survey.crowd.check()?;
     let mut changes = survey.changes(&policy);
     if changes.is_empty() {
         return Ok(ExitCode::SUCCESS);

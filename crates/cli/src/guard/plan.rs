@@ -6,11 +6,11 @@ use clap::Args;
 use serde::Serialize;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
 use unstarve_guard::survey::Survey;
-use unstarve_guard::{Policy, Task, Value};
+use unstarve_guard::{Owner, Policy, Remark, Task, Users, Value};
 use unstarve_report::clean;
 
 use super::PolicyArgs;
-use crate::output::Out;
+use crate::output::{self, Out};
 
 /// Say who would change from what to what, and why, and what cannot win; change nothing
 #[derive(Args)]
@@ -20,6 +20,15 @@ pub struct PlanArgs {
     /// For machines
     #[arg(long)]
     json: bool,
+}
+
+/// Says of rules what their authors should know, on standard error.
+pub(super) fn warn(policy: &Policy) {
+    for rule in &policy.rules {
+        for remark in rule.remarks().iter().filter(|remark| matches!(remark, Remark::Forgeable { .. })) {
+            output::remark(&format!("{}: rule `{}`: {remark}", clean(&rule.place), clean(&rule.name)));
+        }
+    }
 }
 
 pub fn run(args: &PlanArgs) -> Result<ExitCode> {
@@ -39,10 +48,14 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
 /// The page for people. Names of tasks and rules are escaped.
 pub(super) fn text(policy: &Policy, survey: &Survey) -> String {
     let mut page = String::new();
+    let users = Users::of_this_machine();
     for (index, rule) in policy.rules.iter().enumerate() {
         let lines: Vec<String> =
-            survey.tasks.iter().flat_map(|(task, plan)| lines_of(policy, index, task, plan)).collect();
+            survey.tasks.iter().flat_map(|(task, plan)| lines_of(policy, &users, index, task, plan)).collect();
         let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
+        for remark in rule.remarks() {
+            let _ = writeln!(page, "  {remark}");
+        }
         if lines.is_empty() {
             let _ = writeln!(page, "  no task here now");
         }
@@ -66,19 +79,32 @@ pub(super) fn text(policy: &Policy, survey: &Survey) -> String {
         if changes == 1 { "" } else { "s" },
         survey.refusals(),
     );
+    if let Err(error) = survey.crowd.check() {
+        let _ = writeln!(page, "apply, verify and run refuse: {error}");
+    }
     page
 }
 
-fn lines_of(policy: &Policy, rule: usize, task: &Task, plan: &Plan) -> Vec<String> {
-    let who = format!("{}[{}]", clean(&task.comm), task.key.tid);
+fn lines_of(policy: &Policy, users: &Users, rule: usize, task: &Task, plan: &Plan) -> Vec<String> {
+    let name = format!("{}[{}]", clean(&task.comm), task.key.tid);
+    let owner = task.owner.map_or_else(|| "?".to_owned(), |owner| owner_text(users, owner));
+    let who = format!("{name:<24} {:<10} {:<10}", clean(&owner), task.kind.to_string());
     let changes = plan.changes.iter().filter(|planned| planned.rule == rule);
     let mut lines: Vec<String> =
-        changes.map(|planned| format!("  {who:<24} {}\n", change(&planned.old, &planned.new))).collect();
+        changes.map(|planned| format!("  {who} {}\n", change(&planned.old, &planned.new))).collect();
     let kept = plan.kept.iter().filter(|planned| planned.rule == rule);
-    lines.extend(kept.map(|planned| format!("  {who:<24} {} already\n", clean(&planned.new.to_string()))));
+    lines.extend(kept.map(|planned| format!("  {who} {} already\n", clean(&planned.new.to_string()))));
     let notes = plan.notes.iter().filter(|note| note.rule == rule);
-    lines.extend(notes.map(|note| format!("  {who:<24} {}\n", clean(&note_text(policy, note)))));
+    lines.extend(notes.map(|note| format!("  {who} {}\n", clean(&note_text(policy, note)))));
     lines
+}
+
+/// `db`, or of a set-user-ID program `alice as root`.
+fn owner_text(users: &Users, owner: Owner) -> String {
+    match owner.sole() {
+        Some(uid) => users.name(uid),
+        None => format!("{} as {}", users.name(owner.real), users.name(owner.effective)),
+    }
 }
 
 fn change(old: &Value, new: &Value) -> String {
@@ -97,6 +123,7 @@ fn note_text(policy: &Policy, note: &Note) -> String {
     match &note.kind {
         NoteKind::Refused(refusal) => format!("refused: {refusal}"),
         NoteKind::CannotWin(weakness) => format!("cannot win: {weakness}"),
+        NoteKind::Stronger { has, wanted } => format!("{has} is already stronger than {wanted}, kept"),
         NoteKind::Shadowed { by, aspect } => {
             let by = &policy.rules[*by];
             format!("{aspect} is decided by the earlier rule `{}` ({})", by.name, by.place)
@@ -111,6 +138,17 @@ struct Report<'a> {
     looked_at: usize,
     tasks: Vec<TaskReport<'a>>,
     settings: Vec<SettingReport<'a>>,
+    rules: Vec<RuleReport<'a>>,
+    programs: usize,
+    programs_realtime: usize,
+}
+
+#[derive(Serialize)]
+struct RuleReport<'a> {
+    rule: &'a str,
+    place: &'a str,
+    kind_implied: bool,
+    remarks: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -119,6 +157,12 @@ struct TaskReport<'a> {
     start: u64,
     comm: &'a str,
     kind: unstarve_guard::Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effective_uid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
     changes: Vec<ChangeReport<'a>>,
     notes: Vec<String>,
 }
@@ -158,11 +202,21 @@ fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
         new: None,
         absent: Some(&absent.reason),
     });
+    let users = Users::of_this_machine();
+    let rules = policy.rules.iter().map(|rule| RuleReport {
+        rule: &rule.name,
+        place: &rule.place,
+        kind_implied: rule.implied_kthread,
+        remarks: rule.remarks().iter().map(Remark::to_string).collect(),
+    });
     let tasks = survey.tasks.iter().map(|(task, plan)| TaskReport {
         tid: task.key.tid.0,
         start: task.key.start,
         comm: &task.comm,
         kind: task.kind,
+        uid: task.owner.map(|owner| owner.real.0),
+        effective_uid: task.owner.map(|owner| owner.effective.0),
+        user: task.owner.map(|owner| owner_text(&users, owner)),
         changes: plan
             .changes
             .iter()
@@ -179,5 +233,8 @@ fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
         looked_at: survey.looked_at,
         tasks: tasks.collect(),
         settings: found.chain(absent).collect(),
+        rules: rules.collect(),
+        programs: survey.crowd.programs,
+        programs_realtime: survey.crowd.realtime,
     }
 }

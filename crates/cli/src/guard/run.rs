@@ -6,9 +6,10 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_guard::births::SourceName;
+use unstarve_guard::survey::Survey;
 use unstarve_guard::{deadman, run};
 
-use super::{PolicyArgs, StateArgs, rights};
+use super::{PolicyArgs, StateArgs, plan, rights};
 use crate::FAILED;
 use crate::output;
 
@@ -57,6 +58,8 @@ pub struct DeadManArgs {
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let policy = args.policy.load()?;
     rights::require(&policy)?;
+    plan::warn(&policy);
+    Survey::take(&policy, Vec::new()).context("the tasks of this machine")?.crowd.check()?;
     let audit = args.state.audit()?;
     let options = run::Options {
         policy_path: args.policy.policy.clone(),

@@ -7,6 +7,7 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_guard::Policy;
 use unstarve_guard::run;
+use unstarve_guard::survey::Survey;
 use unstarve_guard::verify::{self, By, Fared, Keep, Outcome, Trial, Verdict};
 use unstarve_model::Nanos;
 use unstarve_report::clean;
@@ -44,6 +45,8 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let policy = args.policy.load()?;
     rights::require(&policy)?;
     let audit = args.state.audit()?;
+    super::plan::warn(&policy);
+    Survey::take(&policy, Vec::new()).context("the tasks of this machine")?.crowd.check()?;
     let options = run::Options {
         policy_path: args.policy.policy.clone(),
         state: args.state.state.clone(),

@@ -11,8 +11,8 @@ mod pool;
 mod preemption;
 mod priority;
 
-use unstarve_kernel::{Holds, SchedPolicy};
-use unstarve_model::{KernelThread, Tid};
+use unstarve_kernel::{Holds, SchedPolicy, TaskFacts};
+use unstarve_model::{KernelThread, Policy, Tid};
 use unstarve_timeline::ActorId;
 
 use crate::case::Case;
@@ -135,8 +135,11 @@ fn for_threads(case: &Case<'_>, actors: &[ActorId], command: &str) -> Option<Str
     let mut tids: Vec<Tid> = actors.iter().flat_map(|id| case.actor(*id).tids.iter().copied()).collect();
     tids.sort_unstable();
     tids.dedup();
-    let one_process = one_process(case, &tids);
-    match (&tids[..], one_process) {
+    for_tids(case, &tids, command)
+}
+
+fn for_tids(case: &Case<'_>, tids: &[Tid], command: &str) -> Option<String> {
+    match (tids, one_process(case, tids)) {
         ([], _) => None,
         ([tid], _) => Some(command.replace("$t", &tid.to_string())),
         (many, Some(process)) if many.len() > THREADS => {
@@ -149,6 +152,34 @@ fn for_threads(case: &Case<'_>, actors: &[ActorId], command: &str) -> Option<Str
             Some(format!("for t in {}; do {command}; done{more}", list.join(" ")))
         }
     }
+}
+
+/// Gives each thread back what it had: threads may have had different things, and then each gets its own.
+fn give_back(case: &Case<'_>, actors: &[ActorId], command: impl Fn(ActorId, Tid) -> String) -> Option<String> {
+    let mut threads: Vec<(Tid, ActorId)> =
+        actors.iter().flat_map(|id| case.actor(*id).tids.iter().map(|tid| (*tid, *id))).collect();
+    threads.sort_unstable();
+    threads.dedup_by_key(|(tid, _)| *tid);
+    let mut groups: Vec<(String, Vec<Tid>)> = Vec::new();
+    for (tid, actor) in threads {
+        let command = command(actor, tid);
+        match groups.iter_mut().find(|(other, _)| *other == command) {
+            Some((_, tids)) => tids.push(tid),
+            None => groups.push((command, vec![tid])),
+        }
+    }
+    if let [(command, tids)] = &groups[..] {
+        return for_tids(case, tids, command);
+    }
+    // Listed in full: a shorter list would end in a comment, and swallow what comes after it.
+    let each = groups.iter().map(|(command, tids)| match &tids[..] {
+        [tid] => command.replace("$t", &tid.to_string()),
+        many => {
+            let list: Vec<String> = many.iter().map(Tid::to_string).collect();
+            format!("for t in {}; do {command}; done", list.join(" "))
+        }
+    });
+    (!groups.is_empty()).then(|| each.collect::<Vec<_>>().join("; "))
 }
 
 fn one_process(case: &Case<'_>, tids: &[Tid]) -> Option<Tid> {
@@ -185,16 +216,50 @@ fn is_fixed(case: &Case<'_>, actor: ActorId) -> bool {
     told.unwrap_or(by_name) || by_name
 }
 
-/// `--rr`, `--fifo`, `--deadline` or `--other`, from the snapshot or by the priority's class.
-fn chrt_policy(case: &Case<'_>, actor: ActorId) -> &'static str {
-    let known = case.snapshot.and_then(|snapshot| snapshot.policy_of(case.first_tid(actor)?));
-    match known {
-        Some(SchedPolicy::Fifo) => "--fifo",
-        Some(SchedPolicy::Rr) => "--rr",
-        Some(SchedPolicy::Batch) => "--batch",
-        Some(SchedPolicy::Idle) => "--idle",
-        _ if rt_priority(case, actor).is_some() => "--rr",
-        _ => "--other",
+/// `chrt`'s word for a policy.
+fn chrt_word(policy: SchedPolicy) -> &'static str {
+    match policy {
+        SchedPolicy::Fifo => "--fifo",
+        SchedPolicy::Rr => "--rr",
+        SchedPolicy::Batch => "--batch",
+        SchedPolicy::Idle => "--idle",
+        SchedPolicy::Deadline => "--deadline",
+        SchedPolicy::Ext => "--ext",
+        SchedPolicy::Other | SchedPolicy::Unknown => "--other",
+    }
+}
+
+/// A thread in the snapshot, if what it is there is what it is in the trace: of that class, and real-time with that priority.
+fn known_as_traced<'a>(case: &Case<'a>, actor: ActorId, tid: Tid) -> Option<&'a TaskFacts> {
+    let task = case.snapshot?.task(tid)?;
+    let same = match rt_priority(case, actor) {
+        Some(priority) => task.policy.class() == Some(Policy::Rt) && i64::from(task.rt_priority) == i64::from(priority),
+        None => task.policy.class() == Some(Policy::Fair),
+    };
+    same.then_some(task)
+}
+
+/// What `chrt` has to be told so that a thread has the policy, the priority and the flag again that it has now.
+fn chrt_arguments(case: &Case<'_>, actor: ActorId, tid: Tid) -> String {
+    let priority = rt_priority(case, actor);
+    let known = known_as_traced(case, actor, tid);
+    let guess = if priority.is_some() { SchedPolicy::Rr } else { SchedPolicy::Other };
+    let word = chrt_word(known.map_or(guess, |task| task.policy));
+    // chrt takes the flag away from whom it is not named for.
+    let flag = match known {
+        Some(TaskFacts { reset_on_fork: Some(true), .. }) if priority.is_some() => "--reset-on-fork ",
+        _ => "",
+    };
+    format!("{flag}{word} --pid {} $t", priority.unwrap_or(0))
+}
+
+/// What an undo has to say where a policy was not recorded: a trace shows priorities alone.
+fn guessed(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
+    let mut threads = actors.iter().flat_map(|id| case.actor(*id).tids.iter().map(|tid| (*id, *tid)));
+    match threads.find(|(actor, tid)| known_as_traced(case, *actor, *tid).is_none()) {
+        None => "",
+        Some((actor, _)) if rt_priority(case, actor).is_some() => "  # or --fifo: ask chrt -p before",
+        Some(_) => "  # or --batch, --idle: ask chrt -p before",
     }
 }
 
@@ -206,7 +271,6 @@ fn rt_priority(case: &Case<'_>, actor: ActorId) -> Option<i32> {
 
 /// Takes a change of policy back.
 fn undo_policy(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
-    let first = *actors.first()?;
-    let (policy, priority) = (chrt_policy(case, first), rt_priority(case, first).unwrap_or(0));
-    for_threads(case, actors, &format!("chrt {policy} --pid {priority} $t"))
+    let command = give_back(case, actors, |actor, tid| format!("chrt {}", chrt_arguments(case, actor, tid)))?;
+    Some(command + guessed(case, actors))
 }

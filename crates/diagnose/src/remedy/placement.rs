@@ -2,7 +2,7 @@ use unstarve_kernel::CpuSet;
 use unstarve_model::{CpuId, KernelThread};
 use unstarve_timeline::{ActorId, ActorKind};
 
-use super::{Draft, for_threads, is_fixed, where_valid};
+use super::{Draft, for_threads, give_back, is_fixed, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -14,15 +14,17 @@ fn others(case: &Case<'_>, actors: &[ActorId]) -> Option<CpuSet> {
     (!free.is_empty()).then_some(free)
 }
 
-/// What `taskset` takes back: the affinity from the snapshot, or all CPUs with a word of warning.
+/// What `taskset` takes back: each thread's affinity from the snapshot, or all CPUs with a word of warning.
 fn undo_affinity(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
-    let first = *actors.first()?;
-    let known = case.snapshot.and_then(|snapshot| snapshot.allowed_cpus(case.first_tid(first)?));
-    match known {
-        Some(set) => for_threads(case, actors, &format!("taskset -c -p {set} $t")),
-        None => for_threads(case, actors, &format!("taskset -c -p 0-{} $t", case.world.cpus.saturating_sub(1)))
-            .map(|command| format!("{command}  # or what taskset showed before")),
-    }
+    let known = |tid| case.snapshot.and_then(|snapshot| snapshot.allowed_cpus(tid));
+    let all = format!("0-{}", case.world.cpus.saturating_sub(1));
+    let command = give_back(case, actors, |_, tid| {
+        let cpus = known(tid).map_or_else(|| all.clone(), ToString::to_string);
+        format!("taskset -c -p {cpus} $t")
+    })?;
+    let mut tids = actors.iter().flat_map(|id| case.actor(*id).tids.iter());
+    let guessed = tids.any(|tid| known(*tid).is_none());
+    Some(if guessed { format!("{command}  # or what taskset showed before") } else { command })
 }
 
 /// The intruder goes where the victims are not.

@@ -22,7 +22,7 @@ pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Rem
             ),
             apply: for_threads(case, &[bystander], &format!("renice -n {raised} -p $t"))?,
             undo: for_threads(case, &[bystander], &format!("renice -n {nice} -p $t"))?,
-            risk: "None worth the name while it runs for little; the storm itself goes on.",
+            risk: "Low while it runs for little; the storm itself goes on.",
             valid_on: "all kernels, if both are in the same cgroup".into(),
         }
         .done(),
@@ -47,8 +47,9 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     );
     let (apply, undo, valid_on) = if is_nfsd {
         (
-            format!("echo {enough} > /proc/fs/nfsd/threads"),
-            format!("echo {members} > /proc/fs/nfsd/threads"),
+            format!("cat /proc/fs/nfsd/threads; echo {enough} > /proc/fs/nfsd/threads"),
+            // Those that the trace has seen need not be all.
+            "echo OLD > /proc/fs/nfsd/threads  # the number that was shown".to_owned(),
             "the kernel's NFS server; rpc.nfsd keeps its own number in nfs.conf".to_owned(),
         )
     } else {

@@ -1,49 +1,84 @@
-use unstarve_kernel::{Holds, least_nice_that_equals};
-use unstarve_model::{KernelThread, load_weight_of_nice};
+use unstarve_kernel::{Holds, TaskFacts, least_nice_that_equals};
+use unstarve_model::{KernelThread, Policy, Tid, clean, load_weight_of_nice};
 use unstarve_timeline::ActorId;
 
-use super::{Draft, chrt_policy, for_threads, rt_priority, undo_policy, where_valid};
+use super::{Draft, chrt_arguments, chrt_word, for_threads, give_back, guessed, rt_priority, undo_policy, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
-/// A helper that was started by a real-time task is real-time too, unless its parent says otherwise.
+/// A helper that was started by a real-time task is real-time too, unless its parent says otherwise. Offered where the
+/// snapshot shows that parent: an ordinary one has given nothing away, and the command would make it real-time.
 pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
-    let first = *intruder.first()?;
-    let priority = rt_priority(case, first)?;
-    let policy = chrt_policy(case, first);
-    let tid = case.first_tid(first)?;
+    let (helper, parents) = intruder.iter().find_map(|id| Some((*id, realtime_parents(case, *id)?)))?;
+    let first = *parents.first()?;
+    let each = |flag: &str| {
+        let command =
+            |task: &TaskFacts| format!("chrt {flag}{} --pid {} {}", chrt_word(task.policy), task.rt_priority, task.tid);
+        parents.iter().map(|task| command(task)).collect::<Vec<_>>().join("; ")
+    };
+    let told = parents.iter().all(|task| task.reset_on_fork.is_some());
     Some(
         Draft {
             id: "reset-on-fork",
             text: format!(
-                "If {} is a helper that a real-time service started and that inherited its policy: let that service's \
-                 children be ordinary. The command is for the parent.",
-                case.name(first)
+                "{} has the priority of its parent {} ({}), real-time too, as if inherited: let the parent's children be \
+                 ordinary.",
+                case.name(helper),
+                clean(&first.comm),
+                first.tid
             ),
-            apply: format!("p=$(ps -o ppid= -p {tid}); chrt --reset-on-fork {policy} --pid {priority} $p"),
-            undo: format!("chrt {policy} --pid {priority} $p"),
+            apply: each("--reset-on-fork "),
+            undo: each(""),
             risk: "Children that need real-time must ask for it themselves. It lasts until the parent is restarted.",
-            valid_on: "all kernels, if the parent is itself real-time (chrt -p $p); a helper's parent must still live"
-                .into(),
+            valid_on: if told {
+                "all kernels".into()
+            } else {
+                format!("all kernels, if the parent does not have it already (chrt -p {})", first.tid)
+            },
         }
         .done(),
     )
 }
 
+/// Threads of the parent's process from which an actor's task can have its policy: real-time, of the same priority, and without
+/// the flag. None of the first process, of which all that is orphaned becomes a child; none of kthreadd, whose children the
+/// kernel makes ordinary itself (kthread() in kernel/kthread.c).
+fn realtime_parents<'a>(case: &Case<'a>, actor: ActorId) -> Option<Vec<&'a TaskFacts>> {
+    const INIT: Tid = Tid(1);
+    const KTHREADD: Tid = Tid(2);
+    let snapshot = case.snapshot?;
+    let priority = u32::try_from(rt_priority(case, actor)?).ok()?;
+    let process = |task: &TaskFacts| task.tgid.unwrap_or(task.tid);
+    let parents = |tid: &Tid| {
+        let helper = snapshot.task(*tid).filter(|task| !task.kernel_thread)?;
+        let parent = snapshot.task(process(helper))?.parent.filter(|parent| ![INIT, KTHREADD].contains(parent))?;
+        let gives = |task: &&TaskFacts| {
+            process(task) == parent
+                && task.policy.class() == Some(Policy::Rt)
+                && task.rt_priority == priority
+                && task.reset_on_fork != Some(true)
+        };
+        let threads: Vec<&TaskFacts> = snapshot.tasks.iter().filter(gives).collect();
+        (!threads.is_empty()).then_some(threads)
+    };
+    case.actor(actor).tids.iter().find_map(parents)
+}
+
 /// The intruder need not be real-time.
 pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
     let first = *intruder.first()?;
-    let priority = rt_priority(case, first)?;
+    rt_priority(case, first)?;
+    // While it is real-time, its nice has no effect and shows nowhere but in the snapshot.
+    let back = |actor, tid| {
+        let nice = case.snapshot.and_then(|snapshot| snapshot.task(tid)).map_or(0, |task| task.nice);
+        format!("chrt {} && renice -n {nice} -p $t", chrt_arguments(case, actor, tid))
+    };
     Some(
         Draft {
             id: "intruder-to-fair",
             text: format!("Take {} out of the real-time class; nice −10 still favours it.", case.name(first)),
             apply: for_threads(case, intruder, "chrt --other --pid 0 $t && renice -n -10 -p $t")?,
-            undo: for_threads(
-                case,
-                intruder,
-                &format!("chrt {} --pid {priority} $t && renice -n 0 -p $t", chrt_policy(case, first)),
-            )?,
+            undo: give_back(case, intruder, back)? + guessed(case, intruder),
             risk: "Its own latency then depends on the load; a watchdog or heartbeat may have been made real-time on purpose.",
             valid_on: "all kernels".into(),
         }
@@ -95,7 +130,7 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId]) -> Vec<Remedy> {
     let server = case.facts.fair_server();
     if let (Some(cpu), Some(valid_on)) = (cpu, where_valid(case, server, "kernels from 6.12 on, debugfs writable")) {
         let name = format!("fair_server/cpu{cpu}/runtime");
-        let old = case.snapshot.and_then(|snapshot| snapshot.setting(&name)).map_or("50000000", |(_, value)| value);
+        let old = case.snapshot.and_then(|snapshot| snapshot.setting(&name)).map(|(_, value)| value);
         let path = format!("/sys/kernel/debug/sched/{name}");
         remedies.push(
             Draft {
@@ -103,8 +138,14 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId]) -> Vec<Remedy> {
                 text: "Give starved fair tasks of this CPU 200 ms instead of 50 ms of each second. They get it as a \
                        class and share it by weight; it begins only after they starved for the rest of the second."
                     .into(),
-                apply: format!("echo 200000000 > {path}"),
-                undo: format!("echo {old} > {path}"),
+                apply: match old {
+                    Some(_) => format!("echo 200000000 > {path}"),
+                    None => format!("cat {path}; echo 200000000 > {path}"),
+                },
+                undo: match old {
+                    Some(old) => format!("echo {old} > {path}"),
+                    None => format!("echo 50000000 > {path}  # the default, or the number that was shown"),
+                },
                 risk: "Real-time tasks of this CPU can be held up for as long.",
                 valid_on,
             }

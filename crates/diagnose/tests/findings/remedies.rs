@@ -69,6 +69,85 @@ fn the_remedies_of_real_time_depend_on_the_kernel_too() {
     assert_eq!(apply(&old, "move-intruder"), Some("taskset -c -p 1 100"));
     assert_eq!(apply(&old, "victim-above-intruder"), Some("chrt --fifo --pid 11 101"), "RR 10 shows as priority 89");
     let new = hog_beside_ksoftirqd("6.12.9-amd64");
-    assert_eq!(apply(&new, "fair-server"), Some("echo 200000000 > /sys/kernel/debug/sched/fair_server/cpu0/runtime"));
+    assert_eq!(
+        apply(&new, "fair-server"),
+        Some(
+            "cat /sys/kernel/debug/sched/fair_server/cpu0/runtime; echo 200000000 > /sys/kernel/debug/sched/fair_server/cpu0/runtime"
+        )
+    );
     assert!(apply(&hog_beside_ksoftirqd("5.4.0"), "threaded-napi").is_none());
+}
+
+/// A helper of real-time priority 10 (task 100) beside ksoftirqd (101), with these tasks in the snapshot.
+fn helper_with(tasks: serde_json::Value) -> Vec<Remedy> {
+    let second = format!("{}{}", times(18, "h"), times(91, "k."));
+    let scene = Scene::new(5000)
+        .task('h', "helper", 89)
+        .task('k', "ksoftirqd/0", 120)
+        .cpu(&times(4, &second))
+        .cpu(&times(800, "."))
+        .wakes('h', &times(4, &format!("!{}", times(199, " "))))
+        .wakes('k', &times(4, &format!(" !{}{}", times(18, " "), times(90, "! "))))
+        .snapshot(json!({"kernel": {"release": "5.10.0"}, "tasks": tasks}));
+    scene.explain().findings.remove(0).remedies
+}
+
+fn commands(remedies: &[Remedy], id: &str) -> Option<(String, String)> {
+    let found = remedies.iter().find(|remedy| remedy.id == id)?;
+    Some((found.apply.clone(), found.undo.clone()))
+}
+
+#[test]
+fn reset_on_fork_is_for_a_parent_that_is_real_time_itself() {
+    let parent = |tid: u32, policy: &str, priority: u32, more: serde_json::Value| {
+        let mut parent =
+            json!({"tid": tid, "comm": "parent", "policy": policy, "rt_priority": priority, "start_ticks": 1});
+        parent.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let helper = json!({
+            "tid": 100, "comm": "helper", "policy": "rr", "rt_priority": 10, "parent": tid, "start_ticks": 2,
+        });
+        commands(&helper_with(json!([parent, helper])), "reset-on-fork")
+    };
+    // Its policy and priority stay as they are, and undo restores them without the flag.
+    assert_eq!(
+        parent(50, "rr", 10, json!({})),
+        Some(("chrt --reset-on-fork --rr --pid 10 50".into(), "chrt --rr --pid 10 50".into()))
+    );
+    assert_eq!(
+        parent(50, "fifo", 10, json!({"reset_on_fork": false})),
+        Some(("chrt --reset-on-fork --fifo --pid 10 50".into(), "chrt --fifo --pid 10 50".into()))
+    );
+    assert_eq!(parent(50, "other", 0, json!({})), None, "an ordinary parent would become real-time");
+    assert_eq!(parent(50, "rr", 20, json!({})), None, "it inherits priority and all");
+    assert_eq!(parent(50, "rr", 10, json!({"reset_on_fork": true})), None, "it has it already");
+    assert_eq!(parent(1, "rr", 10, json!({})), None, "the first process");
+    assert_eq!(parent(2, "rr", 10, json!({"kernel_thread": true})), None, "kthreadd");
+    assert_eq!(commands(&hog_beside_ksoftirqd("5.10.0"), "reset-on-fork"), None, "no snapshot, no parent");
+    // The thread that forks need not be the first.
+    let threads = json!([
+        {"tid": 50, "comm": "main", "policy": "other", "start_ticks": 1},
+        {"tid": 51, "tgid": 50, "comm": "rt", "policy": "fifo", "rt_priority": 10, "start_ticks": 1},
+        {"tid": 100, "comm": "helper", "policy": "fifo", "rt_priority": 10, "parent": 50, "start_ticks": 2},
+    ]);
+    let found = commands(&helper_with(threads), "reset-on-fork");
+    assert_eq!(found.map(|(apply, _)| apply).as_deref(), Some("chrt --reset-on-fork --fifo --pid 10 51"));
+}
+
+#[test]
+fn undo_gives_back_policy_priority_flag_and_nice() {
+    let undo = |helper: serde_json::Value| {
+        let remedies = helper_with(json!([helper]));
+        commands(&remedies, "intruder-to-fair").expect("a remedy").1
+    };
+    let helper = |policy: &str, priority: u32| json!({"tid": 100, "comm": "helper", "policy": policy, "rt_priority": priority, "start_ticks": 2});
+    assert_eq!(undo(helper("fifo", 10)), "chrt --fifo --pid 10 100 && renice -n 0 -p 100");
+    let mut whole = helper("rr", 10);
+    whole["nice"] = json!(-5);
+    whole["reset_on_fork"] = json!(true);
+    assert_eq!(undo(whole), "chrt --reset-on-fork --rr --pid 10 100 && renice -n -5 -p 100");
+    // The snapshot saw it before it became what the trace shows.
+    assert_eq!(
+        undo(helper("other", 0)),
+        "chrt --rr --pid 10 100 && renice -n 0 -p 100  # or --fifo: ask chrt -p before"
+    );
 }

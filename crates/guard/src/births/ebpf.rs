@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{self, BufRead};
 use std::mem::MaybeUninit;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, RawFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -12,7 +12,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilde
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, Tid};
 
-use super::{Born, Follower, Interest, Programs, Signal, Source, SourceName, WorkDetail};
+use super::{Born, Follower, Interest, Programs, Registry, Signal, Source, SourceName, WorkDetail};
 use crate::task::{Work, flag};
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
@@ -42,7 +42,7 @@ const FIRST_FAIR: i32 = 100;
 
 pub(super) struct Ebpf {
     /// Before the skeleton, which owns what they hang on.
-    _links: Vec<Link>,
+    links: Vec<Link>,
     ring: RingBuffer<'static>,
     skeleton: BirthsSkel<'static>,
     events: Rc<RefCell<Vec<RawEvent>>>,
@@ -64,7 +64,7 @@ impl Ebpf {
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = BirthsSkelBuilder::default().open(storage).map_err(fail("the programs cannot be read"))?;
         if let Some(data) = open.maps.rodata_data.as_deref_mut() {
-            data.own_tgid = own_id();
+            data.own_tgid = std::process::id();
             data.own_namespace = super::pid_namespace().unwrap_or(0);
             data.programs = programs;
             if let Programs::Named(names) = &interest.programs
@@ -102,7 +102,7 @@ impl Ebpf {
         let links = attach(&skeleton, interest, &mut gaps)?;
         let symbols = Symbols { names: FxHashMap::default(), wanted: interest.work == WorkDetail::Function };
         let full = Rc::new(Cell::new(false));
-        Ok(Ebpf { _links: links, ring, skeleton, events, lost: 0, throttled: 0, full, symbols, gaps })
+        Ok(Ebpf { links, ring, skeleton, events, lost: 0, throttled: 0, full, symbols, gaps })
     }
 }
 
@@ -180,10 +180,17 @@ impl Source for Ebpf {
         let kept = MapHandle::try_from(&self.skeleton.maps.kept).ok()?;
         let full = self.full.clone();
         Some(Box::new(move |tid| {
-            if kept.update(&tid.0.to_ne_bytes(), &[1], MapFlags::ANY).is_err() {
+            let tid = tid.0.to_ne_bytes();
+            if kept.update(&tid, &tid, MapFlags::ANY).is_err() {
                 full.set(true);
             }
         }))
+    }
+
+    fn registry(&self) -> Option<Registry> {
+        let kept = self.skeleton.maps.kept.as_fd().try_clone_to_owned().ok()?;
+        let links = self.links.iter().map(|link| link.as_fd().try_clone_to_owned()).collect::<io::Result<_>>().ok()?;
+        Some(Registry::new(kept, links))
     }
 
     fn name(&self) -> SourceName {
@@ -206,7 +213,8 @@ fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
         kind::BORN => {
             let kernel = u64::from(event.flags) & flag::KTHREAD != 0;
             let (tgid, creator) = (Tid(event.tgid), Some(Tid(event.by)));
-            Signal::Born(Born { tid, tgid, time: event.time, kernel: Some(kernel), creator })
+            let will_execute = event.function & libc::CLONE_VFORK as u64 != 0;
+            Signal::Born(Born { tid, tgid, time: event.time, kernel: Some(kernel), creator, will_execute })
         }
         kind::RENAMED => Signal::Renamed { tid, tgid: Tid(event.tgid) },
         kind::EXECUTED => Signal::Executed { tid, time: event.time },
@@ -221,12 +229,6 @@ fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
         kind::ENDED => Signal::Ended { tid, ran: event.ran, cpu: event.cpu, realtime: event.prio < FIRST_FAIR },
         _ => return None,
     })
-}
-
-/// This process as the machine's first PID namespace numbers it: the last of `NSpid` is ours, but the first that /proc shows
-/// may be one between. Where we cannot know it, our own changes are reported like others', and found to be as meant.
-fn own_id() -> u32 {
-    if super::pid_namespace().is_none() { std::process::id() } else { u32::MAX }
 }
 
 /// Names of the kernel's functions, looked up once each.

@@ -3,6 +3,7 @@
 #[cfg(feature = "bpf")]
 mod ebpf;
 mod netlink;
+mod registry;
 
 use std::fmt;
 use std::io;
@@ -11,6 +12,8 @@ use std::os::fd::RawFd;
 use unstarve_model::Tid;
 
 use crate::task::Work;
+
+pub use registry::Registry;
 
 /// News.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,6 +80,8 @@ pub struct Born {
     pub kernel: Option<bool>,
     /// The task that made it; `None` where the source knows only the process.
     pub creator: Option<Tid>,
+    /// Its parent waits until it runs another program (vfork(2), posix_spawn(3)): until then its name is only its parent's.
+    pub will_execute: bool,
 }
 
 /// Which programs' births are wanted, beside those of the kernel's threads and of tasks that are followed.
@@ -122,6 +127,10 @@ pub trait Source {
     fn gaps(&self) -> &[String];
     /// What has to be told which tasks' children are wanted whatever their names; `None` where all are reported.
     fn follower(&self) -> Option<Follower> {
+        None
+    }
+    /// Who has inherited from whom, as the kernel itself notes it; `None` where it does not.
+    fn registry(&self) -> Option<Registry> {
         None
     }
 }

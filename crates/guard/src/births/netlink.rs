@@ -177,7 +177,7 @@ fn decode(event: &[u8], programs: bool) -> Option<Signal> {
             let (tid, tgid) = (Tid(word(24)?), Tid(word(28)?));
             // The parent of a new thread is that of its process, and says nothing of the thread that made it.
             let creator = (tid == tgid).then_some(Tid(word(16)?));
-            Signal::Born(Born { tid, tgid, time, kernel: Some(kernel), creator })
+            Signal::Born(Born { tid, tgid, time, kernel: Some(kernel), creator, will_execute: false })
         }
         EXEC if programs => Signal::Executed { tid: Tid(word(16)?), time },
         COMM if programs => Signal::Renamed { tid: Tid(word(16)?), tgid: Tid(word(20)?) },

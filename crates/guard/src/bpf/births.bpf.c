@@ -20,7 +20,7 @@ struct event {
 	u64 time;
 	/* When the task was created, ns of the boot clock. */
 	u64 start;
-	/* WORKED: the address of the function. */
+	/* WORKED: the address of the function. BORN: the flags of clone(2). */
 	u64 function;
 	/* ENDED: how long it ran, in ns. */
 	u64 ran;
@@ -44,7 +44,7 @@ struct event {
 /* So that the type is in the object's BTF. */
 struct event an_event = {};
 
-/* The guard's own process, whose changes are no news; by the initial namespace. */
+/* The guard's own process, whose changes are no news. */
 const volatile u32 own_tgid = 0;
 /* The inode of the guard's PID namespace, if that is not the initial one. */
 const volatile u32 own_namespace = 0;
@@ -72,13 +72,17 @@ struct {
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-/* Tasks in the guard's care, whose children inherit what it has set. The guard adds them; children are added here at once. */
+/*
+ * Tasks in the guard's care, whose children inherit what it has set, and the task from which they have it. The guard adds those
+ * that it changes; children are added here at once, so that whoever takes everything back finds them, though nobody was
+ * told yet.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 131072);
 	__type(key, u32);
-	__type(value, u8);
+	__type(value, u32);
 } kept SEC(".maps");
 
 /* How many more events of a user are reported now. */
@@ -202,8 +206,7 @@ int BPF_PROG(born, struct task_struct *task, u64 clone_flags)
 	bool is_kernel = task->flags & PF_KTHREAD;
 	struct event *event;
 	char comm[NAME] = {};
-	u32 tid, by;
-	u8 yes = 1;
+	u32 tid, by, from, *known;
 	bool heir;
 
 	if (!is_kernel && !programs)
@@ -212,18 +215,22 @@ int BPF_PROG(born, struct task_struct *task, u64 clone_flags)
 	if (!tid)
 		return 0;
 	by = number_of(parent);
-	heir = follow_all || bpf_map_lookup_elem(&kept, &by);
+	known = bpf_map_lookup_elem(&kept, &by);
+	heir = follow_all || known;
 	if (!is_kernel && !heir) {
 		bpf_probe_read_kernel_str(comm, sizeof(comm), &task->comm);
 		if (!may_be_meant(comm) || !allowed())
 			return 0;
 	}
-	if (heir)
-		bpf_map_update_elem(&kept, &tid, &yes, BPF_ANY);
+	if (known) {
+		from = *known;
+		bpf_map_update_elem(&kept, &tid, &from, BPF_ANY);
+	}
 	event = reserve(BORN);
 	if (!event)
 		return 0;
 	about(event, task, tid);
+	event->function = clone_flags;
 	event->by = by;
 	bpf_get_current_comm(event->by_comm, sizeof(event->by_comm));
 	bpf_ringbuf_submit(event, 0);
@@ -397,7 +404,7 @@ static int changes(u32 target)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	u64 self = bpf_get_current_pid_tgid();
 
-	if (self >> 32 == own_tgid || !speaks_our_numbers(task))
+	if (!speaks_our_numbers(task) || number_of(BPF_CORE_READ(task, group_leader)) == own_tgid)
 		return 0;
 	if (!target)
 		target = number_of(task);

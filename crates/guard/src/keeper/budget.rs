@@ -9,11 +9,13 @@ use crate::act;
 use crate::aspect::Aspect;
 use crate::audit::{Entry, Event};
 use crate::host::Host;
-use crate::task::TaskKey;
+use crate::policy::Want;
+use crate::survey::Crowd;
+use crate::task::{Task, TaskKey};
 
 impl<H: Host> Keeper<H> {
     /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
-    pub fn watch_budget(&mut self, elapsed: Duration) -> Result<(), KeeperError> {
+    pub fn watch_budget(&mut self, elapsed: Duration) {
         // Those that have ended meanwhile, too: children that inherit a real-time policy may live for a moment each.
         let burned = std::mem::take(&mut self.burned);
         let mut by_cpu: FxHashMap<u32, (u64, Vec<TaskKey>)> =
@@ -33,20 +35,39 @@ impl<H: Host> Keeper<H> {
             if ran > budget {
                 // Whose children burned it is not known any more; their parents are real-time, wherever they are.
                 let keys = if burned.contains_key(&cpu) { self.managed.keys().copied().collect() } else { keys };
-                self.over_budget(cpu, ran, elapsed, &keys)?;
+                self.over_budget(cpu, ran, elapsed, &keys);
             }
         }
-        Ok(())
     }
 
-    fn over_budget(&mut self, cpu: u32, ran: u64, elapsed: Duration, keys: &[TaskKey]) -> Result<(), KeeperError> {
+    fn over_budget(&mut self, cpu: u32, ran: u64, elapsed: Duration, keys: &[TaskKey]) {
         let reason = format!(
             "real-time tasks of rules ran {} ms of {} ms on CPU {cpu}; they are no longer real-time",
             ran / 1_000_000,
             elapsed.as_millis()
         );
+        self.no_longer_realtime(&reason, keys);
+    }
+
+    /// At the first look most programs real-time is an error; later, when their number has grown, they are no longer so.
+    pub(super) fn watch_crowd(&mut self, tasks: &[Task]) -> Result<(), KeeperError> {
+        let Err(crowd) = Crowd::check_all(&self.policy, &self.surroundings, tasks) else { return Ok(()) };
+        if self.metrics.counts.scans <= 1 {
+            return Err(crowd.into());
+        }
+        if self.has_realtime() {
+            let everybody: Vec<TaskKey> = self.managed.keys().copied().collect();
+            self.no_longer_realtime(&crowd.to_string(), &everybody);
+        }
+        let rules = self.policy.rules.iter().enumerate();
+        self.tripped.extend(rules.filter(|(_, rule)| rule.set.iter().any(Want::is_realtime)).map(|(index, _)| index));
+        Ok(())
+    }
+
+    /// Takes real-time policies back; the rules that gave them give none any more.
+    fn no_longer_realtime(&mut self, reason: &str, keys: &[TaskKey]) {
         self.metrics.counts.over_budget += 1;
-        self.audit.log(&Entry { reason: Some(&reason), ..Entry::of(Event::OverBudget) });
+        self.audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::OverBudget) });
         let mut changes = Vec::new();
         for key in keys {
             let Some(managed) = self.managed.get_mut(key) else { continue };
@@ -58,7 +79,6 @@ impl<H: Host> Keeper<H> {
         }
         let undone = act::undo(&mut self.host, &mut self.journal, &mut self.audit, &changes);
         self.metrics.counts.restored += (undone.restored + undone.inherited) as u64;
-        Ok(())
     }
 
     /// Whether something was made real-time.

@@ -22,6 +22,7 @@ use crate::policy::Policy;
 use crate::scan::Scanner;
 use crate::sched::{self, TICK_NS};
 use crate::settings;
+use crate::survey::TooManyRealtime;
 use crate::task::{Kind, Task, TaskKey, Work};
 
 /// When a new kernel thread is looked at again.
@@ -206,6 +207,7 @@ impl<H: Host> Keeper<H> {
         let living: FxHashSet<TaskKey> = tasks.iter().map(|task| task.key).collect();
         self.forget_all_but(&living);
         self.works.retain(|key, _| living.contains(key));
+        self.watch_crowd(&tasks)?;
         self.settings()?;
         self.find_heirs(&tasks)?;
         let mut due = Vec::new();
@@ -236,7 +238,7 @@ impl<H: Host> Keeper<H> {
                     let born = self.unnamed.remove(&tid);
                     self.look(tgid, tid, born, &mut due);
                 }
-                Signal::Executed { tid, time } => self.look(tid, tid, Some(time), &mut due),
+                Signal::Executed { tid, time } => self.executed(tid, time, &mut due),
                 Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
                 Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
                 Signal::Ended { tid, ran, cpu, realtime } => self.ended(tid, ran, cpu, realtime),
@@ -290,7 +292,9 @@ impl<H: Host> Keeper<H> {
                 return Ok(());
             };
             self.inherit(born, &task)?;
-            self.consider(task, Some(born.time), due);
+            if !born.will_execute {
+                self.consider(task, Some(born.time), due);
+            }
             return Ok(());
         }
         // Until it has a name it is a copy of kthreadd, and no rule for that one is for it.
@@ -301,6 +305,31 @@ impl<H: Host> Keeper<H> {
             self.looks.insert(at, (now + after, born.tid));
         }
         Ok(())
+    }
+
+    /// It may be another rule's now, or nobody's: a child is its parent's likeness until it runs a program of its own.
+    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) {
+        let Some(task) = self.scanner.task_in(tid, tid) else {
+            self.metrics.counts.gone += 1;
+            return;
+        };
+        self.release(&task);
+        self.consider(task, Some(time), due);
+    }
+
+    /// Takes back what rules have set that are not about the task any more. What it has inherited it keeps, as children do.
+    fn release(&mut self, task: &Task) {
+        let rules = &self.policy.rules;
+        let Some(managed) = self.managed.get_mut(&task.key) else { return };
+        let is_over = |rule: usize, change: &Change| {
+            change.from.is_none() && rules.get(rule).is_some_and(|rule| !rule.selector.matches(task))
+        };
+        let over: Vec<Change> =
+            managed.set.extract_if(.., |(rule, change)| is_over(*rule, change)).map(|(_, change)| change).collect();
+        if !over.is_empty() {
+            let undone = act::release(&mut self.host, &mut self.journal, &mut self.audit, &over);
+            self.metrics.counts.restored += undone.restored as u64;
+        }
     }
 
     fn worked(&mut self, tid: Tid, work: Work, due: &mut Vec<Due>) {
@@ -435,6 +464,9 @@ pub enum KeeperError {
     /// Nothing may be changed that is not written down.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Rules together would make most programs real-time.
+    #[error(transparent)]
+    Crowd(#[from] TooManyRealtime),
     /// /proc cannot be read.
     #[error("the tasks of this machine cannot be read")]
     Scan(#[source] io::Error),

@@ -1,7 +1,9 @@
 //! What a policy sets beside tasks: from tables as written to checked settings.
 
 use toml::Spanned;
+use unstarve_kernel::check_harm;
 
+use super::breadth::is_every_group;
 use super::compile::{cpus, within};
 use super::error::{PolicyError, Source};
 use super::file::{CgroupTable, FeatureTable, IrqTable, TunableTable, TunableValue};
@@ -13,6 +15,10 @@ pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Se
     let text = path.get_ref();
     if !text.starts_with('/') || text == "/" || text.split('/').any(|part| part == "..") {
         let message = format!("cgroup path \"{text}\"; expected one below the root group, such as \"/kubepods\"");
+        return Err(source.wrong(path.span().start, message));
+    }
+    if is_every_group(&Glob::new(text)) {
+        let message = "this gives every group the same weight, and takes away what others have set; name groups";
         return Err(source.wrong(path.span().start, message));
     }
     Ok(Setting {
@@ -44,10 +50,7 @@ pub fn is_sysctl_of_the_scheduler(name: &str) -> bool {
 
 pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<Setting, PolicyError> {
     let TunableTable { name, value } = table.get_ref();
-    let text = match value.get_ref() {
-        TunableValue::Number(number) => number.to_string(),
-        TunableValue::Text(text) => text.clone(),
-    };
+    let text = text_of(value.get_ref());
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     let written = name.get_ref();
     if written.is_empty() || !written.chars().all(plain) || written.contains("..") || written.starts_with('/') {
@@ -62,15 +65,43 @@ pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<
         );
         return Err(source.wrong(name.span().start, message));
     }
-    if written == "kernel.sched_rt_runtime_us" && text.trim() == "0" {
-        let message = "with 0 no real-time task runs any more, the guard neither; expected -1 or at least 1000";
-        return Err(source.wrong(value.span().start, message));
+    if written.ends_with("features") {
+        let message =
+            "this file has all features in one, and could not be put back; use [[feature]] with a name and on = …";
+        return Err(source.wrong(name.span().start, message));
     }
     if text.is_empty() || text.chars().any(char::is_control) || text.len() > 256 {
         return Err(source.wrong(value.span().start, "a tunable's value is a number or one short line"));
     }
     let (name, place) = (written.clone(), source.line(table.span().start));
     Ok(Setting { name: format!("tunable {name}"), place, what: SettingKind::Tunable { name, value: text } })
+}
+
+/// Whether the value would harm a machine. What this policy says of no other setting is taken to be the kernel's default here,
+/// and asked of the machine itself before it is set.
+pub(super) fn check_tunable(
+    source: &Source,
+    table: &Spanned<TunableTable>,
+    settings: &[Setting],
+) -> Result<(), PolicyError> {
+    let TunableTable { name, value } = table.get_ref();
+    let checked = check_harm(name.get_ref(), &text_of(value.get_ref()), |other| value_in(settings, other));
+    checked.map_err(|harm| source.wrong(value.span().start, format!("{} would harm: {harm}", name.get_ref())))
+}
+
+/// What a policy sets a scheduler's sysctl to.
+pub(crate) fn value_in(settings: &[Setting], wanted: &str) -> Option<String> {
+    settings.iter().find_map(|setting| match &setting.what {
+        SettingKind::Tunable { name, value } if name.strip_prefix("kernel.") == Some(wanted) => Some(value.clone()),
+        _ => None,
+    })
+}
+
+fn text_of(value: &TunableValue) -> String {
+    match value {
+        TunableValue::Number(number) => number.to_string(),
+        TunableValue::Text(text) => text.clone(),
+    }
 }
 
 pub(super) fn feature(source: &Source, table: &Spanned<FeatureTable>) -> Result<Setting, PolicyError> {

@@ -1,5 +1,6 @@
 //! From the file as written to a checked policy. The first thing that is wrong is told, with its place.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -12,11 +13,14 @@ use unstarve_kernel::{CpuSet, SchedPolicy};
 use unstarve_model::Tid;
 
 use super::error::{PolicyError, Source};
-use super::file::{LimitsTable, PolicyFile, PolicyName, RuleTable, SelectorTable, SetTable};
+use super::file::{KindName, LimitsTable, PolicyFile, PolicyName, RuleTable, SelectorTable, SetTable, UidText};
+use super::kernel_names::{self, Names};
 use super::select::{Cpus, Index, Parent, Selector};
 use super::{Limits, Policy, Rule, Setting, Want, beside};
 use crate::aspect::{Aspect, Value};
 use crate::glob::Glob;
+use crate::owner::{Uid, UidSet, Users};
+use crate::task::Kind;
 
 /// Files that include each other are found at once; this only bounds a long chain.
 const DEEPEST: usize = 16;
@@ -57,6 +61,8 @@ struct Compiler {
     /// Who sets an aspect of exactly these tasks.
     setters: FxHashMap<(Selector, Aspect), usize>,
     targets: FxHashMap<String, String>,
+    /// Read when a rule names a user.
+    users: OnceCell<Users>,
 }
 
 impl Compiler {
@@ -107,6 +113,10 @@ impl Compiler {
         }
         for feature in &file.features {
             self.settings.push(beside::feature(&source, feature)?);
+        }
+        // When all are known: a runtime is judged by its period.
+        for tunable in &file.tunables {
+            beside::check_tunable(&source, tunable, &self.settings)?;
         }
         for index in first..self.settings.len() {
             let setting = &self.settings[index];
@@ -161,14 +171,18 @@ impl Compiler {
             let message = format!("there is a rule `{name}` already, at {other}; names must differ");
             return Err(source.wrong(table.name.span().start, message));
         }
-        let selector = selector(source, at, &table.selector)?;
-        let set = wants(source, at, &table.set, limits)?;
-        if set.iter().any(Want::is_realtime) && selector.is_every_program() {
-            let message = "this would make every program of the machine real-time, and leave nothing for the rest; \
-                           name programs by comm, cmdline, cgroup, unit or parent";
-            return Err(source.wrong(at, message));
+        let mut selector = selector(source, at, &table.selector, || self.users.get_or_init(Users::of_this_machine))?;
+        let names = selector.comm.as_ref().map(kernel_names::judge);
+        let implied_kthread = table.selector.kind.is_none() && names == Some(Names::Kernel);
+        if implied_kthread {
+            selector.kind = Some(Kind::Kthread);
         }
-        let rule = Rule { name, place, selector, set, on_drift: table.on_drift };
+        let set = wants(source, at, &table.set, limits)?;
+        if set.iter().any(Want::is_realtime) {
+            check_breadth(source, at, &selector)?;
+        }
+        let (lower, on_drift) = (table.set.lower, table.on_drift);
+        let rule = Rule { name, place, selector, implied_kthread, set, lower, on_drift };
         for want in &rule.set {
             let key = (rule.selector.clone(), want.aspect());
             if let Some(other) = self.setters.insert(key, self.rules.len()) {
@@ -191,6 +205,22 @@ impl Compiler {
         let index = Index::new(self.rules.iter().map(|rule| &rule.selector));
         Ok(Policy { rules: self.rules, settings: self.settings, limits, index })
     }
+}
+
+/// Rules that would leave nothing for the rest.
+fn check_breadth(source: &Source, at: usize, selector: &Selector) -> Result<(), PolicyError> {
+    if selector.is_every_program() {
+        let message = "this would make every program of the machine real-time, or every one of a kind (all services, \
+                       logins or users), and leave nothing for the rest; name programs by comm, cmdline, cgroup, unit, \
+                       user or parent";
+        return Err(source.wrong(at, message));
+    }
+    if selector.is_every_kernel_thread() {
+        let message = "this would make every kernel thread real-time, those that only tidy up too (khugepaged, ksmd, \
+                       kcompactd); name a kind of them, a comm or CPUs";
+        return Err(source.wrong(at, message));
+    }
+    Ok(())
 }
 
 /// An error whose place is already in its text.
@@ -270,7 +300,12 @@ pub(super) fn cpus(source: &Source, text: &Spanned<String>) -> Result<CpuSet, Po
     Ok(set)
 }
 
-fn selector(source: &Source, at: usize, table: &SelectorTable) -> Result<Selector, PolicyError> {
+fn selector<'a>(
+    source: &Source,
+    at: usize,
+    table: &SelectorTable,
+    users: impl Fn() -> &'a Users,
+) -> Result<Selector, PolicyError> {
     let glob = |text: &Option<String>| text.as_deref().map(Glob::new);
     let parent = match &table.parent {
         None => None,
@@ -282,7 +317,7 @@ fn selector(source: &Source, at: usize, table: &SelectorTable) -> Result<Selecto
         }),
     };
     let selector = Selector {
-        kind: table.kind.map(Into::into),
+        kind: table.kind.and_then(KindName::kind),
         comm: glob(&table.comm),
         cmdline: glob(&table.cmdline),
         cgroup: glob(&table.cgroup),
@@ -291,12 +326,42 @@ fn selector(source: &Source, at: usize, table: &SelectorTable) -> Result<Selecto
         work: glob(&table.work),
         cpu: table.cpu.as_ref().map(|text| cpus(source, text)).transpose()?.map(Cpus),
         parent,
+        owner: owner(source, table, users)?,
     };
     if selector.is_empty() {
         let message = "`match` names nothing, so it would take every task of the machine; name what you mean";
         return Err(source.wrong(at, message));
     }
     Ok(selector)
+}
+
+fn owner<'a>(
+    source: &Source,
+    table: &SelectorTable,
+    users: impl Fn() -> &'a Users,
+) -> Result<Option<UidSet>, PolicyError> {
+    let set = match &table.uid {
+        None => None,
+        Some(text) => Some(match text.get_ref() {
+            UidText::Number(number) => {
+                let highest = i64::from(u32::MAX);
+                UidSet::of(Uid(within(source, &Spanned::new(text.span(), *number), "uid", 0..=highest)?))
+            }
+            UidText::Set(set) => set.parse().map_err(|error| source.wrong(text.span().start, format!("{error}")))?,
+        }),
+    };
+    let Some(name) = &table.user else { return Ok(set) };
+    let Some(uid) = users().uid(name.get_ref()) else {
+        let message = format!(
+            "/etc/passwd has no user \"{}\"; for a user of a directory service write uid = …, as `id -u` shows it",
+            name.get_ref()
+        );
+        return Err(source.wrong(name.span().start, message));
+    };
+    if set.is_some_and(|set| !set.contains(uid)) {
+        return Err(source.wrong(name.span().start, format!("this user's id is {uid}, and `uid` names others")));
+    }
+    Ok(Some(UidSet::of(uid)))
 }
 
 fn wants(source: &Source, at: usize, table: &SetTable, limits: &Limits) -> Result<Vec<Want>, PolicyError> {

@@ -98,7 +98,7 @@ pub enum OnDrift {
 #[derive(Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SelectorTable {
-    /// What the task is.
+    /// What the task is; `kthread` if `comm` is a kernel thread's name, else `any`.
     pub kind: Option<KindName>,
     /// Its name, without what a worker works on.
     pub comm: Option<String>,
@@ -106,7 +106,7 @@ pub struct SelectorTable {
     pub cmdline: Option<String>,
     /// Its group in the CPU controller's hierarchy: `/kubepods*`.
     pub cgroup: Option<String>,
-    /// The systemd service or scope.
+    /// The system's unit (a service or scope), not one of a user's own manager or of a container.
     pub unit: Option<String>,
     /// A kernel worker that runs items of this workqueue: `dio/*`.
     pub workqueue: Option<String>,
@@ -118,12 +118,30 @@ pub struct SelectorTable {
     /// The parent of its process: a name, or `pid:1234`.
     #[schemars(with = "Option<String>")]
     pub parent: Option<Spanned<String>>,
+    /// Its user, by the name in /etc/passwd: the real, the effective and the saved id must all be that user's.
+    #[schemars(with = "Option<String>")]
+    pub user: Option<Spanned<String>>,
+    /// Its user's id, or a set such as `0,1000-1999`.
+    #[schemars(with = "Option<UidText>")]
+    pub uid: Option<Spanned<UidText>>,
+}
+
+/// Ids of users: a number, or a set as a text.
+#[derive(Deserialize, JsonSchema, Debug, Clone)]
+#[serde(untagged, expecting = "expected a user's id such as 1000, or a set such as \"0,1000-1999\"")]
+pub enum UidText {
+    /// A number.
+    Number(i64),
+    /// `0,1000-1999`.
+    Set(String),
 }
 
 /// The kinds that a rule may name.
 #[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum KindName {
+    /// Programs and kernel threads, whatever `comm` is.
+    Any,
     /// A thread of a program.
     User,
     /// Any kernel thread.
@@ -146,9 +164,11 @@ pub enum KindName {
     Napi,
 }
 
-impl From<KindName> for Kind {
-    fn from(name: KindName) -> Kind {
-        match name {
+impl KindName {
+    /// The kind; `None` for any.
+    pub fn kind(self) -> Option<Kind> {
+        Some(match self {
+            KindName::Any => return None,
             KindName::User => Kind::User,
             KindName::Kthread => Kind::Kthread,
             KindName::Kworker => Kind::Kworker,
@@ -159,7 +179,7 @@ impl From<KindName> for Kind {
             KindName::Rcu => Kind::Rcu,
             KindName::IrqThread => Kind::IrqThread,
             KindName::Napi => Kind::Napi,
-        }
+        })
     }
 }
 
@@ -189,6 +209,10 @@ pub struct SetTable {
     pub uclamp_max: Option<Spanned<i64>>,
     /// Whether its children start as ordinary tasks.
     pub reset_on_fork: Option<bool>,
+    /// Whether a task that is stronger already is made weaker: by default, a real-time priority, a nice below 0 and an
+    /// uclamp-min never do that.
+    #[serde(default)]
+    pub lower: bool,
 }
 
 /// The policies that a rule may give.

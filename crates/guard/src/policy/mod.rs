@@ -1,9 +1,12 @@
 //! Policies: what the file says, checked and compiled.
 
 mod beside;
+mod breadth;
 mod compile;
 mod error;
 mod file;
+mod kernel_names;
+mod remark;
 mod select;
 
 use std::path::Path;
@@ -11,8 +14,10 @@ use std::path::Path;
 use unstarve_kernel::CpuSet;
 
 pub use beside::is_sysctl_of_the_scheduler;
+pub(crate) use beside::value_in;
 pub use error::PolicyError;
 pub use file::OnDrift;
+pub use remark::Remark;
 pub use select::{Index, Parent, Selector};
 
 use compile::Trust;
@@ -42,8 +47,12 @@ pub struct Rule {
     pub place: String,
     /// Which tasks.
     pub selector: Selector,
+    /// Whether it says of kernel threads' names only, so that `kind = "kthread"` was implied.
+    pub implied_kthread: bool,
     /// What they shall have: at most one value for each aspect. Clamps that are not named are `None` there.
     pub set: Vec<Want>,
+    /// Whether it holds for tasks that are stronger already, too.
+    pub lower: bool,
     /// What to do when somebody else changes it.
     pub on_drift: OnDrift,
 }

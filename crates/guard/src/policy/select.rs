@@ -3,6 +3,7 @@ use unstarve_kernel::CpuSet;
 use unstarve_model::Tid;
 
 use crate::glob::Glob;
+use crate::owner::UidSet;
 use crate::scan::Wanted;
 use crate::task::{Kind, Task};
 
@@ -27,6 +28,8 @@ pub struct Selector {
     pub cpu: Option<Cpus>,
     /// The parent of its process.
     pub parent: Option<Parent>,
+    /// Users of whom all its ids are.
+    pub owner: Option<UidSet>,
 }
 
 /// A set of CPUs by its text, for comparing and hashing selectors.
@@ -60,6 +63,7 @@ impl Selector {
             && glob(&self.unit, task.unit.as_deref())
             && glob(&self.cmdline, task.cmdline.as_deref())
             && self.works_match(task)
+            && self.owner.as_ref().is_none_or(|set| task.owner.is_some_and(|owner| owner.is_within(set)))
             && self.cpu.as_ref().is_none_or(|cpus| {
                 let allowed = &task.attributes.affinity;
                 !allowed.is_empty() && allowed.iter().all(|cpu| cpus.0.contains(cpu))
@@ -93,16 +97,8 @@ impl Selector {
             cmdline: wanted.cmdline || self.cmdline.is_some(),
             cgroup: wanted.cgroup || self.cgroup.is_some() || self.unit.is_some(),
             parent: wanted.parent || self.parent.is_some(),
+            owner: wanted.owner || self.owner.is_some(),
         }
-    }
-
-    /// Whether nothing in it sets some programs apart from others.
-    pub(super) fn is_every_program(&self) -> bool {
-        let everything = |glob: &Option<Glob>| glob.as_ref().is_none_or(|glob| glob.as_str() == "*");
-        matches!(self.kind, None | Some(Kind::User))
-            && [&self.comm, &self.cmdline, &self.cgroup, &self.unit].into_iter().all(everything)
-            && !self.asks_for_work()
-            && self.parent.as_ref().is_none_or(|parent| matches!(parent, Parent::Comm(glob) if glob.as_str() == "*"))
     }
 
     /// Whether it names nothing, and so would take every task of the machine.

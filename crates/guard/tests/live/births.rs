@@ -1,4 +1,4 @@
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::child::Guard;
@@ -23,8 +23,8 @@ pub fn storm_by_netlink(stage: &Stage) -> Ended {
 fn storm(stage: &Stage, source: &str) -> Ended {
     let policy = stage.policy("p.toml", RULE)?;
     let guard = Guard::start(stage, &policy, source)?;
-    let mut load = Command::new(std::env::current_exe().expect("this program"));
-    load.args(["load", "births", "--nice", "-3", "--lives", "150"]);
+    let mut load = crate::child::load();
+    load.args(["births", "--nice", "-3", "--lives", "150"]);
     load.args(["--rate", &RATE.to_string(), "--lasts", &(SECONDS * 1000).to_string()]);
     let output = load.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -50,5 +50,35 @@ fn storm(stage: &Stage, source: &str) -> Ended {
     assert!(status.births >= number("made"), "{text} {status:?}");
     // Far more than is usual, for a machine that does other things too: the bench says what is usual.
     assert!(Duration::from_nanos(status.birth_p50_ns) < Duration::from_millis(20), "{status:?}");
+    Ok(())
+}
+
+/// What other users start costs next to nothing where no rule can be about it, and so much at most where one can.
+pub fn price(stage: &Stage) -> Ended {
+    const OTHERS: &str = "[[rule]]\nname = \"named\"\nmatch = { comm = \"nobody-is-so\" }\nset = { nice = -3 }\n";
+    const ANYBODY: &str = "[[rule]]\nname = \"any\"\nmatch = { cgroup = \"/no/such/*\" }\nset = { nice = -3 }\n";
+    for (rules, at_once, a_second) in [(OTHERS, 500, 0), (ANYBODY, 4000, 3000)] {
+        let guard = Guard::start(stage, &stage.policy("p.toml", rules)?, "")?;
+        let began = std::time::Instant::now();
+        let pid = unstarve_model::Tid(guard.process.0.id());
+        let before = unstarve_guard::scan::ran_on(pid).map_or(0, |(ran, _)| ran);
+        let mut load = crate::child::load();
+        load.args(["births", "--nice", "0", "--lives", "1", "--rate", "20000", "--lasts", "4000"]);
+        let output = load.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        let storm: serde_json::Value =
+            serde_json::from_slice(output.stdout.trim_ascii()).map_err(|error| error.to_string())?;
+        let ran = unstarve_guard::scan::ran_on(pid).map_or(0, |(ran, _)| ran) - before;
+        let status = guard.settled_status()?;
+        guard.end()?;
+        if status.source != unstarve_guard::births::SourceName::Ebpf {
+            return Err(Stop::Skip("no eBPF here".to_owned()));
+        }
+        let percent = ran as f64 / 4e9 * 100.0;
+        println!("{} births in 4 s: {} events, {percent:.1} % of a CPU", storm["made"], status.counts.events);
+        // What was throttled is an event itself, for each look into the ring.
+        let most = at_once + a_second * (began.elapsed().as_secs() + 1);
+        let events = status.counts.events - status.counts.throttled.min(status.counts.events / 10);
+        assert!(events <= most, "{storm} {status:?}");
+    }
     Ok(())
 }

@@ -30,3 +30,30 @@ pub fn over_budget(stage: &Stage) -> Ended {
     assert!(audit.contains("over-budget") && audit.contains("on CPU 1"), "{audit}");
     Ok(())
 }
+
+/// Children that inherit a real-time policy and live for a moment each: together they are over the budget.
+pub fn over_budget_by_children(stage: &Stage) -> Ended {
+    let me = std::env::current_exe().expect("this program");
+    let mark = format!("7{:03}", std::process::id() % 1000);
+    let script = format!(
+        "sleep 1.{mark}; i=0; while [ $i -lt 60 ]; do {} load hog --lasts 120 --busy 100; i=$((i + 1)); done",
+        me.display()
+    );
+    let parent = Running::start(Command::new("taskset").args(["-c", "1", "sh", "-c", &script]))?;
+    let tid = Tid(parent.0.id());
+    let policy = stage.policy(
+        "p.toml",
+        &format!(
+            "[limits]\nrt-budget = 30\n[[rule]]\nname = \"shell\"\nmatch = {{ cmdline = \"sh -c sleep 1.{mark}*\" }}\n\
+             set = {{ policy = \"fifo\", rt-priority = 1 }}\n"
+        ),
+    )?;
+    let policy_of = || sched::read(tid).map(|attributes| attributes.policy).ok();
+    let guard = Guard::start(stage, &policy, "")?;
+    assert!(eventually(Duration::from_secs(2), || policy_of() == Some(SchedPolicy::Fifo)), "{}", guard.audit());
+    let is_ordinary = || policy_of() == Some(SchedPolicy::Other);
+    assert!(eventually(Duration::from_secs(6), is_ordinary), "{}", guard.audit());
+    let audit = guard.end()?;
+    assert!(audit.contains("over-budget") && audit.contains("on CPU 1"), "{audit}");
+    Ok(())
+}

@@ -32,6 +32,9 @@ pub fn act() -> Option<ExitCode> {
             deadman::watch(Path::new(word(0)), limit, number(2), number(3)).map(drop).map_err(|error| error.to_string())
         }
         "flicker" => flicker(Path::new(word(0)), Path::new(word(1))),
+        "family" => crate::family::be(&arguments),
+        "orphan-maker" => crate::family::leave_an_orphan(&arguments),
+        "namespaced" => crate::namespaces::inside(word(0)),
         other => Err(format!("no role {other}")),
     };
     Some(match result {
@@ -44,8 +47,9 @@ pub fn act() -> Option<ExitCode> {
 }
 
 fn guard(policy_path: &Path, state: &Path, source: &str) -> Result<(), String> {
-    let policy = Policy::load(policy_path).map_err(|error| error.to_string())?;
-    let audit = std::fs::File::create(state.with_extension("audit")).map_err(|error| error.to_string())?;
+    let policy = Policy::load(policy_path).map_err(|error| format!("{error:?}"))?;
+    let audit = std::fs::File::options().append(true).create(true).open(state.with_extension("audit"));
+    let audit = audit.map_err(|error| error.to_string())?;
     let (limit, directory) = (policy.limits.dead_man, state.to_owned());
     let options = run::Options {
         policy_path: policy_path.to_owned(),
@@ -91,6 +95,13 @@ pub fn role(name: &str) -> Command {
     command
 }
 
+/// This program as a load, whatever it is itself.
+pub fn load() -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.env_remove(ROLE).arg("load");
+    command
+}
+
 /// A child, killed if a test gives up on it.
 pub struct Running(pub Child);
 
@@ -125,7 +136,11 @@ pub struct Guard {
 impl Guard {
     /// Starts one and waits until it is ready.
     pub fn start(stage: &Stage, policy: &Path, source: &str) -> Result<Guard, Stop> {
-        let state = stage.state();
+        Guard::start_in(stage.state(), policy, source)
+    }
+
+    /// The same with another state directory.
+    pub fn start_in(state: PathBuf, policy: &Path, source: &str) -> Result<Guard, Stop> {
         let mut command = role("guard");
         command.arg(policy).arg(&state).arg(source);
         let mut guard = Guard { process: Running::start(&mut command)?, state };
@@ -144,6 +159,12 @@ impl Guard {
     pub fn settled_status(&self) -> Result<Status, Stop> {
         std::thread::sleep(Duration::from_millis(2200));
         self.status().ok_or_else(|| Stop::Fail("the guard has no status".to_owned()))
+    }
+
+    /// The dead-man's process, as the status has it.
+    pub fn dead_man(&self) -> Result<rustix::process::Pid, Stop> {
+        let pid = self.status().and_then(|status| status.dead_man).and_then(|pid| i32::try_from(pid).ok());
+        pid.and_then(rustix::process::Pid::from_raw).ok_or_else(|| Stop::Fail("the guard has no dead-man".to_owned()))
     }
 
     pub fn audit(&self) -> String {

@@ -9,7 +9,7 @@ use crate::child::{Guard, Running, role};
 use crate::sleepers::Sleepers;
 use crate::stage::{Ended, Stage, Stop, eventually};
 
-fn everything(sleepers: &Sleepers) -> String {
+pub fn everything(sleepers: &Sleepers) -> String {
     format!(
         "[limits]\ndead-man = 2\n[[rule]]\nname = \"all\"\nmatch = {}\n\
          set = {{ policy = \"rr\", rt-priority = 2, nice = 3, affinity = \"0\", reset-on-fork = true }}\n",

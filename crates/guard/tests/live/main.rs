@@ -10,6 +10,10 @@ mod budget;
 mod child;
 mod deaths;
 mod drift;
+mod family;
+mod lineage;
+mod namespaces;
+mod places;
 mod sleepers;
 mod stage;
 mod verified;
@@ -40,6 +44,19 @@ fn main() -> std::process::ExitCode {
         trial("drift_is_kept_yielded_or_reported", drift::every_way),
         trial("no_birth_is_missed_in_a_storm", births::storm_by_best_source),
         trial("no_birth_is_missed_in_a_storm_by_netlink", births::storm_by_netlink),
+        trial("what_nobody_asked_for_costs_little", births::price),
+        trial("what_children_inherit_is_taken_back_at_the_end", lineage::taken_back_at_the_end),
+        trial("what_children_inherit_is_taken_back_after_kills", lineage::taken_back_after_kills),
+        trial("what_children_inherit_is_taken_back_after_apply", lineage::taken_back_after_apply),
+        trial("no_child_is_real_time_where_reset_on_fork_is_set", lineage::reset_on_fork),
+        trial("a_full_state_directory_keeps_nothing_changed", places::full),
+        trial("a_removed_state_directory_keeps_nothing_changed", places::removed),
+        trial("a_dead_man_that_is_gone_is_replaced", places::dead_man_gone),
+        trial("a_planted_journal_is_not_believed", places::planted),
+        trial("the_audit_has_no_holes", places::audited),
+        trial("no_birth_is_missed_in_a_pid_namespace", namespaces::births),
+        trial("a_foreign_proc_is_refused", namespaces::foreign_proc),
+        trial("real_time_children_count_for_the_budget", budget::over_budget_by_children),
         trial("real_time_beyond_the_budget_is_taken_back", budget::over_budget),
         trial("waits_in_the_kernels_histograms_are_those_of_schedstat", verified::in_the_kernel),
         trial("weights_tunables_and_interrupts_are_set_and_put_back", beside_tasks::set_and_put_back),

@@ -2,7 +2,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::{Entry, Journal, JournalError, Knob};
+use super::{Entry, Harm, Journal, JournalError, Knob, check_harm};
 use crate::{CpuSet, Root};
 
 /// Settings of the running system: where they are is asked of it, not of its version.
@@ -50,6 +50,16 @@ pub enum KnobError {
     /// The value is none.
     #[error("`{0}` is no value for a setting: expected a line of at most 200 characters without control characters")]
     Value(String),
+    /// It would harm the machine.
+    #[error("{path} = {value}: {harm}. Nothing was written")]
+    Harm {
+        /// Which.
+        path: String,
+        /// What.
+        value: String,
+        /// Why.
+        harm: Harm,
+    },
     /// It was undone, or changed by somebody else since.
     #[error("{path} is `{now}`, but unstarve set it to `{set}`: somebody has changed it since, so it is left alone")]
     Changed {
@@ -136,7 +146,15 @@ impl<'a> Live<'a> {
             let old = self.read(&place)?;
             let new = match &place.feature {
                 Some(feature) => feature_word(feature, value).ok_or_else(|| KnobError::Value(value.to_owned()))?,
-                None => value.to_owned(),
+                None => {
+                    let other = |name: &str| self.get(name).ok()?.into_iter().next().map(|(_, value)| value);
+                    check_harm(&place.path, value, other).map_err(|harm| KnobError::Harm {
+                        path: place.path.clone(),
+                        value: value.to_owned(),
+                        harm,
+                    })?;
+                    value.to_owned()
+                }
             };
             Ok(Step { path: place.path, feature: place.feature, old, new })
         };
@@ -267,7 +285,7 @@ impl<'a> Live<'a> {
     fn read(&self, place: &Place) -> Result<String, KnobError> {
         let text = self.root.text(&place.path).map_err(|error| KnobError::Read { path: place.path.clone(), error })?;
         match &place.feature {
-            None => Ok(text.trim().to_owned()),
+            None => Ok(chosen(&place.path, text.trim()).to_owned()),
             Some(name) => text
                 .split_ascii_whitespace()
                 .find(|word| word.strip_prefix("NO_").unwrap_or(word) == name)
@@ -290,6 +308,13 @@ impl<'a> Live<'a> {
             KnobError::Write { path: place.path.clone(), value: value.to_owned(), error, hint }
         })
     }
+}
+
+/// What has to be written so that a file says again what it says now. `sched/preempt` lists all words and has the one in force in
+/// parentheses (`none voluntary (full)`), and takes that word alone.
+pub fn chosen<'a>(path: &str, text: &'a str) -> &'a str {
+    let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+    path.ends_with("/preempt").then(word).flatten().unwrap_or(text)
 }
 
 /// How much is taken back.

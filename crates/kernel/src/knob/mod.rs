@@ -8,6 +8,7 @@ mod feature;
 mod journal;
 mod live;
 mod project;
+mod rails;
 
 use crate::{Distribution, Row, Table, Version};
 
@@ -16,7 +17,8 @@ pub use drift::{Drift, DriftKind, drifts};
 pub use explain::{Explanation, explain, explainable};
 pub use feature::{FeatureState, feature_at};
 pub use journal::{Entry, Journal, JournalError};
-pub use live::{Extent, KnobError, Live, Plan, Step, Undone};
+pub use live::{Extent, KnobError, Live, Plan, Step, Undone, chosen};
+pub use rails::{Harm, check_harm};
 
 /// Every form that a setting had: since when, until when, where, its default.
 pub const KNOBS: Table = Table::new(include_str!("../../data/knobs.tsv"), "knob", "confidence");

@@ -191,6 +191,10 @@ impl Reader<'_> {
         if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
             task.cgroup = cgroup(&text, version);
         }
+        let keeps_class = matches!(task.policy.class(), Some(Policy::Rt | Policy::Deadline));
+        if keeps_class && self.root.is_host() {
+            task.reset_on_fork = reset_on_fork(task.tid);
+        }
         if self.detail == Detail::Whole {
             self.add_details(&directory, tgid == tid, &mut task);
         }
@@ -200,10 +204,6 @@ impl Reader<'_> {
     fn add_details(&mut self, directory: &str, leads: bool, task: &mut TaskFacts) {
         if leads && !task.kernel_thread {
             task.cmdline = self.file(directory, "cmdline").and_then(|text| command_line(&text));
-        }
-        let keeps_class = matches!(task.policy.class(), Some(Policy::Rt | Policy::Deadline));
-        if keeps_class && self.root.is_host() {
-            task.reset_on_fork = reset_on_fork(task.tid);
         }
     }
 

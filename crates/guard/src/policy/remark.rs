@@ -1,0 +1,126 @@
+//! What the author of a rule should know of it, whatever tasks there are now.
+
+use super::breadth::is_many_users;
+use super::kernel_names::{self, Names};
+use super::select::{Parent, Selector};
+use super::{Rule, Want};
+use crate::aspect::Value;
+use crate::glob::Glob;
+use crate::task::Kind;
+
+/// What the author of a rule should know of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Remark {
+    /// It names kernel threads, so it is for these alone.
+    ImpliedKthread,
+    /// It makes tasks stronger, and each user can make a task that it matches.
+    Forgeable {
+        /// What it goes by.
+        by: Vec<&'static str>,
+        /// A kernel thread's name that it matches, too.
+        kernel_name: Option<&'static str>,
+    },
+}
+
+impl std::fmt::Display for Remark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Remark::ImpliedKthread => f.write_str(
+                "kind = \"kthread\" is implied: only kernel threads have such names by right; for a program write kind = \"user\"",
+            ),
+            Remark::Forgeable { by, kernel_name } => {
+                write!(
+                    f,
+                    "warning: this rule raises what it matches by {} alone, which any user can imitate; add user = \"…\" or \
+                     unit = \"…\"",
+                    by.join(" and ")
+                )?;
+                match kernel_name {
+                    Some(name) => write!(f, "; for kernel threads (`{name}`) write kind = \"kthread\""),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// Groups that a user's own manager makes and names.
+const DELEGATED: &str = "/user.slice/user-*.slice/user@*.service/*";
+/// Units that every login gets.
+const LOGINS: [&str; 2] = ["user@*.service", "session-*.scope"];
+
+impl Rule {
+    /// What its author should know.
+    pub fn remarks(&self) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        if self.implied_kthread {
+            remarks.push(Remark::ImpliedKthread);
+        }
+        if self.raises()
+            && let Some(by) = forgeable(&self.selector)
+        {
+            let kernel_name = match self.selector.comm.as_ref().map(kernel_names::judge) {
+                Some(Names::Both(name)) if self.selector.kind.is_none() => Some(name),
+                _ => None,
+            };
+            remarks.push(Remark::Forgeable { by, kernel_name });
+        }
+        remarks
+    }
+
+    /// Whether it makes tasks stronger than they are by default.
+    fn raises(&self) -> bool {
+        self.set.iter().any(|want| match want {
+            Want::Value(Value::Nice(nice)) => *nice < 0,
+            Want::Uclamp { min, .. } => min.is_some_and(|min| min > 0),
+            want => want.is_realtime(),
+        })
+    }
+}
+
+/// What a rule for programs goes by, if that is what each user can choose; `None` if something in it only the system decides.
+fn forgeable(selector: &Selector) -> Option<Vec<&'static str>> {
+    // Flags tell kernel threads, and only workers work.
+    if !matches!(selector.kind, None | Some(Kind::User)) || selector.asks_for_work() {
+        return None;
+    }
+    if selector.owner.as_ref().is_some_and(|set| !is_many_users(set)) || matches!(selector.parent, Some(Parent::Pid(_)))
+    {
+        return None;
+    }
+    let mut by = Vec::new();
+    match &selector.unit {
+        Some(unit) if !is_login(unit) => return None,
+        Some(_) => by.push("a unit that every login has"),
+        None => {}
+    }
+    match &selector.cgroup {
+        Some(cgroup) if !is_delegated(cgroup) => return None,
+        Some(_) => by.push("a cgroup that users can make"),
+        None => {}
+    }
+    let named = [
+        (selector.comm.is_some(), "name"),
+        (selector.cmdline.is_some(), "command line"),
+        (selector.parent.is_some(), "its parent's name"),
+        (selector.cpu.is_some(), "affinity"),
+        (selector.owner.is_some(), "being one of many users"),
+    ];
+    by.extend(named.into_iter().filter_map(|(is, what)| is.then_some(what)));
+    if by.is_empty() {
+        by.push("being a program");
+    }
+    Some(by)
+}
+
+/// `user@1001.service` is one user's, whom the rule then means; a pattern is anybody's, and so is the number of a session.
+fn is_login(unit: &Glob) -> bool {
+    let one_user = unit.literal().is_some_and(|name| name.starts_with("user@"));
+    !one_user && LOGINS.iter().any(|login| unit.overlaps(&Glob::new(login)))
+}
+
+fn is_delegated(cgroup: &Glob) -> bool {
+    let prefix = cgroup.beginning();
+    let one_user = prefix.strip_prefix("/user.slice/user-").and_then(|rest| rest.split_once(".slice/")).is_some();
+    !one_user && cgroup.overlaps(&Glob::new(DELEGATED))
+}
