@@ -230,7 +230,7 @@ class Chaos:
             match = f'cmdline = "{which}"' if which != "sleep *" else f'cmdline = "*family {name} *", parent = "pid:{os.getpid()}"'
             rules.append(f'[[rule]]\nname = "{name}"\nmatch = {{ {match} }}\nset = {{ {", ".join(settings)} }}\n')
         path = self.room / "policy.toml"
-        path.write_text("version = 1\n[limits]\ndead-man = 1\nrt-budget = 95\n" + "".join(rules))
+        path.write_text("version = 1\n[limits]\ndead-man = 2\nrt-budget = 95\n" + "".join(rules))
         return path
 
     def run(self, *arguments, wait=None):
