@@ -274,10 +274,13 @@ class Chaos:
     def pause(self, longest):
         time.sleep(self.dice.random() * longest)
 
-    def disturb(self):
-        """Something happens to the state directory, sometimes."""
+    def disturb(self, remembered=False):
+        """
+        Something happens to the state directory, sometimes. It is removed only where somebody is left who remembers: without
+        journal, guard and dead-man nobody knows what was changed.
+        """
         case = self.dice.random()
-        if case < 0.08:
+        if case < 0.08 and remembered:
             shutil.rmtree(self.state, ignore_errors=True)
             self.counts["state directory removed"] += 1
         elif case < 0.16:
@@ -296,14 +299,15 @@ class Chaos:
         guard = self.guard("run", "--policy", self.policy())
         self.pause(0.9)
         dead_man = self.dead_man_of(guard.pid)
-        self.disturb()
         case = self.dice.random()
+        self.disturb(remembered=dead_man is not None and case < 0.45)
         if case < 0.30 or dead_man is None:
             self.hit_child(guard, signal.SIGKILL, "guard SIGKILL")
         elif case < 0.45:
             self.hit_child(guard, signal.SIGTERM, "guard SIGTERM")
             if self.dice.random() < 0.6:
                 self.pause(0.12)
+                # Its dead-man remembers.
                 self.hit_child(guard, signal.SIGKILL, "guard SIGKILL while it takes back")
         elif case < 0.52:
             self.hit_child(guard, signal.SIGSTOP, "guard SIGSTOP")
@@ -452,6 +456,10 @@ def chaos(arguments):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     it = Chaos(os.path.abspath(arguments.unstarve), arguments.seed, room)
     it.small.mkdir()
+    # As on every host with systemd.
+    mounts_bpf = os.path.isdir("/sys/fs/bpf") and not os.path.ismount("/sys/fs/bpf")
+    if mounts_bpf:
+        mounts_bpf = subprocess.run(["mount", "-t", "bpf", "-o", "mode=700", "bpf", "/sys/fs/bpf"]).returncode == 0
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=755", "none", it.small], check=True)
     began = time.monotonic()
     try:
@@ -468,6 +476,8 @@ def chaos(arguments):
         it.end_families()
         subprocess.run([it.unstarve, "guard", "undo", "--state", it.state], stdin=subprocess.DEVNULL, capture_output=True)
         subprocess.run(["umount", it.small], check=False)
+        if mounts_bpf:
+            subprocess.run(["umount", "/sys/fs/bpf"], check=False)
         if arguments.keep:
             print(f"kept: {room}")
         else:

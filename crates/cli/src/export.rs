@@ -7,9 +7,10 @@ use unstarve_diagnose::{Options, explain_beside};
 #[cfg(feature = "columnar")]
 use unstarve_export::{ArrowRows, ParquetRows};
 use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
+use unstarve_files::trust::make_for_results;
 use unstarve_timeline::Selection;
 
-use crate::input::Recording;
+use crate::input::{Recording, is_same_file};
 use crate::output;
 use crate::progress::Progress;
 use crate::selection::LowSelection;
@@ -95,7 +96,7 @@ enum TableFormat {
 impl LowArgs {
     /// Checks what can be checked before any work.
     pub fn raise(self) -> Result<HiArgs> {
-        if self.output == self.file && self.file != Path::new("-") {
+        if is_same_file(&self.output, &self.file) {
             bail!("{}: is the recording itself; give the export another name", self.output.display());
         }
         let format = match self.format {
@@ -179,7 +180,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
             if let [(_, path), _, ..] = &places[..]
                 && let Some(directory) = path.parent()
             {
-                std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+                make_for_results(directory)?;
             }
             let mut export = Tables::new(selection.clone());
             let mut targets = Vec::new();

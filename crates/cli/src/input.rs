@@ -1,3 +1,4 @@
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -28,4 +29,10 @@ impl Recording {
     pub fn name(&self) -> String {
         if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }
     }
+}
+
+/// Whether two names are of the same regular file: a result must not replace what it is made from.
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    let of = |path: &Path| path.metadata().ok().filter(|found| found.is_file()).map(|found| (found.dev(), found.ino()));
+    a != Path::new("-") && of(a).is_some_and(|a| of(b) == Some(a))
 }

@@ -3,6 +3,20 @@
 //! Arguments as typed (`LowArgs`) become what a command works with (`HiArgs`) before any work starts; each command is a
 //! file. Exit codes: 0 nothing wrong, 1 findings at or above `--fail-on`, 2 could not do it.
 
+/// The standard library's own panic where nobody reads any more (`| true`) or the disk is full.
+macro_rules! println {
+    ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
+}
+macro_rules! print {
+    ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
+}
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::output::print_error(format_args!("{}\n", format_args!($($text)*))) };
+}
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::output::print_error(format_args!($($text)*)) };
+}
+
 mod check;
 mod compare;
 mod explain;

@@ -64,11 +64,27 @@ impl Write for Out {
     }
 }
 
-fn silent_end<T>(result: io::Result<T>) -> io::Result<T> {
+/// Ends the program, in silence, where nobody reads any more.
+pub fn silent_end<T>(result: io::Result<T>) -> io::Result<T> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
         other => other,
     }
+}
+
+/// What `println!` is in this crate (see main.rs).
+pub fn print(text: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = silent_end(out.write_fmt(text).and_then(|()| out.flush())) {
+        complain(&anyhow::Error::from(error).context("standard output"));
+        process::exit(i32::from(crate::FAILED));
+    }
+}
+
+/// What `eprintln!` is in this crate.
+pub fn print_error(text: fmt::Arguments<'_>) {
+    // If nobody can read it, the exit code still tells.
+    let _ = io::stderr().lock().write_fmt(text);
 }
 
 /// `unstarve: what: why`, each cause once, harmless to the terminal.

@@ -1,5 +1,3 @@
-use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,9 +7,10 @@ use unstarve_diagnose::compare::{Both, Comparison, Profile, Side, compare};
 use unstarve_diagnose::{Options, explain_beside};
 use unstarve_page::{Collector, Trace, comparison_html, html};
 
-use crate::input::Recording;
-use crate::output::{self, Out};
+use crate::input::{Recording, is_same_file};
+use crate::output;
 use crate::progress::Progress;
+use crate::target::Target;
 
 /// Write what `explain` says, and much to look at, as one HTML file that opens anywhere
 ///
@@ -46,7 +45,7 @@ impl LowArgs {
         if self.output.is_dir() {
             bail!("{}: is a directory; expected the name of a file, for example report.html", self.output.display());
         }
-        if self.files.contains(&self.output) {
+        if self.files.iter().any(|file| is_same_file(file, &self.output)) {
             bail!("{}: is the recording itself; give the page another name with -o", self.output.display());
         }
         let recordings = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
@@ -55,13 +54,14 @@ impl LowArgs {
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
+    let target = Target::open(&args.output)?;
     let mut traces = Vec::with_capacity(args.recordings.len());
     for recording in &args.recordings {
         let short = recording.short_name();
         let alike = args.recordings.iter().filter(|other| other.short_name() == short).count();
         traces.push(read(recording, if alike > 1 { recording.name() } else { short })?);
     }
-    write(&args.output, &html(traces, GENERATOR)?)?;
+    write(target, &html(traces, GENERATOR)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -69,10 +69,11 @@ const GENERATOR: &str = concat!("unstarve ", env!("CARGO_PKG_VERSION"));
 
 /// Writes the page of two recordings set against each other; what was compared is given back.
 pub fn compared(a: &Recording, b: &Recording, output: &Path) -> Result<Comparison> {
+    let target = Target::open(output)?;
     let (side_a, trace_a) = read_side(a, format!("A: {}", a.short_name()))?;
     let (side_b, trace_b) = read_side(b, format!("B: {}", b.short_name()))?;
     let comparison = compare(&side_a, &side_b);
-    write(output, &comparison_html([trace_a, trace_b], &comparison, GENERATOR)?)?;
+    write(target, &comparison_html([trace_a, trace_b], &comparison, GENERATOR)?)?;
     Ok(comparison)
 }
 
@@ -87,12 +88,13 @@ fn read_side(recording: &Recording, name: String) -> Result<(Side, Trace)> {
     Ok((side, Trace::new(name, explained, collector)))
 }
 
-fn write(output: &Path, page: &str) -> Result<()> {
-    if output == Path::new("-") {
-        return Out::new().text(page);
+fn write(target: Target, page: &str) -> Result<()> {
+    target.text(page)?;
+    let wrote = target.is_file().then(|| format!("wrote {}", target.name()));
+    target.deliver()?;
+    if let Some(wrote) = wrote {
+        output::remark(&wrote);
     }
-    write_beside(output, page).with_context(|| output.display().to_string())?;
-    output::remark(&format!("wrote {}", output.display()));
     Ok(())
 }
 
@@ -104,19 +106,4 @@ fn read(recording: &Recording, name: String) -> Result<Trace> {
     let explained =
         explain_beside(source, &Options::default(), &mut collector, tell).with_context(|| recording.name())?;
     Ok(Trace::new(name, explained, collector))
-}
-
-/// A page that is there is whole: it is written beside and then renamed.
-fn write_beside(path: &Path, page: &str) -> Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().context("expected the name of a file")?.to_string_lossy();
-    let beside = directory.join(format!(".{name}.{}", std::process::id()));
-    let written = fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(page.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // What there is of it is of no use; that it cannot be removed says nothing new.
-        let _ = fs::remove_file(&beside);
-    }
-    Ok(written?)
 }

@@ -1,12 +1,13 @@
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use unstarve_files::whole::{Limit, read_text, text_of};
 use unstarve_kernel::{Root, Snapshot};
 
-use crate::output::{Out, remark};
+use crate::output::remark;
+use crate::target::Target;
 
 /// Write down everything about this host that decides who runs, for `unstarve check` here or elsewhere
 ///
@@ -31,17 +32,14 @@ pub struct SnapshotArgs {
 }
 
 pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
+    let target = Target::open(&args.output)?;
     let snapshot = take(&args.root)?;
     let snapshot = if args.redact { snapshot.redacted() } else { snapshot };
     for missing in &snapshot.missing {
         remark(&format!("not in the snapshot: {}: {}", missing.what, missing.why));
     }
-    let text = snapshot.to_json() + "\n";
-    if args.output == Path::new("-") {
-        Out::new().text(&text)?;
-    } else {
-        write_beside(&args.output, &text).with_context(|| format!("cannot write {}", args.output.display()))?;
-    }
+    target.text(&(snapshot.to_json() + "\n"))?;
+    target.deliver()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,32 +52,19 @@ pub fn take(root: &Path) -> Result<Snapshot> {
     Ok(Snapshot::take_whole(&place))
 }
 
+/// A host with half a million threads has less.
+const LARGEST: Limit =
+    Limit { bytes: 256 << 20, expected: "a host snapshot; make one with unstarve snapshot -o host.json" };
+
 /// A snapshot from a file, or from standard input for `-`.
 pub fn read(file: &Path) -> Result<Snapshot> {
     let named = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
     let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin().lock())
+        text_of(std::io::stdin().lock(), Path::new("standard input"), LARGEST)?
     } else {
-        std::fs::read_to_string(file)
+        read_text(file, LARGEST)?
     };
-    let text = text.with_context(|| format!("cannot read {named}"))?;
     Snapshot::from_json(&text)
         .with_context(|| named.clone())
         .with_context(|| format!("{named} is no snapshot; make one with unstarve snapshot -o host.json"))
-}
-
-/// Whole or not at all: beside it first, then under its name.
-pub fn write_beside(file: &Path, text: &str) -> Result<()> {
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = file.file_name().context("it has no name")?;
-    let beside = directory.join(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    let written = std::fs::File::create(&beside).and_then(|mut out| {
-        out.write_all(text.as_bytes())?;
-        out.sync_all()
-    });
-    let done = written.and_then(|()| std::fs::rename(&beside, file));
-    if done.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    Ok(done?)
 }

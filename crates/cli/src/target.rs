@@ -1,20 +1,14 @@
-use std::fs::{self, File, Permissions};
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use tempfile::NamedTempFile;
+use unstarve_files::target::{Readers, Target as Place};
 
-use crate::output::Out;
+use crate::output::{Out, silent_end};
 
-/// Where a command's result goes: standard output for `-`, something that is there and no file (a FIFO, `/dev/null`), or a
-/// file that gets its name only when it is whole.
-pub enum Target {
-    Stdout,
-    Device { file: File, path: PathBuf },
-    File { part: NamedTempFile, path: PathBuf },
-}
+/// Where a command's result goes ([`unstarve_files::target`]), with a writer for each sort.
+pub struct Target(Place);
 
 /// What writes to a target.
 pub type Writer = Box<dyn Write + Send>;
@@ -22,51 +16,58 @@ pub type Writer = Box<dyn Write + Send>;
 const BUFFER: usize = 1 << 16;
 
 impl Target {
-    /// Makes sure that it can be written, before any work.
+    /// Makes sure that it can be written, before any work. A result has names of others' processes: nobody else may read it.
     pub fn open(path: &Path) -> Result<Target> {
-        let named = || format!("cannot write {}", path.display());
-        if path == Path::new("-") {
-            return Ok(Target::Stdout);
-        }
-        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            let file = File::options().write(true).open(path).with_context(named)?;
-            return Ok(Target::Device { file, path: path.to_owned() });
-        }
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Nobody else's business, as with the recording itself: it has the names of processes.
-        let part = tempfile::Builder::new()
-            .prefix(".unstarve-part-")
-            .permissions(Permissions::from_mode(0o600))
-            .tempfile_in(directory)
-            .with_context(named)?;
-        Ok(Target::File { part, path: path.to_owned() })
+        Ok(Target(Place::open(path, Readers::Owner)?))
     }
 
     /// What messages call it.
     pub fn name(&self) -> String {
-        match self {
-            Target::Stdout => "standard output".to_owned(),
-            Target::Device { path, .. } | Target::File { path, .. } => path.display().to_string(),
-        }
+        self.0.name()
+    }
+
+    /// Whether the result is a file of its own.
+    pub fn is_file(&self) -> bool {
+        matches!(self.0, Place::File(_))
     }
 
     /// Writes to it, with a buffer.
     pub fn writer(&self) -> Result<Writer> {
-        let file = match self {
-            Target::Stdout => return Ok(Box::new(Out::new())),
-            Target::Device { file, .. } => file.try_clone(),
-            Target::File { part, .. } => part.as_file().try_clone(),
-        };
-        Ok(Box::new(BufWriter::with_capacity(BUFFER, file.with_context(|| self.name())?)))
+        Ok(match &self.0 {
+            Place::Stdout => Box::new(Out::new()),
+            Place::Open { file, .. } => {
+                let file = file.try_clone().with_context(|| self.name())?;
+                Box::new(BufWriter::with_capacity(BUFFER, Reader(file)))
+            }
+            Place::File(part) => {
+                let file = part.file().try_clone().with_context(|| self.name())?;
+                Box::new(BufWriter::with_capacity(BUFFER, file))
+            }
+        })
+    }
+
+    /// Writes a whole text.
+    pub fn text(&self, text: &str) -> Result<()> {
+        let mut writer = self.writer()?;
+        let written = writer.write_all(text.as_bytes()).and_then(|()| writer.flush());
+        written.with_context(|| format!("cannot write {}", self.name()))
     }
 
     /// Gives a finished file its name.
     pub fn deliver(self) -> Result<()> {
-        if let Target::File { part, path } = self {
-            part.persist(&path)
-                .map_err(|error| error.error)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(())
+        Ok(self.0.deliver()?)
+    }
+}
+
+/// A FIFO or `/dev/stdout`: whoever reads it may have enough of it, as of standard output.
+struct Reader(File);
+
+impl Write for Reader {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        silent_end(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        silent_end(self.0.flush())
     }
 }

@@ -1,13 +1,17 @@
 //! Files as a program that runs as root has to handle them.
 //!
-//! Two questions, one answer each. *May what this file says be believed?* [`trust`]: every component of its path and the
+//! Three questions, one answer each. *May what this file says be believed?* [`trust`]: every component of its path and the
 //! file itself belong to root or to the user that this process is, and nobody else can write them. *How does a result get its
 //! name?* [`target`]: written under an unguessable name in a directory that stays open, and renamed there when whole.
+//!
+//! *How much of a file that a user named is read?* [`whole`]: at most what can be meant.
 //!
 //! Nothing here acts on a path twice: a directory is opened once, and everything after that goes by its descriptor.
 
 pub mod target;
 pub mod trust;
+pub mod whole;
 
 pub use target::{Target, TargetError};
 pub use trust::{Directory, TrustError, read_trusted};
+pub use whole::{Limit, ReadError, read_bytes, read_text};

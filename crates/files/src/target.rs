@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, fchown, fstat, fstatfs, openat, readlinkat, renameat, statat,
-    unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, fchown, fstat, fstatfs, openat, readlinkat,
+    renameat, stat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -41,6 +41,14 @@ pub enum TargetError {
         what: &'static str,
         /// Whose.
         owner: u32,
+    },
+    /// A symbolic link that leads who knows where.
+    #[error("cannot write {}: {why}", path.display())]
+    Led {
+        /// The component that is at fault.
+        path: PathBuf,
+        /// Why it is not followed.
+        why: trust::Distrust,
     },
     /// Nothing that a result can go to.
     #[error("cannot write {}: it is a {what}; expected a file", path.display())]
@@ -108,13 +116,17 @@ impl Target {
         }
     }
 
-    /// Gives a finished file its name.
+    /// Gives a finished file its name, once it is on disk: some file systems say only then that they are full.
     ///
     /// # Errors
     /// If the system refuses; then nothing is left of it.
     pub fn deliver(self) -> Result<(), TargetError> {
         match self {
-            Target::File(part) => part.deliver(),
+            Target::File(part) => {
+                let path = part.place.path.clone();
+                part.file.sync_all().map_err(|source| TargetError::Io { path, source })?;
+                part.deliver()
+            }
             Target::Stdout | Target::Open { .. } => Ok(()),
         }
     }
@@ -142,44 +154,117 @@ pub struct Place {
 /// # Errors
 /// If there is no such directory, or if somebody else decides where the path leads.
 pub fn find(path: &Path) -> Result<Found, TargetError> {
+    find_with(path, WRITE)
+}
+
+/// The same for who must not wait: a FIFO that nobody reads is an error (`ENXIO`), and what is there and no regular file does not
+/// block. A descriptor that was given to this process ([`Found::Open`] for `/dev/stdout`) may still.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_at_once(path: &Path) -> Result<Found, TargetError> {
+    find_with(path, WRITE | OFlags::NONBLOCK)
+}
+
+fn find_with(path: &Path, flags: OFlags) -> Result<Found, TargetError> {
+    match follow(path)? {
+        Spot::Place(place) => Ok(Found::Place(place)),
+        Spot::Node(node) => node.open(flags).map(Found::Open),
+    }
+}
+
+/// What a path leads to, with nothing opened yet but the directory.
+enum Spot {
+    Place(Place),
+    Node(Node),
+}
+
+/// What can be written to and has to stay as it is.
+struct Node {
+    directory: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+    what: &'static str,
+    stat: Stat,
+}
+
+const FIFO: &str = "FIFO";
+const DESCRIPTOR: &str = "link to what a process has open";
+
+impl Node {
+    fn open(&self, flags: OFlags) -> Result<File, TargetError> {
+        if self.what == DESCRIPTOR {
+            let own = own_descriptor(&self.directory, &self.name, flags).map_err(TargetError::io(&self.path))?;
+            return own.ok_or_else(|| TargetError::NoFile { path: self.path.clone(), what: self.what });
+        }
+        if self.what == FIFO {
+            lure(&self.path, self.stat.st_uid, FIFO)?;
+        }
+        write_to(&self.directory, &self.name, flags, &self.stat, &self.path)
+    }
+}
+
+fn follow(path: &Path) -> Result<Spot, TargetError> {
+    if path.as_os_str().is_empty() {
+        return Err(TargetError::io(path)(Errno::NOENT));
+    }
     let mut at = path.to_owned();
     for _ in 0..=trust::MOST_LINKS {
-        let name = at.file_name().ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?;
-        let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = trust::directory_for_results(above)?;
-        let stat = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => None,
-            stat => Some(stat.map_err(TargetError::io(&at))?),
+        let name =
+            file_name(&at).ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?.to_owned();
+        let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        let directory = trust::directory_for_results(&above)?;
+        let place = |directory| Spot::Place(Place { directory, name: name.clone(), path: path.to_owned() });
+        // Looked at by descriptor: whoever owns the directory can put something else there at any time.
+        let there = match openat(&directory, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(place(directory)),
+            there => there.map_err(TargetError::io(&at))?,
         };
-        let Some(stat) = stat else { return Ok(place(directory, name, path)) };
+        let stat = fstat(&there).map_err(TargetError::io(&at))?;
         let refused = |what| TargetError::NoFile { path: at.clone(), what };
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => return Ok(place(directory, name, path)),
+        let what = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => return Ok(place(directory)),
             FileType::Directory => return Err(refused("directory")),
             FileType::Socket => return Err(refused("socket")),
             // A report over a disk is no report.
             FileType::BlockDevice => return Err(refused("block device")),
-            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC) => {
-                // A descriptor of a process (/dev/stdout), which has no path.
-                return write_to(&directory, name, &at).map(Found::Open);
-            }
+            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => DESCRIPTOR,
             FileType::Symlink => {
-                lure(&at, stat.st_uid, "symbolic link")?;
-                let to = readlinkat(&directory, name, Vec::new()).map_err(TargetError::io(&at))?;
+                may_lead(&at, &fstat(&directory).map_err(TargetError::io(&at))?, &stat)?;
+                let to = readlinkat(&there, "", Vec::new()).map_err(TargetError::io(&at))?;
                 at = above.join(OsStr::from_bytes(to.as_bytes()));
+                continue;
             }
-            FileType::Fifo => {
-                lure(&at, stat.st_uid, "FIFO")?;
-                return write_to(&directory, name, &at).map(Found::Open);
-            }
-            _ => return write_to(&directory, name, &at).map(Found::Open),
-        }
+            FileType::Fifo => FIFO,
+            _ => "character device",
+        };
+        return Ok(Spot::Node(Node { directory, name, path: at, what, stat }));
     }
     Err(TargetError::io(path)(Errno::LOOP))
 }
 
-fn place(directory: OwnedFd, name: &OsStr, path: &Path) -> Found {
-    Found::Place(Place { directory, name: name.to_owned(), path: path.to_owned() })
+/// The last component, unless the path says that it is a directory (`a/`, `a/.`), which [`Path::file_name`] leaves out.
+fn file_name(path: &Path) -> Option<&OsStr> {
+    let name = path.file_name()?;
+    path.as_os_str().as_bytes().ends_with(name.as_bytes()).then_some(name)
+}
+
+/// A descriptor that this process has, if that is what the entry of procfs is: `/dev/stdout`, `/dev/fd/3`. It has no path,
+/// and may be a socket, or a file that only whoever started us may open.
+fn own_descriptor(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<Option<File>, Errno> {
+    let here = fstat(directory)?;
+    let same = |path: &str| stat(path).is_ok_and(|own| (own.st_dev, own.st_ino) == (here.st_dev, here.st_ino));
+    let number = name.to_str().and_then(|text| text.parse::<u32>().ok());
+    let Some(number) = number.filter(|_| ["/proc/self/fd", "/proc/thread-self/fd"].into_iter().any(same)) else {
+        return Ok(None);
+    };
+    let file = match number {
+        1 => rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?,
+        2 => rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?,
+        // Somebody who gave us more than the usual three, as a shell does for `>(…)`: a pipe, which can be opened anew.
+        _ => openat(directory, name, flags, Mode::empty())?,
+    };
+    Ok(Some(File::from(file)))
 }
 
 /// Root must not be led by others. For everybody else the kernel's own rules are enough.
@@ -190,9 +275,30 @@ pub(crate) fn lure(path: &Path, owner: u32, what: &'static str) -> Result<(), Ta
     Ok(())
 }
 
-fn write_to(directory: &OwnedFd, name: &OsStr, path: &Path) -> Result<File, TargetError> {
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Ok(File::from(openat(directory, name, flags, Mode::empty()).map_err(TargetError::io(path))?))
+/// Root must not be led by links that others can have put there.
+fn may_lead(path: &Path, directory: &Stat, link: &Stat) -> Result<(), TargetError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    match trust::distrust_link(directory, link) {
+        Some(trust::Distrust::Owner { owner, .. }) => {
+            Err(TargetError::Lure { path: path.to_owned(), what: "symbolic link", owner })
+        }
+        Some(why) => Err(TargetError::Led { path: path.to_owned(), why }),
+        None => Ok(()),
+    }
+}
+
+const WRITE: OFlags = OFlags::WRONLY.union(OFlags::APPEND).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// Opens what was looked at, and nothing that has come there since.
+fn write_to(directory: &OwnedFd, name: &OsStr, flags: OFlags, seen: &Stat, path: &Path) -> Result<File, TargetError> {
+    let file = openat(directory, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(TargetError::io(path))?;
+    let opened = fstat(&file).map_err(TargetError::io(path))?;
+    if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino) {
+        return Err(TargetError::io(path)(Errno::STALE));
+    }
+    Ok(File::from(file))
 }
 
 impl Place {
@@ -226,6 +332,20 @@ impl Place {
         &self.path
     }
 
+    /// Under sudo a result belongs to the user who called, if that user could have made it here: who may run this program
+    /// as root, and nothing else, shall not get a file of their own in `/etc/profile.d`.
+    pub fn give_to_caller(&self, file: impl AsFd) {
+        let Some((user, group)) = caller() else { return };
+        let could = |directory: Stat| {
+            let by = |owner: bool, bits: u32| owner && directory.st_mode & bits != 0;
+            let is_theirs = directory.st_uid == user.as_raw();
+            is_theirs || by(directory.st_gid == group.as_raw(), 0o020) || by(true, 0o002)
+        };
+        if fstat(&self.directory).is_ok_and(could) {
+            give_to_caller(file);
+        }
+    }
+
     /// The same place again, for a result that is written anew now and then.
     ///
     /// # Errors
@@ -256,7 +376,7 @@ impl Part {
     /// If the system refuses; then nothing is left of it.
     pub fn deliver(mut self) -> Result<(), TargetError> {
         if self.readers == Readers::Owner {
-            give_to_caller(&self.file);
+            self.place.give_to_caller(&self.file);
         }
         let Some(name) = &self.name else { return Ok(()) };
         let Place { directory, name: wanted, path } = &self.place;
@@ -275,19 +395,24 @@ impl Drop for Part {
 }
 
 /// Under sudo a result belongs to the user who called. By descriptor, and only what this process has just made.
+///
+/// Where a user chose the directory, [`Place::give_to_caller`] is the one to use.
 pub fn give_to_caller(file: impl AsFd) {
-    let id = |variable| std::env::var(variable).ok()?.parse::<u32>().ok();
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    if let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID"))
-        // −1 would mean: as it is.
-        && user != u32::MAX
-        && group != u32::MAX
+    if let Some((user, group)) = caller()
         && fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     {
-        let _ = fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        let _ = fchown(&file, Some(user), Some(group));
     }
+}
+
+/// Who ran sudo.
+fn caller() -> Option<(Uid, Gid)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    // −1 would mean: as it is.
+    let id = |variable| std::env::var(variable).ok()?.parse::<u32>().ok().filter(|id| *id != u32::MAX);
+    Some((Uid::from_raw(id("SUDO_UID")?), Gid::from_raw(id("SUDO_GID")?)))
 }
 
 /// A name that nobody can guess, and so nobody can have made before.
@@ -384,14 +509,79 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).expect("read"), "by our own link");
         std::os::unix::fs::lchown(&link, Some(65534), None).expect("given away");
         assert!(matches!(write(&link, "stolen"), Err(TargetError::Lure { owner: 65534, .. })));
+        let made = place.path().join("made/here");
+        trust::make_for_results(&made).expect("made");
+        assert!(made.is_dir());
         let below = place.path().join("below");
         symlink(place.path(), &below).expect("a link");
         std::os::unix::fs::lchown(&below, Some(65534), None).expect("given away");
         assert!(matches!(write(&below.join("x"), "stolen"), Err(TargetError::Lure { owner: 65534, .. })));
+        let elsewhere = trust::make_for_results(&below.join("x"));
+        assert!(matches!(elsewhere, Err(TargetError::Lure { owner: 65534, .. })) && !place.path().join("x").exists());
         let fifo = place.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
         std::os::unix::fs::chown(&fifo, Some(65534), None).expect("given away");
         assert!(matches!(write(&fifo, "stolen"), Err(TargetError::Lure { owner: 65534, .. })));
         assert_eq!(fs::read_to_string(&victim).expect("read"), "by our own link");
+    }
+
+    #[test]
+    fn a_path_that_says_directory_is_none_for_a_result() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        for path in ["r/", "r/.", "r//", "..", "."] {
+            let error = write(&place.path().join(path), "x");
+            assert!(matches!(error, Err(TargetError::NoFile { .. })), "{path}: {error:?}");
+        }
+        assert!(write(Path::new(""), "x").is_err());
+        assert!(names(place.path()).is_empty());
+    }
+
+    #[test]
+    fn only_our_own_descriptors_are_written_to_through_procfs() {
+        let mut child = std::process::Command::new("sleep").arg("9").stdout(std::process::Stdio::piped()).spawn();
+        let child = child.as_mut().expect("a child");
+        let error = write(Path::new(&format!("/proc/{}/fd/1", child.id())), "x");
+        let within = write(Path::new(&format!("/proc/{}/cwd/x", child.id())), "x");
+        let _ = child.kill();
+        let _ = child.wait();
+        assert!(matches!(error, Err(TargetError::NoFile { .. })), "{error:?}");
+        if rustix::process::geteuid().is_root() {
+            assert!(matches!(within, Err(TargetError::Led { why: trust::Distrust::MagicLink, .. })), "{within:?}");
+        }
+    }
+
+    #[test]
+    fn root_follows_no_link_of_roots_that_others_can_move() {
+        if !rustix::process::geteuid().is_root() {
+            return; // For others the kernel's own rules are enough.
+        }
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let theirs = place.path().join("theirs");
+        fs::create_dir(&theirs).expect("a directory");
+        symlink(place.path(), theirs.join("link")).expect("a link of root's");
+        symlink(place.path().join("r"), theirs.join("file")).expect("a link of root's");
+        for path in ["link/r", "file"] {
+            write(&theirs.join(path), "x").unwrap_or_else(|error| panic!("{path}: {error}"));
+        }
+        std::os::unix::fs::chown(&theirs, Some(65534), None).expect("given away");
+        for path in ["link/r", "file"] {
+            let error = write(&theirs.join(path), "x");
+            let Err(TargetError::Led { why, .. }) = error else { panic!("{path}: {error:?}") };
+            assert_eq!(why, trust::Distrust::PlantedLink, "{path}");
+        }
+        write(&theirs.join("r"), "a plain file of root's").expect("written");
+    }
+
+    #[test]
+    fn what_comes_there_after_the_look_is_not_opened() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let null = rustix::fs::stat("/dev/null").expect("there");
+        let directory = plain_directory(place.path()).expect("a directory");
+        symlink("/dev/null", place.path().join("link")).expect("a link");
+        fs::write(place.path().join("file"), "").expect("written");
+        for name in ["link", "file"] {
+            let error = write_to(&directory, OsStr::new(name), WRITE, &null, Path::new(name));
+            assert!(matches!(error, Err(TargetError::Io { .. })), "{name}: {error:?}");
+        }
     }
 }

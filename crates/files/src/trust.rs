@@ -4,7 +4,13 @@
 //! group nor others can write it. A directory that others can write is passed only if it is sticky (`/tmp`), and then only
 //! into something that is ours or root's, because nobody else can rename or remove that.
 //!
-//! Symbolic links are followed one component at a time, and only where the link itself is ours or root's.
+//! Symbolic links are followed one component at a time, and only where the link itself is ours or root's and nobody else can have
+//! put it there: the owner of a directory can rename root's links in it, and a hard link to one can be made in `/tmp`. Magic links
+//! (`/proc/PID/root`) are not followed: their text leads elsewhere than they do.
+//!
+//! What a file system says of owners is believed, because root mounted it. FUSE is the exception, if it is mounted in a
+//! directory that others can write: there a user can have mounted it. ACLs that let others write show in the mode of the group, which is their
+//! mask; NFSv4's do not.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +20,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, readlinkat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, openat, readlinkat,
+    renameat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::target::{self, TargetError, random_name};
@@ -67,12 +76,27 @@ pub enum Distrust {
         /// Its permissions.
         mode: u32,
     },
+    /// A directory like `/tmp`, where others may make files.
+    #[error("others can make files in it. Use a directory that only root or you can write")]
+    Shared,
     /// Neither a file nor a directory.
     #[error("it is no regular file")]
     NoFile,
     /// Links lead to links.
     #[error("more than {MOST_LINKS} symbolic links")]
     Links,
+    /// A link of ours or root's, but whoever owns the directory decides that it is there.
+    #[error("the symbolic link is in a directory where others can have put it; name what it leads to")]
+    PlantedLink,
+    /// A link to what a process has open, which is not where its text leads.
+    #[error("it is a link of procfs to what a process has; name the file itself")]
+    MagicLink,
+    /// The file has another name somewhere, where it may be something else.
+    #[error("it has {0} names (hard links); expected one. Copy it")]
+    Names(u64),
+    /// A user can have mounted it.
+    #[error("it is a FUSE mount in a directory that others can write: whoever mounted it decides what it says")]
+    UserMount,
 }
 
 impl TrustError {
@@ -91,6 +115,37 @@ pub(crate) const MOST_LINKS: usize = 40;
 
 fn us() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Why a symbolic link must not be followed: it is somebody else's, or somebody else can have put it where it is.
+pub(crate) fn distrust_link(directory: &Stat, link: &Stat) -> Option<Distrust> {
+    let us = us();
+    if link.st_uid != 0 && link.st_uid != us {
+        return Some(Distrust::Owner { owner: link.st_uid, us });
+    }
+    match distrust(directory) {
+        Some(_) => Some(Distrust::PlantedLink),
+        // Sticky: nobody else can move it, but without fs.protected_hardlinks anybody can link to it.
+        None if directory.st_mode & 0o022 != 0 && link.st_nlink > 1 => Some(Distrust::PlantedLink),
+        None => None,
+    }
+}
+
+/// What statfs(2) calls FUSE (include/uapi/linux/magic.h has it as FUSE_SUPER_MAGIC).
+const FUSE_MAGIC: u64 = 0x6573_5546;
+
+/// Whether a user can have mounted `below`, which then says of its owners what it likes.
+fn is_user_mount(directory: &Stat, below: &Stat, opened: &OwnedFd) -> bool {
+    directory.st_mode & 0o022 != 0
+        && directory.st_dev != below.st_dev
+        && fstatfs(opened).is_ok_and(|fs| fs.f_type as u64 & 0xffff_ffff == FUSE_MAGIC)
+}
+
+/// Whether a link with this text, in this directory, leads to what a process has open, whatever the text says.
+fn is_magic(directory: &impl AsFd, to: &Path) -> bool {
+    // procfs's ordinary ones (self, thread-self, mounts, net) are relative.
+    let plain = to.is_relative() && !to.as_os_str().as_bytes().contains(&b':');
+    !plain && fstatfs(directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC)
 }
 
 /// Whether nobody but root and us can have written it; for a directory, whether nobody else can change what is in it.
@@ -125,6 +180,8 @@ struct Walk {
 enum Purpose {
     /// What is in it will be believed.
     Belief,
+    /// Something of ours will be made in it and used by its path: others must not be able to swap it.
+    Work,
     /// A result goes there: others may own it, but not lead us elsewhere.
     Result,
 }
@@ -133,6 +190,12 @@ impl Walk {
     fn to(path: &Path, make: Option<Mode>, purpose: Purpose) -> Result<Walk, TrustError> {
         let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(TrustError::io(Path::new("/")))?;
+        let stat = fstat(&root).map_err(TrustError::io(Path::new("/")))?;
+        if purpose != Purpose::Result
+            && let Some(why) = distrust(&stat)
+        {
+            return Err(TrustError::Untrusted { path: PathBuf::from("/"), why });
+        }
         let root = Directory { descriptor: root, path: PathBuf::from("/") };
         let mut walk = Walk { stack: vec![root], pending: VecDeque::new(), links: 0, make, purpose };
         if !path.is_absolute() {
@@ -155,14 +218,13 @@ impl Walk {
         }
         let last = self.stack.len() - 1;
         let directory = self.stack.swap_remove(last);
-        if self.purpose == Purpose::Result {
+        if self.purpose != Purpose::Belief {
             return Ok(directory);
         }
         let stat = fstat(&directory.descriptor).map_err(TrustError::io(&directory.path))?;
         // The last one must be ours alone: in a sticky one others could make what we look for.
-        let mode = stat.st_mode & 0o7777;
-        if mode & 0o022 != 0 {
-            return Err(TrustError::Untrusted { path: directory.path, why: Distrust::Writable { mode } });
+        if stat.st_mode & 0o022 != 0 {
+            return Err(TrustError::Untrusted { path: directory.path, why: Distrust::Shared });
         }
         Ok(directory)
     }
@@ -188,11 +250,10 @@ impl Walk {
         };
         let opened = opened.map_err(TrustError::io(&path))?;
         let stat = fstat(&opened).map_err(TrustError::io(&path))?;
+        let above = fstat(&self.here().descriptor).map_err(TrustError::io(&path))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => {
-                // Its mode says nothing, and nobody but its owner can have made it.
-                if stat.st_uid != 0 && stat.st_uid != us() {
-                    let why = Distrust::Owner { owner: stat.st_uid, us: us() };
+                if let Some(why) = distrust_link(&above, &stat) {
                     return Err(TrustError::Untrusted { path, why });
                 }
                 self.links += 1;
@@ -201,6 +262,9 @@ impl Walk {
                 }
                 let to = readlinkat(&opened, "", Vec::new()).map_err(TrustError::io(&path))?;
                 let to = PathBuf::from(OsString::from_vec(to.into_bytes()));
+                if is_magic(self.here(), &to) {
+                    return Err(TrustError::Untrusted { path, why: Distrust::MagicLink });
+                }
                 if to.is_absolute() {
                     self.stack.truncate(1);
                 }
@@ -210,9 +274,12 @@ impl Walk {
                 Ok(())
             }
             FileType::Directory => {
-                if self.purpose == Purpose::Belief
-                    && let Some(why) = distrust(&stat)
-                {
+                let why = match self.purpose {
+                    Purpose::Result => None,
+                    _ if is_user_mount(&above, &stat, &opened) => Some(Distrust::UserMount),
+                    _ => distrust(&stat),
+                };
+                if let Some(why) = why {
                     return Err(TrustError::Untrusted { path, why });
                 }
                 self.stack.push(Directory { descriptor: opened, path });
@@ -270,6 +337,15 @@ impl Directory {
         Walk::to(path, Some(Mode::from_raw_mode(0o755)), Purpose::Belief)?.finish()
     }
 
+    /// Whether what we make in a directory stays what it is: nobody else can rename or remove it, nor any directory above. Others
+    /// may make things beside it, as in `/tmp`.
+    ///
+    /// # Errors
+    /// As [`Directory::open`].
+    pub fn check_way(path: &Path) -> Result<(), TrustError> {
+        Walk::to(path, None, Purpose::Work)?.finish().map(drop)
+    }
+
     /// Opens a regular file in it.
     ///
     /// # Errors
@@ -284,7 +360,7 @@ impl Directory {
             }
             opened => opened.map_err(TrustError::io(&path))?,
         };
-        check_file(&opened, &path)?;
+        check_file(&opened, &path, how)?;
         Ok(File::from(opened))
     }
 
@@ -352,10 +428,13 @@ impl AsFd for Directory {
     }
 }
 
-fn check_file(file: &OwnedFd, path: &Path) -> Result<(), TrustError> {
+fn check_file(file: &OwnedFd, path: &Path, how: How) -> Result<(), TrustError> {
     let stat = fstat(file).map_err(TrustError::io(path))?;
     let why = if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         Some(Distrust::NoFile)
+    } else if how != How::Read && stat.st_nlink > 1 {
+        // Linked here when others could still write the directory: what we write would go to the other name, too.
+        Some(Distrust::Names(stat.st_nlink))
     } else {
         distrust(&stat)
     };
@@ -409,12 +488,16 @@ pub fn parent(path: &Path) -> Result<(Directory, OsString), TrustError> {
             }
         };
         let Some((link, stat)) = is_link else { return Ok((directory, name)) };
-        if stat.st_uid != 0 && stat.st_uid != us() {
-            let why = Distrust::Owner { owner: stat.st_uid, us: us() };
+        let above = fstat(&directory.descriptor).map_err(TrustError::io(&path))?;
+        if let Some(why) = distrust_link(&above, &stat) {
             return Err(TrustError::Untrusted { path, why });
         }
         let to = readlinkat(&link, "", Vec::new()).map_err(TrustError::io(&path))?;
-        path = directory.path.join(OsStr::from_bytes(to.as_bytes()));
+        let to = Path::new(OsStr::from_bytes(to.as_bytes()));
+        if is_magic(&directory, to) {
+            return Err(TrustError::Untrusted { path, why: Distrust::MagicLink });
+        }
+        path = directory.path.join(to);
     }
     Err(TrustError::Untrusted { path, why: Distrust::Links })
 }
@@ -425,10 +508,28 @@ pub(crate) fn directory_for_results(path: &Path) -> Result<OwnedFd, TargetError>
         return target::plain_directory(path)
             .map_err(|errno| TargetError::Io { path: path.to_owned(), source: errno.into() });
     }
-    match Walk::to(path, None, Purpose::Result).and_then(Walk::finish) {
+    walk_for_results(path, None)
+}
+
+/// Makes what is missing of a directory for results.
+///
+/// # Errors
+/// If it cannot be made, or if somebody else decides where the path leads.
+pub fn make_for_results(path: &Path) -> Result<(), TargetError> {
+    if us() != 0 {
+        return std::fs::create_dir_all(path).map_err(|source| TargetError::Io { path: path.to_owned(), source });
+    }
+    walk_for_results(path, Some(Mode::from_raw_mode(0o755))).map(drop)
+}
+
+fn walk_for_results(path: &Path, make: Option<Mode>) -> Result<OwnedFd, TargetError> {
+    match Walk::to(path, make, Purpose::Result).and_then(Walk::finish) {
         Ok(directory) => Ok(directory.descriptor),
         Err(TrustError::Untrusted { path, why: Distrust::Owner { owner, .. } }) => {
             Err(TargetError::Lure { path, what: "symbolic link", owner })
+        }
+        Err(TrustError::Untrusted { path, why: why @ (Distrust::PlantedLink | Distrust::MagicLink) }) => {
+            Err(TargetError::Led { path, why })
         }
         Err(TrustError::Io { path, source }) => Err(TargetError::Io { path, source }),
         Err(other) => Err(TargetError::Io { path: path.to_owned(), source: io::Error::other(other) }),
@@ -538,5 +639,54 @@ mod tests {
         assert_eq!(fs::read_dir(&path).expect("listed").count(), 1, "nothing is left beside it");
         fs::remove_dir_all(&path).expect("removed");
         assert!(!directory.is_there());
+    }
+
+    #[test]
+    fn nothing_is_believed_that_is_in_a_shared_directory_itself() {
+        let place = place();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
+        let text = why(read_trusted(&place.path().join("policy"), 10));
+        assert!(text.contains("others can make files in it") && !text.contains("chmod"), "{text}");
+        Directory::check_way(place.path()).expect("what we make there stays ours");
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+        assert!(Directory::check_way(place.path()).is_err(), "here others can swap it");
+    }
+
+    #[test]
+    fn a_link_that_others_can_have_put_there_is_not_followed() {
+        if us() != 0 {
+            return; // Only root can give files away.
+        }
+        // A place like /tmp.
+        let place = place();
+        let shared = place.path().join("shared");
+        fs::create_dir(&shared).expect("a directory");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("a mode");
+        symlink(place.path(), shared.join("link")).expect("root's link");
+        read_trusted(&shared.join("link/policy"), 10).expect("nobody else can move it");
+        fs::hard_link(shared.join("link"), shared.join("planted")).expect("a second name");
+        let text = why(read_trusted(&shared.join("planted/policy"), 10));
+        assert!(text.contains("others can have put it;"), "{text}");
+    }
+
+    #[test]
+    fn a_file_with_a_second_name_is_read_and_not_written() {
+        let place = place();
+        let directory = Directory::open(place.path()).expect("ours");
+        fs::hard_link(place.path().join("policy"), place.path().join("lock")).expect("a second name");
+        directory.file(OsStr::new("lock"), How::Read).expect("read");
+        for how in [How::Update, How::Append] {
+            let error = directory.file(OsStr::new("lock"), how);
+            assert!(matches!(error, Err(TrustError::Untrusted { why: Distrust::Names(2), .. })), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn magic_links_of_procfs_are_not_followed() {
+        for path in ["/proc/self/root/etc/passwd", "/proc/self/cwd/Cargo.toml", "/proc/self/fd/0"] {
+            let text = why(read_trusted(Path::new(path), 1 << 20));
+            assert!(text.contains("link of procfs") || text.contains("not trusted"), "{path}: {text}");
+        }
+        assert!(read_trusted(Path::new("/proc/self/status"), 1 << 20).is_ok(), "an ordinary link of procfs");
     }
 }

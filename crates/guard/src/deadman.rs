@@ -288,6 +288,7 @@ fn take_back(journal: &File, directory: &Path, host: &mut Watched, audit: &mut A
         if undone.is_complete() {
             // An empty journal says the same as none, and needs no room.
             let _ = journal.set_len(0);
+            Registry::unpin();
             state::remove_left(directory, journal.metadata().map(|meta| meta.ino()).ok());
             return Ok(());
         }

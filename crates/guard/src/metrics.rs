@@ -1,12 +1,15 @@
 //! Counters of a running guard, as Prometheus text and for `guard status`.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
+
+use unstarve_files::target::{Found, Place, Readers, TargetError, find_at_once};
 
 use crate::births::SourceName;
 
@@ -175,12 +178,104 @@ impl Metrics {
     }
 }
 
-/// Writes a file so that a reader sees either the old or the new one.
-pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+/// Where metrics are written again and again: opened once, so that nobody can lead the guard elsewhere later, and never
+/// waited for.
+#[derive(Debug)]
+pub struct Outlet {
+    path: PathBuf,
+    to: To,
+}
+
+#[derive(Debug)]
+enum To {
+    /// A file, replaced as a whole.
+    File(Place),
+    /// A device, a FIFO, a descriptor; with what of the last text it had no room for.
+    Stream { file: File, rest: Vec<u8> },
+    /// A FIFO that nobody reads now.
+    Unread,
+}
+
+impl Outlet {
+    /// Makes sure that it can be written.
+    ///
+    /// # Errors
+    /// If there is no such place, or somebody else decides where it leads.
+    pub fn open(path: &Path) -> Result<Outlet, TargetError> {
+        let to = match find_at_once(path) {
+            Ok(Found::Place(place)) => {
+                // What cannot be written is said at the beginning.
+                drop(
+                    place
+                        .again()
+                        .and_then(|place| Ok(place.part(Readers::Everybody)?))
+                        .map_err(|source| TargetError::Io { path: path.to_owned(), source })?,
+                );
+                To::File(place)
+            }
+            Ok(Found::Open(file)) => To::Stream { file, rest: Vec::new() },
+            Err(TargetError::Io { source, .. }) if source.raw_os_error() == Some(libc::ENXIO) => To::Unread,
+            Err(error) => return Err(error),
+        };
+        Ok(Outlet { path: path.to_owned(), to })
+    }
+
+    /// Writes a text whole. Never waits: what a pipe has no room for is written the next time, and the texts meanwhile are
+    /// left out.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn write(&mut self, text: &str) -> io::Result<()> {
+        if matches!(self.to, To::Unread) {
+            self.to = Outlet::open(&self.path).map_err(io::Error::other)?.to;
+        }
+        match &mut self.to {
+            To::File(place) => {
+                let part = place.again()?.part(Readers::Everybody)?;
+                part.file().write_all(text.as_bytes())?;
+                part.deliver().map_err(io::Error::other)
+            }
+            To::Stream { file, rest } => {
+                if rest.is_empty() {
+                    rest.extend_from_slice(text.as_bytes());
+                }
+                match send(file, rest) {
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        // Its reader is gone; another may come.
+                        self.to = To::Unread;
+                        Ok(())
+                    }
+                    Err(error) => {
+                        rest.clear();
+                        Err(error)
+                    }
+                    Ok(()) => Ok(()),
+                }
+            }
+            To::Unread => Ok(()),
+        }
+    }
+}
+
+/// Writes what there is room for, and takes it away.
+fn send(file: &mut File, rest: &mut Vec<u8>) -> io::Result<()> {
+    // A descriptor that was given to us (/dev/stdout) blocks, and its flags are its owner's: ask first, and write no more than
+    // a pipe that can be written to has room for.
+    const PIPE_BUF: usize = 4096;
+    while !rest.is_empty() {
+        let mut ready = [PollFd::new(file, PollFlags::OUT)];
+        if poll(&mut ready, Some(&Timespec::default()))? == 0 {
+            return Ok(());
+        }
+        match file.write(&rest[..rest.len().min(PIPE_BUF)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => drop(rest.drain(..written)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -204,5 +299,68 @@ mod tests {
         unstarve_guard_birth_to_applied_seconds_bucket{le="0.001"} 4
         "#);
         assert!(text.contains("_seconds_count 5") && text.contains("le=\"+Inf\"} 5"), "{text}");
+    }
+
+    /// The guard must go on whatever becomes of its metrics; a test that waits for ever fails by its limit.
+    #[test]
+    fn a_fifo_is_written_to_while_somebody_reads_it_and_never_waited_for() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let path = place.path().join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).expect("a FIFO");
+        let mut outlet = Outlet::open(&path).expect("a FIFO that nobody reads");
+        outlet.write("lost\n").expect("nobody to read it");
+        let reading = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+        let mut reader = File::from(rustix::fs::open(&path, reading, rustix::fs::Mode::empty()).expect("a reader"));
+        // Far more than a pipe holds: each text is whole or left out.
+        let texts: Vec<String> = (0..40).map(|n| format!("{n:04}-{}\n", "x".repeat(9000))).collect();
+        let mut seen = Vec::new();
+        for text in &texts {
+            outlet.write(text).expect("written or left out");
+        }
+        for _ in 0..40 {
+            let mut bytes = vec![0; 1 << 17];
+            match std::io::Read::read(&mut reader, &mut bytes) {
+                Ok(count) => seen.extend_from_slice(&bytes[..count]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            outlet.write("").expect("the rest");
+        }
+        let seen = String::from_utf8(seen).expect("text");
+        assert!(seen.lines().count() > 5 && seen.lines().count() < 40, "{} texts", seen.lines().count());
+        for line in seen.lines() {
+            assert!(texts.iter().any(|text| text.trim_end() == line), "torn: {}…", &line[..line.len().min(40)]);
+        }
+        drop(reader);
+        outlet.write("gone").expect("its reader is gone");
+        outlet.write("gone").expect("still");
+        assert!(std::os::unix::fs::FileTypeExt::is_fifo(&path.metadata().expect("there").file_type()));
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_a_file_replaced() {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+
+        let mut full = Outlet::open(Path::new("/dev/full")).expect("a device");
+        assert_eq!(full.write("x").expect_err("full").kind(), io::ErrorKind::StorageFull);
+        replace(Path::new("/dev/null"), "x").expect("written");
+        for device in ["/dev/full", "/dev/null"] {
+            assert!(std::fs::metadata(device).expect("there").file_type().is_char_device(), "{device}");
+        }
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let (path, victim) = (place.path().join("m.prom"), place.path().join("victim"));
+        std::fs::write(&victim, "precious").expect("written");
+        // What the old code wrote to, and followed.
+        symlink(&victim, place.path().join(format!("m.prom.{}", std::process::id()))).expect("a link");
+        let mut outlet = Outlet::open(&path).expect("a place");
+        assert!(!path.exists(), "nothing is there before it is whole");
+        for text in ["one", "two"] {
+            outlet.write(text).expect("written");
+            assert_eq!(std::fs::read_to_string(&path).expect("read"), text);
+        }
+        assert_eq!(path.metadata().expect("there").mode() & 0o600, 0o600);
+        assert_eq!(std::fs::read_to_string(&victim).expect("read"), "precious");
+        assert_eq!(std::fs::read_dir(place.path()).expect("listed").count(), 3);
+        assert!(Outlet::open(&place.path().join("none/m.prom")).is_err());
     }
 }

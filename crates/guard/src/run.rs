@@ -8,15 +8,18 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use unstarve_files::TargetError;
 use unstarve_model::Tid;
 
 use crate::act::Undone;
+use crate::aspect::Target;
 use crate::audit::{Audit, Entry, Event};
-use crate::births::{self, Interest, Programs, Source, SourceName, WorkDetail};
+use crate::births::{self, Interest, Programs, Registry, Source, SourceName, WorkDetail};
 use crate::deadman::{Canary, DeadMan};
 use crate::host::{ThisHost, Watched};
+use crate::journal::Change;
 use crate::keeper::{Keeper, KeeperError};
-use crate::metrics;
+use crate::metrics::{self, Outlet};
 use crate::notify::{Manager, watchdog_interval};
 use crate::policy::Policy;
 use crate::sched;
@@ -49,6 +52,9 @@ pub enum RunError {
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Metrics have no place to go to.
+    #[error("the metrics cannot be written")]
+    Metrics(#[from] TargetError),
     /// The journal or /proc.
     #[error(transparent)]
     Keeper(#[from] KeeperError),
@@ -106,6 +112,31 @@ pub fn run(policy: Policy, options: Options, audit: Audit) -> Result<Undone, Run
     Ok(undone)
 }
 
+/// Has the kernel note the births from these tasks, until everything was taken back: for who changes them and then ends.
+///
+/// # Errors
+/// Why it cannot.
+pub fn note_births(policy: &Policy, changes: &[Change]) -> Result<(), String> {
+    let interest = interest(policy);
+    let tids = changes.iter().filter_map(|change| match &change.target {
+        Target::Task(key) => Some(key.tid),
+        _ => None,
+    });
+    if interest.programs == Programs::None {
+        // Kernel threads pass nothing on.
+        return Ok(());
+    }
+    if let Some(earlier) = Registry::pinned() {
+        return tids.into_iter().try_for_each(|tid| earlier.follow(tid)).map_err(|error| error.to_string());
+    }
+    let (source, gaps) = births::open(interest, Some(SourceName::Ebpf));
+    let Some((registry, follow)) = source.as_ref().and_then(|source| source.registry().zip(source.follower())) else {
+        return Err(gaps.join("; "));
+    };
+    tids.for_each(follow);
+    registry.pin().map_err(|error| error.to_string())
+}
+
 fn interest(policy: &Policy) -> Interest {
     use crate::task::Kind;
     let rules = &policy.rules;
@@ -154,6 +185,8 @@ pub(crate) struct Guard {
     ends_at: Option<Instant>,
     dead_man: Option<DeadMan>,
     canary: Canary,
+    metrics: Option<Outlet>,
+    metrics_trouble: Option<String>,
     /// The dead-man's.
     priority: u32,
     /// For how long the guard and its dead-man may be silent.
@@ -173,8 +206,9 @@ impl Guard {
     /// Takes back what an earlier one left, and gets everything ready. Nothing is set yet.
     pub(crate) fn begin(policy: Policy, options: Options, mut audit: Audit, doing: &str) -> Result<Guard, RunError> {
         let mut state = State::lock(&options.state, doing)?;
+        let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
         // What an earlier guard left behind.
-        state.undo(&mut ThisHost, &mut audit)?;
+        state.undo_left(&mut audit)?;
         let priority = policy.highest_rt_priority().unwrap_or(0) + 1;
         let journal = state.journal()?;
         let canary = Canary::start().map_err(RunError::DeadMan)?;
@@ -190,7 +224,9 @@ impl Guard {
         if births::pid_namespace().is_some() {
             (options.say)("this is a PID namespace: only its own tasks are seen, and no kernel threads");
         }
-        let (source, mut gaps) = births::open(interest(&policy), options.source);
+        let interest = interest(&policy);
+        let may_be_programs = interest.programs != Programs::None;
+        let (source, mut gaps) = births::open(interest, options.source);
         gaps.extend(source.iter().flat_map(|source| source.gaps().to_vec()));
         audit.log(&Entry::of(Event::Started));
         let own = vec![Tid(std::process::id()), Tid(dead_man.pid())];
@@ -198,6 +234,12 @@ impl Guard {
         let registry = source.as_ref().and_then(|source| source.registry());
         if let Some(registry) = &registry {
             dead_man.give_registry(registry).map_err(RunError::DeadMan)?;
+            if may_be_programs && let Err(error) = registry.pin() {
+                (options.say)(&format!(
+                    "births cannot be noted beyond the guard and its dead-man ({error}): if both are killed, children whose \
+                     parents have ended are not found"
+                ));
+            }
         }
         let mut keeper = Keeper::new(policy, own, Watched { registry }, journal, audit);
         keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
@@ -211,6 +253,8 @@ impl Guard {
             options,
             dead_man: Some(dead_man),
             canary,
+            metrics: outlet,
+            metrics_trouble: None,
             priority: priority + 1,
             patience,
             without_dead_man: None,
@@ -233,6 +277,9 @@ impl Guard {
         if let Some(dead_man) = self.dead_man.take() {
             // It tries again what the system refused.
             if undone.is_complete() { dead_man.dismiss() } else { drop(dead_man) }
+        }
+        if undone.is_complete() {
+            Registry::unpin();
         }
         undone
     }
@@ -436,6 +483,7 @@ impl Guard {
         let (lost, trouble) = (audit.lost(), audit.trouble().map(ToString::to_string));
         self.keeper.metrics.counts.audit_lost = lost;
         gaps.extend(trouble.map(|error| format!("the audit cannot be written: {error}")));
+        gaps.extend(self.metrics_trouble.as_ref().map(|error| format!("the metrics cannot be written: {error}")));
         if self.dead_man.is_none() {
             gaps.push("there is no dead-man process now: nothing puts things right if this one is killed".to_owned());
         }
@@ -451,8 +499,8 @@ impl Guard {
         if let Ok(text) = serde_json::to_string_pretty(&status) {
             self.state.write_status(&text);
         }
-        if let Some(path) = &self.options.metrics {
-            let _ = metrics::replace(path, &self.keeper.metrics.prometheus());
+        if let Some(outlet) = &mut self.metrics {
+            self.metrics_trouble = outlet.write(&self.keeper.metrics.prometheus()).err().map(|error| error.to_string());
         }
         self.last_status = Some(last);
     }

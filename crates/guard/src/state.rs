@@ -17,7 +17,8 @@ use unstarve_files::trust::{Directory, How, TrustError};
 
 use crate::act::{self, Undone};
 use crate::audit::Audit;
-use crate::host::Host;
+use crate::births::Registry;
+use crate::host::{Host, Watched};
 use crate::journal::{self, Contents, Journal, JournalError, JournalFile};
 
 /// Where a guard keeps its journal. In memory on purpose: task attributes do not outlive the boot either, and a line is
@@ -292,6 +293,18 @@ impl State {
         self.lock.sign(&self.holder);
         let (undone, contents) = undo_in(&self.directory, &self.boot, host, audit)?;
         Ok((undone.and(others), contents))
+    }
+
+    /// As [`State::undo`] on this machine, also for children that the kernel has noted for whoever takes back.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn undo_left(&mut self, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
+        let result = self.undo(&mut Watched { registry: Registry::pinned() }, audit);
+        if matches!(&result, Ok((undone, _)) if undone.is_complete()) {
+            Registry::unpin();
+        }
+        result
     }
 
     /// Takes back what a journal in memory has open: its file may be lost.

@@ -1,6 +1,7 @@
 //! Setting and undoing, on a made-up host: journal first, never over somebody else's value, nothing half done.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
 use tempfile::TempDir;
@@ -213,4 +214,102 @@ fn two_at_a_time_are_one_too_many() {
     let host = Host::new();
     let _first = host.journal();
     assert!(matches!(Journal::open(&host.tree.path().join("journal")), Err(JournalError::InUse(_))));
+}
+
+/// A journal's line, as whoever can write the file would forge it.
+fn forged(path: &str, feature: Option<&str>, old: &str, new: &str, root: &str) -> String {
+    let mut entry = serde_json::json!({"what":"set","id":1,"path":path,"old":old,"new":new,"at":0,"root":root});
+    if let Some(feature) = feature {
+        entry["feature"] = feature.into();
+    }
+    let json = entry.to_string();
+    let mut crc = flate2::Crc::new();
+    crc.update(json.as_bytes());
+    format!("{:08x} {json}\n", crc.sum())
+}
+
+#[test]
+fn an_undo_writes_only_what_a_set_can_have_written() {
+    let host = Host::new();
+    let victim = host.tree.path().join("victim");
+    fs::write(&victim, "precious").expect("a file");
+    host.write("/proc/sys/kernel/core_pattern", "core\n");
+    host.write("/proc/sys/kernel/sched_domain/flags", "1\n");
+    fs::create_dir_all(host.path("/sys/kernel/debug/sched/links")).expect("a directory");
+    symlink(&victim, host.path("/sys/kernel/debug/sched/links/x")).expect("a link");
+    symlink(host.tree.path(), host.path("/sys/kernel/debug/sched/there")).expect("a link");
+    let root = host.tree.path().canonicalize().expect("a path").display().to_string();
+    let lines = [
+        forged("/victim", None, "x", "precious", &root),
+        forged("/proc/sys/kernel/core_pattern", None, "|/bin/sh", "core", &root),
+        forged("/proc/sys/kernel/sched_domain/../core_pattern", None, "|/bin/sh", "core", &root),
+        forged("/proc/sys/kernel/sched_domain//flags", None, "2", "1", &root),
+        forged("/sys/kernel/debug/sched/links/x", None, "x", "precious", &root),
+        forged("/sys/kernel/debug/sched/there/victim", None, "x", "precious", &root),
+        forged("/sys/kernel/debug/sched/fair_server/cpu0/../../../../victim", None, "x", "precious", &root),
+        forged("/victim", Some("precious"), "NO_precious", "precious", &root),
+        forged(FEATURES, Some("RUN_TO_PARITY"), "anything\nelse", "RUN_TO_PARITY", &root),
+        forged(FEATURES, None, "anything", "PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY", &root),
+        forged(RR, None, "1\n2", "100", &root),
+        forged(RR, None, "1", "100", "/elsewhere"),
+    ];
+    for line in lines {
+        fs::write(host.tree.path().join("journal"), &line).expect("a journal");
+        let (undone, failed) = host.undo(Extent::All);
+        assert_eq!((undone, failed.len()), (0, 1), "{line}{failed:?}");
+    }
+    assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
+    assert_eq!(host.read("/proc/sys/kernel/core_pattern"), "core");
+    assert_eq!(host.read(FEATURES), "PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY");
+    assert_eq!(host.read(RR), "100");
+    for (path, feature, old, new) in [
+        (RR, None, "99", "100"),
+        ("/sys/kernel/debug/sched/fair_server/cpu1/runtime", None, "50000001", "50000000"),
+        (FEATURES, Some("NEXT_BUDDY"), "NEXT_BUDDY", "NO_NEXT_BUDDY"),
+    ] {
+        fs::write(host.tree.path().join("journal"), forged(path, feature, old, new, &root)).expect("a journal");
+        assert_eq!(host.undo(Extent::All), (1, vec![]), "what it can have written is undone: {path}");
+    }
+}
+
+#[test]
+fn what_was_set_below_one_directory_is_not_undone_below_another() {
+    let (one, other) = (Host::new(), Host::new());
+    one.set("sched_rr_timeslice_ms", "050").expect("set");
+    other.write(RR, "050\n");
+    let (undone, failed) = Live::new(&other.root).undo(&mut one.journal(), Extent::All);
+    assert!(undone.is_empty() && failed.len() == 1, "{undone:?}");
+    assert!(failed[0].to_string().contains("undo it with --root"), "{}", failed[0]);
+    assert_eq!((other.read(RR).as_str(), one.undo(Extent::All)), ("050", (1, vec![])));
+}
+
+#[test]
+fn a_journal_that_others_can_have_written_is_refused() {
+    let host = Host::new();
+    host.set("sched_rr_timeslice_ms", "050").expect("set");
+    let path = host.tree.path().join("journal");
+    assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    let refused = |what: &str| match Journal::open(&path) {
+        Err(JournalError::Untrusted(error)) => assert!(error.to_string().contains("not trusted"), "{what}: {error}"),
+        Err(error) => panic!("{what}: {error}"),
+        Ok(_) => panic!("{what}: it was taken"),
+    };
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("a mode");
+    refused("a file that all can write");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+    fs::set_permissions(host.tree.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+    refused("a directory that all can write");
+    fs::set_permissions(host.tree.path(), fs::Permissions::from_mode(0o700)).expect("a mode");
+    if rustix::process::geteuid().is_root() {
+        chown(&path, Some(65534), None).expect("given away");
+        refused("somebody else's file");
+        chown(&path, Some(0), None).expect("taken back");
+        chown(host.tree.path(), Some(65534), None).expect("given away");
+        refused("somebody else's directory");
+        chown(host.tree.path(), Some(0), None).expect("taken back");
+    }
+    let elsewhere = host.tree.path().join("elsewhere");
+    fs::rename(&path, &elsewhere).expect("moved");
+    symlink(&elsewhere, &path).expect("a link");
+    refused("a symbolic link");
 }

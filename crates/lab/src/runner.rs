@@ -1,11 +1,13 @@
 //! Runs requests in QEMU, and keeps what they bring back.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+
+use unstarve_files::{Limit, ReadError, read_text};
 
 use crate::console::{Stage, Trouble, Watch};
 use crate::counters::{self, Counters};
@@ -129,6 +131,9 @@ pub enum RunError {
     /// The user wants no more.
     #[error("interrupted; nothing was kept")]
     Interrupted,
+    /// A file is not what can be read here.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
@@ -169,6 +174,9 @@ const KVM_SILENCE: Duration = Duration::from_secs(30);
 
 /// The largest result that the guest can write. The file is sparse: it takes what is written.
 const DISK_BYTES: u64 = 2 << 30;
+
+/// What a load's output, counters and outcomes can have.
+const OUTPUT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run` keeps; run it with --fresh" };
 
 impl Runner for QemuRunner {
     type Error = RunError;
@@ -331,7 +339,8 @@ fn unpack(disk: &Path, into: &Path) -> Result<(), RunError> {
         let Some(name) = path.file_name().filter(|_| entry.header().entry_type().is_file()) else { continue };
         let target = into.join(name);
         let mut file = File::create(&target).map_err(RunError::file(&target))?;
-        io::copy(&mut entry, &mut file).map_err(RunError::file(target))?;
+        // A sparse entry may claim to be larger than the disk.
+        io::copy(&mut entry.by_ref().take(DISK_BYTES), &mut file).map_err(RunError::file(target))?;
     }
     Ok(())
 }
@@ -341,11 +350,12 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
     for load in request.loads() {
         let Some(kind) = &load.metrics else { continue };
         let path = directory.join(format!("{}.out", load.name));
-        let output = fs::read_to_string(&path).map_err(RunError::file(path))?;
+        // The guest wrote it, and is not trusted.
+        let output = read_text(&path, OUTPUT)?;
         metrics.extend(metric::parse(kind, &output, &load.name)?);
     }
     let path = directory.join(counters::FILE);
-    let text = fs::read_to_string(&path).map_err(RunError::file(&path))?;
+    let text = read_text(&path, OUTPUT)?;
     let counters: Counters = serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })?;
     metrics.extend(counters.metrics());
     let main = request.loads().find(|load| load.main).map(|load| load.name.as_str()).unwrap_or_default();
@@ -355,7 +365,7 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
 
 fn read_outcome(directory: &Path) -> Result<Outcome, RunError> {
     let path = directory.join(OUTCOME);
-    let text = fs::read_to_string(&path).map_err(RunError::file(&path))?;
+    let text = read_text(&path, OUTPUT)?;
     serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })
 }
 

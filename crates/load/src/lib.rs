@@ -9,6 +9,7 @@ mod births;
 mod pool;
 mod spin;
 
+use std::io::Write;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -100,7 +101,7 @@ pub fn run(args: Args) {
     let lasting = |ms| Duration::from_millis(ms).min(LONGEST);
     match args.load {
         Load::Hog { lasts, period, busy } => {
-            let period = Duration::from_millis(period.max(1));
+            let period = Duration::from_millis(period.max(1)).min(LONGEST);
             spin::hog(lasting(lasts), period, period * busy.min(MOST_BUSY) / 100);
         }
         Load::Births { lasts, rate, lives, nice, batch, watch } => {
@@ -115,9 +116,13 @@ pub fn run(args: Args) {
             let seen =
                 [500, 990, 1000].map(|part| made.quantile_ns(part).map_or("null".to_owned(), |ns| ns.to_string()));
             let [p50, p99, max] = seen;
-            println!(
+            // That nobody reads it is no reason to panic.
+            let _ = writeln!(
+                std::io::stdout(),
                 "{{\"made\":{},\"wrong\":{},\"late\":{},\"p50_ns\":{p50},\"p99_ns\":{p99},\"max_ns\":{max}}}",
-                made.made, made.wrong, made.late
+                made.made,
+                made.wrong,
+                made.late
             );
         }
         Load::Spin { lasts, threads } => spin::spin(lasting(lasts), threads.clamp(1, 1024)),
@@ -125,8 +130,8 @@ pub fn run(args: Args) {
             let calls = pool::Calls {
                 threads: threads.clamp(1, 1024),
                 burst: burst.clamp(1, 1024),
-                every: Duration::from_micros(every_us.max(100)),
-                work: Duration::from_micros(work_us),
+                every: Duration::from_micros(every_us.max(100)).min(LONGEST),
+                work: Duration::from_micros(work_us).min(LONGEST),
             };
             pool::pool(lasting(lasts), &calls);
         }

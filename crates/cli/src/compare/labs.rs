@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use unstarve_diagnose::compare::{Comparison, compare};
+use unstarve_files::{Limit, read_text};
 use unstarve_lab::compare::{Plan, of_outcomes};
 use unstarve_lab::run::Outcome;
 use unstarve_report::comparison_page;
@@ -91,7 +92,8 @@ fn find(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
 }
 
 fn outcome(file: &Path) -> Result<Outcome> {
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let expected = "what `unstarve lab run` keeps";
+    let text = read_text(file, Limit { bytes: 16 << 20, expected })?;
     let mut outcome: Outcome = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
     // Where it is now, not where it was made.
     outcome.directory = file.parent().unwrap_or(Path::new(".")).to_owned();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use unstarve_files::{Limit, read_text};
 use unstarve_latency::{Align, Latency, Log, Spike, Watch};
 use unstarve_model::Nanos;
 use unstarve_timeline::{Sink, Wait, World};
@@ -69,9 +70,14 @@ impl LowLatency {
     }
 }
 
+const LARGEST: Limit = Limit {
+    bytes: 512 << 20,
+    expected: "a latency log. Cut it to the time of the recording, or log less (fio: --log_avg_msec)",
+};
+
 fn watch(file: &Path, align: Align, spike: Option<Nanos>) -> Result<Watch> {
     let named = || file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", named()))?;
+    let text = read_text(file, LARGEST)?;
     let log = Log::read(&text).with_context(named)?;
     Ok(Watch::new(named(), log, align, spike))
 }

@@ -17,7 +17,7 @@ use unstarve_report::{Look, comparison_page};
 use self::latency::{Beside, LowLatency};
 use self::sniff::Kind;
 
-use crate::input::Recording;
+use crate::input::{Recording, is_same_file};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 
@@ -81,6 +81,9 @@ impl LowArgs {
         if let Some(file) = self.output {
             if kinds != (Kind::Recording, Kind::Recording) || !latency.is_empty() {
                 bail!("-o writes a page of two recordings alone: leave it out for lab results, snapshots and latency");
+            }
+            if is_same_file(&a, &file) || is_same_file(&b, &file) {
+                bail!("{}: is a recording itself; give the page another name with -o", file.display());
             }
             return Ok(HiArgs::Html { a: Recording::new(a)?, b: Recording::new(b)?, file });
         }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_guard::act::{self, Outcome};
 use unstarve_guard::host::ThisHost;
+use unstarve_guard::run;
 use unstarve_guard::state::State;
 use unstarve_guard::survey::Survey;
 use unstarve_report::clean;
@@ -38,6 +39,12 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     let mut changes = survey.changes(&policy);
     if changes.is_empty() {
         return Ok(ExitCode::SUCCESS);
+    }
+    // Before the first change: a child may be born the moment after.
+    if let Err(reason) = run::note_births(&policy, &changes) {
+        output::remark(&format!(
+            "births are not noted ({reason}): `guard undo` will not find children whose parents have ended by then"
+        ));
     }
     let outcomes = act::apply(&mut ThisHost, &mut state.journal()?, &mut audit, &mut changes)?;
     audit.flush();

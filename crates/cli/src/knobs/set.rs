@@ -69,11 +69,10 @@ fn line(step: &Step) -> String {
 }
 
 pub fn undo(args: &UndoArgs) -> Result<ExitCode> {
-    if !args.journal.journal.exists() {
+    let Some(mut journal) = Journal::open_if_there(&args.journal.journal)? else {
         bail!("{}: there is no such journal: nothing was set", args.journal.journal.display());
-    }
+    };
     let root = args.place.root();
-    let mut journal = Journal::open(&args.journal.journal)?;
     let pending = journal.pending().len();
     let extent = if args.all { Extent::All } else { Extent::Last };
     let (undone, failed) = Live::new(&root).undo(&mut journal, extent);

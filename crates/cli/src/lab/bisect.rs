@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use unstarve_files::{Limit, read_text};
 use unstarve_kernel::Snapshot;
 use unstarve_lab::bench::Bench;
 use unstarve_lab::bisect::{self, Search, Settings, settings_of};
@@ -54,6 +55,7 @@ pub(crate) fn run(args: BisectArgs) -> anyhow::Result<ExitCode> {
 
 /// What the guest's own snapshot tells. Without one nothing is settable, and the result says so.
 fn settings(outcome: &Outcome) -> Settings {
-    let text = std::fs::read_to_string(outcome.directory.join("snapshot.json")).unwrap_or_default();
+    let limit = Limit { bytes: 64 << 20, expected: "the guest's snapshot" };
+    let text = read_text(&outcome.directory.join("snapshot.json"), limit).unwrap_or_default();
     Snapshot::from_json(&text).map(|snapshot| settings_of(&snapshot)).unwrap_or_default()
 }

@@ -11,6 +11,7 @@ mod audit;
 mod cgroup;
 mod perf_truth;
 mod process;
+mod results;
 mod schedstat;
 mod service;
 mod stage;
@@ -61,6 +62,10 @@ fn main() -> std::process::ExitCode {
         trial("the_oplog_policy_shortens_the_waits_of_completion_workers", verify::oplog_policy),
         trial("the_network_spike_policy_shortens_the_waits_of_ksoftirqd", verify::network_spike_policy),
         trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
+        trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),
+        trial("a_read_only_disk_is_an_error_before_any_work", results::read_only_disk),
+        trial("an_ordinary_user_cannot_write_where_only_root_may", results::unwritable_directory),
+        trial("a_group_with_a_hostile_name_is_shown_harmless", results::hostile_group),
         trial("an_ordinary_user_is_told_what_is_missing_and_changes_nothing", audit::an_ordinary_user_changes_nothing),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -8,7 +8,9 @@ use crate::report::Remedy;
 /// Prints the weight of the top-level group in which a task sits.
 pub(crate) fn read_weight_command(case: &Case<'_>, actor: ActorId) -> String {
     match case.first_tid(actor) {
-        Some(tid) => format!("cat /sys/fs/cgroup/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)/cpu.weight"),
+        Some(tid) => {
+            format!("cat \"/sys/fs/cgroup/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)/cpu.weight\"")
+        }
         None => "cat /sys/fs/cgroup/*/cpu.weight".into(),
     }
 }
@@ -19,7 +21,7 @@ fn shell_path(path: &str) -> Option<String> {
     if path.chars().all(plain) {
         return Some(path.to_owned());
     }
-    let quotable = path.chars().all(|c| !c.is_control() && c != '\'');
+    let quotable = path.chars().all(|c| !unstarve_model::is_harmful(c) && c != '\'');
     quotable.then(|| format!("'{path}'"))
 }
 
@@ -82,8 +84,8 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
                  what kernel threads weigh.",
                 case.name(occupant)
             ),
-            apply: format!("{group}; cat $g/cpu.weight; echo 100 > $g/cpu.weight"),
-            undo: "echo OLD > $g/cpu.weight  # the number that was shown".into(),
+            apply: format!("{group}; cat \"$g/cpu.weight\"; echo 100 > \"$g/cpu.weight\""),
+            undo: "echo OLD > \"$g/cpu.weight\"  # the number that was shown".into(),
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
             valid_on: "cgroup v2; the weight was not recorded in this trace".into(),

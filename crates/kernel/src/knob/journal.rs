@@ -1,14 +1,18 @@
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use unstarve_files::trust::{Directory, How, TrustError};
 
 use super::live::Step;
+use crate::Root;
 
 /// What was changed and can be taken back: lines with a checksum, each on disk before the change that it tells of.
 ///
 /// A last line that is torn (the machine lost power while it was written) is dropped: its change was not begun.
+///
+/// What it says is written into files of the kernel's, so nobody but root and we may have written it ([`Directory`]).
 pub struct Journal {
     file: File,
     path: PathBuf,
@@ -23,6 +27,9 @@ pub struct Entry {
     pub id: u64,
     /// The file that was written.
     pub path: String,
+    /// The directory below which that path is (`--root`); `/` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     /// The feature, of the features file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feature: Option<String>,
@@ -54,6 +61,15 @@ pub enum JournalError {
         /// What could help.
         hint: &'static str,
     },
+    /// Somebody else could have written it.
+    #[error("the journal {0}")]
+    Untrusted(TrustError),
+    /// Larger than any journal.
+    #[error("the journal {path}: more than {MOST_BYTES} bytes; expected a smaller file. Move it away")]
+    TooLarge {
+        /// Which.
+        path: String,
+    },
     /// A line before the last is not as it was written.
     #[error("the journal {path}, line {line}: {what}; move the file away if what it tells of is not to be undone")]
     Damaged {
@@ -78,12 +94,34 @@ enum Line {
     Undone { id: u64 },
 }
 
+/// What is done about a journal that is not there.
+#[derive(Clone, Copy)]
+enum Absent {
+    Make,
+    Leave,
+}
+
+/// A change takes some 250 bytes: a quarter of a million changes.
+const MOST_BYTES: u64 = 64 << 20;
+
 impl Journal {
     /// Where root keeps it.
     pub const DEFAULT: &str = "/var/lib/unstarve/knobs.journal";
 
     /// Opens or makes it, and locks it for as long as it is open.
     pub fn open(path: &Path) -> Result<Journal, JournalError> {
+        Journal::open_or(path, Absent::Make)
+    }
+
+    /// The same, of one that is there; `None` if it is not.
+    pub fn open_if_there(path: &Path) -> Result<Option<Journal>, JournalError> {
+        match Journal::open_or(path, Absent::Leave) {
+            Err(JournalError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            journal => journal.map(Some),
+        }
+    }
+
+    fn open_or(path: &Path, absent: Absent) -> Result<Journal, JournalError> {
         let shown = unstarve_model::clean(&path.display().to_string()).into_owned();
         let io = |error: io::Error| {
             let hint = match error.kind() {
@@ -92,14 +130,29 @@ impl Journal {
             };
             JournalError::Io { path: shown.clone(), error, hint }
         };
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            fs::create_dir_all(parent).map_err(io)?;
-        }
-        let file = fs::OpenOptions::new().create(true).append(true).read(true).open(path).map_err(io)?;
+        let name = path.file_name().ok_or_else(|| io(io::ErrorKind::IsADirectory.into()))?;
+        let above = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let distrust = |error| match error {
+            TrustError::Io { source, .. } => io(source),
+            error => JournalError::Untrusted(error),
+        };
+        let directory = match absent {
+            Absent::Make => Directory::make(above),
+            Absent::Leave => Directory::open(above).and_then(|directory| {
+                directory.file(name, How::Read)?;
+                Ok(directory)
+            }),
+        };
+        let directory = directory.map_err(distrust)?;
+        let file = directory.file(name, How::Append).map_err(distrust)?;
         if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(JournalError::InUse(shown));
         }
-        let bytes = fs::read(path).map_err(io)?;
+        let mut bytes = Vec::new();
+        (&file).take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(JournalError::TooLarge { path: shown });
+        }
         let mut journal = Journal { file, path: path.to_owned(), entries: Vec::new(), next: 1 };
         let whole = journal.replay(&bytes)?;
         if whole < bytes.len() {
@@ -148,11 +201,12 @@ impl Journal {
         self.entries.iter().filter(is_of_now).cloned().collect()
     }
 
-    pub(super) fn set(&mut self, step: &Step) -> Result<u64, JournalError> {
+    pub(super) fn set(&mut self, step: &Step, root: &Root) -> Result<u64, JournalError> {
         let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_secs());
         let entry = Entry {
             id: self.next,
             path: step.path.clone(),
+            root: root.name(),
             feature: step.feature.clone(),
             old: step.old.clone(),
             new: step.new.clone(),
@@ -178,7 +232,12 @@ impl Journal {
         // Numbers and texts under text keys: nothing in it can fail.
         let json = serde_json::to_string(&line).unwrap_or_default();
         let text = format!("{:08x} {json}\n", checksum(json.as_bytes()));
+        let whole = self.file.metadata().map(|metadata| metadata.len());
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_all());
+        if let (Err(_), Ok(whole)) = (&written, whole) {
+            // The disk is full: half a line would spoil the next one.
+            let _ = self.file.set_len(whole);
+        }
         written.map_err(|error| JournalError::Io { path: path(), error, hint: "" })?;
         self.take(line);
         Ok(())

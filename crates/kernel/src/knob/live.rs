@@ -1,6 +1,4 @@
-use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
 
 use super::{Entry, Harm, Journal, JournalError, Knob, check_harm};
 use crate::{CpuSet, Root};
@@ -70,6 +68,27 @@ pub enum KnobError {
         /// What was set.
         set: String,
     },
+    /// The journal says that something was written which this program cannot have written.
+    #[error(
+        "the journal's change {id}: {path} = `{value}` is nothing that unstarve knobs sets; left alone. \
+             Look who wrote the journal, then move it away"
+    )]
+    NotOurs {
+        /// The entry's number.
+        id: u64,
+        /// The file.
+        path: String,
+        /// What an undo would have to write.
+        value: String,
+    },
+    /// It was set below another directory.
+    #[error("{path} was set below {root}; undo it with --root {root}")]
+    OtherRoot {
+        /// The file.
+        path: String,
+        /// The directory.
+        root: String,
+    },
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -109,6 +128,42 @@ pub struct Undone {
 struct Place {
     path: String,
     feature: Option<String>,
+}
+
+impl Place {
+    /// Whether the file may be named by its path.
+    fn may_be_named(&self) -> bool {
+        PLACES.iter().any(|place| self.path.starts_with(place)) && is_plain(&self.path) && !self.is_features_file()
+    }
+
+    fn is_features_file(&self) -> bool {
+        FEATURES.contains(&self.path.as_str())
+    }
+
+    /// Whether [`Live::places`] can give it, on whatever kernel.
+    fn could_be_set(&self) -> bool {
+        match &self.feature {
+            Some(name) => {
+                let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+                self.is_features_file() && is_word
+            }
+            None => self.may_be_named() || Knob::has_path(&self.path) && !self.is_features_file(),
+        }
+    }
+
+    /// Whether that can have been its text: one line, and of a feature one of its two words.
+    fn could_hold(&self, text: &str) -> bool {
+        match &self.feature {
+            Some(name) => text.strip_prefix("NO_").unwrap_or(text) == name,
+            None => text.len() <= 4096 && !text.chars().any(char::is_control),
+        }
+    }
+}
+
+/// An absolute path as the kernel would write it.
+fn is_plain(path: &str) -> bool {
+    let mut components = path.split('/');
+    components.next() == Some("") && components.all(|name| !["", ".", ".."].contains(&name) && !name.contains('\0'))
 }
 
 /// Files that may be named by path although the table does not know them.
@@ -165,7 +220,7 @@ impl<'a> Live<'a> {
     pub fn apply(&self, plan: &Plan, journal: &mut Journal) -> Result<(), KnobError> {
         let mut done: Vec<u64> = Vec::new();
         for step in plan.steps.iter().filter(|step| step.old != step.new) {
-            let id = journal.set(step)?;
+            let id = journal.set(step, self.root)?;
             let place = Place { path: step.path.clone(), feature: step.feature.clone() };
             match self.write(&place, &step.new) {
                 // The kernel may round: what it says is what an undo will look for.
@@ -204,7 +259,15 @@ impl<'a> Live<'a> {
 
     fn undo_one(&self, journal: &mut Journal, id: u64) -> Result<Option<Undone>, KnobError> {
         let Some(entry) = journal.pending().into_iter().find(|entry| entry.id == id) else { return Ok(None) };
+        if entry.root != self.root.name() {
+            let root = entry.root.unwrap_or_else(|| "/".to_owned());
+            return Err(KnobError::OtherRoot { path: entry.path, root });
+        }
         let place = Place { path: entry.path.clone(), feature: entry.feature.clone() };
+        if !place.could_be_set() || !place.could_hold(&entry.old) {
+            let value = unstarve_model::clean(&entry.old).chars().take(60).collect();
+            return Err(KnobError::NotOurs { id, path: unstarve_model::clean(&entry.path).into_owned(), value });
+        }
         let now = self.read(&place)?;
         if now == entry.old {
             journal.undone(id)?;
@@ -236,11 +299,9 @@ impl<'a> Live<'a> {
             Some(key) => format!("/proc/sys/kernel/{key}"),
             None => name.to_owned(),
         };
-        let allowed = PLACES.iter().any(|place| path.starts_with(place))
-            && !path.contains("..")
-            && !FEATURES.contains(&path.as_str());
-        if allowed && self.root.path(&path).is_file() {
-            return Ok(vec![Place { path, feature: None }]);
+        let place = Place { path, feature: None };
+        if place.may_be_named() && self.root.path(&place.path).is_file() {
+            return Ok(vec![place]);
         }
         Err(KnobError::Unknown(unstarve_model::clean(name).into_owned()))
     }
@@ -295,10 +356,8 @@ impl<'a> Live<'a> {
     }
 
     fn write(&self, place: &Place, value: &str) -> Result<(), KnobError> {
-        let path: PathBuf = self.root.path(&place.path);
         // No truncation: a sysctl has none, and a file that is not there must not come to be.
-        let written =
-            fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+        let written = self.root.open_to_write(&place.path).and_then(|mut file| file.write_all(value.as_bytes()));
         written.map_err(|error| {
             let hint = match error.kind() {
                 std::io::ErrorKind::PermissionDenied => "; it needs root",

@@ -73,6 +73,18 @@ impl Knob {
         self.name
     }
 
+    /// Whether a setting is exactly there, on some kernel, for some CPU.
+    pub(crate) fn has_path(path: &str) -> bool {
+        KNOBS.rows().map(Form).any(|form| match form.path().split_once("{N}") {
+            None => form.path() == path,
+            Some((head, tail)) => {
+                let number = path.strip_prefix(head).and_then(|rest| rest.strip_suffix(tail));
+                number.is_some_and(|text| text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit()))
+                    && path.len() > head.len() + tail.len()
+            }
+        })
+    }
+
     fn rows(self) -> impl Iterator<Item = Form> {
         KNOBS.rows().filter(move |row| row.name() == self.name).map(Form)
     }

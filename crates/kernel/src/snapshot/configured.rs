@@ -183,6 +183,16 @@ fn parameter(file: &str, line: Option<u32>, key: &str, value: &str) -> Configure
     }
 }
 
+/// The same as a line.
+pub(super) fn kept_of(cmdline: &str) -> String {
+    let words = parameters(cmdline).map(
+        |(name, value)| {
+            if value.is_empty() { name.to_owned() } else { format!("{name}={value}") }
+        },
+    );
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// The scheduling parameters of a kernel command line; what follows `--` is for init.
 pub(super) fn parameters(cmdline: &str) -> impl Iterator<Item = (&str, &str)> {
     let words = cmdline.split_ascii_whitespace().take_while(|word| *word != "--");

@@ -22,7 +22,7 @@ pub struct KernelInfo {
     /// `/proc/version_signature`, which only Ubuntu has: the last word is the upstream version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// The kernel command line.
+    /// Of the kernel command line, the parameters about scheduling: the rest may hold addresses and keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
     /// `none`, `integrity` or `confidentiality`. `None` when securityfs does not say.
@@ -59,7 +59,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> KernelInfo {
         // The file exists since 6.1; before, the syscall knows it, which says nothing about another root.
         machine: root.text("/proc/sys/kernel/arch").ok().or_else(|| machine_of_this_host(root)),
         signature: root.text("/proc/version_signature").ok(),
-        cmdline: missing.text(root, "/proc/cmdline"),
+        cmdline: missing.text(root, "/proc/cmdline").map(|line| super::configured::kept_of(&line)),
         lockdown,
     }
 }

@@ -131,14 +131,16 @@ impl Snapshot {
         Snapshot::take_with(root, Detail::Recording)
     }
 
-    /// The same with everything that an audit of the host needs: command lines, who serves which device, and where
-    /// settings are written down.
+    /// The same with everything that an audit of the host needs: which programs change others' scheduling, who serves which
+    /// device, and where settings are written down. Command lines are looked at and not kept.
     pub fn take_whole(root: &Root) -> Snapshot {
         let mut snapshot = Snapshot::take_with(root, Detail::Whole);
         let mut missing = Gaps { list: std::mem::take(&mut snapshot.missing) };
         devices::add_counts_and_devices(root, &mut snapshot.irqs, &mut missing);
         snapshot.networks = network::read_all(root, &mut missing);
         snapshot.services = Some(services::read(root, &snapshot.tasks));
+        // They have passwords in them, and nothing else needs them.
+        snapshot.tasks.iter_mut().for_each(|task| task.cmdline = None);
         snapshot.configured = configured::read_all(root, snapshot.kernel.cmdline.as_deref(), &mut missing);
         snapshot.view = Some(view::read(root, &snapshot, &mut missing));
         snapshot.missing = missing.list;

@@ -57,13 +57,7 @@ impl Snapshot {
 
     /// Only what this program understands stays: a command line may hold addresses and keys.
     fn redact_boot_line(&mut self) {
-        let kept = |line: &String| {
-            let words: Vec<String> = super::configured::parameters(line)
-                .map(|(name, value)| if value.is_empty() { name.to_owned() } else { format!("{name}={value}") })
-                .collect();
-            words.join(" ")
-        };
-        self.kernel.cmdline = self.kernel.cmdline.as_ref().map(kept);
+        self.kernel.cmdline = self.kernel.cmdline.as_deref().map(super::configured::kept_of);
         // The builder's name and host may stand in it; the rest is the version.
         self.kernel.version = self.kernel.version.take().map(|text| without_builder(&text));
     }
@@ -81,7 +75,7 @@ impl Snapshot {
                 setting.value = unit(names, &setting.value);
             }
             if setting.key.starts_with("Exec") {
-                setting.value = kept_settings(&setting.value);
+                setting.value = super::units::kept_settings(&setting.value);
             }
         }
         // Reasons may quote paths of users.
@@ -134,12 +128,6 @@ fn device(names: &mut Names, device: &str) -> String {
 /// Options without a value say how a file system works; values may be names.
 fn kept_options(options: &str) -> String {
     options.split(',').filter(|option| !option.contains('=')).collect::<Vec<_>>().join(",")
-}
-
-/// Of a command, the paths and keys of scheduler settings.
-fn kept_settings(command: &str) -> String {
-    let known = |word: &&str| ["/debug/sched", "kernel.sched_", "kernel/sched_"].iter().any(|part| word.contains(part));
-    command.split_ascii_whitespace().filter(known).collect::<Vec<_>>().join(" ")
 }
 
 /// `#1 SMP PREEMPT_DYNAMIC Debian 6.1.129-1 (2025-03-06)` has no builder; `/proc/version` would. What could be an address

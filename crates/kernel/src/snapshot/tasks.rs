@@ -53,7 +53,8 @@ pub struct TaskFacts {
     /// running host alone; `/proc` does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
-    /// The command line of a process's first thread, its words joined by blanks. Not in a recording's snapshot.
+    /// The command line of a process's first thread, its words joined by blanks. In snapshots of older versions alone: it
+    /// may hold passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
     /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
@@ -209,10 +210,15 @@ impl Reader<'_> {
 
     fn file(&mut self, directory: &str, name: &str) -> Option<String> {
         self.buffer.clear();
-        File::open(self.root.path(&format!("{directory}/{name}"))).ok()?.read_to_end(&mut self.buffer).ok()?;
+        let file = File::open(self.root.path(&format!("{directory}/{name}"))).ok()?;
+        // A process says itself how long its command line is (PR_SET_MM_MAP), up to all of its memory.
+        file.take(LONGEST).read_to_end(&mut self.buffer).ok()?;
         Some(String::from_utf8_lossy(&self.buffer).into_owned())
     }
 }
+
+/// Of a file of a process.
+const LONGEST: u64 = 64 << 10;
 
 /// Parses `/proc/PID/stat` (proc_pid_stat(5)). The name stands in parentheses and may itself hold them and blanks, so
 /// the fields are counted from the last one on.

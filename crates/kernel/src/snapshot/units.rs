@@ -94,16 +94,26 @@ fn lines(unit: &str, file: &str, text: &str) -> Vec<Configured> {
             let (key, value) = text.split_once('=')?;
             let (key, value) = (key.trim(), value.trim());
             // A service may write a setting itself.
-            let writes = key.starts_with("Exec")
-                && ["/debug/sched", "kernel.sched_", "kernel/sched_"].iter().any(|part| value.contains(part));
+            let writes = key.starts_with("Exec") && names_setting(value);
+            let value = if writes { kept_settings(value) } else { value.to_owned() };
             (writes || DIRECTIVES.contains(&key)).then(|| Configured {
                 by: ConfiguredBy::Unit,
                 file: file.to_owned(),
                 line: Some(line),
                 owner: Some(unit.to_owned()),
                 key: key.to_owned(),
-                value: value.to_owned(),
+                value,
             })
         })
         .collect()
+}
+
+fn names_setting(text: &str) -> bool {
+    ["/debug/sched", "kernel.sched_", "kernel/sched_"].iter().any(|part| text.contains(part))
+}
+
+/// Of a command, the words with paths and keys of scheduler settings: the rest may be anything, passwords among it.
+pub(super) fn kept_settings(command: &str) -> String {
+    let words = command.split_ascii_whitespace().filter(|word| names_setting(word));
+    words.map(|word| word.trim_matches(['"', '\''])).collect::<Vec<_>>().join(" ")
 }

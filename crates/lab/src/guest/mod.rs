@@ -78,7 +78,7 @@ impl Role {
                 match crate::load::run(&arguments, &mut std::io::stdout()) {
                     Ok(()) => 0,
                     Err(error) => {
-                        eprintln!("{error}");
+                        let _ = writeln!(std::io::stderr(), "{error}");
                         1
                     }
                 }

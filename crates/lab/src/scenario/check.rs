@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use unstarve_files::{Limit, ReadError, read_text};
+
 use super::when::Bound;
 use super::{Action, Scenario, When};
 
@@ -47,10 +49,14 @@ impl Scenario {
     /// Reads and checks a scenario's file.
     pub fn read(file: &Path) -> Result<Scenario, ScenarioError> {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|error| ScenarioError {
+        let limit = Limit { bytes: 1 << 20, expected: "a scenario (docs/lab.md)" };
+        let text = read_text(file, limit).map_err(|error| ScenarioError {
             file: name.clone(),
             line: None,
-            message: format!("cannot read it: {error}"),
+            message: match error {
+                ReadError::Io { source, .. } => format!("cannot read it: {source}"),
+                error => error.to_string(),
+            },
         })?;
         Scenario::parse(&name, &text)
     }

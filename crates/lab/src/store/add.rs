@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Archive, Installed, Package, unpack};
@@ -169,7 +170,10 @@ fn find(unpacked: &Path, places: &[&str], prefix: &str) -> Result<PathBuf, Store
 /// The release string in a bzImage's header (Documentation/arch/x86/boot.rst: magic `HdrS` at 0x202, and at 0x20e the
 /// place of the string, less 0x200).
 fn release_of(image: &Path) -> Result<String, StoreError> {
-    let bytes = fs::read(image).map_err(StoreError::file(image))?;
+    // Up to where the header can say that the string is; a file that a user named may have no end.
+    let mut bytes = Vec::new();
+    let file = fs::File::open(image).map_err(StoreError::file(image))?;
+    file.take(0x2_0000).read_to_end(&mut bytes).map_err(StoreError::file(image))?;
     let malformed = || StoreError::Malformed { path: image.to_owned(), what: "not a bzImage of a Linux kernel".into() };
     if bytes.get(0x202..0x206) != Some(b"HdrS".as_slice()) {
         return Err(malformed());

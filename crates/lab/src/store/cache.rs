@@ -3,6 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use unstarve_files::Directory;
 
 use super::StoreError;
 
@@ -78,6 +79,10 @@ impl Part {
     fn name(target: &Path) -> io::Result<Part> {
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent)?;
+        if rustix::process::geteuid().is_root() {
+            // Root makes and removes whole trees here: nobody else may swap them for links meanwhile.
+            Directory::check_way(parent).map_err(io::Error::other)?;
+        }
         remove_abandoned(parent)?;
         let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let path = parent.join(format!("{PART_PREFIX}{}-{name}", std::process::id()));

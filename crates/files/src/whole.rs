@@ -1,0 +1,158 @@
+//! Reading a file that a user named, whole, and never more of it than can be meant.
+//!
+//! What is read may be a FIFO or a device: the bytes are counted, not believed.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// What is expected of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// The largest that is read.
+    pub bytes: u64,
+    /// What it should be, and what to do if it is that and too large; for people.
+    pub expected: &'static str,
+}
+
+/// A file cannot be read whole.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The system refused.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Larger than anything that can be meant.
+    #[error("{}: more than {}; expected {}", path.display(), size(limit.bytes), limit.expected)]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        limit: Limit,
+    },
+    /// No text.
+    #[error("{}: no text at byte {offset}; expected {expected}", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: usize,
+        /// What was expected.
+        expected: &'static str,
+    },
+}
+
+fn size(bytes: u64) -> String {
+    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{bytes} bytes") }
+}
+
+impl ReadError {
+    /// Whether the file does not exist.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, ReadError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// If it cannot be read, is too large, or no UTF-8.
+pub fn read_text(path: &Path, limit: Limit) -> Result<String, ReadError> {
+    let file = File::open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    text_of(file, path, limit)
+}
+
+/// The text that comes from a stream, which messages call `name`.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn text_of(from: impl Read, name: &Path, limit: Limit) -> Result<String, ReadError> {
+    let not_text = |offset| ReadError::NotText { path: name.to_owned(), offset, expected: limit.expected };
+    let bytes = bytes_until(from, name, limit, Nul::Ends)?;
+    if let Some(offset) = bytes.iter().position(|&byte| byte == 0) {
+        return Err(not_text(offset));
+    }
+    String::from_utf8(bytes).map_err(|error| not_text(error.utf8_error().valid_up_to()))
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// If it cannot be read, or is too large.
+pub fn read_bytes(path: &Path, limit: Limit) -> Result<Vec<u8>, ReadError> {
+    let file = File::open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    bytes_until(file, path, limit, Nul::Means0)
+}
+
+/// What a zero byte is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nul {
+    /// The end of what can be text: `/dev/zero` is not read to the limit.
+    Ends,
+    /// A byte.
+    Means0,
+}
+
+fn bytes_until(mut from: impl Read, name: &Path, limit: Limit, nul: Nul) -> Result<Vec<u8>, ReadError> {
+    const CHUNK: u64 = 1 << 18;
+    let mut bytes = Vec::new();
+    loop {
+        let before = bytes.len();
+        let read = from.by_ref().take(CHUNK).read_to_end(&mut bytes);
+        let read = read.map_err(|source| ReadError::Io { path: name.to_owned(), source })?;
+        if bytes.len() as u64 > limit.bytes {
+            return Err(ReadError::TooLarge { path: name.to_owned(), limit });
+        }
+        let ends = nul == Nul::Ends && bytes.get(before..).is_some_and(|new| new.contains(&0));
+        if read == 0 || ends {
+            return Ok(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const SMALL: Limit = Limit { bytes: 1 << 20, expected: "a small thing; make it smaller" };
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_it() {
+        let error = read_text(Path::new("/dev/zero"), Limit { bytes: u64::MAX, ..SMALL }).expect_err("no text");
+        assert_eq!(error.to_string(), "/dev/zero: no text at byte 0; expected a small thing; make it smaller");
+        let error = read_bytes(Path::new("/dev/zero"), SMALL).expect_err("too large").to_string();
+        assert_eq!(error, "/dev/zero: more than 1 MiB; expected a small thing; make it smaller");
+        let endless = io::repeat(b'x');
+        assert!(matches!(text_of(endless, Path::new("-"), SMALL), Err(ReadError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let text = "x".repeat(300_000);
+        let sent = text.clone();
+        let sender = std::thread::spawn(move || writer.write_all(sent.as_bytes()));
+        assert_eq!(text_of(reader, Path::new("-"), SMALL).expect("text"), text);
+        sender.join().expect("no panic").expect("sent");
+    }
+
+    #[test]
+    fn the_limit_itself_is_allowed_and_a_directory_is_an_error() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let file = place.path().join("f");
+        std::fs::write(&file, vec![b'x'; 1 << 20]).expect("written");
+        assert_eq!(read_text(&file, SMALL).expect("text").len(), 1 << 20);
+        let text = read_text(place.path(), SMALL).expect_err("a directory").to_string();
+        assert!(text.contains("cannot read") && text.contains("directory"), "{text}");
+        std::fs::write(&file, b"ab\xff").expect("written");
+        assert!(matches!(read_text(&file, SMALL), Err(ReadError::NotText { offset: 2, .. })));
+        assert!(read_text(&place.path().join("none"), SMALL).expect_err("absent").is_absent());
+    }
+}
