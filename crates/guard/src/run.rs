@@ -228,6 +228,7 @@ impl Guard {
         let may_be_programs = interest.programs != Programs::None;
         let (source, mut gaps) = births::open(interest, options.source);
         gaps.extend(source.iter().flat_map(|source| source.gaps().to_vec()));
+        state.name_dead_man(dead_man.pid());
         audit.log(&Entry::of(Event::Started));
         let own = vec![Tid(std::process::id()), Tid(dead_man.pid())];
         let patience = Duration::from_secs(u64::from(policy.limits.dead_man));
@@ -405,6 +406,7 @@ impl Guard {
                 audit.flush();
                 self.keeper.own(vec![Tid(std::process::id()), Tid(dead_man.pid())]);
                 self.keeper.metrics.counts.dead_man_restarts += 1;
+                self.state.name_dead_man(dead_man.pid());
                 self.dead_man = Some(dead_man);
                 self.without_dead_man = None;
                 (self.options.say)(&format!("{reason}; another one was started"));

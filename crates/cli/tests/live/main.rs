@@ -9,6 +9,7 @@
 
 mod audit;
 mod cgroup;
+mod chaos;
 mod perf_truth;
 mod process;
 mod results;
@@ -61,6 +62,7 @@ fn main() -> std::process::ExitCode {
         trial("verify_keeps_what_helped_and_undo_takes_it_back", verify::keeps_what_helped),
         trial("the_oplog_policy_shortens_the_waits_of_completion_workers", verify::oplog_policy),
         trial("the_network_spike_policy_shortens_the_waits_of_ksoftirqd", verify::network_spike_policy),
+        trial("random_kills_while_children_are_born_leave_nothing_changed", chaos::random_kills),
         trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
         trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),
         trial("a_read_only_disk_is_an_error_before_any_work", results::read_only_disk),

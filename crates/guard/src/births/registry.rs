@@ -134,8 +134,9 @@ impl Registry {
                 // SAFETY: it was just opened, and nobody else has it.
                 (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
             };
+            // One that was pinned in part notes nothing.
             let kept = open(NAMES[0])?;
-            Some(Registry { kept, links: NAMES[1..].iter().filter_map(|name| open(name)).collect() })
+            Some(Registry { kept, links: NAMES[1..].iter().map(|name| open(name)).collect::<Option<_>>()? })
         }
         #[cfg(not(feature = "bpf"))]
         None
