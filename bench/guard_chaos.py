@@ -180,6 +180,7 @@ class Chaos:
         self.counts = collections.Counter()
         self.kills = 0
         self.left = 0
+        self.last = None
         self.in_place_at_kill = 0
         self.checks = 0
         self.looked_at = 0
@@ -238,6 +239,7 @@ class Chaos:
         with open(self.room / "out", "ab") as out:
             command = [self.unstarve, *map(str, arguments)]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=out)
+        self.last = process
         if wait:
             try:
                 process.wait(wait)
@@ -483,6 +485,9 @@ def chaos(arguments):
         it.check()
         seconds = time.monotonic() - began
     finally:
+        if it.last and it.last.poll() is None:
+            it.last.terminate()
+            it.settle(it.last, 10)
         it.end_families()
         subprocess.run([it.unstarve, "guard", "undo", "--state", it.state], stdin=subprocess.DEVNULL, capture_output=True)
         subprocess.run(["umount", it.small], check=False)

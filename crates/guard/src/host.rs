@@ -27,6 +27,10 @@ pub trait Host {
     fn heirs(&self, _changes: &[Change]) -> Vec<Change> {
         Vec::new()
     }
+    /// The changed task from which a task has what it has, where that is noted.
+    fn origin(&self, _tid: Tid) -> Option<Tid> {
+        None
+    }
     /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
     /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
     fn let_births_finish(&self, _changes: &[Change]) {}
@@ -71,6 +75,10 @@ impl Host for Watched {
 
     fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
         ThisHost.write(target, value)
+    }
+
+    fn origin(&self, tid: Tid) -> Option<Tid> {
+        self.registry.as_ref()?.origin(tid)
     }
 
     fn let_births_finish(&self, changes: &[Change]) {

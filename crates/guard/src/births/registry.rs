@@ -23,6 +23,7 @@ pub struct Registry {
 /// Where it outlives us: the place of the BPF file system on every host with systemd, and a directory of ours in it.
 #[cfg(feature = "bpf")]
 const PINS_ROOT: &str = "/sys/fs/bpf";
+/// As above.
 const PINS: &str = "/sys/fs/bpf/unstarve";
 /// The map, and the first links: what notes births and ends.
 const NAMES: [&str; 3] = ["kept", "born", "ended"];
@@ -147,6 +148,23 @@ impl Registry {
         for name in NAMES {
             let _ = std::fs::remove_file(Path::new(PINS).join(name));
         }
+    }
+
+    /// The changed task from which this one has what it has, if it is in it.
+    #[cfg(feature = "bpf")]
+    pub fn origin(&self, tid: Tid) -> Option<Tid> {
+        use std::os::fd::AsRawFd;
+        let mut from = 0_u32;
+        let (map, key, value) = (self.kept.as_raw_fd(), &raw const tid.0, &raw mut from);
+        // SAFETY: keys and values of the map are 4 bytes, and so are these.
+        let is_there = unsafe { libbpf_sys::bpf_map_lookup_elem(map, key.cast(), value.cast()) } == 0;
+        is_there.then_some(Tid(from))
+    }
+
+    /// As without eBPF.
+    #[cfg(not(feature = "bpf"))]
+    pub fn origin(&self, _tid: Tid) -> Option<Tid> {
+        None
     }
 
     /// Everybody in it now.
