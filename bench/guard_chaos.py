@@ -413,7 +413,7 @@ class Chaos:
 
     def complete(self, *arguments):
         """Runs to its end; other guards of this machine may be in the way for a while."""
-        for _ in range(40):
+        for _ in range(120):
             done = subprocess.run([self.unstarve, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
             if "another guard is at work" not in done.stderr:
                 return done
