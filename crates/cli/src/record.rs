@@ -1,12 +1,15 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use unstarve_model::Nanos;
-use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Progress, Recording, Until, record};
+use unstarve_record::{
+    BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Progress, Recording, Salvaged, Until, record,
+    salvage,
+};
 
 /// Record what the scheduler does, for `unstarve explain`
 ///
@@ -16,12 +19,13 @@ use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Progress, Re
 #[command(after_help = "Examples:
   sudo unstarve record --for 10s
   sudo unstarve record --io -o fio.dat -- fio job.fio
+  sudo unstarve record --salvage /var/tmp
 
 Exit code: that of CMD, else 0; 2 if nothing could be recorded.")]
 pub struct RecordArgs {
-    /// The file to write
-    #[arg(short, long, value_name = "FILE", default_value = "unstarve.dat", value_parser = parse_output)]
-    output: PathBuf,
+    /// The file to write [default: unstarve.dat]
+    #[arg(short, long, value_name = "FILE", value_parser = parse_output)]
+    output: Option<PathBuf>,
 
     /// How long: 500ms, 10s, 2m
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "command")]
@@ -35,6 +39,21 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_kib)]
     buffer_size: Option<u32>,
 
+    /// End when the file has this size: 500M, 2G [default: before the disk is full]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
+
+    /// Replace names of processes, cgroups, mounts and the host by pseudonyms; kernel threads keep theirs
+    #[arg(long)]
+    redact: bool,
+
+    /// Record nothing, but make recordings of what killed recorders left in a directory [default: the current one]
+    #[arg(
+        long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".",
+        conflicts_with_all = ["time", "io", "buffer_size", "max_size", "redact", "command"]
+    )]
+    salvage: Option<PathBuf>,
+
     /// Run this and record until it ends
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -42,15 +61,28 @@ pub struct RecordArgs {
 
 /// Records and says what was recorded.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
+    if let Some(from) = &args.salvage {
+        return run_salvage(from, args.output.as_deref());
+    }
     let options = args.options();
     let shows_progress = io::stderr().is_terminal();
     let mut listener = |progress: Progress| show_progress(progress);
-    let recording = record(&options, shows_progress.then_some(&mut listener as &mut dyn FnMut(Progress)))?;
+    let mut notices = |notice: Notice| eprintln!("unstarve: {notice}");
+    let listener = shows_progress.then_some(&mut listener as &mut dyn FnMut(Progress));
+    let recording = record(&options, &mut notices, listener)?;
     if shows_progress {
         eprint!("\r\x1b[K");
     }
     eprint!("{}", summary(&recording));
     Ok(exit_code(recording.command))
+}
+
+fn run_salvage(from: &Path, output: Option<&Path>) -> anyhow::Result<ExitCode> {
+    for Salvaged { from, path, size } in salvage(from, output)? {
+        eprintln!("{}: {}, salvaged from {}", path.display(), bytes(size), from.display());
+        eprintln!("next: unstarve explain {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl RecordArgs {
@@ -61,10 +93,12 @@ impl RecordArgs {
             None => Until::CommandEnds(self.command),
         };
         Options {
-            output: self.output,
+            output: self.output.unwrap_or_else(|| "unstarve.dat".into()),
             until,
             block: if self.io { BlockEvents::On } else { BlockEvents::Off },
             buffer: self.buffer_size.map_or(BufferSize::Auto, BufferSize::KiB),
+            max_size: self.max_size,
+            names: if self.redact { Names::Redacted } else { Names::Real },
         }
     }
 }
@@ -95,6 +129,11 @@ fn summary(recording: &Recording) -> String {
     if lost > 0 {
         let cpus: Vec<_> = recording.lost.iter().map(|lost| lost.cpu.to_string()).collect();
         text += &format!("warning: buffers were full on CPU {}; a larger --buffer-size loses less\n", cpus.join(", "));
+    }
+    match recording.stopped {
+        Some(Full::MaxSize) => text += "ended early: the file has the size that --max-size allows\n",
+        Some(Full::Disk) => text += "ended early: the disk is almost full (use -o onto another filesystem)\n",
+        None => {}
     }
     if !recording.absent.is_empty() {
         let names: Vec<_> = recording.absent.iter().map(ToString::to_string).collect();
@@ -165,6 +204,12 @@ fn parse_kib(text: &str) -> Result<u32, String> {
     kib.filter(|&kib| kib >= 64).ok_or_else(|| "it must be between 64K and 4095G".to_owned())
 }
 
+/// A size in bytes, likewise. Symbols alone take up to 10 MB.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let bytes = u64::from(parse_kib(text)?) << 10;
+    if bytes < 20 << 20 { Err("it must be 20M at least: symbols alone take up to 10M".to_owned()) } else { Ok(bytes) }
+}
+
 fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()))
 }
@@ -186,6 +231,8 @@ mod tests {
         }
         assert_eq!(parse_kib("512K"), Ok(512));
         assert_eq!(parse_kib("16M"), Ok(16 << 10));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+        assert!(parse_size("1M").is_err());
         for bad in ["16", "M", "1K", "99999999G", "-4M"] {
             assert!(parse_kib(bad).is_err(), "{bad}");
         }
@@ -200,20 +247,23 @@ mod tests {
             lost: Vec::new(),
             duration: Duration::from_secs(10),
             cpus: 2,
-            clock: "mono",
+            clock: "mono".into(),
             absent: Vec::new(),
+            stopped: None,
             command: Some(CommandEnd::Exited(0)),
         };
         insta::assert_snapshot!(summary(&recording), @"
         t.dat: 213514 events in 10.0 s on 2 CPUs, 12.3 MB, none lost
         next: unstarve explain t.dat
         ");
+        recording.stopped = Some(Full::MaxSize);
         recording.lost = vec![Lost { cpu: CpuId(1), count: 7 }];
         recording.absent = vec![EventType::WorkQueued];
         recording.command = Some(CommandEnd::Killed(9));
         insta::assert_snapshot!(summary(&recording), @"
         t.dat: 213514 events in 10.0 s on 2 CPUs, 12.3 MB, 7 lost
         warning: buffers were full on CPU 1; a larger --buffer-size loses less
+        ended early: the file has the size that --max-size allows
         not recorded, this kernel does not have: workqueue_queue_work
         the command was killed by signal 9
         next: unstarve explain t.dat

@@ -8,10 +8,12 @@
 //!
 //! Nothing here acts on a path twice: a directory is opened once, and everything after that goes by its descriptor.
 
+pub mod hidden;
 pub mod target;
 pub mod trust;
 pub mod whole;
 
+pub use hidden::Hidden;
 pub use target::{Target, TargetError};
 pub use trust::{Directory, TrustError, read_trusted};
 pub use whole::{Limit, ReadError, read_bytes, read_text};

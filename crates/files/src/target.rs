@@ -189,7 +189,7 @@ struct Node {
 }
 
 const FIFO: &str = "FIFO";
-const DESCRIPTOR: &str = "link to what a process has open";
+const DESCRIPTOR: &str = "descriptor of a process";
 
 impl Node {
     fn open(&self, flags: OFlags) -> Result<File, TargetError> {
@@ -302,6 +302,27 @@ fn write_to(directory: &OwnedFd, name: &OsStr, flags: OFlags, seen: &Stat, path:
 }
 
 impl Place {
+    /// Where a result goes that has to be a regular file, because it is not written from beginning to end. What is there
+    /// and is none is not even opened: a FIFO would wait for its reader.
+    ///
+    /// # Errors
+    /// As [`find`], and if there is something else than a regular file.
+    pub fn find(path: &Path) -> Result<Place, TargetError> {
+        match follow(path)? {
+            Spot::Place(place) => Ok(place),
+            Spot::Node(Node { path, what, .. }) => Err(TargetError::NoFile { path, what }),
+        }
+    }
+
+    /// The directory that a path names, and what is in it: the place of no file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or if somebody else decides where the path leads.
+    pub fn within(directory: &Path) -> Result<Place, TargetError> {
+        let opened = trust::directory_for_results(directory)?;
+        Ok(Place { directory: opened, name: OsString::new(), path: directory.to_owned() })
+    }
+
     /// A new file that will get this name.
     ///
     /// # Errors
@@ -343,6 +364,15 @@ impl Place {
         };
         if fstat(&self.directory).is_ok_and(could) {
             give_to_caller(file);
+        }
+    }
+
+    /// What its directory is called.
+    pub fn directory_path(&self) -> &Path {
+        match self.path.parent() {
+            _ if self.name.is_empty() => &self.path,
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
         }
     }
 
@@ -397,7 +427,7 @@ impl Drop for Part {
 /// Under sudo a result belongs to the user who called. By descriptor, and only what this process has just made.
 ///
 /// Where a user chose the directory, [`Place::give_to_caller`] is the one to use.
-pub fn give_to_caller(file: impl AsFd) {
+fn give_to_caller(file: impl AsFd) {
     if let Some((user, group)) = caller()
         && fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     {
@@ -415,12 +445,15 @@ fn caller() -> Option<(Uid, Gid)> {
     Some((Uid::from_raw(id("SUDO_UID")?), Gid::from_raw(id("SUDO_GID")?)))
 }
 
+/// How all names of unfinished files and directories begin.
+pub const PREFIX: &str = ".unstarve-part-";
+
 /// A name that nobody can guess, and so nobody can have made before.
 pub fn random_name() -> OsString {
     let mut bytes = [0_u8; 8];
     // Never fails for so few bytes once the machine has started; O_EXCL keeps us safe without.
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    format!(".unstarve-part-{:016x}", u64::from_ne_bytes(bytes)).into()
+    format!("{PREFIX}{:016x}", u64::from_ne_bytes(bytes)).into()
 }
 
 /// Opens a directory by its path from where this process is.
@@ -478,6 +511,26 @@ mod tests {
         assert_eq!(text, "piped");
         assert!(matches!(write(Path::new("/tmp"), ""), Err(TargetError::NoFile { .. })));
         assert!(matches!(write(Path::new("/nonexistent/x"), ""), Err(TargetError::Io { .. })));
+    }
+
+    #[test]
+    fn a_place_for_a_regular_file_is_no_device_and_waits_for_nobody() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let fifo = place.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
+        let link = place.path().join("link");
+        symlink("fifo", &link).expect("a link");
+        for (path, found) in [
+            (fifo.as_path(), "FIFO"),
+            (&link, "FIFO"),
+            (Path::new("/dev/null"), "character device"),
+            (Path::new("/proc/self/fd/0"), "descriptor of a process"),
+            (Path::new("/tmp"), "directory"),
+        ] {
+            let error = Place::find(path).expect_err("no place");
+            assert!(matches!(error, TargetError::NoFile { what, .. } if what == found), "{}: {error}", path.display());
+        }
+        assert_eq!(Place::find(&place.path().join("new")).expect("a place").name(), "new");
     }
 
     #[test]

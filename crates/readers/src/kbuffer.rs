@@ -165,6 +165,33 @@ impl PageFormat {
         }
     }
 
+    /// Overwrites what no reader of a whole page looks at and what may still be there of earlier events: discarded ones,
+    /// and the unused end.
+    pub fn clear_unused(&self, page: &mut [u8]) -> Result<(), BadPage> {
+        let mut cursor = self.begin(page)?;
+        let end = cursor.end;
+        let stored = self.long_at(page, self.commit_at).is_some_and(|commit| commit & 3 << 30 == 3 << 30);
+        while cursor.at < end {
+            let at = cursor.at;
+            if self.step(page, &mut cursor)?.is_none() && self.type_len(page, at) == Some(PADDING) {
+                page[cursor.at.min(at + 8)..cursor.at].fill(0);
+            }
+        }
+        let unused = end + if stored { self.commit_size } else { 0 };
+        if let Some(unused) = page.get_mut(unused..) {
+            unused.fill(0);
+        }
+        Ok(())
+    }
+
+    fn type_len(&self, page: &[u8], at: usize) -> Option<u32> {
+        let header = self.endian.u32_at(page, at)?;
+        Some(match self.endian {
+            Endian::Little => header & 31,
+            Endian::Big => header >> 27,
+        })
+    }
+
     /// Reads one entry, moving the cursor behind it; `None` for those that hold no data.
     #[inline]
     fn step(&self, page: &[u8], cursor: &mut PageCursor) -> Result<Option<Range<usize>>, BadPage> {
@@ -340,6 +367,28 @@ mod tests {
                 ],
                 "{endian:?} {long}"
             );
+        }
+    }
+
+    #[test]
+    fn what_no_reader_looks_at_is_cleared_and_nothing_else_is_changed() {
+        for (endian, long) in MACHINES {
+            let mut draw = Draw::new(endian, long, 1000)
+                .entry(1, 5, b"abcd")
+                .entry(PADDING, 10, &[&endian.bytes32(12)[..], b"secret-1"].concat())
+                .words(TIME_EXTEND, 7, &[1])
+                .entry(2, 3, b"efghijkl")
+                .entry(PADDING, 0, &[&endian.bytes32(12)[..], b"secret-2"].concat());
+            draw.flags = 3 << 30;
+            draw.stored = Some(42);
+            let mut page = draw.page();
+            let end = page.len();
+            page[end - 8..].copy_from_slice(b"secret-3");
+            let before = read(endian, long, &page);
+            PageFormat::usual(endian, long).clear_unused(&mut page).expect("a whole page");
+            assert_eq!(read(endian, long, &page), before);
+            assert_eq!(before.len(), 3, "{before:?}");
+            assert!(!page.windows(6).any(|bytes| bytes == b"secret"), "{endian:?} {long}");
         }
     }
 

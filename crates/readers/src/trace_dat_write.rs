@@ -124,6 +124,14 @@ pub enum WriteError {
         /// How many bytes.
         missing: u64,
     },
+    /// Pages of a CPU that the file has no place for.
+    #[error("there are pages of CPU {cpu}, and the machine had {cpus} CPUs")]
+    NoSuchCpu {
+        /// The CPU.
+        cpu: CpuId,
+        /// CPUs that the file has a place for.
+        cpus: u32,
+    },
     /// Two files of pages for one CPU.
     #[error("CPU {cpu} has pages twice")]
     Twice {
@@ -142,7 +150,7 @@ pub fn write(recording: &Recording, path: &Path, progress: &mut dyn FnMut(u64, u
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return Err(WriteError::NotAFile { path: path.to_owned() });
     }
-    let tables = Tables::of(recording)?;
+    let head = Head::of(recording)?;
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
@@ -154,45 +162,38 @@ pub fn write(recording: &Recording, path: &Path, progress: &mut dyn FnMut(u64, u
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(io)?;
-    let mut tables_and_places = tables.bytes;
-    let places = place(recording, tables_and_places.len() as u64);
-    for (at, place) in (tables.cpu_table..).step_by(16).zip(&places.cpus) {
-        tables_and_places[at..at + 8].copy_from_slice(&recording.machine.endian.bytes64(place.offset));
-        tables_and_places[at + 8..at + 16].copy_from_slice(&recording.machine.endian.bytes64(place.length));
-    }
-    target.write_all(&tables_and_places).map_err(io)?;
-    let total = places.cpus.iter().map(|place| place.length).sum();
-    let mut done = 0;
-    for pages in &recording.pages {
-        let place = &places.cpus[pages.cpu.index()];
-        let copied = copy(&pages.file, target.as_file_mut(), *place, &mut |bytes| {
-            done += bytes;
-            progress(done, total);
-        })
-        .map_err(io)?;
-        if copied < place.length {
-            return Err(WriteError::PagesMissing { cpu: pages.cpu, missing: place.length - copied });
-        }
-    }
-    target.as_file().set_len(places.end).map_err(io)?;
+    head.write_into(&recording.pages, target.as_file_mut(), path, progress)?;
     target.persist(path).map_err(|error| io(error.error))?;
     Ok(())
 }
 
-/// Everything before the pages.
-struct Tables {
+/// Everything before the pages, ready to be written: what a recorder can keep beside its pages, so that a file can be
+/// made of them by somebody else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Head {
     bytes: Vec<u8>,
     /// Where the table of CPUs is, still empty.
     cpu_table: usize,
+    cpus: u32,
+    endian: Endian,
+    page_size: u32,
 }
 
-impl Tables {
-    fn of(recording: &Recording) -> Result<Tables, WriteError> {
+/// Ends a kept [`Head`].
+const HEAD_END: &[u8; 16] = b"unstarve head 1\n";
+
+impl Head {
+    /// The head of a recording; of its pages only the CPUs count.
+    ///
+    /// # Errors
+    /// If a table is too long.
+    pub fn of(recording: &Recording) -> Result<Head, WriteError> {
         let cpus = cpu_count(recording)?;
-        let mut out = Out { endian: recording.machine.endian, bytes: Vec::with_capacity(1 << 20) };
+        let endian = recording.machine.endian;
+        let mut out = Out { endian, bytes: Vec::with_capacity(1 << 20) };
         out.bytes.extend_from_slice(MAGIC);
         out.bytes.extend_from_slice(b"6\0");
-        out.bytes.push(u8::from(recording.machine.endian == Endian::Big));
+        out.bytes.push(u8::from(endian == Endian::Big));
         out.bytes.push(recording.machine.long);
         out.u32(recording.page_size);
         out.bytes.extend_from_slice(b"header_page\0");
@@ -219,7 +220,92 @@ impl Tables {
         // Only the clock in use, in its brackets.
         let clock = recording.trace_clock.split_once('[').and_then(|(_, after)| after.split_once(']'));
         out.blob64(clock.map_or(String::from("[local]"), |(name, _)| format!("[{name}]")).as_bytes());
-        Ok(Tables { bytes: out.bytes, cpu_table })
+        Ok(Head { bytes: out.bytes, cpu_table, cpus, endian, page_size: recording.page_size })
+    }
+
+    /// Its bytes, to be kept.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        bytes.extend((self.cpu_table as u64).to_le_bytes());
+        bytes.extend(self.cpus.to_le_bytes());
+        bytes.extend(self.page_size.to_le_bytes());
+        bytes.extend(HEAD_END);
+        bytes
+    }
+
+    /// One that was kept; `None` if these are not all of its bytes.
+    pub fn from_bytes(mut bytes: Vec<u8>) -> Option<Head> {
+        let at = bytes.len().checked_sub(HEAD_END.len() + 16)?;
+        let (places, end) = bytes[at..].split_at(16);
+        if end != HEAD_END || !bytes.starts_with(MAGIC) {
+            return None;
+        }
+        let cpu_table = usize::try_from(Endian::Little.u64_at(places, 0)?).ok()?;
+        let (cpus, page_size) = (Endian::Little.u32_at(places, 8)?, Endian::Little.u32_at(places, 12)?);
+        let endian = if bytes.get(MAGIC.len() + 2) == Some(&1) { Endian::Big } else { Endian::Little };
+        let table_end = (cpus as usize).checked_mul(16)?.checked_add(cpu_table)?;
+        bytes.truncate(at);
+        (table_end <= at && page_size > 0).then_some(Head { bytes, cpu_table, cpus, endian, page_size })
+    }
+
+    /// CPUs of the machine.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Bytes of a page.
+    pub fn page_size(&self) -> u32 {
+        self.page_size
+    }
+
+    /// Writes head and pages to an empty file, which errors call `path`; returns its length.
+    ///
+    /// # Errors
+    /// If the system refuses, or if pages are missing or of CPUs that the head has no room for.
+    pub fn write_into(
+        &self,
+        pages: &[CpuPages],
+        target: &mut File,
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<u64, WriteError> {
+        let io = |source| WriteError::Io { path: path.to_owned(), source };
+        if let Some(beyond) = pages.iter().find(|pages| pages.cpu.0 >= self.cpus) {
+            return Err(WriteError::NoSuchCpu { cpu: beyond.cpu, cpus: self.cpus });
+        }
+        let places = self.place(pages);
+        let mut bytes = self.bytes.clone();
+        for (at, place) in (self.cpu_table..).step_by(16).zip(&places.cpus) {
+            bytes[at..at + 8].copy_from_slice(&self.endian.bytes64(place.offset));
+            bytes[at + 8..at + 16].copy_from_slice(&self.endian.bytes64(place.length));
+        }
+        target.write_all(&bytes).map_err(io)?;
+        let total = places.cpus.iter().map(|place| place.length).sum();
+        let mut done = 0;
+        for pages in pages {
+            let place = &places.cpus[pages.cpu.index()];
+            let copied = copy(&pages.file, target, *place, &mut |bytes| {
+                done += bytes;
+                progress(done, total);
+            })
+            .map_err(io)?;
+            if copied < place.length {
+                return Err(WriteError::PagesMissing { cpu: pages.cpu, missing: place.length - copied });
+            }
+        }
+        target.set_len(places.end).map_err(io)?;
+        Ok(places.end)
+    }
+
+    fn place(&self, pages: &[CpuPages]) -> Places {
+        let align = |at: u64| at.next_multiple_of(u64::from(self.page_size.max(1)));
+        let mut end = align(self.bytes.len() as u64);
+        let mut cpus = vec![Place::default(); self.cpus as usize];
+        for pages in pages {
+            cpus[pages.cpu.index()] = Place { offset: end, length: pages.length };
+            end = align(end + pages.length);
+        }
+        Places { cpus, end }
     }
 }
 
@@ -294,18 +380,6 @@ struct Places {
 struct Place {
     offset: u64,
     length: u64,
-}
-
-fn place(recording: &Recording, tables: u64) -> Places {
-    let align = |at: u64| at.next_multiple_of(u64::from(recording.page_size.max(1)));
-    let mut end = align(tables);
-    let count = recording.pages.iter().map(|pages| pages.cpu.index() + 1).max().unwrap_or(0);
-    let mut cpus = vec![Place::default(); count];
-    for pages in &recording.pages {
-        cpus[pages.cpu.index()] = Place { offset: end, length: pages.length };
-        end = align(end + pages.length);
-    }
-    Places { cpus, end }
 }
 
 /// Copies `place.length` bytes from the beginning of `from` to `place.offset` of `to`; fewer if `from` ends.

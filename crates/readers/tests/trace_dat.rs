@@ -530,6 +530,26 @@ fn the_writer_replaces_files_alone_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "no partial file is left");
 }
 
+#[test]
+fn a_head_that_was_kept_makes_the_same_file_of_the_pages() {
+    let (names, ids) = names();
+    for machine in MACHINES {
+        let recording = recording(machine, &pages(machine, &story(ids), &names));
+        let head = trace_dat_write::Head::of(&recording).unwrap();
+        let kept = head.to_bytes();
+        assert_eq!(trace_dat_write::Head::from_bytes(kept.clone()).as_ref(), Some(&head));
+        assert_eq!(trace_dat_write::Head::from_bytes(kept[..kept.len() - 1].to_vec()), None, "one that is not whole");
+        let directory = tempfile::tempdir().unwrap();
+        let (path, salvaged) = (directory.path().join("a"), directory.path().join("b"));
+        write(&recording, &path);
+        let mut file = std::fs::File::create_new(&salvaged).unwrap();
+        let kept = trace_dat_write::Head::from_bytes(kept).unwrap();
+        let length = kept.write_into(&recording.pages, &mut file, &salvaged, &mut |_, _| {}).unwrap();
+        let (whole, salvaged) = (std::fs::read(&path).unwrap(), std::fs::read(&salvaged).unwrap());
+        assert!(whole == salvaged && whole.len() as u64 == length);
+    }
+}
+
 /// Random scheduling on four CPUs, with pauses long enough to need extended times.
 fn random_events() -> impl Strategy<Value = Vec<Event>> {
     let pause = prop_oneof![4 => 0u64..1000, 1 => Just(1u64 << 27), 1 => 0u64..1 << 40];

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use crate::instance::Instance;
+use crate::set_up::Step;
 use crate::{BufferSize, RecordError};
 
 /// Holds what a CPU that switches a million times a second writes in the time between two fetches.
@@ -14,22 +15,55 @@ const MEMORY_PART: u64 = 32;
 /// two pinned tasks, the fastest switching there is, writes a fifth of it.)
 const WORST_KIB_PER_SECOND: u64 = 160 << 10;
 
-/// Sizes the ring buffers; gives the size of each CPU's in KiB.
-pub(crate) fn size(instance: &Instance, wanted: BufferSize, cpus: usize) -> Result<u32, RecordError> {
-    let mut kib = match wanted {
-        BufferSize::KiB(kib) => return set(instance, kib).map(|()| kib),
-        BufferSize::Auto => automatic(available_memory_kib(), cpus),
+/// Sizes the ring buffers; gives the size of the smallest CPU's in KiB.
+///
+/// The kernel enlarges a CPU's buffer by a worker on that CPU and waits for it, holding the lock of all of tracefs. So the
+/// buffers of `silent` CPUs, on which it would not come to run, stay as they were made (1.4 MiB).
+pub(crate) fn size(
+    instance: &Instance,
+    wanted: BufferSize,
+    cpus: &[u32],
+    silent: &[u32],
+    step: &Step,
+) -> Result<u32, RecordError> {
+    let kib = match wanted {
+        BufferSize::KiB(kib) => kib,
+        BufferSize::Auto => automatic(available_memory_kib(), cpus.len()),
     };
+    if silent.is_empty() {
+        step.is("the event buffers of all CPUs, each enlarged by a worker there");
+        return set(instance, "buffer_size_kb", kib, wanted);
+    }
+    let mut smallest = kib;
+    for cpu in cpus {
+        let file = format!("per_cpu/cpu{cpu}/buffer_size_kb");
+        let size = if silent.contains(cpu) {
+            let now = made(&instance.text(&file)?);
+            // Up to 6.6 the first event that is enabled enlarges the buffers that belong to nobody, and waits for a worker on
+            // each CPU, unless a size was ever set. The size that it has already takes no work.
+            instance.set(&file, &now.to_string())?;
+            now
+        } else {
+            step.is(format!("the event buffer of CPU {cpu}, enlarged by a worker there"));
+            set(instance, &file, kib, wanted)?
+        };
+        smallest = smallest.min(size);
+    }
+    Ok(smallest)
+}
+
+fn set(instance: &Instance, file: &str, mut kib: u32, wanted: BufferSize) -> Result<u32, RecordError> {
     loop {
-        match set(instance, kib) {
-            Err(_) if kib > LEAST_KIB => kib = (kib / 2).max(LEAST_KIB),
+        match instance.set(file, &kib.to_string()) {
+            Err(_) if kib > LEAST_KIB && wanted == BufferSize::Auto => kib = (kib / 2).max(LEAST_KIB),
             result => return result.map(|()| kib),
         }
     }
 }
 
-fn set(instance: &Instance, kib: u32) -> Result<(), RecordError> {
-    instance.set("buffer_size_kb", &kib.to_string())
+/// `1408`, or `7 (expanded: 1408)`.
+fn made(text: &str) -> u32 {
+    text.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(LEAST_KIB)
 }
 
 fn automatic(available_kib: Option<u64>, cpus: usize) -> u32 {

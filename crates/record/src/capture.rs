@@ -7,29 +7,33 @@ use std::io::Read;
 
 use unstarve_kernel::Snapshot;
 use unstarve_model::{EventType, Tid};
-use unstarve_readers::trace_dat_write::{CpuPages, Machine, Recording, SystemFormats};
+use unstarve_readers::trace_dat_write::{Machine, Recording, SystemFormats};
 
 use crate::RecordError;
 use crate::instance::{Instance, KernelNames};
-use crate::recording::SetUp;
+use crate::redact::Redactor;
+use crate::set_up::SetUp;
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
 
-/// Gathers a finished recording, ready to be written.
+/// Gathers all but the pages, ready to be written.
 pub(crate) fn gather(
     tracefs: &TraceFs,
     instance: &Instance,
-    pages: Vec<CpuPages>,
+    recorded: &[u32],
     set_up: &SetUp,
     statistics: &[CpuStats],
     snapshot: &Snapshot,
+    redactor: Option<&Redactor>,
 ) -> Result<Recording, RecordError> {
     let optional = |relative: &str| fs::read_to_string(tracefs.path(relative)).unwrap_or_default();
+    // The kernel's table knows names that nobody has given pseudonyms.
     let noted = match set_up.names {
-        KernelNames::Noted => optional("saved_cmdlines"),
-        KernelNames::Stale => String::new(),
+        KernelNames::Noted if redactor.is_none() => optional("saved_cmdlines"),
+        _ => String::new(),
     };
     let cpus = snapshot.cpus.possible.as_ref().or(snapshot.cpus.online.as_ref());
+    let last = cpus.and_then(|cpus| cpus.iter().last()).map(|last| last.0);
     Ok(Recording {
         machine: Machine::HOST,
         page_size: rustix::param::page_size() as u32,
@@ -41,11 +45,11 @@ pub(crate) fn gather(
         printk_formats: optional("printk_formats").into_bytes(),
         saved_cmdlines: names(&noted, snapshot).into_bytes(),
         trace_clock: format!("[{}]", set_up.clock),
-        uname: uname(),
+        uname: uname(redactor),
         cpu_statistics: statistics.iter().map(|cpu| format!("CPU: {}\n{}", cpu.cpu, cpu.text)).collect(),
         snapshot: Some(snapshot.to_json()),
-        cpu_count: cpus.and_then(|cpus| cpus.iter().last()).map_or(0, |last| last.0 + 1),
-        pages,
+        cpu_count: last.into_iter().chain(recorded.iter().copied()).max().map_or(0, |last| last + 1),
+        pages: Vec::new(),
     })
 }
 
@@ -59,9 +63,10 @@ fn event_formats(instance: &Instance, events: &[EventType]) -> Result<Vec<System
     Ok(systems.into_iter().map(named).collect())
 }
 
-fn uname() -> String {
+fn uname(redactor: Option<&Redactor>) -> String {
     let uname = rustix::system::uname();
-    let parts = [uname.sysname(), uname.nodename(), uname.release(), uname.machine()];
+    let host = if redactor.is_some() { c"host" } else { uname.nodename() };
+    let parts = [uname.sysname(), host, uname.release(), uname.machine()];
     parts.map(|part| part.to_string_lossy()).join(" ")
 }
 

@@ -4,10 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,9 +18,12 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use unstarve_model::CpuId;
 use unstarve_readers::trace_dat_write::CpuPages;
 
-use crate::RecordError;
 use crate::instance::Instance;
+use crate::output::{Workshop, pages_of};
+use crate::redact::Redactor;
+use crate::room::Room;
 use crate::signals::{Signals, Waker};
+use crate::{Full, RecordError};
 
 /// How many CPUs one thread looks after. Few threads disturb little, and one can move gigabytes a second.
 const CPUS_PER_THREAD: usize = 16;
@@ -32,35 +35,45 @@ const PIPE_SIZE: usize = 1 << 20;
 pub(crate) struct Drain {
     threads: Vec<JoinHandle<Result<Vec<CpuPages>, RecordError>>>,
     stop: Vec<Sender<()>>,
-    moved: Arc<AtomicU64>,
-    failed: Arc<AtomicBool>,
+    state: Arc<State>,
+}
+
+/// What the threads and whoever waits for them both see.
+struct State {
+    moved: AtomicU64,
+    failed: AtomicBool,
+    room: Room,
+    full: Mutex<Option<Full>>,
 }
 
 impl Drain {
-    /// Starts moving the pages of `cpus` to files in `directory`, every `interval`.
+    /// Starts moving the pages of `cpus` to files in the workshop, every `interval`.
     pub(crate) fn start(
         instance: &Instance,
         cpus: &[u32],
-        directory: &Path,
+        workshop: &Workshop,
+        room: Room,
         interval: Duration,
+        redactor: Option<&Redactor>,
         signals: &Signals,
     ) -> Result<Drain, RecordError> {
         let system = RecordError::system;
-        let mut drain = Drain { threads: Vec::new(), stop: Vec::new(), moved: Arc::default(), failed: Arc::default() };
+        let state = State { moved: AtomicU64::new(0), failed: AtomicBool::new(false), room, full: Mutex::new(None) };
+        let mut drain = Drain { threads: Vec::new(), stop: Vec::new(), state: Arc::new(state) };
         for group in cpus.chunks(CPUS_PER_THREAD) {
-            let sources = group.iter().map(|&cpu| Source::open(instance, cpu, directory)).collect::<Result<_, _>>()?;
+            let sources = group.iter().map(|&cpu| Source::open(instance, cpu, workshop)).collect::<Result<_, _>>()?;
             let mover = Mover {
                 sources,
                 pipe: Pipe::new().map_err(system("cannot make a pipe"))?,
-                directory: directory.to_owned(),
-                moved: Arc::clone(&drain.moved),
+                redactor: redactor.map(Redactor::again),
+                output: workshop.place().path().to_owned(),
+                state: Arc::clone(&drain.state),
+                waker: signals.waker().map_err(system("cannot make a socket"))?,
             };
-            let waker = signals.waker().map_err(system("cannot make a socket"))?;
-            let failed = Arc::clone(&drain.failed);
             let (stop, stopped) = channel();
             let thread = std::thread::Builder::new()
                 .name("unstarve-record".into())
-                .spawn(move || mover.run(&stopped, interval, &Alarm { waker, failed }))
+                .spawn(move || mover.run(&stopped, interval))
                 .map_err(system("cannot start a thread"))?;
             drain.threads.push(thread);
             drain.stop.push(stop);
@@ -70,12 +83,17 @@ impl Drain {
 
     /// How many bytes have been moved so far.
     pub(crate) fn moved(&self) -> u64 {
-        self.moved.load(Ordering::Relaxed)
+        self.state.moved.load(Ordering::Relaxed)
+    }
+
+    /// Whether as much was moved as there is room for.
+    pub(crate) fn full(&self) -> Option<Full> {
+        *self.state.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a thread gave up; [`Drain::finish`] tells why.
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.state.failed.load(Ordering::Relaxed)
     }
 
     /// Moves what is left, half-filled pages too, and gives the files. Call it once tracing is off.
@@ -104,44 +122,51 @@ impl Drop for Drain {
     }
 }
 
-/// Tells the main thread that there is no sense in going on.
-struct Alarm {
-    waker: Waker,
-    failed: Arc<AtomicBool>,
-}
-
 struct Mover {
     sources: Vec<Source>,
     pipe: Pipe,
-    directory: PathBuf,
-    moved: Arc<AtomicU64>,
+    redactor: Option<Redactor>,
+    /// What errors name.
+    output: PathBuf,
+    state: Arc<State>,
+    /// Tells the main thread that there is no sense in going on.
+    waker: Waker,
 }
 
 impl Mover {
-    fn run(mut self, stopped: &Receiver<()>, interval: Duration, alarm: &Alarm) -> Result<Vec<CpuPages>, RecordError> {
+    fn run(mut self, stopped: &Receiver<()>, interval: Duration) -> Result<Vec<CpuPages>, RecordError> {
         // The load that is recorded must not starve its recorder. Nice suffices and, other than a real-time priority,
         // can hardly hurt; without the right to it, go on without.
         let _ = rustix::process::setpriority_process(None, -20);
         let result = self.move_until(stopped, interval);
         if result.is_err() {
-            alarm.failed.store(true, Ordering::Relaxed);
-            alarm.waker.wake();
+            self.state.failed.store(true, Ordering::Relaxed);
+            self.waker.wake();
         }
-        result?;
+        result.map_err(RecordError::output(&self.output))?;
         Ok(self.sources.into_iter().map(|source| source.pages).collect())
     }
 
-    fn move_until(&mut self, stopped: &Receiver<()>, interval: Duration) -> Result<(), RecordError> {
+    fn move_until(&mut self, stopped: &Receiver<()>, interval: Duration) -> io::Result<()> {
         while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
             for source in &mut self.sources {
-                let bytes = source.move_full_pages(&self.pipe).map_err(RecordError::output(&self.directory))?;
-                self.moved.fetch_add(bytes, Ordering::Relaxed);
+                let bytes = source.move_full_pages(&self.pipe, &mut self.redactor)?;
+                self.state.moved.fetch_add(bytes, Ordering::Relaxed);
             }
+            self.look_at_the_room();
         }
         for source in &mut self.sources {
-            source.move_everything(&self.pipe).map_err(RecordError::output(&self.directory))?;
+            source.move_everything(&self.pipe, &mut self.redactor)?;
         }
         Ok(())
+    }
+
+    fn look_at_the_room(&self) {
+        let Some(full) = self.state.room.is_full(self.state.moved.load(Ordering::Relaxed)) else { return };
+        let mut noted = self.state.full.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.replace(full).is_none() {
+            self.waker.wake();
+        }
     }
 }
 
@@ -153,26 +178,29 @@ struct Source {
 }
 
 impl Source {
-    fn open(instance: &Instance, cpu: u32, directory: &Path) -> Result<Source, RecordError> {
+    fn open(instance: &Instance, cpu: u32, workshop: &Workshop) -> Result<Source, RecordError> {
         let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
         let raw = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits() as i32)
             .open(instance.path(&name))
             .map_err(|source| instance.error(&name, source))?;
-        // A file without a name: whatever happens to this process, its space is freed.
-        let file = tempfile::tempfile_in(directory).map_err(RecordError::output(directory))?;
+        // It has a name, so that what was recorded is still there if this process is killed.
+        let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(workshop.place().path()))?;
         Ok(Source { raw, pages: CpuPages { cpu: CpuId(cpu), file, length: 0 }, page_size: rustix::param::page_size() })
     }
 
     /// Moves the pages that the kernel has filled; gives their bytes. Bounded by what a buffer can hold, so that one
     /// very busy CPU does not keep the others waiting.
-    fn move_full_pages(&mut self, pipe: &Pipe) -> io::Result<u64> {
+    fn move_full_pages(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<u64> {
         let before = self.pages.length;
         for _ in 0..64 {
             match splice(&self.raw, None, &pipe.write, None, pipe.size, SpliceFlags::MOVE | SpliceFlags::NONBLOCK) {
                 Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(bytes) => self.empty(pipe, bytes)?,
+                Ok(bytes) => match redactor {
+                    Some(redactor) => self.empty_redacted(pipe, bytes, redactor)?,
+                    None => self.empty(pipe, bytes)?,
+                },
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -195,9 +223,33 @@ impl Source {
         Ok(())
     }
 
+    /// The same for pages that must not be written as they are.
+    fn empty_redacted(&mut self, pipe: &Pipe, bytes: usize, redactor: &mut Redactor) -> io::Result<()> {
+        let mut pages = vec![0; bytes];
+        let mut read = 0;
+        while read < bytes {
+            match rustix::io::read(&pipe.read, &mut pages[read..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => read += length,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        for page in pages.chunks_mut(self.page_size) {
+            redactor.redact(page);
+        }
+        self.write(&pages)
+    }
+
+    fn write(&mut self, pages: &[u8]) -> io::Result<()> {
+        self.pages.file.write_all(pages)?;
+        self.pages.length += pages.len() as u64;
+        Ok(())
+    }
+
     /// Moves full pages, then reads the rest: splice(2) only ever gives full pages.
-    fn move_everything(&mut self, pipe: &Pipe) -> io::Result<()> {
-        while self.move_full_pages(pipe)? > 0 {}
+    fn move_everything(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<()> {
+        while self.move_full_pages(pipe, redactor)? > 0 {}
         let mut page = vec![0; self.page_size];
         loop {
             match rustix::io::read(&self.raw, page.as_mut_slice()) {
@@ -205,8 +257,10 @@ impl Source {
                 Ok(length) => {
                     // The reader of the file expects whole pages; the header says how much of one is used.
                     page[length..].fill(0);
-                    self.pages.file.write_all(&page)?;
-                    self.pages.length += page.len() as u64;
+                    if let Some(redactor) = redactor {
+                        redactor.redact(&mut page);
+                    }
+                    self.write(&page)?;
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),

@@ -1,6 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use unstarve_files::TargetError;
 use unstarve_readers::trace_dat_write::WriteError;
 
 /// Why nothing was recorded, or why what was recorded could not be kept. The system's own words are in the `source`.
@@ -35,9 +36,45 @@ pub enum RecordError {
         /// What the system said.
         source: io::Error,
     },
-    /// The output exists and is a directory or a device.
-    #[error("{} is not a regular file", .0.display())]
-    NotAFile(PathBuf),
+    /// The output exists and is a directory, a device, or an open file of a process.
+    #[error("{} is a {what}; a recording needs a regular file, because its tables say where the data is", path.display())]
+    NotAFile {
+        /// The output.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The output has no place.
+    #[error(transparent)]
+    Target(TargetError),
+    /// The disk is too full to begin.
+    #[error(
+        "no room for {}: {} MB are free there, and a recording begins with {} MB or more, so that others can still \
+         write (use -o onto another filesystem)",
+        path.display(), free / 1_000_000, needed / 1_000_000
+    )]
+    NoRoom {
+        /// The output.
+        path: PathBuf,
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that should be.
+        needed: u64,
+    },
+    /// What a killed recorder left cannot be used.
+    #[error("cannot read what a killed recorder left in {}", path.display())]
+    Leftover {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is nothing to make a file of.
+    #[error("{}: no killed recorder left anything there that can be made into a recording", .0.display())]
+    NothingLeft(PathBuf),
+    /// There is more than one.
+    #[error("{}: several killed recorders left something there: name one of them, or no output file", .0.display())]
+    SeveralLeft(PathBuf),
     /// The command could not be started.
     #[error("cannot run {program}")]
     Command {

@@ -8,6 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use unstarve_model::EventType;
 
 use crate::RecordError;
+use crate::cpus;
 use crate::tracefs::{TraceFs, control};
 
 const PREFIX: &str = "unstarve-";
@@ -55,6 +56,18 @@ impl Instance {
         OpenOptions::new().write(true).open(self.path("free_buffer")).ok()
     }
 
+    /// Closing `free_buffer` makes the kernel shrink the buffers first, by a worker on each CPU that it waits for: for as
+    /// long as somebody keeps a CPU for itself. A buffer that is being read through `trace` cannot be resized
+    /// (`resize_disabled` in kernel/trace/ring_buffer.c), so that is left out. Removing the instance frees the buffers
+    /// without any worker.
+    fn let_buffers_go(&mut self) {
+        let Some(buffers) = self.buffers.take() else { return };
+        let cpu = cpus::online().first().copied().unwrap_or(0);
+        let reader = File::open(self.path(&format!("per_cpu/cpu{cpu}/trace")));
+        drop(buffers);
+        drop(reader);
+    }
+
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.tracefs.path(&format!("instances/{}/{relative}", self.name))
     }
@@ -73,13 +86,20 @@ impl Instance {
     }
 
     /// Chooses the clock: `mono` is the one that other tools' logs can be compared with, `local` is always there.
-    pub(crate) fn choose_clock(&self) -> Result<&'static str, RecordError> {
+    pub(crate) fn choose_clock(&self) -> Result<String, RecordError> {
         for clock in ["mono", "local"] {
             if self.set("trace_clock", clock).is_ok() {
-                return Ok(clock);
+                return Ok(clock.to_owned());
             }
         }
-        self.set("trace_clock", "global").map(|()| "global")
+        self.set("trace_clock", "global").map(|()| "global".to_owned())
+    }
+
+    /// The clock that it has: `[local] global mono …`. Choosing one waits for RCU, even if it is the same.
+    pub(crate) fn clock(&self) -> Result<String, RecordError> {
+        let text = self.text("trace_clock")?;
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        Ok(chosen.map_or("local", |(clock, _)| clock).to_owned())
     }
 
     /// Sets what a new instance inherits from the system's options and we cannot use: only in overwrite mode does the
@@ -87,7 +107,8 @@ impl Instance {
     pub(crate) fn reset_options(&self) -> Result<(), RecordError> {
         for (option, value) in [("overwrite", "1"), ("stacktrace", "0"), ("userstacktrace", "0")] {
             let file = format!("options/{option}");
-            if self.path(&file).exists() {
+            // Setting what is set already takes its time, too.
+            if self.text(&file).is_ok_and(|now| now.trim() != value) {
                 self.set(&file, value)?;
             }
         }
@@ -135,7 +156,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         // Nothing to tell anybody from a drop; an instance that stays is removed by the next recording.
         let _ = self.set("tracing_on", "0");
-        self.buffers = None;
+        self.let_buffers_go();
         self.lock = None;
         let path = self.tracefs.path(&format!("instances/{}", self.name));
         // Someone may be reading one of its files at this moment (`cat …/trace`), which makes it busy.

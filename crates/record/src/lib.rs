@@ -7,18 +7,27 @@
 mod buffer;
 mod capture;
 mod command;
+mod cpus;
 mod drain;
 mod error;
 mod instance;
 mod live;
+mod notice;
 mod options;
 mod output;
 mod recording;
+mod redact;
+mod room;
+mod salvage;
+mod set_up;
 mod signals;
 mod stats;
 mod tracefs;
 
 pub use error::RecordError;
 pub use live::Live;
-pub use options::{BlockEvents, BufferSize, Options, Until};
+pub use notice::Notice;
+pub use options::{BlockEvents, BufferSize, Names, Options, Until};
 pub use recording::{CommandEnd, Lost, Progress, Recording, record};
+pub use room::Full;
+pub use salvage::{Salvaged, salvage};

@@ -14,11 +14,13 @@ use unstarve_readers::kbuffer::{Missed, PageFormat};
 use unstarve_readers::symbols::Symbols;
 use unstarve_readers::{Decoder, Endian, Interner};
 
+use crate::cpus::{self, Away, Hurry};
 use crate::instance::{self, Instance};
-use crate::recording::{SetUp, online, raise_file_limit, set_up};
+use crate::recording::raise_file_limit;
+use crate::set_up::{Ready, SetUp, prepare};
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
-use crate::{BlockEvents, BufferSize, RecordError};
+use crate::{BlockEvents, BufferSize, Notice, RecordError};
 
 /// Pages of one CPU that one [`Live::poll`] reads at most, so that a very busy CPU does not hold the others up for ever.
 const PAGES: usize = 4096;
@@ -33,14 +35,16 @@ pub struct Live {
     format: PageFormat,
     decoder: Decoder,
     names: Interner,
-    clock: &'static str,
+    clock: String,
     /// Read, but not yet given: another CPU may still have something earlier.
     held: Vec<Event>,
     /// The latest event of the poll before.
     before: Time,
     info: TraceInfo,
-    /// Dropped last: open files of its buffers would keep it from being removed.
+    /// Dropped after the files of its buffers, which would keep it from being removed.
     instance: Instance,
+    /// Of the thread that began to record.
+    _away: Option<Away>,
 }
 
 impl Live {
@@ -48,34 +52,36 @@ impl Live {
     ///
     /// # Errors
     /// As a recording's, see [`RecordError`].
-    pub fn start(buffer: BufferSize) -> Result<Live, RecordError> {
+    pub fn start(buffer: BufferSize, notices: &mut dyn FnMut(Notice)) -> Result<Live, RecordError> {
+        let hurry = Hurry::up();
         let tracefs = Arc::new(TraceFs::open()?);
         instance::remove_leftovers(&tracefs);
-        let snapshot = Snapshot::take(&Root::host());
-        let cpus = online(&snapshot);
+        let cpus = cpus::online();
         raise_file_limit(cpus.len());
-        let instance = Instance::create(Arc::clone(&tracefs))?;
-        let set_up = set_up(&instance, BlockEvents::Off, buffer, cpus.len())?;
+        let Ready { instance, set_up, away } = prepare(&tracefs, BlockEvents::Off, buffer, &cpus, notices)?;
         let header = crate::capture::header(&tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
         let open = |&cpu: &u32| open(&instance, cpu).map(|file| (CpuId(cpu), file));
+        let opened = cpus.iter().map(open).collect::<Result<_, _>>()?;
+        instance.set("tracing_on", "1")?;
+        drop(hurry);
+        let snapshot = Snapshot::take(&Root::host());
         let mut names = Interner::new();
         names.set_symbols(Symbols::lazily(Box::new(|| std::fs::read("/proc/kallsyms").ok())));
-        let live = Live {
-            cpus: cpus.iter().map(open).collect::<Result<_, _>>()?,
+        Ok(Live {
+            cpus: opened,
             page: vec![0; rustix::param::page_size()],
             format,
             decoder: decoder(&instance, &set_up)?,
             names,
-            clock: set_up.clock,
+            clock: set_up.clock.clone(),
             held: Vec::new(),
             before: Time(0),
             info: info(&snapshot, &set_up),
             instance,
-        };
-        live.instance.set("tracing_on", "1")?;
-        Ok(live)
+            _away: away,
+        })
     }
 
     /// What is known of the machine, with its snapshot.
@@ -106,7 +112,7 @@ impl Live {
     /// Everything up to here is in the buffers once they are read: by the clock of the events where it can be asked, else
     /// by what the poll before saw.
     fn safe_until(&self) -> Time {
-        match self.clock {
+        match self.clock.as_str() {
             "mono" => {
                 let now = clock_gettime(ClockId::Monotonic);
                 let now = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
@@ -181,7 +187,7 @@ fn info(snapshot: &Snapshot, set_up: &SetUp) -> TraceInfo {
     let name = |comm: &str| Comm::from(crate::capture::traced_name(comm));
     TraceInfo {
         format: "live".into(),
-        clock: Some(set_up.clock.to_owned()),
+        clock: Some(set_up.clock.clone()),
         cpus: cpus.and_then(|cpus| cpus.iter().last()).map(|last| last.0 + 1),
         recorded: Some(set_up.events.iter().copied().collect::<EventSet>()),
         tasks: snapshot.tasks.iter().map(|task| SavedTask { tid: task.tid, comm: name(&task.comm) }).collect(),

@@ -13,6 +13,19 @@ pub struct Options {
     pub block: BlockEvents,
     /// How much of the kernel's memory holds events until they are fetched.
     pub buffer: BufferSize,
+    /// The size of the file, in bytes, at which the recording ends. It always ends before the disk is full.
+    pub max_size: Option<u64>,
+    /// Whose names are in the file.
+    pub names: Names,
+}
+
+/// Whether names of processes, cgroups and the host are in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Names {
+    /// As they are.
+    Real,
+    /// Pseudonyms, except those of kernel threads. No other name is ever written to the disk.
+    Redacted,
 }
 
 /// What ends a recording.

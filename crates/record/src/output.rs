@@ -1,76 +1,71 @@
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Mode, fchmod};
+use unstarve_files::target::{Place, TargetError};
+use unstarve_files::{Hidden, target};
+
+use unstarve_model::CpuId;
+use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
 use crate::RecordError;
 
-const PREFIX: &str = ".unstarve-part-";
+const HEAD: &str = "head";
+const HEAD_PART: &str = "head.part";
+const FILE: &str = "trace.dat";
 
 /// Where the output is put together: a hidden directory beside it, removed on drop with all that is in it. The output
 /// gets its name only when it is complete.
 ///
-/// The directory is locked like an [`crate::instance::Instance`], so what killed recorders left is recognised.
+/// The directory around it may belong to somebody else, so everything goes by descriptor (see [`Hidden`]).
 pub(crate) struct Workshop {
-    directory: PathBuf,
-    output: PathBuf,
-    _lock: File,
+    hidden: Hidden,
+    place: Place,
 }
 
 impl Workshop {
     /// Makes the directory early, so that an output that cannot be written is known before anything is recorded.
     pub(crate) fn beside(output: &Path) -> Result<Workshop, RecordError> {
-        if fs::metadata(output).is_ok_and(|existing| !existing.is_file()) {
-            return Err(RecordError::NotAFile(output.to_owned()));
-        }
-        let parent = match output.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        remove_leftovers(parent);
-        let pid = std::process::id();
-        for attempt in 0..100 {
-            let directory = parent.join(format!("{PREFIX}{pid}-{attempt}"));
-            match DirBuilder::new().mode(0o700).create(&directory) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(source) => return Err(RecordError::Output { path: output.to_owned(), source }),
-            }
-            // Before it was locked, another recorder may have taken it for a leftover.
-            if let Some(lock) = lock(&directory, FlockOperation::LockExclusive).filter(|_| directory.exists()) {
-                return Ok(Workshop { directory, output: output.to_owned(), _lock: lock });
-            }
-        }
-        Err(RecordError::Output { path: output.to_owned(), source: io::ErrorKind::AlreadyExists.into() })
+        let place = place(output)?;
+        let hidden = Hidden::make(&place).map_err(RecordError::output(output))?;
+        Ok(Workshop { hidden, place })
     }
 
-    /// A place for temporary files, on the filesystem that the user chose.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+    /// The place of the output.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
-    /// Where the finished file is to be.
-    pub(crate) fn file(&self) -> PathBuf {
-        self.directory.join("trace.dat")
+    /// The directory, on the filesystem that the user chose.
+    pub(crate) fn hidden(&self) -> &Hidden {
+        &self.hidden
     }
 
-    /// Gives the finished file its name; returns its size in bytes.
-    pub(crate) fn deliver(self) -> Result<u64, RecordError> {
-        self.finish().map_err(RecordError::output(&self.output))
+    /// Keeps what is needed to make a file of the pages, for the case that this process is killed.
+    pub(crate) fn keep(&self, head: &Head) -> io::Result<()> {
+        self.hidden.create(HEAD_PART)?.write_all(&head.to_bytes())?;
+        self.hidden.rename(HEAD_PART, HEAD)
     }
 
-    fn finish(&self) -> io::Result<u64> {
-        let file = self.file();
+    /// Puts the file together and gives it its name; returns its size in bytes.
+    pub(crate) fn deliver(
+        self,
+        head: &Head,
+        pages: &[CpuPages],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<u64, RecordError> {
+        let Workshop { hidden, place } = &self;
+        let failed = || RecordError::output(place.path());
+        let mut file = hidden.create(FILE).map_err(failed())?;
+        let written = head.write_into(pages, &mut file, place.path(), progress);
+        let size = written.map_err(RecordError::written(place.path()))?;
         // Symbols and process names are nobody else's business, as with perf.data. Under sudo the file belongs to the
         // user, who would otherwise need root again to read it.
-        fs::set_permissions(&file, Permissions::from_mode(0o600))?;
-        if let (Some(user), Some(group)) = (id_from("SUDO_UID"), id_from("SUDO_GID")) {
-            let _ = chown(&file, Some(user), Some(group));
-        }
-        let size = file.metadata()?.len();
-        fs::rename(&file, &self.output)?;
+        fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(|errno| failed()(errno.into()))?;
+        place.give_to_caller(&file);
+        hidden.deliver(FILE, place).map_err(failed())?;
         Ok(size)
     }
 }
@@ -78,69 +73,148 @@ impl Workshop {
 impl Drop for Workshop {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next recording.
-        let _ = fs::remove_dir_all(&self.directory);
+        self.hidden.remove(is_ours);
     }
 }
 
-fn id_from(variable: &str) -> Option<u32> {
-    std::env::var(variable).ok()?.parse().ok()
+/// Where a recording can go: its tables say where the data is, so it cannot be written to anything but a regular file.
+fn place(output: &Path) -> Result<Place, RecordError> {
+    Place::find(output).map_err(|error| match error {
+        TargetError::NoFile { what, .. } => RecordError::NotAFile { path: output.to_owned(), what },
+        TargetError::Io { source, .. } => RecordError::Output { path: output.to_owned(), source },
+        other => RecordError::Target(other),
+    })
 }
 
-fn lock(directory: &Path, operation: FlockOperation) -> Option<File> {
-    let file = File::open(directory).ok()?;
-    flock(&file, operation).ok().map(|()| file)
+/// The name of the file that holds a CPU's pages.
+pub(crate) fn pages_of(cpu: u32) -> String {
+    format!("cpu{cpu}.pages")
 }
 
-fn remove_leftovers(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if ours && is_directory && lock(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_some() {
-            let _ = fs::remove_dir_all(entry.path());
+fn cpu_of(name: &OsStr) -> Option<CpuId> {
+    let number = name.to_str()?.strip_prefix("cpu")?.strip_suffix(".pages")?;
+    number.parse().ok().filter(|cpu| name == pages_of(*cpu).as_str()).map(CpuId)
+}
+
+/// Whether a recorder gives a file this name.
+pub(crate) fn is_ours(name: &OsStr) -> bool {
+    [HEAD, HEAD_PART, FILE].iter().any(|ours| name == *ours) || cpu_of(name).is_some()
+}
+
+/// What a recorder left that was killed.
+pub(crate) struct Leftover {
+    pub(crate) hidden: Hidden,
+    /// Bytes of pages.
+    pub(crate) bytes: u64,
+    has_head: bool,
+}
+
+impl Leftover {
+    pub(crate) fn of(hidden: Hidden) -> Leftover {
+        let names = hidden.names();
+        let length = |name: &OsStr| Some(hidden.read(name.to_str()?).ok()?.metadata().ok()?.len());
+        let bytes = names.iter().filter(|name| cpu_of(name).is_some()).filter_map(|name| length(name)).sum();
+        Leftover { bytes, has_head: names.iter().any(|name| name == HEAD), hidden }
+    }
+
+    /// All of them in a directory.
+    pub(crate) fn all(place: &Place) -> Vec<Leftover> {
+        Hidden::leftovers(place).into_iter().map(Leftover::of).collect()
+    }
+
+    /// Whether a file can be made of it.
+    pub(crate) fn is_of_use(&self) -> bool {
+        self.has_head && self.bytes > 0
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.hidden.path().to_owned()
+    }
+
+    pub(crate) fn remove(self) {
+        self.hidden.remove(is_ours);
+    }
+
+    /// What it holds; `None` if that is not whole.
+    pub(crate) fn contents(&self) -> io::Result<Option<(Head, Vec<CpuPages>)>> {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut self.hidden.read(HEAD)?, &mut bytes)?;
+        let Some(head) = Head::from_bytes(bytes) else { return Ok(None) };
+        let page = u64::from(head.page_size());
+        let mut pages = Vec::new();
+        for cpu in self.hidden.names().iter().filter_map(|name| cpu_of(name)) {
+            let file: File = self.hidden.read(&pages_of(cpu.0))?;
+            // A page that was being written when the recorder was killed is no page.
+            let length = file.metadata()?.len() / page * page;
+            pages.push(CpuPages { cpu, file, length });
         }
+        pages.sort_by_key(|pages| pages.cpu);
+        Ok(Some((head, pages)))
     }
+
+    /// A file that was being put together when the recorder was killed is in the way of a new one.
+    pub(crate) fn remove_unfinished(&self) {
+        let _ = rustix::fs::unlinkat(&self.hidden, FILE, rustix::fs::AtFlags::empty());
+    }
+}
+
+/// The leftover that `path` names, or all in the directory that it names.
+pub(crate) fn leftovers_at(path: &Path) -> Result<Vec<Leftover>, RecordError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| RecordError::Leftover { path, source }
+    };
+    let is_one = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(target::PREFIX.as_bytes()));
+    if !is_one {
+        return Ok(Leftover::all(&Place::within(path).map_err(RecordError::Target)?));
+    }
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = Place::within(above).map_err(RecordError::Target)?;
+    let hidden = Hidden::open(&place, path.file_name().unwrap_or_default()).map_err(io(path))?;
+    Ok(hidden.into_iter().map(Leftover::of).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-
-    fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(directory)
-            .expect("a directory")
-            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn an_output_appears_complete_or_not_at_all_and_leftovers_go() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let output = place.path().join("t.dat");
-        fs::write(&output, "old").expect("an older recording");
-        let leftover = place.path().join(".unstarve-part-1-0");
-        fs::create_dir(&leftover).expect("a leftover");
-        fs::write(leftover.join("trace.dat"), "of a killed recorder").expect("its file");
-
-        let first = Workshop::beside(&output).expect("a workshop");
-        let second = Workshop::beside(&output).expect("another at the same time");
-        assert_eq!(names(place.path()).len(), 3, "both workshops and the old output, no leftover");
-        drop(first);
-        assert_eq!(fs::read_to_string(&output).expect("still there"), "old");
-        fs::write(second.file(), "new").expect("the finished file");
-        assert_eq!(second.deliver().expect("delivered"), 3);
-        assert_eq!(names(place.path()), ["t.dat"]);
-        assert_eq!(fs::read_to_string(&output).expect("replaced"), "new");
-    }
 
     #[test]
     fn devices_and_directories_are_not_replaced() {
-        for output in ["/dev/null", "/tmp"] {
-            assert!(matches!(Workshop::beside(Path::new(output)), Err(RecordError::NotAFile(_))), "{output}");
+        for (output, found) in [
+            ("/dev/null", "character device"),
+            ("/dev/stdout", "descriptor of a process"),
+            ("/proc/self/fd/1", "descriptor of a process"),
+            ("/tmp", "directory"),
+        ] {
+            let error = Workshop::beside(Path::new(output)).err().expect("no place for a recording");
+            assert!(matches!(error, RecordError::NotAFile { what, .. } if what == found), "{output}: {error}");
         }
         let nowhere = Workshop::beside(Path::new("/nonexistent/t.dat"));
         assert!(matches!(nowhere, Err(RecordError::Output { .. })));
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_is_given_up() {
+        let around = tempfile::tempdir().expect("a temporary directory");
+        let output = around.path().join("t.dat");
+        fs::write(&output, "old").expect("an older recording");
+        let workshop = Workshop::beside(&output).expect("a workshop");
+        workshop.hidden().create(&pages_of(3)).expect("a file of pages");
+        assert_eq!(Leftover::all(workshop.place()).len(), 0, "it is at work");
+        drop(workshop);
+        assert_eq!(fs::read_dir(around.path()).expect("listed").count(), 1);
+        assert_eq!(fs::read_to_string(&output).expect("still there"), "old");
+    }
+
+    #[test]
+    fn files_of_a_recorder_are_known_by_name() {
+        for name in ["head", "head.part", "trace.dat", "cpu0.pages", "cpu511.pages"] {
+            assert!(is_ours(OsStr::new(name)), "{name}");
+        }
+        for name in ["cpu.pages", "cpu07.pages", "cpu+7.pages", "cpu1.pages.old", "id_rsa", "..", ""] {
+            assert!(!is_ours(OsStr::new(name)), "{name}");
+        }
     }
 }

@@ -1,23 +1,29 @@
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use unstarve_kernel::{Root, Snapshot};
+use unstarve_kernel::{Missing, Root, Snapshot};
 use unstarve_model::{CpuId, EventType};
-use unstarve_readers::trace_dat_write;
+use unstarve_readers::trace_dat_write::Head;
 
-use crate::capture;
 use crate::command::Running;
+use crate::cpus::{Away, Hurry};
 use crate::drain::Drain;
-use crate::instance::{self, Instance, KernelNames};
+use crate::instance::{self, Instance};
 use crate::output::Workshop;
+use crate::redact::Redactor;
+use crate::room::Room;
+use crate::salvage::look_at_leftovers;
+use crate::set_up::{Ready, Step};
 use crate::signals::Signals;
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
-use crate::{BlockEvents, BufferSize, Options, RecordError, Until, buffer};
+use crate::{Full, Names, Notice, Options, RecordError, Until, capture, cpus, set_up};
 
 /// What was recorded.
 #[derive(Clone, Debug)]
@@ -35,9 +41,11 @@ pub struct Recording {
     /// How many CPUs were recorded.
     pub cpus: usize,
     /// The clock of the events: `mono`, or `local` where the kernel has no other.
-    pub clock: &'static str,
+    pub clock: String,
     /// Events that were asked for and that this kernel does not have.
     pub absent: Vec<EventType>,
+    /// Why it ended before its time, if it did.
+    pub stopped: Option<Full>,
     /// How the command ended, if one was recorded.
     pub command: Option<CommandEnd>,
 }
@@ -90,99 +98,134 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// …and again each time it has run this many times as long.
 const LOOKS_SPREAD: u32 = 10;
 
+/// When what a file needs besides pages is kept beside them, so that what was recorded is not lost with this process. Short
+/// recordings are spared the work.
+const KEEP_AFTER: Duration = Duration::from_secs(2);
+
 /// Records until what [`Options::until`] says, or SIGINT, SIGTERM or SIGHUP, and writes the file.
 ///
 /// While it runs, those signals are handled for the whole process. Without a `progress` listener nothing wakes this
 /// thread in between.
-pub fn record(options: &Options, mut progress: Option<&mut dyn FnMut(Progress)>) -> Result<Recording, RecordError> {
+///
+/// Events are recorded before the host is looked at, and `notices` hears at once what keeps them waiting.
+///
+/// # Errors
+/// If nothing could be recorded, or what was recorded could not be written.
+pub fn record(
+    options: &Options,
+    notices: &mut dyn FnMut(Notice),
+    mut progress: Option<&mut dyn FnMut(Progress)>,
+) -> Result<Recording, RecordError> {
     let signals = Signals::install().map_err(RecordError::system("cannot handle signals"))?;
+    let hurry = Hurry::up();
     let workshop = Workshop::beside(&options.output)?;
+    let room = room(options, &workshop)?;
     let tracefs = Arc::new(TraceFs::open()?);
     instance::remove_leftovers(&tracefs);
-
-    let host = Root::host();
-    let begin = Snapshot::take(&host);
-    let cpus = online(&begin);
+    let cpus = cpus::online();
     raise_file_limit(cpus.len());
-    let instance = Instance::create(Arc::clone(&tracefs))?;
-    let set_up = set_up(&instance, options.block, options.buffer, cpus.len())?;
+    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, notices)?;
+    let Ready { instance, set_up, away } = &ready;
+    let redactor = match options.names {
+        Names::Real => None,
+        Names::Redacted => Some(Redactor::new(&tracefs, instance, &set_up.events)?),
+    };
 
-    let drain = Drain::start(&instance, &cpus, workshop.directory(), set_up.interval, &signals)?;
+    let drain = Drain::start(instance, &cpus, &workshop, room, set_up.interval, redactor.as_ref(), &signals)?;
     let started = Instant::now();
     instance.set("tracing_on", "1")?;
-    let mut between = Vec::new();
-    let command = run(options, &signals, &drain, started, &mut between, &mut progress)?;
-    instance.set("tracing_on", "0")?;
-    let duration = started.elapsed();
+    drop(hurry);
+    let begin = Begin::look();
+    look_at_leftovers(workshop.place(), notices);
+    let mut session = Session {
+        options,
+        signals: &signals,
+        drain: &drain,
+        instance,
+        away: away.as_ref(),
+        started,
+        ended: None,
+        begin,
+        between: Vec::new(),
+    };
+    let keep = |begin: &Snapshot| {
+        let kept = kept(begin, redactor.as_ref());
+        let capture = capture::gather(&tracefs, instance, &cpus, set_up, &[], &kept, redactor.as_ref())?;
+        let head = Head::of(&capture).map_err(RecordError::Write)?;
+        workshop.keep(&head).map_err(RecordError::output(&options.output))
+    };
+    let command = session.run(&keep, &mut progress)?;
+    let stopped = drain.full();
+    if session.ended.is_none() {
+        instance.set("tracing_on", "0")?;
+    }
+    let duration = session.ended.unwrap_or_else(|| started.elapsed());
 
     // Before our own threads end, which are in the trace too.
-    let snapshot = begin.finished_by(Snapshot::take(&host));
+    let Session { mut begin, between, .. } = session;
+    let snapshot = begin.snapshot().clone().finished_by(Snapshot::take(&Root::host()));
     let snapshot = between.into_iter().fold(snapshot, Snapshot::joined_by);
+    let snapshot = redacted(snapshot, redactor.as_ref());
     let pages = drain.finish()?;
-    let statistics: Vec<CpuStats> = cpus.iter().filter_map(|&cpu| CpuStats::read(&instance, cpu)).collect();
-    let capture = capture::gather(&tracefs, &instance, pages, &set_up, &statistics, &snapshot)?;
-    // The kernel gets its memory back before the file is put together, which takes a while.
-    drop(instance);
+    let statistics: Vec<CpuStats> = cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
+    let capture = capture::gather(&tracefs, instance, &cpus, set_up, &statistics, &snapshot, redactor.as_ref())?;
+    let Ready { instance, set_up: chosen, away } = ready;
+    // The kernel gets its memory back while the file is put together, which takes a while; and so may the kernel.
+    let removal = std::thread::Builder::new().name("unstarve-record".into());
+    let removal = removal.spawn(move || drop(instance)).map_err(RecordError::system("cannot start a thread"))?;
+    drop(away);
     let mut listener = |done, total| {
         if let Some(listener) = progress.as_mut() {
             listener(Progress::Writing { done, total });
         }
     };
-    trace_dat_write::write(&capture, &workshop.file(), &mut listener).map_err(RecordError::written(&options.output))?;
+    let head = Head::of(&capture).map_err(RecordError::Write)?;
+    let size = workshop.deliver(&head, &pages, &mut listener);
+    let step = Step::default();
+    step.is(format!("{} is written, and the tracing instance is being removed", options.output.display()));
+    set_up::watched(&step, notices, move || {
+        removal.join().map_err(|_| RecordError::System {
+            action: "cannot remove the tracing instance",
+            source: io::Error::other("its thread ended early"),
+        })
+    })?;
     Ok(Recording {
         path: options.output.clone(),
-        size: workshop.deliver()?,
+        size: size?,
         events: statistics.iter().map(|cpu| cpu.read).sum(),
         lost: statistics.iter().filter(|cpu| cpu.lost > 0).map(CpuStats::loss).collect(),
         duration,
         cpus: cpus.len(),
-        clock: set_up.clock,
-        absent: set_up.absent,
+        clock: chosen.clock,
+        absent: chosen.absent,
+        stopped,
         command,
     })
 }
 
-/// What was chosen for this kernel.
-pub(crate) struct SetUp {
-    pub(crate) clock: &'static str,
-    pub(crate) names: KernelNames,
-    pub(crate) events: Vec<EventType>,
-    pub(crate) absent: Vec<EventType>,
-    interval: Duration,
+fn room(options: &Options, workshop: &Workshop) -> Result<Room, RecordError> {
+    let room = Room::new(workshop.hidden(), options.max_size).map_err(RecordError::output(&options.output))?;
+    match room.lacks() {
+        Some((free, needed)) => Err(RecordError::NoRoom { path: options.output.clone(), free, needed }),
+        None => Ok(room),
+    }
 }
 
-pub(crate) fn set_up(
-    instance: &Instance,
-    block: BlockEvents,
-    buffer: BufferSize,
-    cpus: usize,
-) -> Result<SetUp, RecordError> {
-    instance.set("tracing_on", "0")?;
-    let clock = instance.choose_clock()?;
-    instance.reset_options()?;
-    let names = instance.stop_noting_names();
-    let interval = buffer::fetch_interval(buffer::size(instance, buffer, cpus)?);
-    let (events, absent): (Vec<_>, Vec<_>) = wanted(block).into_iter().partition(|&event| instance.has(event));
-    if absent.contains(&EventType::Switch) {
-        return Err(RecordError::NoSwitchEvent);
+fn redacted(snapshot: Snapshot, redactor: Option<&Redactor>) -> Snapshot {
+    match redactor {
+        Some(redactor) => redactor.snapshot(snapshot),
+        None => snapshot,
     }
-    for &event in &events {
-        instance.enable(event)?;
-    }
-    Ok(SetUp { clock, names, events, absent, interval })
 }
 
-fn wanted(block: BlockEvents) -> Vec<EventType> {
-    let is_block = |event: EventType| matches!(event, EventType::BlockIssue | EventType::BlockComplete);
-    EventType::ALL.iter().copied().filter(|&event| block == BlockEvents::On || !is_block(event)).collect()
-}
-
-/// The CPUs to record. One that comes online later is not recorded: its switches would have no beginning.
-pub(crate) fn online(snapshot: &Snapshot) -> Vec<u32> {
-    match &snapshot.cpus.online {
-        Some(cpus) => cpus.iter().map(|cpu| cpu.0).collect(),
-        None => (0..std::thread::available_parallelism().map_or(1, |count| count.get() as u32)).collect(),
-    }
+/// The snapshot for the case that this process is killed: it says so.
+fn kept(begin: &Snapshot, redactor: Option<&Redactor>) -> Snapshot {
+    let mut snapshot = redacted(begin.clone(), redactor);
+    snapshot.missing.push(Missing {
+        what: "the host when the recording ended, and how many events were lost".into(),
+        why: "the recorder was killed; the recording was salvaged".into(),
+    });
+    snapshot
 }
 
 /// Two files for each CPU: the usual limit of 1024 is too low for 512 of them.
@@ -195,46 +238,105 @@ pub(crate) fn raise_file_limit(cpus: usize) {
     }
 }
 
-/// Waits for the end of the recording.
-fn run(
-    options: &Options,
-    signals: &Signals,
-    drain: &Drain,
+/// The host as it was when the recording began.
+struct Begin {
+    coming: Option<JoinHandle<Snapshot>>,
+    known: Option<Snapshot>,
+}
+
+impl Begin {
+    fn look() -> Begin {
+        let thread = std::thread::Builder::new().name("unstarve-record".into());
+        Begin { coming: thread.spawn(|| Snapshot::take(&Root::host())).ok(), known: None }
+    }
+
+    fn snapshot(&mut self) -> &Snapshot {
+        if let Some(thread) = self.coming.take() {
+            self.known = match thread.join() {
+                Ok(snapshot) => Some(snapshot),
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+        }
+        self.known.get_or_insert_with(|| Snapshot::take(&Root::host()))
+    }
+}
+
+/// A recording at work.
+struct Session<'a> {
+    options: &'a Options,
+    signals: &'a Signals,
+    drain: &'a Drain,
+    instance: &'a Instance,
+    away: Option<&'a Away>,
     started: Instant,
-    between: &mut Vec<Snapshot>,
-    progress: &mut Option<&mut dyn FnMut(Progress)>,
-) -> Result<Option<CommandEnd>, RecordError> {
-    let mut command = match &options.until {
-        Until::CommandEnds(words) => Some(Running::start(words)?),
-        _ => None,
-    };
-    let deadline = match options.until {
-        Until::Elapsed(limit) => Some(limit),
-        _ => None,
-    };
-    let mut next_look = command.is_some().then_some(FIRST_LOOK);
-    loop {
-        if let Some(end) = command.as_mut().and_then(Running::ended) {
-            return Ok(Some(end));
+    /// How long was recorded, if that ended before its time.
+    ended: Option<Duration>,
+    begin: Begin,
+    between: Vec<Snapshot>,
+}
+
+impl Session<'_> {
+    /// Waits for the end of the recording.
+    fn run(
+        &mut self,
+        keep: &dyn Fn(&Snapshot) -> Result<(), RecordError>,
+        progress: &mut Option<&mut dyn FnMut(Progress)>,
+    ) -> Result<Option<CommandEnd>, RecordError> {
+        let mut command = self.start_command()?;
+        let deadline = match self.options.until {
+            Until::Elapsed(limit) => Some(limit),
+            _ => None,
+        };
+        let mut next_look = command.is_some().then_some(FIRST_LOOK);
+        let mut keep_at = Some(KEEP_AFTER).filter(|at| deadline.is_none_or(|deadline| deadline > *at));
+        loop {
+            if let Some(end) = command.as_mut().and_then(Running::ended) {
+                return Ok(Some(end));
+            }
+            if let Some(signal) = self.signals.received() {
+                return Ok(command.as_mut().map(|command| command.end_after(signal)));
+            }
+            let left = deadline.map(|limit| limit.saturating_sub(self.started.elapsed()));
+            if left == Some(Duration::ZERO) || self.drain.has_failed() {
+                return Ok(None);
+            }
+            if self.drain.full().is_some() && self.ended.is_none() {
+                self.instance.set("tracing_on", "0")?;
+                self.ended = Some(self.started.elapsed());
+                (next_look, keep_at) = (None, None);
+                // A command is not ended for it: whoever started it this way still wants it.
+                if command.is_none() {
+                    return Ok(None);
+                }
+            }
+            let until = |at: Option<Duration>| at.map(|at| at.saturating_sub(self.started.elapsed()));
+            let (until_look, until_keep) = (until(next_look), until(keep_at));
+            if until_look == Some(Duration::ZERO) {
+                self.between.push(Snapshot::take(&Root::host()));
+                next_look = next_look.map(|at| at * LOOKS_SPREAD);
+                continue;
+            }
+            if until_keep == Some(Duration::ZERO) {
+                // Without it nothing could be salvaged, which is no reason to end what goes well.
+                let _ = keep(self.begin.snapshot());
+                keep_at = None;
+                continue;
+            }
+            let tick = progress.is_some().then_some(PROGRESS_INTERVAL);
+            let limit = [left, until_look, until_keep, tick].into_iter().flatten().min();
+            wait(self.signals, command.as_ref(), limit)?;
+            if let Some(listener) = progress.as_mut() {
+                listener(Progress::Recording { elapsed: self.started.elapsed(), bytes: self.drain.moved() });
+            }
         }
-        if let Some(signal) = signals.received() {
-            return Ok(command.as_mut().map(|command| command.end_after(signal)));
-        }
-        let left = deadline.map(|limit| limit.saturating_sub(started.elapsed()));
-        if left == Some(Duration::ZERO) || drain.has_failed() {
-            return Ok(None);
-        }
-        let until_look = next_look.map(|at| at.saturating_sub(started.elapsed()));
-        if until_look == Some(Duration::ZERO) {
-            between.push(Snapshot::take(&Root::host()));
-            next_look = next_look.map(|at| at * LOOKS_SPREAD);
-            continue;
-        }
-        let tick = progress.is_some().then_some(PROGRESS_INTERVAL);
-        wait(signals, command.as_ref(), [left, until_look, tick].into_iter().flatten().min())?;
-        if let Some(listener) = progress.as_mut() {
-            listener(Progress::Recording { elapsed: started.elapsed(), bytes: drain.moved() });
-        }
+    }
+
+    /// The command starts when the host was looked at: what is new then is the command's.
+    fn start_command(&mut self) -> Result<Option<Running>, RecordError> {
+        let Until::CommandEnds(words) = &self.options.until else { return Ok(None) };
+        self.begin.snapshot();
+        let start = || Running::start(words);
+        self.away.map_or_else(start, |away| away.pause(start)).map(Some)
     }
 }
 

@@ -140,7 +140,10 @@ impl LowArgs {
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     let HiArgs { source, window, app, pace, form } = args;
     let feed: Box<dyn Feed> = match source {
-        Source::ThisMachine => Box::new(LiveFeed::new(Live::start(BufferSize::Auto)?, window)),
+        Source::ThisMachine => {
+            let live = Live::start(BufferSize::Auto, &mut |notice| eprintln!("unstarve: {notice}"))?;
+            Box::new(LiveFeed::new(live, window))
+        }
         Source::Recording(recording) => Box::new(Replay::new(recording.open()?, recording.name(), window)?),
     };
     match form {

@@ -12,6 +12,7 @@ mod cgroup;
 mod chaos;
 mod perf_truth;
 mod process;
+mod recordings;
 mod results;
 mod schedstat;
 mod service;
@@ -52,6 +53,8 @@ fn main() -> std::process::ExitCode {
         trial("waits_add_up_to_the_kernels_own_run_delay", schedstat::waits_match_run_delay),
         trial("waits_are_those_of_perf_sched", perf_truth::waits_are_those_of_perf_sched),
         trial("the_same_moment_in_every_format_gives_the_same_findings", starvations::same_moment_in_every_format),
+        trial("a_recording_without_names_says_the_same", recordings::redacted_says_the_same),
+        trial("what_a_killed_recorder_left_is_explained", recordings::salvaged_is_explained),
         trial("a_real_time_hog_is_found_by_check_while_it_runs", audit::real_time_hog_is_found),
         trial("a_hog_is_shown_while_it_runs", top::a_hog_is_shown_while_it_runs),
         trial("a_setting_is_set_and_set_back", audit::a_setting_is_set_and_set_back),

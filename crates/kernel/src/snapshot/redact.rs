@@ -1,56 +1,41 @@
-use std::collections::BTreeMap;
-
 use super::Snapshot;
-
-/// Replaces names by pseudonyms: the same name by the same pseudonym throughout one snapshot.
-#[derive(Default)]
-struct Names {
-    given: BTreeMap<(&'static str, String), String>,
-    counts: BTreeMap<&'static str, usize>,
-}
-
-impl Names {
-    fn of(&mut self, kind: &'static str, name: &str) -> String {
-        if let Some(pseudonym) = self.given.get(&(kind, name.to_owned())) {
-            return pseudonym.clone();
-        }
-        let count = self.counts.entry(kind).or_default();
-        *count += 1;
-        let pseudonym = format!("{kind}-{count}");
-        self.given.insert((kind, name.to_owned()), pseudonym.clone());
-        pseudonym
-    }
-}
+use super::pseudonyms::{Pseudonyms, kernel_thread};
 
 impl Snapshot {
     /// The snapshot for somebody else: command lines are gone; names of programs, cgroups and units, and places of mounts
     /// are pseudonyms, the same for the same name. Names of kernel threads, of devices, of interrupts and of settings
     /// stay, without which nothing could be said.
     #[must_use]
-    pub fn redacted(mut self) -> Snapshot {
-        let mut names = Names::default();
+    pub fn redacted(self) -> Snapshot {
+        self.redacted_by(&mut Pseudonyms::with_services())
+    }
+
+    /// The same with pseudonyms that are also given elsewhere.
+    #[must_use]
+    pub fn redacted_by(mut self, names: &mut Pseudonyms) -> Snapshot {
         for task in self.tasks.iter_mut() {
             task.cmdline = None;
-            if !task.kernel_thread {
-                task.comm = program(&mut names, &task.comm);
-            }
-            task.cgroup = task.cgroup.take().map(|path| group(&mut names, &path));
+            task.comm = match task.kernel_thread {
+                true => kernel_thread(&task.comm).to_owned(),
+                false => names.program(&task.comm),
+            };
+            task.cgroup = task.cgroup.take().map(|path| group(names, &path));
         }
         for facts in &mut self.cgroups {
-            facts.path = group(&mut names, &facts.path);
+            facts.path = group(names, &facts.path);
         }
         self.cgroups.sort_by(|a, b| a.path.cmp(&b.path));
         if let Some(throttled) = self.throttled_meanwhile.take() {
             self.throttled_meanwhile =
-                Some(throttled.into_iter().map(|(path, counters)| (group(&mut names, &path), counters)).collect());
+                Some(throttled.into_iter().map(|(path, counters)| (group(names, &path), counters)).collect());
         }
         for mount in self.mounts.iter_mut().filter(|mount| mount.target != "/") {
             mount.target = names.of("mount", &mount.target);
             mount.options = kept_options(&mount.options);
-            mount.device = device(&mut names, &mount.device);
+            mount.device = device(names, &mount.device);
         }
         self.redact_boot_line();
-        self.redact_places(&mut names);
+        self.redact_places(names);
         self.view.get_or_insert_default().redacted = true;
         self
     }
@@ -62,7 +47,7 @@ impl Snapshot {
         self.kernel.version = self.kernel.version.take().map(|text| without_builder(&text));
     }
 
-    fn redact_places(&mut self, names: &mut Names) {
+    fn redact_places(&mut self, names: &mut Pseudonyms) {
         for setting in &mut self.configured {
             let Some(owner) = setting.owner.as_mut() else { continue };
             if setting.by != super::ConfiguredBy::Unit {
@@ -87,25 +72,16 @@ impl Snapshot {
     }
 }
 
-/// A pool's threads keep their number, so that they can still be told to be a pool.
-fn program(names: &mut Names, comm: &str) -> String {
-    if super::services::WATCHED.contains(&comm) || comm == "systemd" {
-        return comm.to_owned();
-    }
-    let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit());
-    format!("{}{}", names.of("program", stem), pool_number(&comm[stem.len()..]))
-}
-
 /// Every part of a path for itself, so that parents stay parents. systemd's and Kubernetes' own slices are the same on
 /// every host.
-fn group(names: &mut Names, path: &str) -> String {
+fn group(names: &mut Pseudonyms, path: &str) -> String {
     const KNOWN: [&str; 9] =
         ["", "..", "system.slice", "user.slice", "init.scope", "machine.slice", "kubepods", "kubepods.slice", "docker"];
     let parts = path.split('/').map(|part| if KNOWN.contains(&part) { part.to_owned() } else { unit(names, part) });
     parts.collect::<Vec<_>>().join("/")
 }
 
-fn unit(names: &mut Names, unit: &str) -> String {
+fn unit(names: &mut Pseudonyms, unit: &str) -> String {
     const SUFFIXES: [&str; 3] = [".service", ".slice", ".scope"];
     const KNOWN: [&str; 5] = ["system.slice", "user.slice", "machine.slice", "kubepods.slice", "system.conf"];
     if KNOWN.contains(&unit) {
@@ -117,11 +93,16 @@ fn unit(names: &mut Names, unit: &str) -> String {
     }
 }
 
-/// Names of disks stay: workers are named after them. Names of volumes are chosen by people.
-fn device(names: &mut Names, device: &str) -> String {
-    match device.strip_prefix("/dev/mapper/") {
-        Some(volume) => format!("/dev/mapper/{}", names.of("volume", volume)),
-        None => device.to_owned(),
+/// Names of disks stay: workers are named after them. Names of volumes and pools are chosen by people.
+fn device(names: &mut Pseudonyms, device: &str) -> String {
+    match device.strip_prefix("/dev/") {
+        Some(name) if !name.contains('/') => device.to_owned(),
+        Some(name) => {
+            let (directory, volume) = name.rsplit_once('/').unwrap_or(("", name));
+            let directory = if directory == "mapper" { "mapper".to_owned() } else { names.of("volumes", directory) };
+            format!("/dev/{directory}/{}", names.of("volume", volume))
+        }
+        None => names.of("volume", device),
     }
 }
 
@@ -134,9 +115,4 @@ fn kept_options(options: &str) -> String {
 /// is cut out.
 fn without_builder(text: &str) -> String {
     text.split(' ').filter(|word| !word.contains('@') || *word == "@0").collect::<Vec<_>>().join(" ")
-}
-
-/// `worker12` becomes `program-3.12`; the dot keeps `program-31` and number 2 apart from `program-3` and number 12.
-fn pool_number(digits: &str) -> String {
-    if digits.is_empty() { String::new() } else { format!(".{digits}") }
 }

@@ -222,7 +222,7 @@ const LONGEST: u64 = 64 << 10;
 
 /// Parses `/proc/PID/stat` (proc_pid_stat(5)). The name stands in parentheses and may itself hold them and blanks, so
 /// the fields are counted from the last one on.
-fn stat(tid: Tid, text: &str) -> Option<TaskFacts> {
+pub(super) fn stat(tid: Tid, text: &str) -> Option<TaskFacts> {
     let (head, tail) = text.rsplit_once(')')?;
     let (_, comm) = head.split_once('(')?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use rustix::system::{RebootCommand, reboot, uname};
 use unstarve_kernel::{Root, Snapshot};
-use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Until};
+use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Names, Notice, Options, Until};
 
 use super::guard::Guard;
 use super::keeper::Keeper;
@@ -105,8 +105,11 @@ pub(super) fn record() -> Result<(), GuestError> {
         until: Until::CommandEnds(["/init", LOADS_ROLE].map(OsString::from).to_vec()),
         block: BlockEvents::Off,
         buffer: BufferSize::KiB(kib),
+        max_size: None,
+        names: Names::Real,
     };
-    let recording = unstarve_record::record(&options, None).map_err(|error| GuestError(error.to_string()))?;
+    let notices = &mut |notice: Notice| eprintln!("record: {notice}");
+    let recording = unstarve_record::record(&options, notices, None).map_err(|error| GuestError(error.to_string()))?;
     match recording.command {
         Some(CommandEnd::Exited(0)) => Ok(()),
         Some(CommandEnd::Killed(signal)) => Err(GuestError(format!("the loads were ended by signal {signal}"))),

@@ -8,12 +8,16 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Options, Recording, Until, record};
+use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Recording, Until, record};
 
 use crate::loads;
 
 /// Tells this program what to be, instead of a run of the tests.
 const ROLE: &str = "UNSTARVE_TEST_ROLE";
+
+/// What a recorder is told beside its arguments.
+pub const MAX_SIZE: &str = "UNSTARVE_TEST_MAX_SIZE";
+pub const REDACT: &str = "UNSTARVE_TEST_REDACT";
 
 /// No child may run longer.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -24,6 +28,7 @@ pub fn act() -> Option<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     Some(match role.as_str() {
         "recorder" => recorder(&arguments),
+        "attack" => crate::attack::attack(),
         load => loads::run(load),
     })
 }
@@ -41,8 +46,10 @@ fn recorder(arguments: &[OsString]) -> ExitCode {
         until,
         block: if word(2) == "block" { BlockEvents::On } else { BlockEvents::Off },
         buffer: word(1).parse().map_or(BufferSize::Auto, BufferSize::KiB),
+        max_size: std::env::var(MAX_SIZE).ok().and_then(|size| size.parse().ok()),
+        names: if std::env::var_os(REDACT).is_some() { Names::Redacted } else { Names::Real },
     };
-    match record(&options, None) {
+    match record(&options, &mut |notice: Notice| println!("notice {notice}"), None) {
         Ok(recording) => {
             println!("{}", Report::of(&recording).line());
             ExitCode::SUCCESS
@@ -61,6 +68,8 @@ pub struct Report {
     pub events: u64,
     pub lost: u64,
     pub seconds: f64,
+    /// Why it ended early.
+    pub stopped: String,
     /// The command's exit code, or minus the signal that killed it.
     pub command: Option<i32>,
 }
@@ -71,6 +80,12 @@ impl Report {
             events: recording.events,
             lost: recording.lost.iter().map(|lost| lost.count).sum(),
             seconds: recording.duration.as_secs_f64(),
+            stopped: match recording.stopped {
+                Some(Full::MaxSize) => "size",
+                Some(Full::Disk) => "disk",
+                None => "no",
+            }
+            .to_owned(),
             command: recording.command.and_then(|end| match end {
                 CommandEnd::Exited(code) => Some(code),
                 CommandEnd::Killed(signal) => Some(-signal),
@@ -81,7 +96,7 @@ impl Report {
 
     fn line(&self) -> String {
         let command = self.command.map_or("-".to_owned(), |end| end.to_string());
-        format!("report {} {} {} {command}", self.events, self.lost, self.seconds)
+        format!("report {} {} {} {command} {}", self.events, self.lost, self.seconds, self.stopped)
     }
 
     fn parse(output: &str) -> Option<Report> {
@@ -92,6 +107,7 @@ impl Report {
             lost: words.get(1)?.parse().ok()?,
             seconds: words.get(2)?.parse().ok()?,
             command: words.get(3)?.parse().ok(),
+            stopped: (*words.get(4)?).to_owned(),
         })
     }
 }
@@ -137,6 +153,13 @@ impl<'a> Task<'a> {
         Recorder::start(self.invocation())
     }
 
+    /// A load by itself, with nobody who records it.
+    pub fn load(name: &str) -> Recorder {
+        let mut load = Command::new(std::env::current_exe().expect("this program"));
+        load.env(ROLE, name);
+        Recorder::start(load)
+    }
+
     /// Records from beginning to end.
     pub fn run(&self) -> Ended {
         self.start().finish()
@@ -161,6 +184,11 @@ impl Recorder {
     pub fn start(mut invocation: Command) -> Recorder {
         invocation.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Recorder { child: invocation.spawn().expect("a child"), started: Instant::now() }
+    }
+
+    /// How long ago it was started.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
     }
 
     pub fn pid(&self) -> u32 {
@@ -207,6 +235,7 @@ impl Ended {
     /// Why it recorded nothing; a test fails here if it did.
     pub fn error(&self) -> &str {
         assert_eq!((self.status.code(), self.status.signal()), (Some(2), None), "{self:?}");
-        self.output.trim().strip_prefix("error ").unwrap_or_else(|| panic!("no error: {self:?}"))
+        let line = self.output.lines().find_map(|line| line.strip_prefix("error "));
+        line.unwrap_or_else(|| panic!("no error: {self:?}"))
     }
 }

@@ -9,15 +9,16 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::Outcome;
-use crate::child::{Ended, Recorder, Task};
+use crate::child::{Ended, MAX_SIZE, Recorder, Task};
 use crate::host::{TinyDisk, instances_of, is_recording, names_in};
+use crate::whole::Contents;
 
-fn place() -> TempDir {
+pub fn place() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
 /// Waits until it records.
-fn recording(recorder: &Recorder) {
+pub fn recording(recorder: &Recorder) {
     let limit = Instant::now() + Duration::from_secs(10);
     while !is_recording(recorder.pid()) {
         assert!(Instant::now() < limit, "it does not begin to record");
@@ -26,7 +27,7 @@ fn recording(recorder: &Recorder) {
 }
 
 /// Nothing of this recorder is left but what is named.
-fn left_only(files: &[&str], ended: &Ended, directory: &Path) {
+pub fn left_only(files: &[&str], ended: &Ended, directory: &Path) {
     assert_eq!(names_in(directory), files);
     assert_eq!(instances_of(ended.pid), [""; 0]);
 }
@@ -97,11 +98,46 @@ pub fn a_command_that_does_not_exist_leaves_nothing() -> Outcome {
 
 pub fn a_full_disk_leaves_nothing() -> Outcome {
     let place = place();
-    let disk = TinyDisk::on(place.path());
+    let disk = TinyDisk::on(place.path(), c"size=1m");
     let output = disk.0.join("t.dat");
     let ended = Task { command: Some("ping-pong"), ..Task::to(&output) }.run();
-    assert!(ended.error().contains("No space left on device"), "{ended:?}");
+    assert!(ended.error().contains("no room for"), "{ended:?}");
     left_only(&[], &ended, &disk.0);
+    Ok(Completion::Completed)
+}
+
+pub fn a_disk_is_not_filled() -> Outcome {
+    let place = place();
+    let disk = TinyDisk::on(place.path(), c"size=80m");
+    let output = disk.0.join("t.dat");
+    let ended = Task { milliseconds: Some(15_000), ..Task::to(&output) };
+    let load = Task::load("long-ping-pong");
+    let ended = ended.run();
+    drop(load);
+    let report = ended.report();
+    assert_eq!(report.stopped, "disk", "{report:?}");
+    assert!(report.seconds < 14.0 && report.events > 10_000, "{report:?}");
+    left_only(&["t.dat"], &ended, &disk.0);
+    let disk = rustix::fs::statvfs(&disk.0).expect("a filesystem");
+    assert!(disk.f_bavail * 20 >= disk.f_blocks, "a twentieth is left: {} of {}", disk.f_bavail, disk.f_blocks);
+    assert_eq!(Contents::of(&output).events(), report.events, "what was recorded is whole");
+    Ok(Completion::Completed)
+}
+
+pub fn a_size_that_was_asked_for_is_kept() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let mut task = Task { command: Some("long-ping-pong"), ..Task::to(&output) }.invocation();
+    task.env(MAX_SIZE, (20_u64 << 20).to_string());
+    let ended = Recorder::start(task).finish();
+    let report = ended.report();
+    assert_eq!((report.stopped.as_str(), report.command), ("size", Some(7)), "the command ran to its end");
+    assert!(report.seconds < 10.0, "{report:?}");
+    let size = fs::metadata(&output).expect("a file").len();
+    // What the buffers held when it was reached comes on top.
+    assert!((10 << 20..28 << 20).contains(&size), "{size} bytes");
+    assert_eq!(Contents::of(&output).events(), report.events);
+    left_only(&["t.dat"], &ended, place.path());
     Ok(Completion::Completed)
 }
 
@@ -130,7 +166,7 @@ pub fn what_a_killed_recorder_left_goes_with_the_next() -> Outcome {
     let killed = killed.finish();
     assert_eq!(instances_of(killed.pid).len(), 1, "nobody could remove it");
     assert!(!is_recording(killed.pid), "but the kernel stopped tracing into it");
-    assert_eq!(names_in(place.path()).len(), 1, "a part file");
+    assert_eq!(names_in(place.path()).len(), 1, "a hidden directory, with nothing that could be salvaged yet");
 
     let next = Task { milliseconds: Some(50), ..Task::to(&output) }.run();
     next.report();

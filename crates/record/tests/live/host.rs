@@ -70,12 +70,12 @@ pub fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A filesystem of one megabyte, unmounted on drop and gone with this process in any case.
+/// A small filesystem, unmounted on drop and gone with this process in any case.
 pub struct TinyDisk(pub PathBuf);
 
 impl TinyDisk {
-    pub fn on(directory: &Path) -> TinyDisk {
-        mount("tiny", directory, "tmpfs", MountFlags::empty(), Some(c"size=1m")).expect("a tmpfs");
+    pub fn on(directory: &Path, size: &std::ffi::CStr) -> TinyDisk {
+        mount("tiny", directory, "tmpfs", MountFlags::empty(), Some(size)).expect("a tmpfs");
         TinyDisk(directory.to_owned())
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::pipe::pipe;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-const LOADS: [&str; 4] = ["ping-pong", "short", "stubborn", "write"];
+const LOADS: [&str; 6] = ["ping-pong", "long-ping-pong", "short", "stubborn", "write", "hog"];
 
 /// How long `ping-pong` runs.
 const PING_PONG: Duration = Duration::from_millis(1500);
@@ -26,6 +26,8 @@ pub fn run(load: &str) -> ExitCode {
             let pairs: Vec<_> = (0..cpus).map(|cpu| std::thread::spawn(move || ping_pong_on(cpu, PING_PONG))).collect();
             pairs.into_iter().for_each(|pair| pair.join().expect("a pair"));
         }
+        "long-ping-pong" => ping_pong_on(0, Duration::from_secs(12)),
+        "hog" => hog(),
         "short" => ping_pong_on(0, Duration::from_millis(30)),
         "stubborn" => std::thread::sleep(Duration::from_secs(15)),
         "write" => write_through(),
@@ -52,6 +54,21 @@ fn ping_pong_on(cpu: usize, time: Duration) {
 /// Waits for the other and calls it; `false` when the other is gone.
 fn turn(from: &OwnedFd, to: &OwnedFd) -> bool {
     rustix::io::read(from, &mut [0_u8; 1]).is_ok_and(|count| count == 1) && rustix::io::write(to, &[0]).is_ok()
+}
+
+/// How long the hog keeps its CPU.
+pub const HOG: Duration = Duration::from_secs(3);
+
+/// The CPU that it keeps.
+pub const HOGGED: usize = 1;
+
+/// Keeps a CPU for itself, as a real-time task, for a while.
+fn hog() {
+    stay_on(HOGGED);
+    let status = std::process::Command::new("chrt").args(["-f", "-p", "98", &std::process::id().to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "chrt");
+    let end = Instant::now() + HOG;
+    while Instant::now() < end {}
 }
 
 fn stay_on(cpu: usize) {

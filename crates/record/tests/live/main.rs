@@ -3,10 +3,14 @@
 //! The recorder under test is this program again (see [`child`]), so that it can be killed. Everything that is mounted
 //! here is in a mount namespace of our own and ends with it.
 
+mod attack;
 mod child;
 mod ends;
 mod host;
 mod loads;
+mod names;
+mod salvage;
+mod starved;
 mod whole;
 
 use std::process::ExitCode;
@@ -19,7 +23,7 @@ type Outcome = Result<Completion, Failed>;
 /// A test: its name and what it does.
 type Test = (&'static str, fn() -> Outcome);
 
-const TESTS: [Test; 15] = [
+const TESTS: [Test; 23] = [
     ("trace_cmd_and_our_reader_see_every_event", whole::trace_cmd_and_our_reader_see_every_event),
     ("nothing_is_lost_at_200k_switches_a_second", whole::nothing_is_lost_at_200k_switches_a_second),
     ("lost_events_are_counted_and_in_the_file", whole::lost_events_are_counted_and_in_the_file),
@@ -34,6 +38,14 @@ const TESTS: [Test; 15] = [
     ("a_full_disk_leaves_nothing", ends::a_full_disk_leaves_nothing),
     ("two_recorders_at_once", ends::two_recorders_at_once),
     ("what_a_killed_recorder_left_goes_with_the_next", ends::what_a_killed_recorder_left_goes_with_the_next),
+    ("a_disk_is_not_filled", ends::a_disk_is_not_filled),
+    ("a_size_that_was_asked_for_is_kept", ends::a_size_that_was_asked_for_is_kept),
+    ("what_a_killed_recorder_recorded_is_salvaged", salvage::what_a_killed_recorder_recorded_is_salvaged),
+    ("events_come_at_once_behind_a_hog", starved::events_come_at_once_behind_a_hog),
+    ("whoever_owns_the_directory_gains_nothing", attack::whoever_owns_the_directory_gains_nothing),
+    ("nodes_and_links_are_never_replaced", attack::nodes_and_links_are_never_replaced),
+    ("no_name_of_a_process_is_in_a_redacted_file", names::no_name_of_a_process_is_in_a_redacted_file),
+    ("a_killed_recorder_leaves_no_name_either", names::a_killed_recorder_leaves_no_name_either),
     ("without_privileges_it_says_what_to_do", ends::without_privileges_it_says_what_to_do),
 ];
 

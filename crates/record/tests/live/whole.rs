@@ -12,8 +12,8 @@ use crate::child::Task;
 use crate::host::{MountedTracefs, instances_of};
 
 /// A recording as our reader gives it.
-struct Contents {
-    info: TraceInfo,
+pub struct Contents {
+    pub info: TraceInfo,
     counts: [u64; EventType::ALL.len()],
     /// Events that are missing, where the page had room to say how many.
     lost: u64,
@@ -22,7 +22,7 @@ struct Contents {
 }
 
 impl Contents {
-    fn of(path: &std::path::Path) -> Contents {
+    pub fn of(path: &std::path::Path) -> Contents {
         let mut source = unstarve_readers::open(path).expect("a trace");
         let mut contents = Contents { info: TraceInfo::default(), counts: [0; EventType::ALL.len()], lost: 0, gaps: 0 };
         let mut batch = Batch::default();
@@ -45,11 +45,11 @@ impl Contents {
         contents
     }
 
-    fn events(&self) -> u64 {
+    pub fn events(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    fn count(&self, kind: EventType) -> u64 {
+    pub fn count(&self, kind: EventType) -> u64 {
         self.counts[kind as usize]
     }
 }

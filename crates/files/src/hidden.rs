@@ -1,0 +1,251 @@
+//! A directory of our own beside a result, for what takes longer to make than a moment.
+//!
+//! The directory that it is in may belong to somebody else, who can rename it, put something else in its place, and make
+//! things that look like it. So it has an unguessable name, is opened without following links, is used only if it belongs to
+//! us and nobody else can look into it, and everything in it goes by its descriptor. It is locked (flock) for as long as its
+//! process lives: what a killed one left is told from one at work without trusting process ids.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, mkdirat, openat, renameat,
+    statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::target::{PREFIX, Place, random_name};
+
+/// A hidden directory that only we can use.
+#[derive(Debug)]
+pub struct Hidden {
+    parent: OwnedFd,
+    name: OsString,
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+const OPEN: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+impl Hidden {
+    /// Makes one in the directory of `place`.
+    ///
+    /// # Errors
+    /// If the system refuses, or if somebody else puts another in its place again and again.
+    pub fn make(place: &Place) -> io::Result<Hidden> {
+        for _ in 0..100 {
+            let name = random_name();
+            match mkdirat(place.directory(), &name, Mode::RWXU) {
+                Err(Errno::EXIST) => continue,
+                made => made?,
+            }
+            match Hidden::open(place, &name) {
+                // Before it was locked, another process may have taken it for a leftover.
+                Ok(Some(hidden)) if fstat(&hidden.directory)?.st_nlink > 0 => return Ok(hidden),
+                _ => continue,
+            }
+        }
+        Err(io::Error::other("somebody replaces the temporary directories in it"))
+    }
+
+    /// Those that processes left which were killed, locked by us now.
+    pub fn leftovers(place: &Place) -> Vec<Hidden> {
+        let names = list(place.directory()).unwrap_or_default();
+        let alike = names.into_iter().filter(|name| name.as_bytes().starts_with(PREFIX.as_bytes()));
+        alike.filter_map(|name| Hidden::open(place, &name).ok().flatten()).collect()
+    }
+
+    /// The one with this name, if it is ours and nobody is at work in it.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
+        let directory = openat(place.directory(), name, OPEN, Mode::empty())?;
+        let (stat, around) = (fstat(&directory)?, fstat(place.directory())?);
+        // Another device is something that is mounted there.
+        if !only_ours(&stat) || stat.st_dev != around.st_dev {
+            return Ok(None);
+        }
+        if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(None);
+        }
+        // Less the umask it may have been made with too little.
+        fchmod(&directory, Mode::RWXU)?;
+        let path = place.directory_path().join(name);
+        Ok(Some(Hidden {
+            parent: place.directory().as_fd().try_clone_to_owned()?,
+            name: name.to_owned(),
+            directory,
+            path,
+        }))
+    }
+
+    /// Makes a file in it that only we can read.
+    ///
+    /// # Errors
+    /// If it is there already, or the system refuses.
+    pub fn create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+
+    /// Opens a file of it for reading.
+    ///
+    /// # Errors
+    /// If it is not there, or is none.
+    pub fn read(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.directory, name, flags, Mode::empty())?;
+        match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+            FileType::RegularFile => Ok(File::from(file)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Gives a file of it another name in it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.directory, from, &self.directory, to)?)
+    }
+
+    /// Gives a file of it the name of `place`, whose directory it has to be in.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn deliver(&self, name: &str, place: &Place) -> io::Result<()> {
+        Ok(renameat(&self.directory, name, place.directory(), place.name())?)
+    }
+
+    /// The names of all that is in it.
+    pub fn names(&self) -> Vec<OsString> {
+        list(&self.directory).unwrap_or_default()
+    }
+
+    /// Its path as it was called, for messages.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// How long ago something was last made or removed in it; `None` if the clock was set back.
+    pub fn age(&self) -> Option<Duration> {
+        let stat = fstat(&self.directory).ok()?;
+        let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(stat.st_mtime).ok()?))?;
+        SystemTime::now().duration_since(changed).ok()
+    }
+
+    /// Removes those of its files that `ours` knows by name, and then the directory if nothing else is in it. No link is
+    /// followed, and no directory in it is looked into.
+    pub fn remove(&self, ours: impl Fn(&OsStr) -> bool) {
+        for name in self.names().into_iter().filter(|name| ours(name)) {
+            let _ = unlinkat(&self.directory, &name, AtFlags::empty());
+        }
+        // Whoever owns the directory around it may have put another in its place; only an empty one can be hit.
+        let here = fstat(&self.directory).map(|stat| (stat.st_dev, stat.st_ino));
+        let there = statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino));
+        if here.is_ok() && here == there {
+            let _ = unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl AsFd for Hidden {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+/// Whether it is a directory that nobody but us can have changed or can look into.
+fn only_ours(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_mode & 0o077 == 0
+}
+
+/// Opened anew: the descriptor may be one for paths alone, and a list has a position.
+fn list(directory: impl AsFd) -> io::Result<Vec<OsString>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(directory, ".", flags, Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in Dir::read_from(opened)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    fn any(_: &OsStr) -> bool {
+        true
+    }
+
+    #[test]
+    fn it_is_ours_alone_and_leaves_nothing() {
+        let around = tempfile::tempdir().expect("a temporary directory");
+        let place = Place::find(&around.path().join("result")).expect("a place");
+        let hidden = Hidden::make(&place).expect("made");
+        assert_eq!(fs::metadata(hidden.path()).expect("there").permissions().mode() & 0o7777, 0o700);
+        hidden.create("a").expect("a file");
+        assert!(hidden.create("a").is_err(), "never over something that is there");
+        assert!(Hidden::leftovers(&place).is_empty(), "it is locked");
+        hidden.deliver("a", &place).expect("delivered");
+        hidden.create("b").expect("a file");
+        hidden.remove(any);
+        assert_eq!(fs::read_dir(around.path()).expect("listed").count(), 1);
+    }
+
+    #[test]
+    fn leftovers_are_removed_without_following_anything() {
+        let around = tempfile::tempdir().expect("a temporary directory");
+        let victim = tempfile::tempdir().expect("a temporary directory");
+        fs::write(victim.path().join("precious"), "1").expect("written");
+        let place = Place::find(&around.path().join("result")).expect("a place");
+        let path = |name: &str| around.path().join(format!("{PREFIX}{name}"));
+        let mut builder = fs::DirBuilder::new();
+        builder.mode(0o700);
+        builder.create(path("left")).expect("a leftover");
+        symlink(victim.path(), path("left").join("link")).expect("a link in it");
+        fs::create_dir(path("left").join("deep")).expect("a directory in it");
+        symlink(victim.path(), path("link")).expect("a link named alike");
+        fs::write(path("file"), "").expect("a file named alike");
+        builder.mode(0o755).create(path("open")).expect("one that others could look into");
+        let left = Hidden::leftovers(&place);
+        assert_eq!(left.iter().map(|hidden| hidden.path().to_owned()).collect::<Vec<_>>(), [path("left")]);
+        left[0].remove(any);
+        assert!(path("left").join("deep").exists() && !path("left").join("link").is_symlink());
+        assert!(victim.path().join("precious").exists() && path("link").is_symlink());
+        drop(left);
+        fs::remove_dir(path("left").join("deep")).expect("removed");
+        Hidden::leftovers(&place).iter().for_each(|hidden| hidden.remove(any));
+        assert!(!path("left").exists());
+    }
+
+    #[test]
+    fn one_of_somebody_else_s_is_left_alone() {
+        if !rustix::process::geteuid().is_root() {
+            return; // Only root can give files away.
+        }
+        let around = tempfile::tempdir().expect("a temporary directory");
+        let place = Place::find(&around.path().join("result")).expect("a place");
+        let theirs = around.path().join(format!("{PREFIX}theirs"));
+        fs::DirBuilder::new().mode(0o700).create(&theirs).expect("a directory");
+        std::os::unix::fs::chown(&theirs, Some(65534), None).expect("given away");
+        assert!(Hidden::leftovers(&place).is_empty());
+    }
+}

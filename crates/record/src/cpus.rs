@@ -1,0 +1,277 @@
+//! The CPUs, and which of them run ordinary tasks at the moment.
+//!
+//! On a CPU that a real-time task keeps for itself nothing ordinary runs: not the kernel's worker that enlarges that CPU's
+//! event buffer (`ring_buffer_resize()` in kernel/trace/ring_buffer.c waits for work that it schedules on each CPU), and not
+//! a thread of ours that happens to be there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaffinity, sched_setaffinity};
+
+/// How long CPUs are watched at least: a real-time task that sleeps between two bursts must not look like none.
+const WATCH: Duration = Duration::from_millis(40);
+
+/// How long is waited for each CPU to show it once.
+const FIRST: Duration = Duration::from_millis(8);
+
+/// How often a CPU shows that it runs ordinary tasks.
+const BEAT: Duration = Duration::from_millis(2);
+
+/// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
+/// that time.
+const LATE: Duration = Duration::from_millis(25);
+
+/// How long a grace period may take. Idle machines need 10 to 30 ms.
+const GRACE: Duration = Duration::from_millis(40);
+
+/// The CPUs to record. One that comes online later is not recorded: its switches would have no beginning.
+pub(crate) fn online() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    match text.trim().parse::<unstarve_kernel::CpuSet>() {
+        Ok(cpus) if !text.trim().is_empty() => cpus.iter().map(|cpu| cpu.0).collect(),
+        _ => (0..std::thread::available_parallelism().map_or(1, |count| count.get() as u32)).collect(),
+    }
+}
+
+/// Threads of ours, one on each CPU, each of which shows again and again that it comes to run.
+pub(crate) struct RollCall {
+    beats: Vec<Arc<Beat>>,
+    began: Instant,
+}
+
+/// What one of them shows. Times are microseconds since all began.
+#[derive(Debug)]
+struct Beat {
+    cpu: u32,
+    last: AtomicU64,
+    longest_gap: AtomicU64,
+    /// It came to run there.
+    seen: AtomicBool,
+    tid: AtomicI32,
+    /// It need not go on; or it may not go to its CPU, and nothing can be said.
+    over: AtomicBool,
+}
+
+impl RollCall {
+    /// Sends a thread to each of `cpus`.
+    pub(crate) fn of(cpus: &[u32]) -> RollCall {
+        let began = Instant::now();
+        let beats = cpus.iter().filter_map(|&cpu| {
+            let beat = Arc::new(Beat {
+                cpu,
+                last: AtomicU64::new(micros(began.elapsed())),
+                longest_gap: AtomicU64::new(0),
+                seen: AtomicBool::new(false),
+                tid: AtomicI32::new(0),
+                over: AtomicBool::new(false),
+            });
+            let shown = Arc::clone(&beat);
+            let thread = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10);
+            thread.spawn(move || shown.show(began)).ok().map(|_| beat)
+        });
+        RollCall { beats: beats.collect(), began }
+    }
+
+    /// The CPUs on which no thread has come to run yet.
+    pub(crate) fn absent(&self) -> Vec<u32> {
+        let absent = || {
+            let not_seen = |beat: &&Arc<Beat>| !beat.seen.load(Ordering::Relaxed) && !beat.over.load(Ordering::Relaxed);
+            self.beats.iter().filter(not_seen).map(|beat| beat.cpu).collect::<Vec<u32>>()
+        };
+        while !absent().is_empty() && self.began.elapsed() < FIRST {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        absent()
+    }
+
+    /// The CPUs that kept a thread waiting. Threads that are still there are called back: one that never runs could not end
+    /// either, and this process not without it.
+    pub(crate) fn silent(self) -> Vec<u32> {
+        std::thread::sleep(WATCH.saturating_sub(self.began.elapsed()));
+        let now = micros(self.began.elapsed());
+        let late = |beat: &&Arc<Beat>| {
+            let gap =
+                now.saturating_sub(beat.last.load(Ordering::Relaxed)).max(beat.longest_gap.load(Ordering::Relaxed));
+            !beat.over.load(Ordering::Relaxed) && gap > micros(LATE)
+        };
+        let late: Vec<&Arc<Beat>> = self.beats.iter().filter(late).collect();
+        let silent: Vec<u32> = late.iter().map(|beat| beat.cpu).collect();
+        self.beats.iter().for_each(|beat| beat.over.store(true, Ordering::Relaxed));
+        if let Some(others) = without(&silent) {
+            for beat in late {
+                // 0 would be this thread, which has another way.
+                if let Some(tid) = Pid::from_raw(beat.tid.load(Ordering::Relaxed)) {
+                    let _ = sched_setaffinity(Some(tid), &others);
+                }
+            }
+        }
+        silent
+    }
+}
+
+impl Beat {
+    fn show(&self, began: Instant) {
+        self.tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+        // As the kernel's workers.
+        let _ = setpriority_process(None, 0);
+        let mut only = CpuSet::new();
+        if self.cpu as usize >= CpuSet::MAX_CPU {
+            return self.over.store(true, Ordering::Relaxed);
+        }
+        only.set(self.cpu as usize);
+        if sched_setaffinity(None, &only).is_err() {
+            return self.over.store(true, Ordering::Relaxed);
+        }
+        while !self.over.load(Ordering::Relaxed) {
+            let now = micros(began.elapsed());
+            let gap = now.saturating_sub(self.last.swap(now, Ordering::Relaxed));
+            self.longest_gap.fetch_max(gap, Ordering::Relaxed);
+            self.seen.store(true, Ordering::Relaxed);
+            std::thread::sleep(BEAT);
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The CPUs that this thread may use, less some; `None` if that leaves none.
+fn without(cpus: &[u32]) -> Option<CpuSet> {
+    let mut allowed = sched_getaffinity(None).ok()?;
+    for &cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU) {
+        allowed.unset(cpu as usize);
+    }
+    (allowed.count() > 0).then_some(allowed)
+}
+
+/// Asks whether RCU's grace periods end at the moment. Where a CPU's softirqs are left to a ksoftirqd that does not come to
+/// run, they do not (seen on 6.1), and much of tracefs waits for them, without an end and without a signal.
+///
+/// `MEMBARRIER_CMD_GLOBAL` is `synchronize_rcu()` (kernel/sched/membarrier.c).
+pub(crate) struct GracePeriod {
+    ended: Receiver<bool>,
+    until: Instant,
+}
+
+impl GracePeriod {
+    pub(crate) fn begin() -> GracePeriod {
+        let (sender, ended) = channel();
+        let wait = move || {
+            let _ = sender.send(membarrier(MembarrierCommand::Global).is_ok());
+        };
+        let _ = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10).spawn(wait);
+        GracePeriod { ended, until: Instant::now() + GRACE }
+    }
+
+    /// Whether it ended in time; `None` if this kernel does not say (with `nohz_full`).
+    pub(crate) fn has_ended(self) -> Option<bool> {
+        match self.ended.recv_timeout(self.until.saturating_duration_since(Instant::now())) {
+            Ok(true) => Some(true),
+            Ok(false) | Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => Some(false),
+        }
+    }
+}
+
+/// Lets the calling thread, and those that it starts, go before other ordinary tasks.
+pub(crate) struct Hurry {
+    before: i32,
+}
+
+impl Hurry {
+    pub(crate) fn up() -> Option<Hurry> {
+        let before = getpriority_process(None).ok()?;
+        setpriority_process(None, -20).ok().map(|()| Hurry { before })
+    }
+}
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        let _ = setpriority_process(None, self.before);
+    }
+}
+
+/// Keeps the calling thread, and those that it starts, from CPUs on which it would not come to run.
+pub(crate) struct Away {
+    before: CpuSet,
+    now: CpuSet,
+}
+
+impl Away {
+    /// `None` if there is nothing to keep away from, or nowhere else to go.
+    pub(crate) fn from(cpus: &[u32]) -> Option<Away> {
+        if cpus.is_empty() {
+            return None;
+        }
+        let away = Away { before: sched_getaffinity(None).ok()?, now: without(cpus)? };
+        away.go();
+        Some(away)
+    }
+
+    fn go(&self) {
+        let _ = sched_setaffinity(None, &self.now);
+    }
+
+    /// Does something that must not inherit it.
+    pub(crate) fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _ = sched_setaffinity(None, &self.before);
+        let result = work();
+        self.go();
+        result
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_run_ordinary_tasks_answer() {
+        // Another test may have a CPU for itself for a moment, but hardly three times.
+        let cpus = online();
+        assert!(!cpus.is_empty());
+        assert!((0..3).any(|_| RollCall::of(&cpus).silent().is_empty()));
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_says_nothing_about_itself() {
+        assert_eq!(RollCall::of(&[100_000]).silent(), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_hurry_ends() {
+        let before = getpriority_process(None).expect("a priority");
+        if let Some(hurry) = Hurry::up() {
+            assert_eq!(getpriority_process(None).expect("a priority"), -20);
+            drop(hurry);
+        }
+        assert_eq!(getpriority_process(None).expect("a priority"), before);
+    }
+
+    #[test]
+    fn a_thread_goes_away_and_comes_back() {
+        let before = sched_getaffinity(None).expect("a set");
+        if before.count() < 2 {
+            return; // There is nowhere to go.
+        }
+        let first = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).expect("one");
+        let away = Away::from(&[first as u32]).expect("somewhere else");
+        assert!(!sched_getaffinity(None).expect("a set").is_set(first));
+        away.pause(|| assert_eq!(sched_getaffinity(None).expect("a set"), before));
+        assert!(!sched_getaffinity(None).expect("a set").is_set(first));
+        drop(away);
+        assert_eq!(sched_getaffinity(None).expect("a set"), before);
+        assert!(Away::from(&[]).is_none());
+    }
+}

@@ -1,0 +1,80 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use unstarve_files::target::Place;
+
+use crate::output::{Leftover, Workshop, leftovers_at};
+use crate::{Notice, RecordError};
+
+/// How long what a killed recorder left is kept for whoever wants it.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A recording made of what a killed recorder left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Salvaged {
+    /// The directory that it was in; it is gone.
+    pub from: PathBuf,
+    /// The file.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// Makes recordings of what killed recorders left in the directory `from`, or of the one leftover that `from` names. Without
+/// `output` they are called `unstarve-salvaged-….dat` and are beside their leftovers.
+///
+/// # Errors
+/// If there is nothing, or if a file cannot be written; then what was left is still there.
+pub fn salvage(from: &Path, output: Option<&Path>) -> Result<Vec<Salvaged>, RecordError> {
+    let left: Vec<Leftover> = leftovers_at(from)?.into_iter().filter(Leftover::is_of_use).collect();
+    match (left.len(), output) {
+        (0, _) => return Err(RecordError::NothingLeft(from.to_owned())),
+        (2.., Some(_)) => return Err(RecordError::SeveralLeft(from.to_owned())),
+        _ => {}
+    }
+    left.into_iter().map(|leftover| salvage_one(leftover, output)).collect()
+}
+
+fn salvage_one(leftover: Leftover, output: Option<&Path>) -> Result<Salvaged, RecordError> {
+    let from = leftover.path();
+    let output = output.map_or_else(|| named_after(&from), Path::to_owned);
+    let contents = leftover.contents().map_err(|source| RecordError::Leftover { path: from.clone(), source })?;
+    let (head, pages) = contents.ok_or_else(|| RecordError::NothingLeft(from.clone()))?;
+    leftover.remove_unfinished();
+    // Put together where the file is to be, which may be on another filesystem.
+    let size = Workshop::beside(&output)?.deliver(&head, &pages, &mut |_, _| {})?;
+    leftover.remove();
+    Ok(Salvaged { from, path: output, size })
+}
+
+fn named_after(from: &Path) -> PathBuf {
+    let name = from.file_name().unwrap_or_default().to_string_lossy();
+    let id = name.rsplit('-').next().unwrap_or_default();
+    from.with_file_name(format!("unstarve-salvaged-{id}.dat"))
+}
+
+/// Says what killed recorders left beside the output; removes what nobody can use, and what nobody has wanted for a week.
+pub(crate) fn look_at_leftovers(place: &Place, notices: &mut dyn FnMut(Notice)) {
+    for leftover in Leftover::all(place) {
+        let (path, bytes) = (leftover.path(), leftover.bytes);
+        if !leftover.is_of_use() {
+            leftover.remove();
+        } else if leftover.hidden.age().is_some_and(|age| age > KEPT) {
+            leftover.remove();
+            notices(Notice::Removed { path, bytes });
+        } else {
+            notices(Notice::Leftover { path, bytes });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_salvaged_recording_has_a_name_of_its_own() {
+        let name = named_after(Path::new("/var/tmp/.unstarve-part-0123456789abcdef"));
+        assert_eq!(name, Path::new("/var/tmp/unstarve-salvaged-0123456789abcdef.dat"));
+    }
+}

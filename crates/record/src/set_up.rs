@@ -1,0 +1,171 @@
+//! Preparing an instance, so that events are recorded as soon as possible: what is recorded is often the reason why things
+//! take long.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use unstarve_model::{CpuId, EventType};
+
+use crate::cpus::{Away, GracePeriod, RollCall};
+use crate::instance::{Instance, KernelNames};
+use crate::tracefs::TraceFs;
+use crate::{BlockEvents, BufferSize, Notice, RecordError, buffer};
+
+/// When people are told what is being waited for.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// An instance that is ready to record.
+pub(crate) struct Ready {
+    pub(crate) instance: Instance,
+    pub(crate) set_up: SetUp,
+    /// Keeps this thread from CPUs where it would not run.
+    pub(crate) away: Option<Away>,
+}
+
+/// What was chosen for this kernel.
+pub(crate) struct SetUp {
+    pub(crate) clock: String,
+    pub(crate) names: KernelNames,
+    pub(crate) events: Vec<EventType>,
+    pub(crate) absent: Vec<EventType>,
+    pub(crate) interval: Duration,
+}
+
+/// What is being done, for people who wait.
+#[derive(Default)]
+pub(crate) struct Step(Mutex<String>);
+
+impl Step {
+    pub(crate) fn is(&self, what: impl Into<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+    }
+
+    fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether what waits for an RCU grace period has a chance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    /// It has.
+    Answers,
+    /// It would wait for as long as somebody keeps a CPU for himself.
+    Waits,
+}
+
+/// Makes an instance with everything but `tracing_on`.
+pub(crate) fn prepare(
+    tracefs: &Arc<TraceFs>,
+    block: BlockEvents,
+    buffer: BufferSize,
+    cpus: &[u32],
+    notices: &mut dyn FnMut(Notice),
+) -> Result<Ready, RecordError> {
+    let calls = RollCall::of(cpus);
+    // A CPU that a real-time task keeps has no ordinary load, and looks like a good place for what wakes up: threads of ours,
+    // too, would be put there and not run.
+    let absent = calls.absent();
+    let away = Away::from(&absent);
+    let grace_period = GracePeriod::begin();
+    let step = Step::default();
+    // The kernel can keep us waiting in any of this: somebody has to be left who says so.
+    let (instance, clock, names, kernel) = watched(&step, notices, || {
+        step.is("a tracing instance");
+        let instance = Instance::create(Arc::clone(tracefs))?;
+        // Where the kernel does not say, those who wait can still read what for.
+        let kernel = if grace_period.has_ended().unwrap_or(true) { Kernel::Answers } else { Kernel::Waits };
+        step.is("the clock of a tracing instance, which waits for RCU");
+        let clock = match kernel {
+            Kernel::Answers => instance.choose_clock()?,
+            Kernel::Waits => instance.clock()?,
+        };
+        step.is("the options of a tracing instance");
+        instance.reset_options()?;
+        let names = instance.stop_noting_names();
+        Ok((instance, clock, names, kernel))
+    })?;
+    // The longer the CPUs were watched, the better this is known; and it is used at once.
+    let silent = calls.silent();
+    drop(away);
+    let away = Away::from(&silent);
+    if !silent.is_empty() || kernel == Kernel::Waits {
+        let kernel_waits = kernel == Kernel::Waits;
+        notices(Notice::Starved { cpus: silent.iter().copied().map(CpuId).collect(), kernel_waits });
+    }
+    let set_up = watched(&step, notices, || {
+        let small = if kernel == Kernel::Waits { cpus } else { &silent };
+        let smallest = buffer::size(&instance, buffer, cpus, small, &step)?;
+        step.is("the events of a tracing instance");
+        instance.set("tracing_on", "0")?;
+        let (events, absent) = enable_events(&instance, block)?;
+        Ok(SetUp { clock, names, events, absent, interval: buffer::fetch_interval(smallest) })
+    })?;
+    Ok(Ready { instance, set_up, away })
+}
+
+fn enable_events(instance: &Instance, block: BlockEvents) -> Result<(Vec<EventType>, Vec<EventType>), RecordError> {
+    let (events, absent): (Vec<_>, Vec<_>) = wanted(block).into_iter().partition(|&event| instance.has(event));
+    if absent.contains(&EventType::Switch) {
+        return Err(RecordError::NoSwitchEvent);
+    }
+    for &event in &events {
+        instance.enable(event)?;
+    }
+    Ok((events, absent))
+}
+
+fn wanted(block: BlockEvents) -> Vec<EventType> {
+    let is_block = |event: EventType| matches!(event, EventType::BlockIssue | EventType::BlockComplete);
+    EventType::ALL.iter().copied().filter(|&event| block == BlockEvents::On || !is_block(event)).collect()
+}
+
+/// Does `work` in a thread of its own, and says what it waits for if that takes long.
+pub(crate) fn watched<T: Send>(
+    step: &Step,
+    notices: &mut dyn FnMut(Notice),
+    work: impl FnOnce() -> Result<T, RecordError> + Send,
+) -> Result<T, RecordError> {
+    let (done, waits) = channel::<()>();
+    thread::scope(|scope| {
+        let worker = thread::Builder::new().name("unstarve-record".into());
+        let worker = worker.spawn_scoped(scope, move || {
+            let result = work();
+            drop(done);
+            result
+        });
+        let worker = worker.map_err(RecordError::system("cannot start a thread"))?;
+        let mut said = String::new();
+        while waits.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
+            let what = step.text();
+            if what != said {
+                notices(Notice::Waiting { what: what.clone() });
+                said = what;
+            }
+        }
+        match worker.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_what_takes_long() {
+        let mut told = Vec::new();
+        let step = Step::default();
+        let result = watched(&step, &mut |notice| told.push(notice), || {
+            step.is("a slow kernel");
+            thread::sleep(SILENCE + Duration::from_millis(300));
+            Ok(7)
+        });
+        assert!(matches!(result, Ok(7)));
+        assert_eq!(told, [Notice::Waiting { what: "a slow kernel".into() }]);
+    }
+}
