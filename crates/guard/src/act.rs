@@ -268,7 +268,7 @@ fn put_back<H: Host>(host: &mut H, change: &Change) -> io::Result<Option<Event>>
     if now.same(&change.old) {
         return Ok(None);
     }
-    if !now.same(&change.new) {
+    if !change.explains(&now) {
         return Ok(Some(Event::LeftToOthers));
     }
     match host.write(&change.target, &change.old) {

@@ -94,7 +94,7 @@ fn aspects_of(changes: &[&Change], heir: TaskKey) -> Vec<Aspect> {
 /// The change that has set a value on an ancestor which a task was born with, and what that ancestor will have when all
 /// its changes are taken back. `None` if it is not from there, or will be the same.
 fn inherited<'a>(changes: &[&'a Change], heir: TaskKey, aspect: Aspect, value: &Value) -> Option<(&'a Change, Value)> {
-    let set = changes.iter().rev().find(|change| is_since(change, heir) && change.new.same(value))?;
+    let set = changes.iter().rev().find(|change| is_since(change, heir) && change.explains(value))?;
     // A task may have been changed several times; what it goes back to is where the chain of its changes begins.
     let mut before: Option<&Value> = None;
     for change in changes.iter().rev().filter(|change| change.target == set.target && change.new.aspect() == aspect) {

@@ -84,6 +84,14 @@ pub struct Change {
     pub from: Option<TaskKey>,
 }
 
+impl Change {
+    /// Whether a value that the target has now is this change's doing: what was set, or a step down from it, to which a raised
+    /// task can go by itself.
+    pub fn explains(&self, now: &Value) -> bool {
+        now.same(&self.new) || now.is_step_down(&self.old, &self.new)
+    }
+}
+
 /// What a journal holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents {

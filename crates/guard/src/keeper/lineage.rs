@@ -23,7 +23,7 @@ impl<H: Host> Keeper<H> {
         let Some(from) = self.managed.get(creator) else { return Ok(()) };
         // Unlike what was set, what is its own by now was not inherited.
         let inherited = from.set.iter().filter(|(_, change)| {
-            task.attributes.value(change.new.aspect()).is_some_and(|value| value.same(&change.new))
+            task.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value))
         });
         let inherited = inherited.map(|(rule, change)| (*rule, change.inherited_by(task.key, &task.comm))).collect();
         self.adopt(task, inherited)
@@ -71,6 +71,29 @@ impl<H: Host> Keeper<H> {
             follow(task.key.tid);
         }
         self.metrics.counts.managed = self.managed.len() as u64;
+        Ok(())
+    }
+
+    /// A thread that is not its process's first runs another program: it becomes the first, with that one's number and start, and
+    /// all others end. What it was changed by goes with it.
+    pub(super) fn take_over(&mut self, task: &Task) -> Result<(), KeeperError> {
+        if !self.by_process.contains_key(&task.tgid) {
+            return Ok(());
+        }
+        let of_process = |(key, managed): &(&TaskKey, &super::Managed)| managed.tgid == task.tgid && **key != task.key;
+        let others: Vec<TaskKey> = self.managed.iter().filter(of_process).map(|(key, _)| *key).collect();
+        for key in others {
+            if crate::scan::start_of(key.tid) == Some(key.start) {
+                continue;
+            }
+            let Some(gone) = self.managed.remove(&key) else { continue };
+            self.by_tid.remove(&key.tid);
+            let taken = gone.set.into_iter().filter(|(_, change)| {
+                task.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value))
+            });
+            let taken = taken.map(|(rule, change)| (rule, change.inherited_by(task.key, &task.comm))).collect();
+            self.adopt(task, taken)?;
+        }
         Ok(())
     }
 

@@ -214,6 +214,8 @@ impl<H: Host> Keeper<H> {
         for task in tasks {
             if self.managed.contains_key(&task.key) {
                 self.check(&task, None)?;
+                // It may have another name or another owner by now.
+                self.release(&task);
             }
             self.consider(task, None, &mut due);
         }
@@ -238,7 +240,7 @@ impl<H: Host> Keeper<H> {
                     let born = self.unnamed.remove(&tid);
                     self.look(tgid, tid, born, &mut due);
                 }
-                Signal::Executed { tid, time } => self.executed(tid, time, &mut due),
+                Signal::Executed { tid, time } => self.executed(tid, time, &mut due)?,
                 Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
                 Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
                 Signal::Ended { tid, ran, cpu, realtime } => self.ended(tid, ran, cpu, realtime),
@@ -308,13 +310,15 @@ impl<H: Host> Keeper<H> {
     }
 
     /// It may be another rule's now, or nobody's: a child is its parent's likeness until it runs a program of its own.
-    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) {
+    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) -> Result<(), KeeperError> {
         let Some(task) = self.scanner.task_in(tid, tid) else {
             self.metrics.counts.gone += 1;
-            return;
+            return Ok(());
         };
+        self.take_over(&task)?;
         self.release(&task);
         self.consider(task, Some(time), due);
+        Ok(())
     }
 
     /// Takes back what rules have set that are not about the task any more. What it has inherited it keeps, as children do.
