@@ -340,13 +340,6 @@ impl<S: Store> Journal<S> {
         self.catch_up();
     }
 
-    /// Forgets changes of a task that has ended: nobody needs to write that down.
-    pub fn forget(&mut self, changes: impl IntoIterator<Item = u64>) {
-        for seq in changes {
-            self.open.remove(&seq);
-        }
-    }
-
     /// Writes what nothing depends on; if it cannot be written, it waits for the next time.
     fn catch_up(&mut self) {
         if self.backlog.is_empty() {

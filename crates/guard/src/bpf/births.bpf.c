@@ -79,8 +79,8 @@ struct {
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 131072);
+	/* Preallocated: up to 6.0 the kernel warns of anything else in programs of system calls. */
+	__uint(max_entries, 65536);
 	__type(key, u32);
 	__type(value, u32);
 } kept SEC(".maps");
@@ -225,15 +225,20 @@ int BPF_PROG(born, struct task_struct *task, u64 clone_flags)
 		return 0;
 	by = number_of(parent);
 	known = bpf_map_lookup_elem(&kept, &by);
-	heir = follow_all || known;
+	/* The kernel sets its own threads up anew (kthread()). */
+	heir = !is_kernel && (follow_all || known);
 	if (!is_kernel && !heir) {
 		bpf_probe_read_kernel_str(comm, sizeof(comm), &task->comm);
 		if (!may_be_meant(comm) || !allowed())
 			return 0;
 	}
-	if (known) {
+	if (heir && known) {
 		from = *known;
-		bpf_map_update_elem(&kept, &tid, &from, BPF_ANY);
+		if (bpf_map_update_elem(&kept, &tid, &from, BPF_ANY))
+			__sync_fetch_and_add(&lost, 1);
+		/* It is noted; whether it is told at once is a matter of how many there are. */
+		if (!allowed())
+			return 0;
 	}
 	event = reserve(BORN);
 	if (!event)
@@ -256,8 +261,12 @@ int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 	if (!(task->flags & PF_KTHREAD)) {
 		if (!programs)
 			return 0;
+		tid = number_of(task);
 		bpf_probe_read_kernel_str(name, sizeof(name), comm);
-		if (!may_be_meant(name) || !allowed())
+		/* One in the guard's care may be nobody's by its new name. */
+		if (!may_be_meant(name) && !bpf_map_lookup_elem(&kept, &tid))
+			return 0;
+		if (!allowed())
 			return 0;
 	}
 	tid = number_of(task);
@@ -468,4 +477,15 @@ CHANGES(sched_setattr, 0)
 CHANGES(sched_setscheduler, 0)
 CHANGES(sched_setparam, 0)
 CHANGES(sched_setaffinity, 0)
-CHANGES(setpriority, 1)
+
+/* PRIO_PROCESS; changes of groups and of all of a user's are seen at the next look. */
+SEC("tp/syscalls/sys_enter_setpriority")
+int enter_setpriority(struct syscall_enter *enter)
+{
+	return enter->args[0] ? 0 : changes(enter->args[1]);
+}
+SEC("tp/syscalls/sys_exit_setpriority")
+int exit_setpriority(struct syscall_exit *exit)
+{
+	return changed(exit);
+}

@@ -1,6 +1,6 @@
 //! Children of changed tasks: they have inherited what was set, so they are in the guard's care, too.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
 use super::{Keeper, KeeperError};
@@ -17,10 +17,14 @@ impl<H: Host> Keeper<H> {
             Some(creator) => self.by_tid.get(&creator),
             None => self.by_process.get(&born.tgid),
         };
+        let ended = || self.ended.get(&born.creator?);
         // The one that made it may have come and gone before anybody could look at it.
-        let creator = creator.or_else(|| self.by_tid.get(&self.host.origin(task.key.tid)?));
-        let Some(creator) = creator.filter(|key| **key != task.key) else { return Ok(()) };
-        let Some(from) = self.managed.get(creator) else { return Ok(()) };
+        let origin = || {
+            let origin = self.host.origin(task.key.tid)?;
+            self.by_tid.get(&origin).and_then(|key| self.managed.get(key)).or_else(|| self.ended.get(&origin))
+        };
+        let creator = creator.filter(|key| **key != task.key).and_then(|key| self.managed.get(key));
+        let Some(from) = creator.or_else(ended).or_else(origin) else { return Ok(()) };
         // Unlike what was set, what is its own by now was not inherited.
         let inherited = from.set.iter().filter(|(_, change)| {
             task.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value))
@@ -34,14 +38,15 @@ impl<H: Host> Keeper<H> {
         if !tasks.iter().any(|task| task.kind == Kind::User && self.managed.contains_key(&task.key)) {
             return Ok(());
         }
-        let heirs = self.host.heirs(&self.journal.open_changes());
-        if heirs.is_empty() {
-            return Ok(());
+        let mut by_task: FxHashMap<TaskKey, Vec<Change>> = FxHashMap::default();
+        for heir in self.host.heirs(&self.journal.open_changes()) {
+            if let crate::Target::Task(key) = heir.target {
+                by_task.entry(key).or_default().push(heir);
+            }
         }
         for task in tasks {
-            let of_task = |heir: &&Change| heir.target == crate::Target::Task(task.key);
-            let inherited: Vec<_> =
-                heirs.iter().filter(of_task).map(|heir| (self.rule_of(heir), heir.clone())).collect();
+            let Some(heirs) = by_task.remove(&task.key) else { continue };
+            let inherited = heirs.into_iter().map(|heir| (self.rule_of(&heir), heir)).collect();
             self.adopt(task, inherited)?;
         }
         Ok(())
@@ -113,15 +118,18 @@ impl<H: Host> Keeper<H> {
             let ran = managed.ran.map_or(ran.min(in_our_care), |before| ran.saturating_sub(before));
             *self.burned.entry(cpu).or_default() += ran;
         }
-        self.journal.forget(managed.set.iter().map(|(_, change)| change.seq));
         if self.by_process.get(&managed.tgid) == Some(&key) {
             self.by_process.remove(&managed.tgid);
         }
+        // Its children may be heard of later, and its child's children, whose parent nobody has seen.
+        self.ended.insert(tid, managed);
         self.metrics.counts.managed = self.managed.len() as u64;
     }
 
     /// Forgets tasks that are gone.
     pub(super) fn forget_all_but(&mut self, living: &FxHashSet<TaskKey>) {
+        self.ended.clear();
+        self.host.forget_ended();
         self.managed.retain(|key, _| living.contains(key));
         self.by_tid.retain(|_, key| living.contains(key));
         self.by_process.retain(|_, key| living.contains(key));

@@ -61,6 +61,8 @@ pub struct Keeper<H> {
     by_tid: FxHashMap<Tid, TaskKey>,
     /// One of each process, for births that are told without the thread that made them.
     by_process: FxHashMap<Tid, TaskKey>,
+    /// Tasks in our care that have ended since the last look at everything.
+    ended: FxHashMap<Tid, Managed>,
     /// What real-time tasks ran that have ended since the last look at the budget, by CPU.
     burned: FxHashMap<u32, u64>,
     /// Tells the source whose children are wanted.
@@ -106,6 +108,7 @@ impl<H: Host> Keeper<H> {
             managed: FxHashMap::default(),
             by_tid: FxHashMap::default(),
             by_process: FxHashMap::default(),
+            ended: FxHashMap::default(),
             burned: FxHashMap::default(),
             follow: None,
             must_look: false,
@@ -180,6 +183,11 @@ impl<H: Host> Keeper<H> {
     /// The journal.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// While nothing is real-time, what others run as such is not ours.
+    pub fn forget_burned(&mut self) {
+        self.burned.clear();
     }
 
     /// What taking everything back needs.
@@ -418,7 +426,8 @@ impl<H: Host> Keeper<H> {
         }
         if let Some(follow) = &self.follow {
             // Before the change: a child may be born the moment after.
-            due.iter().filter(|due| due.task.kind == Kind::User).for_each(|due| follow(due.task.key.tid));
+            // Kernel threads have no heirs, but who changes them is of interest, too.
+            due.iter().for_each(|due| follow(due.task.key.tid));
         }
         let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
         let now = sched::monotonic_ns();
