@@ -34,6 +34,8 @@ pub fn act() -> Option<ExitCode> {
         "flicker" => flicker(Path::new(word(0)), Path::new(word(1))),
         "family" => crate::family::be(&arguments),
         "orphan-maker" => crate::family::leave_an_orphan(&arguments),
+        "escape" => crate::escapes::be(&arguments),
+        "guard-unread" => guard_unread(Path::new(word(0)), Path::new(word(1))),
         "namespaced" => crate::namespaces::inside(word(0)),
         other => Err(format!("no role {other}")),
     };
@@ -47,9 +49,18 @@ pub fn act() -> Option<ExitCode> {
 }
 
 fn guard(policy_path: &Path, state: &Path, source: &str) -> Result<(), String> {
-    let policy = Policy::load(policy_path).map_err(|error| format!("{error:?}"))?;
     let audit = std::fs::File::options().append(true).create(true).open(state.with_extension("audit"));
-    let audit = audit.map_err(|error| error.to_string())?;
+    guard_with(policy_path, state, source, Audit::to(audit.map_err(|error| error.to_string())?))
+}
+
+/// One whose log goes to standard error.
+fn guard_unread(policy_path: &Path, state: &Path) -> Result<(), String> {
+    let audit = Audit::to_stderr().map_err(|error| error.to_string())?;
+    guard_with(policy_path, state, "", audit)
+}
+
+fn guard_with(policy_path: &Path, state: &Path, source: &str, audit: Audit) -> Result<(), String> {
+    let policy = Policy::load(policy_path).map_err(|error| format!("{error:?}"))?;
     let (limit, directory) = (policy.limits.dead_man, state.to_owned());
     let options = run::Options {
         policy_path: policy_path.to_owned(),
@@ -69,7 +80,7 @@ fn guard(policy_path: &Path, state: &Path, source: &str) -> Result<(), String> {
         time: Some(LIMIT),
         say: Box::new(|_| {}),
     };
-    run::run(policy, options, Audit::to(audit)).map(drop).map_err(|error| format!("{error:?}"))
+    run::run(policy, options, audit).map(drop).map_err(|error| format!("{error:?}"))
 }
 
 /// Undoes what an earlier one left, then applies and undoes until it is killed.

@@ -10,6 +10,7 @@ mod budget;
 mod child;
 mod deaths;
 mod drift;
+mod escapes;
 mod family;
 mod lineage;
 mod namespaces;
@@ -49,6 +50,10 @@ fn main() -> std::process::ExitCode {
         trial("what_children_inherit_is_taken_back_after_kills", lineage::taken_back_after_kills),
         trial("what_children_inherit_is_taken_back_after_apply", lineage::taken_back_after_apply),
         trial("no_child_is_real_time_where_reset_on_fork_is_set", lineage::reset_on_fork),
+        trial("nobody_keeps_what_was_given_by_running_another_program", escapes::by_exec),
+        trial("nobody_keeps_what_was_given_by_stepping_down", escapes::by_a_step_down),
+        trial("nobody_keeps_what_was_given_as_a_daemon", escapes::by_daemons),
+        trial("nobody_waits_for_a_log_that_is_not_read", escapes::by_an_unread_log),
         trial("a_full_state_directory_keeps_nothing_changed", places::full),
         trial("a_removed_state_directory_keeps_nothing_changed", places::removed),
         trial("a_dead_man_that_is_gone_is_replaced", places::dead_man_gone),
