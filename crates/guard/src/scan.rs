@@ -3,12 +3,15 @@
 use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use unstarve_model::Tid;
 
 use crate::heirs::Kin;
 use crate::owner::Owner;
+use crate::policy::{Policy, Selector};
 use crate::sched;
 use crate::task::{Kind, Task, TaskKey, Work, flag};
 
@@ -36,6 +39,9 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub struct Scanner {
     wanted: Wanted,
+    /// Rules that ask for a command line, without it: of others none is read. Empty: of everybody.
+    cmdlines_of: Vec<Selector>,
+    cmdlines: RefCell<CommandLines>,
     buffer: RefCell<Vec<u8>>,
 }
 
@@ -45,7 +51,14 @@ const LONGEST_CMDLINE: usize = 4096;
 impl Scanner {
     /// One that reads what is wanted.
     pub fn new(wanted: Wanted) -> Scanner {
-        Scanner { wanted, buffer: RefCell::default() }
+        Scanner { wanted, ..Scanner::default() }
+    }
+
+    /// One that reads what a policy's rules ask for.
+    pub fn of(policy: &Policy) -> Scanner {
+        let asking = policy.rules.iter().map(|rule| &rule.selector).filter(|selector| selector.cmdline.is_some());
+        let cmdlines_of = asking.map(|selector| Selector { cmdline: None, ..selector.clone() }).collect();
+        Scanner { cmdlines_of, ..Scanner::new(policy.wanted()) }
     }
 
     /// All threads, in the order of /proc. One that ends meanwhile is left out.
@@ -94,20 +107,26 @@ impl Scanner {
             let name = parents.entry(stat.parent).or_insert_with(|| self.comm(stat.parent).unwrap_or_default());
             (stat.parent, name.clone())
         });
-        Some(Task {
+        let mut task = Task {
             key: TaskKey { tid, start: stat.start },
             tgid,
             parent,
             kind: Kind::of(&comm, stat.flags),
             comm,
-            cmdline: if self.wanted.cmdline && !kernel { self.cmdline(tgid) } else { None },
+            cmdline: None,
             cgroup: cgroups.as_deref().and_then(cpu_group),
             unit: cgroups.as_deref().and_then(|text| unit(text, manager_root())),
             affinity_fixed: stat.flags & flag::NO_SETAFFINITY != 0,
             owner: status.as_deref().and_then(Owner::read),
             works: work.into_iter().collect(),
             attributes: sched::read(tid).ok()?,
-        })
+        };
+        // Last, and only of whom it would decide something: it is the dearest, and its owner's to delay.
+        let asked_for = || self.cmdlines_of.is_empty() || self.cmdlines_of.iter().any(|rest| rest.matches(&task));
+        if self.wanted.cmdline && !kernel && asked_for() {
+            task.cmdline = self.cmdline(tgid);
+        }
+        Some(task)
     }
 
     fn comm(&self, tid: Tid) -> Option<String> {
@@ -116,7 +135,7 @@ impl Scanner {
     }
 
     fn cmdline(&self, tgid: Tid) -> Option<String> {
-        let text = self.file(tgid, "cmdline")?;
+        let text = self.cmdlines.borrow_mut().of(tgid)?;
         Some(text.trim_end_matches('\0').replace('\0', " "))
     }
 
@@ -126,6 +145,65 @@ impl Scanner {
         let file = fs::File::open(format!("/proc/{tid}/{name}")).ok()?;
         file.take(LONGEST_CMDLINE as u64).read_to_end(&mut buffer).ok()?;
         Some(String::from_utf8_lossy(&buffer).into_owned())
+    }
+}
+
+/// Reads command lines, in a thread of its own: the kernel takes the lock of the process's memory for that, which the process can
+/// hold for as long as it likes. Who waits for it has no command line.
+#[derive(Debug, Default)]
+struct CommandLines {
+    reader: Option<(mpsc::Sender<Tid>, mpsc::Receiver<(Tid, String)>)>,
+    /// When readers did not come back, of late.
+    late: Vec<Instant>,
+}
+
+/// For how long a command line is waited for; it takes microseconds.
+const CMDLINE_PATIENCE: Duration = Duration::from_millis(100);
+/// More readers than this that wait for somebody are not started within…
+const MOST_LATE: usize = 16;
+/// …this time.
+const FORGIVEN: Duration = Duration::from_secs(30);
+
+impl CommandLines {
+    fn of(&mut self, tgid: Tid) -> Option<String> {
+        self.late.retain(|at| at.elapsed() < FORGIVEN);
+        if self.late.len() >= MOST_LATE {
+            return None;
+        }
+        if self.reader.is_none() {
+            self.reader = Some(CommandLines::start()?);
+        }
+        let (ask, answers) = self.reader.as_ref()?;
+        let answer = ask.send(tgid).ok().and_then(|()| answers.recv_timeout(CMDLINE_PATIENCE).ok());
+        if answer.is_none() {
+            // It ends when it comes back and finds nobody to answer.
+            self.reader = None;
+            self.late.push(Instant::now());
+        }
+        answer.filter(|(of, _)| *of == tgid).map(|(_, text)| text)
+    }
+
+    fn start() -> Option<(mpsc::Sender<Tid>, mpsc::Receiver<(Tid, String)>)> {
+        let (ask, questions) = mpsc::channel::<Tid>();
+        let (answer, answers) = mpsc::channel();
+        // As urgent as who asks, whose threads are born ordinary.
+        let priority = sched::read(Tid(0)).map_or(0, |own| own.rt_priority);
+        let read = move || {
+            if priority > 0 {
+                let _ = sched::become_realtime(priority);
+            }
+            while let Ok(tgid) = questions.recv() {
+                let mut bytes = Vec::new();
+                let file = fs::File::open(format!("/proc/{tgid}/cmdline"));
+                let read = file.and_then(|file| file.take(LONGEST_CMDLINE as u64).read_to_end(&mut bytes));
+                let text = if read.is_ok() { String::from_utf8_lossy(&bytes).into_owned() } else { String::new() };
+                if answer.send((tgid, text)).is_err() {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new().name("unstarve-names".to_owned()).spawn(read).ok()?;
+        Some((ask, answers))
     }
 }
 

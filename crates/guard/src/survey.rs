@@ -92,7 +92,7 @@ impl Survey {
     /// Looks at every task and setting. `own` are processes that no rule changes.
     pub fn take(policy: &Policy, own: Vec<Tid>) -> io::Result<Survey> {
         let surroundings = settings::surroundings(own);
-        let all = Scanner::new(policy.wanted()).all()?;
+        let all = Scanner::of(policy).all()?;
         let looked_at = all.len();
         let decided: Vec<(Task, Option<Plan>)> = all
             .into_iter()

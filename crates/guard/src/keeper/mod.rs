@@ -98,7 +98,7 @@ impl<H: Host> Keeper<H> {
     /// One that has done nothing yet.
     pub fn new(policy: Policy, own: Vec<Tid>, host: H, journal: Journal, audit: Audit) -> Keeper<H> {
         Keeper {
-            scanner: Scanner::new(policy.wanted()),
+            scanner: Scanner::of(&policy),
             surroundings: settings::surroundings(own),
             policy,
             host,

@@ -151,7 +151,7 @@ trait Meter {
 }
 
 fn watch_with(policy: &Policy, span: Span, mut meter: impl Meter) -> io::Result<Vec<Fared>> {
-    let scanner = Scanner::new(policy.wanted());
+    let scanner = Scanner::of(policy);
     let rules = policy.rules.len();
     // What a worker was once known for it stays known for.
     let mut selected: FxHashMap<TaskKey, Vec<usize>> = FxHashMap::default();
