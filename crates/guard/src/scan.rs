@@ -152,10 +152,13 @@ impl Scanner {
 /// hold for as long as it likes. Who waits for it has no command line.
 #[derive(Debug, Default)]
 struct CommandLines {
-    reader: Option<(mpsc::Sender<Tid>, mpsc::Receiver<(Tid, String)>)>,
+    reader: Option<Reader>,
     /// When readers did not come back, of late.
     late: Vec<Instant>,
 }
+
+/// Where questions go, and answers come from.
+type Reader = (mpsc::Sender<Tid>, mpsc::Receiver<(Tid, String)>);
 
 /// For how long a command line is waited for; it takes microseconds.
 const CMDLINE_PATIENCE: Duration = Duration::from_millis(100);
@@ -183,7 +186,7 @@ impl CommandLines {
         answer.filter(|(of, _)| *of == tgid).map(|(_, text)| text)
     }
 
-    fn start() -> Option<(mpsc::Sender<Tid>, mpsc::Receiver<(Tid, String)>)> {
+    fn start() -> Option<Reader> {
         let (ask, questions) = mpsc::channel::<Tid>();
         let (answer, answers) = mpsc::channel();
         // As urgent as who asks, whose threads are born ordinary.
