@@ -100,7 +100,7 @@ fn a_program_with_a_kernel_threads_name_is_none() {
     assert_eq!((found.len(), &page["rules"][0]["kind_implied"]), (1, &serde_json::json!(false)));
     assert_eq!((&found[0]["kind"], &found[0]["uid"]), (&"user".into(), &rustix::process::getuid().as_raw().into()));
     let remark = page["rules"][0]["remarks"][0].as_str().expect("a warning");
-    assert!(remark.contains("any user can imitate"), "{remark}");
+    assert!(remark.contains("any user can start a process with this name and have it raised"), "{remark}");
 }
 
 #[test]
