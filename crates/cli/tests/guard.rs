@@ -241,6 +241,44 @@ fn who_may_not_is_told_what_is_missing() {
 }
 
 #[test]
+fn a_mistyped_directory_is_not_made_by_undo() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("typo");
+    let output = unstarve(&["guard", "undo", "--state", state.to_str().expect("a path")]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(&format!("no journal in {}", state.display())) && !state.exists(), "{error}");
+}
+
+#[test]
+fn what_a_rule_is_refused_is_said_and_is_an_exit_code() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: apply and run need root");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = policy(
+        &directory,
+        "[[rule]]\nname = \"r\"\nmatch = { kind = \"kthreadd\" }\nset = { policy = \"idle\" }\n\
+         [[cgroup]]\npath = \"/not-here\"\nweight = 50\n",
+    );
+    let state = directory.path().join("state");
+    for command in [&["apply", "--once"][..], &["run", "--for", "100ms"]] {
+        let arguments =
+            [&["guard"], command, &["--policy", &path, "--state", state.to_str().expect("a path")]].concat();
+        let output = unstarve(&arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        if said.contains("another guard is at work") {
+            println!("skipped: a guard is at work on this machine");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(i32::from(command[0] == "apply")), "{said}");
+        assert!(said.contains("kthreadd[2]") && said.contains("refused: "), "{said}");
+        assert!(said.contains("/not-here") && said.contains("not here"), "{said}");
+    }
+}
+
+#[test]
 fn the_policies_that_scenarios_of_the_lab_hold_are_sound() {
     use unstarve_lab::scenario::Action;
 

@@ -102,7 +102,7 @@ pub enum Refusal {
     NotHere(Aspect),
     /// A slice is a fair task's.
     NotFair,
-    /// None of its CPUs is on.
+    /// None of its CPUs is online.
     NoSuchCpu,
 }
 

@@ -105,7 +105,12 @@ pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone,
     let mut state = State::lock(&options.state, "guard run")?;
     let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
     // What an earlier guard left behind.
-    state.undo(&mut ThisHost, &mut audit)?;
+    let (left, _) = state.undo(&mut ThisHost, &mut audit)?;
+    match left.restored + left.inherited {
+        0 => {}
+        1 => (options.say)("reverted 1 change left by an earlier guard or apply"),
+        count => (options.say)(&format!("reverted {count} changes left by an earlier guard or apply")),
+    }
     let priority = policy.highest_rt_priority().unwrap_or(0) + 1;
     let journal = state.journal()?;
     let canary = Canary::start().map_err(RunError::DeadMan)?;

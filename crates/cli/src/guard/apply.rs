@@ -14,6 +14,10 @@ use crate::output::{self, Out};
 
 /// Change what is there now, once; tasks born later are not changed (guard run does that)
 #[derive(Args)]
+#[command(
+    after_help = "Exit code: 0 if everything is as the policy says, 1 if a rule was refused or a setting is not here, 2 if the system \
+refused a change, or if nothing could be done."
+)]
 pub struct ApplyArgs {
     #[command(flatten)]
     policy: PolicyArgs,
@@ -36,8 +40,9 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     Out::new().text(&plan::text(&policy, &survey))?;
     survey.crowd.check()?;
     let mut changes = survey.changes(&policy);
+    let is_whole = survey.refusals() == 0 && survey.absent.is_empty();
     if changes.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(ExitCode::from(u8::from(!is_whole)));
     }
     let outcomes = act::apply(&mut ThisHost, &mut state.journal()?, &mut audit, &mut changes)?;
     audit.flush();
@@ -49,8 +54,8 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
         }
     }
     let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count();
-    eprintln!("{done} of {} changes made. Undo: {}", changes.len(), undo_command(args));
-    Ok(if failed > 0 { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    eprintln!("{done} of {} made. Undo: {}", output::counted(changes.len() as u64, "change"), undo_command(args));
+    Ok(if failed > 0 { ExitCode::from(FAILED) } else { ExitCode::from(u8::from(!is_whole)) })
 }
 
 fn undo_command(args: &ApplyArgs) -> String {

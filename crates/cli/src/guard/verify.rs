@@ -27,15 +27,23 @@ pub struct VerifyArgs {
     policy: PolicyArgs,
     #[command(flatten)]
     state: StateArgs,
-    /// How long to measure each side, in seconds
-    #[arg(long = "for", value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    time: u64,
+    /// How long to measure each side: 10s, 2m
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    time: Duration,
     /// Leave the rules that helped in place (`unstarve guard undo` takes them back)
     #[arg(long)]
     keep: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = crate::record::parse_time(text)?;
+    match (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) {
+        true => Ok(time),
+        false => Err("it must be between 1s and 1h".to_owned()),
+    }
 }
 
 const STEP: Duration = Duration::from_millis(500);
@@ -45,7 +53,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     rights::require(&policy)?;
     let mut audit = args.state.audit()?;
     let mut state = State::lock(&args.state.state, "guard verify")?;
-    let time = Duration::from_secs(args.time);
+    let time = args.time;
     super::plan::warn(&policy);
     Survey::take(&policy, Vec::new()).context("the tasks of this machine")?.crowd.check()?;
     let watch = || verify::watch(&policy, time, STEP).context("the tasks of this machine");
