@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build release install demo test lab lab-smoke bench bench-lab bench-page bench-guard bench-tuned fmt clippy fuzz docs clean
+.PHONY: help setup build release install demo test lab lab-smoke bench bench-lab bench-page bench-guard bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -60,6 +60,9 @@ bench-guard: build ## birth to applied at 2,000 a second for a minute, and idle 
 bench-tuned: build ## the guard beside TuneD doing the same; needs root and the package tuned
 	cargo build --release -p unstarve-load
 	bench/guard_beside_tuned.py "$$CARGO_TARGET_DIR/release/unstarve" "$$CARGO_TARGET_DIR/release/unstarve-load"
+
+chaos-guard: build ## a thousand random kills of guard, dead-man, undo, verify and knobs: is anything left changed; a quarter of an hour; needs root
+	bench/guard_chaos.py "$$CARGO_TARGET_DIR/release/unstarve" --kill-points 1000
 
 fuzz: ## a minute for each reader; needs a nightly compiler
 	tools/fuzz.sh 60

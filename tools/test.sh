@@ -40,7 +40,7 @@ read -ra features <<<"$(tools/features.sh)"
 run 1200 --workspace "${features[@]}" --config "$(limit 420)"
 follow 420 tools/test_page.sh
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
-    run 590 --workspace "${features[@]}" --test live --config "$(limit 300)" -- --ignored --test-threads=1
+    run 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
 fi
 # Real kernels in guests; fetched once, into the user's cache.
 run 590 --workspace "${features[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1

@@ -106,9 +106,14 @@ pub fn hint_at_root(error: anyhow::Error) -> anyhow::Error {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     });
     match is_denied && !rustix::process::geteuid().is_root() {
-        true => anyhow::anyhow!("{}; run it as root", Chain(&error)),
+        true => with_hint(&error, "; run it as root"),
         false => error,
     }
+}
+
+/// The error with what to do about it at its end.
+pub fn with_hint(error: &anyhow::Error, hint: &str) -> anyhow::Error {
+    anyhow::anyhow!("{}{hint}", Chain(error))
 }
 
 /// `1 task`, `2 tasks`.

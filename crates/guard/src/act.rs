@@ -165,13 +165,19 @@ pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Change]) -> 
     take_back(host, audit, changes, &mut undone, &mut settled);
     let mut known = changes.to_vec();
     undone.racing = true;
+    let mut is_last = false;
     for _ in 0..LOOKS_FOR_HEIRS {
         // A child that has what we set on its parent has it from there, also where a change of its own looks like
         // somebody else's by now: a guard that was killed in here before may have come half way.
         let heirs = host.heirs(&known);
-        if heirs.is_empty() {
+        if heirs.is_empty() && is_last {
             undone.racing = false;
             break;
+        }
+        is_last = heirs.is_empty();
+        if is_last {
+            host.let_births_finish(&known);
+            continue;
         }
         let mut round = Undone::default();
         take_back(host, audit, &heirs, &mut round, &mut Vec::new());

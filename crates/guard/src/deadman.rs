@@ -7,6 +7,7 @@
 //! It is given descriptors, not paths: of the lock, which nobody else gets before it has ended; of the journal, which it can read
 //! though somebody has removed it; and of the audit.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -49,6 +50,9 @@ mod word {
     /// The guard has taken everything back itself.
     pub const DONE: u8 = b'q';
 }
+
+/// The name of its process.
+pub(crate) const NAME: &CStr = c"unstarve-undo";
 
 /// A thread of ordinary priority: does it make progress?
 #[derive(Debug)]
@@ -254,7 +258,7 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
         libc::mlockall(libc::MCL_CURRENT);
         // A Ctrl-C at the terminal is for the guard, which then dismisses us.
         libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"unstarve-undo".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
     }
     let (end, given) = listen(&io::stdin(), limit);
     if end == End::Dismissed {
@@ -288,6 +292,7 @@ fn take_back(journal: &File, directory: &Path, host: &mut Watched, audit: &mut A
         if undone.is_complete() {
             // An empty journal says the same as none, and needs no room.
             let _ = journal.set_len(0);
+            Registry::unpin();
             state::remove_left(directory, journal.metadata().map(|meta| meta.ino()).ok());
             return Ok(());
         }

@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
-use std::{fs, path::Path};
+use std::time::{Duration, Instant};
+use std::{fs, path::Path, thread};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
@@ -26,6 +27,30 @@ pub trait Host {
     fn heirs(&self, _changes: &[Change]) -> Vec<Change> {
         Vec::new()
     }
+    /// The changed task from which a task has what it has, where that is noted.
+    fn origin(&self, _tid: Tid) -> Option<Tid> {
+        None
+    }
+    /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
+    /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
+    fn let_births_finish(&self, _changes: &[Change]) {}
+}
+
+/// A parent that has run for so long since has not been in one and the same fork all the time.
+const LONG_FORK: u64 = 20_000_000;
+/// For how long births that do not finish are waited for.
+const LONGEST_BIRTH: Duration = Duration::from_millis(500);
+
+/// Those that may still be in a fork: they run, or wait for a CPU or for something that cannot be interrupted. With how long each
+/// has run.
+fn may_be_forking(changes: &[Change]) -> FxHashMap<TaskKey, u64> {
+    let tasks = changes.iter().filter_map(|change| match &change.target {
+        Target::Task(key) => Some(*key),
+        _ => None,
+    });
+    let tasks: FxHashSet<TaskKey> = tasks.collect();
+    let busy = tasks.into_iter().filter(|key| scan::is_busy_program(*key));
+    busy.filter_map(|key| Some((key, scan::waited(key.tid)?.0))).collect()
 }
 
 /// This machine.
@@ -50,6 +75,14 @@ impl Host for Watched {
 
     fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
         ThisHost.write(target, value)
+    }
+
+    fn origin(&self, tid: Tid) -> Option<Tid> {
+        self.registry.as_ref()?.origin(tid)
+    }
+
+    fn let_births_finish(&self, changes: &[Change]) {
+        ThisHost.let_births_finish(changes);
     }
 
     /// By the tree of processes, and by what the kernel has noted: it knows orphans, too.
@@ -121,6 +154,20 @@ impl Host for ThisHost {
             },
             (Target::File { path, .. } | Target::Feature { path, .. }, Value::Text(text)) => write_file(path, text),
             _ => Err(ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    fn let_births_finish(&self, changes: &[Change]) {
+        let mut busy = may_be_forking(changes);
+        let (end, mut pause) = (Instant::now() + LONGEST_BIRTH, Duration::from_millis(2));
+        while !busy.is_empty() && Instant::now() < end {
+            // Long enough for others to run, whatever our priority is.
+            thread::sleep(pause);
+            pause *= 2;
+            busy.retain(|key, ran| {
+                let now = scan::waited(key.tid).map_or(u64::MAX, |(ran, _)| ran);
+                scan::is_busy_program(*key) && now.saturating_sub(*ran) < LONG_FORK
+            });
         }
     }
 

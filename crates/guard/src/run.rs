@@ -12,10 +12,12 @@ use unstarve_files::TargetError;
 use unstarve_model::Tid;
 
 use crate::act::Undone;
+use crate::aspect::Target;
 use crate::audit::{Audit, Entry, Event};
-use crate::births::{self, Interest, Programs, Source, SourceName, WorkDetail};
+use crate::births::{self, Interest, Programs, Registry, Source, SourceName, WorkDetail};
 use crate::deadman::{Canary, DeadMan};
 use crate::host::{ThisHost, Watched};
+use crate::journal::Change;
 use crate::keeper::{Keeper, KeeperError};
 use crate::metrics::{self, Outlet};
 use crate::notify::{Manager, watchdog_interval};
@@ -101,74 +103,43 @@ const LAST_ROUNDS: usize = 20;
 ///
 /// # Errors
 /// See [`RunError`]; what was changed was taken back as far as the system lets us.
-pub fn run(policy: Policy, options: Options, mut audit: Audit) -> Result<Undone, RunError> {
-    let mut state = State::lock(&options.state, "guard run")?;
-    let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
-    // What an earlier guard left behind.
-    let (left, _) = state.undo(&mut ThisHost, &mut audit)?;
-    match left.restored + left.inherited {
-        0 => {}
-        1 => (options.say)("reverted 1 change left by an earlier guard or apply"),
-        count => (options.say)(&format!("reverted {count} changes left by an earlier guard or apply")),
-    }
-    let priority = policy.highest_rt_priority().unwrap_or(0) + 1;
-    let journal = state.journal()?;
-    let canary = Canary::start().map_err(RunError::DeadMan)?;
-    let start = |priority| DeadMan::start((options.dead_man)(priority), priority, &state, &journal, &audit);
-    let dead_man = start(priority + 1).map_err(RunError::DeadMan)?;
-    if let Err(error) = sched::become_realtime(priority) {
-        if let Some(highest) = policy.highest_rt_priority() {
-            dead_man.dismiss();
-            return Err(RunError::Below(highest, error));
-        }
-        (options.say)(&format!("the guard runs with ordinary priority ({error}): under load it is late"));
-    }
-    if births::pid_namespace().is_some() {
-        (options.say)("this is a PID namespace: only its own tasks are seen, and no kernel threads");
-    }
-    let (source, mut gaps) = births::open(interest(&policy), options.source);
-    gaps.extend(source.iter().flat_map(|source| source.gaps().to_vec()));
-    audit.log(&Entry::of(Event::Started));
-    let own = vec![Tid(std::process::id()), Tid(dead_man.pid())];
-    let patience = Duration::from_secs(u64::from(policy.limits.dead_man));
-    let registry = source.as_ref().and_then(|source| source.registry());
-    if let Some(registry) = &registry {
-        dead_man.give_registry(registry).map_err(RunError::DeadMan)?;
-    }
-    let mut keeper = Keeper::new(policy, own, Watched { registry }, journal, audit);
-    keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
-    let mut guard = Guard {
-        keeper,
-        source,
-        gaps,
-        state,
-        manager: Manager::of_environment(),
-        ends_at: options.time.and_then(|time| Instant::now().checked_add(time)),
-        options,
-        dead_man: Some(dead_man),
-        canary,
-        metrics: outlet,
-        metrics_trouble: None,
-        priority: priority + 1,
-        patience,
-        without_dead_man: None,
-        last_pulse: Instant::now(),
-        last_look: Instant::now(),
-        look_takes: Duration::ZERO,
-        events: 0,
-        shortest: 0,
-        last_status: None,
-    };
-    guard.sign();
-    let result = guard.first_look().and_then(|()| guard.turn());
+pub fn run(policy: Policy, options: Options, audit: Audit) -> Result<Undone, RunError> {
+    let mut guard = Guard::begin(policy, options, audit, "guard run")?;
+    let result = guard.first_look().and_then(|()| guard.turn(None));
     // Whatever happened: take it back.
-    let undone = guard.take_back();
-    if let Some(dead_man) = guard.dead_man.take() {
-        // It tries again what the system refused.
-        if undone.is_complete() { dead_man.dismiss() } else { drop(dead_man) }
-    }
+    let undone = guard.finish();
     result?;
     Ok(undone)
+}
+
+/// Has the kernel note the births from these tasks, until everything was taken back: for who changes them and then ends.
+///
+/// # Errors
+/// Why it cannot.
+pub fn note_births(policy: &Policy, changes: &[Change]) -> Result<(), String> {
+    let interest = interest(policy);
+    let tids = changes.iter().filter_map(|change| match &change.target {
+        Target::Task(key) => Some(key.tid),
+        _ => None,
+    });
+    if interest.programs == Programs::None {
+        // Kernel threads pass nothing on.
+        return Ok(());
+    }
+    if let Some(earlier) = Registry::pinned() {
+        return tids.into_iter().try_for_each(|tid| earlier.follow(tid)).map_err(|error| error.to_string());
+    }
+    let (source, gaps) = births::open(interest, Some(SourceName::Ebpf));
+    let Some((registry, follow)) = source.as_ref().and_then(|source| source.registry().zip(source.follower())) else {
+        return Err(gaps.join("; "));
+    };
+    tids.for_each(follow);
+    registry.pin().map_err(|error| error.to_string())
+}
+
+/// `1 task`, `2 tasks`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn interest(policy: &Policy) -> Interest {
@@ -199,7 +170,17 @@ fn interest(policy: &Policy) -> Interest {
     Interest { programs, work }
 }
 
-struct Guard {
+/// Why a turn is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    /// The guard was told to end, or its time is over.
+    Told,
+    /// What it waited for beside is done.
+    Awaited,
+}
+
+/// A guard at work: it has the lock, a dead-man and a priority above all that it sets.
+pub(crate) struct Guard {
     keeper: Keeper<Watched>,
     source: Option<Box<dyn Source>>,
     gaps: Vec<String>,
@@ -227,14 +208,131 @@ struct Guard {
 }
 
 impl Guard {
+    /// Takes back what an earlier one left, and gets everything ready. Nothing is set yet.
+    pub(crate) fn begin(policy: Policy, options: Options, mut audit: Audit, doing: &str) -> Result<Guard, RunError> {
+        let mut state = State::lock(&options.state, doing)?;
+        let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
+        // What an earlier guard left behind.
+        let (left, _) = state.undo_left(&mut audit)?;
+        if left.restored + left.inherited > 0 {
+            let changes = counted((left.restored + left.inherited) as u64, "change");
+            (options.say)(&format!("reverted {changes} left by an earlier guard or apply"));
+        }
+        let priority = policy.highest_rt_priority().unwrap_or(0) + 1;
+        let journal = state.journal()?;
+        let canary = Canary::start().map_err(RunError::DeadMan)?;
+        let start = |priority| DeadMan::start((options.dead_man)(priority), priority, &state, &journal, &audit);
+        let dead_man = start(priority + 1).map_err(RunError::DeadMan)?;
+        if let Err(error) = sched::become_realtime(priority) {
+            if let Some(highest) = policy.highest_rt_priority() {
+                dead_man.dismiss();
+                return Err(RunError::Below(highest, error));
+            }
+            (options.say)(&format!("the guard runs with ordinary priority ({error}): under load it is late"));
+        }
+        if births::pid_namespace().is_some() {
+            (options.say)("this is a PID namespace: only its own tasks are seen, and no kernel threads");
+        }
+        let interest = interest(&policy);
+        let may_be_programs = interest.programs != Programs::None;
+        let (source, mut gaps) = births::open(interest, options.source);
+        gaps.extend(source.iter().flat_map(|source| source.gaps().to_vec()));
+        state.name_dead_man(dead_man.pid());
+        audit.log(&Entry::of(Event::Started));
+        let own = vec![Tid(std::process::id()), Tid(dead_man.pid())];
+        let patience = Duration::from_secs(u64::from(policy.limits.dead_man));
+        let registry = source.as_ref().and_then(|source| source.registry());
+        if let Some(registry) = &registry {
+            dead_man.give_registry(registry).map_err(RunError::DeadMan)?;
+            if may_be_programs && let Err(error) = registry.pin() {
+                (options.say)(&format!(
+                    "births cannot be noted beyond the guard and its dead-man ({error}): if both are killed, children whose \
+                     parents have ended are not found"
+                ));
+            }
+        }
+        let mut keeper = Keeper::new(policy, own, Watched { registry }, journal, audit);
+        keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
+        let mut guard = Guard {
+            keeper,
+            source,
+            gaps,
+            state,
+            manager: Manager::of_environment(),
+            ends_at: options.time.and_then(|time| Instant::now().checked_add(time)),
+            options,
+            dead_man: Some(dead_man),
+            canary,
+            metrics: outlet,
+            metrics_trouble: None,
+            priority: priority + 1,
+            patience,
+            without_dead_man: None,
+            last_pulse: Instant::now(),
+            last_look: Instant::now(),
+            look_takes: Duration::ZERO,
+            events: 0,
+            shortest: 0,
+            last_status: None,
+        };
+        guard.sign();
+        Ok(guard)
+    }
+
+    /// Takes everything back and ends.
+    pub(crate) fn finish(mut self) -> Undone {
+        self.manager.tell("STOPPING=1");
+        let undone = self.take_back();
+        self.depart();
+        if let Some(dead_man) = self.dead_man.take() {
+            // It tries again what the system refused.
+            if undone.is_complete() { dead_man.dismiss() } else { drop(dead_man) }
+        }
+        if undone.is_complete() {
+            Registry::unpin();
+        }
+        undone
+    }
+
+    /// Takes everything back and stays, with nothing set, until [`Guard::first_look`].
+    pub(crate) fn rest(&mut self) -> Result<Undone, RunError> {
+        let undone = self.take_back();
+        if undone.is_complete() {
+            self.keeper.rest();
+            let journal = self.state.journal()?;
+            self.use_journal(journal)?;
+        }
+        Ok(undone)
+    }
+
+    /// Ends and leaves everything as it is, for `guard undo`.
+    pub(crate) fn leave(mut self) {
+        self.depart();
+        if let Some(dead_man) = self.dead_man.take() {
+            dead_man.dismiss();
+        }
+    }
+
+    /// What does the work.
+    pub(crate) fn keeper(&mut self) -> &mut Keeper<Watched> {
+        &mut self.keeper
+    }
+
     fn source_name(&self) -> SourceName {
         self.source.as_ref().map_or(SourceName::Scan, |source| source.name())
     }
 
-    fn first_look(&mut self) -> Result<(), RunError> {
+    /// Sets what the policy says, from now on.
+    pub(crate) fn first_look(&mut self) -> Result<(), RunError> {
+        self.keeper.open();
         self.keeper.look_at_all()?;
         let counts = &self.keeper.metrics.counts;
-        let text = format!("{} values set on {} tasks; news by {}", counts.applied, counts.managed, self.source_name());
+        let text = format!(
+            "{} set on {}; news by {}",
+            counted(counts.applied, "value"),
+            counted(counts.managed, "task"),
+            self.source_name()
+        );
         (self.options.say)(&text);
         for gap in &self.gaps {
             (self.options.say)(gap);
@@ -244,7 +342,8 @@ impl Guard {
         Ok(())
     }
 
-    fn turn(&mut self) -> Result<(), RunError> {
+    /// Deals with news until told to end, or until `awaited` becomes readable.
+    pub(crate) fn turn(&mut self, awaited: Option<&UnixStream>) -> Result<Over, RunError> {
         let mut signals = Vec::new();
         let mut last_sign = Instant::now();
         // The dead-man must hear from us well before its patience ends.
@@ -252,8 +351,8 @@ impl Guard {
         let watchdog = watchdog_interval().unwrap_or(PULSE * 5);
         let mut last_watchdog = Instant::now();
         loop {
-            if self.wait()? {
-                return Ok(());
+            if let Some(over) = self.wait(awaited)? {
+                return Ok(over);
             }
             if let Some(source) = &mut self.source {
                 source.drain(&mut signals).map_err(RunError::Wait)?;
@@ -321,6 +420,7 @@ impl Guard {
                 audit.flush();
                 self.keeper.own(vec![Tid(std::process::id()), Tid(dead_man.pid())]);
                 self.keeper.metrics.counts.dead_man_restarts += 1;
+                self.state.name_dead_man(dead_man.pid());
                 self.dead_man = Some(dead_man);
                 self.without_dead_man = None;
                 (self.options.say)(&format!("{reason}; another one was started"));
@@ -348,7 +448,7 @@ impl Guard {
         self.shorten_journal(if quiet { LONG_JOURNAL } else { VERY_LONG_JOURNAL })?;
         let every = if quiet { every } else { every * PATIENCE };
         let after_loss = self.keeper.must_look() && self.last_look.elapsed() >= self.look_takes * REST_AFTER_LOSS;
-        if after_loss || self.last_look.elapsed() >= every {
+        if !self.keeper.is_closed() && (after_loss || self.last_look.elapsed() >= every) {
             let began = Instant::now();
             self.keeper.look_at_all()?;
             self.last_look = Instant::now();
@@ -359,26 +459,34 @@ impl Guard {
         Ok(())
     }
 
-    /// Waits for news, a look that is due, or the next pulse; `true` if the guard is to end.
-    fn wait(&self) -> Result<bool, RunError> {
+    /// Waits for news, a look that is due, or the next pulse; says if the turn is over.
+    fn wait(&self, awaited: Option<&UnixStream>) -> Result<Option<Over>, RunError> {
         let now = Instant::now();
         let mut until = self.last_pulse + PULSE;
         until = self.keeper.next_look().map_or(until, |at| until.min(at));
         until = self.ends_at.map_or(until, |end| until.min(end));
         if self.ends_at.is_some_and(|end| now >= end) {
-            return Ok(true);
+            return Ok(Some(Over::Told));
         }
         let left = until.saturating_duration_since(now);
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let end = &self.options.end;
         let mut fds = vec![PollFd::new(end, PollFlags::IN)];
+        fds.extend(awaited.map(|awaited| PollFd::new(awaited, PollFlags::IN)));
         if let Some(source) = &self.source {
             // SAFETY: the source outlives this call and keeps its descriptor open.
             let fd = unsafe { BorrowedFd::borrow_raw(source.fd()) };
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         }
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!fds[0].revents().is_empty()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {
+                let is_ready = |at: usize| !fds[at].revents().is_empty();
+                Ok(match (is_ready(0), awaited.is_some() && is_ready(1)) {
+                    (true, _) => Some(Over::Told),
+                    (false, true) => Some(Over::Awaited),
+                    (false, false) => None,
+                })
+            }
             Err(error) => Err(RunError::Wait(error.into())),
         }
     }
@@ -454,7 +562,6 @@ impl Guard {
     }
 
     fn take_back(&mut self) -> Undone {
-        self.manager.tell("STOPPING=1");
         self.keeper.close();
         let mut undone = Undone::default();
         for _ in 0..LAST_ROUNDS {
@@ -474,11 +581,14 @@ impl Guard {
             }
         }
         self.keeper.metrics.counts.restored += (undone.restored + undone.inherited) as u64;
+        undone
+    }
+
+    fn depart(&mut self) {
         self.keeper.audit().log(&Entry::of(Event::Stopped));
         self.keeper.audit().flush();
         self.write_status();
         self.state.remove_status();
-        undone
     }
 }
 

@@ -180,11 +180,25 @@ pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
     Some((times.split_ascii_whitespace().next()?.parse().ok()?, cpu.parse().ok()?))
 }
 
+/// Whether a task is a program's and neither sleeps nor has ended, so that it may be in the middle of a fork.
+pub fn is_busy_program(key: TaskKey) -> bool {
+    let stat = fs::read(format!("/proc/{}/stat", key.tid)).ok();
+    let stat = stat.and_then(|stat| Stat::read(key.tid, &String::from_utf8_lossy(&stat)));
+    stat.is_some_and(|stat| {
+        stat.start == key.start && stat.flags & flag::KTHREAD == 0 && matches!(stat.state, 'R' | 'D')
+    })
+}
+
 /// How long a task has run and how long it has waited for a CPU, in ns.
 pub fn waited(tid: Tid) -> Option<(u64, u64)> {
+    times(tid).map(|(ran, waited, _)| (ran, waited))
+}
+
+/// As [`waited`], and how often it got a CPU, each time after a wait however short (`sched_info_arrive`, kernel/sched/stats.h).
+pub fn times(tid: Tid) -> Option<(u64, u64, u64)> {
     let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let mut times = times.split_ascii_whitespace().map(|number| number.parse().ok());
-    Some((times.next()??, times.next()??))
+    Some((times.next()??, times.next()??, times.next()??))
 }
 
 /// The fields of `/proc/PID/stat` that are used here.

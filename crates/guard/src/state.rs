@@ -17,7 +17,8 @@ use unstarve_files::trust::{Directory, How, TrustError};
 
 use crate::act::{self, Undone};
 use crate::audit::Audit;
-use crate::host::Host;
+use crate::births::Registry;
+use crate::host::{Host, Watched};
 use crate::journal::{self, Contents, Journal, JournalError, JournalFile};
 
 /// Where a guard keeps its journal. In memory on purpose: task attributes do not outlive the boot either, and a line is
@@ -77,6 +78,9 @@ pub struct Holder {
     pub pid: u32,
     /// What it does: `guard run`.
     pub doing: String,
+    /// Its dead-man.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_man: Option<u32>,
     /// Where its journal is.
     pub state: PathBuf,
     /// Where earlier ones may have left changes.
@@ -105,6 +109,17 @@ fn holder_in(file: &File) -> Holder {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// A stopped process takes nothing back, and keeps the lock. To continue one that is not stopped does nothing.
+fn continue_dead_man(holder: &Holder) {
+    let Some(pid) = holder.dead_man else { return };
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    if name.trim_end().as_bytes() == crate::deadman::NAME.to_bytes()
+        && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
+    }
+}
+
 fn is_alive(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
@@ -120,6 +135,9 @@ impl Lock {
                 // A dead guard's dead-man has it until everything is taken back.
                 if is_alive(holder.pid) || began.elapsed() >= PATIENCE {
                     return Err(StateError::Busy { holder });
+                }
+                if began.elapsed() >= PATIENCE / 5 {
+                    continue_dead_man(&holder);
                 }
                 thread::sleep(Duration::from_millis(20));
                 continue;
@@ -237,7 +255,8 @@ impl State {
         before.push(last.state);
         before.retain(|other| !other.as_os_str().is_empty() && *other != path);
         before.dedup();
-        let holder = Holder { pid: std::process::id(), doing: doing.to_owned(), state: path.clone(), before };
+        let holder =
+            Holder { pid: std::process::id(), doing: doing.to_owned(), dead_man: None, state: path.clone(), before };
         lock.sign(&holder);
         Ok(State { directory: opened, path, boot: boot()?, lock, holder })
     }
@@ -292,6 +311,18 @@ impl State {
         self.lock.sign(&self.holder);
         let (undone, contents) = undo_in(&self.directory, &self.boot, host, audit)?;
         Ok((undone.and(others), contents))
+    }
+
+    /// As [`State::undo`] on this machine, also for children that the kernel has noted for whoever takes back.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn undo_left(&mut self, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
+        let result = self.undo(&mut Watched { registry: Registry::pinned() }, audit);
+        if matches!(&result, Ok((undone, _)) if undone.is_complete()) {
+            Registry::unpin();
+        }
+        result
     }
 
     /// Takes back what a journal in memory has open: its file may be lost.
@@ -355,6 +386,12 @@ impl State {
     /// Removes it.
     pub fn remove_status(&self) {
         let _ = self.directory.remove(OsStr::new(STATUS));
+    }
+
+    /// Says who has the lock, too.
+    pub fn name_dead_man(&mut self, pid: u32) {
+        self.holder.dead_man = Some(pid);
+        self.lock.sign(&self.holder);
     }
 
     /// The lock, for the dead-man: as long as one of both has it open, no other guard begins.

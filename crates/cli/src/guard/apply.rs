@@ -3,7 +3,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_guard::act::{self, Outcome};
-use unstarve_guard::host::ThisHost;
+use unstarve_guard::births::Registry;
+use unstarve_guard::host::{Host, ThisHost, Watched};
+use unstarve_guard::run;
 use unstarve_guard::state::State;
 use unstarve_guard::survey::Survey;
 use unstarve_report::clean;
@@ -44,7 +46,17 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     if changes.is_empty() {
         return Ok(ExitCode::from(u8::from(!is_whole)));
     }
-    let outcomes = act::apply(&mut ThisHost, &mut state.journal()?, &mut audit, &mut changes)?;
+    let mut journal = state.journal()?;
+    // What children have from earlier changes must be known before they are changed themselves.
+    let mut heirs = Watched { registry: Registry::pinned() }.heirs(&journal.open_changes());
+    act::adopt(&mut journal, &mut audit, &mut heirs)?;
+    // Before the first change: a child may be born the moment after.
+    if let Err(reason) = run::note_births(&policy, &changes) {
+        output::remark(&format!(
+            "births are not noted ({reason}): `guard undo` will not find children whose parents have ended by then"
+        ));
+    }
+    let outcomes = act::apply(&mut ThisHost, &mut journal, &mut audit, &mut changes)?;
     audit.flush();
     let mut failed = 0;
     for (change, outcome) in changes.iter().zip(&outcomes) {

@@ -8,14 +8,15 @@ mod status;
 mod undo;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use unstarve_files::trust::{Distrust, TrustError, for_a_shell};
 use unstarve_guard::act::Undone;
 use unstarve_guard::audit::Audit;
-use unstarve_guard::{Policy, state};
+use unstarve_guard::{Policy, PolicyError, state};
 
 use crate::output;
 
@@ -64,7 +65,20 @@ struct PolicyArgs {
 
 impl PolicyArgs {
     fn load(&self) -> Result<Policy> {
-        Policy::load(&self.policy).context("this policy cannot be used, and nothing was changed")
+        let policy = Policy::load(&self.policy);
+        let hint = match &policy {
+            Err(PolicyError::Untrusted(TrustError::Untrusted { why, .. })) if is_place(*why) => self.copy_command(),
+            _ => None,
+        };
+        let policy = policy.context("this policy cannot be used, and nothing was changed");
+        policy.map_err(|error| output::with_hint(&error, &hint.unwrap_or_default()))
+    }
+
+    /// How to have it where it is believed.
+    fn copy_command(&self) -> Option<String> {
+        let name = self.policy.file_name()?;
+        let (from, to) = (for_a_shell(&self.policy), for_a_shell(&Path::new("/etc/unstarve").join(name)));
+        Some(format!(". For example: sudo install -D -m 644 {from} {to}"))
     }
 
     /// Only to say what it would do.
@@ -75,6 +89,11 @@ impl PolicyArgs {
         }
         Ok(policy)
     }
+}
+
+/// Whether a copy elsewhere is what helps.
+fn is_place(why: Distrust) -> bool {
+    matches!(why, Distrust::Owner { us: 0, .. } | Distrust::Shared)
 }
 
 /// Where the journal is.

@@ -73,7 +73,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             SourceArg::Netlink => SourceName::Netlink,
             SourceArg::Scan => SourceName::Scan,
         }),
-        dead_man: dead_man_command(args, policy.limits.dead_man)?,
+        dead_man: dead_man_command(&args.state, policy.limits.dead_man)?,
         end: run::on_signals(&[SIGTERM, SIGINT, SIGHUP]).context("signals")?,
         time: args.time,
         say: Box::new(output::remark),
@@ -87,9 +87,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(if undone.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-fn dead_man_command(args: &RunArgs, limit: u32) -> Result<Box<dyn Fn(u32) -> Command>> {
+/// What starts the dead-man of a guard with this state, given its priority.
+pub fn dead_man_command(state: &StateArgs, limit: u32) -> Result<Box<dyn Fn(u32) -> Command>> {
     let program = std::env::current_exe().context("this program's own file")?;
-    let state = args.state.state.clone();
+    let state = state.state.clone();
     Ok(Box::new(move |priority| {
         let mut command = Command::new(&program);
         command.args(["guard", "dead-man", "--state"]).arg(&state);

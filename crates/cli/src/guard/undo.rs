@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use unstarve_guard::host::ThisHost;
 use unstarve_guard::state::{self, State};
 use unstarve_report::clean;
 
@@ -36,7 +35,7 @@ fn undo(args: &UndoArgs) -> Result<ExitCode> {
     }
     let mut audit = args.state.audit()?;
     let mut state = State::lock(&args.state.state, "guard undo")?;
-    let (undone, contents) = state.undo(&mut ThisHost, &mut audit)?;
+    let (undone, contents) = state.undo_left(&mut audit)?;
     audit.flush();
     for (change, error) in &undone.failed {
         output::remark(&format!("{} {}: {} stays: {error}", clean(&change.comm), change.target, change.new));

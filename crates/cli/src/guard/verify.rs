@@ -4,33 +4,34 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use unstarve_guard::host::ThisHost;
-use unstarve_guard::state::State;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use unstarve_guard::Policy;
+use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::verify::{self, By, Fared, Measured, Verdict};
-use unstarve_guard::{Policy, act};
+use unstarve_guard::verify::{self, By, Fared, Keep, Outcome, Trial, Verdict};
 use unstarve_model::Nanos;
 use unstarve_report::clean;
 
 use super::{PolicyArgs, StateArgs, rights};
-use crate::output::Out;
+use crate::output::{self, Out};
 
-/// Measure the waits of the tasks meant, apply the policy, measure again, and take back the rules that did not help
+/// Measure the waits of the tasks meant without the policy, with it, and without it again; say which rules helped
 #[derive(Args)]
 #[command(
-    after_help = "Run it while the load that suffers runs. It works on the tasks that are there: what is born later is measured, but
-not changed. Without --keep everything is taken back at the end, so that `guard run` can begin.
-Exit code: 0 if every rule helped, 1 if one did not or cannot be judged."
+    after_help = "Run it while the load that suffers runs. While it measures with the policy it is a guard like `guard run`: it follows
+births, has a budget for real-time tasks and a dead-man process, and takes everything back on SIGTERM, SIGINT and SIGHUP. With
+--keep the rules that helped are applied once more at the end, as by `guard apply --once`, with nobody to watch them.
+Exit code: 0 if every rule helped, 1 if one did not or cannot be judged, 2 if it could not run."
 )]
 pub struct VerifyArgs {
     #[command(flatten)]
     policy: PolicyArgs,
     #[command(flatten)]
     state: StateArgs,
-    /// How long to measure each side: 10s, 2m
+    /// How long each of the three measurements takes: 10s, 2m
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     time: Duration,
-    /// Leave the rules that helped in place (`unstarve guard undo` takes them back)
+    /// Leave what the rules have set that helped (`unstarve guard undo` takes it back)
     #[arg(long)]
     keep: bool,
     /// As JSON
@@ -51,82 +52,71 @@ const STEP: Duration = Duration::from_millis(500);
 pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let policy = args.policy.load()?;
     rights::require(&policy)?;
-    let mut audit = args.state.audit()?;
-    let mut state = State::lock(&args.state.state, "guard verify")?;
-    let time = args.time;
+    let audit = args.state.audit()?;
     super::plan::warn(&policy);
     Survey::take(&policy, Vec::new()).context("the tasks of this machine")?.crowd.check()?;
-    let watch = || verify::watch(&policy, time, STEP).context("the tasks of this machine");
-    let before = watch()?;
-    let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
-    let mut changes = survey.changes(&policy);
-    if !changes.is_empty() {
-        act::apply(&mut ThisHost, &mut state.journal()?, &mut audit, &mut changes)?;
-    }
-    // A failed measurement must not leave anything changed.
-    let after = match watch() {
-        Ok(after) => after,
-        Err(error) => {
-            state.undo(&mut ThisHost, &mut audit)?;
-            return Err(error);
-        }
+    let options = run::Options {
+        policy_path: args.policy.policy.clone(),
+        state: args.state.state.clone(),
+        metrics: None,
+        source: None,
+        dead_man: super::run::dead_man_command(&args.state, policy.limits.dead_man)?,
+        end: run::on_signals(&[SIGTERM, SIGINT, SIGHUP]).context("signals")?,
+        time: None,
+        say: Box::new(output::remark),
     };
-    let verdicts: Vec<Verdict> =
-        before.rules.iter().zip(&after.rules).map(|(before, after)| verify::judge(before, after)).collect();
-    let useless = |rule: &str| {
-        policy.rules.iter().zip(&verdicts).any(|(other, verdict)| other.name == rule && *verdict != Verdict::Helped)
-    };
-    if args.keep {
-        let open = state.contents()?.open;
-        let taken: Vec<_> = open.into_iter().filter(|change| useless(&change.rule)).collect();
-        act::undo(&mut ThisHost, &mut state.journal()?, &mut audit, &taken);
-    } else {
-        state.undo(&mut ThisHost, &mut audit)?;
-    }
-    audit.flush();
-    let judged = Judged { policy: &policy, before: &before, after: &after, verdicts: &verdicts };
+    let keep = if args.keep { Keep::WhatHelped } else { Keep::Nothing };
+    let trial = Trial { time: args.time, step: STEP, keep };
+    let outcome = verify::run(policy.clone(), options, audit, trial)?;
+    super::warn_of_race(&outcome.undone);
+    let judged = Page { policy: &policy, outcome: &outcome };
     let page = if args.json { judged.json()? } else { judged.text(args.keep) };
     Out::new().text(&page)?;
-    Ok(ExitCode::from(u8::from(verdicts.iter().any(|verdict| *verdict != Verdict::Helped))))
+    Ok(ExitCode::from(u8::from(outcome.judged.iter().any(|judged| judged.verdict != Verdict::Helped))))
 }
 
 /// What came of each rule.
-struct Judged<'a> {
+struct Page<'a> {
     policy: &'a Policy,
-    before: &'a Measured,
-    after: &'a Measured,
-    verdicts: &'a [Verdict],
+    outcome: &'a Outcome,
 }
 
-impl Judged<'_> {
+impl Page<'_> {
     fn json(&self) -> Result<String> {
-        let rules: Vec<_> = (self.policy.rules.iter().zip(self.verdicts).enumerate())
-            .map(|(index, (rule, verdict))| {
-                let (before, after) = (&self.before.rules[index], &self.after.rules[index]);
-                serde_json::json!({ "rule": rule.name, "place": rule.place, "before": before, "after": after, "verdict": verdict })
+        let Outcome { before, with, again, judged, .. } = self.outcome;
+        let rules: Vec<_> = (self.policy.rules.iter().zip(judged).enumerate())
+            .map(|(index, (rule, judged))| {
+                let (before, after, again) = (&before.rules[index], &with.rules[index], &again.rules[index]);
+                serde_json::json!({
+                    "rule": rule.name, "place": rule.place, "before": before, "after": after, "again": again,
+                    "verdict": judged.verdict, "reason": judged.reason,
+                })
             })
             .collect();
         let page = serde_json::json!({
-            "schema": "unstarve.guard-verify/1", "measured": self.after.by, "rules": rules,
+            "schema": "unstarve.guard-verify/1", "measured": with.by, "rules": rules,
         });
         Ok(serde_json::to_string_pretty(&page)? + "\n")
     }
 
     fn text(&self, keep: bool) -> String {
+        let Outcome { before, with, again, judged, .. } = self.outcome;
         let mut page = String::new();
-        for (index, rule) in self.policy.rules.iter().enumerate() {
+        for (index, (rule, judged)) in self.policy.rules.iter().zip(judged).enumerate() {
             let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
-            let (before, after) = (&self.before.rules[index], &self.after.rules[index]);
-            let _ = writeln!(page, "  before: {}\n  after:  {}", side(before), side(after));
-            let verdict = match (self.verdicts[index], keep) {
-                (Verdict::Helped, true) => "helped; left in place",
-                (Verdict::Helped, false) => "helped; taken back, as everything",
-                (Verdict::DidNotHelp, _) => "did not help (by a tenth); taken back",
-                (Verdict::Unknown, _) => "cannot be judged: none of its tasks ran on one side; taken back",
+            for (name, measured) in [("before:", before), ("with it:", with), ("again:", again)] {
+                let _ = writeln!(page, "  {name:<9}{}", side(&measured.rules[index]));
+            }
+            let verdict = match judged.verdict {
+                Verdict::Helped if keep => "helped; left in place",
+                Verdict::Helped => "helped; taken back, as everything",
+                Verdict::DidNotHelp => "did not help; taken back",
+                Verdict::TooFew => "too few to tell; taken back",
+                Verdict::Unknown => "cannot be judged; taken back",
             };
-            let _ = writeln!(page, "  {verdict}");
+            let _ = writeln!(page, "  {verdict} ({})", judged.reason);
         }
-        if let By::Schedstat { reason } = &self.after.by {
+        if let By::Schedstat { reason } = &with.by {
             let _ = writeln!(page, "measured by /proc/PID/schedstat, which knows no single waits: {}", clean(reason));
         }
         page
@@ -143,7 +133,7 @@ fn side(fared: &Fared) -> String {
     );
     if let Some(waits) = fared.waits {
         let (p50, p99, max) = (Nanos(waits.p50_ns), Nanos(waits.p99_ns), Nanos(waits.max_ns));
-        let _ = write!(side, "\n          {} waits: median {p50}, 99th percentile {p99}, longest {max}", waits.count);
+        let _ = write!(side, "\n           {} waits: median {p50}, 99th percentile {p99}, longest {max}", waits.count);
     }
     side
 }

@@ -9,6 +9,7 @@
 
 mod audit;
 mod cgroup;
+mod chaos;
 mod perf_truth;
 mod process;
 mod recordings;
@@ -58,8 +59,13 @@ fn main() -> std::process::ExitCode {
         trial("a_hog_is_shown_while_it_runs", top::a_hog_is_shown_while_it_runs),
         trial("a_setting_is_set_and_set_back", audit::a_setting_is_set_and_set_back),
         trial("verify_tells_the_rule_that_helps_from_the_one_that_does_not", verify::tells_what_helps),
+        trial("a_verify_that_is_killed_stopped_or_interrupted_leaves_nothing_changed", verify::killed),
+        trial("verify_takes_back_what_is_over_its_budget", verify::over_budget),
+        trial("verify_refuses_to_run_where_it_cannot_be_above_its_rules", verify::not_above),
+        trial("verify_keeps_what_helped_and_undo_takes_it_back", verify::keeps_what_helped),
         trial("the_oplog_policy_shortens_the_waits_of_completion_workers", verify::oplog_policy),
         trial("the_network_spike_policy_shortens_the_waits_of_ksoftirqd", verify::network_spike_policy),
+        trial("random_kills_while_children_are_born_leave_nothing_changed", chaos::random_kills),
         trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
         trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),
         trial("a_read_only_disk_is_an_error_before_any_work", results::read_only_disk),

@@ -110,10 +110,11 @@ impl Ebpf {
 fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) -> Result<Vec<Link>, String> {
     let programs = &skeleton.progs;
     let mut links = Vec::new();
-    let mut needed = vec![("task_newtask", &programs.born), ("task_rename", &programs.renamed)];
+    // The first two keep a registry up to date; see there.
+    let mut needed = vec![("task_newtask", &programs.born), ("sched_process_exit", &programs.ended)];
+    needed.push(("task_rename", &programs.renamed));
     if interest.programs != Programs::None {
         needed.push(("sched_process_exec", &programs.executed));
-        needed.push(("sched_process_exit", &programs.ended));
     }
     if interest.work != WorkDetail::None {
         needed.push(("workqueue_execute_start", &programs.worked));

@@ -17,6 +17,8 @@ impl<H: Host> Keeper<H> {
             Some(creator) => self.by_tid.get(&creator),
             None => self.by_process.get(&born.tgid),
         };
+        // The one that made it may have come and gone before anybody could look at it.
+        let creator = creator.or_else(|| self.by_tid.get(&self.host.origin(task.key.tid)?));
         let Some(creator) = creator.filter(|key| **key != task.key) else { return Ok(()) };
         let Some(from) = self.managed.get(creator) else { return Ok(()) };
         // Unlike what was set, what is its own by now was not inherited.

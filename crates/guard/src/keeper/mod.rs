@@ -78,6 +78,8 @@ pub struct Keeper<H> {
     told: FxHashSet<(usize, String)>,
     /// Rules that may make nothing real-time any more.
     tripped: FxHashSet<usize>,
+    /// The only rules that set something, if not all do.
+    only: Option<FxHashSet<usize>>,
     /// Files and features set.
     files: FxHashMap<Target, Value>,
     began: u64,
@@ -113,6 +115,7 @@ impl<H: Host> Keeper<H> {
             looks: Vec::new(),
             told: FxHashSet::default(),
             tripped: FxHashSet::default(),
+            only: None,
             files: FxHashMap::default(),
             began: sched::boot_ns(),
         }
@@ -141,6 +144,37 @@ impl<H: Host> Keeper<H> {
     /// From now on nothing is set any more; births are still heard of, as they inherit.
     pub fn close(&mut self) {
         self.closed = true;
+    }
+
+    /// Whether nothing is set any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Goes on setting.
+    pub fn open(&mut self) {
+        self.closed = false;
+    }
+
+    /// Everything was taken back: nothing is in its care until it is opened again.
+    pub fn rest(&mut self) {
+        self.closed = true;
+        self.managed.clear();
+        self.by_tid.clear();
+        self.by_process.clear();
+        self.burned.clear();
+        self.files.clear();
+        self.metrics.counts.managed = 0;
+    }
+
+    /// From now on sets only what these rules want, and the policy's settings. What another rule wins stays as it is.
+    pub fn only(&mut self, rules: FxHashSet<usize>) {
+        self.only = Some(rules);
+    }
+
+    /// Rules that may make nothing real-time any more, as they took too much of a CPU.
+    pub fn tripped(&self) -> &FxHashSet<usize> {
+        &self.tripped
     }
 
     /// The journal.
@@ -351,7 +385,8 @@ impl<H: Host> Keeper<H> {
                     || managed.set.iter().any(|(rule, change)| *rule == planned.rule && change.new.aspect() == aspect)
             });
             let tripped = planned.new.is_realtime() && self.tripped.contains(&planned.rule);
-            !theirs && !tripped
+            let wanted = self.only.as_ref().is_none_or(|only| only.contains(&planned.rule));
+            !theirs && !tripped && wanted
         });
         if !plan.changes.is_empty() {
             // Twice in one batch (born and renamed) is once. What belongs together is near.

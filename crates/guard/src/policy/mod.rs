@@ -27,7 +27,7 @@ use crate::glob::Glob;
 use crate::scan::Wanted;
 
 /// A checked policy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     /// The rules in their order.
     pub rules: Vec<Rule>,

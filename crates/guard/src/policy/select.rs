@@ -108,7 +108,7 @@ impl Selector {
 }
 
 /// Finds the rules that may match a name, without asking each of 100,000.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Index {
     by_comm: FxHashMap<String, Vec<usize>>,
     others: Vec<usize>,

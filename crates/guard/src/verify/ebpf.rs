@@ -7,7 +7,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags};
 use rustc_hash::FxHashMap;
 
-use super::{Fared, Waits};
+use super::{Fared, Tally, Waits};
 use crate::sched;
 use crate::task::TaskKey;
 
@@ -83,7 +83,7 @@ impl super::Meter for Meter {
         self.skeleton.maps.tasks.update(&tid, bytes, MapFlags::ANY).map_err(io::Error::other)
     }
 
-    fn finish(self, rules: usize) -> io::Result<Vec<Fared>> {
+    fn so_far(&mut self, rules: usize) -> io::Result<Vec<Fared>> {
         let now = sched::monotonic_ns();
         let mut sums: Vec<Sum> = (0..self.sets.len()).map(|set| self.sum(set)).collect::<io::Result<_>>()?;
         for (task, set) in &self.marked {
@@ -179,7 +179,14 @@ impl Sum {
     fn fared(&self) -> Fared {
         let waits =
             Waits { count: self.count, p50_ns: self.quantile(0.5), p99_ns: self.quantile(0.99), max_ns: self.longest };
-        Fared { tasks: self.tasks, ran_ns: self.ran, waited_ns: self.waited, waits: (self.count > 0).then_some(waits) }
+        let sum = Tally { ran_ns: self.ran, waited_ns: self.waited, waits: self.count, lasted_ns: 0 };
+        Fared {
+            tasks: self.tasks,
+            ran_ns: self.ran,
+            waited_ns: self.waited,
+            waits: (self.count > 0).then_some(waits),
+            slices: vec![sum],
+        }
     }
 }
 

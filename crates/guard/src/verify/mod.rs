@@ -3,8 +3,14 @@
 
 #[cfg(feature = "bpf")]
 mod ebpf;
+mod judge;
+mod trial;
+
+pub use judge::{ENOUGH, HELPED, Judged, SLICES, Verdict, judge};
+pub use trial::{Keep, Outcome, Trial, TrialError, run};
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -14,11 +20,8 @@ use crate::policy::Policy;
 use crate::scan::{self, Scanner};
 use crate::task::{Task, TaskKey};
 
-/// How much less tasks have to wait, for each second that they run, for a rule to have helped.
-pub const HELPED: f64 = 0.10;
-
 /// How tasks of a rule fared for a while.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Fared {
     /// Tasks that ran or waited.
     pub tasks: usize,
@@ -29,6 +32,33 @@ pub struct Fared {
     /// Their single waits, where these are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waits>,
+    /// The same in equal parts of the time, which shows how much it differs by itself.
+    #[serde(skip)]
+    pub slices: Vec<Tally>,
+}
+
+/// What tasks did in a part of the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// How long they ran, in ns.
+    pub ran_ns: u64,
+    /// How long they waited for a CPU, in ns.
+    pub waited_ns: u64,
+    /// How often.
+    pub waits: u64,
+    /// How long the part was, in ns.
+    pub lasted_ns: u64,
+}
+
+impl Tally {
+    fn since(self, before: Tally) -> Tally {
+        Tally {
+            ran_ns: self.ran_ns.saturating_sub(before.ran_ns),
+            waited_ns: self.waited_ns.saturating_sub(before.waited_ns),
+            waits: self.waits.saturating_sub(before.waits),
+            lasted_ns: self.lasted_ns.saturating_sub(before.lasted_ns),
+        }
+    }
 }
 
 /// Single waits.
@@ -48,38 +78,6 @@ impl Fared {
     /// Waiting for each ns of running: what load alone does not change much. `None` if nothing ran.
     pub fn wait_ratio(&self) -> Option<f64> {
         (self.ran_ns > 0).then(|| self.waited_ns as f64 / self.ran_ns as f64)
-    }
-
-    /// The mean of single waits, where these are known.
-    fn mean_wait(&self) -> Option<f64> {
-        self.waits.map(|waits| self.waited_ns as f64 / waits.count as f64)
-    }
-}
-
-/// What became of a rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The waits are shorter by a tenth or more.
-    Helped,
-    /// They are not.
-    DidNotHelp,
-    /// Nothing of it ran or waited on one side.
-    Unknown,
-}
-
-/// Judges by the waits before and after, measured for as long. Waiting for each second of running is the measure for those
-/// that run much; those that run for some µs now and then, or could not run at all before, are told by their single waits.
-pub fn judge(before: &Fared, after: &Fared) -> Verdict {
-    let less = |(before, after): (f64, f64)| before > 0.0 && after <= before * (1.0 - HELPED);
-    let while_running = before.wait_ratio().zip(after.wait_ratio());
-    let each = before.mean_wait().zip(after.mean_wait());
-    match (while_running, each) {
-        (None, None) => Verdict::Unknown,
-        (Some(ratios), None) if less(ratios) => Verdict::Helped,
-        (Some(ratios), Some(means)) if less(ratios) && means.1 <= means.0 => Verdict::Helped,
-        (_, Some(means)) if less(means) && after.waited_ns <= before.waited_ns => Verdict::Helped,
-        _ => Verdict::DidNotHelp,
     }
 }
 
@@ -106,30 +104,41 @@ pub struct Measured {
     pub rules: Vec<Fared>,
 }
 
+/// For how long tasks are watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    /// In all.
+    pub time: Duration,
+    /// How often new tasks are looked for.
+    pub step: Duration,
+    /// Ends it early.
+    pub stop: &'a AtomicBool,
+}
+
 /// Watches all tasks for a while and sums up, for each rule, those that it selects. A worker counts for a rule from the
-/// first look on at which it is known for the rule's work; tasks that live for less than `step` may not be seen.
+/// first look on at which it is known for the rule's work; tasks that live for less than a step may not be seen.
 ///
 /// # Errors
 /// If `/proc` cannot be read, or the kernel's sums no more.
-pub fn watch(policy: &Policy, time: Duration, step: Duration) -> io::Result<Measured> {
+pub fn watch(policy: &Policy, span: Span) -> io::Result<Measured> {
     #[cfg(feature = "bpf")]
     match ebpf::Meter::open() {
         Ok(meter) => {
-            let rules = watch_with(policy, time, step, meter)?;
+            let rules = watch_with(policy, span, meter)?;
             Ok(Measured { by: By::Ebpf, rules })
         }
-        Err(reason) => by_schedstat(policy, time, step, reason),
+        Err(reason) => by_schedstat(policy, span, reason),
     }
     #[cfg(not(feature = "bpf"))]
-    by_schedstat(policy, time, step, "this program was built without the feature `bpf`".to_owned())
+    by_schedstat(policy, span, "this program was built without the feature `bpf`".to_owned())
 }
 
 /// As [`watch`], by the kernel's own sums for each task.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
-pub fn by_schedstat(policy: &Policy, time: Duration, step: Duration, reason: String) -> io::Result<Measured> {
-    let rules = watch_with(policy, time, step, Sums::default())?;
+pub fn by_schedstat(policy: &Policy, span: Span, reason: String) -> io::Result<Measured> {
+    let rules = watch_with(policy, span, Sums::default())?;
     Ok(Measured { by: By::Schedstat { reason }, rules })
 }
 
@@ -137,32 +146,71 @@ pub fn by_schedstat(policy: &Policy, time: Duration, step: Duration, reason: Str
 trait Meter {
     /// A task that was seen at a look, the rules that select it now, and whether this is the first look of all.
     fn see(&mut self, task: TaskKey, rules: &[usize], first: bool) -> io::Result<()>;
-    /// What came of them, for each of so many rules.
-    fn finish(self, rules: usize) -> io::Result<Vec<Fared>>;
+    /// What came of them so far, for each of so many rules.
+    fn so_far(&mut self, rules: usize) -> io::Result<Vec<Fared>>;
 }
 
-fn watch_with(policy: &Policy, time: Duration, step: Duration, mut meter: impl Meter) -> io::Result<Vec<Fared>> {
+fn watch_with(policy: &Policy, span: Span, mut meter: impl Meter) -> io::Result<Vec<Fared>> {
     let scanner = Scanner::new(policy.wanted());
+    let rules = policy.rules.len();
     // What a worker was once known for it stays known for.
     let mut selected: FxHashMap<TaskKey, Vec<usize>> = FxHashMap::default();
-    let end = Instant::now() + time;
-    let mut first = true;
+    let (last, slices) = (vec![Tally::default(); rules], vec![Vec::new(); rules]);
+    let mut sliced = Sliced { began: Instant::now(), count: 0, last, slices };
+    let slice = span.time / SLICES as u32;
+    let mut next_look = sliced.began;
     loop {
-        for task in scanner.all()? {
-            let rules = selected.entry(task.key).or_default();
-            for rule in rules_of(policy, &task) {
-                if !rules.contains(&rule) {
-                    rules.push(rule);
-                }
-            }
-            meter.see(task.key, rules, first)?;
-        }
-        first = false;
         let now = Instant::now();
-        if now >= end {
-            return meter.finish(policy.rules.len());
+        if now >= next_look {
+            let first = next_look == sliced.began;
+            for task in scanner.all()? {
+                let of_task = selected.entry(task.key).or_default();
+                for rule in rules_of(policy, &task) {
+                    if !of_task.contains(&rule) {
+                        of_task.push(rule);
+                    }
+                }
+                meter.see(task.key, of_task, first)?;
+            }
+            next_look = Instant::now() + span.step;
         }
-        std::thread::sleep(step.min(end - now));
+        let next_slice = sliced.began + slice * (sliced.count as u32 + 1);
+        if Instant::now() >= next_slice {
+            let fared = meter.so_far(rules)?;
+            sliced.cut(&fared);
+            if sliced.count == SLICES {
+                return Ok(fared
+                    .into_iter()
+                    .zip(sliced.slices)
+                    .map(|(fared, slices)| Fared { slices, ..fared })
+                    .collect());
+            }
+        }
+        if span.stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let until = next_look.min(sliced.began + slice * (sliced.count as u32 + 1));
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(span.step));
+    }
+}
+
+/// Slices of each rule's sums.
+struct Sliced {
+    began: Instant,
+    count: usize,
+    last: Vec<Tally>,
+    slices: Vec<Vec<Tally>>,
+}
+
+impl Sliced {
+    fn cut(&mut self, so_far: &[Fared]) {
+        self.count += 1;
+        let lasted_ns = self.began.elapsed().as_nanos() as u64;
+        for ((fared, last), slices) in so_far.iter().zip(&mut self.last).zip(&mut self.slices) {
+            let now = fared.slices.first().copied().unwrap_or_default();
+            let now = Tally { lasted_ns, ..now };
+            slices.push(now.since(std::mem::replace(last, now)));
+        }
     }
 }
 
@@ -172,14 +220,14 @@ struct Sums {
     tasks: FxHashMap<TaskKey, (Times, Times, Vec<usize>)>,
 }
 
-/// How long a task ran and waited since it is there.
-type Times = (u64, u64);
+/// How long a task ran and waited since it is there, and how often it got a CPU.
+type Times = (u64, u64, u64);
 
 impl Meter for Sums {
     fn see(&mut self, task: TaskKey, rules: &[usize], first: bool) -> io::Result<()> {
-        let Some(now) = scan::waited(task.tid) else { return Ok(()) };
+        let Some(now) = scan::times(task.tid) else { return Ok(()) };
         // One born meanwhile began at nothing.
-        let begin = if first { now } else { (0, 0) };
+        let begin = if first { now } else { (0, 0, 0) };
         let sums = self.tasks.entry(task).or_insert_with(|| (begin, now, Vec::new()));
         sums.1 = now;
         sums.2.clear();
@@ -187,17 +235,30 @@ impl Meter for Sums {
         Ok(())
     }
 
-    fn finish(self, rules: usize) -> io::Result<Vec<Fared>> {
+    fn so_far(&mut self, rules: usize) -> io::Result<Vec<Fared>> {
         let mut fared = vec![Fared::default(); rules];
-        for (first, last, rules) in self.tasks.into_values() {
-            let (ran, waited) = (last.0.saturating_sub(first.0), last.1.saturating_sub(first.1));
+        for (task, (first, last, of_rules)) in &mut self.tasks {
+            if of_rules.is_empty() {
+                continue;
+            }
+            // The last that was seen of one that has ended since, or whose number somebody else has.
+            if let Some(now) = scan::times(task.tid).filter(|_| scan::start_of(task.tid) == Some(task.start)) {
+                *last = now;
+            }
+            let since = |of: fn(&Times) -> u64| of(last).saturating_sub(of(first));
+            let (ran, waited, times) = (since(|times| times.0), since(|times| times.1), since(|times| times.2));
             if ran + waited == 0 {
                 continue;
             }
-            for rule in rules {
-                fared[rule].tasks += 1;
-                fared[rule].ran_ns += ran;
-                fared[rule].waited_ns += waited;
+            for &rule in of_rules.iter() {
+                let fared = &mut fared[rule];
+                fared.tasks += 1;
+                fared.ran_ns += ran;
+                fared.waited_ns += waited;
+                fared.slices.resize(1, Tally::default());
+                fared.slices[0].ran_ns += ran;
+                fared.slices[0].waited_ns += waited;
+                fared.slices[0].waits += times;
             }
         }
         Ok(fared)
@@ -206,40 +267,4 @@ impl Meter for Sums {
 
 fn rules_of(policy: &Policy, task: &Task) -> Vec<usize> {
     policy.candidates(&task.comm).filter(|&rule| policy.rules[rule].selector.matches(task)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fared(ran_ns: u64, waited_ns: u64, count: u64) -> Fared {
-        let waits = Waits { count, p50_ns: 0, p99_ns: 0, max_ns: 0 };
-        Fared { tasks: 1, ran_ns, waited_ns, waits: (count > 0).then_some(waits) }
-    }
-
-    #[test]
-    fn a_tenth_less_waiting_is_help() {
-        for (before, after, verdict) in [
-            ((100, 100), (200, 100), Verdict::Helped),
-            ((100, 100), (100, 90), Verdict::Helped),
-            ((100, 100), (100, 95), Verdict::DidNotHelp),
-            ((100, 0), (100, 0), Verdict::DidNotHelp),
-            ((0, 0), (100, 0), Verdict::Unknown),
-        ] {
-            let (before, after) = (fared(before.0, before.1, 0), fared(after.0, after.1, 0));
-            assert_eq!(judge(&before, &after), verdict, "{before:?} {after:?}");
-        }
-    }
-
-    #[test]
-    fn those_that_hardly_run_are_told_by_their_single_waits() {
-        // ksoftirqd beside a real-time task: one wait of 80 ms, or none.
-        let (before, after) = (fared(20_000_000, 80_040_000, 4), fared(5_000, 40_000, 3));
-        assert_eq!(judge(&before, &after), Verdict::Helped);
-        assert_eq!(judge(&after, &before), Verdict::DidNotHelp);
-        // It did not run at all, and waits still at the end.
-        assert_eq!(judge(&fared(0, 3_000_000_000, 1), &fared(500, 9_000, 3)), Verdict::Helped);
-        // Shorter waits, but so many that there is more waiting.
-        assert_eq!(judge(&fared(100, 1_000, 10), &fared(100, 2_000, 40)), Verdict::DidNotHelp);
-    }
 }

@@ -1,9 +1,10 @@
 //! What `verify` measures: waits of a task beside three others on one CPU, in the kernel's histograms and in its own sums.
 
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use unstarve_guard::verify::{self, By, Fared, Measured, Verdict};
+use unstarve_guard::verify::{self, By, Fared, Measured, Span, Verdict};
 use unstarve_guard::{Policy, sched};
 use unstarve_model::Tid;
 
@@ -39,8 +40,15 @@ pub fn in_the_kernel(stage: &Stage) -> Ended {
         }
         nice(-10)?;
         let after = both(&policy)?;
-        println!("before: {:?}\nafter: {:?}", before.rules, after.rules);
-        verdicts = before.rules.iter().zip(&after.rules).map(|(before, after)| verify::judge(before, after)).collect();
+        nice(0)?;
+        let again = both(&policy)?;
+        let side = |side: &Fared| Fared { slices: Vec::new(), ..side.clone() };
+        let judged = |rule: usize| {
+            let sides = [&before.rules[rule], &after.rules[rule], &again.rules[rule]];
+            println!("{:?}", sides.map(side));
+            verify::judge(sides[0], sides[1], sides[2])
+        };
+        verdicts = (0..2).map(|rule| judged(rule).verdict).collect();
         if verdicts == [Verdict::Helped, Verdict::DidNotHelp] {
             return Ok(());
         }
@@ -58,9 +66,11 @@ fn busy(lasts: &str) -> Result<Running, Stop> {
 
 /// Measures at once in both ways, which must agree.
 fn both(policy: &Policy) -> Result<Measured, Stop> {
+    let stop = AtomicBool::new(false);
+    let span = Span { time: MEASURED, step: STEP, stop: &stop };
     let (measured, sums) = std::thread::scope(|scope| {
-        let sums = scope.spawn(|| verify::by_schedstat(policy, MEASURED, STEP, String::new()));
-        (verify::watch(policy, MEASURED, STEP), sums.join())
+        let sums = scope.spawn(|| verify::by_schedstat(policy, span, String::new()));
+        (verify::watch(policy, span), sums.join())
     });
     let measured = measured.map_err(|error| error.to_string())?;
     let sums = sums.map_err(|_| "the other thread".to_owned())?.map_err(|error| error.to_string())?;
@@ -78,6 +88,12 @@ fn agree(ours: &Fared, kernels: &Fared) {
     assert!(close(ours.waited_ns, kernels.waited_ns), "waited: {ours:?}, the kernel's own sums: {kernels:?}");
     assert!(close(ours.ran_ns, kernels.ran_ns), "ran: {ours:?}, the kernel's own sums: {kernels:?}");
     assert_eq!(ours.tasks, kernels.tasks);
+    for side in [ours, kernels] {
+        assert_eq!(side.slices.len(), verify::SLICES);
+        let sum: u64 = side.slices.iter().map(|slice| slice.waited_ns).sum();
+        assert!(sum.abs_diff(side.waited_ns) < 1_000_000, "{side:?}");
+        assert!(side.slices.iter().map(|slice| slice.waits).sum::<u64>() >= verify::ENOUGH, "{side:?}");
+    }
     if let Some(waits) = ours.waits {
         assert!(waits.p50_ns <= waits.p99_ns && waits.p99_ns <= waits.max_ns, "{waits:?}");
         assert!(waits.max_ns <= ours.waited_ns);

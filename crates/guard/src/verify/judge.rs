@@ -1,0 +1,281 @@
+//! Whether a rule has helped: the waits with it against those before it and those after it was taken back.
+//!
+//! A load changes by itself, so one "before" proves little: what it waited less with the rule must come back without it. And
+//! waits come in bursts, so their number says little about how sure a mean is. Each side is measured in [`SLICES`] slices;
+//! how much these differ among themselves, taken one by one and in groups of 2, 3 and 5 (bursts that are longer than a
+//! slice), is how far a side's figure can be believed. The widest of the four bounds counts.
+
+use serde::Serialize;
+
+use super::{Fared, Tally};
+
+/// How much less tasks have to wait for a rule to have helped.
+pub const HELPED: f64 = 0.10;
+/// In how many slices each side is measured.
+pub const SLICES: usize = 30;
+/// On each side so much has to have been seen: waits, or slices in which the tasks did nothing but wait and run.
+pub const ENOUGH: u64 = 30;
+
+/// Sizes of groups of slices, and for so many groups the bound of Student's t (two-sided 99 %).
+const GROUPS: [(usize, f64); 4] = [(1, 2.756), (2, 2.977), (3, 3.250), (5, 4.032)];
+
+/// What became of a rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The waits are shorter by a tenth or more, and by more than they differ anyway.
+    Helped,
+    /// They are not.
+    DidNotHelp,
+    /// Too little was seen to tell, or it differs too much from moment to moment.
+    TooFew,
+    /// Nothing of it ran or waited on one side.
+    Unknown,
+}
+
+/// A verdict and why.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Judged {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, for people.
+    pub reason: String,
+}
+
+impl Judged {
+    fn new(verdict: Verdict, reason: impl Into<String>) -> Judged {
+        Judged { verdict, reason: reason.into() }
+    }
+
+    /// A rule that was taken back while it was measured.
+    pub fn over_budget() -> Judged {
+        Judged::new(Verdict::DidNotHelp, "its tasks took more of a CPU than limits.rt-budget, so they were put back")
+    }
+}
+
+/// Judges by the waits before a rule, with it, and again without it, each measured for as long.
+///
+/// Waiting for each second of running is the measure for tasks that run much; those that run for some µs now and then, or
+/// could not run at all before, are judged by their single waits.
+pub fn judge(before: &Fared, with: &Fared, again: &Fared) -> Judged {
+    let sides = [("before", before), ("with the policy", with), ("after it was taken back", again)];
+    if let Some((name, _)) = sides.iter().find(|(_, side)| side.ran_ns + side.waited_ns == 0) {
+        return Judged::new(Verdict::Unknown, format!("none of its tasks ran or waited {name}"));
+    }
+    if let Some((name, side)) = sides.iter().find(|(_, side)| seen(side) < ENOUGH) {
+        let count = waits(side);
+        let text = format!("{count} waits {name}, {ENOUGH} are needed on each side; measure for longer (--for)");
+        return Judged::new(Verdict::TooFew, text);
+    }
+    let (first, second) = (compare(before, with), compare(again, with));
+    match (first, second) {
+        (Difference::Sure, Difference::Sure) => {
+            Judged::new(Verdict::Helped, "shorter than before and than after it was taken back")
+        }
+        (Difference::None, _) => Judged::new(Verdict::DidNotHelp, "not shorter by a tenth than before"),
+        (_, Difference::None) => {
+            let text = "not shorter by a tenth than after it was taken back: the load has changed meanwhile";
+            Judged::new(Verdict::DidNotHelp, text)
+        }
+        _ => {
+            let text = "shorter, but not by more than they differ from moment to moment; measure for longer (--for)";
+            Judged::new(Verdict::TooFew, text)
+        }
+    }
+}
+
+fn waits(side: &Fared) -> u64 {
+    side.slices.iter().map(|slice| slice.waits).sum()
+}
+
+/// A task that waits, or runs, all the time has no waits to count; each slice of it is as good as one.
+fn seen(side: &Fared) -> u64 {
+    let full =
+        side.slices.iter().filter(|slice| slice.ran_ns + slice.waited_ns >= (slice.lasted_ns / 2).max(1)).count();
+    waits(side).max(full as u64)
+}
+
+/// Whether waits are shorter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    None,
+    /// By a tenth, but that may be chance.
+    Unsure,
+    Sure,
+}
+
+fn compare(without: &Fared, with: &Fared) -> Difference {
+    let less = |without: f64, with: f64| without > 0.0 && with <= without * (1.0 - HELPED);
+    let each = |side: &Fared| (waits(side) > 0).then(|| side.waited_ns as f64 / waits(side) as f64);
+    let means = each(without).zip(each(with));
+    let are_longer = means.is_some_and(|(without, with)| with > without);
+    let is_less_while_running = match (without.wait_ratio(), with.wait_ratio()) {
+        (Some(without), Some(with)) => less(without, with),
+        // It could not run at all.
+        (None, Some(_)) => true,
+        (_, None) => false,
+    };
+    let is_less_each = means.is_some_and(|(without, with)| less(without, with));
+    let by_running = is_less_while_running && !are_longer;
+    let by_each = is_less_each && with.waited_ns <= without.waited_ns;
+    // The part of its time that a task waits has a bound, also where it hardly runs.
+    let part = |slice: &Tally| (slice.waited_ns as f64, (slice.ran_ns + slice.waited_ns) as f64);
+    let mean = |slice: &Tally| (slice.waited_ns as f64, slice.waits as f64);
+    let is_sure = by_running && is_apart(without, with, part) || by_each && is_apart(without, with, mean);
+    match (by_running || by_each, is_sure) {
+        (_, true) => Difference::Sure,
+        (true, false) => Difference::Unsure,
+        (false, false) => Difference::None,
+    }
+}
+
+/// Whether a figure is smaller on the second side by more than the uncertainty of both.
+fn is_apart(without: &Fared, with: &Fared, of: impl Fn(&Tally) -> (f64, f64)) -> bool {
+    let estimate = |side: &Fared| estimate(&side.slices.iter().map(&of).collect::<Vec<_>>());
+    let Some(((without, about), (with, or_so))) = estimate(without).zip(estimate(with)) else { return false };
+    without - with > about.hypot(or_so)
+}
+
+/// The quotient of two sums over slices, and how far it may be off: `None` where that cannot be known.
+fn estimate(slices: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let sum = |slices: &[(f64, f64)]| slices.iter().fold((0.0, 0.0), |sum, slice| (sum.0 + slice.0, sum.1 + slice.1));
+    let (above, below) = sum(slices);
+    if slices.len() != SLICES || below <= 0.0 {
+        return None;
+    }
+    let quotient = above / below;
+    let error = |(size, bound): (usize, f64)| {
+        let groups = slices.chunks(size).map(sum);
+        let count = (SLICES / size) as f64;
+        let squares: f64 = groups.map(|(above, below)| (above - quotient * below).powi(2)).sum();
+        bound * (squares * count / (count - 1.0)).sqrt() / below
+    };
+    Some((quotient, GROUPS.into_iter().map(error).fold(0.0, f64::max)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE: u64 = 100_000_000;
+
+    fn side(slices: impl IntoIterator<Item = (u64, u64, u64)>) -> Fared {
+        let tally = |(ran_ns, waited_ns, waits)| Tally { ran_ns, waited_ns, waits, lasted_ns: SLICE };
+        let slices: Vec<Tally> = slices.into_iter().map(tally).collect();
+        let sum = |of: fn(&Tally) -> u64| slices.iter().map(of).sum();
+        Fared { tasks: 1, ran_ns: sum(|s| s.ran_ns), waited_ns: sum(|s| s.waited_ns), waits: None, slices }
+    }
+
+    fn all(ran: u64, waited: u64, waits: u64) -> Fared {
+        side((0..SLICES).map(|_| (ran, waited, waits)))
+    }
+
+    fn verdict(before: &Fared, with: &Fared) -> Verdict {
+        judge(before, with, before).verdict
+    }
+
+    #[test]
+    fn eight_waits_against_five_are_too_few() {
+        let few = |count: usize, waited: u64| {
+            side((0..SLICES).map(|at| if at < count { (5_000, waited, 1) } else { (0, 0, 0) }))
+        };
+        let judged = judge(&few(8, 40_000), &few(5, 10_000), &few(8, 40_000));
+        assert_eq!(judged.verdict, Verdict::TooFew);
+        assert!(judged.reason.starts_with("8 waits before, 30 are needed"), "{}", judged.reason);
+        assert_eq!(verdict(&few(29, 40_000), &few(30, 10)), Verdict::TooFew);
+        assert_eq!(verdict(&few(30, 40_000), &few(30, 10_000)), Verdict::Helped);
+    }
+
+    #[test]
+    fn a_tenth_less_waiting_is_help() {
+        for (without, with, expected) in [
+            ((100_000, 100_000, 10), (200_000, 100_000, 10), Verdict::Helped),
+            ((100_000, 100_000, 10), (100_000, 90_000, 10), Verdict::Helped),
+            ((100_000, 100_000, 10), (100_000, 95_000, 10), Verdict::DidNotHelp),
+            ((100_000, 0, 10), (100_000, 0, 10), Verdict::DidNotHelp),
+            ((0, 0, 0), (100_000, 0, 10), Verdict::Unknown),
+            // Shorter waits, but so many that there is more waiting.
+            ((100_000, 1_000, 10), (100_000, 2_000, 40), Verdict::DidNotHelp),
+            // ksoftirqd beside a real-time task.
+            ((20_000, 80_040_000, 4), (5_000, 40_000, 3), Verdict::Helped),
+            ((5_000, 40_000, 3), (20_000, 80_040_000, 4), Verdict::DidNotHelp),
+        ] {
+            let side = |(ran, waited, waits)| all(ran, waited, waits);
+            assert_eq!(verdict(&side(without), &side(with)), expected, "{without:?} {with:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_that_waits_all_the_time_is_no_single_wait() {
+        let starved = side((0..SLICES).map(|at| (0, SLICE, u64::from(at == 0))));
+        assert_eq!(verdict(&starved, &all(500, 9_000, 3)), Verdict::Helped);
+        // Nor one that runs all the time then.
+        assert_eq!(verdict(&starved, &all(SLICE, 0, 0)), Verdict::Helped);
+    }
+
+    #[test]
+    fn what_stays_good_without_the_rule_was_not_its_doing() {
+        let judged = judge(&all(50_000, 100_000, 10), &all(50_000, 10_000, 10), &all(50_000, 10_000, 10));
+        assert_eq!(judged.verdict, Verdict::DidNotHelp);
+        assert!(judged.reason.contains("the load has changed meanwhile"), "{}", judged.reason);
+    }
+
+    #[test]
+    fn one_long_wait_among_many_is_chance() {
+        // 10 ms once among waits of 10 µs: half of all waiting, and yet a single event.
+        let unlucky = side((0..SLICES).map(|at| (50_000, if at == 7 { 10_000_000 } else { 300_000 }, 30)));
+        assert_eq!(verdict(&unlucky, &all(50_000, 300_000, 30)), Verdict::TooFew);
+    }
+
+    /// The generator of Knuth's MMIX, for numbers between 0 and 1.
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> f64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        /// So many waits a slice on average, exponential, and `noisy` times as long while a neighbour is busy, which it is or
+        /// is not for some slices at a time.
+        fn load(&mut self, waits: f64, noisy: f64) -> Fared {
+            let (mut is_busy, mut slices) = (self.next() < 0.5, Vec::new());
+            for _ in 0..SLICES {
+                is_busy ^= self.next() < 0.3;
+                let count = (waits * 2.0 * self.next()).round() as u64;
+                let each = 100_000.0 * if is_busy { noisy } else { 1.0 };
+                let waited: f64 = (0..count).map(|_| -each * (1.0 - self.next()).ln()).sum();
+                slices.push((count * 50_000, waited as u64, count));
+            }
+            side(slices)
+        }
+    }
+
+    #[test]
+    fn chance_alone_is_hardly_ever_help() {
+        let mut random = Random(1);
+        for (waits, noisy) in [(2.0, 1.0), (20.0, 1.0), (2.0, 10.0), (20.0, 10.0), (20.0, 100.0)] {
+            const ROUNDS: u32 = 2_000;
+            let (mut helped, mut once, mut found) = (0, 0, 0);
+            for _ in 0..ROUNDS {
+                let [before, with, again] = std::array::from_fn(|_| random.load(waits, noisy));
+                helped += u32::from(judge(&before, &with, &again).verdict == Verdict::Helped);
+                // What a comparison of sums alone would say.
+                let less = with.waited_ns as f64 / with.ran_ns as f64;
+                once += u32::from(less <= 0.9 * before.waited_ns as f64 / before.ran_ns as f64);
+                let raised = side(with.slices.iter().map(|s| (s.ran_ns, s.waited_ns / 10, s.waits)));
+                found += u32::from(judge(&before, &raised, &again).verdict == Verdict::Helped);
+            }
+            let part = |count: u32| f64::from(count) * 100.0 / f64::from(ROUNDS);
+            println!(
+                "{waits} waits a slice, neighbour {noisy}: help by chance {:.2} %, by sums alone {:.1} %; a tenth of the \
+                 waiting is found in {:.1} %",
+                part(helped),
+                part(once),
+                part(found)
+            );
+            assert!(part(helped) <= 0.2, "{waits} {noisy}: {helped}");
+            assert!(noisy > 1.0 || part(found) > 95.0, "{waits} {noisy}: {found}");
+        }
+    }
+}
