@@ -523,7 +523,7 @@ mod tests {
         reader.read_to_string(&mut text).expect("read");
         assert_eq!(text, "piped");
         assert!(matches!(write(Path::new("/tmp"), ""), Err(TargetError::NoFile { .. })));
-        assert!(matches!(write(Path::new("/nonexistent/x"), ""), Err(TargetError::Io { .. })));
+        assert!(matches!(write(Path::new("/nonexistent/x"), ""), Err(TargetError::NoDirectory { .. })));
     }
 
     #[test]

@@ -199,7 +199,7 @@ mod tests {
             assert!(matches!(error, RecordError::NotAFile { what, .. } if what == found), "{output}: {error}");
         }
         let nowhere = Workshop::beside(Path::new("/nonexistent/t.dat"));
-        assert!(matches!(nowhere, Err(RecordError::Output { .. })));
+        assert!(matches!(nowhere, Err(RecordError::Target(TargetError::NoDirectory { .. }))));
     }
 
     #[test]
