@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -30,6 +30,9 @@ pub struct Hidden {
     path: PathBuf,
 }
 
+/// Which directory it is, in itself.
+const SIGN: &str = "made-by-unstarve";
+
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
@@ -45,9 +48,12 @@ impl Hidden {
                 Err(Errno::EXIST) => continue,
                 made => made?,
             }
-            match Hidden::open(place, &name) {
+            match Hidden::opened(place, &name) {
                 // Before it was locked, another process may have taken it for a leftover.
-                Ok(Some(hidden)) if fstat(&hidden.directory)?.st_nlink > 0 => return Ok(hidden),
+                Ok(Some(hidden)) if fstat(&hidden.directory)?.st_nlink > 0 => {
+                    hidden.sign()?;
+                    return Ok(hidden);
+                }
                 _ => continue,
             }
         }
@@ -61,11 +67,32 @@ impl Hidden {
         alike.filter_map(|name| Hidden::open(place, &name).ok().flatten()).collect()
     }
 
-    /// The one with this name, if it is ours and nobody is at work in it.
+    /// The one with this name, if it was made by us and nobody is at work in it.
     ///
     /// # Errors
     /// If it cannot be opened.
     pub fn open(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
+        Ok(Hidden::opened(place, name)?.filter(Hidden::is_signed))
+    }
+
+    /// Whoever owns the directory around it may give another directory of ours such a name. Only one that we made for this has
+    /// in it which one it is.
+    fn sign(&self) -> io::Result<()> {
+        self.create(SIGN)?.write_all(self.identity()?.as_bytes())
+    }
+
+    fn is_signed(&self) -> bool {
+        let mut text = String::new();
+        let read = self.read(SIGN).and_then(|file| file.take(64).read_to_string(&mut text));
+        read.is_ok() && self.identity().is_ok_and(|identity| identity == text)
+    }
+
+    fn identity(&self) -> io::Result<String> {
+        let stat = fstat(&self.directory)?;
+        Ok(format!("unstarve {} {}\n", stat.st_dev, stat.st_ino))
+    }
+
+    fn opened(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
         let directory = openat(place.directory(), name, OPEN, Mode::empty())?;
         let (stat, around) = (fstat(&directory)?, fstat(place.directory())?);
         // Another device is something that is mounted there.
@@ -144,8 +171,12 @@ impl Hidden {
     /// Removes those of its files that `ours` knows by name, and then the directory if nothing else is in it. No link is
     /// followed, and no directory in it is looked into.
     pub fn remove(&self, ours: impl Fn(&OsStr) -> bool) {
-        for name in self.names().into_iter().filter(|name| ours(name)) {
+        // The sign goes last: what is left after a kill in here is still known for ours.
+        for name in self.names().into_iter().filter(|name| name != SIGN && ours(name)) {
             let _ = unlinkat(&self.directory, &name, AtFlags::empty());
+        }
+        if self.names() == [SIGN] {
+            let _ = unlinkat(&self.directory, SIGN, AtFlags::empty());
         }
         // Whoever owns the directory around it may have put another in its place; only an empty one can be hit.
         let here = fstat(&self.directory).map(|stat| (stat.st_dev, stat.st_ino));

@@ -242,6 +242,11 @@ fn follow(path: &Path) -> Result<Spot, TargetError> {
             // A report over a disk is no report.
             FileType::BlockDevice => return Err(refused("block device")),
             FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => DESCRIPTOR,
+            FileType::Symlink | FileType::Fifo
+                if rustix::process::geteuid().is_root() && trust::is_on_fuse(&directory) =>
+            {
+                return Err(TargetError::Led { path: at, why: trust::Distrust::UserMount });
+            }
             FileType::Symlink => {
                 may_lead(&at, &fstat(&directory).map_err(TargetError::io(&at))?, &stat)?;
                 let to = readlinkat(&there, "", Vec::new()).map_err(TargetError::io(&at))?;

@@ -173,9 +173,13 @@ const FUSE_MAGIC: u64 = 0x6573_5546;
 
 /// Whether a user can have mounted `below`, which then says of its owners what it likes.
 fn is_user_mount(directory: &Stat, below: &Stat, opened: &OwnedFd) -> bool {
-    directory.st_mode & 0o022 != 0
-        && directory.st_dev != below.st_dev
-        && fstatfs(opened).is_ok_and(|fs| fs.f_type as u64 & 0xffff_ffff == FUSE_MAGIC)
+    directory.st_mode & 0o022 != 0 && directory.st_dev != below.st_dev && is_on_fuse(opened)
+}
+
+/// Whether a directory is on a file system whose server may be any user, and says of owners what it likes. Root follows no
+/// links there, whosever they seem to be.
+pub(crate) fn is_on_fuse(directory: impl AsFd) -> bool {
+    fstatfs(directory).is_ok_and(|fs| fs.f_type as u64 & 0xffff_ffff == FUSE_MAGIC)
 }
 
 /// Whether a link with this text, in this directory, leads to what a process has open, whatever the text says.
@@ -293,6 +297,9 @@ impl Walk {
                 if let Some(why) = distrust_link(&above, &stat) {
                     return Err(TrustError::Untrusted { path, why });
                 }
+                if us() == 0 && is_on_fuse(self.here()) {
+                    return Err(TrustError::Untrusted { path, why: Distrust::UserMount });
+                }
                 self.links += 1;
                 if self.links > MOST_LINKS {
                     return Err(TrustError::Untrusted { path, why: Distrust::Links });
@@ -366,12 +373,12 @@ impl Directory {
         Walk::to(path, None, Purpose::Belief)?.finish()
     }
 
-    /// The same, and makes what is missing of it, for us alone to write and for all to look into.
+    /// The same, and makes what is missing of it, for us alone: who can look into it could give a file of it another name.
     ///
     /// # Errors
     /// As [`Directory::open`].
     pub fn make(path: &Path) -> Result<Directory, TrustError> {
-        Walk::to(path, Some(Mode::from_raw_mode(0o755)), Purpose::Belief)?.finish()
+        Walk::to(path, Some(Mode::from_raw_mode(0o700)), Purpose::Belief)?.finish()
     }
 
     /// Whether what we make in a directory stays what it is: nobody else can rename or remove it, nor any directory above. Others
@@ -565,9 +572,10 @@ fn walk_for_results(path: &Path, make: Option<Mode>) -> Result<OwnedFd, TargetEr
         Err(TrustError::Untrusted { path, why: Distrust::Owner { owner, .. } }) => {
             Err(TargetError::Lure { path, what: "symbolic link", owner })
         }
-        Err(TrustError::Untrusted { path, why: why @ (Distrust::PlantedLink | Distrust::MagicLink) }) => {
-            Err(TargetError::Led { path, why })
-        }
+        Err(TrustError::Untrusted {
+            path,
+            why: why @ (Distrust::PlantedLink | Distrust::MagicLink | Distrust::UserMount),
+        }) => Err(TargetError::Led { path, why }),
         Err(TrustError::Io { path, source }) => Err(TargetError::Io { path, source }),
         Err(other) => Err(TargetError::Io { path: path.to_owned(), source: io::Error::other(other) }),
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::aspect::{Aspect, Target, Value};
 use crate::audit::{Audit, Entry, Event};
@@ -156,6 +156,9 @@ impl Undone {
 /// not restored yet; more than a few are needed only where somebody forks faster than we look.
 const LOOKS_FOR_HEIRS: usize = 50;
 
+/// How often the same value is taken back from the same heir.
+const TRIES: u32 = 4;
+
 /// Takes changes back, the last one first, each only if the value is still what we have set, and the same from tasks that have
 /// inherited it. Writes nothing down but in `audit`, so it needs no space; it may be cut off anywhere and begun again.
 /// Gives also the numbers of those for which nothing is left to do.
@@ -166,10 +169,18 @@ pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Change]) -> 
     let mut known = changes.to_vec();
     undone.racing = true;
     let mut is_last = false;
+    let (mut tried, mut failed_heirs) = (FxHashMap::<_, u32>::default(), false);
     for _ in 0..LOOKS_FOR_HEIRS {
         // A child that has what we set on its parent has it from there, also where a change of its own looks like
         // somebody else's by now: a guard that was killed in here before may have come half way.
-        let heirs = host.heirs(&known);
+        let mut heirs = host.heirs(&known);
+        // What reads the same again and again after it was written (a cpuset clips an affinity) is as it can be. A few times it
+        // may, on the way through several changes.
+        heirs.retain(|heir| {
+            let tries = tried.entry((heir.target.clone(), heir.new.to_string())).or_default();
+            *tries += 1;
+            *tries <= TRIES
+        });
         if heirs.is_empty() && is_last {
             undone.racing = false;
             break;
@@ -185,6 +196,7 @@ pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Change]) -> 
         undone.inherited += round.restored;
         undone.gone += round.gone;
         known.extend(heirs);
+        failed_heirs |= !round.failed.is_empty();
         if refused {
             undone.failed.extend(round.failed);
             undone.racing = false;
@@ -192,6 +204,10 @@ pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Change]) -> 
         }
     }
     audit.flush();
+    if undone.racing || failed_heirs {
+        // Who tries again needs the changes of their parents to find them.
+        settled.clear();
+    }
     (undone, settled)
 }
 
@@ -268,7 +284,7 @@ fn put_back<H: Host>(host: &mut H, change: &Change) -> io::Result<Option<Event>>
     if now.same(&change.old) {
         return Ok(None);
     }
-    if !now.same(&change.new) {
+    if !change.explains(&now) {
         return Ok(Some(Event::LeftToOthers));
     }
     match host.write(&change.target, &change.old) {

@@ -132,6 +132,23 @@ impl Value {
         }
     }
 
+    /// Whether it is on the way from `old` to `new`, where `new` is stronger: a task that was raised may go down step by step
+    /// without any right, and keeps what it was given down to there. Such a value is ours as much as `new`.
+    pub fn is_step_down(&self, old: &Value, new: &Value) -> bool {
+        match (old, new, self) {
+            (Value::Nice(old), Value::Nice(new), Value::Nice(now)) => new < old && new <= now && now < old,
+            (
+                Value::Class { rt_priority: old, .. },
+                Value::Class { rt_priority: new, .. },
+                Value::Class { rt_priority: now, .. },
+            ) => new > old && now > old && now <= new,
+            (Value::Uclamp { min: old, .. }, Value::Uclamp { min: new, .. }, Value::Uclamp { min: now, .. }) => {
+                new > old && now > old && now <= new
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it makes the task real-time.
     pub fn is_realtime(&self) -> bool {
         matches!(self, Value::Class { policy: SchedPolicy::Fifo | SchedPolicy::Rr, .. })

@@ -7,8 +7,9 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::aspect::{Target, Value};
@@ -198,7 +199,10 @@ impl Audit {
             if done == self.waiting.len() {
                 break Ok(());
             }
-            match sink.write(&self.waiting[done..]) {
+            let Some(room) = room_in(sink, self.waiting.len() - done) else {
+                break Err(io::Error::new(io::ErrorKind::WouldBlock, "nobody reads it"));
+            };
+            match sink.write(&self.waiting[done..done + room]) {
                 Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
                 // What is out is out: the rest of a line follows when there is room again.
                 Ok(count) => done += count,
@@ -210,6 +214,16 @@ impl Audit {
         result
     }
 
+    /// Writes what waits, for so long at most: the last lines of a process.
+    pub fn finish(&mut self, patience: Duration) {
+        let began = Instant::now();
+        self.flush();
+        while self.trouble.is_some() && began.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(20));
+            self.flush();
+        }
+    }
+
     /// Why lines are waiting, if they are.
     pub fn trouble(&self) -> Option<&io::Error> {
         self.trouble.as_ref()
@@ -218,6 +232,22 @@ impl Audit {
     /// Lines that were given up.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+}
+
+/// How much can be written at once without waiting. A log that nobody reads must stop neither the guard nor its dead-man; that
+/// standard error does not wait cannot be asked for, because others have it open, too.
+fn room_in(sink: &File, wanted: usize) -> Option<usize> {
+    /// What a pipe or socket that is ready has room for at least (`PIPE_BUF`).
+    const READY: usize = 4096;
+    if sink.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Some(wanted);
+    }
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut descriptor = [PollFd::new(sink, PollFlags::OUT)];
+    match poll(&mut descriptor, Some(&now)) {
+        Ok(1..) => Some(wanted.min(READY)),
+        _ => None,
     }
 }
 

@@ -106,7 +106,8 @@ impl Drop for Canary {
 /// The guard's end.
 #[derive(Debug)]
 pub struct DeadMan {
-    child: Child,
+    /// `None` once it is on its own.
+    child: Option<Child>,
     socket: OwnedFd,
     heard: Instant,
 }
@@ -128,7 +129,7 @@ impl DeadMan {
         let child = command.stdin(Stdio::from(its)).stdout(Stdio::null()).spawn()?;
         // It raises itself, too; but while ordinary tasks starve it would not get there.
         let _ = sched::set_class(Tid(child.id()), SchedPolicy::Fifo, priority, None);
-        let mut dead_man = DeadMan { child, socket, heard: Instant::now() };
+        let mut dead_man = DeadMan { child: Some(child), socket, heard: Instant::now() };
         let given = dead_man.give(state, journal, audit);
         if given.is_err() {
             dead_man.kill();
@@ -156,6 +157,14 @@ impl DeadMan {
         Ok(())
     }
 
+    /// Gives it the lock that is used from now on.
+    ///
+    /// # Errors
+    /// If it does not take it; then another one has to be started.
+    pub fn give_lock(&self, state: &State) -> io::Result<()> {
+        Ok(send(&self.socket, word::LOCK, Some(state.share_lock()?.as_fd()))?)
+    }
+
     /// Gives it the journal that is used from now on.
     ///
     /// # Errors
@@ -166,7 +175,7 @@ impl DeadMan {
 
     /// Its process.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().map_or(0, Child::id)
     }
 
     /// Shows a sign of life, and takes its answers to earlier ones.
@@ -181,7 +190,7 @@ impl DeadMan {
 
     /// Why it is of no use any more, if so; then it is gone.
     pub fn failure(&mut self, patience: Duration) -> Option<String> {
-        if let Ok(Some(status)) = self.child.try_wait() {
+        if let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) {
             return Some(format!("the dead-man ended ({status})"));
         }
         if self.heard.elapsed() <= patience {
@@ -192,8 +201,15 @@ impl DeadMan {
     }
 
     fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// What could not be taken back is its to try again: it hears that we are gone.
+    pub fn leave_to_it(mut self) {
+        self.child = None;
     }
 
     /// Everything was taken back; it may go.
@@ -201,12 +217,19 @@ impl DeadMan {
         let sent = send(&self.socket, word::DONE, None);
         let began = Instant::now();
         while sent.is_ok() && began.elapsed() < Duration::from_secs(1) {
-            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+            if matches!(self.child.as_mut().map(Child::try_wait), None | Some(Ok(Some(_)) | Err(_))) {
                 return;
             }
             thread::sleep(Duration::from_millis(2));
         }
         // Stopped, or starved: there is nothing left for it to do.
+        self.kill();
+    }
+}
+
+impl Drop for DeadMan {
+    /// One that nobody holds any more would hear that its guard is gone, and take back under it what it goes on to set.
+    fn drop(&mut self) {
         self.kill();
     }
 }
@@ -271,6 +294,15 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
         if let Some(pid) = rustix::process::Pid::from_raw(guard as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
+        // What it was about to set is set before it is gone.
+        let (stdin, began) = (io::stdin(), Instant::now());
+        while began.elapsed() < Duration::from_secs(1) {
+            let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&wait));
+            if matches!(ready, Ok(1..)) && receive(&stdin).is_err() {
+                break;
+            }
+        }
     }
     let mut audit = match given.audit {
         Some(audit) => Audit::to(audit),
@@ -280,7 +312,9 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
     audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::Stopped) });
     let Some(journal) = given.journal else { return Ok(end) };
     let registry = given.kept.map(|kept| Registry::new(kept.into(), given.links));
-    take_back(&journal, directory, &mut Watched { registry }, &mut audit)?;
+    take_back(&journal, directory, &mut Watched { registry, at_work: false }, &mut audit)?;
+    // Only now: nobody may read the log.
+    audit.finish(Duration::from_secs(2));
     Ok(end)
 }
 

@@ -37,45 +37,76 @@ pub fn find(kin: &[Kin], changes: &[Change], value: impl Fn(TaskKey, Aspect) -> 
             by_process.entry(*process).or_default().push(change);
         }
     }
-    // In the order of time: what a task was born with has the number of the change on its parent.
-    by_process.values_mut().for_each(|changes| changes.sort_by_key(|change| change.seq));
+    by_process.values_mut().for_each(|changes| *changes = representatives(changes));
     let mut found = Vec::new();
     if by_process.is_empty() {
         return found;
     }
     for heir in kin.iter().filter(|heir| !heir.has_ended) {
+        let mut ancestors: Vec<&[&Change]> = Vec::new();
         let mut process = heir.tgid;
-        let mut decided: Vec<Aspect> = Vec::new();
         for _ in 0..FURTHEST {
-            let changes = by_process.get(&process).map(Vec::as_slice).unwrap_or_default();
-            for aspect in aspects_of(changes, heir.key) {
-                if decided.contains(&aspect) {
-                    continue;
-                }
-                let Some(value) = value(heir.key, aspect) else { continue };
-                // What a nearer ancestor will have again may itself be inherited, so the search goes on beyond it.
-                if let Some((change, before)) = inherited(changes, heir.key, aspect, &value) {
-                    decided.push(aspect);
-                    found.push(Change { old: before, new: value, ..change.inherited_by(heir.key, &change.comm) });
-                }
-            }
+            ancestors.extend(by_process.get(&process).map(Vec::as_slice));
             match parent_of.get(&process) {
                 Some(parent) if parent.0 > 0 && *parent != process => process = *parent,
                 _ => break,
             }
         }
+        found.extend(of_ancestors(heir.key, &ancestors, &value));
     }
     found
 }
 
-/// What a task has inherited of these changes, all of one other task, by the value that it has of each aspect.
-pub fn of_one(heir: TaskKey, changes: &[&Change], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Change> {
-    let found = aspects_of(changes, heir).into_iter().filter_map(|aspect| {
+/// What a task has inherited from its ancestors' changes, the nearest first. What a nearer one will have again may itself be
+/// inherited, so the search goes on beyond it.
+fn of_ancestors(
+    heir: TaskKey,
+    ancestors: &[&[&Change]],
+    value: &impl Fn(TaskKey, Aspect) -> Option<Value>,
+) -> Vec<Change> {
+    let mut aspects: Vec<Aspect> = ancestors.iter().flat_map(|changes| aspects_of(changes, heir)).collect();
+    aspects.sort();
+    aspects.dedup();
+    let found = aspects.into_iter().filter_map(|aspect| {
         let value = value(heir, aspect)?;
-        let (change, before) = inherited(changes, heir, aspect, &value)?;
+        let of_aspect = || ancestors.iter().flat_map(|changes| changes.iter()).filter(|c| c.new.aspect() == aspect);
+        let exactly = |change: &Change| change.new.same(&value);
+        let by_steps = |change: &Change| value.is_step_down(&change.old, &change.new);
+        let exact = ancestors.iter().find_map(|changes| inherited(changes, heir, &value, exactly));
+        // What some ancestor had before was more likely inherited before than come down to.
+        let may_be_step = || !of_aspect().any(|change| change.old.same(&value) || change.new.same(&value));
+        let step = || ancestors.iter().find_map(|changes| inherited(changes, heir, &value, by_steps));
+        let (change, before) = exact.or_else(|| may_be_step().then(step).flatten())?;
         Some(Change { old: before, new: value, ..change.inherited_by(heir, &change.comm) })
     });
     found.collect()
+}
+
+/// A process may have thousands of threads, all changed in the same way. Two that were changed first stand for all of them (two, since
+/// none is its own heir), in the order of time: what a task was born with has the number of the change on its parent.
+fn representatives<'a>(changes: &[&'a Change]) -> Vec<&'a Change> {
+    let mut by_task: FxHashMap<&Target, Vec<&'a Change>> = FxHashMap::default();
+    for change in changes {
+        by_task.entry(&change.target).or_default().push(change);
+    }
+    let mut tasks: Vec<Vec<&Change>> = by_task.into_values().collect();
+    tasks.iter_mut().for_each(|changes| changes.sort_by_key(|change| change.seq));
+    tasks.sort_by_key(|changes| changes.first().map(|change| (change.at, change.seq)));
+    let mut seen: FxHashMap<String, u32> = FxHashMap::default();
+    tasks.retain(|changes| {
+        let alike: String = changes.iter().map(|change| format!("{}>{};", change.old, change.new)).collect();
+        let count = seen.entry(alike).or_default();
+        *count += 1;
+        *count <= 2
+    });
+    let mut kept: Vec<&Change> = tasks.into_iter().flatten().collect();
+    kept.sort_by_key(|change| change.seq);
+    kept
+}
+
+/// What a task has inherited of these changes, all of one other task, by the value that it has of each aspect.
+pub fn of_one(heir: TaskKey, changes: &[&Change], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Change> {
+    of_ancestors(heir, &[changes], &value)
 }
 
 /// Whether a task was born after a change of another one.
@@ -93,8 +124,15 @@ fn aspects_of(changes: &[&Change], heir: TaskKey) -> Vec<Aspect> {
 
 /// The change that has set a value on an ancestor which a task was born with, and what that ancestor will have when all
 /// its changes are taken back. `None` if it is not from there, or will be the same.
-fn inherited<'a>(changes: &[&'a Change], heir: TaskKey, aspect: Aspect, value: &Value) -> Option<(&'a Change, Value)> {
-    let set = changes.iter().rev().find(|change| is_since(change, heir) && change.new.same(value))?;
+fn inherited<'a>(
+    changes: &[&'a Change],
+    heir: TaskKey,
+    value: &Value,
+    is_its_doing: impl Fn(&Change) -> bool,
+) -> Option<(&'a Change, Value)> {
+    let aspect = value.aspect();
+    let is_it = |change: &&&Change| change.new.aspect() == aspect && is_since(change, heir) && is_its_doing(change);
+    let set = changes.iter().rev().find(is_it)?;
     // A task may have been changed several times; what it goes back to is where the chain of its changes begins.
     let mut before: Option<&Value> = None;
     for change in changes.iter().rev().filter(|change| change.target == set.target && change.new.aspect() == aspect) {

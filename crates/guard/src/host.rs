@@ -31,15 +31,23 @@ pub trait Host {
     fn origin(&self, _tid: Tid) -> Option<Tid> {
         None
     }
+    /// Tasks from which others have what they have, as far as that is noted.
+    fn origins(&self) -> FxHashSet<Tid> {
+        FxHashSet::default()
+    }
+    /// Notes of tasks that have ended may be thrown away.
+    fn forget_ended(&self) {}
     /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
     /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
     fn let_births_finish(&self, _changes: &[Change]) {}
 }
 
 /// A parent that has run for so long since has not been in one and the same fork all the time.
-const LONG_FORK: u64 = 20_000_000;
+const LONG_FORK: u64 = 300_000_000;
 /// For how long births that do not finish are waited for.
-const LONGEST_BIRTH: Duration = Duration::from_millis(500);
+const LONGEST_BIRTH: Duration = Duration::from_millis(1500);
+/// The same while the guard goes on, and has other things to do.
+const LONGEST_BIRTH_MEANWHILE: Duration = Duration::from_millis(200);
 
 /// Those that may still be in a fork: they run, or wait for a CPU or for something that cannot be interrupted. With how long each
 /// has run.
@@ -57,11 +65,27 @@ fn may_be_forking(changes: &[Change]) -> FxHashMap<TaskKey, u64> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
 
+fn wait_for_births(changes: &[Change], longest: Duration) {
+    let mut busy = may_be_forking(changes);
+    let (began, mut pause) = (Instant::now(), Duration::from_millis(2));
+    while !busy.is_empty() && began.elapsed() < longest {
+        // Long enough for others to run, whatever our priority is.
+        thread::sleep(pause.min(longest));
+        pause = (pause * 2).min(Duration::from_millis(100));
+        busy.retain(|key, ran| {
+            let now = scan::waited(key.tid).map_or(u64::MAX, |(ran, _)| ran);
+            scan::is_busy_program(*key) && now.saturating_sub(*ran) < LONG_FORK
+        });
+    }
+}
+
 /// This machine, and what its kernel has noted of births.
 #[derive(Debug, Default)]
 pub struct Watched {
     /// Where that is; `None` where it notes nothing.
     pub registry: Option<Registry>,
+    /// A guard is at work, which must not wait for long.
+    pub at_work: bool,
 }
 
 impl Host for Watched {
@@ -81,8 +105,19 @@ impl Host for Watched {
         self.registry.as_ref()?.origin(tid)
     }
 
+    fn origins(&self) -> FxHashSet<Tid> {
+        let tasks = self.registry.as_ref().map(Registry::tasks).unwrap_or_default();
+        tasks.into_iter().filter(|kept| kept.from != kept.tid).map(|kept| kept.from).collect()
+    }
+
+    fn forget_ended(&self) {
+        if let Some(registry) = &self.registry {
+            registry.forget_ended();
+        }
+    }
+
     fn let_births_finish(&self, changes: &[Change]) {
-        ThisHost.let_births_finish(changes);
+        wait_for_births(changes, if self.at_work { LONGEST_BIRTH_MEANWHILE } else { LONGEST_BIRTH });
     }
 
     /// By the tree of processes, and by what the kernel has noted: it knows orphans, too.
@@ -158,17 +193,7 @@ impl Host for ThisHost {
     }
 
     fn let_births_finish(&self, changes: &[Change]) {
-        let mut busy = may_be_forking(changes);
-        let (end, mut pause) = (Instant::now() + LONGEST_BIRTH, Duration::from_millis(2));
-        while !busy.is_empty() && Instant::now() < end {
-            // Long enough for others to run, whatever our priority is.
-            thread::sleep(pause);
-            pause *= 2;
-            busy.retain(|key, ran| {
-                let now = scan::waited(key.tid).map_or(u64::MAX, |(ran, _)| ran);
-                scan::is_busy_program(*key) && now.saturating_sub(*ran) < LONG_FORK
-            });
-        }
+        wait_for_births(changes, LONGEST_BIRTH);
     }
 
     fn heirs(&self, changes: &[Change]) -> Vec<Change> {

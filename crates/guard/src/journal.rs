@@ -84,6 +84,14 @@ pub struct Change {
     pub from: Option<TaskKey>,
 }
 
+impl Change {
+    /// Whether a value that the target has now is this change's doing: what was set, or a step down from it, to which a raised
+    /// task can go by itself.
+    pub fn explains(&self, now: &Value) -> bool {
+        now.same(&self.new) || now.is_step_down(&self.old, &self.new)
+    }
+}
+
 /// What a journal holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
@@ -330,13 +338,6 @@ impl<S: Store> Journal<S> {
             }
         }
         self.catch_up();
-    }
-
-    /// Forgets changes of a task that has ended: nobody needs to write that down.
-    pub fn forget(&mut self, changes: impl IntoIterator<Item = u64>) {
-        for seq in changes {
-            self.open.remove(&seq);
-        }
     }
 
     /// Writes what nothing depends on; if it cannot be written, it waits for the next time.

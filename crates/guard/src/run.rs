@@ -210,6 +210,13 @@ pub(crate) struct Guard {
 impl Guard {
     /// Takes back what an earlier one left, and gets everything ready. Nothing is set yet.
     pub(crate) fn begin(policy: Policy, options: Options, mut audit: Audit, doing: &str) -> Result<Guard, RunError> {
+        raise_limits();
+        if std::process::id() == 1 {
+            (options.say)(
+                "this is process 1 of its PID namespace: if it is killed, the kernel kills its dead-man, too, and what is changed \
+                 outside of the namespace (tunables, groups, interrupts) stays",
+            );
+        }
         let mut state = State::lock(&options.state, doing)?;
         let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
         // What an earlier guard left behind.
@@ -251,7 +258,7 @@ impl Guard {
                 ));
             }
         }
-        let mut keeper = Keeper::new(policy, own, Watched { registry }, journal, audit);
+        let mut keeper = Keeper::new(policy, own, Watched { registry, at_work: true }, journal, audit);
         keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
         let mut guard = Guard {
             keeper,
@@ -286,7 +293,7 @@ impl Guard {
         self.depart();
         if let Some(dead_man) = self.dead_man.take() {
             // It tries again what the system refused.
-            if undone.is_complete() { dead_man.dismiss() } else { drop(dead_man) }
+            if undone.is_complete() { dead_man.dismiss() } else { dead_man.leave_to_it() }
         }
         if undone.is_complete() {
             Registry::unpin();
@@ -436,6 +443,8 @@ impl Guard {
     fn pulse(&mut self, elapsed: Duration) -> Result<(), RunError> {
         if self.keeper.has_realtime() {
             self.keeper.watch_budget(elapsed);
+        } else {
+            self.keeper.forget_burned();
         }
         let every = match self.source_name() {
             SourceName::Ebpf if self.gaps.is_empty() => LOOK_WITH_NEWS,
@@ -444,7 +453,7 @@ impl Guard {
         let events = self.keeper.metrics.counts.events;
         let quiet = events - std::mem::replace(&mut self.events, events) < QUIET;
         let every = every.max(self.look_takes * REST_AFTER_LOOK);
-        self.heal_state();
+        self.heal_state()?;
         self.shorten_journal(if quiet { LONG_JOURNAL } else { VERY_LONG_JOURNAL })?;
         let every = if quiet { every } else { every * PATIENCE };
         let after_loss = self.keeper.must_look() && self.last_look.elapsed() >= self.look_takes * REST_AFTER_LOSS;
@@ -542,27 +551,34 @@ impl Guard {
     }
 
     /// Makes anew what somebody has removed. Until that is possible, what is open is known to this process and its dead-man.
-    fn heal_state(&mut self) {
+    fn heal_state(&mut self) -> Result<(), RunError> {
         if !self.state.is_lost(self.keeper.journal()) {
-            return;
+            return Ok(());
         }
         let text = format!("{} was removed", self.state.directory().display());
         self.keeper.audit().log(&Entry { reason: Some(&text), ..Entry::of(Event::StateLost) });
         match self.state.heal(self.keeper.journal()) {
             Ok(journal) => {
                 (self.options.say)(&format!("{text}, and was made anew with everything that is changed now"));
-                // As with a shortened one.
-                let _ = self.use_journal(journal);
                 self.last_status = None;
+                self.use_journal(journal)?;
+                let given = self.dead_man.as_ref().map_or(Ok(()), |dead_man| dead_man.give_lock(&self.state));
+                given.or_else(|error| self.replace_dead_man(&format!("the dead-man took no lock ({error})")))
             }
+            // The lock is another guard's by now: two would fight.
+            Err(error @ StateError::Busy { .. }) => Err(error.into()),
             Err(error) => {
-                (self.options.say)(&format!("{text}: {error}; only this process and its dead-man know what is changed"))
+                (self.options.say)(&format!(
+                    "{text}: {error}; only this process and its dead-man know what is changed"
+                ));
+                Ok(())
             }
         }
     }
 
     fn take_back(&mut self) -> Undone {
         self.keeper.close();
+        self.keeper.for_taking_back().0.at_work = false;
         let mut undone = Undone::default();
         for _ in 0..LAST_ROUNDS {
             let (host, journal, audit) = self.keeper.for_taking_back();
@@ -589,6 +605,18 @@ impl Guard {
         self.keeper.audit().flush();
         self.write_status();
         self.state.remove_status();
+    }
+}
+
+/// Limits of whoever started us must not end us, or our dead-man, in the middle of something.
+fn raise_limits() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    for resource in [Resource::Cpu, Resource::Fsize, Resource::Rttime] {
+        let maximum = getrlimit(resource).maximum;
+        // Beyond the hard limit with CAP_SYS_RESOURCE alone.
+        if setrlimit(resource, Rlimit { current: None, maximum: None }).is_err() {
+            let _ = setrlimit(resource, Rlimit { current: maximum, maximum });
+        }
     }
 }
 

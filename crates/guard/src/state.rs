@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use unstarve_files::trust::{Directory, How, TrustError};
 
 use crate::act::{self, Undone};
+use crate::aspect::Target;
 use crate::audit::Audit;
 use crate::births::Registry;
 use crate::host::{Host, Watched};
@@ -126,17 +127,17 @@ fn is_alive(pid: u32) -> bool {
 
 impl Lock {
     /// Gives also what the last holder has left in it.
-    fn take() -> Result<(Lock, Holder), StateError> {
+    fn take(patience: Duration) -> Result<(Lock, Holder), StateError> {
         let began = Instant::now();
         loop {
             let file = Directory::make(Path::new(LOCK_DIRECTORY))?.file(OsStr::new(LOCK), How::Update)?;
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
                 let holder = holder_in(&file);
                 // A dead guard's dead-man has it until everything is taken back.
-                if is_alive(holder.pid) || began.elapsed() >= PATIENCE {
+                if is_alive(holder.pid) || began.elapsed() >= patience {
                     return Err(StateError::Busy { holder });
                 }
-                if began.elapsed() >= PATIENCE / 5 {
+                if began.elapsed() >= patience / 5 {
                     continue_dead_man(&holder);
                 }
                 thread::sleep(Duration::from_millis(20));
@@ -248,7 +249,7 @@ impl State {
         if fs::read_link("/proc/self").ok() != Some(std::process::id().to_string().into()) {
             return Err(StateError::ForeignProc);
         }
-        let (lock, last) = Lock::take()?;
+        let (lock, last) = Lock::take(PATIENCE)?;
         let opened = Directory::make(directory)?;
         let path = opened.path().to_owned();
         let mut before = last.before;
@@ -318,7 +319,7 @@ impl State {
     /// # Errors
     /// As there.
     pub fn undo_left(&mut self, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
-        let result = self.undo(&mut Watched { registry: Registry::pinned() }, audit);
+        let result = self.undo(&mut Watched { registry: Registry::pinned(), at_work: false }, audit);
         if matches!(&result, Ok((undone, _)) if undone.is_complete()) {
             Registry::unpin();
         }
@@ -342,8 +343,12 @@ impl State {
     /// If it cannot be written.
     pub fn shorten<H: Host>(&self, host: &H, journal: &Journal) -> Result<Journal, StateError> {
         let mut open = journal.open_changes();
-        // What cannot be asked about now is kept.
-        open.retain(|change| !matches!(host.read(&change.target, change.new.aspect()), Ok(None)));
+        let origins = host.origins();
+        // What cannot be asked about now is kept, and what is needed to know what children of the dead have.
+        open.retain(|change| {
+            let is_origin = matches!(&change.target, Target::Task(key) if origins.contains(&key.tid));
+            is_origin || !matches!(host.read(&change.target, change.new.aspect()), Ok(None))
+        });
         self.begin_anew(open, journal.last_seq())
     }
 
@@ -371,7 +376,8 @@ impl State {
     /// If that cannot be; then the old ones, which have no name any more, are still used.
     pub fn heal(&mut self, journal: &Journal) -> Result<Journal, StateError> {
         if self.lock.file.metadata().is_ok_and(|meta| meta.nlink() == 0) {
-            self.lock = Lock::take()?.0;
+            // Somebody who has it already is another guard.
+            self.lock = Lock::take(Duration::ZERO)?.0;
             self.lock.sign(&self.holder);
         }
         self.directory = Directory::make(&self.path)?;

@@ -39,16 +39,18 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     let mut audit = args.state.audit()?;
     let state = State::lock(&args.state.state, "guard apply")?;
     let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
-    Out::new().text(&plan::text(&policy, &survey))?;
     survey.crowd.check()?;
     let mut changes = survey.changes(&policy);
     let is_whole = survey.refusals() == 0 && survey.absent.is_empty();
+    // Shown at the end: a reader that is slow or gone must not come between what was read and what is changed.
+    let page = plan::text(&policy, &survey);
     if changes.is_empty() {
+        Out::new().text(&page)?;
         return Ok(ExitCode::from(u8::from(!is_whole)));
     }
     let mut journal = state.journal()?;
     // What children have from earlier changes must be known before they are changed themselves.
-    let mut heirs = Watched { registry: Registry::pinned() }.heirs(&journal.open_changes());
+    let mut heirs = Watched { registry: Registry::pinned(), at_work: false }.heirs(&journal.open_changes());
     act::adopt(&mut journal, &mut audit, &mut heirs)?;
     // Before the first change: a child may be born the moment after.
     if let Err(reason) = run::note_births(&policy, &changes) {
@@ -65,6 +67,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
             output::remark(&format!("{} {}: {}: {error}", clean(&change.comm), change.target, change.new));
         }
     }
+    Out::new().text(&page)?;
     let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count();
     eprintln!("{done} of {} made. Undo: {}", output::counted(changes.len() as u64, "change"), undo_command(args));
     Ok(if failed > 0 { ExitCode::from(FAILED) } else { ExitCode::from(u8::from(!is_whole)) })

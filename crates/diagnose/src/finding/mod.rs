@@ -45,9 +45,10 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
 
 /// Worse severity first; then what has more guilty time and price behind it, weighed by how sure it is.
 fn rank(finding: &Finding) -> (Severity, f64) {
-    let guilty: u64 = finding.culprits.iter().map(|culprit| culprit.ns).sum();
-    let price: u64 = finding.price.iter().map(|payer| payer.ns).sum();
-    (finding.severity, (guilty as f64 + price as f64) * finding.confidence)
+    // As floats: clocks of a damaged recording may add up to more than a u64.
+    let guilty: f64 = finding.culprits.iter().map(|culprit| culprit.ns as f64).sum();
+    let price: f64 = finding.price.iter().map(|payer| payer.ns as f64).sum();
+    (finding.severity, (guilty + price) * finding.confidence)
 }
 
 /// `kworker/0:2 (iomap_dio_complete_work on dio/nullb0)`, `nfsd (128 threads)`, `cc1`.

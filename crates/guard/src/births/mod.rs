@@ -189,5 +189,10 @@ pub fn open(interest: Interest, wanted: Option<SourceName>) -> (Option<Box<dyn S
             Err(error) => reasons.push(format!("no process events by netlink: {error}")),
         }
     }
+    reasons.push(
+        "births are not seen: what is born is set at the next look, and children of processes that have ended keep what they \
+         inherited"
+            .to_owned(),
+    );
     (None, reasons)
 }

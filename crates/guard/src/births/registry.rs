@@ -33,7 +33,7 @@ const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
 /// More steps through the map than it has places: it changes while it is read.
 #[cfg(feature = "bpf")]
-const MOST: usize = 4 * 131_072;
+const MOST: usize = 4 * 65_536;
 
 /// A task in the guard's care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,6 +149,20 @@ impl Registry {
             let _ = std::fs::remove_file(Path::new(PINS).join(name));
         }
     }
+
+    /// Forgets tasks that have ended. The kernel does that itself, but not for one that was added after its end.
+    #[cfg(feature = "bpf")]
+    pub fn forget_ended(&self) {
+        use std::os::fd::AsRawFd;
+        for kept in self.tasks().into_iter().filter(|kept| crate::scan::start_of(kept.tid).is_none()) {
+            // SAFETY: keys of the map are 4 bytes, and so is this.
+            unsafe { libbpf_sys::bpf_map_delete_elem(self.kept.as_raw_fd(), (&raw const kept.tid.0).cast()) };
+        }
+    }
+
+    /// As without eBPF.
+    #[cfg(not(feature = "bpf"))]
+    pub fn forget_ended(&self) {}
 
     /// The changed task from which this one has what it has, if it is in it.
     #[cfg(feature = "bpf")]

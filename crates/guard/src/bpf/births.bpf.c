@@ -79,8 +79,8 @@ struct {
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 131072);
+	/* Preallocated: up to 6.0 the kernel warns of anything else in programs of system calls. */
+	__uint(max_entries, 65536);
 	__type(key, u32);
 	__type(value, u32);
 } kept SEC(".maps");
@@ -100,26 +100,27 @@ struct {
 
 #define PER_SECOND 3000
 #define AT_ONCE 4000
+/* (uid_t) -1 is no user. */
+#define ALL_USERS 0xffffffffU
 #define SECOND 1000000000ULL
 
-/* Whether the current user may have one more. Two CPUs may let one more through than meant. */
-static bool allowed(void)
+/* Whether a user may have one more of so many. Two CPUs may let one more through than meant. */
+static bool allow(u32 user, u64 at_once, u64 interval)
 {
-	u32 user = (u32)bpf_get_current_uid_gid();
 	u64 now = bpf_ktime_get_ns();
 	struct allowance *known = bpf_map_lookup_elem(&allowances, &user);
-	struct allowance fresh = { .time = now, .left = AT_ONCE - 1 };
+	struct allowance fresh = { .time = now, .left = at_once - 1 };
 	u64 gained;
 
 	if (!known) {
 		bpf_map_update_elem(&allowances, &user, &fresh, BPF_ANY);
 		return 1;
 	}
-	gained = (now - known->time) / (SECOND / PER_SECOND);
+	gained = (now - known->time) / interval;
 	/* Another CPU's clock may be a little behind. */
 	if (now > known->time && gained) {
-		if (gained > AT_ONCE - known->left)
-			known->left = AT_ONCE;
+		if (gained > at_once - known->left)
+			known->left = at_once;
 		else
 			known->left += gained;
 		known->time = now;
@@ -130,6 +131,14 @@ static bool allowed(void)
 	}
 	known->left--;
 	return 1;
+}
+
+/* Whether the current user may have one more, and all users together: a container has thousands of them. */
+static bool allowed(void)
+{
+	u32 user = (u32)bpf_get_current_uid_gid();
+
+	return allow(user, AT_ONCE, SECOND / PER_SECOND) && allow(ALL_USERS, 2 * AT_ONCE, SECOND / (2 * PER_SECOND));
 }
 
 /* The number of a task in the guard's namespace; 0 if it has none there. */
@@ -216,15 +225,20 @@ int BPF_PROG(born, struct task_struct *task, u64 clone_flags)
 		return 0;
 	by = number_of(parent);
 	known = bpf_map_lookup_elem(&kept, &by);
-	heir = follow_all || known;
+	/* The kernel sets its own threads up anew (kthread()). */
+	heir = !is_kernel && (follow_all || known);
 	if (!is_kernel && !heir) {
 		bpf_probe_read_kernel_str(comm, sizeof(comm), &task->comm);
 		if (!may_be_meant(comm) || !allowed())
 			return 0;
 	}
-	if (known) {
+	if (heir && known) {
 		from = *known;
-		bpf_map_update_elem(&kept, &tid, &from, BPF_ANY);
+		if (bpf_map_update_elem(&kept, &tid, &from, BPF_ANY))
+			__sync_fetch_and_add(&lost, 1);
+		/* It is noted; whether it is told at once is a matter of how many there are. */
+		if (!allowed())
+			return 0;
 	}
 	event = reserve(BORN);
 	if (!event)
@@ -247,8 +261,12 @@ int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 	if (!(task->flags & PF_KTHREAD)) {
 		if (!programs)
 			return 0;
+		tid = number_of(task);
 		bpf_probe_read_kernel_str(name, sizeof(name), comm);
-		if (!may_be_meant(name) || !allowed())
+		/* One in the guard's care may be nobody's by its new name. */
+		if (!may_be_meant(name) && !bpf_map_lookup_elem(&kept, &tid))
+			return 0;
+		if (!allowed())
 			return 0;
 	}
 	tid = number_of(task);
@@ -265,20 +283,29 @@ int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(executed, struct task_struct *task)
+int BPF_PROG(executed, struct task_struct *task, int before)
 {
+	u32 tid, old = before, from, *known;
 	struct event *event;
 	char comm[NAME] = {};
-	u32 tid;
 
 	if (!programs)
-		return 0;
-	bpf_probe_read_kernel_str(comm, sizeof(comm), &task->comm);
-	if (!may_be_meant(comm) || !allowed())
 		return 0;
 	tid = number_of(task);
 	if (!tid)
 		return 0;
+	/* A thread that is not the first takes over the number of the first. What it was before is a number of the initial namespace. */
+	known = bpf_map_lookup_elem(&kept, &tid);
+	if (!known && !own_namespace)
+		known = bpf_map_lookup_elem(&kept, &old);
+	if (known) {
+		from = *known == old ? tid : *known;
+		bpf_map_update_elem(&kept, &tid, &from, BPF_ANY);
+	} else {
+		bpf_probe_read_kernel_str(comm, sizeof(comm), &task->comm);
+		if (!may_be_meant(comm) || !allowed())
+			return 0;
+	}
 	event = reserve(EXECUTED);
 	if (!event)
 		return 0;
@@ -450,4 +477,15 @@ CHANGES(sched_setattr, 0)
 CHANGES(sched_setscheduler, 0)
 CHANGES(sched_setparam, 0)
 CHANGES(sched_setaffinity, 0)
-CHANGES(setpriority, 1)
+
+/* PRIO_PROCESS; changes of groups and of all of a user's are seen at the next look. */
+SEC("tp/syscalls/sys_enter_setpriority")
+int enter_setpriority(struct syscall_enter *enter)
+{
+	return enter->args[0] ? 0 : changes(enter->args[1]);
+}
+SEC("tp/syscalls/sys_exit_setpriority")
+int exit_setpriority(struct syscall_exit *exit)
+{
+	return changed(exit);
+}

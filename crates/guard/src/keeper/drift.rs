@@ -41,6 +41,12 @@ impl<H: Host> Keeper<H> {
             if value.same(&change.new) {
                 continue;
             }
+            // One that steps down by itself keeps the rest of what it was given: it stays in our care and in the budget.
+            let steps_down = value.is_step_down(&change.old, &change.new);
+            if change.from.is_some() && steps_down {
+                change.new = value;
+                continue;
+            }
             if change.from.is_some() {
                 // No rule wanted this of it: what a child sets for itself is its own.
                 given_up.push(change.new.aspect());
@@ -64,7 +70,9 @@ impl<H: Host> Keeper<H> {
             let keep = self.policy.rules[*rule].on_drift == OnDrift::Keep;
             if keep && managed.corrections.len() < self.policy.limits.corrections as usize {
                 managed.corrections.push(now);
-                again.push((*rule, Change { old: value, ..change.clone() }));
+                // A step down is ours, so what it goes back to in the end is what it was at first.
+                let old = if steps_down { change.old.clone() } else { value };
+                again.push((*rule, Change { old, ..change.clone() }));
             } else {
                 if keep {
                     entry.event = Event::GaveUp;
@@ -73,6 +81,7 @@ impl<H: Host> Keeper<H> {
                 match self.policy.rules[*rule].on_drift {
                     // Told again when it changes again.
                     OnDrift::Report => change.new = value,
+                    _ if steps_down => change.new = value,
                     _ => given_up.push(change.new.aspect()),
                 }
             }

@@ -1,6 +1,6 @@
 //! Children of changed tasks: they have inherited what was set, so they are in the guard's care, too.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
 use super::{Keeper, KeeperError};
@@ -17,13 +17,17 @@ impl<H: Host> Keeper<H> {
             Some(creator) => self.by_tid.get(&creator),
             None => self.by_process.get(&born.tgid),
         };
+        let ended = || self.ended.get(&born.creator?);
         // The one that made it may have come and gone before anybody could look at it.
-        let creator = creator.or_else(|| self.by_tid.get(&self.host.origin(task.key.tid)?));
-        let Some(creator) = creator.filter(|key| **key != task.key) else { return Ok(()) };
-        let Some(from) = self.managed.get(creator) else { return Ok(()) };
+        let origin = || {
+            let origin = self.host.origin(task.key.tid)?;
+            self.by_tid.get(&origin).and_then(|key| self.managed.get(key)).or_else(|| self.ended.get(&origin))
+        };
+        let creator = creator.filter(|key| **key != task.key).and_then(|key| self.managed.get(key));
+        let Some(from) = creator.or_else(ended).or_else(origin) else { return Ok(()) };
         // Unlike what was set, what is its own by now was not inherited.
         let inherited = from.set.iter().filter(|(_, change)| {
-            task.attributes.value(change.new.aspect()).is_some_and(|value| value.same(&change.new))
+            task.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value))
         });
         let inherited = inherited.map(|(rule, change)| (*rule, change.inherited_by(task.key, &task.comm))).collect();
         self.adopt(task, inherited)
@@ -34,14 +38,15 @@ impl<H: Host> Keeper<H> {
         if !tasks.iter().any(|task| task.kind == Kind::User && self.managed.contains_key(&task.key)) {
             return Ok(());
         }
-        let heirs = self.host.heirs(&self.journal.open_changes());
-        if heirs.is_empty() {
-            return Ok(());
+        let mut by_task: FxHashMap<TaskKey, Vec<Change>> = FxHashMap::default();
+        for heir in self.host.heirs(&self.journal.open_changes()) {
+            if let crate::Target::Task(key) = heir.target {
+                by_task.entry(key).or_default().push(heir);
+            }
         }
         for task in tasks {
-            let of_task = |heir: &&Change| heir.target == crate::Target::Task(task.key);
-            let inherited: Vec<_> =
-                heirs.iter().filter(of_task).map(|heir| (self.rule_of(heir), heir.clone())).collect();
+            let Some(heirs) = by_task.remove(&task.key) else { continue };
+            let inherited = heirs.into_iter().map(|heir| (self.rule_of(&heir), heir)).collect();
             self.adopt(task, inherited)?;
         }
         Ok(())
@@ -74,6 +79,29 @@ impl<H: Host> Keeper<H> {
         Ok(())
     }
 
+    /// A thread that is not its process's first runs another program: it becomes the first, with that one's number and start, and
+    /// all others end. What it was changed by goes with it.
+    pub(super) fn take_over(&mut self, task: &Task) -> Result<(), KeeperError> {
+        if !self.by_process.contains_key(&task.tgid) {
+            return Ok(());
+        }
+        let of_process = |(key, managed): &(&TaskKey, &super::Managed)| managed.tgid == task.tgid && **key != task.key;
+        let others: Vec<TaskKey> = self.managed.iter().filter(of_process).map(|(key, _)| *key).collect();
+        for key in others {
+            if crate::scan::start_of(key.tid) == Some(key.start) {
+                continue;
+            }
+            let Some(gone) = self.managed.remove(&key) else { continue };
+            self.by_tid.remove(&key.tid);
+            let taken = gone.set.into_iter().filter(|(_, change)| {
+                task.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value))
+            });
+            let taken = taken.map(|(rule, change)| (rule, change.inherited_by(task.key, &task.comm))).collect();
+            self.adopt(task, taken)?;
+        }
+        Ok(())
+    }
+
     /// A task in our care has ended: what it ran as a real-time one since the last look counts.
     pub(super) fn ended(&mut self, tid: Tid, ran: u64, cpu: u32, realtime: bool) {
         let managed = self.by_tid.remove(&tid).and_then(|key| Some((key, self.managed.remove(&key)?)));
@@ -90,15 +118,18 @@ impl<H: Host> Keeper<H> {
             let ran = managed.ran.map_or(ran.min(in_our_care), |before| ran.saturating_sub(before));
             *self.burned.entry(cpu).or_default() += ran;
         }
-        self.journal.forget(managed.set.iter().map(|(_, change)| change.seq));
         if self.by_process.get(&managed.tgid) == Some(&key) {
             self.by_process.remove(&managed.tgid);
         }
+        // Its children may be heard of later, and its child's children, whose parent nobody has seen.
+        self.ended.insert(tid, managed);
         self.metrics.counts.managed = self.managed.len() as u64;
     }
 
     /// Forgets tasks that are gone.
     pub(super) fn forget_all_but(&mut self, living: &FxHashSet<TaskKey>) {
+        self.ended.clear();
+        self.host.forget_ended();
         self.managed.retain(|key, _| living.contains(key));
         self.by_tid.retain(|_, key| living.contains(key));
         self.by_process.retain(|_, key| living.contains(key));

@@ -61,6 +61,8 @@ pub struct Keeper<H> {
     by_tid: FxHashMap<Tid, TaskKey>,
     /// One of each process, for births that are told without the thread that made them.
     by_process: FxHashMap<Tid, TaskKey>,
+    /// Tasks in our care that have ended since the last look at everything.
+    ended: FxHashMap<Tid, Managed>,
     /// What real-time tasks ran that have ended since the last look at the budget, by CPU.
     burned: FxHashMap<u32, u64>,
     /// Tells the source whose children are wanted.
@@ -106,6 +108,7 @@ impl<H: Host> Keeper<H> {
             managed: FxHashMap::default(),
             by_tid: FxHashMap::default(),
             by_process: FxHashMap::default(),
+            ended: FxHashMap::default(),
             burned: FxHashMap::default(),
             follow: None,
             must_look: false,
@@ -182,6 +185,11 @@ impl<H: Host> Keeper<H> {
         &self.journal
     }
 
+    /// While nothing is real-time, what others run as such is not ours.
+    pub fn forget_burned(&mut self) {
+        self.burned.clear();
+    }
+
     /// What taking everything back needs.
     pub fn for_taking_back(&mut self) -> (&mut H, &mut Journal, &mut Audit) {
         (&mut self.host, &mut self.journal, &mut self.audit)
@@ -214,6 +222,8 @@ impl<H: Host> Keeper<H> {
         for task in tasks {
             if self.managed.contains_key(&task.key) {
                 self.check(&task, None)?;
+                // It may have another name or another owner by now.
+                self.release(&task);
             }
             self.consider(task, None, &mut due);
         }
@@ -238,7 +248,7 @@ impl<H: Host> Keeper<H> {
                     let born = self.unnamed.remove(&tid);
                     self.look(tgid, tid, born, &mut due);
                 }
-                Signal::Executed { tid, time } => self.executed(tid, time, &mut due),
+                Signal::Executed { tid, time } => self.executed(tid, time, &mut due)?,
                 Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
                 Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
                 Signal::Ended { tid, ran, cpu, realtime } => self.ended(tid, ran, cpu, realtime),
@@ -308,13 +318,15 @@ impl<H: Host> Keeper<H> {
     }
 
     /// It may be another rule's now, or nobody's: a child is its parent's likeness until it runs a program of its own.
-    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) {
+    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) -> Result<(), KeeperError> {
         let Some(task) = self.scanner.task_in(tid, tid) else {
             self.metrics.counts.gone += 1;
-            return;
+            return Ok(());
         };
+        self.take_over(&task)?;
         self.release(&task);
         self.consider(task, Some(time), due);
+        Ok(())
     }
 
     /// Takes back what rules have set that are not about the task any more. What it has inherited it keeps, as children do.
@@ -414,7 +426,8 @@ impl<H: Host> Keeper<H> {
         }
         if let Some(follow) = &self.follow {
             // Before the change: a child may be born the moment after.
-            due.iter().filter(|due| due.task.kind == Kind::User).for_each(|due| follow(due.task.key.tid));
+            // Kernel threads have no heirs, but who changes them is of interest, too.
+            due.iter().for_each(|due| follow(due.task.key.tid));
         }
         let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
         let now = sched::monotonic_ns();

@@ -24,6 +24,8 @@ use crate::task::Kind;
 
 /// Files that include each other are found at once; this only bounds a long chain.
 const DEEPEST: usize = 16;
+/// Files that include others several times each would be read for ever.
+const MOST_FILES: usize = 256;
 /// A policy file has rules of some 100 bytes; one that is larger than this is something else.
 const LARGEST: u64 = 64 << 20;
 
@@ -53,6 +55,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, PolicyError> {
 #[derive(Default)]
 struct Compiler {
     trust: Trust,
+    /// How many were included.
+    files: usize,
     rules: Vec<Rule>,
     settings: Vec<Setting>,
     limits: Option<Limits>,
@@ -148,6 +152,10 @@ impl Compiler {
                 .map_err(|error| source.wrong(at, format!("include {}: {error}", path.display())))?;
             if stack.contains(&canonical) {
                 return Err(source.wrong(at, format!("{} includes itself, by way of this line", path.display())));
+            }
+            self.files += 1;
+            if self.files > MOST_FILES {
+                return Err(source.wrong(at, format!("more than {MOST_FILES} files are included")));
             }
             if stack.len() >= DEEPEST {
                 return Err(source.wrong(at, format!("includes are more than {DEEPEST} deep")));

@@ -154,7 +154,7 @@ impl Scene {
             let matters = record.tid == spot.tid && !is_interrupt && record.kind != Kind::Piece;
             let here = record.cpu == spot.cpu && record.kind != Kind::Wake;
             // A piece has the ends of its wait, and so its rank; it follows it at once.
-            (matters, record.end.since(record.start).0 * if here { 8 } else { 1 })
+            (matters, record.end.since(record.start).0.saturating_mul(if here { 8 } else { 1 }))
         };
         let mut ranks: Vec<(bool, u64)> = self.records.iter().map(rank).collect();
         ranks.sort_unstable_by(|a, b| b.cmp(a));
