@@ -97,7 +97,7 @@ impl LowArgs {
     /// Checks what can be checked before any work.
     pub fn raise(self) -> Result<HiArgs> {
         if is_same_file(&self.output, &self.file) {
-            bail!("{}: is the recording itself; give the export another name", self.output.display());
+            bail!("{}: is the input recording; give the export another name", self.output.display());
         }
         let format = match self.format {
             Some(format) => format,

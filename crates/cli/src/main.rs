@@ -43,7 +43,7 @@ use clap::{Parser, Subcommand};
 /// Finds the threads that a Linux scheduler starves, above all the kernel's own workers; says who starved them, by
 /// which rule and for how many nanoseconds; and what to do.
 #[derive(Parser)]
-#[command(version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "unstarve", version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
 struct LowArgs {
     #[command(subcommand)]
     command: Command,
@@ -61,7 +61,7 @@ Examples:
   unstarve compare old.dat new.dat  what changed: who waits more, by which rule
   sudo unstarve top                 who is starving whom now
   unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
-  unstarve guard plan --policy p.toml    who would change from what to what, and why
+  sudo unstarve guard plan --policy p.toml    who would change from what to what, and why
   sudo unstarve check               which settings of this host will starve whom, and the fix
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 

@@ -100,6 +100,30 @@ pub fn remark(text: &str) {
     let _ = writeln!(io::stderr(), "unstarve: note: {}", clean(text));
 }
 
+/// Says of what only root may do that root can, to somebody else.
+pub fn hint_at_root(error: anyhow::Error) -> anyhow::Error {
+    let is_denied = error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    });
+    match is_denied && !rustix::process::geteuid().is_root() {
+        true => with_hint(&error, "; run it as root"),
+        false => error,
+    }
+}
+
+/// The error with what to do about it at its end.
+pub fn with_hint(error: &anyhow::Error, hint: &str) -> anyhow::Error {
+    anyhow::anyhow!("{}{hint}", Chain(error))
+}
+
+/// `1 task`, `2 tasks`.
+pub fn counted(count: impl Into<u64>, what: &str) -> String {
+    match count.into() {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
 /// An error and its causes; one whose text the error before it ends with already is not said again.
 struct Chain<'a>(&'a anyhow::Error);
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::output::hint_at_root;
 use clap::Args;
 use unstarve_model::Nanos;
 use unstarve_record::{
@@ -62,7 +63,7 @@ pub struct RecordArgs {
 /// Records and says what was recorded.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     if let Some(from) = &args.salvage {
-        return run_salvage(from, args.output.as_deref());
+        return run_salvage(from, args.output.as_deref()).map_err(hint_at_root);
     }
     let options = args.options();
     let shows_progress = io::stderr().is_terminal();

@@ -46,7 +46,7 @@ impl LowArgs {
             bail!("{}: is a directory; expected the name of a file, for example report.html", self.output.display());
         }
         if self.files.iter().any(|file| is_same_file(file, &self.output)) {
-            bail!("{}: is the recording itself; give the page another name with -o", self.output.display());
+            bail!("{}: is the input recording; give the page another name with -o", self.output.display());
         }
         let recordings = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
         Ok(HiArgs { recordings, output: self.output })

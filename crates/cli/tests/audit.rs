@@ -134,11 +134,13 @@ fn a_made_up_host_is_set_and_undone() {
         (output.status.code(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
     };
     let (code, said) = knobs(&["undo"]);
-    assert!(code == Some(2) && said.contains("there is no such journal"), "{said}");
+    assert!(code == Some(2) && said.ends_with(&format!("no journal at {journal}\n")), "{said}");
     let (code, said) = knobs(&["set", "sched_rr_timeslice_ms", "050", "--dry-run"]);
     assert!(code == Some(0) && said.ends_with("100 -> 050 (not written)\n"), "{said}");
     assert!(!Path::new(journal).exists());
-    assert_eq!(knobs(&["set", "sched_rr_timeslice_ms", "050"]).0, Some(0));
+    let (code, said) = knobs(&["set", "sched_rr_timeslice_ms", "050"]);
+    let undo = format!("unstarve knobs undo --journal {journal} --root {root} takes it back\n");
+    assert!(code == Some(0) && said.ends_with(&undo), "{said}");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "050\n");
     assert_eq!(knobs(&["undo"]).0, Some(0));
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "100\n");

@@ -51,6 +51,15 @@ fn errors_name_the_file_and_the_reason_once() {
         "unstarve: cannot read /nonexistent: No such file or directory (os error 2)"
     );
     assert_eq!(
+        message(&["record", "--salvage", "/nonexistent"]),
+        "unstarve: the directory /nonexistent does not exist"
+    );
+    assert_eq!(
+        message(&["snapshot", "-o", "/nonexistent/x"]),
+        "unstarve: cannot write /nonexistent/x: the directory /nonexistent does not exist"
+    );
+    assert!(text(&unstarve(&["--version"]).stdout).starts_with("unstarve 0."), "not the name of the package");
+    assert_eq!(
         message(&["timeline", "/dev"]),
         "unstarve: /dev: is a directory; expected a recording, for example its trace.dat"
     );

@@ -100,7 +100,7 @@ fn a_program_with_a_kernel_threads_name_is_none() {
     assert_eq!((found.len(), &page["rules"][0]["kind_implied"]), (1, &serde_json::json!(false)));
     assert_eq!((&found[0]["kind"], &found[0]["uid"]), (&"user".into(), &rustix::process::getuid().as_raw().into()));
     let remark = page["rules"][0]["remarks"][0].as_str().expect("a warning");
-    assert!(remark.contains("any user can imitate"), "{remark}");
+    assert!(remark.contains("any user can start a process with this name and have it raised"), "{remark}");
 }
 
 #[test]
@@ -238,6 +238,44 @@ fn who_may_not_is_told_what_is_missing() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("missing: CAP_SYS_NICE") && error.contains("Nothing was changed"), "{error}");
     assert!(!state.exists());
+}
+
+#[test]
+fn a_mistyped_directory_is_not_made_by_undo() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("typo");
+    let output = unstarve(&["guard", "undo", "--state", state.to_str().expect("a path")]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(&format!("no journal in {}", state.display())) && !state.exists(), "{error}");
+}
+
+#[test]
+fn what_a_rule_is_refused_is_said_and_is_an_exit_code() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: apply and run need root");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = policy(
+        &directory,
+        "[[rule]]\nname = \"r\"\nmatch = { kind = \"kthreadd\" }\nset = { policy = \"idle\" }\n\
+         [[cgroup]]\npath = \"/not-here\"\nweight = 50\n",
+    );
+    let state = directory.path().join("state");
+    for command in [&["apply", "--once"][..], &["run", "--for", "100ms"]] {
+        let arguments =
+            [&["guard"], command, &["--policy", &path, "--state", state.to_str().expect("a path")]].concat();
+        let output = unstarve(&arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        if said.contains("another guard is at work") {
+            println!("skipped: a guard is at work on this machine");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(i32::from(command[0] == "apply")), "{said}");
+        assert!(said.contains("kthreadd[2]") && said.contains("refused: "), "{said}");
+        assert!(said.contains("/not-here") && said.contains("not here"), "{said}");
+    }
 }
 
 #[test]

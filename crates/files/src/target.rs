@@ -32,6 +32,14 @@ pub enum TargetError {
         /// Why.
         source: io::Error,
     },
+    /// There is no such directory to write to.
+    #[error("cannot write {}: the directory {} does not exist", path.display(), directory.display())]
+    NoDirectory {
+        /// The file.
+        path: PathBuf,
+        /// Its directory.
+        directory: PathBuf,
+    },
     /// Somebody else decides where it leads.
     #[error("cannot write {}: it is a {what} of user {owner}, who would decide where the result goes; name a regular file", path.display())]
     Lure {
@@ -213,7 +221,12 @@ fn follow(path: &Path) -> Result<Spot, TargetError> {
         let name =
             file_name(&at).ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?.to_owned();
         let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
-        let directory = trust::directory_for_results(&above)?;
+        let directory = trust::directory_for_results(&above).map_err(|error| match error {
+            TargetError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                TargetError::NoDirectory { path: path.to_owned(), directory: above.clone() }
+            }
+            other => other,
+        })?;
         let place = |directory| Spot::Place(Place { directory, name: name.clone(), path: path.to_owned() });
         // Looked at by descriptor: whoever owns the directory can put something else there at any time.
         let there = match openat(&directory, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
@@ -515,7 +528,7 @@ mod tests {
         reader.read_to_string(&mut text).expect("read");
         assert_eq!(text, "piped");
         assert!(matches!(write(Path::new("/tmp"), ""), Err(TargetError::NoFile { .. })));
-        assert!(matches!(write(Path::new("/nonexistent/x"), ""), Err(TargetError::Io { .. })));
+        assert!(matches!(write(Path::new("/nonexistent/x"), ""), Err(TargetError::NoDirectory { .. })));
     }
 
     #[test]

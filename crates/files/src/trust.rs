@@ -41,11 +41,11 @@ pub enum TrustError {
         source: io::Error,
     },
     /// Somebody else could have written it.
-    #[error("{}: not trusted: {why}", path.display())]
+    #[error("{}: not trusted: {why}{}", path.display(), why.advice(path))]
     Untrusted {
         /// The component that is at fault.
         path: PathBuf,
-        /// Why, and what to do.
+        /// Why.
         why: Distrust,
     },
     /// Larger than anything that is expected there.
@@ -62,7 +62,7 @@ pub enum TrustError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Distrust {
     /// It belongs to somebody else.
-    #[error("it belongs to user {owner}; expected root{}. As root: chown root it, or keep it in a directory of root's",
+    #[error("it belongs to user {owner}; expected root{}",
         if *us == 0 { String::new() } else { format!(" or user {us}") })]
     Owner {
         /// Its owner.
@@ -71,7 +71,7 @@ pub enum Distrust {
         us: u32,
     },
     /// Others may write it.
-    #[error("mode {mode:04o} lets others write it. Run: chmod go-w")]
+    #[error("mode {mode:04o} lets {} write it", writers(*mode))]
     Writable {
         /// Its permissions.
         mode: u32,
@@ -97,6 +97,43 @@ pub enum Distrust {
     /// A user can have mounted it.
     #[error("it is a FUSE mount in a directory that others can write: whoever mounted it decides what it says")]
     UserMount,
+}
+
+impl Distrust {
+    /// What to do about it. Never to take a directory away from its owner.
+    fn advice(self, path: &Path) -> String {
+        match self {
+            Distrust::Owner { us: 0, .. } => {
+                ". Keep the file in a directory that only root can write, such as /etc/unstarve".to_owned()
+            }
+            Distrust::Owner { .. } => ". Keep the file in a directory that only you or root can write".to_owned(),
+            Distrust::Writable { mode } => {
+                let who = match (mode & 0o020 != 0, mode & 0o002 != 0) {
+                    (true, false) => "g-w",
+                    (false, true) => "o-w",
+                    _ => "go-w",
+                };
+                format!(". Run: chmod {who} {}", for_a_shell(path))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn writers(mode: u32) -> &'static str {
+    match (mode & 0o020 != 0, mode & 0o002 != 0) {
+        (true, false) => "its group",
+        (false, true) => "others",
+        _ => "its group and others",
+    }
+}
+
+/// A path as one word for a shell.
+#[must_use]
+pub fn for_a_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 impl TrustError {
@@ -583,10 +620,13 @@ mod tests {
     fn what_others_can_write_is_not_believed() {
         let place = place();
         let policy = place.path().join("policy");
-        for mode in [0o664, 0o646, 0o666] {
+        for (mode, who, chmod) in
+            [(0o664, "its group", "g-w"), (0o646, "others", "o-w"), (0o666, "its group and others", "go-w")]
+        {
             fs::set_permissions(&policy, fs::Permissions::from_mode(mode)).expect("a mode");
             let text = why(read_trusted(&policy, 10));
-            assert!(text.contains(&format!("mode 0{mode:o} lets others write it")), "{text}");
+            let expected = format!("mode 0{mode:o} lets {who} write it. Run: chmod {chmod} {}", policy.display());
+            assert!(text.ends_with(&expected), "{text}");
         }
         fs::set_permissions(&policy, fs::Permissions::from_mode(0o600)).expect("a mode");
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o770)).expect("a mode");
@@ -613,7 +653,9 @@ mod tests {
         // Back to ours through a directory of theirs: they could lead us elsewhere the next time.
         assert!(why(read_trusted(&below.join("../policy"), 10)).contains("belongs to user 65534"));
         chown(&policy, Some(65534), None).expect("given away");
-        assert!(why(read_trusted(&policy, 10)).contains("policy: not trusted: it belongs to user 65534"));
+        let text = why(read_trusted(&policy, 10));
+        assert!(text.contains("policy: not trusted: it belongs to user 65534; expected root. Keep the file"), "{text}");
+        assert!(!text.contains("chown"), "a command that would take a home away from its user: {text}");
     }
 
     #[test]

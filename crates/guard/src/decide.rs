@@ -102,7 +102,7 @@ pub enum Refusal {
     NotHere(Aspect),
     /// A slice is a fair task's.
     NotFair,
-    /// None of its CPUs is on.
+    /// None of its CPUs is online.
     NoSuchCpu,
 }
 
@@ -333,7 +333,7 @@ impl fmt::Display for Refusal {
             Refusal::NotHere(Aspect::Slice) => "this kernel has no slices of tasks (6.12 has)",
             Refusal::NotHere(Aspect::Uclamp) => "this kernel has no utilisation clamps (CONFIG_UCLAMP_TASK)",
             Refusal::NotHere(_) => "this kernel does not have that",
-            Refusal::NoSuchCpu => "none of these CPUs is on",
+            Refusal::NoSuchCpu => "none of these CPUs is online",
             Refusal::NotFair => "only a fair task has a slice, and this one is not, or will not be",
         })
     }

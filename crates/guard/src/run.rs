@@ -137,6 +137,11 @@ pub fn note_births(policy: &Policy, changes: &[Change]) -> Result<(), String> {
     registry.pin().map_err(|error| error.to_string())
 }
 
+/// `1 task`, `2 tasks`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn interest(policy: &Policy) -> Interest {
     use crate::task::Kind;
     let rules = &policy.rules;
@@ -215,7 +220,11 @@ impl Guard {
         let mut state = State::lock(&options.state, doing)?;
         let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
         // What an earlier guard left behind.
-        state.undo_left(&mut audit)?;
+        let (left, _) = state.undo_left(&mut audit)?;
+        if left.restored + left.inherited > 0 {
+            let changes = counted((left.restored + left.inherited) as u64, "change");
+            (options.say)(&format!("reverted {changes} left by an earlier guard or apply"));
+        }
         let priority = policy.highest_rt_priority().unwrap_or(0) + 1;
         let journal = state.journal()?;
         let canary = Canary::start().map_err(RunError::DeadMan)?;
@@ -325,7 +334,12 @@ impl Guard {
         self.keeper.open();
         self.keeper.look_at_all()?;
         let counts = &self.keeper.metrics.counts;
-        let text = format!("{} values set on {} tasks; news by {}", counts.applied, counts.managed, self.source_name());
+        let text = format!(
+            "{} set on {}; news by {}",
+            counted(counts.applied, "value"),
+            counted(counts.managed, "task"),
+            self.source_name()
+        );
         (self.options.say)(&text);
         for gap in &self.gaps {
             (self.options.say)(gap);

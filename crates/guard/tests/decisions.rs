@@ -466,6 +466,7 @@ fn a_rule_that_raises_by_what_anybody_can_choose_is_warned_of() {
         "comm = \"nfs?\"",
         "comm = \"db\", unit = \"session-*.scope\"",
         "comm = \"db\", unit = \"*\"",
+        "unit = \"user@*.service\"",
         "comm = \"db\", cgroup = \"*/db.service\"",
         "comm = \"db\", uid = \"1000-60000\"",
         "comm = \"nfsd\"",
@@ -473,16 +474,17 @@ fn a_rule_that_raises_by_what_anybody_can_choose_is_warned_of() {
         let _ = writeln!(table, "{selector}: {}", remarks(selector, "nice = -5"));
     }
     insta::assert_snapshot!(table, @r#"
-    comm = "postgres": warning: this rule raises what it matches by name alone, which any user can imitate; add user = "…" or unit = "…"
-    cmdline = "*postgres*": warning: this rule raises what it matches by command line alone, which any user can imitate; add user = "…" or unit = "…"
-    parent = "monitor": warning: this rule raises what it matches by its parent's name alone, which any user can imitate; add user = "…" or unit = "…"
-    comm = "postgres", cpu = "0": warning: this rule raises what it matches by name and affinity alone, which any user can imitate; add user = "…" or unit = "…"
-    kind = "user", comm = "nfsd": warning: this rule raises what it matches by name alone, which any user can imitate; add user = "…" or unit = "…"
-    comm = "nfs?": warning: this rule raises what it matches by name alone, which any user can imitate; add user = "…" or unit = "…"; for kernel threads (`nfsd`) write kind = "kthread"
-    comm = "db", unit = "session-*.scope": warning: this rule raises what it matches by a unit that every login has and name alone, which any user can imitate; add user = "…" or unit = "…"
-    comm = "db", unit = "*": warning: this rule raises what it matches by a unit that every login has and name alone, which any user can imitate; add user = "…" or unit = "…"
-    comm = "db", cgroup = "*/db.service": warning: this rule raises what it matches by a cgroup that users can make and name alone, which any user can imitate; add user = "…" or unit = "…"
-    comm = "db", uid = "1000-60000": warning: this rule raises what it matches by name and being one of many users alone, which any user can imitate; add user = "…" or unit = "…"
+    comm = "postgres": warning: any user can start a process with this name and have it raised; add user = "…" or unit = "…"
+    cmdline = "*postgres*": warning: this rule goes by the command line alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
+    parent = "monitor": warning: this rule goes by the name of the parent alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
+    comm = "postgres", cpu = "0": warning: this rule goes by the name and the affinity alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
+    kind = "user", comm = "nfsd": warning: any user can start a process with this name and have it raised; add user = "…" or unit = "…"
+    comm = "nfs?": warning: any user can start a process with this name and have it raised; add user = "…" or unit = "…"; for kernel threads (`nfsd`) write kind = "kthread"
+    comm = "db", unit = "session-*.scope": warning: this rule goes by a unit that every login session has and the name alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
+    comm = "db", unit = "*": warning: this rule goes by a unit that every login session has and the name alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
+    unit = "user@*.service": warning: every login session matches unit = "user@*.service", so any user can have a process raised; add user = "…"
+    comm = "db", cgroup = "*/db.service": warning: this rule goes by a cgroup that users can make and the name alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
+    comm = "db", uid = "1000-60000": warning: this rule goes by the name and a wide range of users alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
     comm = "nfsd": kind = "kthread" is implied: only kernel threads have such names by right; for a program write kind = "user"
     "#);
     for selector in [

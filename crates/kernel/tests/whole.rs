@@ -48,7 +48,8 @@ fn server() -> TempDir {
         ("proc/uptime", "1234.56 99.00\n"),
         (
             "proc/mounts",
-            "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n/dev/nvme0n1 /srv/customers/acme xfs rw,logdev=/dev/x 0 0\n",
+            "/dev/mapper/acme-root / xfs rw,logdev=/dev/x 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n\
+             /dev/nvme0n1 /srv/customers/acme xfs rw,logdev=/dev/x 0 0\n",
         ),
         (
             "proc/interrupts",
@@ -234,6 +235,7 @@ fn a_redacted_snapshot_names_nobody_and_still_hangs_together() {
     ] {
         assert!(text.contains(kept), "{kept} in {text}");
     }
+    assert!(redacted.mounts.iter().any(|mount| mount.target == "/"), "every host has it: {:?}", redacted.mounts);
     let group = |snapshot: &Snapshot| snapshot.cgroup_of(Tid(900)).map(str::to_owned);
     assert_eq!(group(&redacted).as_deref(), Some("/system.slice/unit-1.service"));
     assert_eq!(redacted.tasks.len(), whole.tasks.len());

@@ -69,6 +69,9 @@ pub enum RecordError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no such directory.
+    #[error("the directory {} does not exist", .0.display())]
+    NoDirectory(PathBuf),
     /// There is nothing to make a file of.
     #[error("{}: no killed recorder left anything there that can be made into a recording", .0.display())]
     NothingLeft(PathBuf),

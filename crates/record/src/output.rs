@@ -166,6 +166,13 @@ pub(crate) fn leftovers_at(path: &Path) -> Result<Vec<Leftover>, RecordError> {
     };
     let is_one = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(target::PREFIX.as_bytes()));
     if !is_one {
+        // Whoever may not look into it must not hear that nothing is there.
+        match std::fs::read_dir(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(RecordError::NoDirectory(path.to_owned()));
+            }
+            looked => drop(looked.map_err(io(path))?),
+        }
         return Ok(Leftover::all(&Place::within(path).map_err(RecordError::Target)?));
     }
     let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -192,7 +199,7 @@ mod tests {
             assert!(matches!(error, RecordError::NotAFile { what, .. } if what == found), "{output}: {error}");
         }
         let nowhere = Workshop::beside(Path::new("/nonexistent/t.dat"));
-        assert!(matches!(nowhere, Err(RecordError::Output { .. })));
+        assert!(matches!(nowhere, Err(RecordError::Target(TargetError::NoDirectory { .. }))));
     }
 
     #[test]

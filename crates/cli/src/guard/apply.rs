@@ -16,6 +16,10 @@ use crate::output::{self, Out};
 
 /// Change what is there now, once; tasks born later are not changed (guard run does that)
 #[derive(Args)]
+#[command(
+    after_help = "Exit code: 0 if everything is as the policy says, 1 if a rule was refused or a setting is not here, 2 if the system \
+refused a change, or if nothing could be done."
+)]
 pub struct ApplyArgs {
     #[command(flatten)]
     policy: PolicyArgs,
@@ -37,11 +41,12 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
     survey.crowd.check()?;
     let mut changes = survey.changes(&policy);
+    let is_whole = survey.refusals() == 0 && survey.absent.is_empty();
     // Shown at the end: a reader that is slow or gone must not come between what was read and what is changed.
     let page = plan::text(&policy, &survey);
     if changes.is_empty() {
         Out::new().text(&page)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(ExitCode::from(u8::from(!is_whole)));
     }
     let mut journal = state.journal()?;
     // What children have from earlier changes must be known before they are changed themselves.
@@ -64,8 +69,8 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     }
     Out::new().text(&page)?;
     let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count();
-    eprintln!("{done} of {} changes made. Undo: {}", changes.len(), undo_command(args));
-    Ok(if failed > 0 { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    eprintln!("{done} of {} made. Undo: {}", output::counted(changes.len() as u64, "change"), undo_command(args));
+    Ok(if failed > 0 { ExitCode::from(FAILED) } else { ExitCode::from(u8::from(!is_whole)) })
 }
 
 fn undo_command(args: &ApplyArgs) -> String {

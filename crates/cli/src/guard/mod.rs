@@ -8,25 +8,27 @@ mod status;
 mod undo;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use unstarve_files::trust::{Distrust, TrustError, for_a_shell};
 use unstarve_guard::act::Undone;
 use unstarve_guard::audit::Audit;
-use unstarve_guard::{Policy, state};
+use unstarve_guard::{Policy, PolicyError, state};
 
 use crate::output;
 
 /// Keep tasks where a policy says: policy, priority, nice, slice, affinity; from the moment that they appear
 #[derive(Args)]
 #[command(after_help = "Examples:
-  unstarve guard plan --policy dio.toml               who would change from what to what, and why
-  sudo unstarve guard apply --once --policy dio.toml  changes what is there now
-  sudo unstarve guard run --policy dio.toml           keeps it so, also for tasks born later; Ctrl-C undoes
-  sudo unstarve guard verify --policy dio.toml        does it help? measures, and takes back what does not
-  sudo unstarve guard undo                            takes back whatever a guard has left changed
+  sudo install -D -m 644 dio.toml /etc/unstarve/dio.toml
+  sudo unstarve guard plan --policy /etc/unstarve/dio.toml          who would change from what to what, and why
+  sudo unstarve guard apply --once --policy /etc/unstarve/dio.toml  changes what is there now
+  sudo unstarve guard run --policy /etc/unstarve/dio.toml           keeps it so, also for tasks born later; Ctrl-C undoes
+  sudo unstarve guard verify --policy /etc/unstarve/dio.toml        does it help? measures, and takes back what does not
+  sudo unstarve guard undo                                          takes back whatever a guard has left changed
 
 A policy:
   version = 1
@@ -63,7 +65,20 @@ struct PolicyArgs {
 
 impl PolicyArgs {
     fn load(&self) -> Result<Policy> {
-        Policy::load(&self.policy).context("this policy cannot be used, and nothing was changed")
+        let policy = Policy::load(&self.policy);
+        let hint = match &policy {
+            Err(PolicyError::Untrusted(TrustError::Untrusted { why, .. })) if is_place(*why) => self.copy_command(),
+            _ => None,
+        };
+        let policy = policy.context("this policy cannot be used, and nothing was changed");
+        policy.map_err(|error| output::with_hint(&error, &hint.unwrap_or_default()))
+    }
+
+    /// How to have it where it is believed.
+    fn copy_command(&self) -> Option<String> {
+        let name = self.policy.file_name()?;
+        let (from, to) = (for_a_shell(&self.policy), for_a_shell(&Path::new("/etc/unstarve").join(name)));
+        Some(format!(". For example: sudo install -D -m 644 {from} {to}"))
     }
 
     /// Only to say what it would do.
@@ -74,6 +89,11 @@ impl PolicyArgs {
         }
         Ok(policy)
     }
+}
+
+/// Whether a copy elsewhere is what helps.
+fn is_place(why: Distrust) -> bool {
+    matches!(why, Distrust::Owner { us: 0, .. } | Distrust::Shared)
 }
 
 /// Where the journal is.
@@ -100,12 +120,32 @@ impl StateArgs {
     }
 }
 
-/// What was inherited, for a line that says what was restored.
-fn inherited(undone: &Undone) -> String {
+/// What came of what was changed, on one line.
+fn summary(undone: &Undone) -> String {
+    let mut parts = vec![format!("{} restored", undone.restored)];
     match undone.inherited {
-        0 => String::new(),
-        count => format!(" and {count} of children that had inherited it"),
+        0 => {}
+        1 => parts.push("1 inherited value restored".to_owned()),
+        count => parts.push(format!("{count} inherited values restored")),
     }
+    if undone.unchanged > 0 {
+        parts.push(format!("{} as before already", undone.unchanged));
+    }
+    parts.push(format!("{} left (changed by someone else)", undone.others));
+    match undone.gone {
+        0 => {}
+        1 => parts.push("1 whose task had exited".to_owned()),
+        count => parts.push(format!("{count} whose tasks had exited")),
+    }
+    if !undone.failed.is_empty() {
+        parts.push(format!("{} failed", undone.failed.len()));
+    }
+    parts.join(", ")
+}
+
+/// Whether there was nothing to take back.
+fn is_nothing(undone: &Undone) -> bool {
+    undone.is_complete() && undone.restored + undone.inherited + undone.unchanged + undone.others + undone.gone == 0
 }
 
 /// Somebody forks faster than we look.

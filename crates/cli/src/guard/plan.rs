@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -28,6 +29,26 @@ pub(super) fn warn(policy: &Policy) {
         for remark in rule.remarks().iter().filter(|remark| matches!(remark, Remark::Forgeable { .. })) {
             output::remark(&format!("{}: rule `{}`: {remark}", clean(&rule.place), clean(&rule.name)));
         }
+    }
+}
+
+/// Says on standard error what will not be as the policy says: each refusal of a rule once, with how many tasks it is about, and
+/// settings that are not here.
+pub(super) fn warn_of_refusals(policy: &Policy, survey: &Survey) {
+    let mut refused: BTreeMap<(usize, String), (usize, &Task)> = BTreeMap::new();
+    for (task, plan) in &survey.tasks {
+        for note in plan.notes.iter().filter(|note| matches!(note.kind, NoteKind::Refused(_))) {
+            refused.entry((note.rule, note_text(policy, note))).or_insert((0, task)).0 += 1;
+        }
+    }
+    for ((rule, why), (count, task)) in refused {
+        let rule = &policy.rules[rule];
+        let who = format!("{}[{}]", clean(&task.comm), task.key.tid);
+        let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        output::remark(&format!("{}: rule `{}`: {who}{more}: {why}", rule.place, rule.name));
+    }
+    for absent in &survey.absent {
+        output::remark(&format!("{}: not here: {}", policy.settings[absent.setting].name, absent.reason));
     }
 }
 

@@ -16,8 +16,9 @@ use crate::output;
 /// Keep tasks where the policy says, from the moment that they appear; take everything back at the end
 #[derive(Args)]
 #[command(
-    after_help = "Ends on SIGTERM, SIGINT or SIGHUP, and puts back whatever nobody else has changed since. If it is killed, a
-second small process does that; so does the next start, and `unstarve guard undo`."
+    after_help = "Stops on SIGTERM, SIGINT or SIGHUP, and puts back whatever nobody else has changed since. If it is killed, a
+second small process does that; so does the next start, and `unstarve guard undo`.
+Exit code: 0 if everything was taken back, 2 if not, or if the guard could not run."
 )]
 pub struct RunArgs {
     #[command(flatten)]
@@ -30,9 +31,9 @@ pub struct RunArgs {
     /// Where news of tasks comes from [default: the best that works]
     #[arg(long, value_enum)]
     source: Option<SourceArg>,
-    /// For how long, in seconds [default: until told to end]
-    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    time: Option<u64>,
+    /// How long: 10s, 2m [default: until it is stopped (SIGTERM, SIGINT, SIGHUP)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::record::parse_time)]
+    time: Option<Duration>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -59,7 +60,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let policy = args.policy.load()?;
     rights::require(&policy)?;
     plan::warn(&policy);
-    Survey::take(&policy, Vec::new()).context("the tasks of this machine")?.crowd.check()?;
+    let survey = Survey::take(&policy, Vec::new()).context("the tasks of this machine")?;
+    plan::warn_of_refusals(&policy, &survey);
+    survey.crowd.check()?;
     let audit = args.state.audit()?;
     let options = run::Options {
         policy_path: args.policy.policy.clone(),
@@ -72,17 +75,11 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         }),
         dead_man: dead_man_command(&args.state, policy.limits.dead_man)?,
         end: run::on_signals(&[SIGTERM, SIGINT, SIGHUP]).context("signals")?,
-        time: args.time.map(Duration::from_secs),
+        time: args.time,
         say: Box::new(output::remark),
     };
     let undone = run::run(policy, options, audit)?;
-    eprintln!(
-        "{} restored{}, {} left as somebody else has set them, {} gone",
-        undone.restored,
-        super::inherited(&undone),
-        undone.others,
-        undone.gone
-    );
+    eprintln!("{}", super::summary(&undone));
     super::warn_of_race(&undone);
     for (change, error) in &undone.failed {
         output::remark(&format!("{} {}: {} stays: {error}", change.comm, change.target, change.new));

@@ -1,19 +1,24 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 use unstarve_guard::metrics::Status;
 use unstarve_guard::run;
-use unstarve_guard::state;
+use unstarve_guard::state::{self, Holder};
 use unstarve_model::Nanos;
 use unstarve_report::clean;
 
-use crate::output::Out;
+use crate::output::{self, Out, counted};
 
-/// Say whether a guard is at work, and what it has done
+/// Say whether a guard is running, and what it has done
 #[derive(Args)]
-#[command(after_help = "Exit code: 0 if a guard is at work, 1 if none is, 2 if that cannot be told.")]
+#[command(
+    after_help = "Exit code: 0 if a guard is running, 1 if none is, 2 if this cannot be determined. With --json: null if nothing
+is running; else `condition` is \"running\", \"starting\" (the guard, `apply`, `undo` or `verify` named in `doing`), or \"killed\"
+while the dead-man of a killed guard reverts its changes."
+)]
 pub struct StatusArgs {
     /// Where its journal is kept
     #[arg(long, value_name = "DIR", default_value = state::DEFAULT_DIRECTORY)]
@@ -23,40 +28,100 @@ pub struct StatusArgs {
     json: bool,
 }
 
+/// How it is with whoever has the lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Condition {
+    Running,
+    /// It has written no status yet, or never will: `apply`, `undo` and `verify`.
+    Starting,
+    /// Its dead-man still has the lock.
+    Killed,
+}
+
+/// A guard's status with additions: of one that has written none only these.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    pid: u32,
+    condition: Condition,
+    doing: &'a str,
+    journal: &'a Path,
+    #[serde(flatten)]
+    status: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
-    let holder = state::holder()?;
-    // A guard that was killed leaves its status file, but not its lock; and another one may have its state elsewhere.
-    let status = match &holder {
-        Some(holder) => run::status(&holder.state)?,
-        None => None,
-    };
+    look(args).map_err(output::hint_at_root)
+}
+
+fn look(args: &StatusArgs) -> Result<ExitCode> {
     let out = Out::new();
-    match (&status, args.json) {
-        (Some(status), true) => out.text(&format!("{}\n", serde_json::to_string_pretty(status)?))?,
-        (None, true) => out.text("null\n")?,
-        (Some(status), false) => out.text(&text(status))?,
-        (None, false) => {
-            let who = holder.map_or("no guard is at work".to_owned(), |holder| format!("at work: {holder}"));
-            out.text(&format!("{who}\n{}", left(args)?))?;
+    let Some(holder) = state::holder()? else {
+        match args.json {
+            true => out.text("null\n")?,
+            false => out.text(&format!("No guard is running. {}\n", left(args)?))?,
         }
+        return Ok(ExitCode::from(1));
+    };
+    // A guard that was killed leaves its status file; and another one may have its state elsewhere.
+    let status = run::status(&holder.state)?.filter(|status| status.pid == holder.pid);
+    let condition = match &status {
+        _ if holder.pid != 0 && !is_alive(holder.pid) => Condition::Killed,
+        Some(_) => Condition::Running,
+        None => Condition::Starting,
+    };
+    if args.json {
+        out.text(&json(&holder, condition, status.as_ref())?)?;
+    } else {
+        out.text(&match (condition, &status) {
+            (Condition::Running, Some(status)) => text(status),
+            (Condition::Killed, _) => {
+                format!("guard {} was killed; its dead-man is reverting its changes\n", holder.pid)
+            }
+            _ if holder.pid == 0 => "a guard is running; its lock does not say which process\n".to_owned(),
+            _ => format!("{} is running `unstarve {}`\n", holder.pid, clean(&holder.doing)),
+        })?;
     }
-    Ok(ExitCode::from(u8::from(status.is_none())))
+    Ok(ExitCode::from(u8::from(condition != Condition::Running)))
+}
+
+fn json(holder: &Holder, condition: Condition, status: Option<&Status>) -> Result<String> {
+    let status = match status.map(serde_json::to_value).transpose()? {
+        Some(serde_json::Value::Object(mut fields)) => {
+            fields.retain(|name, _| name != "schema" && name != "pid");
+            Some(fields)
+        }
+        _ => None,
+    };
+    let (schema, pid) = ("unstarve.guard-status/1", holder.pid);
+    let report = Report { schema, pid, condition, doing: &holder.doing, journal: &holder.state, status };
+    Ok(serde_json::to_string_pretty(&report)? + "\n")
+}
+
+/// One that has ended but was not waited for is in /proc, too.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X']))
 }
 
 fn left(args: &StatusArgs) -> Result<String> {
     let contents = state::look_into(&args.state)?;
     Ok(match contents.open.len() {
-        0 => String::new(),
-        open => format!("{open} changes of one are still in place; `unstarve guard undo` takes them back\n"),
+        0 => "No changes are in place.".to_owned(),
+        1 => "1 change from an earlier apply or guard is still in place; run `unstarve guard undo`.".to_owned(),
+        open => {
+            format!("{open} changes from an earlier apply or guard are still in place; run `unstarve guard undo`.")
+        }
     })
 }
 
 fn text(status: &Status) -> String {
     let counts = &status.counts;
     let mut text = format!(
-        "guard {} keeps {} tasks as {} says; news by {}\n",
+        "guard {} keeps {} as {} says; news by {}\n",
         status.pid,
-        counts.managed,
+        counted(counts.managed, "task"),
         clean(&status.policy),
         status.source
     );
@@ -64,8 +129,10 @@ fn text(status: &Status) -> String {
         text += &format!("  note: {}\n", clean(gap));
     }
     text += &format!(
-        "{} values set, {} refused by the system, {} tasks gone before\n",
-        counts.applied, counts.failed, counts.gone
+        "{} set, {} refused by the system, {} gone before\n",
+        counted(counts.applied, "value"),
+        counts.failed,
+        counted(counts.gone, "task")
     );
     text += &match status.dead_man {
         Some(pid) => format!("dead-man: process {pid}"),
@@ -73,26 +140,67 @@ fn text(status: &Status) -> String {
     };
     text += &match counts.dead_man_restarts {
         0 => "\n".to_owned(),
-        count => format!(", started anew {count} times\n"),
+        count => format!(", restarted {}\n", counted(count, "time")),
     };
     if counts.inherited > 0 {
-        text += &format!("{} values inherited by children and threads\n", counts.inherited);
+        text += &format!("{} inherited by children and threads\n", counted(counts.inherited, "value"));
     }
     if counts.throttled > 0 {
-        text += &format!("{} events of users with too many at a time not looked at one by one\n", counts.throttled);
+        text += &format!(
+            "{} of users with too many at a time not examined one by one\n",
+            counted(counts.throttled, "event")
+        );
     }
     if status.births > 0 {
         text += &format!(
-            "birth to applied: median {}, 99th percentile {}, longest {}, {} births\n",
+            "birth to applied: median {}, 99th percentile {}, longest {}, {}\n",
             Nanos(status.birth_p50_ns),
             Nanos(status.birth_p99_ns),
             Nanos(status.birth_max_ns),
-            status.births
+            counted(status.births, "birth")
         );
     }
     text += &format!(
-        "drift: {} times, {} put back; over budget: {} times; events lost: {}, births missed: {}\n",
-        counts.drift, counts.corrected, counts.over_budget, counts.events_lost, counts.missed
+        "drift: {}, {} put back; over budget: {}; events lost: {}, births missed: {}\n",
+        counted(counts.drift, "time"),
+        counts.corrected,
+        counted(counts.over_budget, "time"),
+        counts.events_lost,
+        counts.missed
     );
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn one_that_was_killed_is_not_alive_also_before_it_is_waited_for() {
+        let mut child = Command::new("sleep").arg("30").spawn().expect("a process");
+        assert!(is_alive(child.id()) && is_alive(std::process::id()));
+        child.kill().expect("killed");
+        let begun = std::time::Instant::now();
+        while is_alive(child.id()) && begun.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(!is_alive(child.id()));
+        child.wait().expect("its end");
+        assert!(!is_alive(child.id()));
+    }
+
+    #[test]
+    fn a_killed_guard_is_an_object_for_machines_too() {
+        let (doing, state) = ("guard run".to_owned(), PathBuf::from("/run/unstarve"));
+        let holder = Holder { pid: 7, doing, state, ..Holder::default() };
+        let page = json(&holder, Condition::Killed, None).expect("JSON");
+        let page: serde_json::Value = serde_json::from_str(&page).expect("JSON");
+        let expected = serde_json::json!({
+            "schema": "unstarve.guard-status/1", "pid": 7, "condition": "killed", "doing": "guard run", "journal": "/run/unstarve",
+        });
+        assert_eq!(page, expected);
+    }
 }

@@ -1,8 +1,10 @@
+use std::fs;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
-use unstarve_guard::state::State;
+use unstarve_guard::state::{self, State};
 use unstarve_report::clean;
 
 use super::StateArgs;
@@ -11,12 +13,26 @@ use crate::output;
 
 /// Take back whatever a guard has left changed, unless somebody else has changed it since
 #[derive(Args)]
+#[command(
+    after_help = "Exit code: 0 if nothing is left changed, 2 if something is, or if DIR, which --state names, does not exist."
+)]
 pub struct UndoArgs {
     #[command(flatten)]
     state: StateArgs,
 }
 
 pub fn run(args: &UndoArgs) -> Result<ExitCode> {
+    undo(args).map_err(output::hint_at_root)
+}
+
+fn undo(args: &UndoArgs) -> Result<ExitCode> {
+    let state = &args.state.state;
+    // A directory that was mistyped must not be made. Without the usual one no guard has run since the boot.
+    if state.as_os_str() != state::DEFAULT_DIRECTORY
+        && fs::metadata(state).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    {
+        bail!("no journal in {}", state.display());
+    }
     let mut audit = args.state.audit()?;
     let mut state = State::lock(&args.state.state, "guard undo")?;
     let (undone, contents) = state.undo_left(&mut audit)?;
@@ -24,20 +40,17 @@ pub fn run(args: &UndoArgs) -> Result<ExitCode> {
     for (change, error) in &undone.failed {
         output::remark(&format!("{} {}: {} stays: {error}", clean(&change.comm), change.target, change.new));
     }
-    eprintln!(
-        "{} restored{}, {} as before already, {} left as somebody else has set them, {} gone{}",
-        undone.restored,
-        super::inherited(&undone),
-        undone.unchanged,
-        undone.others,
-        undone.gone,
-        if undone.failed.is_empty() { String::new() } else { format!(", {} failed", undone.failed.len()) },
-    );
+    if super::is_nothing(&undone) {
+        eprintln!("nothing to undo");
+    } else {
+        eprintln!("{}", super::summary(&undone));
+    }
     if contents.stale > 0 {
-        eprintln!("{} changes of an earlier boot are gone with it", contents.stale);
+        eprintln!("{} of an earlier boot did not outlive it", output::counted(contents.stale as u64, "change"));
     }
     if contents.damaged > 0 {
-        output::remark(&format!("{} damaged lines of the journal were left out", contents.damaged));
+        let lines = output::counted(contents.damaged as u64, "damaged line");
+        output::remark(&format!("{lines} of the journal left out"));
     }
     super::warn_of_race(&undone);
     Ok(if undone.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })

@@ -28,15 +28,23 @@ pub struct VerifyArgs {
     policy: PolicyArgs,
     #[command(flatten)]
     state: StateArgs,
-    /// How long each of the three measurements takes, in seconds
-    #[arg(long = "for", value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    time: u64,
+    /// How long each of the three measurements takes: 10s, 2m
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    time: Duration,
     /// Leave what the rules have set that helped (`unstarve guard undo` takes it back)
     #[arg(long)]
     keep: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = crate::record::parse_time(text)?;
+    match (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) {
+        true => Ok(time),
+        false => Err("it must be between 1s and 1h".to_owned()),
+    }
 }
 
 const STEP: Duration = Duration::from_millis(500);
@@ -58,7 +66,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
         say: Box::new(output::remark),
     };
     let keep = if args.keep { Keep::WhatHelped } else { Keep::Nothing };
-    let trial = Trial { time: Duration::from_secs(args.time), step: STEP, keep };
+    let trial = Trial { time: args.time, step: STEP, keep };
     let outcome = verify::run(policy.clone(), options, audit, trial)?;
     super::warn_of_race(&outcome.undone);
     let judged = Page { policy: &policy, outcome: &outcome };

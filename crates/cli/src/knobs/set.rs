@@ -7,7 +7,7 @@ use unstarve_kernel::{Extent, Journal, Live, Step};
 use unstarve_report::clean;
 
 use super::PlaceArgs;
-use crate::output::{Out, complain};
+use crate::output::{Out, complain, hint_at_root};
 
 #[derive(Args)]
 pub struct SetArgs {
@@ -44,6 +44,10 @@ struct JournalArgs {
 }
 
 pub fn set(args: &SetArgs) -> Result<ExitCode> {
+    change(args).map_err(hint_at_root)
+}
+
+fn change(args: &SetArgs) -> Result<ExitCode> {
     let root = args.place.root();
     let live = Live::new(&root);
     let plan = live.plan(&args.name, &args.value)?;
@@ -60,8 +64,20 @@ pub fn set(args: &SetArgs) -> Result<ExitCode> {
     let mut journal = Journal::open(&args.journal.journal)?;
     live.apply(&plan, &mut journal)?;
     let done: String = plan.steps.iter().map(|step| line(step) + "\n").collect();
-    Out::new().text(&format!("{done}unstarve knobs undo takes it back\n"))?;
+    Out::new().text(&format!("{done}{} takes it back\n", undo_command(args)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that undoes it, with the same journal and root.
+fn undo_command(args: &SetArgs) -> String {
+    let mut command = "unstarve knobs undo".to_owned();
+    let options = [("--journal", &args.journal.journal, Journal::DEFAULT), ("--root", &args.place.root, "/")];
+    for (option, path, default) in options {
+        if path.as_os_str() != default {
+            command += &format!(" {option} {}", unstarve_files::trust::for_a_shell(path));
+        }
+    }
+    command
 }
 
 fn line(step: &Step) -> String {
@@ -69,8 +85,12 @@ fn line(step: &Step) -> String {
 }
 
 pub fn undo(args: &UndoArgs) -> Result<ExitCode> {
+    change_back(args).map_err(hint_at_root)
+}
+
+fn change_back(args: &UndoArgs) -> Result<ExitCode> {
     let Some(mut journal) = Journal::open_if_there(&args.journal.journal)? else {
-        bail!("{}: there is no such journal: nothing was set", args.journal.journal.display());
+        bail!("no journal at {}", args.journal.journal.display());
     };
     let root = args.place.root();
     let pending = journal.pending().len();

@@ -16,10 +16,47 @@ pub enum Remark {
     /// It makes tasks stronger, and each user can make a task that it matches.
     Forgeable {
         /// What it goes by.
-        by: Vec<&'static str>,
+        by: Vec<By>,
         /// A kernel thread's name that it matches, too.
         kernel_name: Option<&'static str>,
     },
+}
+
+/// What a rule goes by that each user can choose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum By {
+    /// A unit that every login session has; the pattern.
+    Login(String),
+    /// A cgroup that users can make.
+    Cgroup,
+    /// The name.
+    Comm,
+    /// The command line.
+    Cmdline,
+    /// The name of the parent.
+    Parent,
+    /// The affinity.
+    Affinity,
+    /// Users so many that they are everybody.
+    ManyUsers,
+    /// Nothing but being a program.
+    Program,
+}
+
+impl By {
+    fn what(&self) -> &'static str {
+        match self {
+            By::Login(_) => "a unit that every login session has",
+            By::Cgroup => "a cgroup that users can make",
+            By::Comm => "the name",
+            By::Cmdline => "the command line",
+            By::Parent => "the name of the parent",
+            By::Affinity => "the affinity",
+            By::ManyUsers => "a wide range of users",
+            By::Program => "being a program",
+        }
+    }
 }
 
 impl std::fmt::Display for Remark {
@@ -29,12 +66,27 @@ impl std::fmt::Display for Remark {
                 "kind = \"kthread\" is implied: only kernel threads have such names by right; for a program write kind = \"user\"",
             ),
             Remark::Forgeable { by, kernel_name } => {
-                write!(
-                    f,
-                    "warning: this rule raises what it matches by {} alone, which any user can imitate; add user = \"…\" or \
-                     unit = \"…\"",
-                    by.join(" and ")
-                )?;
+                match by.as_slice() {
+                    [By::Login(unit)] if unit.contains(['*', '?']) => write!(
+                        f,
+                        "warning: every login session matches unit = \"{}\", so any user can have a process raised; add \
+                         user = \"…\"",
+                        unit.escape_debug()
+                    )?,
+                    [By::Comm] => f.write_str(
+                        "warning: any user can start a process with this name and have it raised; add user = \"…\" or \
+                         unit = \"…\"",
+                    )?,
+                    by => {
+                        let what: Vec<&str> = by.iter().map(By::what).collect();
+                        write!(
+                            f,
+                            "warning: this rule goes by {} alone; any user can start a process that it matches and have it \
+                             raised; add user = \"…\" or unit = \"…\"",
+                            what.join(" and ")
+                        )?;
+                    }
+                }
                 match kernel_name {
                     Some(name) => write!(f, "; for kernel threads (`{name}`) write kind = \"kthread\""),
                     None => Ok(()),
@@ -79,7 +131,7 @@ impl Rule {
 }
 
 /// What a rule for programs goes by, if that is what each user can choose; `None` if something in it only the system decides.
-fn forgeable(selector: &Selector) -> Option<Vec<&'static str>> {
+fn forgeable(selector: &Selector) -> Option<Vec<By>> {
     // Flags tell kernel threads, and only workers work.
     if !matches!(selector.kind, None | Some(Kind::User)) || selector.asks_for_work() {
         return None;
@@ -91,24 +143,24 @@ fn forgeable(selector: &Selector) -> Option<Vec<&'static str>> {
     let mut by = Vec::new();
     match &selector.unit {
         Some(unit) if !is_login(unit) => return None,
-        Some(_) => by.push("a unit that every login has"),
+        Some(unit) => by.push(By::Login(unit.to_string())),
         None => {}
     }
     match &selector.cgroup {
         Some(cgroup) if !is_delegated(cgroup) => return None,
-        Some(_) => by.push("a cgroup that users can make"),
+        Some(_) => by.push(By::Cgroup),
         None => {}
     }
     let named = [
-        (selector.comm.is_some(), "name"),
-        (selector.cmdline.is_some(), "command line"),
-        (selector.parent.is_some(), "its parent's name"),
-        (selector.cpu.is_some(), "affinity"),
-        (selector.owner.is_some(), "being one of many users"),
+        (selector.comm.is_some(), By::Comm),
+        (selector.cmdline.is_some(), By::Cmdline),
+        (selector.parent.is_some(), By::Parent),
+        (selector.cpu.is_some(), By::Affinity),
+        (selector.owner.is_some(), By::ManyUsers),
     ];
     by.extend(named.into_iter().filter_map(|(is, what)| is.then_some(what)));
     if by.is_empty() {
-        by.push("being a program");
+        by.push(By::Program);
     }
     Some(by)
 }

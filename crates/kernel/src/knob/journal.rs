@@ -125,7 +125,7 @@ impl Journal {
         let shown = unstarve_model::clean(&path.display().to_string()).into_owned();
         let io = |error: io::Error| {
             let hint = match error.kind() {
-                io::ErrorKind::PermissionDenied => "; without root, choose another with --journal",
+                io::ErrorKind::PermissionDenied => "; run it as root",
                 _ => "",
             };
             JournalError::Io { path: shown.clone(), error, hint }

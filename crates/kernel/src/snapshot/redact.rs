@@ -29,8 +29,11 @@ impl Snapshot {
             self.throttled_meanwhile =
                 Some(throttled.into_iter().map(|(path, counters)| (group(names, &path), counters)).collect());
         }
-        for mount in self.mounts.iter_mut().filter(|mount| mount.target != "/") {
-            mount.target = names.of("mount", &mount.target);
+        for mount in &mut self.mounts {
+            // Every host has this one; its device and options may be names as those of any other.
+            if mount.target != "/" {
+                mount.target = names.of("mount", &mount.target);
+            }
             mount.options = kept_options(&mount.options);
             mount.device = device(names, &mount.device);
         }
