@@ -27,7 +27,7 @@ pub fn killed_anywhere(stage: &Stage) -> Ended {
     for _ in 0..KILLS {
         let child = Running::start(role("flicker").arg(&policy).arg(stage.state()))?;
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        std::thread::sleep(Duration::from_micros(3_000 + (random >> 33) % 60_000));
+        std::thread::sleep(Duration::from_micros(3_000 + (random >> 33) % 150_000));
         // Dropped is killed.
         drop(child);
         changed += u32::from(sleepers.attributes() != before);
