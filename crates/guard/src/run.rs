@@ -332,6 +332,7 @@ impl Guard {
     /// Sets what the policy says, from now on.
     pub(crate) fn first_look(&mut self) -> Result<(), RunError> {
         self.keeper.open();
+        self.keeper.for_taking_back().0.at_work = true;
         self.keeper.look_at_all()?;
         let counts = &self.keeper.metrics.counts;
         let text = format!(
