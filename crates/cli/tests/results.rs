@@ -202,7 +202,7 @@ fn a_recording_is_not_replaced_by_what_is_made_of_it() {
         ] {
             let ended = run(&arguments, &output);
             assert_eq!(ended.status.code(), Some(2), "{arguments:?} {}", output.display());
-            assert!(said(&ended).contains("recording itself"), "{}", said(&ended));
+            assert!(said(&ended).contains("input recording"), "{}", said(&ended));
         }
     }
     assert_eq!(fs::read(&trace).expect("a recording"), before);

@@ -250,21 +250,26 @@ mod tests {
         let path = |name: &str| around.path().join(format!("{PREFIX}{name}"));
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
-        builder.create(path("left")).expect("a leftover");
-        symlink(victim.path(), path("left").join("link")).expect("a link in it");
-        fs::create_dir(path("left").join("deep")).expect("a directory in it");
+        // Whoever owns the directory around it may give such a name to any directory in it.
+        builder.create(path("precious")).expect("a directory of ours that is no leftover");
+        fs::write(path("precious").join("file"), "1").expect("written");
+        let made = Hidden::make(&place).expect("made");
+        let left_at = made.path().to_owned();
+        drop(made);
+        symlink(victim.path(), left_at.join("link")).expect("a link in it");
+        fs::create_dir(left_at.join("deep")).expect("a directory in it");
         symlink(victim.path(), path("link")).expect("a link named alike");
         fs::write(path("file"), "").expect("a file named alike");
         builder.mode(0o755).create(path("open")).expect("one that others could look into");
         let left = Hidden::leftovers(&place);
-        assert_eq!(left.iter().map(|hidden| hidden.path().to_owned()).collect::<Vec<_>>(), [path("left")]);
+        assert_eq!(left.iter().map(|hidden| hidden.path().to_owned()).collect::<Vec<_>>(), [left_at.clone()]);
         left[0].remove(any);
-        assert!(path("left").join("deep").exists() && !path("left").join("link").is_symlink());
+        assert!(left_at.join("deep").exists() && !left_at.join("link").is_symlink());
         assert!(victim.path().join("precious").exists() && path("link").is_symlink());
         drop(left);
-        fs::remove_dir(path("left").join("deep")).expect("removed");
+        fs::remove_dir(left_at.join("deep")).expect("removed");
         Hidden::leftovers(&place).iter().for_each(|hidden| hidden.remove(any));
-        assert!(!path("left").exists());
+        assert!(!left_at.exists() && path("precious").join("file").exists());
     }
 
     #[test]
