@@ -83,7 +83,7 @@ impl LowArgs {
                 bail!("-o writes a page of two recordings alone: leave it out for lab results, snapshots and latency");
             }
             if is_same_file(&a, &file) || is_same_file(&b, &file) {
-                bail!("{}: is a recording itself; give the page another name with -o", file.display());
+                bail!("{}: is an input recording; give the page another name with -o", file.display());
             }
             return Ok(HiArgs::Html { a: Recording::new(a)?, b: Recording::new(b)?, file });
         }
