@@ -469,8 +469,8 @@ pub const PREFIX: &str = ".unstarve-part-";
 /// A name that nobody can guess, and so nobody can have made before.
 pub fn random_name() -> OsString {
     let mut bytes = [0_u8; 8];
-    // Never fails for so few bytes once the machine has started; O_EXCL keeps us safe without.
-    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    // Without waiting for the machine's first randomness, which an early guest has not: O_EXCL is what keeps us safe.
+    let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE).or_else(|_| getrandom(&mut bytes, GetRandomFlags::empty()));
     format!("{PREFIX}{:016x}", u64::from_ne_bytes(bytes)).into()
 }
 
