@@ -435,7 +435,9 @@ class Chaos:
         self.looked_at += seen + more
         wrong = {entry[0]: entry for entry in wrong + again}
         setting = SETTING_FILE.read_text() if self.setting else None
-        if wrong or undo.returncode or setting != self.setting:
+        # A directory that was removed, and that nobody holds any more, has nothing to take back.
+        failed = undo.returncode and "no journal in" not in undo.stderr
+        if wrong or failed or setting != self.setting:
             self.left += len(wrong) + (setting != self.setting)
             print(f"after {self.kills} kill points ({', '.join(self.since)}):", flush=True)
             print(f"  guard undo: {undo.returncode} {undo.stderr.strip()}")

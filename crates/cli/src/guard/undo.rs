@@ -27,8 +27,10 @@ pub fn run(args: &UndoArgs) -> Result<ExitCode> {
 
 fn undo(args: &UndoArgs) -> Result<ExitCode> {
     let state = &args.state.state;
-    // A directory that was mistyped must not be made. Without the usual one no guard has run since the boot.
+    // A directory that was mistyped must not be made. Without the usual one no guard has run since the boot. One that was removed
+    // under a guard, whose dead-man may be at work, is waited for.
     if state.as_os_str() != state::DEFAULT_DIRECTORY
+        && state::holder()?.is_none()
         && fs::metadata(state).is_err_and(|error| error.kind() == ErrorKind::NotFound)
     {
         bail!("no journal in {}", state.display());
