@@ -37,10 +37,10 @@ pub fn every_way(stage: &Stage) -> Ended {
     assert!(all([5, 9, 9]), "{}", guard.audit());
     // Twice it is put back, then the guard does not fight on.
     for _ in 0..3 {
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(Duration::from_millis(2500));
         sched::set_nice(tids[0], 9).map_err(|error| error.to_string())?;
     }
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(nice(0), Some(9), "{}", guard.audit());
     let audit = guard.end()?;
     assert_eq!([nice(0), nice(1), nice(2)], [Some(9); 3], "what others have set is theirs: {audit}");
