@@ -262,7 +262,7 @@ mod tests {
         fs::write(path("file"), "").expect("a file named alike");
         builder.mode(0o755).create(path("open")).expect("one that others could look into");
         let left = Hidden::leftovers(&place);
-        assert_eq!(left.iter().map(|hidden| hidden.path().to_owned()).collect::<Vec<_>>(), [left_at.clone()]);
+        assert_eq!(left.iter().map(|hidden| hidden.path()).collect::<Vec<_>>(), [left_at.as_path()]);
         left[0].remove(any);
         assert!(left_at.join("deep").exists() && !left_at.join("link").is_symlink());
         assert!(victim.path().join("precious").exists() && path("link").is_symlink());
