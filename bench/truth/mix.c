@@ -1,0 +1,621 @@
+/* The loads of these scenarios: victims, culprits and healthy programs, each of which says what it felt.
+ *
+ *   mix [OPTION=VALUE …] VERB ARGUMENTS
+ *
+ * It sleeps first, then changes itself as the options say, then does what the verb says until its time is over, and prints
+ * one line: `NAME n=… mean_us=… p50_us=… p99_us=… max_us=…` of what it measured, or `NAME units=…` of what it computed, and
+ * `waited_us=…`, how long the kernel says that it wanted a CPU and had none.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/vm_sockets.h>
+
+typedef long long ns;
+
+static ns end;
+
+static ns now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void nap(ns length) {
+    struct timespec t = {length / 1000000000LL, length % 1000000000LL};
+    if (length > 0) nanosleep(&t, 0);
+}
+
+static void spin(ns length) {
+    ns until = now() + length;
+    while (now() < until);
+}
+
+static void die(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static int check(int result, const char *what) {
+    if (result < 0) die(what);
+    return result;
+}
+
+static void call_me(const char *name) { prctl(PR_SET_NAME, name); }
+
+static void put(const char *path, const char *text) {
+    int file = check(open(path, O_WRONLY), path);
+    check(write(file, text, strlen(text)), path);
+    close(file);
+}
+
+/* What was measured: kept and printed at the end. */
+enum { MOST = 200000 };
+static ns *felt;
+static int count;
+
+static void feel(ns length) {
+    if (!felt) felt = malloc(sizeof(ns) * MOST);
+    if (count < MOST) felt[count++] = length;
+}
+
+static int by_length(const void *a, const void *b) {
+    ns x = *(const ns *)a, y = *(const ns *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How long this thread was runnable and did not run, says the kernel. */
+static ns waited(void) {
+    ns ran = 0, waited = 0;
+    FILE *file = fopen("/proc/thread-self/schedstat", "r");
+    if (file && fscanf(file, "%lld %lld", &ran, &waited) != 2) waited = 0;
+    if (file) fclose(file);
+    return waited;
+}
+
+static void tell(const char *name) {
+    ns sum = 0;
+    if (!count) {
+        printf("%s n=0 waited_us=%lld\n", name, waited() / 1000);
+        return;
+    }
+    qsort(felt, count, sizeof *felt, by_length);
+    for (int i = 0; i < count; i++) sum += felt[i];
+    printf("%s n=%d mean_us=%lld p50_us=%lld p99_us=%lld max_us=%lld waited_us=%lld\n", name, count,
+           sum / count / 1000, felt[count / 2] / 1000, felt[(ns)count * 99 / 100] / 1000, felt[count - 1] / 1000,
+           waited() / 1000);
+    fflush(stdout);
+}
+
+/* Options. */
+struct attributes {
+    unsigned size, policy;
+    unsigned long long flags;
+    int nice;
+    unsigned priority;
+    unsigned long long runtime, deadline, period;
+};
+
+static void set_policy(const char *text) {
+    struct sched_param parameter = {0};
+    int policy = SCHED_OTHER;
+    ns runtime, period;
+    if (sscanf(text, "deadline:%lld:%lld", &runtime, &period) == 2) {
+        struct attributes a = {.size = sizeof a, .policy = 6, .runtime = runtime * 1000, .deadline = period * 1000,
+                               .period = period * 1000};
+        check(syscall(SYS_sched_setattr, 0, &a, 0), "deadline");
+        return;
+    }
+    if (sscanf(text, "fifo:%d", &parameter.sched_priority) == 1) policy = SCHED_FIFO;
+    if (sscanf(text, "rr:%d", &parameter.sched_priority) == 1) policy = SCHED_RR;
+    if (!strcmp(text, "idle")) policy = SCHED_IDLE;
+    if (!strcmp(text, "batch")) policy = SCHED_BATCH;
+    check(sched_setscheduler(0, policy, &parameter), text);
+}
+
+static void set_cpu(int cpu) {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(cpu, &mask);
+    check(sched_setaffinity(0, sizeof mask, &mask), "affinity");
+}
+
+static void join(const char *group) {
+    char path[256];
+    const char *root = getenv("CGROUPS");
+    snprintf(path, sizeof path, "%s/%s/cgroup.procs", root ? root : "/sys/fs/cgroup", group);
+    put(path, "0");
+}
+
+/* Goes on in the background, in a session of its own, and lets whoever started it go on. */
+static void detach(void) {
+    if (check(fork(), "fork")) exit(0);
+    setsid();
+    int null = check(open("/dev/null", O_RDWR), "/dev/null");
+    dup2(null, 0);
+    dup2(null, 1);
+    dup2(null, 2);
+}
+
+/* Leads a session of its own; who leads a group of processes cannot, but its child can. */
+static void lead(void) {
+    pid_t child;
+    if (setsid() >= 0) return;
+    child = check(fork(), "fork");
+    if (child) {
+        waitpid(child, 0, 0);
+        exit(0);
+    }
+    check(setsid(), "setsid");
+}
+
+static double seconds = 1;
+
+/* One `key=value`; 0 if it is none. */
+static int option(const char *word) {
+    const char *value = strchr(word, '=');
+    if (!value) return 0;
+    value++;
+#define IS(key) (!strncmp(word, key "=", sizeof key))
+    if (IS("for")) seconds = atof(value);
+    else if (IS("start")) nap(atoll(value) * 1000000);
+    else if (IS("cgroup")) join(value);
+    else if (IS("policy")) set_policy(value);
+    else if (IS("nice")) check(setpriority(PRIO_PROCESS, 0, atoi(value)), "nice");
+    else if (IS("cpu")) set_cpu(atoi(value));
+    else if (IS("session")) lead();
+    else if (IS("slack_us")) check(prctl(PR_SET_TIMERSLACK, atoll(value) * 1000), "slack");
+    else if (IS("detach")) detach();
+    else return 0;
+    return 1;
+}
+
+/* Verbs. */
+static char **arg;
+static int args;
+
+static ns number(int i) { return i < args ? atoll(arg[i]) : 0; }
+static ns micros(int i) { return number(i) * 1000; }
+static const char *text(int i) { return i < args ? arg[i] : ""; }
+
+/* spin NAME [HOW_MANY]: computes. */
+static void do_spin(void) {
+    ns units = 0;
+    for (ns i = 1; i < number(2); i++)
+        if (!fork()) break;
+    call_me(text(1));
+    while (now() < end) {
+        for (volatile int i = 0; i < 10000; i++);
+        units++;
+    }
+    printf("%s units=%lld waited_us=%lld\n", text(1), units, waited() / 1000);
+}
+
+/* threads NAME HOW_MANY: computes in threads of one process. */
+struct computed {
+    ns units, waited;
+};
+
+static void *thread(void *computed) {
+    struct computed *mine = computed;
+    call_me(text(1));
+    while (now() < end) {
+        for (volatile int i = 0; i < 10000; i++);
+        mine->units++;
+    }
+    mine->waited = waited();
+    return 0;
+}
+
+static void do_threads(void) {
+    pthread_t all[64];
+    struct computed each[64] = {0}, sum = {0};
+    for (int i = 0; i < number(2); i++) pthread_create(&all[i], 0, thread, &each[i]);
+    for (int i = 0; i < number(2); i++) {
+        pthread_join(all[i], 0);
+        sum.units += each[i].units;
+        sum.waited += each[i].waited;
+    }
+    printf("%s units=%lld waited_us=%lld\n", text(1), sum.units, sum.waited / 1000);
+}
+
+/* burn NAME BUSY_US PERIOD_US: computes now and then; says how long a busy time took. */
+static void do_burn(void) {
+    call_me(text(1));
+    while (now() < end) {
+        ns began = now();
+        spin(micros(2));
+        feel(now() - began);
+        nap(began + micros(3) - now());
+    }
+    tell(text(1));
+}
+
+/* work NAME UNITS GAP_US: a fixed amount of computing, a sleep; says how long the computing took. */
+static void do_work(void) {
+    call_me(text(1));
+    while (now() < end) {
+        ns began = now();
+        for (ns i = 0; i < number(2); i++)
+            for (volatile int k = 0; k < 10000; k++);
+        feel(now() - began);
+        nap(micros(3));
+    }
+    tell(text(1));
+}
+
+/* daemon NAME PERIOD_US WORK_US: how much later than planned its work was done. */
+static void do_daemon(void) {
+    call_me(text(1));
+    ns next = now() + micros(2);
+    while (now() < end) {
+        nap(next - now());
+        spin(micros(3));
+        ns late = now() - next - micros(3);
+        feel(late > 0 ? late : 0);
+        next += micros(2);
+        if (next < now()) next = now() + micros(2);
+    }
+    tell(text(1));
+}
+
+/* lock HOLD_US GAP_US [OPTION=VALUE …]: `keeper`, to which the options apply, holds a lock that `asker` wants. */
+static void do_lock(void) {
+    pthread_mutex_t *lock = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_t how;
+    pthread_mutexattr_init(&how);
+    pthread_mutexattr_setpshared(&how, 1);
+    pthread_mutex_init(lock, &how);
+    if (!check(fork(), "fork")) {
+        call_me("keeper");
+        for (int i = 3; i < args; i++) option(arg[i]);
+        while (now() < end) {
+            pthread_mutex_lock(lock);
+            spin(micros(1));
+            pthread_mutex_unlock(lock);
+            nap(micros(2));
+        }
+        _exit(0);
+    }
+    call_me("asker");
+    nap(2000000);
+    while (now() < end) {
+        ns began = now();
+        pthread_mutex_lock(lock);
+        feel(now() - began);
+        pthread_mutex_unlock(lock);
+        nap(3 * micros(2));
+    }
+    tell("asker");
+    while (wait(0) > 0);
+}
+
+/* rpc SERVER WORK_US GAP_US [OPTION=VALUE …]: `client` asks SERVER, to which the options apply, over pipes. */
+static void do_rpc(void) {
+    int there[2], back[2];
+    char byte = 0;
+    if (pipe(there) || pipe(back)) die("pipe");
+    pid_t server = check(fork(), "fork");
+    if (!server) {
+        call_me(text(1));
+        for (int i = 4; i < args; i++) option(arg[i]);
+        close(there[1]);
+        while (read(there[0], &byte, 1) == 1) {
+            spin(micros(2));
+            if (write(back[1], &byte, 1) != 1) break;
+        }
+        _exit(0);
+    }
+    call_me("client");
+    while (now() < end) {
+        ns began = now();
+        if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1) break;
+        feel(now() - began);
+        nap(micros(3));
+    }
+    tell("client");
+    kill(server, SIGKILL);
+}
+
+/* pool HOW_MANY JOB_US GAP_US: jobs for threads that sleep in each; how long a job takes from its arrival to its end. */
+static int jobs[2];
+
+static void *sleeper(void *unused) {
+    ns arrived;
+    call_me("poolwork");
+    while (read(jobs[0], &arrived, sizeof arrived) == sizeof arrived) {
+        nap(micros(2));
+        feel(now() - arrived);
+    }
+    return unused;
+}
+
+static void do_pool(void) {
+    pthread_t one;
+    if (pipe(jobs)) die("pipe");
+    for (int i = 0; i < number(1); i++) pthread_create(&one, 0, sleeper, 0);
+    call_me("dispatch");
+    while (now() < end) {
+        ns arrived = now();
+        check(write(jobs[1], &arrived, sizeof arrived), "job");
+        nap(micros(3));
+    }
+    tell("pool");
+    exit(0);
+}
+
+/* reader FILE: through the page cache, a MiB at a time. */
+static void do_reader(void) {
+    static char piece[1 << 20];
+    int file = check(open(text(1), O_RDONLY), text(1));
+    call_me("reader");
+    while (now() < end) {
+        ns began = now();
+        ssize_t got = read(file, piece, sizeof piece);
+        check(got, "read");
+        if (!got) lseek(file, 0, SEEK_SET);
+        feel(now() - began);
+    }
+    tell("reader");
+}
+
+/* writer FILE SIZE_MIB [SYNC]: buffered, 64 KiB at a time; with SYNC followed by fsync. */
+static void do_writer(void) {
+    static char piece[1 << 16];
+    int file = check(open(text(1), O_RDWR | O_CREAT, 0600), text(1));
+    call_me("writer");
+    for (ns at = 0; now() < end; at = (at + sizeof piece) % (number(2) << 20)) {
+        ns began = now();
+        check(pwrite(file, piece, sizeof piece, at), "write");
+        if (*text(3)) check(fsync(file), "fsync");
+        feel(now() - began);
+    }
+    tell("writer");
+}
+
+/* uring CPU GAP_US: operations that io_uring's own threads do, which may run on CPU only. */
+static void do_uring(void) {
+    struct io_uring_params p = {0};
+    int ring = check(syscall(SYS_io_uring_setup, 8, &p), "io_uring_setup");
+    char *sq = mmap(0, p.sq_off.array + p.sq_entries * 4, 3, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQ_RING);
+    char *cq = mmap(0, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe), 3, MAP_SHARED | MAP_POPULATE, ring,
+                    IORING_OFF_CQ_RING);
+    struct io_uring_sqe *sqe = mmap(0, p.sq_entries * sizeof *sqe, 3, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQES);
+    unsigned *tail = (unsigned *)(sq + p.sq_off.tail), mask = *(unsigned *)(sq + p.sq_off.ring_mask);
+    unsigned *array = (unsigned *)(sq + p.sq_off.array), *head = (unsigned *)(cq + p.cq_off.head);
+    static char piece[4096];
+    int file = check(open("/dev/zero", O_RDONLY), "/dev/zero");
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(number(1), &cpus);
+    check(syscall(SYS_io_uring_register, ring, IORING_REGISTER_IOWQ_AFF, &cpus, sizeof cpus), "IOWQ_AFF");
+    call_me("ringapp");
+    while (now() < end) {
+        ns began = now();
+        unsigned slot = *tail & mask;
+        sqe[slot] = (struct io_uring_sqe){.opcode = IORING_OP_READ, .flags = IOSQE_ASYNC, .fd = file,
+                                          .addr = (unsigned long)piece, .len = sizeof piece};
+        array[slot] = slot;
+        __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+        check(syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0), "io_uring_enter");
+        __atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+        feel(now() - began);
+        nap(micros(2));
+    }
+    tell("ringapp");
+}
+
+/* vsock GAP_US: a byte there and back through the kernel's loopback for virtual machines. */
+static void do_vsock(void) {
+    struct sockaddr_vm address = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_LOCAL, .svm_port = 5000};
+    int door = check(socket(AF_VSOCK, SOCK_STREAM, 0), "vsock");
+    char byte = 0;
+    check(bind(door, (void *)&address, sizeof address), "bind");
+    check(listen(door, 1), "listen");
+    pid_t server = check(fork(), "fork");
+    if (!server) {
+        call_me("vmserver");
+        int peer = check(accept(door, 0, 0), "accept");
+        while (read(peer, &byte, 1) == 1)
+            if (write(peer, &byte, 1) != 1) break;
+        _exit(0);
+    }
+    call_me("vmclient");
+    int peer = check(socket(AF_VSOCK, SOCK_STREAM, 0), "vsock");
+    check(connect(peer, (void *)&address, sizeof address), "connect");
+    while (now() < end) {
+        ns began = now();
+        if (write(peer, &byte, 1) != 1 || read(peer, &byte, 1) != 1) break;
+        feel(now() - began);
+        nap(micros(1));
+    }
+    tell("vmclient");
+    kill(server, SIGKILL);
+}
+
+/* flood PORT SIZE: datagrams to this host, as many as go. sink PORT: takes them. */
+static void do_flood(void) {
+    static char datagram[9000];
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(number(1)), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int sender = check(socket(AF_INET, SOCK_DGRAM, 0), "socket");
+    ns sent = 0;
+    call_me("sender");
+    while (now() < end)
+        if (sendto(sender, datagram, number(2), 0, (void *)&to, sizeof to) > 0) sent++;
+    printf("sender units=%lld\n", sent);
+}
+
+static void do_sink(void) {
+    static char datagram[9000];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(number(1)), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int socket_ = check(socket(AF_INET, SOCK_DGRAM, 0), "socket");
+    check(bind(socket_, (void *)&at, sizeof at), "bind");
+    call_me("sink");
+    for (;;) check(recv(socket_, datagram, sizeof datagram, 0), "recv");
+}
+
+/* deadline NAME WORK_US: one piece of work for each period; says how long each took. */
+static void do_deadline(void) {
+    call_me(text(1));
+    while (now() < end) {
+        struct timespec before, after;
+        ns began = now();
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+        do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+        while ((after.tv_sec - before.tv_sec) * 1000000000LL + after.tv_nsec - before.tv_nsec < micros(2));
+        feel(now() - began);
+        sched_yield();
+    }
+    tell(text(1));
+}
+
+/* make HOW_MANY WORK_US: short programs one after another, so many at a time, as a build has them. */
+static void do_make(void) {
+    ns made = 0, running = 0;
+    call_me("make");
+    while (now() < end) {
+        if (!check(fork(), "fork")) {
+            call_me(made % 3 ? "cc1" : "as");
+            spin(micros(2));
+            _exit(0);
+        }
+        made++;
+        if (++running >= number(1) && wait(0) > 0) running--;
+    }
+    while (wait(0) > 0);
+    printf("make units=%lld\n", made);
+}
+
+/* drain GAP_US: moves pages between nodes of memory, for which every CPU's worker has to empty its lists first. */
+static void do_drain(void) {
+    enum { LENGTH = 1 << 16, BIND = 2, MOVE = 2 };
+    unsigned long node = 1;
+    char *pages = mmap(0, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    call_me("mover");
+    while (now() < end) {
+        memset(pages, 1, LENGTH);
+        ns began = now();
+        check(syscall(SYS_mbind, pages, LENGTH, BIND, &node, 8, MOVE), "mbind");
+        feel(now() - began);
+        nap(micros(1));
+    }
+    tell("mover");
+}
+
+/* pty GAP_US: a byte through a terminal, whose line discipline the kernel serves in a worker. */
+static void do_pty(void) {
+    int master = check(open("/dev/ptmx", O_RDWR | O_NOCTTY), "/dev/ptmx");
+    char byte = '\n';
+    unsigned unlock = 0;
+    struct termios raw;
+    check(ioctl(master, TIOCSPTLCK, &unlock), "unlock");
+    int slave = check(ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY), "peer");
+    tcgetattr(slave, &raw);
+    cfmakeraw(&raw);
+    tcsetattr(slave, TCSANOW, &raw);
+    call_me("terminal");
+    while (now() < end) {
+        ns began = now();
+        if (write(master, &byte, 1) != 1 || read(slave, &byte, 1) != 1) break;
+        feel(now() - began);
+        nap(micros(1));
+    }
+    tell("terminal");
+}
+
+/* batch HOW_MANY WORK_US GAP_US: wakes so many workers at once; how long until the last of them is done. */
+static void do_batch(void) {
+    int jobs[64][2], done[2];
+    char byte = 0;
+    if (pipe(done)) die("pipe");
+    for (int i = 0; i < number(1); i++) {
+        if (pipe(jobs[i])) die("pipe");
+        if (check(fork(), "fork")) continue;
+        call_me("batchwork");
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (read(jobs[i][0], &byte, 1) == 1) {
+            ns units = micros(2) / 60000;
+            while (units--)
+                for (volatile int k = 0; k < 10000; k++);
+            check(write(done[1], &byte, 1), "done");
+        }
+        _exit(0);
+    }
+    call_me("dispatch");
+    while (now() < end) {
+        ns began = now();
+        for (int i = 0; i < number(1); i++) check(write(jobs[i][1], &byte, 1), "job");
+        for (int i = 0; i < number(1); i++) check(read(done[0], &byte, 1), "done");
+        feel(now() - began);
+        nap(micros(3));
+    }
+    tell("dispatch");
+}
+
+/* run PROGRAM ARGUMENTS: until its time is over, if it has not ended before. */
+static void do_run(void) {
+    pid_t program = check(fork(), "fork");
+    if (!program) {
+        execvp(arg[1], arg + 1);
+        die(arg[1]);
+    }
+    call_me("runner");
+    while (now() < end && waitpid(program, 0, WNOHANG) == 0) nap(50000000);
+    kill(program, SIGINT);
+    nap(100000000);
+    kill(program, SIGKILL);
+}
+
+/* put PATH TEXT [PATH TEXT PAUSE_MS …]: writes settings while others run. */
+static void do_put(void) {
+    call_me("admin");
+    for (int i = 1; i + 1 < args; i += 3) {
+        put(text(i), text(i + 1));
+        nap(number(i + 2) * 1000000);
+    }
+    nap(end - now());
+}
+
+static const struct { const char *name; void (*run)(void); } VERBS[] = {
+    {"spin", do_spin}, {"threads", do_threads}, {"burn", do_burn}, {"work", do_work}, {"daemon", do_daemon},
+    {"lock", do_lock}, {"rpc", do_rpc}, {"pool", do_pool}, {"reader", do_reader}, {"writer", do_writer},
+    {"uring", do_uring}, {"vsock", do_vsock}, {"flood", do_flood}, {"sink", do_sink}, {"deadline", do_deadline},
+    {"make", do_make}, {"put", do_put}, {"run", do_run},
+    {"drain", do_drain}, {"pty", do_pty}, {"batch", do_batch},
+};
+
+int main(int argc, char **argv) {
+    int first = 1;
+    ns began = now();
+    setvbuf(stdout, 0, _IOLBF, 0);
+    while (first < argc && option(argv[first])) first++;
+    end = began + (ns)(seconds * 1e9);
+    arg = argv + first;
+    args = argc - first;
+    for (size_t i = 0; args > 0 && i < sizeof VERBS / sizeof *VERBS; i++)
+        if (!strcmp(arg[0], VERBS[i].name)) {
+            VERBS[i].run();
+            return 0;
+        }
+    fprintf(stderr, "mix [OPTION=VALUE …] VERB ARGUMENTS: no such verb\n");
+    return 2;
+}
