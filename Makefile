@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build release install demo test lab lab-smoke bench bench-lab bench-page bench-guard bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build release install demo test lab lab-smoke truth bench bench-lab bench-page bench-guard bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -41,6 +41,12 @@ lab: build ## every scenario on four real kernels, faulty and healthy: an hour o
 
 lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches kernels and QEMU once
 	cargo test -p unstarve-cli --test smoke -- --ignored --test-threads=1
+
+truth: build ## guests and real programs with known truth (docs/truth.md): records what is missing, then judges explain; two hours at first
+	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; truth="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/truth"; \
+	bench/truth/truth.py record "$$unstarve" "$$truth"; \
+	test "$$(id -u)" != 0 || bench/truth/truth.py host "$$unstarve" "$$truth"; \
+	bench/truth/truth.py score "$$unstarve" "$$truth"
 
 bench: ## the shipped program's explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	tools/setup.sh build
