@@ -1,8 +1,11 @@
 use std::sync::Arc;
 
-use unstarve_kernel::Snapshot;
+use unstarve_kernel::{SchedPolicy, Snapshot};
 use unstarve_model::Tid;
 use unstarve_timeline::{CpuSet, Settings};
+
+/// `WEIGHT_IDLEPRIO` in `kernel/sched/sched.h`.
+const WEIGHT_OF_IDLE: u32 = 3;
 
 /// What the timeline may ask a host snapshot.
 #[derive(Debug)]
@@ -11,6 +14,10 @@ pub(crate) struct HostSettings(pub Arc<Snapshot>);
 impl Settings for HostSettings {
     fn group_weight(&self, tid: Tid) -> Option<u32> {
         self.0.weight_of_top_cgroup(tid)
+    }
+
+    fn own_weight(&self, tid: Tid) -> Option<u32> {
+        (self.0.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {

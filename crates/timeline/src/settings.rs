@@ -9,6 +9,9 @@ pub trait Settings: Send {
     /// in the root cgroup, as kernel threads are, or when that is not known.
     fn group_weight(&self, tid: Tid) -> Option<u32>;
 
+    /// The task's own load weight, where its priority does not tell it: that of SCHED_IDLE is 3 at any nice.
+    fn own_weight(&self, tid: Tid) -> Option<u32>;
+
     /// The CPUs that the task may use.
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
 
@@ -22,6 +25,9 @@ pub struct NoSettings;
 
 impl Settings for NoSettings {
     fn group_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
+    fn own_weight(&self, _: Tid) -> Option<u32> {
         None
     }
     fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
