@@ -109,7 +109,8 @@ mod tests {
     use super::*;
 
     fn settings(groups: &[(&str, u32)], tasks: &[(u32, &str)]) -> HostSettings {
-        let groups: Vec<_> = groups.iter().map(|(path, weight)| serde_json::json!({"path": path, "weight": weight})).collect();
+        let groups: Vec<_> =
+            groups.iter().map(|(path, weight)| serde_json::json!({"path": path, "weight": weight})).collect();
         let tasks: Vec<_> = tasks
             .iter()
             .map(|(tid, group)| serde_json::json!({"tid": tid, "comm": "t", "policy": "other", "cgroup": group, "start_ticks": 1}))
