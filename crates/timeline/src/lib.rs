@@ -10,6 +10,7 @@ mod actor;
 mod cpu;
 mod debts;
 mod fairness;
+mod groups;
 mod held;
 mod idle;
 mod interrupts;
@@ -30,6 +31,7 @@ mod wakes;
 mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};
+pub use groups::{GroupId, Groups};
 pub use moment::{Moment, NotAMoment};
 pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};

@@ -52,7 +52,7 @@ impl Timeline {
         let has = |event| recorded.is_none_or(|set| set.contains(event));
         let world = World {
             tasks: Tasks::default(),
-            actors: Actors::new(),
+            actors: Actors::new(settings.groups()),
             names: Names::default(),
             cpus: cpus.unwrap_or(0).min(CpuId::LIMIT),
             start: Time(0),
@@ -235,8 +235,8 @@ impl Timeline {
         }
         task.prio = prio;
         let (tid, comm, own_weight) = (task.tid, task.comm, task.own_weight);
-        let group_weight = self.settings.0.group_weight(tid);
-        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group_weight, own_weight });
+        let group = self.settings.0.group(tid);
+        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group, own_weight });
         self.world.actors.join(actor, tid);
         self.world.tasks.get_mut(key).actor = actor;
         self.reweigh(key);
@@ -261,7 +261,7 @@ impl Timeline {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &self.settings.0;
         let own_weight = settings.own_weight(tid);
-        let kind = ActorKind::Tasks { comm, prio, group_weight: settings.group_weight(tid), own_weight };
+        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), own_weight };
         let actor = self.world.actors.of(kind);
         self.world.actors.join(actor, tid);
         let mut task = Task::new(tid, comm, prio, actor);

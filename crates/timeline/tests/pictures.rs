@@ -5,7 +5,7 @@ mod scene;
 use insta::assert_snapshot;
 use scene::waits;
 use unstarve_model::Tid;
-use unstarve_timeline::{CpuSet, NoSettings, Settings, Sink, Wait, World};
+use unstarve_timeline::{CpuSet, GroupId, Groups, NoSettings, Settings, Sink, Wait, World};
 
 fn drawn(text: &str) -> String {
     waits(Box::new(NoSettings), text)
@@ -185,11 +185,22 @@ fn who_is_made_nice_is_due_little_from_then_on() {
 }
 
 /// `a` is in a top-level cgroup of weight 10240, and its cgroup has a bandwidth limit.
-struct Container;
+struct Container(Groups, GroupId);
+
+impl Container {
+    fn new() -> Box<Container> {
+        let mut groups = Groups::default();
+        let heavy = groups.add(None, 10240);
+        Box::new(Container(groups, heavy))
+    }
+}
 
 impl Settings for Container {
-    fn group_weight(&self, tid: Tid) -> Option<u32> {
-        (tid == Tid(1)).then_some(10240)
+    fn groups(&self) -> Groups {
+        self.0.clone()
+    }
+    fn group(&self, tid: Tid) -> Option<GroupId> {
+        (tid == Tid(1)).then_some(self.1)
     }
     fn own_weight(&self, _: Tid) -> Option<u32> {
         None
@@ -204,7 +215,7 @@ impl Settings for Container {
 
 #[test]
 fn a_worker_in_the_root_cgroup_loses_to_a_heavy_container_by_weight() {
-    assert_snapshot!(waits(Box::new(Container), "
+    assert_snapshot!(waits(Container::new(), "
         0 0 switch idle R > a
         10 0 wake kworker/0:1 @0
         30 0 switch a R > kworker/0:1
@@ -217,12 +228,12 @@ fn a_worker_in_the_root_cgroup_loses_to_a_heavy_container_by_weight() {
 
 #[test]
 fn a_limited_task_passed_over_by_an_idle_cpu_is_throttled() {
-    assert_snapshot!(waits(Box::new(Container), "
+    assert_snapshot!(waits(Container::new(), "
         0 0 switch idle R > a
         50 0 switch a R > idle
         100 0 switch idle R > a
     "), @"a preemption 50..100 cpu 0: idle 50 throttled");
-    assert_snapshot!(waits(Box::new(Container), "
+    assert_snapshot!(waits(Container::new(), "
         0 0 switch idle R > b
         50 0 switch b R > idle
         100 0 switch idle R > b
