@@ -40,7 +40,7 @@ impl Settings for HostSettings {
     }
 
     fn own_weight(&self, tid: Tid) -> Option<u32> {
-        (self.0.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
+        (self.snapshot.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {
