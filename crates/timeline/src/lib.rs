@@ -20,6 +20,7 @@ mod rule;
 mod selection;
 mod settings;
 mod sink;
+mod stops;
 mod switches;
 mod task;
 mod tid_map;

@@ -150,6 +150,11 @@ impl Task {
         self.pending.as_ref().map(|pending| (pending.start, pending.cpu))
     }
 
+    /// Whether a bandwidth limit may hold it up. Kernel threads are in the root group, which has none.
+    pub(crate) fn is_limited(&self) -> Option<bool> {
+        if self.kernel_thread.is_some() { Some(false) } else { self.limited }
+    }
+
     pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId) -> Task {
         Task {
             tid,

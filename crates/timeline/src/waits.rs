@@ -3,6 +3,7 @@ use unstarve_model::{CpuId, Nanos, Policy, Prio, Time};
 use crate::cpu::Cpu;
 use crate::fairness::whole;
 use crate::occupancy::Mark;
+use crate::stops::Stopped;
 use crate::timeline::Timeline;
 use crate::{ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
 
@@ -25,6 +26,8 @@ pub(crate) struct Pending {
     pub passed_over: Option<Time>,
     /// How long that has been in all.
     pub passed_over_total: Nanos,
+    /// What a limit on its class has cost it; only for real-time and deadline tasks.
+    pub stopped: Option<Box<Stopped>>,
     pub preemptor: Option<Preemptor>,
     pub owed: f64,
     pub idle_before: Option<(usize, Nanos)>,
@@ -74,6 +77,7 @@ impl Timeline {
             parts: Vec::new(),
             passed_over: None,
             passed_over_total: Nanos::ZERO,
+            stopped: None,
             preemptor: None,
             owed: 0.0,
             idle_before: group.map(|group| (group, self.idle.total(group, now))),
@@ -98,6 +102,7 @@ impl Timeline {
         pending.owed += from.fairness.leave(now, &mut task.account);
         self.places.remove(&mut from.queue, key);
         pending.close_segment(from, now);
+        pending.stop(false);
         pending.migrations += 1;
         pending.cpu = to;
         let cpu = &mut self.cpus[to.index()];
@@ -127,12 +132,24 @@ impl Timeline {
         for place in 0..self.cpus[index].queue.len() {
             let key = self.cpus[index].queue[place];
             let task = self.world.tasks.get_mut(key);
-            let limit_possible = task.limited.unwrap_or(self.migrations_recorded);
+            // A task that was moved looks the same, unless moves are recorded or there is nowhere to go.
+            let stays = self.migrations_recorded || self.world.cpus == 1;
+            // Of the higher classes see `note_stops`.
+            let limit_possible = task.is_limited().unwrap_or(stays) && task.prio.policy() == Policy::Fair;
             let Some(pending) = &mut task.pending else { continue };
             // Between sched_waking and sched_wakeup a task is not on the queue yet, so the CPU may well go idle.
             if limit_possible && (pending.kind == WaitKind::Preemption || pending.queued.is_some()) {
                 pending.passed_over = Some(now);
             }
+        }
+    }
+
+    /// The task turns up on another CPU, and no event told of a move: nobody knows how long it still waited on the old
+    /// one, so what that one did meanwhile proves no limit.
+    pub(crate) fn disbelieve_limits(&mut self, key: TaskKey) {
+        if let Some(pending) = &mut self.world.tasks.get_mut(key).pending {
+            pending.passed_over_total = Nanos::ZERO;
+            pending.forget_stops();
         }
     }
 
@@ -167,6 +184,7 @@ impl Timeline {
     pub(crate) fn end_wait(&mut self, key: TaskKey, ended: WaitEnd, sink: &mut impl Sink) {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
+        let (limited, class) = (task.is_limited(), task.prio.policy());
         let Some(pending) = &mut task.pending else { return };
         let cpu = &mut self.cpus[pending.cpu.index()];
         let queue_length = cpu.queue.len() as u32;
@@ -181,7 +199,11 @@ impl Timeline {
             std::mem::swap(&mut pending.parts, &mut self.parts);
         }
         pending.close_segment(cpu, now);
-        split(pending, task.limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
+        if class <= Policy::Fair {
+            // It was taken out of its class meanwhile.
+            pending.forget_stops();
+        }
+        split(pending, limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
         let idle_elsewhere = match pending.idle_before {
             Some((group, before)) => {
                 let idle_here = self.pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE);
@@ -223,8 +245,11 @@ fn uncrowd(actors: &mut Actors, pending: &Pending) {
 
 impl Pending {
     /// Adds the present CPU's occupants since the segment's start to the parts.
-    fn close_segment(&mut self, cpu: &Cpu, now: Time) {
-        let parts = &mut self.parts;
+    pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time) {
+        let parts = match &mut self.stopped {
+            Some(stopped) if stopped.now => &mut stopped.parts,
+            _ => &mut self.parts,
+        };
         cpu.occupancy.parts(self.segment, now, self.mark.take(), |actor, length| add(parts, actor, length));
         if let Some(since) = self.passed_over.take() {
             self.passed_over_total += cpu.occupancy.time_of(ActorId::IDLE, since, now);
@@ -289,11 +314,32 @@ fn split(
             }
         }
     }
+    if let Some(stopped) = &pending.stopped {
+        add_stopped(stopped, actors, pieces);
+    }
     if pieces.len() > 1 {
         pieces.sort_unstable_by_key(|piece| std::cmp::Reverse((piece.length, piece.occupant, piece.rule)));
     }
 }
-fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
+
+/// While a limit stopped the task, whoever had the CPU had it because of the limit; interrupts and gaps are what they are.
+#[cold]
+fn add_stopped(stopped: &Stopped, actors: &Actors, pieces: &mut Vec<Piece>) {
+    for &(occupant, length) in &stopped.parts {
+        let rule = match actors.get(occupant).kind {
+            ActorKind::Unknown => Rule::Unknown,
+            ActorKind::Irq { .. } => Rule::Irq,
+            ActorKind::Softirq { .. } => Rule::Softirq,
+            ActorKind::Idle | ActorKind::Others | ActorKind::Tasks { .. } => Rule::Throttled,
+        };
+        match pieces.iter_mut().find(|piece| piece.occupant == occupant && piece.rule == rule) {
+            Some(piece) => piece.length += length,
+            None => pieces.push(Piece { occupant, rule, length }),
+        }
+    }
+}
+
+pub(crate) fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
     match parts.iter_mut().find(|part| part.0 == actor) {
         Some(part) => part.1 += length,
         None => parts.push((actor, length)),
