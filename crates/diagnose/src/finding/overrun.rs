@@ -1,4 +1,4 @@
-//! Real-time and deadline tasks that used up what the kernel allows them, and stood still for it.
+//! Real-time and deadline tasks that used up what the kernel allows them, and were stopped.
 
 use std::cmp::Reverse;
 
@@ -16,7 +16,7 @@ use crate::report::{Finding, Severity};
 
 /// Shorter than this, tasks may be on their way between CPUs.
 const STRETCH: Nanos = Nanos::from_millis(1);
-/// A real-time task that stands still for half the fair class's period misses whatever it is real-time for.
+/// A real-time task that is stopped for half the fair class's period misses whatever it is real-time for.
 const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
 /// The kernel acts on ticks, and a first period may have begun before the trace: it stops nobody for more than this
 /// many times what the settings say.
@@ -54,7 +54,7 @@ fn kept(case: &Case<'_>) -> Option<Kept> {
     Some(Kept { rest: period.saturating_sub(runtime), period, by: ClassLimit::Throttling })
 }
 
-/// Tasks of a class that stood still, who ran most first: it is the one that used up the class's time.
+/// Tasks of a class that were stopped, who ran most first: it is the one that used up the class's time.
 fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'a Account)> {
     let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);
     let mut found: Vec<(ActorId, &Account)> = case
@@ -98,14 +98,14 @@ fn real_time(case: &Case<'_>) -> Option<Finding> {
         format!("real-time tasks ran for {ran} ({} of the trace)", percent(ran.share_of(case.span()))),
     ];
     if let Some((_, rest @ [_, ..])) = victims.split_first() {
-        evidence.push(format!("stood still with it: {}", names(case, rest.iter().map(|(id, _)| *id))));
+        evidence.push(format!("stopped with it: {}", names(case, rest.iter().map(|(id, _)| *id))));
     }
     let draft = Draft {
         id: "throttled",
         severity: if longest >= STALL_WARNING { Severity::Warning } else { Severity::Info },
         confidence: 0.9,
         sentence: format!(
-            "{} (real-time) stood still for {lost}, up to {longest} at a time: it used up what the kernel allows real-time \
+            "{} (real-time) was stopped for {lost}, up to {longest} at a time: it used up what the kernel allows real-time \
              tasks.",
             title(case, &[worst]),
         ),
@@ -132,7 +132,7 @@ fn deadline(case: &Case<'_>) -> Option<Finding> {
         severity: Severity::Info,
         confidence: 0.6,
         sentence: format!(
-            "{} (deadline) stood still for {lost}, up to {longest} at a time: it used up its runtime before the period \
+            "{} (deadline) was stopped for {lost}, up to {longest} at a time: it used up its runtime before the period \
              ended, or gave the rest back.",
             title(case, &[worst]),
         ),

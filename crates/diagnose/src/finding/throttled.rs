@@ -23,6 +23,8 @@ const STALLS_INFERRED: u64 = 3;
 const SPENT: f64 = 0.5;
 /// …if it is more than chance.
 const SPENT_AT_LEAST: u64 = 5;
+/// Idle CPUs are the culprit where they show this part of what was lost.
+const SEEN: f64 = 0.5;
 /// Tasks of a group that the snapshot never saw are its members most likely if they waited at least this part of the time
 /// that it was stopped.
 const MEMBER: f64 = 0.5;
@@ -138,7 +140,8 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     }
     let path = group.path.escape_debug();
     let known = group.known && !group.members.is_empty();
-    let who = if known { title(case, &group.members) } else { format!("the tasks of {path}") };
+    let (who, was) =
+        if known { (title(case, &group.members), "was") } else { (format!("The tasks of {path}"), "were") };
     let mut evidence = Vec::new();
     if group.members.iter().any(|id| stopped(case, *id) > Nanos::ZERO) {
         evidence.push("its CPU went idle while it was runnable and not moved: a bandwidth limit".to_owned());
@@ -158,7 +161,7 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         id: "throttled",
         severity,
         confidence: if known { 0.95 } else { 0.7 },
-        sentence: format!("{who} stood still for {} by the CPU limit of {path}, not by other tasks.", felt.lost),
+        sentence: format!("{who} {was} stopped for {} by the CPU limit of {path}, not by other tasks.", felt.lost),
         victims: group.members.clone(),
         evidence,
         also_paid: Vec::new(),
@@ -167,8 +170,10 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         infers_settings: false,
         remedies: remedy::against_limit(case, &group.path),
     };
-    // Which of the occupants ran because of the limit, the events do not tell: none is named.
-    let finding = draft.finish(case, is_limit);
+    // Which of the occupants ran because of the limit, the events do not tell: where they show little of it, none is named.
+    let seen: Nanos = group.members.iter().map(|id| stopped(case, *id)).sum();
+    let shows = seen.0 as f64 >= SEEN * felt.lost.0 as f64;
+    let finding = draft.finish(case, |blame| shows && is_limit(blame));
     Some(if group.members.is_empty() { about_group(finding, &group.path) } else { finding })
 }
 
@@ -216,7 +221,7 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
         severity,
         confidence: 0.6,
         sentence: format!(
-            "{} stood still for {}, most likely by a cgroup's CPU limit, not by other tasks.",
+            "{} was stopped for {}, most likely by a cgroup's CPU limit, not by other tasks.",
             title(case, &[worst]),
             felt.lost
         ),

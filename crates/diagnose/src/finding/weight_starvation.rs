@@ -34,9 +34,11 @@ const WAITS_INFERRED: u64 = 3;
 const CUT_SHORT: f64 = 0.5;
 /// …and from less than ten periods of fair scheduling, too.
 const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
-/// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
-/// the program waits for its worker.
+/// A kernel worker is named rather than the program in front when it waited at least this part of what the program did,
+/// and others paid as much for it: the program waits for its worker.
 const WORKER_FIRST: f64 = 0.1;
+/// Heavier tasks that had less than this part of it are not named.
+const WORTH_A_NAME: f64 = 0.05;
 /// One that is woken this often by a task waits for it again and again. A parent is woken once, by the end of its child.
 const SERVED: u64 = 3;
 
@@ -174,7 +176,8 @@ fn sort(case: &Case<'_>, pairs: &mut [Pair<'_>]) {
     let most = pairs.iter().map(|pair| pair.behind).max().unwrap_or(Nanos::ZERO);
     let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
     pairs.sort_by_cached_key(|pair| {
-        let worker = pair.behind >= enough && case.is_kernel_worker(pair.victim);
+        let served = case.price(pair.victim) >= enough;
+        let worker = pair.behind >= enough && served && case.is_kernel_worker(pair.victim);
         Reverse((worker, pair.severity, pair.felt.lost + case.price(pair.victim), Reverse(pair.victim)))
     });
 }
@@ -216,7 +219,14 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
 fn known_sentence(case: &Case<'_>, pairs: &[Pair<'_>]) -> String {
     let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.victim).collect();
     let Some(worst) = pairs.first() else { return String::new() };
-    let heavy = case.blame(worst.victim).iter().filter(|blame| is_weight(blame)).map(|blame| blame.occupant);
+    let much = Nanos((worst.behind.0 as f64 * WORTH_A_NAME) as u64);
+    let heavy: Vec<ActorId> = case
+        .blame(worst.victim)
+        .iter()
+        .filter(|blame| is_weight(blame) && blame.length >= much)
+        .map(|blame| blame.occupant)
+        .collect();
+    let weigh = if heavy.len() == 1 { "weighs" } else { "weigh" };
     let lost: Nanos = pairs.iter().map(|pair| pair.behind).sum();
     let longest = pairs.iter().map(|pair| pair.account.longest_by_rule[Rule::Weight as usize]).max();
     let share = if worst.account.shortfall() >= SHORTFALL {
@@ -225,7 +235,7 @@ fn known_sentence(case: &Case<'_>, pairs: &[Pair<'_>]) -> String {
         String::new()
     };
     format!(
-        "{} waited {lost} behind {}, which weighs more, up to {} at a time{share}.",
+        "{} waited {lost} behind {}, which {weigh} more, up to {} at a time{share}.",
         title(case, &victims),
         names(case, heavy),
         longest.unwrap_or(Nanos::ZERO),
