@@ -1,4 +1,4 @@
-use unstarve_kernel::{CgroupFacts, SchedPolicy};
+use unstarve_kernel::CgroupFacts;
 use unstarve_timeline::ActorId;
 
 use crate::case::Case;
@@ -33,17 +33,13 @@ impl<'a> Case<'a> {
 
     /// The load weights with which the victim and the occupant compete, in this order.
     pub fn rival_weights(&self, victim: ActorId, occupant: ActorId) -> (u32, u32) {
-        let own = |id: ActorId| {
-            (self.actor(id).group(), self.actor(id).prio().and_then(|prio| prio.load_weight()).unwrap_or(NICE_0))
-        };
+        let own = |id: ActorId| (self.actor(id).group(), self.actor(id).own_weight().unwrap_or(NICE_0));
         self.world.actors.groups().rivals(own(victim), own(occupant))
     }
 
     /// Whether somebody asked that its tasks run after others: by nice, or by the policy SCHED_IDLE.
     pub fn asked_to_be_last(&self, id: ActorId) -> bool {
-        let nice = self.actor(id).prio().and_then(|prio| prio.nice());
-        let policy = self.snapshot.zip(self.first_tid(id)).and_then(|(snapshot, tid)| snapshot.policy_of(tid));
-        nice.is_some_and(|nice| nice > 0) || policy == Some(SchedPolicy::Idle)
+        self.actor(id).own_weight().is_some_and(|weight| weight < NICE_0)
     }
 
     /// Whether that is why the occupant outweighs the victim. Inside a group of its own a task's nice says nothing to
@@ -56,5 +52,5 @@ impl<'a> Case<'a> {
     }
 }
 
-/// A real-time task, for want of a weight.
+/// What a task weighs of which nobody asked anything.
 const NICE_0: u32 = 1024;

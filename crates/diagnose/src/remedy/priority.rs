@@ -193,6 +193,10 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
     if case.actor(victim).group().is_some() && !one_group {
         return None;
     }
+    // SCHED_IDLE weighs 3 at any nice.
+    if case.actor(victim).own_weight() != Some(load_weight_of_nice(now)) {
+        return leave_idle(case, victim);
+    }
     let heavy = if one_group { None } else { case.actor(occupant).group_weight() };
     let own = case.actor(occupant).prio().and_then(|prio| prio.load_weight());
     let (nice, why) = match (heavy, own) {
@@ -232,6 +236,21 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
             apply: for_threads(case, &[victim], &format!("renice -n {nice} -p $t"))?,
             undo: for_threads(case, &[victim], &format!("renice -n {now} -p $t"))?,
             risk,
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// A task that others wait for has no business in SCHED_IDLE.
+fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    Some(
+        Draft {
+            id: "raise-victim",
+            text: format!("Take {} out of SCHED_IDLE, or whoever waits for it waits for everybody.", case.name(victim)),
+            apply: for_threads(case, &[victim], "chrt --other --pid 0 $t")?,
+            undo: for_threads(case, &[victim], "chrt --idle --pid 0 $t")?,
+            risk: "Others on its CPU get less. It holds until the program is restarted, and for what it starts from now on.",
             valid_on: "all kernels".into(),
         }
         .done(),
