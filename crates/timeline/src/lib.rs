@@ -13,6 +13,7 @@ mod fairness;
 mod idle;
 mod interrupts;
 mod moment;
+mod now;
 mod occupancy;
 mod places;
 mod rule;
@@ -29,6 +30,7 @@ mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};
 pub use moment::{Moment, NotAMoment};
+pub use now::OnCpu;
 pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{CpuSet, NoSettings, NotCpus, Settings};
