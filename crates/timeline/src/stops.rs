@@ -72,7 +72,7 @@ impl Timeline {
             // A task that was moved looks the same, unless moves are recorded or there is nowhere to go.
             let stays = self.migrations_recorded || self.world.cpus == 1;
             // Of the higher classes see `note_stops`.
-            let limit_possible = task.is_limited().unwrap_or(stays) && task.prio.policy() == Policy::Fair;
+            let limit_possible = task.may_be_throttled().unwrap_or(stays) && task.prio.policy() == Policy::Fair;
             let Some(pending) = &mut task.pending else { continue };
             // Between sched_waking and sched_wakeup a task is not on the queue yet, so the CPU may well go idle.
             if limit_possible && (pending.kind == WaitKind::Preemption || pending.queued.is_some()) {

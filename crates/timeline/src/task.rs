@@ -174,8 +174,8 @@ impl Task {
         self.pending.as_ref().map(|pending| (pending.start, pending.cpu))
     }
 
-    /// Whether a bandwidth limit may hold it up. Kernel threads are in the root group, which has none.
-    pub(crate) fn is_limited(&self) -> Option<bool> {
+    /// Whether a cgroup's limit may keep it off an idle CPU, where known. Kernel threads are in the root group, which has none.
+    pub fn may_be_throttled(&self) -> Option<bool> {
         if self.kernel_thread.is_some() { Some(false) } else { self.limited }
     }
 

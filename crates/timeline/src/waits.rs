@@ -159,7 +159,7 @@ impl Timeline {
     pub(crate) fn end_wait(&mut self, key: TaskKey, ended: WaitEnd, sink: &mut impl Sink) {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
-        let (limited, class) = (task.is_limited(), task.prio.policy());
+        let (limited, class) = (task.may_be_throttled(), task.prio.policy());
         let Some(pending) = &mut task.pending else { return };
         let cpu = &mut self.cpus[pending.cpu.index()];
         let queue_length = cpu.queue.len() as u32;
