@@ -85,8 +85,8 @@ fn losses(ink: &mut Ink, losses: &[String]) {
     }
 }
 
-/// A recording of perf lacks a dozen kinds of events; they make one line, where the first of them was.
-fn with_unrecorded_together(losses: &[String]) -> Vec<Cow<'_, str>> {
+/// Losses for people. A recording of perf lacks a dozen kinds of events; they make one line, where the first of them was.
+pub fn with_unrecorded_together(losses: &[String]) -> Vec<Cow<'_, str>> {
     let kind = |loss: &str| loss.strip_suffix(" events were not recorded").map(str::to_owned);
     let mut kinds: Vec<String> = losses.iter().filter_map(|loss| kind(loss)).collect();
     let mut lines = Vec::new();
