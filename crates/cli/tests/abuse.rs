@@ -68,6 +68,8 @@ fn sound() -> Vec<Sound> {
         of("guard plan", &["--policy", &policy]),
         of("guard status", &["--state", "none"]),
         of("guard schema", &[]),
+        of("lab list", &[]),
+        of("lab list", &["kubepods"]),
         of("lab kernel list", &[]),
         of("lab kernel list", &["--json"]),
         of("lab kernel remove", &["none"]),

@@ -358,7 +358,7 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
     let text = read_text(&path, OUTPUT)?;
     let counters: Counters = serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })?;
     metrics.extend(counters.metrics());
-    let main = request.loads().find(|load| load.main).map(|load| load.name.as_str()).unwrap_or_default();
+    let main = request.loads().find(|load| load.main).map(|load| load.name).unwrap_or_default();
     metrics.extend(metric::per_operation(&metrics, &format!("{main}.iops")));
     Ok(metrics)
 }

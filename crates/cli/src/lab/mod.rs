@@ -4,6 +4,7 @@ mod bisect;
 mod compare;
 mod experiment;
 mod kernel;
+mod list;
 pub(crate) mod load;
 mod prove;
 mod repeat;
@@ -28,6 +29,7 @@ pub(crate) struct LabArgs {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    List(list::ListArgs),
     Kernel(kernel::KernelArgs),
     Qemu(kernel::QemuArgs),
     Run(run::RunArgs),
@@ -56,6 +58,7 @@ pub(crate) fn supervised() -> Option<ExitCode> {
 
 pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
     match args.command {
+        Command::List(args) => list::run(args),
         Command::Kernel(args) => kernel::run(args),
         Command::Qemu(args) => kernel::run_qemu(args),
         Command::Run(args) => run::run(args, color),
