@@ -296,4 +296,50 @@ mod tests {
         6 of 14 right
         ");
     }
+
+    /// What is said of findings of these ids, victims, culprits and payers, by a scenario with this `[expect]`.
+    fn judged(expect: &str, findings: &[(&str, &str, &str, &str, &str)]) -> Judgement {
+        let text = format!("[[load]]\nargv = [\"load\"]\n{expect}");
+        let request = Request::faulty(Scenario::parse("x.toml", &text).expect("a scenario"), "6.1", 1);
+        let mut whole = report("none", "info", "task", "x", "y");
+        let finding = |(id, severity, victim, culprit, payer): &(&str, &str, &str, &str, &str)| {
+            let mut finding = report(id, severity, "task", "x", culprit).findings.remove(0);
+            finding.victim.comm = (*victim).to_owned();
+            let price = serde_json::json!([{"comm": payer, "tids": [3], "ns": 1}]);
+            finding.price = serde_json::from_value(price).expect("a price");
+            finding
+        };
+        whole.findings = findings.iter().map(finding).collect();
+        judge(&request, &whole).judgement
+    }
+
+    #[test]
+    fn several_culprits_payers_and_findings_are_judged() {
+        let two = [
+            ("rt-starvation", "critical", "apisrv", "rtmon", "client"),
+            ("weight-starvation", "warning", "webwork", "cruncher", "user"),
+        ];
+        let all = |second: &str| {
+            format!(
+                "[expect]\nall = [{{ finding = \"weight-starvation\", victim = \"webwork|webapi\", culprit = \"crunch*\" }},\n\
+                 {{ finding = \"rt-starvation\", victim = \"apisrv\", culprit = \"{second}\", payer = \"client\" }}]\n"
+            )
+        };
+        assert_eq!(judged(&all("rtmon"), &two), Judgement::Hit);
+        let miss = Judgement::Miss("there is no rt-starvation of apisrv by rtaudio, paid by client".to_owned());
+        assert_eq!(judged(&all("rtaudio"), &two), miss);
+        let top = |who: &str| format!("[expect]\nfinding = [\"rt-starvation\"]\nvictim = \"apisrv\"\n{who}\n");
+        assert_eq!(judged(&top("culprit = [\"rtmon\"]\npayer = \"client\""), &two), Judgement::Hit);
+        let miss = Judgement::Miss("other is not among the culprits".to_owned());
+        assert_eq!(judged(&top("culprit = [\"rtmon\", \"other\"]"), &two), miss);
+        let miss = Judgement::Miss("user is not among those who paid".to_owned());
+        assert_eq!(judged(&top("payer = \"user\""), &two), miss);
+        assert_eq!(
+            judged(&top("max_findings = 1"), &two),
+            Judgement::Miss("2 findings, at most 1 are expected".to_owned())
+        );
+        assert!(matches!(judged("[expect]\nquiet = true\n", &two), Judgement::FalseAlarm(_)));
+        assert_eq!(judged("[expect]\nquiet = true\n", &[]), Judgement::Quiet);
+        assert_eq!(judged("", &two), Judgement::NotJudged);
+    }
 }

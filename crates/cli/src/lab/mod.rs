@@ -9,6 +9,7 @@ pub(crate) mod load;
 mod prove;
 mod repeat;
 mod run;
+mod runs;
 mod stop;
 mod truth;
 
@@ -33,6 +34,7 @@ enum Command {
     Kernel(kernel::KernelArgs),
     Qemu(kernel::QemuArgs),
     Run(run::RunArgs),
+    Runs(runs::RunsArgs),
     Compare(compare::CompareArgs),
     Bisect(bisect::BisectArgs),
     Prove(prove::ProveArgs),
@@ -62,6 +64,7 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Kernel(args) => kernel::run(args),
         Command::Qemu(args) => kernel::run_qemu(args),
         Command::Run(args) => run::run(args, color),
+        Command::Runs(args) => runs::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Bisect(args) => bisect::run(args),
         Command::Prove(args) => prove::run(args),
