@@ -1,4 +1,4 @@
-//! Tells formats apart by their content, and peels gzip and zstd off the outside.
+//! Tells formats apart by their content, and unpacks what is packed.
 
 use std::io;
 use std::path::Path;
@@ -6,12 +6,15 @@ use std::path::Path;
 use thiserror::Error;
 use unstarve_model::{EventSource, SourceError};
 
+use crate::foreign;
 use crate::ftrace_text::{self, FtraceText};
 use crate::input::Input;
 use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
-use crate::trace_dat;
+use crate::shifted_states::PutRight;
+use crate::unpack::{MAX_LAYERS, Unpacked, unpack};
+use crate::{systrace_page, trace_dat};
 
 /// A format that can be read.
 pub struct Format {
@@ -28,12 +31,17 @@ pub const FORMATS: &[Format] = &[
     Format { name: "trace.dat (trace-cmd, unstarve record)", sniff: trace_dat::sniff, open: trace_dat::open },
     Format { name: "perf.data", sniff: perf_data::recognises, open: |input| Ok(Box::new(PerfData::open(input)?)) },
     Format {
+        name: "systrace HTML",
+        sniff: systrace_page::recognises,
+        open: |input| Ok(Box::new(systrace_page::open(input.into_stream()))),
+    },
+    Format {
         name: "perf script text",
         sniff: perf_script::recognises,
         open: |input| Ok(Box::new(PerfScript::new(input.into_stream()))),
     },
     Format {
-        name: "ftrace text (trace, trace_pipe, trace-cmd report)",
+        name: "ftrace text (trace, trace_pipe, trace-cmd report, a dump in the kernel's log)",
         sniff: ftrace_text::recognises,
         open: |input| Ok(Box::new(FtraceText::new(input.into_stream()))),
     },
@@ -72,9 +80,27 @@ pub enum OpenError {
         looks: &'static str,
     },
     /// Compression within compression without end.
-    #[error("{name} is compressed more than {MAX_LAYERS} times over")]
+    #[error("{name} is packed more than {MAX_LAYERS} times over")]
     TooManyLayers {
         /// The file.
+        name: String,
+    },
+    /// An archive holds nothing that can be read.
+    #[error(
+        "{name} is an archive without a recording that can be read (in it are {}); readable are {}",
+        listed(members),
+        readable()
+    )]
+    NoMember {
+        /// The archive.
+        name: String,
+        /// Its first few members.
+        members: Vec<String>,
+    },
+    /// An archive in an archive: unpacking one is enough to be asked for.
+    #[error("{name} is itself an archive: unpack the outer one first")]
+    ArchiveInArchive {
+        /// The inner archive.
         name: String,
     },
     /// The format is known, but its reader cannot make anything of the file.
@@ -89,12 +115,17 @@ pub enum OpenError {
     },
 }
 
-/// `trace.dat.gz.zst` is odd, a hundred layers are an attack.
-const MAX_LAYERS: usize = 4;
-
 fn readable() -> String {
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    names.join(", ") + "; each also inside gzip or zstd"
+    names.join(", ") + "; each also inside gzip, zstd, xz, bzip2, zlib, tar or zip"
+}
+
+fn listed(members: &[String]) -> String {
+    if members.is_empty() { "no files".to_owned() } else { members.join(", ") }
+}
+
+fn format_of(prefix: &[u8]) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| (format.sniff)(prefix))
 }
 
 /// Opens a recording of any known format.
@@ -110,51 +141,20 @@ pub fn open_stdin() -> Result<Box<dyn EventSource>, OpenError> {
 
 /// Reads a recording of any known format from an input.
 pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
-    let input = peel(input)?;
+    let Unpacked { input, member } = unpack(input, |prefix| format_of(prefix).is_some())?;
     let name = input.name().to_owned();
     if input.prefix().is_empty() {
         return Err(OpenError::Empty { name });
     }
-    let Some(format) = FORMATS.iter().find(|format| (format.sniff)(input.prefix())) else {
-        return Err(OpenError::Unknown { name, looks: looks_like(input.prefix()) });
+    let Some(format) = format_of(input.prefix()) else {
+        return Err(OpenError::Unknown { name, looks: foreign::looks_like(input.prefix()) });
     };
-    (format.open)(input).map_err(|source| OpenError::Format { name, format: format.name, source })
-}
-
-/// Removes compression from the outside, however often it was applied.
-fn peel(mut input: Input) -> Result<Input, OpenError> {
-    for _ in 0..=MAX_LAYERS {
-        let name = input.name().to_owned();
-        let peeled = match input.prefix() {
-            [0x1f, 0x8b, ..] => {
-                let stream = io::BufReader::with_capacity(1 << 16, input.into_stream());
-                Input::from_stream(Box::new(flate2::bufread::MultiGzDecoder::new(stream)), name.clone())
-            }
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd::stream::read::Decoder::new(input.into_stream())
-                .and_then(|decoder| Input::from_stream(Box::new(decoder), name.clone())),
-            _ => return Ok(input),
-        };
-        input = peeled.map_err(|source| OpenError::Io { name, source })?;
-    }
-    Err(OpenError::TooManyLayers { name: input.name().to_owned() })
-}
-
-/// A word about content that nothing here reads: most often the wrong file was named.
-fn looks_like(prefix: &[u8]) -> &'static str {
-    match prefix {
-        [0xff, 0xd8, 0xff, ..] => "it looks like a JPEG image",
-        [0x89, b'P', b'N', b'G', ..] => "it looks like a PNG image",
-        [0x7f, b'E', b'L', b'F', ..] => "it looks like an ELF program",
-        [b'P', b'K', 3, 4, ..] => "it looks like a zip archive",
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "it looks like an xz file: unpack it first",
-        [b'B', b'Z', b'h', ..] => "it looks like a bzip2 file: unpack it first",
-        _ if prefix.iter().all(|&b| b == 0) => "its beginning is all zeros",
-        // The prefix may end within a character.
-        _ if std::str::from_utf8(prefix).map_or_else(|error| error.error_len().is_none(), |_| true) => {
-            "it is text, but no line looks like a scheduler event"
-        }
-        _ => "its content is of no known format",
-    }
+    let source = (format.open)(input).map_err(|source| OpenError::Format { name, format: format.name, source })?;
+    let source = PutRight::new(source);
+    Ok(match member {
+        Some(member) => member.name(Box::new(source)),
+        None => Box::new(source),
+    })
 }
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(error(b""), "x is empty: the recording was not finished, or wrote elsewhere");
         let jpeg = error(b"\xff\xd8\xff\xe0\0\x10JFIF");
         assert!(jpeg.starts_with("x is not a recording that can be read (it looks like a JPEG image); readable are"));
-        assert!(jpeg.ends_with("each also inside gzip or zstd"));
+        assert!(jpeg.ends_with("each also inside gzip, zstd, xz, bzip2, zlib, tar or zip"));
         assert!(error(&[0; 100]).contains("all zeros"));
         assert!(error(&gzip(b"\x89PNG")).contains("PNG"));
         assert!(error(&zstd::encode_all(&b"\x7fELF"[..], 0).unwrap()).contains("ELF"));
@@ -199,6 +199,6 @@ mod tests {
         for _ in 0..10 {
             bytes = gzip(&bytes);
         }
-        assert_eq!(error(&bytes), "x is compressed more than 4 times over");
+        assert_eq!(error(&bytes), "x is packed more than 4 times over");
     }
 }

@@ -3,10 +3,12 @@
 use memchr::memchr_iter;
 use unstarve_model::{Comm, Context, CpuId, Tid};
 
+use super::{kernel_log, latency};
 use crate::text::number::{Stamp, cpu, leading, stamp, tid};
 
 /// What stands before an event's body:
-/// `COMM-PID (TGID) [CPU] FLAGS TIME: EVENT: BODY`, where TGID and FLAGS may be missing.
+/// `COMM-PID (TGID) [CPU] FLAGS TIME: EVENT: BODY`, where TGID and FLAGS may be missing, or the latency format's
+/// `COMM-PID CPUFLAGS TIME: EVENT: BODY`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventLine<'a> {
     pub comm: Comm,
@@ -30,7 +32,17 @@ impl<'a> EventLine<'a> {
     /// Takes a line apart. The comm may hold anything, `[000]` too: the first bracket that makes a whole of the line
     /// is the CPU's.
     pub fn parse(line: &'a [u8]) -> Option<EventLine<'a>> {
-        memchr_iter(b'[', line).find_map(|at| EventLine::with_cpu_at(line, at))
+        let by_bracket = |line| memchr_iter(b'[', line).find_map(|at| EventLine::with_cpu_at(line, at));
+        by_bracket(line).or_else(|| {
+            let line = kernel_log::message(line).unwrap_or(line);
+            by_bracket(line).or_else(|| latency::Head::parse(line).map(EventLine::with_head))
+        })
+    }
+
+    fn with_head(head: latency::Head<'a>) -> EventLine<'a> {
+        let (event, body) = name_and_body(head.rest);
+        let latency::Head { comm, tid, cpu, context, stamp, .. } = head;
+        EventLine { comm, tid, cpu, context, stamp, event, body }
     }
 
     fn with_cpu_at(line: &'a [u8], at: usize) -> Option<EventLine<'a>> {
@@ -39,15 +51,22 @@ impl<'a> EventLine<'a> {
         let (comm, tid) = task(&line[..at])?;
         let (context, rest) = flags(rest.trim_ascii_start());
         let (stamp, rest) = stamp(rest)?;
-        let rest = rest.strip_prefix(b":")?.trim_ascii_start();
-        let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
-        let (event, body) = match rest[length..].strip_prefix(b":") {
-            Some(body) => (&rest[..length], body),
-            None => (&rest[..0], rest),
-        };
+        let (event, body) = name_and_body(rest.strip_prefix(b":")?.trim_ascii_start());
         Some(EventLine { comm, tid, cpu: cpu(&line[at + 1..])?, context, stamp, event, body })
     }
 }
+
+/// `sched_switch: …`: the event's name, empty if there is none, and what follows.
+fn name_and_body(rest: &[u8]) -> (&[u8], &[u8]) {
+    let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    match rest[length..].strip_prefix(b":") {
+        Some(body) => (&rest[..length], body),
+        None => (&rest[..0], rest),
+    }
+}
+
+/// systrace puts the name that the program gave the thread in place of the kernel's 15 bytes: an Android package's.
+const LONGEST_NAME: usize = 128;
 
 /// `   comm-123   (   99)  `: the part before the CPU.
 fn task(text: &[u8]) -> Option<(Comm, Tid)> {
@@ -73,7 +92,11 @@ fn task(text: &[u8]) -> Option<(Comm, Tid)> {
     {
         comm = comm[colon + 1..].trim_ascii_start();
     }
-    (comm.len() <= 16).then_some((Comm::new(comm), tid(pid)?))
+    if comm.len() > 16 {
+        // The kernel's own name of the task stands in its events.
+        return (comm.len() <= LONGEST_NAME).then_some((Comm::default(), tid(pid)?));
+    }
+    Some((Comm::new(comm), tid(pid)?))
 }
 
 /// The flags column if there is one: `d..2.`, `dNh4.`, `..s1`. Its third character tells the context.
@@ -151,6 +174,8 @@ mod tests {
             "            bash-9       [000] .....  987654321: sched_switch: z",
             "            bash-9       [000] .....     1.000000: schedule <-do_exit",
             "            bash-9       [9999] .....     1.000000: sched_switch: z",
+            "com.google.android.youtube-23071 (23071) [002] d..5 214168.479892: sched_wakeup: x",
+            "  <idle>-0       0d..2.     6.098464: sched_switch:         x",
             "fio 28143 [011] 2038.648954: sched:sched_waking: comm=kworker/11:68",
             " => try_to_wake_up",
         ];
@@ -167,6 +192,8 @@ mod tests {
         "bash" 9 cpu 0 Task Ticks(987654321) sched_switch |  z
         "bash" 9 cpu 0 Task Seconds(Time(1000000000))  | schedule <-do_exit
         -
+        "<...>" 23071 cpu 2 Task Seconds(Time(214168479892000)) sched_wakeup |  x
+        "<idle>" 0 cpu 0 Task Seconds(Time(6098464000)) sched_switch |          x
         -
         -
         "#);
