@@ -13,6 +13,7 @@
 //! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
 //! | [`ftrace_text`] | `trace`, `trace_pipe`, what `trace-cmd report` prints, and dumps in the kernel's log |
 //! | [`systrace_page`] | ftrace's text in HTML pages of Android's systrace |
+//! | [`lttng_text`] | what `babeltrace2` prints of LTTng's kernel traces |
 //! | [`foreign`] | what files are that nothing here reads, and what to do with them |
 //! | [`perf_data`] | files and pipes of `perf record` and `perf sched record` |
 //! | [`perf_script`] | what `perf script` prints, pasted into mails too |
@@ -27,6 +28,7 @@ pub mod ftrace_text;
 pub mod input;
 mod interner;
 pub mod kbuffer;
+pub mod lttng_text;
 mod malformed;
 pub mod open;
 pub mod perf_data;

@@ -9,6 +9,7 @@ use unstarve_model::{EventSource, SourceError};
 use crate::foreign;
 use crate::ftrace_text::{self, FtraceText};
 use crate::input::Input;
+use crate::lttng_text::{self, LttngText};
 use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
@@ -44,6 +45,11 @@ pub const FORMATS: &[Format] = &[
         name: "ftrace text (trace, trace_pipe, trace-cmd report, a dump in the kernel's log)",
         sniff: ftrace_text::recognises,
         open: |input| Ok(Box::new(FtraceText::new(input.into_stream()))),
+    },
+    Format {
+        name: "LTTng text (babeltrace2)",
+        sniff: lttng_text::recognises,
+        open: |input| Ok(Box::new(LttngText::new(input.into_stream()))),
     },
     // Protobuf has no magic number: last.
     Format {
@@ -191,6 +197,143 @@ mod tests {
         let mail = [&b"Received: from one host by another\n".repeat(300)[..], trace].concat();
         let input = Input::from_stream(Box::new(io::Cursor::new(mail)), "mail".into()).unwrap();
         assert_eq!(open_input(input).unwrap().info().format, "perf script text");
+    }
+
+    const TEXT: &str = "  x-1  [000]  1.000000: softirq_entry: vec=1 [action=TIMER]\n";
+
+    fn opened(bytes: &[u8]) -> Box<dyn EventSource> {
+        let input = Input::from_stream(Box::new(io::Cursor::new(bytes.to_vec())), "x".into()).unwrap();
+        open_input(input).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How many events come out, of which format, and which recordings beside it are told.
+    fn read(bytes: &[u8]) -> (usize, String, Vec<String>) {
+        let mut source = opened(bytes);
+        let (mut batch, mut count) = (unstarve_model::Batch::default(), 0);
+        while source.read(&mut batch).unwrap() {
+            count += batch.events.len();
+        }
+        let losses = source.losses();
+        let others = losses.iter().filter(|loss| loss.kind == unstarve_model::LossKind::OtherRecordings);
+        (count, source.info().format.clone(), others.map(ToString::to_string).collect())
+    }
+
+    fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, content) in members {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            archive.append(&header, *content).unwrap();
+        }
+        archive.into_inner().unwrap()
+    }
+
+    fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
+        for (name, content) in members {
+            let file = archive.new_file(name).compression_method(rawzip::CompressionMethod::DEFLATE);
+            let (mut entry, config) = file.start().unwrap();
+            let mut writer =
+                config.wrap(flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::default()));
+            writer.write_all(content).unwrap();
+            let (encoder, descriptor) = writer.finish().unwrap();
+            encoder.finish().unwrap();
+            entry.finish(descriptor).unwrap();
+        }
+        archive.finish().unwrap();
+        bytes
+    }
+
+    #[test]
+    fn every_compression_and_encoding_comes_off() {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        zlib.write_all(TEXT.as_bytes()).unwrap();
+        let zlib = zlib.finish().unwrap();
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
+        xz.write_all(TEXT.as_bytes()).unwrap();
+        let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        bzip2.write_all(TEXT.as_bytes()).unwrap();
+        let utf16: Vec<u8> = [0xfeff].into_iter().chain(TEXT.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        let page = format!("<html>\n<script class=\"trace-data\">\n# tracer: nop\n{TEXT}</script>\n");
+        let all = [
+            gzip(TEXT.as_bytes()),
+            zstd::encode_all(TEXT.as_bytes(), 0).unwrap(),
+            xz.finish().unwrap(),
+            bzip2.finish().unwrap(),
+            [&b"TRACE:\n"[..], &zlib].concat(),
+            zlib,
+            [b"\xef\xbb\xbf", TEXT.as_bytes()].concat(),
+            gzip(&utf16),
+            utf16,
+            page.into_bytes(),
+        ];
+        for bytes in all {
+            let (events, format, _) = read(&bytes);
+            assert_eq!(events, 1, "{format}: {:x?}", &bytes[..8]);
+        }
+    }
+
+    #[test]
+    fn an_archive_s_recording_is_found_and_named() {
+        let members = [("README", &b"hello\n"[..]), ("a/trace.txt.gz", &gzip(TEXT.as_bytes()))];
+        let expected = (1, "ftrace text from a/trace.txt.gz".to_owned(), Vec::new());
+        assert_eq!(read(&gzip(&tar(&members))), expected);
+        assert_eq!(read(&zip(&members)), expected);
+    }
+
+    #[test]
+    fn several_recordings_in_an_archive_are_told() {
+        let members = [("../../etc/one", TEXT.as_bytes()), ("two\x1b[2J", TEXT.as_bytes()), ("three", TEXT.as_bytes())];
+        let (events, format, others) = read(&tar(&members));
+        assert_eq!((events, format.as_str()), (1, "ftrace text from ../../etc/one"));
+        assert_eq!(
+            others,
+            [
+                "2 more recordings in the archive were not read (two\\u{1b}[2J, three; read another one with `tar -xOf x \
+                 MEMBER | unstarve explain -`; several members to tar -xOf join the parts of a text that was split)"
+            ]
+        );
+    }
+
+    #[test]
+    fn archives_without_recordings_say_what_is_in_them() {
+        let members = [("a.txt", &b"hello\n"[..]), ("b.txt", b"world\n")];
+        for bytes in [tar(&members), zip(&members)] {
+            let message = error(&bytes);
+            assert!(
+                message.starts_with("x is an archive without a recording that can be read (in it are a.txt, b.txt)")
+            );
+        }
+        let inner = zip(&[("trace.txt", TEXT.as_bytes())]);
+        assert!(error(&tar(&[("inner.zip", &inner)])).contains("in it are inner.zip"));
+        let torn = &inner[..inner.len() - 30];
+        assert!(error(torn).contains("has no directory at its end"), "{}", error(torn));
+    }
+
+    #[test]
+    fn no_torn_and_no_flipped_archive_does_harm() {
+        let members = [("README", &b"hello\n"[..]), ("trace.txt", TEXT.as_bytes())];
+        for bytes in [gzip(&tar(&members)), zip(&members)] {
+            let survives = |bytes: &[u8]| {
+                let input = Input::from_stream(Box::new(io::Cursor::new(bytes.to_vec())), "x".into());
+                let Ok(mut source) = input.map_err(drop).and_then(|input| open_input(input).map_err(drop)) else {
+                    return;
+                };
+                let mut batch = unstarve_model::Batch::default();
+                while source.read(&mut batch).unwrap_or(false) {}
+            };
+            for length in 0..bytes.len() {
+                survives(&bytes[..length]);
+            }
+            for bit in 0..bytes.len() * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                survives(&flipped);
+            }
+        }
     }
 
     #[test]
