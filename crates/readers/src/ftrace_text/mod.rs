@@ -207,7 +207,12 @@ impl FtraceText {
 /// Blank lines, stack traces (`=> function`), and what `trace-cmd report` prints about the file.
 fn is_decoration(text: &[u8]) -> bool {
     let text = text.trim_ascii();
-    text.is_empty() || text.starts_with(b"=>") || text.starts_with(b"version = ") || text.starts_with(b"trace-cmd: ")
+    let begins = |words: &[u8]| text.starts_with(words);
+    text.is_empty()
+        || begins(b"=>")
+        || begins(b"version = ")
+        || begins(b"trace-cmd: ")
+        || begins(b"CPU ") && text.ends_with(b" is empty")
 }
 
 impl EventSource for FtraceText {
