@@ -2,8 +2,9 @@
 //!
 //! `sched_switch` then held `1 << index` where the index of "running" is 0, so that a task that stays runnable reads as
 //! `S`, a sleeper as `D`, and one in `D` as `T`; every sleep of a disk's reader looks stopped, and every yield like a sleep.
-//! The idle task gives it away: it is always runnable, and read as sleeping. (Commits efb40f588b43 of 4.14 and
-//! 3f5fe9fef5b2 of 5.0, which went into later 4.14.y and 4.19.y.)
+//! The idle task gives it away: it is always runnable, and read as sleeping. ("sched/tracing: Fix
+//! trace_sched_switch task-state printing" of 4.14; "sched, trace: Fix prev_state output in sched_switch tracepoint" of
+//! 5.0, which went into later 4.14.y and 4.19.y.)
 
 use std::collections::VecDeque;
 

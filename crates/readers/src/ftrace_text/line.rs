@@ -49,7 +49,7 @@ impl<'a> EventLine<'a> {
         let (_, after_cpu) = leading(&line[at + 1..])?;
         let rest = after_cpu.strip_prefix(b"]").filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))?;
         let (comm, tid) = task(&line[..at])?;
-        let (context, rest) = flags(rest.trim_ascii_start());
+        let (context, rest) = flags(after_tgid(rest.trim_ascii_start()));
         let (stamp, rest) = stamp(rest)?;
         let (event, body) = name_and_body(rest.strip_prefix(b":")?.trim_ascii_start());
         Some(EventLine { comm, tid, cpu: cpu(&line[at + 1..])?, context, stamp, event, body })
@@ -97,6 +97,14 @@ fn task(text: &[u8]) -> Option<(Comm, Tid)> {
         return (comm.len() <= LONGEST_NAME).then_some((Comm::default(), tid(pid)?));
     }
     Some((Comm::new(comm), tid(pid)?))
+}
+
+/// Linux 4.13 to 4.17 printed the thread group behind the CPU: `[000] (  1091) d..2`.
+fn after_tgid(text: &[u8]) -> &[u8] {
+    let Some(inner) = text.strip_prefix(b"(") else { return text };
+    let known = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b' ');
+    let length = inner.iter().take_while(|byte| known(byte)).count();
+    inner[length..].strip_prefix(b")").map_or(text, <[u8]>::trim_ascii_start)
 }
 
 /// The flags column if there is one: `d..2.`, `dNh4.`, `..s1`. Its third character tells the context.
@@ -166,6 +174,7 @@ mod tests {
             "          <idle>-0       [003] dNh4.  1234.567890: sched_wakeup: comm=a pid=1 prio=120 target_cpu=003",
             "     ksoftirqd/1-21      [001] ..s2   1234.567890: softirq_entry: vec=3 [action=NET_RX]",
             "            bash-1234    (   1230) [001] d..2.  1234.567890123: sched_switch: x",
+            "            bash-1091    [000] (   1091) d.h2    28.313544: sched_switch: x",
             "           <...>-77      (-------) [001] .....  1234.567890: sched_switch: x",
             "    Web Content (-12      [011] d..1.     5.000001: sched_waking: y",
             "     a-1 [000] x-77      [001] .....     5.000001: sched_waking: y",
@@ -184,6 +193,7 @@ mod tests {
         "<idle>" 0 cpu 3 Hardirq Seconds(Time(1234567890000)) sched_wakeup |  comm=a pid=1 prio=120 target_cpu=003
         "ksoftirqd/1" 21 cpu 1 Softirq Seconds(Time(1234567890000)) softirq_entry |  vec=3 [action=NET_RX]
         "bash" 1234 cpu 1 Task Seconds(Time(1234567890123)) sched_switch |  x
+        "bash" 1091 cpu 0 Hardirq Seconds(Time(28313544000)) sched_switch |  x
         "<...>" 77 cpu 1 Task Seconds(Time(1234567890000)) sched_switch |  x
         "Web Content (" 12 cpu 11 Task Seconds(Time(5000001000)) sched_waking |  y
         "a-1 [000] x" 77 cpu 1 Task Seconds(Time(5000001000)) sched_waking |  y
