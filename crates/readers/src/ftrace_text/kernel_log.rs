@@ -1,10 +1,12 @@
 //! The kernel's log: `dmesg`, `journalctl -k`, a serial console. A kernel with `ftrace_dump_on_oops` prints its trace
 //! there when it dies.
 
+use crate::perf_script::unquoted;
+
 /// What follows a log's own columns, if the line has such: `<4>`, `Nov 22 18:39:41 host kernel:`, `[   12.345678]`,
-/// `[  T123]`.
+/// `[  T123]`. In mails, `> > ` may stand before.
 pub fn message(line: &[u8]) -> Option<&[u8]> {
-    let line = level(line);
+    let line = level(unquoted(line));
     let by_syslog = memchr::memmem::find(&line[..line.len().min(SYSLOG)], b" kernel: ").map(|at| &line[at + 9..]);
     let rest = by_syslog.unwrap_or(line);
     let Some(rest) = stamp(rest) else { return by_syslog };
@@ -66,6 +68,7 @@ mod tests {
             "Nov 22 18:39:41 host-7 kernel: [   12.345678] CPU: 0",
             "Nov 22 18:39:41 host-7 kernel:   <idle>-0       0d..2. 11us : x",
             "[Sun Nov 22 18:39:41 2026] usb 1-1",
+            "> > [ 1320.444210]   <idle>-0       0dNs.. 11us : x",
             "  <idle>-0       [000] d..2. 1.000000: sched_switch: x",
             "prose [1] and more",
         ];
@@ -91,6 +94,9 @@ mod tests {
             ),
             Some(
                 "usb 1-1",
+            ),
+            Some(
+                "  <idle>-0       0dNs.. 11us : x",
             ),
             None,
             None,

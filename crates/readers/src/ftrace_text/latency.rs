@@ -3,6 +3,7 @@
 
 use unstarve_model::{Comm, Context, CpuId, Tid, Time};
 
+use super::line;
 use crate::text::number::{Stamp, leading, stamp, tid};
 
 /// What stands before an event's name: `COMM-PID CPUFLAGS TIME:`, where COMM has at most 8 characters.
@@ -56,13 +57,7 @@ fn flags(text: &[u8]) -> Option<Context> {
     }
     let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'#' | b'*');
     let plausible = (4..=8).contains(&text.len()) && text.iter().all(known) && !text[0].is_ascii_digit();
-    plausible.then(|| match text[2] {
-        b'h' | b'H' => Context::Hardirq,
-        b's' => Context::Softirq,
-        b'z' | b'Z' => Context::Nmi,
-        b'.' => Context::Task,
-        _ => Context::Unknown,
-    })
+    plausible.then(|| line::context(text))
 }
 
 /// `6.098464:`, or as the kernel prints it `1234us+:` and `1234us : `, counted from the buffer's first moment. The sign

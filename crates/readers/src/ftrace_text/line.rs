@@ -107,20 +107,26 @@ fn after_tgid(text: &[u8]) -> &[u8] {
     inner[length..].strip_prefix(b")").map_or(text, <[u8]>::trim_ascii_start)
 }
 
-/// The flags column if there is one: `d..2.`, `dNh4.`, `..s1`. Its third character tells the context.
+/// What the flags say of the context: the third character, or on real-time kernels the fourth, behind that for a lazy
+/// need of rescheduling: `d..2.`, `dNh4.`, `..s1`, `d..h2..`.
+pub(super) fn context(flags: &[u8]) -> Context {
+    let of = |at: usize| match flags.get(at) {
+        Some(b'h' | b'H') => Some(Context::Hardirq),
+        Some(b's') => Some(Context::Softirq),
+        Some(b'z' | b'Z') => Some(Context::Nmi),
+        _ => None,
+    };
+    let plain = if flags.get(2) == Some(&b'.') { Context::Task } else { Context::Unknown };
+    of(2).or_else(|| of(3)).unwrap_or(plain)
+}
+
+/// The flags column if there is one.
 fn flags(text: &[u8]) -> (Context, &[u8]) {
     if text.first().is_some_and(u8::is_ascii_digit) {
         return (Context::Unknown, text);
     }
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
-    let context = match text.get(2) {
-        _ if !(3..=8).contains(&end) => Context::Unknown,
-        Some(b'h' | b'H') => Context::Hardirq,
-        Some(b's') => Context::Softirq,
-        Some(b'z' | b'Z') => Context::Nmi,
-        Some(b'.') => Context::Task,
-        _ => Context::Unknown,
-    };
+    let context = if (3..=8).contains(&end) { context(&text[..end]) } else { Context::Unknown };
     (context, text[end..].trim_ascii_start())
 }
 
@@ -175,6 +181,7 @@ mod tests {
             "     ksoftirqd/1-21      [001] ..s2   1234.567890: softirq_entry: vec=3 [action=NET_RX]",
             "            bash-1234    (   1230) [001] d..2.  1234.567890123: sched_switch: x",
             "            bash-1091    [000] (   1091) d.h2    28.313544: sched_switch: x",
+            "          <idle>-0       [001] d..h2..  1234.567890: sched_waking: x",
             "           <...>-77      (-------) [001] .....  1234.567890: sched_switch: x",
             "    Web Content (-12      [011] d..1.     5.000001: sched_waking: y",
             "     a-1 [000] x-77      [001] .....     5.000001: sched_waking: y",
@@ -194,6 +201,7 @@ mod tests {
         "ksoftirqd/1" 21 cpu 1 Softirq Seconds(Time(1234567890000)) softirq_entry |  vec=3 [action=NET_RX]
         "bash" 1234 cpu 1 Task Seconds(Time(1234567890123)) sched_switch |  x
         "bash" 1091 cpu 0 Hardirq Seconds(Time(28313544000)) sched_switch |  x
+        "<idle>" 0 cpu 1 Hardirq Seconds(Time(1234567890000)) sched_waking |  x
         "<...>" 77 cpu 1 Task Seconds(Time(1234567890000)) sched_switch |  x
         "Web Content (" 12 cpu 11 Task Seconds(Time(5000001000)) sched_waking |  y
         "a-1 [000] x" 77 cpu 1 Task Seconds(Time(5000001000)) sched_waking |  y

@@ -98,7 +98,7 @@ fn a_file_and_a_pipe_of_either_byte_order() {
         tasks ["fio:42", "fio:43"]; cpus Some(4), kernel Some("6.1.0-test")
         "#);
     // Only the place of the damage differs.
-    let everywhere = |text: String| text.split(" is at byte").next().unwrap().to_owned();
+    let everywhere = |text: String| text.split(" at byte").next().unwrap().to_owned();
     for other in [little.pipe(&two_rounds(little)), big.file(&two_rounds(big)), big.pipe(&two_rounds(big))] {
         assert_eq!(everywhere(read(&other)), everywhere(picture.clone()));
     }

@@ -10,8 +10,8 @@ use unstarve_model::{
     Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
 };
 
-pub use self::line::lacks_cpu;
-use self::line::{Frame, Head, is_elision, unquoted};
+use self::line::{Frame, Head, is_elision};
+pub use self::line::{lacks_cpu, unquoted};
 use self::stack::Stack;
 use crate::interner::Interner;
 use crate::malformed::Malformed;
