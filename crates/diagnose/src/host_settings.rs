@@ -21,4 +21,8 @@ impl Settings for HostSettings {
         self.0.cgroup_of(tid)?;
         Some(self.0.limited_cgroup_of(tid).is_some())
     }
+
+    fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
+        self.0.is_kernel_thread(tid)
+    }
 }

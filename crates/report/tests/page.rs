@@ -12,6 +12,7 @@ fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: 
     Culprit {
         comm: comm.to_owned(),
         tids: tids.to_vec(),
+        tasks: tids.len() as u32,
         policy: policy.map(|(policy, _)| policy.to_owned()),
         prio: policy.map(|(_, prio)| prio),
         rule: rule.to_owned(),
@@ -31,6 +32,7 @@ fn trace() -> TraceSummary {
         snapshot: false,
         waits_total_ns: 1_330_000_000,
         waits_count: 30_100,
+        recorder_ns: None,
     }
 }
 
@@ -39,6 +41,7 @@ fn healthy() -> Report {
         schema: SCHEMA.to_owned(),
         trace: trace(),
         findings: vec![],
+        more_findings: 0,
         worst_waits: vec![WorstWait {
             comm: "wl".to_owned(),
             tid: 131,
@@ -77,7 +80,7 @@ fn rt_starvation() -> Finding {
         waits: Waits { count: 4, total_ns: 330_000_000, max_ns: 94_800_000, p99_ns: 94_800_000, owed_ns: 161_000_000 },
         cpus: vec![1],
         period_ns: Some(1_000_000_000),
-        price: vec![PricePaid { comm: "ping".to_owned(), tids: vec![128], ns: 290_000_000 }],
+        price: vec![PricePaid { comm: "ping".to_owned(), tids: vec![128], tasks: 1, ns: 290_000_000, waited_ns: 0 }],
         evidence: vec!["4 of 4 waits of more than 10 ms were under wl".to_owned()],
         worst: vec![Instance { cpu: 1, start_ns: 812_000_000_000, end_ns: 812_094_800_000 }],
         losses: vec![],
@@ -121,7 +124,15 @@ fn ping_pong() -> Finding {
         waits: Waits { count: 30_100, total_ns: 323_000_000, max_ns: 98_000, p99_ns: 21_000, owed_ns: 141_000_000 },
         cpus: vec![0],
         period_ns: None,
-        price: (0..7).map(|n| PricePaid { comm: "fio".to_owned(), tids: vec![128 + n, 1], ns: 290_000_000 }).collect(),
+        price: (0..7)
+            .map(|n| PricePaid {
+                comm: "fio".to_owned(),
+                tids: vec![128 + n, 1],
+                tasks: 2,
+                ns: 290_000_000,
+                waited_ns: 0,
+            })
+            .collect(),
         evidence: vec!["2.0 switches per completed item (1.0 is the floor)".to_owned()],
         worst: vec![],
         losses: vec!["1,204 events were lost while recording (CPU 0)".to_owned()],

@@ -2,6 +2,7 @@ use unstarve_model::{CpuId, Nanos, Policy, Prio, Time};
 
 use crate::cpu::Cpu;
 use crate::fairness::whole;
+use crate::grace::drives_grace_periods;
 use crate::occupancy::Mark;
 use crate::timeline::Timeline;
 use crate::{ActorId, ActorKind, Actors, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
@@ -60,6 +61,7 @@ impl Timeline {
         task.moved |= task.last_cpu.is_some_and(|last| last != cpu);
         task.last_cpu = Some(cpu);
         task.state = State::Waiting;
+        self.world.actors.join(task);
         if task.account.weight == 0 {
             here.fairness.join(start, &mut task.account, task.prio);
         }
@@ -191,6 +193,9 @@ impl Timeline {
             None => task.pinned.then_some(Nanos::ZERO),
         };
         task.debts.push(pending.actor, pending.start, now);
+        if drives_grace_periods(task.kernel_thread, &task.comm) {
+            self.grace_periods.push(pending.actor, pending.start, now);
+        }
         let wait = Wait {
             task: key,
             actor: pending.actor,

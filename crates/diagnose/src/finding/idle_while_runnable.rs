@@ -47,7 +47,8 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     if !asked && moves < MOVES_INFERRED * u64::from(case.actor(victim).members) {
         return None;
     }
-    let share = idle.long_total.share_of(case.span());
+    // Threads that wait together wait for the same idle CPU, and it takes one of them.
+    let share = idle.long_span.share_of(case.span());
     let severity = if share >= SHARE_CRITICAL && asked {
         Severity::Critical
     } else if share >= SHARE_WARNING || idle.longest >= LONGEST && share >= SHARE_INFO {
