@@ -154,7 +154,7 @@ pub fn timeline(info: &TraceInfo) -> Timeline {
 
 fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
     let settings: Box<dyn Settings> = match snapshot {
-        Some(snapshot) => Box::new(HostSettings(Arc::clone(snapshot))),
+        Some(snapshot) => Box::new(HostSettings::new(Arc::clone(snapshot))),
         None => Box::new(NoSettings),
     };
     let mut timeline = Timeline::new(info.cpus, info.recorded, settings);

@@ -1,7 +1,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
 
-use crate::{Birth, Nature, Task};
+use crate::{Birth, GroupId, Groups, Nature, Task};
 
 /// Index of an [`Actor`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,14 +42,14 @@ pub enum ActorKind {
         /// 0 (HI) to 9 (RCU).
         vec: u8,
     },
-    /// Tasks of one name, priority and cgroup weight.
+    /// Tasks of one name and priority in cgroups of the same standing.
     Tasks {
         /// Their name.
         comm: Comm,
         /// Their priority.
         prio: Prio,
-        /// The load weight of their top-level cgroup, where known and not the root.
-        group_weight: Option<u32>,
+        /// Their cgroup, where known and not the root.
+        group: Option<GroupId>,
         /// Whether they are programs that bear the name of a kernel thread.
         impostor: bool,
     },
@@ -75,15 +75,20 @@ pub struct Actor {
     more: FxHashSet<Tid>,
     /// Woken members that wait now.
     pub(crate) woken_waiting: u32,
+    /// The load weight of their top-level cgroup.
+    top_weight: Option<u32>,
     /// When it last had more of them than `crowd` allows.
     pub(crate) last_crowd: Option<Time>,
 }
 
 impl Actor {
-    fn new(kind: ActorKind) -> Actor {
-        let kernel_thread = match &kind {
-            ActorKind::Tasks { comm, impostor: false, .. } => KernelThread::of(comm),
-            _ => None,
+    fn new(kind: ActorKind, groups: &Groups) -> Actor {
+        let (kernel_thread, top_weight) = match &kind {
+            ActorKind::Tasks { comm, impostor, group, .. } => {
+                let kernel_thread = if *impostor { None } else { KernelThread::of(comm) };
+                (kernel_thread, group.and_then(|group| groups.top_weight(group)))
+            }
+            _ => (None, None),
         };
         Actor {
             kind,
@@ -94,6 +99,7 @@ impl Actor {
             births: Vec::new(),
             more: FxHashSet::default(),
             woken_waiting: 0,
+            top_weight,
             last_crowd: None,
         }
     }
@@ -151,8 +157,13 @@ impl Actor {
 
     /// The load weight of the top-level cgroup of its tasks, where known and not the root.
     pub fn group_weight(&self) -> Option<u32> {
+        self.top_weight
+    }
+
+    /// The cgroup of its tasks, where known and not the root.
+    pub fn group(&self) -> Option<GroupId> {
         match self.kind {
-            ActorKind::Tasks { group_weight, .. } => group_weight,
+            ActorKind::Tasks { group, .. } => group,
             _ => None,
         }
     }
@@ -163,6 +174,7 @@ impl Actor {
 pub struct Actors {
     list: Vec<Actor>,
     index: FxHashMap<ActorKind, ActorId>,
+    groups: Groups,
 }
 
 impl Actors {
@@ -179,11 +191,11 @@ impl Actors {
     /// Parents kept for each actor.
     pub const BIRTHS_KEPT: usize = 8;
 
-    pub(crate) fn new() -> Actors {
+    pub(crate) fn new(groups: Groups) -> Actors {
         let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
-        let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind)).collect();
+        let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind, &groups)).collect();
         let index = kinds.iter().enumerate().map(|(i, kind)| (*kind, ActorId(i as u32))).collect();
-        Actors { list, index }
+        Actors { list, index, groups }
     }
 
     /// The actor of that kind, made if it is new.
@@ -195,7 +207,7 @@ impl Actors {
             return ActorId::OTHERS;
         }
         let id = ActorId(self.list.len() as u32);
-        self.list.push(Actor::new(kind));
+        self.list.push(Actor::new(kind, &self.groups));
         self.index.insert(kind, id);
         id
     }
@@ -216,6 +228,11 @@ impl Actors {
 
     pub(crate) fn get_mut(&mut self, id: ActorId) -> &mut Actor {
         &mut self.list[id.index()]
+    }
+
+    /// The cgroups that they are in.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     /// How many there are; ids are `0..len`.

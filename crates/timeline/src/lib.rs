@@ -11,6 +11,7 @@ mod cpu;
 mod debts;
 mod fairness;
 mod grace;
+mod groups;
 mod idle;
 mod interrupts;
 mod moment;
@@ -30,6 +31,7 @@ mod wakes;
 mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};
+pub use groups::{GroupId, Groups};
 pub use moment::{Moment, NotAMoment};
 pub use origin::{Ancestor, Birth, Nature};
 pub use rule::Rule;

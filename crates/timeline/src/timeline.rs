@@ -53,7 +53,7 @@ impl Timeline {
         let has = |event| recorded.is_none_or(|set| set.contains(event));
         let world = World {
             tasks: Tasks::default(),
-            actors: Actors::new(),
+            actors: Actors::new(settings.groups()),
             names: Names::default(),
             cpus: cpus.unwrap_or(0).min(CpuId::LIMIT),
             start: Time(0),
@@ -245,7 +245,7 @@ impl Timeline {
         task.actor = self.world.actors.of(ActorKind::Tasks {
             comm: task.comm,
             prio: task.prio,
-            group_weight: self.settings.0.group_weight(task.tid),
+            group: self.settings.0.group(task.tid),
             impostor: task.nature.is_impostor(&task.comm),
         });
     }
@@ -254,12 +254,7 @@ impl Timeline {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &self.settings.0;
         let nature = Nature::told(settings.is_kernel_thread(tid), tid);
-        let kind = ActorKind::Tasks {
-            comm,
-            prio,
-            group_weight: settings.group_weight(tid),
-            impostor: nature.is_impostor(&comm),
-        };
+        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), impostor: nature.is_impostor(&comm) };
         let actor = self.world.actors.of(kind);
         let mut task = Task::new(tid, comm, prio, actor, nature);
         task.limited = settings.has_bandwidth_limit(tid);
