@@ -44,6 +44,10 @@ impl Settings for HostSettings {
         self.snapshot.cgroup_of(tid)?;
         Some(self.snapshot.limited_cgroup_of(tid).is_some())
     }
+
+    fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
+        self.snapshot.is_kernel_thread(tid)
+    }
 }
 
 /// The path of the group that this one is in; empty for one at the top level.
@@ -139,9 +143,5 @@ mod tests {
         let rivals = |one, other| host.groups.rivals((host.group(Tid(one)), 1024), (host.group(Tid(other)), 1024));
         assert_eq!(rivals(1, 2), (102, 10240));
         assert_eq!(rivals(2, 3), (1024, 1024), "p beside q: what they weigh inside is nobody else's business");
-    }
-
-    fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
-        self.0.is_kernel_thread(tid)
     }
 }

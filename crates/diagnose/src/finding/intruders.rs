@@ -15,6 +15,9 @@ use crate::case::Case;
 /// administrator.
 const MANY: usize = 4;
 
+/// Children of one parent, of all those born in the recording.
+const NEARLY_ALL: f64 = 0.9;
+
 /// Tasks that are one intruder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family {
@@ -165,11 +168,18 @@ impl Family {
         Family { actors: families.into_iter().flat_map(|family| family.actors).collect(), tie: None }
     }
 
-    /// The one task that created all of those whose creation was seen.
+    /// The one task that created nearly all of those whose creation was seen; it may be of the family itself.
     pub fn creator(&self, case: &Case<'_>) -> Option<Ancestor> {
-        let mut parents = births(case, self).map(|birth| birth.parent);
-        let first = parents.next()?;
-        (ties_together(case, &first) && parents.all(|other| other.tid == first.tid)).then_some(first)
+        let mut children: FxHashMap<Tid, (u32, Ancestor)> = FxHashMap::default();
+        let mut born = 0u32;
+        for births in self.actors.iter().map(|id| &case.actor(*id).births).filter(|births| !births.is_empty()) {
+            born += 1;
+            for birth in births {
+                children.entry(birth.parent.tid).or_insert((0, birth.parent)).0 += 1;
+            }
+        }
+        let (count, creator) = children.into_values().max_by_key(|(count, creator)| (*count, creator.tid))?;
+        (f64::from(count) >= NEARLY_ALL * f64::from(born) && ties_together(case, &creator)).then_some(creator)
     }
 
     /// How many names its tasks have.
