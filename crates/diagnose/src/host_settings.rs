@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstarve_kernel::Snapshot;
+use unstarve_kernel::{SchedPolicy, Snapshot};
 use unstarve_model::Tid;
 use unstarve_timeline::{CpuSet, GroupId, Groups, Settings};
+
+/// `WEIGHT_IDLEPRIO` in `kernel/sched/sched.h`.
+const WEIGHT_OF_IDLE: u32 = 3;
 
 /// What the timeline may ask a host snapshot.
 #[derive(Debug)]
@@ -34,6 +37,10 @@ impl Settings for HostSettings {
             path = above(path);
         }
         None
+    }
+
+    fn own_weight(&self, tid: Tid) -> Option<u32> {
+        (self.snapshot.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {

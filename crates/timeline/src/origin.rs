@@ -102,14 +102,8 @@ impl Timeline {
         self.set_nature(key, nature);
     }
 
-    /// The task has a new program.
-    pub(crate) fn exec(&mut self, tid: Tid) {
-        if let Some(key) = self.world.tasks.find(tid) {
-            self.set_nature(key, Nature::Program);
-        }
-    }
-
-    fn set_nature(&mut self, key: TaskKey, nature: Nature) {
+    /// Something tells what the task is.
+    pub(crate) fn set_nature(&mut self, key: TaskKey, nature: Nature) {
         let task = self.world.tasks.get_mut(key);
         if task.nature == nature {
             return;

@@ -4,11 +4,13 @@ use unstarve_model::{
 
 use crate::cpu::Cpu;
 use crate::debts::{Debt, Debts};
+use crate::held::Held;
 use crate::idle::IdleWatch;
 use crate::places::Places;
 use crate::work::WorkTable;
 use crate::{
-    ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, Task, TaskKey, Tasks, WaitEnd, World,
+    ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd,
+    World,
 };
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
@@ -19,6 +21,7 @@ pub struct Timeline {
     pub(crate) places: Places,
     pub(crate) idle: IdleWatch,
     pub(crate) work: WorkTable,
+    pub(crate) held: Held,
     /// Kept to save allocations.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
@@ -65,6 +68,7 @@ impl Timeline {
             places: Places::default(),
             idle: IdleWatch::new(),
             work: WorkTable::default(),
+            held: Held::default(),
             pieces: Vec::new(),
             parts: Vec::new(),
             prices: Vec::new(),
@@ -142,7 +146,6 @@ impl Timeline {
             EventKind::WakeupNew { task, target_cpu } => self.wakeup_new(task, target_cpu),
             EventKind::Migrate { task, orig_cpu, dest_cpu } => self.migrate(task, orig_cpu, dest_cpu, sink),
             EventKind::Fork { parent, child, child_comm } => self.fork(parent, child, child_comm),
-            EventKind::Exec { tid } => self.exec(tid),
             EventKind::Exit { tid, .. } => {
                 if let Some(key) = self.world.tasks.find(tid) {
                     self.world.tasks.get_mut(key).exited = true;
@@ -158,6 +161,12 @@ impl Timeline {
             EventKind::WorkOnStack { tid, function } => {
                 let key = self.task(TaskRef { tid, comm: Comm::default(), prio: None });
                 self.work_on_stack(key, function);
+            }
+            EventKind::Exec { tid } => {
+                if let Some(key) = self.world.tasks.find(tid) {
+                    self.exec(key, event.time);
+                    self.set_nature(key, Nature::Program);
+                }
             }
             EventKind::SoftirqRaise { .. }
             | EventKind::BlockIssue { .. }
@@ -236,6 +245,22 @@ impl Timeline {
         }
         task.prio = prio;
         self.renew_actor(key);
+        self.reweigh(key);
+    }
+
+    /// The task's priority has changed, and with it what it is due.
+    fn reweigh(&mut self, key: TaskKey) {
+        let now = self.world.now;
+        let task = self.world.tasks.get_mut(key);
+        let weight = task.weight();
+        let cpu = match (task.state, &task.pending) {
+            (State::Running(cpu), _) => cpu,
+            (State::Waiting, Some(pending)) => pending.cpu,
+            _ => return,
+        };
+        if task.account.weight != 0 && task.account.weight != weight {
+            self.cpus[cpu.index()].fairness.reweigh(now, &mut task.account, weight);
+        }
     }
 
     /// Gives the task the actor of what is now known of it.
@@ -246,6 +271,7 @@ impl Timeline {
             comm: task.comm,
             prio: task.prio,
             group: self.settings.0.group(task.tid),
+            own_weight: task.own_weight,
             impostor: task.nature.is_impostor(&task.comm),
         });
     }
@@ -253,10 +279,18 @@ impl Timeline {
     pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &self.settings.0;
+        let own_weight = settings.own_weight(tid);
         let nature = Nature::told(settings.is_kernel_thread(tid), tid);
-        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), impostor: nature.is_impostor(&comm) };
+        let kind = ActorKind::Tasks {
+            comm,
+            prio,
+            group: settings.group(tid),
+            own_weight,
+            impostor: nature.is_impostor(&comm),
+        };
         let actor = self.world.actors.of(kind);
         let mut task = Task::new(tid, comm, prio, actor, nature);
+        task.own_weight = own_weight;
         task.limited = settings.has_bandwidth_limit(tid);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());
         if let Some(allowed) = settings.allowed_cpus(tid) {

@@ -18,9 +18,8 @@ struct Prices(Vec<String>);
 impl Sink for Prices {
     fn wake(&mut self, world: &World, wake: &Wake<'_>) {
         let payer = world.tasks.get(wake.wakee).comm;
-        let lines = wake.prices.iter().map(|price| {
-            format!("{payer} pays {} for {}", price.length.0, world.name(price.victim))
-        });
+        let lines =
+            wake.prices.iter().map(|price| format!("{payer} pays {} for {}", price.length.0, world.name(price.victim)));
         self.0.extend(lines);
     }
 }
@@ -30,8 +29,7 @@ fn play(events: &[(u64, EventKind)], settings: Box<dyn Settings>) -> (Timeline, 
     let mut timeline = Timeline::new(Some(1), None, settings);
     let mut prices = Prices::default();
     for (time, kind) in events {
-        let event =
-            Event { time: Time(*time), cpu: CpuId(0), current: None, context: Context::Unknown, kind: *kind };
+        let event = Event { time: Time(*time), cpu: CpuId(0), current: None, context: Context::Unknown, kind: *kind };
         timeline.push(&event, &mut prices);
     }
     timeline.finish(&mut prices);
@@ -88,6 +86,12 @@ fn a_program_with_a_kernel_threads_name_is_told_from_the_kernel_thread() {
 fn what_the_snapshot_says_goes_before_the_name() {
     struct Told;
     impl Settings for Told {
+        fn groups(&self) -> unstarve_timeline::Groups {
+            NoSettings.groups()
+        }
+        fn own_weight(&self, _: Tid) -> Option<u32> {
+            None
+        }
         fn group(&self, _: Tid) -> Option<unstarve_timeline::GroupId> {
             None
         }
