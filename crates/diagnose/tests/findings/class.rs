@@ -123,7 +123,7 @@ fn jobs_of_any_name_belong_to_the_cgroup_that_they_are_in() {
         scene =
             scene.wakes(letter, &times(10, &format!("{}!{}", times(number * 15, " "), times(74 - number * 15, " "))));
     }
-    insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: apisrv by sync (class)");
+    insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: apisrv by index (class)");
     let finding = &scene.explain().findings[0];
     assert_eq!(finding.culprits.len(), 5);
     let told = finding.evidence.iter().any(|line| line.contains("in the cgroup /system.slice/cron.service"));
