@@ -275,3 +275,26 @@ fn a_report_of_nonsense_is_still_a_page() {
     report.trace.end_ns = 0;
     assert!(page(&report, Scope::Whole, look(80)).contains("rt-starvation"));
 }
+
+#[test]
+fn a_hundred_findings_are_summed_up() {
+    let mut report = sick();
+    report.findings = (0..64).map(|_| ping_pong()).collect();
+    report.more_findings = 44;
+    let text = page(&report, Scope::Whole, look(100));
+    assert_eq!(text.matches("Who had the CPU while").count(), 8);
+    assert!(text.contains("88 more findings, none of them worse."), "{text}");
+    assert!(text.contains("--json") && text.lines().count() < 400, "{} lines", text.lines().count());
+}
+
+#[test]
+fn a_cap_of_the_list_is_not_shown_as_a_count() {
+    let mut report = sick();
+    let many: Vec<u32> = (1000..1128).collect();
+    report.findings[0].blame[0] = Culprit { tasks: 700, ..piece("job", &many, Some(("rt", 79)), "class", 5_000_000) };
+    report.findings[0].price[0] =
+        PricePaid { comm: "fio".to_owned(), tids: vec![128], tasks: 1, ns: 2_430_000_000, waited_ns: 2_350_000_000 };
+    let text = page(&report, Scope::Whole, look(120));
+    assert!(text.contains("job ×700") && !text.contains("×128"), "{text}");
+    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
+}

@@ -21,7 +21,7 @@ const SHARE_WARNING: f64 = 0.05;
 const SHARE_CRITICAL: f64 = 0.25;
 /// Of all that the task waited this much must have been beside an idle CPU: an idle CPU would not have spared it the rest,
 /// and on a busy host a few of thousands of waits are misplaced by a tick or two.
-const PART_OF_WAITS: f64 = 0.1;
+const PART_OF_WAITS: f64 = 0.05;
 /// One such wait is chance.
 const WAITS: u64 = 3;
 /// Without a snapshot, a task that moved this often while it was recorded is taken to be free to move.

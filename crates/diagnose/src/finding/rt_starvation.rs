@@ -236,8 +236,10 @@ fn worst_kind(case: &Case<'_>, hits: &mut [Hit]) -> Option<Vec<ActorId>> {
     let most = hits.iter().map(|hit| hit.lost).max()?;
     let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
     hits.sort_by_cached_key(|hit| {
-        let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && is_felt(case, hit);
-        Reverse((worker, hit.lost + case.price(hit.victim), hit.victim))
+        // Housekeeping of which nobody took notice does not give the finding its name.
+        let felt = is_felt(case, hit);
+        let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && felt;
+        Reverse((worker, felt, hit.lost + case.price(hit.victim), hit.victim))
     });
     let first = hits.first()?.victim;
     Some(hits.iter().map(|hit| hit.victim).filter(|victim| same_kind(case, first, *victim)).collect())

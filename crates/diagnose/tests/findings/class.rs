@@ -160,6 +160,20 @@ fn one_stay_after_the_other_without_a_gap_is_one_stall() {
 }
 
 #[test]
+fn a_program_gives_the_finding_its_name_before_housekeeping_that_nobody_missed() {
+    // One column is 1 ms. The hog takes 40 of 50 ms; rcu_preempt waits longer than the program p.
+    let scene = Scene::new(1000)
+        .task('h', "hog", 79)
+        .task('r', "rcu_preempt", 120)
+        .task('p', "filler", 120)
+        .cpu(&times(10, &format!("{}rpppp{}", times(40, "h"), times(5, "."))))
+        .wakes('h', &times(10, &format!("!{}", times(49, " "))))
+        .wakes('r', &times(10, &format!("  !{}", times(47, " "))))
+        .wakes('p', &times(10, &format!("{}!{}", times(20, " "), times(29, " "))));
+    insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: filler by hog (class)");
+}
+
+#[test]
 fn equals_among_real_time_tasks_starve_nobody() {
     // Round robin: 100 ms each. One column is 20 ms.
     let scene = Scene::new(20_000).task('a', "left", 79).task('b', "right", 79).cpu(&times(10, "aaaaabbbbb"));
