@@ -12,6 +12,7 @@
 //! | `draft` | from a finding's own words to a [`report::Finding`]; its blame adds up to its waits |
 //! | `observers` | who only watches: the recorder and its like |
 //! | `compare` | two recordings set against each other, by role and rule |
+//! | `rivals` | who competes with whom by which weight |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
 mod case;
@@ -26,6 +27,7 @@ mod observers;
 mod recent;
 mod remedy;
 pub mod report;
+mod rivals;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
