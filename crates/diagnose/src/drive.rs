@@ -154,7 +154,7 @@ pub fn timeline(info: &TraceInfo) -> Timeline {
 
 fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
     let settings: Box<dyn Settings> = match snapshot {
-        Some(snapshot) => Box::new(HostSettings(Arc::clone(snapshot))),
+        Some(snapshot) => Box::new(HostSettings::new(Arc::clone(snapshot))),
         None => Box::new(NoSettings),
     };
     let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
@@ -164,7 +164,7 @@ fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
     timeline
 }
 
-fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
+pub(crate) fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
     match info.snapshot.as_deref().map(Snapshot::from_json) {
         Some(Ok(snapshot)) => (Some(Arc::new(snapshot)), None),
         Some(Err(error)) => (None, Some(Loss::new(LossKind::Undecodable, 1).with_detail(error.to_string()))),

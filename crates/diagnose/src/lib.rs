@@ -21,8 +21,10 @@ mod explain;
 mod finding;
 mod host_settings;
 mod ledger;
+mod recent;
 mod remedy;
 pub mod report;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
+pub use recent::Recent;

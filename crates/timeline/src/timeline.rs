@@ -4,6 +4,7 @@ use unstarve_model::{
 };
 
 use crate::cpu::Cpu;
+use crate::held::Held;
 use crate::idle::IdleWatch;
 use crate::places::Places;
 use crate::work::WorkTable;
@@ -19,6 +20,7 @@ pub struct Timeline {
     pub(crate) places: Places,
     pub(crate) idle: IdleWatch,
     pub(crate) work: WorkTable,
+    pub(crate) held: Held,
     /// Kept to save allocations.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
@@ -50,7 +52,7 @@ impl Timeline {
         let has = |event| recorded.is_none_or(|set| set.contains(event));
         let world = World {
             tasks: Tasks::default(),
-            actors: Actors::new(),
+            actors: Actors::new(settings.groups()),
             names: Names::default(),
             cpus: cpus.unwrap_or(0).min(CpuId::LIMIT),
             start: Time(0),
@@ -62,6 +64,7 @@ impl Timeline {
             places: Places::default(),
             idle: IdleWatch::new(),
             work: WorkTable::default(),
+            held: Held::default(),
             pieces: Vec::new(),
             parts: Vec::new(),
             prices: Vec::new(),
@@ -153,8 +156,12 @@ impl Timeline {
                 let key = self.task(TaskRef { tid, comm: Comm::default(), prio: None });
                 self.work_on_stack(key, function);
             }
-            EventKind::Exec { .. }
-            | EventKind::SoftirqRaise { .. }
+            EventKind::Exec { tid } => {
+                if let Some(key) = self.world.tasks.find(tid) {
+                    self.exec(key, event.time);
+                }
+            }
+            EventKind::SoftirqRaise { .. }
             | EventKind::BlockIssue { .. }
             | EventKind::BlockComplete { .. }
             | EventKind::Lost { .. } => {}
@@ -227,20 +234,38 @@ impl Timeline {
             task.kernel_thread = KernelThread::of(&comm);
         }
         task.prio = prio;
-        let (tid, comm) = (task.tid, task.comm);
-        let group_weight = self.settings.0.group_weight(tid);
-        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group_weight });
+        let (tid, comm, own_weight) = (task.tid, task.comm, task.own_weight);
+        let group = self.settings.0.group(tid);
+        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group, own_weight });
         self.world.actors.join(actor, tid);
         self.world.tasks.get_mut(key).actor = actor;
+        self.reweigh(key);
+    }
+
+    /// The task's priority has changed, and with it what it is due.
+    fn reweigh(&mut self, key: TaskKey) {
+        let now = self.world.now;
+        let task = self.world.tasks.get_mut(key);
+        let weight = task.weight();
+        let cpu = match (task.state, &task.pending) {
+            (State::Running(cpu), _) => cpu,
+            (State::Waiting, Some(pending)) => pending.cpu,
+            _ => return,
+        };
+        if task.account.weight != 0 && task.account.weight != weight {
+            self.cpus[cpu.index()].fairness.reweigh(now, &mut task.account, weight);
+        }
     }
 
     fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &self.settings.0;
-        let kind = ActorKind::Tasks { comm, prio, group_weight: settings.group_weight(tid) };
+        let own_weight = settings.own_weight(tid);
+        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), own_weight };
         let actor = self.world.actors.of(kind);
         self.world.actors.join(actor, tid);
         let mut task = Task::new(tid, comm, prio, actor);
+        task.own_weight = own_weight;
         task.limited = settings.has_bandwidth_limit(tid);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());
         if let Some(allowed) = settings.allowed_cpus(tid) {
