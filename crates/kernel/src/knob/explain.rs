@@ -1,6 +1,6 @@
 use unstarve_model::KernelThread;
 
-use super::feature::{self, feature_at};
+use super::feature::{self, FeatureState, feature_at};
 use super::names::{called, queue_of_worker};
 use super::{Form, Knob};
 use crate::{BUGS, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Version, WORKQUEUES};
@@ -149,7 +149,11 @@ fn has_word(text: &str, word: &str) -> bool {
 
 fn about_feature(row: Row) -> Explanation {
     let states = ["5.10", "6.1", "6.12", "7.2"].map(|series| {
-        let state = series.parse::<Version>().map(|version| feature_at(row, version).word()).unwrap_or_default();
+        let state = match series.parse::<Version>().map(|version| feature_at(row, version)) {
+            Ok(FeatureState::Unknown(_)) => "by its stable level",
+            Ok(state) => state.word(),
+            Err(_) => "",
+        };
         format!("{series} {state}")
     });
     let mut sections = vec![("By default", vec![states.join(", ")]), ("From which kernel on", feature::history(row))];
