@@ -1,4 +1,4 @@
-use unstarve_model::{EventType, Loss, LossKind, Nanos};
+use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
 use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::{Blame, Case};
@@ -92,21 +92,16 @@ pub(crate) fn period(case: &Case<'_>, victims: &[ActorId]) -> Option<Period> {
 
 fn victim(case: &Case<'_>, victims: &[ActorId]) -> Victim {
     let Some(first) = victims.first().copied() else {
-        return Victim {
-            kind: "task".into(),
-            comm: String::new(),
-            tids: Vec::new(),
-            tasks: 0,
-            policy: None,
-            prio: None,
-            work: None,
-        };
+        return Victim { kind: "task".into(), ..Victim::default() };
     };
     let actor = case.actor(first);
+    let tids = tids(case, victims.iter().copied());
     Victim {
         kind: actor.kernel_thread.map_or("task", |thread| thread.word()).into(),
         comm: case.name(first),
-        tids: tids(case, victims.iter().copied()),
+        tgids: processes(case, &tids),
+        cgroups: cgroups(case, &tids),
+        tids,
         tasks: victims.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add),
         policy: actor.policy().map(|policy| policy.to_string()),
         prio: actor.prio().map(|prio| prio.0),
@@ -120,6 +115,26 @@ fn tids(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) -> Vec<u32> {
     tids.dedup();
     tids.truncate(TIDS);
     tids
+}
+
+/// Cgroups named with one row.
+const CGROUPS: usize = 8;
+
+/// The processes of these threads, as far as the snapshot knows them.
+fn processes(case: &Case<'_>, tids: &[u32]) -> Vec<u32> {
+    let mut tgids: Vec<u32> = tids.iter().filter_map(|tid| case.process_of(Tid(*tid))).map(|tgid| tgid.0).collect();
+    tgids.sort_unstable();
+    tgids.dedup();
+    tgids
+}
+
+/// The cgroups of these threads, as far as the snapshot knows them; the first few in the order of their paths.
+fn cgroups(case: &Case<'_>, tids: &[u32]) -> Vec<String> {
+    let mut paths: Vec<String> = tids.iter().filter_map(|tid| case.cgroup_of(Tid(*tid))).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths.truncate(CGROUPS);
+    paths
 }
 
 /// Blame as rows for people: actors of one name, priority and rule are one row; at most [`ROWS`] and a remainder for
@@ -148,6 +163,8 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
             actors.sort_unstable();
             actors.dedup();
             row.tids = tids(case, actors.into_iter());
+            row.tgids = processes(case, &row.tids);
+            row.cgroups = cgroups(case, &row.tids);
             row
         })
         .collect();
@@ -161,7 +178,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
 }
 
 fn row(comm: String, rule: Rule) -> Culprit {
-    Culprit { comm, tids: Vec::new(), policy: None, prio: None, rule: rule.word().into(), ns: 0 }
+    Culprit { comm, rule: rule.word().into(), ..Culprit::default() }
 }
 
 /// Who slept while these waited and was woken by them.
@@ -177,7 +194,9 @@ fn paid(case: &Case<'_>, victims: &[ActorId]) -> Vec<PricePaid> {
 
 /// One payer.
 pub(crate) fn payer_row(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
-    PricePaid { comm: case.name(payer), tids: tids(case, [payer].into_iter()), ns: length.0 }
+    let tids = tids(case, [payer].into_iter());
+    let (tgids, cgroups) = (processes(case, &tids), cgroups(case, &tids));
+    PricePaid { comm: case.name(payer), ns: length.0, tgids, cgroups, tids }
 }
 
 /// Adds a payer to those of the same name.
@@ -188,6 +207,13 @@ pub(crate) fn add_payer(payers: &mut Vec<PricePaid>, new: PricePaid) {
             let room = TIDS.saturating_sub(known.tids.len());
             let fresh: Vec<u32> = new.tids.into_iter().filter(|tid| !known.tids.contains(tid)).take(room).collect();
             known.tids.extend(fresh);
+            known.tgids.extend(new.tgids);
+            known.tgids.sort_unstable();
+            known.tgids.dedup();
+            known.cgroups.extend(new.cgroups);
+            known.cgroups.sort_unstable();
+            known.cgroups.dedup();
+            known.cgroups.truncate(CGROUPS);
         }
         None => payers.push(new),
     }
@@ -212,6 +238,7 @@ fn worst(case: &Case<'_>, victims: &[ActorId]) -> Vec<Instance> {
         cpu: spot.cpu.0,
         start_ns: spot.start.0,
         end_ns: spot.end.0,
+        start_utc: case.utc(spot.start),
     };
     spots.into_iter().map(instance).collect()
 }

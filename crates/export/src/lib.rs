@@ -17,6 +17,7 @@
 
 mod blame;
 mod cast;
+mod columns;
 #[cfg(feature = "columnar")]
 mod columnar;
 mod error;
@@ -36,7 +37,8 @@ pub use folded::Folded;
 pub use perfetto::Perfetto;
 #[doc(hidden)]
 pub use perfetto::proto as perfetto_proto;
-pub use table::{Cell, Column, Kind, Presence, Rows, Table, Tables};
+pub use columns::{Column, Kind, Presence};
+pub use table::{Cell, Rows, Table, Tables};
 pub use text_table::CsvRows;
 use unstarve_diagnose::report::Report;
 use unstarve_timeline::Sink;

@@ -5,7 +5,7 @@ use unstarve_model::Nanos;
 
 use crate::finding::finding;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
-use crate::text::{counted, grouped};
+use crate::text::{counted, grouped, time_of_day};
 use crate::verdict::verdict;
 use crate::worst::worst_waits;
 use crate::{Look, Scope};
@@ -18,7 +18,7 @@ pub fn page(report: &Report, scope: Scope, look: Look) -> String {
     ink.paragraph("", FAINT, &about(&report.trace));
     ink.blank();
     for each in &report.findings {
-        finding(&mut ink, each);
+        finding(&mut ink, each, &report.trace);
     }
     worst_waits(&mut ink, &report.worst_waits);
     legend(&mut ink, report);
@@ -36,10 +36,20 @@ pub(crate) fn about(trace: &TraceSummary) -> String {
         counted(trace.cpus.into(), "CPU"),
     ];
     parts.extend(trace.kernel.as_ref().map(|release| format!("Linux {release}")));
+    parts.extend(trace.host.as_ref().map(|host| format!("host {host}")));
+    parts.extend(span_in_utc(trace));
     if trace.lost > 0 {
         parts.push(format!("{} events lost", grouped(trace.lost)));
     }
     parts.join(" · ")
+}
+
+/// `2026-11-22 14:03:06.000 to 14:03:08.020 UTC`.
+fn span_in_utc(trace: &TraceSummary) -> Option<String> {
+    let (start, end) = (trace.start_utc.as_deref()?, trace.end_utc.as_deref()?);
+    let (date, until) = (start.get(..10)?, end.get(..10)?);
+    let until = if date == until { String::new() } else { format!("{until} ") };
+    Some(format!("{date} {} to {until}{} UTC", time_of_day(start)?, time_of_day(end)?))
 }
 
 /// What the rules on this page mean.

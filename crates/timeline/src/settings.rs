@@ -1,7 +1,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use unstarve_model::{CpuId, Tid};
+use unstarve_model::{CpuId, Tid, WallClock};
 
 /// What a host snapshot can tell about tasks that their events cannot. `None` everywhere means: not known.
 pub trait Settings: Send {
@@ -14,6 +14,35 @@ pub trait Settings: Send {
 
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
+
+    /// The process that a thread belongs to.
+    fn process_of(&self, _: Tid) -> Option<Tid> {
+        None
+    }
+
+    /// The path of a task's cgroup.
+    fn cgroup_of(&self, _: Tid) -> Option<&str> {
+        None
+    }
+
+    /// Where the wall's clock stood.
+    fn wall(&self) -> Option<WallClock> {
+        None
+    }
+
+    /// The name of the machine.
+    fn host(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Settings that can be part of what is printed in a test.
+pub(crate) struct BoxedSettings(pub(crate) Box<dyn Settings>);
+
+impl std::fmt::Debug for BoxedSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Settings")
+    }
 }
 
 /// Nothing is known.

@@ -6,6 +6,7 @@ use unstarve_model::{
 use crate::cpu::Cpu;
 use crate::idle::IdleWatch;
 use crate::places::Places;
+use crate::settings::BoxedSettings;
 use crate::work::WorkTable;
 use crate::{
     ActorId, ActorKind, Actors, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd, World,
@@ -23,7 +24,6 @@ pub struct Timeline {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
     pub(crate) prices: Vec<Price>,
-    settings: BoxedSettings,
     pub(crate) migrations_recorded: bool,
     pub(crate) waking_recorded: bool,
     pub(crate) wakeup_recorded: bool,
@@ -33,14 +33,6 @@ pub struct Timeline {
     pub(crate) missing_idle_exits: u64,
     impossible_cpus: u64,
     late: u64,
-}
-
-struct BoxedSettings(Box<dyn Settings>);
-
-impl std::fmt::Debug for BoxedSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Settings")
-    }
 }
 
 impl Timeline {
@@ -55,6 +47,7 @@ impl Timeline {
             cpus: cpus.unwrap_or(0).min(CpuId::LIMIT),
             start: Time(0),
             now: Time(0),
+            settings: BoxedSettings(settings),
         };
         Timeline {
             world,
@@ -65,7 +58,6 @@ impl Timeline {
             pieces: Vec::new(),
             parts: Vec::new(),
             prices: Vec::new(),
-            settings: BoxedSettings(settings),
             migrations_recorded: has(EventType::Migrate),
             waking_recorded: has(EventType::Waking),
             wakeup_recorded: has(EventType::Wakeup),
@@ -228,7 +220,7 @@ impl Timeline {
         }
         task.prio = prio;
         let (tid, comm) = (task.tid, task.comm);
-        let group_weight = self.settings.0.group_weight(tid);
+        let group_weight = self.world.settings().group_weight(tid);
         let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group_weight });
         self.world.actors.join(actor, tid);
         self.world.tasks.get_mut(key).actor = actor;
@@ -236,7 +228,7 @@ impl Timeline {
 
     fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
-        let settings = &self.settings.0;
+        let settings = &*self.world.settings.0;
         let kind = ActorKind::Tasks { comm, prio, group_weight: settings.group_weight(tid) };
         let actor = self.world.actors.of(kind);
         self.world.actors.join(actor, tid);

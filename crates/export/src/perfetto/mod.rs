@@ -14,10 +14,10 @@ use unstarve_model::{Comm, Nanos, Tid, clean};
 use unstarve_timeline::{ActorId, Interrupt, Piece, Rule, Run, Selection, Sink, Wait, WaitEnd, Wake, WorkItem, World};
 
 use self::cpus::Cpus;
-use self::proto::{DebugAnnotation, SystemInfo, TracePacket, TrackEvent, Utsname};
+use self::proto::{ClockSnapshot, DebugAnnotation, SystemInfo, TracePacket, TrackEvent, Utsname};
 use self::stream::{Stream, TextKind, TrackId, TrackKind};
 use crate::cast::Cast;
-use crate::table::{begun, is_chosen};
+use crate::table::{begun, is_chosen, utc};
 use crate::{Export, ExportError, Out};
 
 /// Counters kept apart; what comes later goes to `others`.
@@ -110,6 +110,7 @@ impl<W: Out> Perfetto<W> {
         list.push(stream.list("blame", groups));
         list.push(stream.number("cpu", u64::from(wait.cpu.0)));
         list.push(stream.number("owed_ns", wait.owed.0));
+        list.extend(utc(world, wait).map(|utc| stream.word("start_utc", &utc)));
         list.extend(wait.idle_elsewhere.map(|idle| stream.number("idle_elsewhere_ns", idle.0)));
         if let Some((Some(function), _)) = world.tasks.get(wait.task).work {
             list.push(stream.word("work", &clean(world.names.get(function))));
@@ -211,6 +212,10 @@ impl<W: Out> Export for Perfetto<W> {
             utsname: report.trace.kernel.clone().map(|release| Utsname { release: Some(release) }),
             num_cpus: Some(report.trace.cpus),
         };
+        for pair in &report.trace.clock_pairs {
+            let clock_snapshot = Some(ClockSnapshot::of(pair));
+            self.stream.packet(TracePacket { clock_snapshot, ..TracePacket::default() });
+        }
         self.stream.packet(TracePacket { system_info: Some(info), ..TracePacket::default() });
         self.stream.finish()?;
         Ok(())
