@@ -3,7 +3,9 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 use unstarve_kernel::Snapshot;
-use unstarve_model::{Batch, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TraceInfo, WallClock};
+use unstarve_model::{
+    Batch, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TraceInfo, WallClock,
+};
 use unstarve_timeline::{Sink, Timeline};
 
 use crate::host_settings::{self, HostSettings};

@@ -38,7 +38,10 @@ impl Who {
             group_weight: actor.group_weight(),
             tids: joined(actor.tids.iter().take(TIDS).map(|tid| tid.0), " "),
             tgids: joined(of_threads(actor, |tid| world.settings().process_of(tid)).iter().map(|tgid| tgid.0), " "),
-            cgroups: joined(of_threads(actor, |tid| world.settings().cgroup_of(tid)).iter().map(|path| clean(path)), ","),
+            cgroups: joined(
+                of_threads(actor, |tid| world.settings().cgroup_of(tid)).iter().map(|path| clean(path)),
+                ",",
+            ),
             members: actor.members,
         }
     }

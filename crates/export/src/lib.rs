@@ -17,9 +17,9 @@
 
 mod blame;
 mod cast;
-mod columns;
 #[cfg(feature = "columnar")]
 mod columnar;
+mod columns;
 mod error;
 mod firefox;
 mod folded;
@@ -31,13 +31,13 @@ use std::io::Write;
 
 #[cfg(feature = "columnar")]
 pub use columnar::{ArrowRows, ParquetRows};
+pub use columns::{Column, Kind, Presence};
 pub use error::ExportError;
 pub use firefox::Firefox;
 pub use folded::Folded;
 pub use perfetto::Perfetto;
 #[doc(hidden)]
 pub use perfetto::proto as perfetto_proto;
-pub use columns::{Column, Kind, Presence};
 pub use table::{Cell, Rows, Table, Tables};
 pub use text_table::CsvRows;
 use unstarve_diagnose::report::Report;

@@ -148,7 +148,10 @@ mod tests {
         let pair = |trace, wall| ClockPair { trace: Time(trace), wall: WallTime(wall) };
         let clock = WallClock::of(&[pair(1000, 5_001_000), pair(2000, 5_002_010)]).expect("two pairs");
         let at = |time| clock.at(Time(time)).0;
-        assert_eq!([at(0), at(1000), at(1500), at(2000), at(3000)], [5_000_000, 5_001_000, 5_001_505, 5_002_010, 5_003_010]);
+        assert_eq!(
+            [at(0), at(1000), at(1500), at(2000), at(3000)],
+            [5_000_000, 5_001_000, 5_001_505, 5_002_010, 5_003_010]
+        );
         assert_eq!(WallClock::of(&[pair(10, 7)]).map(|one| one.at(Time(11)).0), Some(8));
         assert_eq!(WallClock::of(&[pair(10, 7)]).map(|one| one.at(Time(0)).0), Some(0), "before 1970 is 1970");
         assert_eq!(WallClock::of(&[]), None);

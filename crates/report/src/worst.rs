@@ -45,7 +45,8 @@ pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
     for (((wait, name), from), utc) in waits.iter().zip(&tasks).zip(&times).zip(utcs) {
         let utc_column = if with_utc { format!("{:<UTC$}  ", utc.unwrap_or("")) } else { String::new() };
         let length = Nanos(wait.end_ns.saturating_sub(wait.start_ns)).to_string();
-        let numbers = format!("  {from:>time$}  {utc_column}{:>cpu$}  {}  {length:>7}  ", wait.cpu, fit(name, task, charset));
+        let numbers =
+            format!("  {from:>time$}  {utc_column}{:>cpu$}  {}  {length:>7}  ", wait.cpu, fit(name, task, charset));
         let occupants = fold(&occupants(&wait.blame), charset).into_owned();
         if beside {
             ink.line(&[(PLAIN, &numbers), (PLAIN, &fit(&occupants, left, charset))]);

@@ -126,7 +126,14 @@ fn ping_pong() -> Finding {
         waits: Waits { count: 30_100, total_ns: 323_000_000, max_ns: 98_000, p99_ns: 21_000, owed_ns: 141_000_000 },
         cpus: vec![0],
         period_ns: None,
-        price: (0..7).map(|n| PricePaid { comm: "fio".to_owned(), tids: vec![128 + n, 1], ns: 290_000_000, ..PricePaid::default() }).collect(),
+        price: (0..7)
+            .map(|n| PricePaid {
+                comm: "fio".to_owned(),
+                tids: vec![128 + n, 1],
+                ns: 290_000_000,
+                ..PricePaid::default()
+            })
+            .collect(),
         evidence: vec!["2.0 switches per completed item (1.0 is the floor)".to_owned()],
         worst: vec![],
         losses: vec!["1,204 events were lost while recording (CPU 0)".to_owned()],

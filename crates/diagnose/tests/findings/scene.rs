@@ -212,7 +212,6 @@ impl Scene {
             recorded: Some(recorded),
             snapshot: self.snapshot.clone(),
             kernel_release: self.release.clone(),
-            clocks: self.clocks.clone(),
             ..TraceInfo::default()
         };
         let source = MemorySource::new(info, events, names);

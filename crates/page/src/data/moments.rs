@@ -1,10 +1,14 @@
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
-use unstarve_model::{Nanos, Time};
+use rustc_hash::{FxHashMap, FxHashSet};
+use unstarve_model::{CpuId, Nanos, Tid, Time};
 
 use super::actors::ActorTable;
 use crate::blob::{Column, Columns};
+use crate::collect::density::{Density, Place, share};
 use crate::collect::detail::{Detail, Kept, Kind, Record, Spot};
+use crate::collect::lanes::Lanes;
+use crate::collect::scale::Scale;
 
 /// Moments in detail, and the waits that they show.
 #[derive(Serialize)]
@@ -68,6 +72,7 @@ const ALL_RECORDS: usize = 120_000;
 
 pub(crate) fn moments(
     detail: Detail,
+    (lanes, scale): (&Lanes, Scale),
     wanted: &Wanted,
     zero: Time,
     actors: &mut ActorTable<'_>,
@@ -95,7 +100,8 @@ pub(crate) fn moments(
         let index = match known {
             Some(index) => index,
             None if scenes.len() < MOMENTS && used < ALL_RECORDS => {
-                let scene = Scene::around(&spot, &kept);
+                let mut scene = Scene::around(&spot, &kept);
+                scene.fill_up(lanes, scale, zero);
                 used += scene.records.len();
                 scenes.push(scene);
                 scenes.len() - 1
@@ -148,6 +154,7 @@ impl Scene {
         scene
     }
 
+    /// Of too much, what is shortest goes first: runs into blocks, so that no CPU looks idle that was not, the rest for good.
     fn thin_out(&mut self, spot: &Spot) {
         let rank = |record: &Record| {
             let is_interrupt = matches!(record.kind, Kind::Irq | Kind::Softirq);
@@ -162,18 +169,60 @@ impl Scene {
         let before = self.records.len();
         let mut longest = self.longest_left_out;
         let mut keeps_wait = true;
+        let cpus: FxHashSet<CpuId> = self.records.iter().map(|record| record.cpu).collect();
+        let mut density = Density::new((self.from, self.to), cpus.len(), 1);
+        let mut merged = 0;
         self.records.retain(|record| {
             let keep = if record.kind == Kind::Piece { keeps_wait } else { rank(record) > limit };
             if record.kind == Kind::Wait {
                 keeps_wait = keep;
             }
-            if !keep {
+            if keep {
+                return true;
+            }
+            let place = if record.cpu == spot.cpu { Place::Near } else { Place::Far };
+            if density.add(record, place) {
+                merged += 1;
+            } else {
                 longest = longest.max(record.end.since(record.start));
             }
-            keep
+            false
         });
-        self.left_out += before - self.records.len();
+        self.left_out += before - self.records.len() - merged;
         self.longest_left_out = longest;
+        self.records.extend(density.into_records());
+        self.records.sort_by_key(|record| record.end);
+    }
+
+    /// A wait may reach back further than records were kept before anybody knew that it would be long. What its CPUs did then
+    /// is known by the interval.
+    fn fill_up(&mut self, lanes: &Lanes, scale: Scale, zero: Time) {
+        let is_there = |record: &&Record| !matches!(record.kind, Kind::Wait | Kind::Piece);
+        let Some(seen) = self.records.iter().filter(is_there).map(|record| record.end).min() else { return };
+        let from = self.from.max(zero);
+        if seen.since(from) <= scale.width {
+            return;
+        }
+        let mut begins: FxHashMap<CpuId, Time> = FxHashMap::default();
+        for record in self.records.iter().filter(|record| matches!(record.kind, Kind::Run | Kind::Block)) {
+            let begin = begins.entry(record.cpu).or_insert(record.start);
+            *begin = (*begin).min(record.start);
+        }
+        let mut blocks = Vec::new();
+        for (cpu, lane) in lanes.iter() {
+            let until = begins.get(&cpu).map_or(seen, |begin| seen.min(*begin));
+            for (index, busy) in lane.busy.sums(scale.width).into_iter().enumerate() {
+                let (start, end) = (zero + Nanos(index as u64 * scale.width.0), zero + Nanos((index as u64 + 1) * scale.width.0));
+                let (start, end) = (start.max(from), end.min(until));
+                if let (Some(actor), true) = (lane.leader(index), start < end && busy > 0) {
+                    let detail = share(busy, scale.width);
+                    // How many there were is not known here.
+                    blocks.push(Record { start, end, kind: Kind::Block, cpu, tid: Tid(0), actor, detail });
+                }
+            }
+        }
+        self.records.extend(blocks);
+        self.records.sort_by_key(|record| record.end);
     }
 
     fn data(&self, zero: Time, actors: &mut ActorTable<'_>, columns: &mut Columns) -> MomentData {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
-    WallTime,
+    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
+    TraceInfo, WallTime,
 };
 
 use self::line::{EventLine, LostLine};

@@ -32,6 +32,8 @@ pub(super) struct Tables {
     pub(super) host: Option<String>,
     /// Whether its times are those of the wall's clock (`trace-cmd record --date`).
     pub(super) is_dated: bool,
+    /// Whether somebody moved its times by hand (`--ts-offset`).
+    pub(super) is_moved: bool,
     pub(super) snapshot: Option<String>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) is_latency: bool,
@@ -88,6 +90,7 @@ impl Tables {
             kernel_release: None,
             host: None,
             is_dated: false,
+            is_moved: false,
             snapshot: None,
             buffers: Vec::new(),
             is_latency: false,
@@ -187,7 +190,11 @@ impl Tables {
                 self.is_dated |= offset.is_some();
                 add(offset, &mut self.clock);
             }
-            options::OFFSET => add(clock::number(&text()), &mut self.clock),
+            options::OFFSET => {
+                let offset = clock::number(&text());
+                self.is_moved |= offset.is_some_and(|offset| offset != 0);
+                add(offset, &mut self.clock);
+            }
             options::TRACECLOCK => {
                 self.clock_name = clock::chosen(&text()).map(str::to_owned).or(self.clock_name.take())
             }
