@@ -299,7 +299,7 @@ class Waits {
 /** Where somebody is found, in small letters below the name. */
 export function where(app: App, actor: number): HTMLElement | null {
   const text = app.whereabouts(actor);
-  return text ? h('span', { class: 'where' }, text) : null;
+  return text ? h('span', { class: 'where', title: text }, text) : null;
 }
 
 function line(label: string, stroke: string, width: number, dash: number[], points = false): uPlot.Series {

@@ -23,7 +23,7 @@ test('the CPU of the worst wait is never drawn empty where it was busy', async (
     // The first row is the wait's CPU; its lowest part, where blocks stand.
     const context = canvas.getContext('2d');
     const scale = devicePixelRatio;
-    const left = canvas.clientWidth < 560 ? 84 : 150;
+    const left = canvas.clientWidth < 560 ? 84 : 176;
     const y = Math.round((26 + 20) * scale);
     const pixels = context.getImageData(left * scale, y, canvas.width - left * scale, 1).data;
     const columns = [];

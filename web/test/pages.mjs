@@ -54,13 +54,13 @@ function json(args, parse = true) {
 }
 
 /**
- * Two seconds of 64 CPUs on which short runs follow each other, and on CPU 5 a real-time task, in short runs too, that lets
+ * Two seconds of 64 CPUs on each of which two tasks take turns in short runs, and on CPU 5 a real-time task, in short runs too, that lets
  * a worker wait for 1.5 s: more than a page can keep one by one.
  */
 export function denseText() {
   const lines = [];
   const cpus = 64;
-  const runs = 2600;
+  const runs = 5200;
   const step = 2e9 / runs;
   const pad = (cpu) => String(cpu).padStart(3, '0');
   const stamp = (ns) => (100 + ns / 1e9).toFixed(9);
@@ -86,7 +86,8 @@ export function denseText() {
       }
       if (prev === next) continue;
       const [, comm, pid] = prev.match(/^(.*):(\d+) /);
-      lines.push(`${comm} ${pid} [${pad(cpu)}] ${stamp(at)}: sched:sched_switch: ${prev} S ==> ${next}`);
+      const state = /^(task|other)/.test(comm) && !isHeld ? 'R' : 'S';
+      lines.push(`${comm} ${pid} [${pad(cpu)}] ${stamp(at)}: sched:sched_switch: ${prev} ${state} ==> ${next}`);
       last.set(cpu, next);
     }
   }

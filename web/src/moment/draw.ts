@@ -38,7 +38,7 @@ export function frameOf(scene: Scene, width: number): Frame {
   const rowHeight = 26;
   const hasTasks = scene.rows.some((row) => row.kind === 'task');
   const height = AXIS + scene.rows.length * rowHeight + (hasTasks ? GAP : 0) + 8;
-  return { width, height, left: width < 560 ? 84 : 150, top: AXIS, rowHeight, gap: hasTasks ? GAP : 0 };
+  return { width, height, left: width < 560 ? 84 : 176, top: AXIS, rowHeight, gap: hasTasks ? GAP : 0 };
 }
 
 export function rowTop(scene: Scene, frame: Frame, index: number): number {

@@ -20,6 +20,9 @@ export function momentView(app: App): [HTMLElement, () => void] {
 
 const HELP = 'Drag or arrow keys move, + and − or Ctrl with the wheel zoom, 0 shows all, W the wait; up and down choose a row, comma and full stop what is on it.';
 
+/** Occupants of a wait that are told in words; the bars below show all. */
+const PIECES = 6;
+
 class MomentView {
   readonly element: HTMLElement;
   private readonly canvas = h('canvas', { id: 'moment-canvas', tabindex: 0, role: 'application', 'aria-describedby': 'moment-help moment-detail' });
@@ -149,6 +152,7 @@ class MomentView {
     const merged = moment.kind.reduce((sum, kind, i) => sum + (kind === Kind.Block ? moment.tid[i] : 0), 0);
     const notes = [
       merged ? `${grouped(merged)} short runs are drawn as blocks, as high as the CPU was busy.` : '',
+      moment.kind.some((kind, i) => kind === Kind.Block && moment.tid[i] === 0) ? 'So are runs of a time from which no details were kept.' : '',
       moment.left_out ? `Of too much to draw, ${grouped(moment.left_out)} of the shortest are left out (${nanos(moment.left_out_ns)} at most).` : '',
       scene.unseen ? `${counted(scene.unseen, 'more task')} waited meanwhile.` : '',
       scene.unseenCpus ? `${counted(scene.unseenCpus, 'more CPU')} did less.` : '',
@@ -260,7 +264,7 @@ class MomentView {
       case Kind.Run:
         return `${at}: ${who} ran on CPU ${item.cpu} for ${length}, ${['then slept', 'then was preempted', 'then was pushed off by a task just woken', 'its end was not seen'][item.detail] ?? ''}`;
       case Kind.Wait:
-        return `${at}: ${who} waited ${length} for CPU ${item.cpu}: ${item.pieces.map((piece) => `${app.label(piece.actor)} had it for ${nanos(piece.ns)} (${piece.rule})`).join(', ')}`;
+        return `${at}: ${who} waited ${length} for CPU ${item.cpu}: ${item.pieces.slice(0, PIECES).map((piece) => `${app.label(piece.actor)} had it for ${nanos(piece.ns)} (${piece.rule})`).join(', ')}${item.pieces.length > PIECES ? `, and ${item.pieces.length - PIECES} more` : ''}`;
       case Kind.Work:
         return `${at}: ${who} worked on ${app.trace.functions[item.detail - 1] ?? 'an item of unknown function'} for ${length}`;
       case Kind.Block:

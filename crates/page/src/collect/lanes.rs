@@ -123,7 +123,10 @@ mod tests {
             lanes.ran(CpuId(1), actor, stretch(scale, Time(0), Time(start), Time(end)), scale.width);
         }
         let lane = lanes.cpus[1].clone();
-        assert_eq!((0..5).map(|index| lane.leader(index)).collect::<Vec<_>>(), [Some(hog), Some(hog), Some(hog), Some(hog), None]);
+        assert_eq!(
+            (0..5).map(|index| lane.leader(index)).collect::<Vec<_>>(),
+            [Some(hog), Some(hog), Some(hog), Some(hog), None]
+        );
         assert_eq!(lane.busy.sums(scale.width), [100, 100, 100, 100]);
         lanes.halve(scale.width);
         let lane = lanes.cpus[1].clone();

@@ -1,6 +1,6 @@
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
-use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{CpuId, Nanos, Tid, Time};
 
 use super::actors::ActorTable;
@@ -194,35 +194,56 @@ impl Scene {
         self.records.sort_by_key(|record| record.end);
     }
 
-    /// A wait may reach back further than records were kept before anybody knew that it would be long. What its CPUs did then
-    /// is known by the interval.
+    /// A wait may reach back further than records were kept before anybody knew that it would be long. How busy a CPU was then,
+    /// and with whom, is known by the interval: what the records do not account for becomes a block.
     fn fill_up(&mut self, lanes: &Lanes, scale: Scale, zero: Time) {
-        let is_there = |record: &&Record| !matches!(record.kind, Kind::Wait | Kind::Piece);
-        let Some(seen) = self.records.iter().filter(is_there).map(|record| record.end).min() else { return };
-        let from = self.from.max(zero);
-        if seen.since(from) <= scale.width {
-            return;
-        }
-        let mut begins: FxHashMap<CpuId, Time> = FxHashMap::default();
-        for record in self.records.iter().filter(|record| matches!(record.kind, Kind::Run | Kind::Block)) {
-            let begin = begins.entry(record.cpu).or_insert(record.start);
-            *begin = (*begin).min(record.start);
-        }
+        let width = scale.width.0;
+        let (from, to) = (self.from.max(zero).since(zero).0, self.to.since(zero).0);
+        let first = from / width;
+        let kept = self.busy_by_interval(scale, zero);
         let mut blocks = Vec::new();
         for (cpu, lane) in lanes.iter() {
-            let until = begins.get(&cpu).map_or(seen, |begin| seen.min(*begin));
-            for (index, busy) in lane.busy.sums(scale.width).into_iter().enumerate() {
-                let (start, end) = (zero + Nanos(index as u64 * scale.width.0), zero + Nanos((index as u64 + 1) * scale.width.0));
-                let (start, end) = (start.max(from), end.min(until));
-                if let (Some(actor), true) = (lane.leader(index), start < end && busy > 0) {
-                    let detail = share(busy, scale.width);
-                    // How many there were is not known here.
-                    blocks.push(Record { start, end, kind: Kind::Block, cpu, tid: Tid(0), actor, detail });
+            for (index, busy) in (0..).zip(lane.busy.sums(scale.width)).skip(first as usize) {
+                let (start, end) = ((index * width).max(from), ((index + 1) * width).min(to));
+                if start >= end {
+                    break;
                 }
+                let part = Nanos(end - start);
+                let expected = (busy as f64 * part.share_of(scale.width)) as u64;
+                let known = kept.get(&(cpu, index)).copied().unwrap_or_default();
+                let missing = expected.saturating_sub(known);
+                // Intervals at the window's ends are shared out evenly, which is never quite right.
+                if missing.saturating_mul(20) < part.0 || missing.saturating_mul(10) < expected {
+                    continue;
+                }
+                let Some(actor) = lane.leader(index as usize) else { continue };
+                let (start, end) = (zero + Nanos(start), zero + Nanos(end));
+                // How many runs there were is not known here.
+                let detail = share(missing, part);
+                blocks.push(Record { start, end, kind: Kind::Block, cpu, tid: Tid(0), actor, detail });
             }
         }
         self.records.extend(blocks);
         self.records.sort_by_key(|record| record.end);
+    }
+
+    /// How long each CPU was busy in each interval, as far as the records tell.
+    fn busy_by_interval(&self, scale: Scale, zero: Time) -> FxHashMap<(CpuId, u64), u64> {
+        let (width, from, to) = (scale.width.0, self.from.max(zero), self.to);
+        let mut kept: FxHashMap<(CpuId, u64), u64> = FxHashMap::default();
+        for record in &self.records {
+            let busy = match record.kind {
+                Kind::Run => 1.0,
+                Kind::Block => f64::from(record.detail) / f64::from(u32::MAX),
+                _ => continue,
+            };
+            let (start, end) = (record.start.max(from).since(zero).0, record.end.min(to).since(zero).0);
+            for index in start / width..=end / width {
+                let overlap = ((index + 1) * width).min(end).saturating_sub((index * width).max(start));
+                *kept.entry((record.cpu, index)).or_default() += (overlap as f64 * busy) as u64;
+            }
+        }
+        kept
     }
 
     fn data(&self, zero: Time, actors: &mut ActorTable<'_>, columns: &mut Columns) -> MomentData {
