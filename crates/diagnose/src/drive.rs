@@ -8,7 +8,8 @@ use unstarve_model::{
 };
 use unstarve_timeline::{Sink, Timeline};
 
-use crate::host_settings::{self, HostSettings};
+use crate::host_settings::HostSettings;
+use crate::origin;
 
 /// Why a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
@@ -43,12 +44,12 @@ pub struct Driven {
 impl Driven {
     /// Where the wall's clock stood in the trace, if that is known.
     pub fn wall(&self) -> Option<WallClock> {
-        host_settings::wall(&self.info, self.snapshot.as_deref())
+        origin::wall(&self.info, self.snapshot.as_deref())
     }
 
     /// The name of the recorded machine, if that is known; harmless to terminals.
     pub fn host(&self) -> Option<String> {
-        host_settings::host(&self.info, self.snapshot.as_deref())
+        origin::host(&self.info, self.snapshot.as_deref())
     }
 }
 

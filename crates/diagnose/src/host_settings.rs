@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstarve_kernel::Snapshot;
-use unstarve_model::{Tid, TraceInfo, WallClock, clean};
-use unstarve_timeline::{CpuSet, Settings};
+use unstarve_model::{Tid, TraceInfo, WallClock};
+use unstarve_timeline::{CpuSet, GroupId, Groups, Settings};
+
+use crate::origin;
 
 /// What is known of the recorded machine besides its events: what its snapshot says, and what the file itself does.
 #[derive(Debug)]
@@ -10,31 +13,33 @@ pub(crate) struct HostSettings {
     snapshot: Option<Arc<Snapshot>>,
     wall: Option<WallClock>,
     host: Option<String>,
+    groups: Groups,
+    by_path: BTreeMap<String, GroupId>,
 }
 
 impl HostSettings {
     pub fn of(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> HostSettings {
         let known = snapshot.map(|snapshot| &**snapshot);
-        HostSettings { wall: wall(info, known), host: host(info, known), snapshot: snapshot.map(Arc::clone) }
+        let (groups, by_path) = known.map(competing).unwrap_or_default();
+        let (wall, host) = (origin::wall(info, known), origin::host(info, known));
+        HostSettings { snapshot: snapshot.map(Arc::clone), wall, host, groups, by_path }
     }
 }
 
-/// Where the wall's clock stood: as the recorder noted it, else as the file tells.
-pub(crate) fn wall(info: &TraceInfo, snapshot: Option<&Snapshot>) -> Option<WallClock> {
-    let noted = snapshot.and_then(|snapshot| WallClock::of(&snapshot.clock_pairs));
-    noted.or_else(|| WallClock::of(&info.clocks))
-}
-
-/// The machine's name, harmless to terminals; nothing where it was left out on purpose.
-pub(crate) fn host(info: &TraceInfo, snapshot: Option<&Snapshot>) -> Option<String> {
-    let is_redacted = snapshot.and_then(|snapshot| snapshot.view.as_ref()).is_some_and(|view| view.redacted);
-    let told = snapshot.and_then(|snapshot| snapshot.host.as_deref()).or(info.host.as_deref());
-    told.filter(|_| !is_redacted).map(|name| clean(name).into_owned())
-}
-
 impl Settings for HostSettings {
-    fn group_weight(&self, tid: Tid) -> Option<u32> {
-        self.snapshot.as_ref()?.weight_of_top_cgroup(tid)
+    fn groups(&self) -> Groups {
+        self.groups.clone()
+    }
+
+    fn group(&self, tid: Tid) -> Option<GroupId> {
+        let mut path = self.snapshot.as_ref()?.cgroup_of(tid)?;
+        while !path.is_empty() {
+            if let Some(id) = self.by_path.get(path) {
+                return Some(*id);
+            }
+            path = above(path);
+        }
+        None
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {
@@ -61,5 +66,101 @@ impl Settings for HostSettings {
 
     fn host(&self) -> Option<&str> {
         self.host.as_deref()
+    }
+}
+
+/// The path of the group that this one is in; empty for one at the top level.
+fn above(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// A group with a weight, while it is looked at.
+struct Node {
+    parent: Option<usize>,
+    weight: u32,
+    /// The weight that all groups directly in it have, if they have one and the same.
+    inside: Option<u32>,
+    /// Whether at each level below it all groups weigh the same: then nothing in it outweighs anything else in it.
+    flat: bool,
+}
+
+/// The groups of the snapshot as far as they must be told apart, and which one stands for each path.
+///
+/// A group in which all weigh the same stands for everything in it, and one such group for its equals beside it. So a
+/// host that leaves all weights alone has one group, however many containers it runs.
+fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut index: BTreeMap<&str, usize> = BTreeMap::new();
+    // Sorted by path, so a group comes after the one that it is in. One without a weight does not compete: in v2 the
+    // controller is off for it, and for all that is in it.
+    for group in &snapshot.cgroups {
+        let Some(weight) = group.load_weight() else { continue };
+        let parent = index.get(above(&group.path)).copied();
+        index.insert(&group.path, nodes.len());
+        nodes.push(Node { parent, weight, inside: None, flat: true });
+    }
+    for child in (0..nodes.len()).rev() {
+        let Node { parent, weight, flat, .. } = nodes[child];
+        if let Some(parent) = parent.and_then(|parent| nodes.get_mut(parent)) {
+            parent.flat &= flat && *parent.inside.get_or_insert(weight) == weight;
+        }
+    }
+    let mut groups = Groups::default();
+    let mut ids: Vec<GroupId> = Vec::with_capacity(nodes.len());
+    let mut equals: BTreeMap<(Option<GroupId>, u32), GroupId> = BTreeMap::new();
+    for node in &nodes {
+        let parent = node.parent.and_then(|parent| Some((ids.get(parent).copied()?, nodes[parent].flat)));
+        let id = match parent {
+            Some((stands_for_all, true)) => stands_for_all,
+            _ => {
+                let parent = parent.map(|(id, _)| id);
+                if node.flat {
+                    *equals.entry((parent, node.weight)).or_insert_with(|| groups.add(parent, node.weight))
+                } else {
+                    groups.add(parent, node.weight)
+                }
+            }
+        };
+        ids.push(id);
+    }
+    let by_path = index.into_iter().filter_map(|(path, node)| Some((path.to_owned(), *ids.get(node)?))).collect();
+    (groups, by_path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(groups: &[(&str, u32)], tasks: &[(u32, &str)]) -> HostSettings {
+        let groups: Vec<_> =
+            groups.iter().map(|(path, weight)| serde_json::json!({"path": path, "weight": weight})).collect();
+        let tasks: Vec<_> = tasks
+            .iter()
+            .map(|(tid, group)| serde_json::json!({"tid": tid, "comm": "t", "policy": "other", "cgroup": group, "start_ticks": 1}))
+            .collect();
+        let json = serde_json::json!({
+            "schema": "unstarve.snapshot/1", "kernel": {}, "cgroups": groups, "tasks": tasks,
+            "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
+        });
+        HostSettings::of(&TraceInfo::default(), Some(&Arc::new(Snapshot::from_json(&json.to_string()).unwrap())))
+    }
+
+    #[test]
+    fn containers_of_one_weight_are_one_group() {
+        let groups = [("/a", 100), ("/a/x", 100), ("/a/y", 100), ("/b", 100), ("/c", 300)];
+        let host = settings(&groups, &[(1, "/a/x"), (2, "/a/y"), (3, "/b"), (4, "/c"), (5, "/"), (6, "/a/y/off")]);
+        let group = |tid| host.group(Tid(tid));
+        assert!(group(1).is_some() && group(1) == group(2) && group(2) == group(3) && group(2) == group(6));
+        assert_ne!(group(4), group(1));
+        assert_eq!((group(5), group(7)), (None, None));
+    }
+
+    #[test]
+    fn groups_of_several_weights_are_told_apart_where_they_are() {
+        let groups = [("/p", 100), ("/p/heavy", 1000), ("/p/light", 10), ("/q", 100), ("/q/light", 10), ("/q/x", 20)];
+        let host = settings(&groups, &[(1, "/p/light"), (2, "/p/heavy"), (3, "/q/light")]);
+        let rivals = |one, other| host.groups.rivals((host.group(Tid(one)), 1024), (host.group(Tid(other)), 1024));
+        assert_eq!(rivals(1, 2), (102, 10240));
+        assert_eq!(rivals(2, 3), (1024, 1024), "p beside q: what they weigh inside is nobody else's business");
     }
 }

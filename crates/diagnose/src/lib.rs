@@ -21,6 +21,7 @@ mod explain;
 mod finding;
 mod host_settings;
 mod ledger;
+mod origin;
 mod remedy;
 pub mod report;
 

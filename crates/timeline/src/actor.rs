@@ -1,6 +1,8 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
 
+use crate::{GroupId, Groups};
+
 /// Index of an [`Actor`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ActorId(pub(crate) u32);
@@ -40,14 +42,14 @@ pub enum ActorKind {
         /// 0 (HI) to 9 (RCU).
         vec: u8,
     },
-    /// Tasks of one name, priority and cgroup weight.
+    /// Tasks of one name and priority in cgroups of the same standing.
     Tasks {
         /// Their name.
         comm: Comm,
         /// Their priority.
         prio: Prio,
-        /// The load weight of their top-level cgroup, where known and not the root.
-        group_weight: Option<u32>,
+        /// Their cgroup, where known and not the root.
+        group: Option<GroupId>,
     },
 }
 
@@ -65,17 +67,21 @@ pub struct Actor {
     pub members: u32,
     /// Woken members that wait now.
     pub(crate) woken_waiting: u32,
+    /// The load weight of their top-level cgroup.
+    top_weight: Option<u32>,
     /// When it last had more of them than `crowd` allows.
     pub(crate) last_crowd: Option<Time>,
 }
 
 impl Actor {
-    fn new(kind: ActorKind) -> Actor {
-        let kernel_thread = match &kind {
-            ActorKind::Tasks { comm, .. } => KernelThread::of(comm),
-            _ => None,
+    fn new(kind: ActorKind, groups: &Groups) -> Actor {
+        let (kernel_thread, top_weight) = match &kind {
+            ActorKind::Tasks { comm, group, .. } => {
+                (KernelThread::of(comm), group.and_then(|group| groups.top_weight(group)))
+            }
+            _ => (None, None),
         };
-        Actor { kind, kernel_thread, tids: Vec::new(), members: 0, woken_waiting: 0, last_crowd: None }
+        Actor { kind, kernel_thread, tids: Vec::new(), members: 0, woken_waiting: 0, top_weight, last_crowd: None }
     }
 
     /// The name of its tasks; `None` for what is not a task.
@@ -105,8 +111,13 @@ impl Actor {
 
     /// The load weight of the top-level cgroup of its tasks, where known and not the root.
     pub fn group_weight(&self) -> Option<u32> {
+        self.top_weight
+    }
+
+    /// The cgroup of its tasks, where known and not the root.
+    pub fn group(&self) -> Option<GroupId> {
         match self.kind {
-            ActorKind::Tasks { group_weight, .. } => group_weight,
+            ActorKind::Tasks { group, .. } => group,
             _ => None,
         }
     }
@@ -117,6 +128,7 @@ impl Actor {
 pub struct Actors {
     list: Vec<Actor>,
     index: FxHashMap<ActorKind, ActorId>,
+    groups: Groups,
 }
 
 impl Actors {
@@ -127,11 +139,11 @@ impl Actors {
     /// Tids kept for each actor.
     pub const MEMBERS_KEPT: usize = 128;
 
-    pub(crate) fn new() -> Actors {
+    pub(crate) fn new(groups: Groups) -> Actors {
         let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
-        let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind)).collect();
+        let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind, &groups)).collect();
         let index = kinds.iter().enumerate().map(|(i, kind)| (*kind, ActorId(i as u32))).collect();
-        Actors { list, index }
+        Actors { list, index, groups }
     }
 
     /// The actor of that kind, made if it is new.
@@ -143,7 +155,7 @@ impl Actors {
             return ActorId::OTHERS;
         }
         let id = ActorId(self.list.len() as u32);
-        self.list.push(Actor::new(kind));
+        self.list.push(Actor::new(kind, &self.groups));
         self.index.insert(kind, id);
         id
     }
@@ -167,6 +179,11 @@ impl Actors {
 
     pub(crate) fn get_mut(&mut self, id: ActorId) -> &mut Actor {
         &mut self.list[id.index()]
+    }
+
+    /// The cgroups that they are in.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     /// How many there are; ids are `0..len`.

@@ -10,6 +10,7 @@ mod actor;
 mod cpu;
 mod debts;
 mod fairness;
+mod groups;
 mod idle;
 mod interrupts;
 mod moment;
@@ -28,6 +29,7 @@ mod wakes;
 mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};
+pub use groups::{GroupId, Groups};
 pub use moment::{Moment, NotAMoment};
 pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};

@@ -3,11 +3,16 @@ use std::str::FromStr;
 use thiserror::Error;
 use unstarve_model::{CpuId, Tid, WallClock};
 
+use crate::{GroupId, Groups};
+
 /// What a host snapshot can tell about tasks that their events cannot. `None` everywhere means: not known.
 pub trait Settings: Send {
-    /// The load weight (cgroup `cpu.weight` 100 = 1024) of the top-level cgroup that the task is in; `None` when it is
-    /// in the root cgroup, as kernel threads are, or when that is not known.
-    fn group_weight(&self, tid: Tid) -> Option<u32>;
+    /// The cgroups that [`Self::group`] speaks of, once, when a timeline begins.
+    fn groups(&self) -> Groups;
+
+    /// The cgroup with whose weight the task competes with tasks of other groups; `None` when it is in the root cgroup,
+    /// as kernel threads are, or when that is not known.
+    fn group(&self, tid: Tid) -> Option<GroupId>;
 
     /// The CPUs that the task may use.
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
@@ -50,7 +55,10 @@ impl std::fmt::Debug for BoxedSettings {
 pub struct NoSettings;
 
 impl Settings for NoSettings {
-    fn group_weight(&self, _: Tid) -> Option<u32> {
+    fn groups(&self) -> Groups {
+        Groups::default()
+    }
+    fn group(&self, _: Tid) -> Option<GroupId> {
         None
     }
     fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {

@@ -42,7 +42,7 @@ impl Timeline {
         let has = |event| recorded.is_none_or(|set| set.contains(event));
         let world = World {
             tasks: Tasks::default(),
-            actors: Actors::new(),
+            actors: Actors::new(settings.groups()),
             names: Names::default(),
             cpus: cpus.unwrap_or(0).min(CpuId::LIMIT),
             start: Time(0),
@@ -220,8 +220,8 @@ impl Timeline {
         }
         task.prio = prio;
         let (tid, comm) = (task.tid, task.comm);
-        let group_weight = self.world.settings().group_weight(tid);
-        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group_weight });
+        let group = self.world.settings().group(tid);
+        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group });
         self.world.actors.join(actor, tid);
         self.world.tasks.get_mut(key).actor = actor;
     }
@@ -229,7 +229,7 @@ impl Timeline {
     fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &*self.world.settings.0;
-        let kind = ActorKind::Tasks { comm, prio, group_weight: settings.group_weight(tid) };
+        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid) };
         let actor = self.world.actors.of(kind);
         self.world.actors.join(actor, tid);
         let mut task = Task::new(tid, comm, prio, actor);

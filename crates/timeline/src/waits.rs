@@ -4,7 +4,7 @@ use crate::cpu::Cpu;
 use crate::fairness::whole;
 use crate::occupancy::Mark;
 use crate::timeline::Timeline;
-use crate::{ActorId, ActorKind, Actors, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
+use crate::{ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
 
 /// A wait in progress.
 #[derive(Clone, Debug)]
@@ -278,7 +278,7 @@ fn split(
                     piece(Rule::WakeupPreemption, stayed.min(rest));
                     rest = rest.saturating_sub(stayed);
                 }
-                let rule = if contender.outweighs(&victim) {
+                let rule = if contender.outweighs(&victim, actors.groups()) {
                     Rule::Weight
                 } else if actor.last_crowd.is_some_and(|last| last >= pending.start) {
                     Rule::Count
@@ -303,13 +303,13 @@ fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
 /// What decides between two tasks.
 struct Contender {
     prio: Prio,
-    group_weight: Option<u32>,
+    group: Option<GroupId>,
 }
 
 impl Contender {
     fn of(actors: &Actors, id: ActorId) -> Contender {
         let actor = actors.get(id);
-        Contender { prio: actor.prio().unwrap_or(Prio::NORMAL), group_weight: actor.group_weight() }
+        Contender { prio: actor.prio().unwrap_or(Prio::NORMAL), group: actor.group() }
     }
 
     fn is_above(&self, other: &Contender) -> bool {
@@ -318,12 +318,10 @@ impl Contender {
     }
 
     /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup
-    /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads").
-    fn outweighs(&self, other: &Contender) -> bool {
+    /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
+    fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
         let own = |contender: &Contender| contender.prio.load_weight().unwrap_or(1024);
-        if self.group_weight == other.group_weight {
-            return own(self) > own(other);
-        }
-        self.group_weight.unwrap_or_else(|| own(self)) > other.group_weight.unwrap_or_else(|| own(other))
+        let (mine, its) = groups.rivals((self.group, own(self)), (other.group, own(other)));
+        mine > its
     }
 }

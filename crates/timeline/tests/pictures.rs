@@ -5,7 +5,7 @@ mod scene;
 use insta::assert_snapshot;
 use scene::waits;
 use unstarve_model::Tid;
-use unstarve_timeline::{CpuSet, NoSettings, Settings};
+use unstarve_timeline::{CpuSet, GroupId, Groups, NoSettings, Settings};
 
 fn drawn(text: &str) -> String {
     waits(Box::new(NoSettings), text)
@@ -81,11 +81,22 @@ fn a_nicer_task_loses_by_weight() {
 }
 
 /// `a` is in a top-level cgroup of weight 10240, and its cgroup has a bandwidth limit.
-struct Container;
+struct Container(Groups, GroupId);
+
+impl Container {
+    fn new() -> Box<Container> {
+        let mut groups = Groups::default();
+        let heavy = groups.add(None, 10240);
+        Box::new(Container(groups, heavy))
+    }
+}
 
 impl Settings for Container {
-    fn group_weight(&self, tid: Tid) -> Option<u32> {
-        (tid == Tid(1)).then_some(10240)
+    fn groups(&self) -> Groups {
+        self.0.clone()
+    }
+    fn group(&self, tid: Tid) -> Option<GroupId> {
+        (tid == Tid(1)).then_some(self.1)
     }
     fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
         None
@@ -97,7 +108,7 @@ impl Settings for Container {
 
 #[test]
 fn a_worker_in_the_root_cgroup_loses_to_a_heavy_container_by_weight() {
-    assert_snapshot!(waits(Box::new(Container), "
+    assert_snapshot!(waits(Container::new(), "
         0 0 switch idle R > a
         10 0 wake kworker/0:1 @0
         30 0 switch a R > kworker/0:1
@@ -110,12 +121,12 @@ fn a_worker_in_the_root_cgroup_loses_to_a_heavy_container_by_weight() {
 
 #[test]
 fn a_limited_task_passed_over_by_an_idle_cpu_is_throttled() {
-    assert_snapshot!(waits(Box::new(Container), "
+    assert_snapshot!(waits(Container::new(), "
         0 0 switch idle R > a
         50 0 switch a R > idle
         100 0 switch idle R > a
     "), @"a preemption 50..100 cpu 0: idle 50 throttled");
-    assert_snapshot!(waits(Box::new(Container), "
+    assert_snapshot!(waits(Container::new(), "
         0 0 switch idle R > b
         50 0 switch b R > idle
         100 0 switch idle R > b
