@@ -93,15 +93,15 @@ export class App {
     return found.find((i) => this.trace.actors.tids[i].some((tid) => culprit.tids.includes(tid))) ?? found[0];
   }
 
-  /** `tgid 117 · /system.slice/wl.service`, where the host snapshot tells. */
+  /** `/system.slice/wl.service · tgid 117`, where the host snapshot tells. */
   whereabouts(actor: number): string {
     const { tids, tgids, cgroup, members } = this.trace.actors;
     const list = (word: string, ids: number[], more: number): string => (ids.length ? `${word} ${ids.slice(0, 6).join(' ')}${more > 0 ? ` and ${more} more` : ''}` : '');
     const count = tids[actor]?.length ?? 0;
     return [
-      count > 1 ? list('tid', tids[actor], members[actor] - Math.min(6, count)) : '',
-      list('tgid', tgids[actor] ?? [], (tgids[actor]?.length ?? 0) - 6),
       cgroup[actor] ?? '',
+      list('tgid', tgids[actor] ?? [], (tgids[actor]?.length ?? 0) - 6),
+      count > 1 ? list('tid', tids[actor], members[actor] - Math.min(6, count)) : '',
     ].filter(Boolean).join(' · ');
   }
 

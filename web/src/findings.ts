@@ -140,10 +140,10 @@ function bars(finding: Finding): HTMLElement {
   return h('ul', { class: 'bars' }, ...rows);
 }
 
-/** `tgid 117 · /system.slice/wl.service`, as far as the host snapshot knows; of several threads, which. */
+/** `/system.slice/wl.service · tgid 117`, as far as the host snapshot knows; of several threads, which. */
 function whereabouts({ tids, tgids = [], cgroups = [] }: Culprit): string {
   const list = (word: string, ids: number[]): string => (ids.length ? `${word} ${ids.slice(0, 6).join(' ')}${ids.length > 6 ? ` and ${ids.length - 6} more` : ''}` : '');
-  return [tids.length > 1 ? list('tid', tids) : '', list('tgid', tgids), ...cgroups].filter(Boolean).join(' · ');
+  return [...cgroups, list('tgid', tgids), tids.length > 1 ? list('tid', tids) : ''].filter(Boolean).join(' · ');
 }
 
 /** A bar of a part of a whole, with its figure. */

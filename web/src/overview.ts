@@ -22,6 +22,7 @@ class Overview {
   readonly element: HTMLElement;
   private readonly canvas = h('canvas', { id: 'overview-canvas', tabindex: 0, role: 'application', 'aria-describedby': 'overview-help overview-readout' });
   private readonly readout = h('p', { class: 'readout', id: 'overview-readout', 'aria-live': 'polite' });
+  private readonly note = h('p', { class: 'far', role: 'status' });
   private readonly most: number;
   private lane = 0;
   private at: number;
@@ -45,6 +46,7 @@ class Overview {
           key,
           h('div', { class: 'canvas-box' }, this.canvas),
           this.readout,
+          this.note,
           h('div', { class: 'actions' }, button('Whole recording', () => app.zoom(null), { id: 'overview-all' })),
           h('p', { class: 'small muted', id: 'overview-help' }, 'Drag to zoom into a part, double-click for all; a click opens the nearest moment. Arrow keys move, + and − zoom, 0 shows all, Enter opens the moment.', lanes.hidden ? ` ${grouped(lanes.hidden)} more CPUs have no row.` : ''),
         )
@@ -156,8 +158,9 @@ class Overview {
     const slack = ((to - from) / Math.max(1, this.width - this.left)) * NEAR;
     const away = (spot: Spot): number => Math.max(0, spot.start - this.at, this.at - spot.end) + (spot.cpu === cpu ? 0 : slack / 2);
     const nearest = app.spots.filter((spot) => app.matches(spot.actor, spot.tid)).reduce<Spot | null>((best, spot) => (best && away(best) <= away(spot) ? best : spot), null);
-    if (nearest && away(nearest) <= slack) app.open(nearest);
-    else fill(this.readout, ...app.nothingNear(this.at, nearest));
+    const isNear = nearest !== null && away(nearest) <= slack;
+    fill(this.note, ...(isNear ? [] : app.nothingNear(this.at, nearest)));
+    if (isNear) app.open(nearest);
   }
 
   private key(event: KeyboardEvent): void {

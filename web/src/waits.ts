@@ -25,6 +25,7 @@ class Waits {
   readonly element: HTMLElement;
   private readonly plot = h('div', { class: 'plot', role: 'img', tabindex: 0, id: 'waits-plot' });
   private readonly readout = h('p', { class: 'readout', 'aria-live': 'polite' });
+  private readonly note = h('p', { class: 'far', role: 'status' });
   private readonly key = h('div', { class: 'key' });
   private readonly spikes = h('div', { class: 'spikes' });
   private readonly table: HTMLTableElement;
@@ -39,7 +40,7 @@ class Waits {
       'waits',
       'Waits over time',
       'How long the chosen tasks waited for a CPU, on a logarithmic scale. A click shows that moment in detail; drag to zoom, double-click for all.',
-      h('div', { class: 'panel' }, this.key, this.plot, this.readout, h('div', { class: 'actions' }, button('Whole recording', () => this.app.zoom(null))), this.spikes),
+      h('div', { class: 'panel' }, this.key, this.plot, this.readout, this.note, h('div', { class: 'actions' }, button('Whole recording', () => this.app.zoom(null))), this.spikes),
       h('details', { open: true }, h('summary', {}, 'Choose tasks (up to four)'), h('div', { class: 'scroll tasks', tabindex: 0, role: 'region', 'aria-label': 'Tasks' }, this.table)),
     );
     this.plot.addEventListener('keydown', (event) => this.key_(event));
@@ -274,8 +275,9 @@ class Waits {
     const away = (spot: Spot): number => Math.max(0, Math.max(spot.start - ns, ns - spot.end) - slack);
     const spots = this.app.spotsOf(this.main.actors);
     const nearest = spots.reduce<Spot | null>((best, spot) => (best && away(best) <= away(spot) ? best : spot), null);
-    if (nearest && away(nearest) === 0) this.app.open(nearest);
-    else fill(this.readout, ...this.app.nothingNear(ns, nearest));
+    const isNear = nearest !== null && away(nearest) === 0;
+    fill(this.note, ...(isNear ? [] : this.app.nothingNear(ns, nearest)));
+    if (isNear) this.app.open(nearest);
   }
 
   private key_(event: KeyboardEvent): void {

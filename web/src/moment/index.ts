@@ -80,9 +80,9 @@ class MomentView {
     onTheme(() => this.draw());
     onPaper((width) => this.paint(width));
     onState(() => this.follow());
-    this.show(this.linked() ?? this.first());
-    const view = rangeOf('v');
-    if (this.linked() && view) this.set(...view);
+    const [spot, view] = [this.linked(), rangeOf('v')];
+    this.show(spot ?? this.first());
+    if (spot && view) this.set(...view);
   }
 
   /** The wait that the address names. */

@@ -118,7 +118,10 @@ function cpuRows(items: Item[], first: number): Row[] {
     else byCpu.set(item.cpu, [item]);
   }
   const busy = new Map([...byCpu].map(([cpu, list]) => [cpu, list.reduce((sum, item) => sum + (item.end - item.start) * busyPart(item), 0)]));
-  const order = [...byCpu.keys()].sort((a, b) => Number(b === first) - Number(a === first) || (busy.get(b) ?? 0) - (busy.get(a) ?? 0) || a - b);
+  // CPUs that were about as busy as each other are in their own order.
+  const most = Math.max(1, ...busy.values());
+  const step = (cpu: number): number => Math.round(((busy.get(cpu) ?? 0) / most) * 20);
+  const order = [...byCpu.keys()].sort((a, b) => Number(b === first) - Number(a === first) || step(b) - step(a) || a - b);
   return order.map((cpu) => ({ kind: 'cpu', id: cpu, label: `CPU ${cpu}`, items: byCpu.get(cpu) ?? [] }));
 }
 
