@@ -175,7 +175,7 @@ fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
     timeline
 }
 
-fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
+pub(crate) fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
     match info.snapshot.as_deref().map(Snapshot::from_json) {
         Some(Ok(snapshot)) => (Some(Arc::new(snapshot)), None),
         Some(Err(error)) => (None, Some(Loss::new(LossKind::Undecodable, 1).with_detail(error.to_string()))),

@@ -1,11 +1,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstarve_kernel::Snapshot;
+use unstarve_kernel::{SchedPolicy, Snapshot};
 use unstarve_model::{Tid, TraceInfo, WallClock};
 use unstarve_timeline::{CpuSet, GroupId, Groups, Settings};
 
 use crate::origin;
+
+/// `WEIGHT_IDLEPRIO` in `kernel/sched/sched.h`.
+const WEIGHT_OF_IDLE: u32 = 3;
 
 /// What is known of the recorded machine besides its events: what its snapshot says, and what the file itself does.
 #[derive(Debug)]
@@ -40,6 +43,10 @@ impl Settings for HostSettings {
             path = above(path);
         }
         None
+    }
+
+    fn own_weight(&self, tid: Tid) -> Option<u32> {
+        (self.snapshot.as_ref()?.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {

@@ -22,8 +22,10 @@ mod finding;
 mod host_settings;
 mod ledger;
 mod origin;
+mod recent;
 mod remedy;
 pub mod report;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
+pub use recent::Recent;

@@ -8,8 +8,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use synth::{MACHINES, V7, pages, recording};
 use unstarve_model::{
-    Batch, ClockPair, Comm, Context, CpuId, Event, EventKind, EventSource, Loss, LossKind, NameId, Names, PrevState, Prio,
-    TaskRef, Tid, Time, TraceInfo, WallTime,
+    Batch, ClockPair, Comm, Context, CpuId, Event, EventKind, EventSource, Loss, LossKind, NameId, Names, PrevState,
+    Prio, TaskRef, Tid, Time, TraceInfo, WallTime,
 };
 use unstarve_readers::{Input, open_input, trace_dat_write};
 

@@ -295,7 +295,8 @@ fn the_time_of_day_the_host_and_where_culprits_are_stand_beside() {
     }
     let shown = |width| page(&report, Scope::Whole, look(width));
     let wide = shown(120);
-    assert!(wide.contains("host web1 · 2026-11-22 14:03:06.000 to 14:03:07.204 UTC"), "{wide}");
+    let about = wide.replace('\n', " ");
+    assert!(about.contains("host web1 · 2026-11-22 14:03:06.000 to 14:03:07.204 UTC"), "{wide}");
     assert!(wide.contains("Worst at 812.000000 s (+1.000 s, 14:03:07.000 UTC) on CPU 1 for 94.8 ms."), "{wide}");
     assert!(wide.contains("\n      tgid 230 · /system.slice/wl.service\n"), "{wide}");
     assert!(wide.contains("811.204000  14:03:06.204    1  wl[131]"), "{wide}");

@@ -50,6 +50,8 @@ pub enum ActorKind {
         prio: Prio,
         /// Their cgroup, where known and not the root.
         group: Option<GroupId>,
+        /// Their own load weight, where their priority does not tell it (SCHED_IDLE).
+        own_weight: Option<u32>,
     },
 }
 
@@ -105,6 +107,17 @@ impl Actor {
         match self.kind {
             ActorKind::Tasks { prio, .. } => Some(prio.policy()),
             ActorKind::Idle => Some(Policy::Idle),
+            _ => None,
+        }
+    }
+
+    /// The load weight of each of its tasks by itself, as nice or SCHED_IDLE gives it; `None` for the higher classes and for
+    /// what is not a task.
+    pub fn own_weight(&self) -> Option<u32> {
+        match self.kind {
+            ActorKind::Tasks { prio, own_weight, .. } => {
+                own_weight.or(prio.load_weight()).filter(|_| prio.nice().is_some())
+            }
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 use unstarve_model::{CpuId, Nanos, Time};
 
 use crate::fairness::Fairness;
+use crate::held::OpenPart;
 use crate::occupancy::Occupancy;
 use crate::{ActorId, TaskKey};
 
@@ -17,8 +18,12 @@ pub(crate) enum Current {
 pub(crate) struct Cpu {
     pub id: CpuId,
     pub current: Current,
-    /// The actor of `current`.
+    /// The actor of `current`, as the switch to it named it.
     pub base: ActorId,
+    /// Since when `current` has the CPU, if it is a task.
+    pub run_start: Time,
+    /// Parts of waits that are parts of the run in progress, for the case that `current` turns out to be something else.
+    pub open: Vec<OpenPart>,
     /// Hard interrupt handlers in progress, the innermost last.
     pub hardirqs: Vec<Handler>,
     /// The softirq vector in progress.
@@ -50,6 +55,8 @@ impl Cpu {
             id,
             current: Current::Unknown,
             base: ActorId::UNKNOWN,
+            run_start: Time(0),
+            open: Vec::new(),
             hardirqs: Vec::new(),
             softirq: None,
             is_ksoftirqd: false,

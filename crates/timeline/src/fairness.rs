@@ -1,4 +1,4 @@
-use unstarve_model::{Nanos, Prio, Time};
+use unstarve_model::{Nanos, Time};
 
 /// The virtual time of an ideal processor that serves all runnable tasks of one CPU at once, each by its share: in
 /// `dt` nanoseconds it advances by `dt / total weight`, and a task of weight `w` is due `w` times the advance.
@@ -34,11 +34,18 @@ impl Fairness {
     }
 
     /// The task becomes runnable here.
-    pub fn join(&mut self, now: Time, account: &mut Account, prio: Prio) {
+    pub fn join(&mut self, now: Time, account: &mut Account, weight: u32) {
         self.advance(now);
-        account.weight = prio.load_weight().unwrap_or(1024);
+        account.weight = weight;
         account.mark = self.virtual_time;
         self.weight += u64::from(account.weight);
+    }
+
+    /// The task, runnable here, has another weight than was thought; it counts from when the task was last reckoned.
+    pub fn reweigh(&mut self, now: Time, account: &mut Account, weight: u32) {
+        self.advance(now);
+        self.weight = self.weight.saturating_sub(u64::from(account.weight)) + u64::from(weight);
+        account.weight = weight;
     }
 
     /// What the task was due since it joined or was last reckoned.
@@ -73,14 +80,16 @@ mod tests {
     fn equals_are_due_half_each_and_nice_counts() {
         let mut cpu = Fairness::default();
         let (mut a, mut b) = (Account::default(), Account::default());
-        cpu.join(Time(0), &mut a, Prio(120));
-        cpu.join(Time(100), &mut b, Prio(120));
+        cpu.join(Time(0), &mut a, 1024);
+        cpu.join(Time(100), &mut b, 1024);
         assert_eq!(cpu.due(Time(200), &mut a).round(), 150.0);
         assert_eq!(cpu.leave(Time(300), &mut b).round(), 100.0);
         assert_eq!(cpu.leave(Time(400), &mut a).round(), 150.0);
         let (mut a, mut b) = (Account::default(), Account::default());
-        cpu.join(Time(400), &mut a, Prio(120));
-        cpu.join(Time(400), &mut b, Prio(50));
-        assert_eq!(cpu.due(Time(500), &mut a).round(), 50.0, "a real-time task has one share");
+        cpu.join(Time(400), &mut a, 1024);
+        cpu.join(Time(400), &mut b, 1024);
+        assert_eq!(cpu.due(Time(500), &mut a).round(), 50.0);
+        cpu.reweigh(Time(500), &mut b, 3072);
+        assert_eq!(cpu.due(Time(600), &mut a).round(), 25.0, "b weighs three times as much by now");
     }
 }

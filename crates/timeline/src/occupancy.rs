@@ -166,6 +166,24 @@ impl Occupancy {
         Nanos(self.tracks[slot as usize].since(from) + open)
     }
 
+    /// It was `is` who had the CPU from `from` on, whenever this log says `was`. Later questions are answered so; what was
+    /// answered before stands.
+    pub fn rename(&mut self, was: ActorId, is: ActorId, from: Time, now: Time) {
+        let Some(wrong) = self.slot(was).filter(|_| was != is) else { return };
+        let holder = self.tracks[self.current as usize].actor;
+        // Closes the stay in progress, and puts `is` before `was` in the order of who lost the CPU last.
+        self.set(now, is);
+        let Some(right) = self.slot(is) else { return };
+        let kept = self.tracks[wrong as usize].stays.partition_point(|stay| stay.end <= from);
+        let moved = self.tracks[wrong as usize].cut_off(kept, from);
+        self.stays += usize::from(self.tracks[wrong as usize].stays.len() > kept);
+        self.tracks[right as usize].append(&moved);
+        if holder != was {
+            self.set(now, holder);
+        }
+        self.epoch += 1;
+    }
+
     /// Whether it is time to settle all open questions and [`Self::forget`].
     pub fn is_full(&self) -> bool {
         self.stays >= Occupancy::CAPACITY
@@ -191,6 +209,25 @@ impl Occupancy {
 }
 
 impl Track {
+    /// Takes the stays from the `kept`-th on away, as far as they lie after `from`.
+    fn cut_off(&mut self, kept: usize, from: Time) -> Vec<Stay> {
+        let mut moved = self.stays.split_off(kept);
+        if let Some(first) = moved.first_mut().filter(|first| first.start < from) {
+            self.stays.push(Stay { end: from, ..*first });
+            first.start = from;
+        }
+        self.total = self.stays.last().map_or(0, |last| last.before + last.end.since(last.start).0);
+        moved
+    }
+
+    /// Adds stays that are later than all it has.
+    fn append(&mut self, stays: &[Stay]) {
+        for stay in stays {
+            self.stays.push(Stay { before: self.total, ..*stay });
+            self.total += stay.end.since(stay.start).0;
+        }
+    }
+
     /// Time in closed stays after `from`.
     fn since(&self, from: Time) -> u64 {
         let Some(last) = self.stays.last() else { return 0 };
@@ -257,6 +294,45 @@ mod tests {
         for from in edges.iter().step_by(17).chain([1, 4, 6, time - 1].iter()) {
             let sum: u64 = parts(&log, *from, time).iter().map(|part| part.1).sum();
             assert_eq!(sum, time - from, "from {from}");
+        }
+    }
+
+    #[test]
+    fn a_stay_that_had_another_name_is_renamed_from_the_moment_on() {
+        //  0     10   20   25   30    40   60
+        //  unk   B    A    (B)  irq   (B)  now
+        let irq = ActorId(12);
+        let mut log = Occupancy::new();
+        for (time, actor) in [(10, B), (20, A), (30, irq), (40, A)] {
+            log.set(Time(time), actor);
+        }
+        log.rename(A, B, Time(25), Time(60));
+        assert_eq!(parts(&log, 0, 60), [(0, 10), (10, 5), (11, 10 + 5 + 20), (12, 10)]);
+        assert_eq!(parts(&log, 26, 60), [(11, 4 + 20), (12, 10)]);
+        assert_eq!(parts(&log, 22, 60), [(10, 3), (11, 5 + 20), (12, 10)]);
+        log.set(Time(70), irq);
+        assert_eq!(parts(&log, 45, 75), [(11, 25), (12, 5)]);
+        assert_eq!(parts(&log, 5, 75), [(0, 5), (10, 5), (11, 45), (12, 15)]);
+    }
+
+    #[test]
+    fn renaming_keeps_every_span_whole() {
+        let mut log = Occupancy::new();
+        let mut edges = vec![0];
+        for step in 0..2000u64 {
+            let time = 10 + step * 7;
+            log.set(Time(time), ActorId(10 + (step * 5 % 7) as u32));
+            edges.push(time);
+            if step % 3 == 0 {
+                let was = ActorId(10 + (step * 5 % 7) as u32);
+                log.rename(was, ActorId(20 + (step % 4) as u32), Time(time + step % 5), Time(time + 5));
+                edges.push(time + 2);
+            }
+        }
+        let now = 10 + 2000 * 7;
+        for from in edges.iter().step_by(13) {
+            let sum: u64 = parts(&log, *from, now).iter().map(|part| part.1).sum();
+            assert_eq!(sum, now - from, "from {from}");
         }
     }
 

@@ -14,6 +14,9 @@ pub trait Settings: Send {
     /// as kernel threads are, or when that is not known.
     fn group(&self, tid: Tid) -> Option<GroupId>;
 
+    /// The task's own load weight, where its priority does not tell it: that of SCHED_IDLE is 3 at any nice.
+    fn own_weight(&self, tid: Tid) -> Option<u32>;
+
     /// The CPUs that the task may use.
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
 
@@ -59,6 +62,9 @@ impl Settings for NoSettings {
         Groups::default()
     }
     fn group(&self, _: Tid) -> Option<GroupId> {
+        None
+    }
+    fn own_weight(&self, _: Tid) -> Option<u32> {
         None
     }
     fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {

@@ -62,8 +62,10 @@ impl Timeline {
         task.sleep_start = None;
         task.run = RunState { start: now, start_seen, ..Default::default() };
         if task.account.weight == 0 {
-            cpu.fairness.join(now, &mut task.account, task.prio);
+            let weight = task.weight();
+            cpu.fairness.join(now, &mut task.account, weight);
         }
+        cpu.run_start = now;
         cpu.current = Current::Task(key);
         cpu.base = task.actor;
         cpu.is_ksoftirqd = matches!(task.kernel_thread, Some(KernelThread::Ksoftirqd { .. }));
@@ -87,6 +89,10 @@ impl Timeline {
     /// `Unknown`; the caller knows better.
     pub(crate) fn end_run(&mut self, index: usize, ended: RunEnd, sink: &mut impl Sink) {
         let now = self.world.now;
+        let actor = match self.cpus[index].current {
+            Current::Task(key) => self.close_stay(index, key, sink),
+            Current::Idle | Current::Unknown => ActorId::UNKNOWN,
+        };
         let cpu = &mut self.cpus[index];
         let current = std::mem::replace(&mut cpu.current, Current::Unknown);
         cpu.base = ActorId::UNKNOWN;
@@ -108,7 +114,7 @@ impl Timeline {
         };
         let run = Run {
             task: key,
-            actor: task.actor,
+            actor,
             cpu: cpu.id,
             start: task.run.start,
             end: now,
@@ -215,7 +221,8 @@ impl Timeline {
         let now = self.world.now;
         let actor = self.world.tasks.get(next).actor;
         if let Some(pending) = &mut self.world.tasks.get_mut(prev).pending {
-            pending.preemptor = Some(Preemptor { task: next, actor, by_wakeup, stayed: None, since: now });
+            pending.preemptor =
+                Some(Preemptor { task: next, actor, became: None, by_wakeup, stayed: None, since: now });
             self.world.tasks.get_mut(next).run.victim = Some(prev);
         }
     }

@@ -66,6 +66,10 @@ pub struct Task {
     pub(crate) limited: Option<bool>,
     pub(crate) work_start: Option<WorkStart>,
     pub(crate) exited: bool,
+    /// Its own load weight, where its priority does not tell it.
+    pub(crate) own_weight: Option<u32>,
+    /// Waits of it that are held back: its slot is not used again before they are given out.
+    pub(crate) pins: u32,
 }
 
 /// The run in progress.
@@ -77,6 +81,8 @@ pub(crate) struct RunState {
     pub softirq: Nanos,
     /// Whom it pushed off when it got the CPU, if by wakeup preemption.
     pub victim: Option<TaskKey>,
+    /// When it last took another program.
+    pub exec: Option<Time>,
 }
 
 /// The work item in progress.
@@ -140,14 +146,37 @@ impl Tasks {
         if self.by_tid.get(tid) == Some(key) {
             self.by_tid.remove(tid);
         }
-        self.free.push(key);
+        if task.pins == 0 {
+            self.free.push(key);
+        }
+    }
+
+    /// Keeps the slot of the task, should it end, until it is unpinned.
+    pub(crate) fn pin(&mut self, key: TaskKey) {
+        self.slots[key.index()].pins += 1;
+    }
+
+    pub(crate) fn unpin(&mut self, key: TaskKey) {
+        let task = &mut self.slots[key.index()];
+        task.pins = task.pins.saturating_sub(1);
+        if task.pins == 0 && task.state == State::Dead {
+            self.free.push(key);
+        }
     }
 }
+
+/// Nice 0.
+const REAL_TIME_COUNTS_AS: u32 = 1024;
 
 impl Task {
     /// Since when it has been waiting, if it is, and where.
     pub fn waiting_since(&self) -> Option<(Time, CpuId)> {
         self.pending.as_ref().map(|pending| (pending.start, pending.cpu))
+    }
+
+    /// Whether a cgroup may keep it off an idle CPU, where known.
+    pub fn may_be_throttled(&self) -> Option<bool> {
+        self.limited
     }
 
     pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId) -> Task {
@@ -172,6 +201,16 @@ impl Task {
             limited: None,
             work_start: None,
             exited: false,
+            own_weight: None,
+            pins: 0,
+        }
+    }
+
+    /// The weight with which it competes with its like; a real-time task counts as nice 0.
+    pub(crate) fn weight(&self) -> u32 {
+        match self.prio.load_weight() {
+            Some(weight) => self.own_weight.unwrap_or(weight),
+            None => REAL_TIME_COUNTS_AS,
         }
     }
 }

@@ -4,6 +4,7 @@ use unstarve_model::{
 };
 
 use crate::cpu::Cpu;
+use crate::held::Held;
 use crate::idle::IdleWatch;
 use crate::places::Places;
 use crate::settings::BoxedSettings;
@@ -20,6 +21,7 @@ pub struct Timeline {
     pub(crate) places: Places,
     pub(crate) idle: IdleWatch,
     pub(crate) work: WorkTable,
+    pub(crate) held: Held,
     /// Kept to save allocations.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
@@ -55,6 +57,7 @@ impl Timeline {
             places: Places::default(),
             idle: IdleWatch::new(),
             work: WorkTable::default(),
+            held: Held::default(),
             pieces: Vec::new(),
             parts: Vec::new(),
             prices: Vec::new(),
@@ -145,8 +148,12 @@ impl Timeline {
                 let key = self.task(TaskRef { tid, comm: Comm::default(), prio: None });
                 self.work_on_stack(key, function);
             }
-            EventKind::Exec { .. }
-            | EventKind::SoftirqRaise { .. }
+            EventKind::Exec { tid } => {
+                if let Some(key) = self.world.tasks.find(tid) {
+                    self.exec(key, event.time);
+                }
+            }
+            EventKind::SoftirqRaise { .. }
             | EventKind::BlockIssue { .. }
             | EventKind::BlockComplete { .. }
             | EventKind::Lost { .. } => {}
@@ -219,20 +226,38 @@ impl Timeline {
             task.kernel_thread = KernelThread::of(&comm);
         }
         task.prio = prio;
-        let (tid, comm) = (task.tid, task.comm);
+        let (tid, comm, own_weight) = (task.tid, task.comm, task.own_weight);
         let group = self.world.settings().group(tid);
-        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group });
+        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group, own_weight });
         self.world.actors.join(actor, tid);
         self.world.tasks.get_mut(key).actor = actor;
+        self.reweigh(key);
+    }
+
+    /// The task's priority has changed, and with it what it is due.
+    fn reweigh(&mut self, key: TaskKey) {
+        let now = self.world.now;
+        let task = self.world.tasks.get_mut(key);
+        let weight = task.weight();
+        let cpu = match (task.state, &task.pending) {
+            (State::Running(cpu), _) => cpu,
+            (State::Waiting, Some(pending)) => pending.cpu,
+            _ => return,
+        };
+        if task.account.weight != 0 && task.account.weight != weight {
+            self.cpus[cpu.index()].fairness.reweigh(now, &mut task.account, weight);
+        }
     }
 
     fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &*self.world.settings.0;
-        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid) };
+        let own_weight = settings.own_weight(tid);
+        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), own_weight };
         let actor = self.world.actors.of(kind);
         self.world.actors.join(actor, tid);
         let mut task = Task::new(tid, comm, prio, actor);
+        task.own_weight = own_weight;
         task.limited = settings.has_bandwidth_limit(tid);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());
         if let Some(allowed) = settings.allowed_cpus(tid) {

@@ -1,8 +1,10 @@
-use unstarve_model::{CpuId, Nanos, Policy, Prio, Time};
+use unstarve_model::{CpuId, Nanos, Prio, Time};
 
 use crate::cpu::Cpu;
 use crate::fairness::whole;
+use crate::held::{Ended, HoldId};
 use crate::occupancy::Mark;
+use crate::stays::goes_before;
 use crate::timeline::Timeline;
 use crate::{ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
 
@@ -29,6 +31,8 @@ pub(crate) struct Pending {
     pub owed: f64,
     pub idle_before: Option<(usize, Nanos)>,
     pub migrations: u32,
+    /// Where it is among the waits that may have to be held back.
+    pub hold: Option<HoldId>,
 }
 
 /// Who pushed the waiting task off its CPU.
@@ -36,6 +40,8 @@ pub(crate) struct Pending {
 pub(crate) struct Preemptor {
     pub task: TaskKey,
     pub actor: ActorId,
+    /// What it turned out to be in that stay, or in a part of it.
+    pub became: Option<ActorId>,
     /// Whether it had just been woken, see [`Rule::WakeupPreemption`].
     pub by_wakeup: bool,
     /// How long it then stayed, interrupts not counted; `None` while it does.
@@ -61,7 +67,8 @@ impl Timeline {
         task.last_cpu = Some(cpu);
         task.state = State::Waiting;
         if task.account.weight == 0 {
-            here.fairness.join(start, &mut task.account, task.prio);
+            let weight = task.weight();
+            here.fairness.join(start, &mut task.account, weight);
         }
         task.pending = Some(Pending {
             kind,
@@ -78,6 +85,7 @@ impl Timeline {
             owed: 0.0,
             idle_before: group.map(|group| (group, self.idle.total(group, now))),
             migrations: 0,
+            hold: None,
         });
         if kind != WaitKind::Preemption {
             let threshold = (CROWD_PER_CPU * self.world.cpus).max(CROWD_LEAST);
@@ -93,17 +101,19 @@ impl Timeline {
     pub(crate) fn move_wait(&mut self, key: TaskKey, to: CpuId) {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
+        let weight = task.weight();
         let Some(pending) = &mut task.pending else { return };
         let from = &mut self.cpus[pending.cpu.index()];
         pending.owed += from.fairness.leave(now, &mut task.account);
         self.places.remove(&mut from.queue, key);
+        self.held.note(from, pending, key, now);
         pending.close_segment(from, now);
         pending.migrations += 1;
         pending.cpu = to;
         let cpu = &mut self.cpus[to.index()];
         pending.mark = Some(cpu.occupancy.mark(now));
         self.places.push(&mut cpu.queue, key);
-        cpu.fairness.join(now, &mut task.account, task.prio);
+        cpu.fairness.join(now, &mut task.account, weight);
         task.moved |= task.last_cpu.is_some_and(|last| last != to);
         task.last_cpu = Some(to);
     }
@@ -112,8 +122,10 @@ impl Timeline {
     pub(crate) fn take_stock(&mut self, index: usize) {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
-        for &key in &cpu.queue {
+        for place in 0..cpu.queue.len() {
+            let key = cpu.queue[place];
             let Some(pending) = &mut self.world.tasks.get_mut(key).pending else { continue };
+            self.held.note(cpu, pending, key, now);
             let was_passed_over = pending.passed_over.is_some();
             pending.close_segment(cpu, now);
             pending.passed_over = was_passed_over.then_some(now);
@@ -158,6 +170,9 @@ impl Timeline {
         cpu.fairness.leave(now, &mut task.account);
         self.places.remove(&mut cpu.queue, key);
         uncrowd(&mut self.world.actors, &pending);
+        if let Some(hold) = pending.hold {
+            self.held.forget(hold);
+        }
     }
 
     /// The task gets the CPU, or the trace ends: reports the wait.
@@ -181,36 +196,63 @@ impl Timeline {
             std::mem::swap(&mut pending.parts, &mut self.parts);
         }
         pending.close_segment(cpu, now);
-        split(pending, task.limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
         let idle_elsewhere = match pending.idle_before {
             Some((group, before)) => {
-                let idle_here = self.pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE);
-                let own: Nanos = idle_here.map(|piece| piece.length).sum();
+                let idle_here = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE);
+                let own: Nanos = idle_here.map(|part| part.1).sum();
                 Some(self.idle.total(group, now).saturating_sub(before).saturating_sub(own))
             }
             None => task.pinned.then_some(Nanos::ZERO),
         };
         task.debts.push(pending.actor, pending.start, now);
-        let wait = Wait {
-            task: key,
-            actor: pending.actor,
-            kind: pending.kind,
-            cpu: pending.cpu,
-            start: pending.start,
-            queued: pending.queued,
-            end: now,
-            ended,
-            pieces: &self.pieces,
-            idle_elsewhere,
-            migrations: pending.migrations,
-            queue_length,
-            owed: whole(pending.owed),
-            preempted_by: pending.preemptor.map(|preemptor| preemptor.actor),
-        };
+        if pending.hold.is_some() {
+            self.hold_back(key, ended, idle_elsewhere, queue_length);
+            return;
+        }
+        split(pending, task.limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
+        let wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
         std::mem::swap(&mut pending.parts, &mut self.parts);
         self.parts.clear();
         task.pending = None;
         sink.wait(&self.world, &wait);
+    }
+
+    /// A part of the wait is part of a stay that still lasts: it is reported when that is over.
+    #[cold]
+    fn hold_back(&mut self, key: TaskKey, ended: WaitEnd, idle_elsewhere: Option<Nanos>, queue_length: u32) {
+        let end = self.world.now;
+        let Some(pending) = self.world.tasks.get_mut(key).pending.take() else { return };
+        let Some(hold) = pending.hold else { return };
+        self.world.tasks.pin(key);
+        self.held.keep(hold, Ended { task: key, pending, end, ended, idle_elsewhere, queue_length });
+    }
+}
+
+/// The wait, as it is reported.
+#[inline]
+pub(crate) fn wait_of<'a>(
+    task: TaskKey,
+    pending: &Pending,
+    (end, ended): (Time, WaitEnd),
+    pieces: &'a [Piece],
+    idle_elsewhere: Option<Nanos>,
+    queue_length: u32,
+) -> Wait<'a> {
+    Wait {
+        task,
+        actor: pending.actor,
+        kind: pending.kind,
+        cpu: pending.cpu,
+        start: pending.start,
+        queued: pending.queued,
+        end,
+        ended,
+        pieces,
+        idle_elsewhere,
+        migrations: pending.migrations,
+        queue_length,
+        owed: whole(pending.owed),
+        preempted_by: pending.preemptor.map(|preemptor| preemptor.latest()),
     }
 }
 
@@ -233,8 +275,18 @@ impl Pending {
     }
 }
 
+impl Preemptor {
+    fn latest(&self) -> ActorId {
+        self.became.unwrap_or(self.actor)
+    }
+
+    fn is(&self, occupant: ActorId) -> bool {
+        self.actor == occupant || self.became == Some(occupant)
+    }
+}
+
 /// Gives each part of a wait its rule.
-fn split(
+pub(crate) fn split(
     pending: &Pending,
     limited: Option<bool>,
     switches_are_missing: bool,
@@ -244,6 +296,8 @@ fn split(
 ) {
     pieces.clear();
     let victim = Contender::of(actors, pending.actor);
+    // A stay in which the preemptor changed may be two parts.
+    let mut stayed = pending.preemptor.map(|by| by.stayed.unwrap_or_else(|| now.since(by.since)));
     for &(occupant, length) in &pending.parts {
         let actor = actors.get(occupant);
         let mut rest = length;
@@ -272,11 +326,13 @@ fn split(
                 }
                 if let Some(preemptor) = pending.preemptor
                     && preemptor.by_wakeup
-                    && preemptor.actor == occupant
+                    && preemptor.is(occupant)
+                    && let Some(left) = &mut stayed
                 {
-                    let stayed = preemptor.stayed.unwrap_or_else(|| now.since(preemptor.since));
-                    piece(Rule::WakeupPreemption, stayed.min(rest));
-                    rest = rest.saturating_sub(stayed);
+                    let length = rest.min(*left);
+                    piece(Rule::WakeupPreemption, length);
+                    rest = rest.saturating_sub(length);
+                    *left = left.saturating_sub(length);
                 }
                 let rule = if contender.outweighs(&victim, actors.groups()) {
                     Rule::Weight
@@ -293,7 +349,8 @@ fn split(
         pieces.sort_unstable_by_key(|piece| std::cmp::Reverse((piece.length, piece.occupant, piece.rule)));
     }
 }
-fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
+
+pub(crate) fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
     match parts.iter_mut().find(|part| part.0 == actor) {
         Some(part) => part.1 += length,
         None => parts.push((actor, length)),
@@ -303,24 +360,24 @@ fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
 /// What decides between two tasks.
 struct Contender {
     prio: Prio,
+    own_weight: Option<u32>,
     group: Option<GroupId>,
 }
 
 impl Contender {
     fn of(actors: &Actors, id: ActorId) -> Contender {
         let actor = actors.get(id);
-        Contender { prio: actor.prio().unwrap_or(Prio::NORMAL), group: actor.group() }
+        Contender { prio: actor.prio().unwrap_or(Prio::NORMAL), own_weight: actor.own_weight(), group: actor.group() }
     }
 
     fn is_above(&self, other: &Contender) -> bool {
-        let (mine, its) = (self.prio.policy(), other.prio.policy());
-        mine.is_above(its) || mine == its && mine == Policy::Rt && self.prio < other.prio
+        goes_before(self.prio, other.prio)
     }
 
     /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup
     /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
     fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
-        let own = |contender: &Contender| contender.prio.load_weight().unwrap_or(1024);
+        let own = |contender: &Contender| contender.own_weight.unwrap_or(1024);
         let (mine, its) = groups.rivals((self.group, own(self)), (other.group, own(other)));
         mine > its
     }

@@ -140,12 +140,19 @@ fn bystanders(case: &Case<'_>, crowd: ActorId, account: &Account) -> Vec<Bystand
             actor: id,
             lost: case.blamed(id, |blame| blame.occupant == crowd && is_crowding(blame)),
             longest: other.longest,
-            partner: (case.wakes(id, crowd) + case.wakes(crowd, id)) as f64 >= PARTNER * other.waits as f64,
+            partner: (case.wakes(id, crowd) + case.wakes(crowd, id)) as f64 >= PARTNER * other.waits as f64
+                || became(case, id, crowd),
         })
         .filter(|bystander| bystander.lost >= TICK)
         .collect();
     found.sort_by_key(|bystander| (Reverse(bystander.lost), bystander.actor));
     found
+}
+
+/// Whether these are mostly threads that took the crowd's name later.
+fn became(case: &Case<'_>, id: ActorId, crowd: ActorId) -> bool {
+    let (before, after) = (&case.actor(id).tids, &case.actor(crowd).tids);
+    before.iter().filter(|tid| after.contains(tid)).count() > before.len() / 2
 }
 
 fn evidence(account: &Account, name: &str) -> Vec<String> {

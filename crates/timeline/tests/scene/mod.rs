@@ -7,9 +7,10 @@
 //! 30 0 new     d @0           wakeup_new
 //! 40 0 move    c 1>0          migrate
 //! 50 0 irq+ 5   ·  60 0 irq- 5  ·  70 0 soft+ 3  ·  80 0 soft- 3
-//! 90 0 lost
+//! 90 0 lost   ·  95 0 exec a
 //! ```
-//! A name is a task's comm; its tid comes from [`TASKS`]; `idle` is the idle task; `name!` is real-time, prio 49.
+//! A name is a task's comm; its tid comes from [`TASKS`]; `idle` is the idle task; `name!` is real-time, prio 49;
+//! `a=prog` is a when it is called prog.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -28,7 +29,8 @@ pub fn task(word: &str) -> TaskRef {
         Some((name, nice)) => (name, Prio(120 + nice.parse::<i32>().expect("nice"))),
         None => (name, prio),
     };
-    let tid = TASKS.iter().position(|known| *known == name).expect("a known task") as u32;
+    let (who, name) = name.split_once('=').unwrap_or((name, name));
+    let tid = TASKS.iter().position(|known| *known == who).expect("a known task") as u32;
     let comm = if tid == 0 { Comm::from("swapper/0") } else { Comm::from(name) };
     TaskRef { tid: Tid(tid), comm, prio: Some(prio) }
 }
@@ -60,6 +62,7 @@ fn event(line: &str) -> Event {
         "irq-" => EventKind::IrqExit { irq: words[3].parse().expect("irq") },
         "soft+" => EventKind::SoftirqEntry { vec: words[3].parse().expect("vec") },
         "soft-" => EventKind::SoftirqExit { vec: words[3].parse().expect("vec") },
+        "exec" => EventKind::Exec { tid: task(words[3]).tid },
         "lost" => EventKind::Lost { count: None },
         other => panic!("event {other}"),
     };
@@ -109,11 +112,16 @@ impl Sink for Notes {
 
 /// The waits of a scene, one a line.
 pub fn waits(settings: Box<dyn Settings>, scene: &str) -> String {
-    let mut timeline = Timeline::new(None, None, settings);
     let mut notes = Notes::default();
-    for line in scene.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        timeline.push(&event(line), &mut notes);
-    }
-    timeline.finish(&mut notes);
+    play(settings, scene, &mut notes);
     notes.0.join("\n")
+}
+
+/// Tells the sink what happens in a scene.
+pub fn play(settings: Box<dyn Settings>, scene: &str, sink: &mut impl Sink) {
+    let mut timeline = Timeline::new(None, None, settings);
+    for line in scene.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        timeline.push(&event(line), sink);
+    }
+    timeline.finish(sink);
 }
