@@ -34,6 +34,8 @@ pub(crate) struct Cpu {
     pub fairness: Fairness,
     /// Tasks that wait here, in no order; each knows its place.
     pub queue: Vec<TaskKey>,
+    /// Whether a limit stops tasks of a higher class that wait here.
+    pub stops: bool,
     /// The last event that this CPU issued.
     pub last_event: Time,
 }
@@ -63,6 +65,7 @@ impl Cpu {
             occupancy: Occupancy::new(),
             fairness: Fairness::default(),
             queue: Vec::new(),
+            stops: false,
             last_event: Time(0),
         }
     }

@@ -258,6 +258,7 @@ impl Timeline {
             State::Waiting => {
                 if self.world.tasks.get(key).pending.as_ref().is_some_and(|pending| pending.cpu != cpu_id) {
                     self.move_wait(key, cpu_id);
+                    self.disbelieve_limits(key);
                 }
                 self.end_wait(key, WaitEnd::Ran, sink);
             }

@@ -96,6 +96,7 @@ impl Timeline {
             return;
         }
         let now = self.world.now;
+        self.migrations_recorded = true;
         self.cpu(to);
         let key = self.task(task);
         let known = self.world.tasks.get_mut(key);

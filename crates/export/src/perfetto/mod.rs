@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 use unstarve_diagnose::report::Report;
-use unstarve_model::{Comm, Nanos, Tid, clean};
+use unstarve_model::{Comm, Nanos, Tid, Time, clean};
 use unstarve_timeline::{ActorId, Interrupt, Piece, Rule, Run, Selection, Sink, Wait, WaitEnd, Wake, WorkItem, World};
 
 use self::cpus::Cpus;
@@ -34,7 +34,8 @@ pub struct Perfetto<W> {
     groups: Groups,
     waits: FxHashMap<(Tid, Comm), TrackId>,
     items: FxHashMap<(Tid, Comm), TrackId>,
-    blame: FxHashMap<(ActorId, ActorId, Rule), (TrackId, Nanos)>,
+    /// The track, what it counted so far, and until when.
+    blame: FxHashMap<(ActorId, ActorId, Rule), (TrackId, Nanos, Time)>,
     longest: Vec<BinaryHeap<Reverse<Nanos>>>,
 }
 
@@ -147,11 +148,13 @@ impl<W: Out> Perfetto<W> {
                 let name = format!("{victim} waits for {occupant} ({})", key.2);
                 let track = self.stream.track(Some(self.groups.blame), &name, TrackKind::Nanos);
                 self.stream.counter(track, world.start.0, 0);
-                self.blame.insert(key, (track, Nanos::ZERO));
+                self.blame.insert(key, (track, Nanos::ZERO, world.start));
             }
-            if let Some((track, sum)) = self.blame.get_mut(&key) {
+            if let Some((track, sum, last)) = self.blame.get_mut(&key) {
                 *sum += piece.length;
-                self.stream.counter(*track, wait.end.0, sum.0);
+                // A wait during a stay that had to be put right comes late; a counter's time must not run backwards.
+                *last = wait.end.max(*last);
+                self.stream.counter(*track, last.0, sum.0);
             }
         }
     }
