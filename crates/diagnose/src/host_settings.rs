@@ -74,6 +74,10 @@ impl Settings for HostSettings {
     fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
+
+    fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
+        self.snapshot.as_ref()?.is_kernel_thread(tid)
+    }
 }
 
 /// The path of the group that this one is in; empty for one at the top level.

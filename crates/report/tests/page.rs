@@ -12,6 +12,7 @@ fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: 
     Culprit {
         comm: comm.to_owned(),
         tids: tids.to_vec(),
+        tasks: tids.len() as u32,
         policy: policy.map(|(policy, _)| policy.to_owned()),
         prio: policy.map(|(_, prio)| prio),
         rule: rule.to_owned(),
@@ -41,6 +42,7 @@ fn healthy() -> Report {
         schema: SCHEMA.to_owned(),
         trace: trace(),
         findings: vec![],
+        more_findings: 0,
         worst_waits: vec![WorstWait {
             comm: "wl".to_owned(),
             tid: 131,
@@ -81,7 +83,13 @@ fn rt_starvation() -> Finding {
         waits: Waits { count: 4, total_ns: 330_000_000, max_ns: 94_800_000, p99_ns: 94_800_000, owed_ns: 161_000_000 },
         cpus: vec![1],
         period_ns: Some(1_000_000_000),
-        price: vec![PricePaid { comm: "ping".to_owned(), tids: vec![128], ns: 290_000_000, ..PricePaid::default() }],
+        price: vec![PricePaid {
+            comm: "ping".to_owned(),
+            tids: vec![128],
+            tasks: 1,
+            ns: 290_000_000,
+            ..PricePaid::default()
+        }],
         evidence: vec!["4 of 4 waits of more than 10 ms were under wl".to_owned()],
         worst: vec![Instance { cpu: 1, start_ns: 812_000_000_000, end_ns: 812_094_800_000, ..Instance::default() }],
         losses: vec![],
@@ -130,6 +138,7 @@ fn ping_pong() -> Finding {
             .map(|n| PricePaid {
                 comm: "fio".to_owned(),
                 tids: vec![128 + n, 1],
+                tasks: 2,
                 ns: 290_000_000,
                 ..PricePaid::default()
             })
@@ -303,4 +312,33 @@ fn the_time_of_day_the_host_and_where_culprits_are_stand_beside() {
     let narrow = shown(60);
     assert!(narrow.contains("14:03:06.204 UTC  ksoftirqd/1[19] fair"), "{narrow}");
     assert!(narrow.lines().all(|line| line.width() <= 60), "{narrow}");
+}
+
+#[test]
+fn a_hundred_findings_are_summed_up() {
+    let mut report = sick();
+    report.findings = (0..64).map(|_| ping_pong()).collect();
+    report.more_findings = 44;
+    let text = page(&report, Scope::Whole, look(100));
+    assert_eq!(text.matches("Who had the CPU while").count(), 8);
+    assert!(text.contains("88 more findings, none of them worse."), "{text}");
+    assert!(text.contains("--json") && text.lines().count() < 400, "{} lines", text.lines().count());
+}
+
+#[test]
+fn a_cap_of_the_list_is_not_shown_as_a_count() {
+    let mut report = sick();
+    let many: Vec<u32> = (1000..1128).collect();
+    report.findings[0].blame[0] = Culprit { tasks: 700, ..piece("job", &many, Some(("rt", 79)), "class", 5_000_000) };
+    report.findings[0].price[0] = PricePaid {
+        comm: "fio".to_owned(),
+        tids: vec![128],
+        tasks: 1,
+        ns: 2_430_000_000,
+        waited_ns: 2_350_000_000,
+        ..PricePaid::default()
+    };
+    let text = page(&report, Scope::Whole, look(120));
+    assert!(text.contains("job ×700") && !text.contains("×128"), "{text}");
+    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
 }

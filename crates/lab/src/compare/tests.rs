@@ -63,8 +63,10 @@ fn a_metric_that_a_run_lacks_is_named_and_not_taken_for_zero() {
     assert_eq!(comparison.missing, ["main.cost", "main.max"]);
 }
 
-/// One metric's values on both sides, in its own direction.
-fn of_values(metrics: &[(&str, Better, [(f64, f64); 3])]) -> Comparison {
+/// A metric's name and direction, and its values on both sides with three seeds.
+type Measured<'a> = (&'a str, Better, [(f64, f64); 3]);
+
+fn of_values(metrics: &[Measured<'_>]) -> Comparison {
     let mut scenario = model::scenario();
     scenario.expect.metrics = vec![metrics[0].0.to_owned()];
     let mut model = Model::new(|request: &Request| Some(request.seed as f64));
