@@ -266,7 +266,7 @@ impl Timeline {
         task.actor = self.world.actors.of(ActorKind::Tasks {
             comm: task.comm,
             prio: task.prio,
-            group: self.world.settings().group(task.tid),
+            group: self.world.settings.0.group(task.tid),
             own_weight: task.own_weight,
             impostor: task.nature.is_impostor(&task.comm),
         });
