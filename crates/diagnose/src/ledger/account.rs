@@ -1,4 +1,4 @@
-use unstarve_model::{NameId, Nanos};
+use unstarve_model::{NameId, Nanos, Time};
 use unstarve_timeline::{CpuSet, Rule, Run, RunEnd, Wait, WaitKind, WorkItem};
 
 use super::{Episodes, Longest, Quantiles, Spot};
@@ -13,7 +13,7 @@ pub(crate) struct Account {
     pub waited: Nanos,
     pub longest: Nanos,
     pub quantiles: Quantiles,
-    /// The longest time in one wait under each rule, by [`Rule`].
+    /// The longest time in one wait under each rule, by [`Rule`]; for [`Rule::Class`] the longest without a gap.
     pub longest_by_rule: [Nanos; Rule::ALL.len()],
     /// The time under each rule in waits in which that alone took more than a period of fair scheduling…
     pub stalled_by_rule: [Nanos; Rule::ALL.len()],
@@ -62,6 +62,10 @@ pub(crate) struct IdleElsewhere {
     pub long: u64,
     /// Idle time elsewhere in those.
     pub long_total: Nanos,
+    /// The same, each moment once however many waited then: one idle CPU takes one of them.
+    pub long_span: Nanos,
+    /// Up to where `long_span` has counted.
+    counted_to: Time,
     /// The most in one wait.
     pub longest: Nanos,
 }
@@ -98,7 +102,8 @@ impl Account {
         }
     }
 
-    pub fn add_wait(&mut self, wait: &Wait<'_>) {
+    /// Adds a wait; `stretch` is the longest that it was behind real-time tasks without a gap, where that is known.
+    pub fn add_wait(&mut self, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let length = wait.length();
         self.waits += 1;
         self.wakeup_waits += u64::from(wait.kind != WaitKind::Preemption);
@@ -112,7 +117,7 @@ impl Account {
         self.worst.offer(length, || Spot { cpu: wait.cpu, start: wait.start, end: wait.end });
         self.episodes.push(wait.start, wait.end);
         if let Some(idle) = wait.idle_elsewhere {
-            self.idle_elsewhere.add(idle);
+            self.idle_elsewhere.add(idle, wait.start, wait.end);
         }
         // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
         for (index, piece) in wait.pieces.iter().enumerate() {
@@ -121,6 +126,10 @@ impl Account {
             }
             let same = wait.pieces[index..].iter().filter(|other| other.rule == piece.rule);
             let together: Nanos = same.map(|other| other.length).sum();
+            let together = match stretch {
+                Some(stretch) if piece.rule == Rule::Class => together.min(stretch),
+                _ => together,
+            };
             let longest = &mut self.longest_by_rule[piece.rule as usize];
             *longest = (*longest).max(together);
             if together >= FAIR_PERIOD {
@@ -172,13 +181,15 @@ impl Account {
 }
 
 impl IdleElsewhere {
-    fn add(&mut self, idle: Nanos) {
+    fn add(&mut self, idle: Nanos, start: Time, end: Time) {
         self.known += 1;
         self.total += idle;
         self.longest = self.longest.max(idle);
         if idle >= TICK {
             self.long += 1;
             self.long_total += idle;
+            self.long_span += idle.min(end.since(start.max(self.counted_to)));
+            self.counted_to = self.counted_to.max(end);
         }
     }
 }
