@@ -3,10 +3,13 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 use unstarve_kernel::Snapshot;
-use unstarve_model::{Batch, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TraceInfo};
-use unstarve_timeline::{NoSettings, Settings, Sink, Timeline};
+use unstarve_model::{
+    Batch, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TraceInfo, WallClock,
+};
+use unstarve_timeline::{Sink, Timeline};
 
 use crate::host_settings::HostSettings;
+use crate::origin;
 
 /// Why a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,18 @@ pub struct Driven {
     pub events: u64,
     /// Everything that the trace cannot say.
     pub losses: Vec<Loss>,
+}
+
+impl Driven {
+    /// Where the wall's clock stood in the trace, if that is known.
+    pub fn wall(&self) -> Option<WallClock> {
+        origin::wall(&self.info, self.snapshot.as_deref())
+    }
+
+    /// The name of the recorded machine, if that is known; harmless to terminals.
+    pub fn host(&self) -> Option<String> {
+        origin::host(&self.info, self.snapshot.as_deref())
+    }
 }
 
 /// Sends a whole source through a timeline into `sink`.
@@ -174,11 +189,7 @@ pub fn timeline(info: &TraceInfo) -> Timeline {
 }
 
 fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
-    let settings: Box<dyn Settings> = match snapshot {
-        Some(snapshot) => Box::new(HostSettings::new(Arc::clone(snapshot))),
-        None => Box::new(NoSettings),
-    };
-    let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
+    let mut timeline = Timeline::new(info.cpus, info.recorded, Box::new(HostSettings::of(info, snapshot)));
     for task in &info.tasks {
         timeline.name_task(task.tid, task.comm);
     }

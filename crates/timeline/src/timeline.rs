@@ -7,6 +7,7 @@ use crate::debts::{Debt, Debts};
 use crate::held::Held;
 use crate::idle::IdleWatch;
 use crate::places::Places;
+use crate::settings::BoxedSettings;
 use crate::work::WorkTable;
 use crate::{
     ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd,
@@ -29,7 +30,6 @@ pub struct Timeline {
     pub(crate) open_debts: Vec<Debt>,
     /// Waits of the threads that drive RCU's grace periods.
     pub(crate) grace_periods: Debts,
-    settings: BoxedSettings,
     /// Whether moves are known to be recorded: the source says so, or one was seen.
     pub(crate) migrations_recorded: bool,
     pub(crate) waking_recorded: bool,
@@ -40,14 +40,6 @@ pub struct Timeline {
     pub(crate) missing_idle_exits: u64,
     impossible_cpus: u64,
     late: u64,
-}
-
-struct BoxedSettings(Box<dyn Settings>);
-
-impl std::fmt::Debug for BoxedSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Settings")
-    }
 }
 
 impl Timeline {
@@ -62,6 +54,7 @@ impl Timeline {
             cpus: cpus.unwrap_or(0).min(CpuId::LIMIT),
             start: Time(0),
             now: Time(0),
+            settings: BoxedSettings(settings),
         };
         Timeline {
             world,
@@ -75,7 +68,6 @@ impl Timeline {
             prices: Vec::new(),
             open_debts: Vec::new(),
             grace_periods: Debts::default(),
-            settings: BoxedSettings(settings),
             migrations_recorded: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking_recorded: has(EventType::Waking),
             wakeup_recorded: has(EventType::Wakeup),
@@ -274,7 +266,7 @@ impl Timeline {
         task.actor = self.world.actors.of(ActorKind::Tasks {
             comm: task.comm,
             prio: task.prio,
-            group: self.settings.0.group(task.tid),
+            group: self.world.settings.0.group(task.tid),
             own_weight: task.own_weight,
             impostor: task.nature.is_impostor(&task.comm),
         });
@@ -282,7 +274,7 @@ impl Timeline {
 
     pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
-        let settings = &self.settings.0;
+        let settings = &*self.world.settings.0;
         let own_weight = settings.own_weight(tid);
         let nature = Nature::told(settings.is_kernel_thread(tid), tid);
         let kind = ActorKind::Tasks {
