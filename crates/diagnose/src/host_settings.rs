@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstarve_kernel::{SchedPolicy, Snapshot};
-use unstarve_model::Tid;
+use unstarve_model::{CpuId, Tid};
 use unstarve_timeline::{CpuSet, GroupId, Groups, Settings};
 
 /// `WEIGHT_IDLEPRIO` in `kernel/sched/sched.h`.
@@ -45,6 +45,17 @@ impl Settings for HostSettings {
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {
         Some(self.snapshot.allowed_cpus(tid)?.iter().collect())
+    }
+
+    fn has_only_waited(&self, tid: Tid) -> bool {
+        self.snapshot.task(tid).and_then(|task| task.has_only_waited()) == Some(true)
+    }
+
+    fn is_idle_if_silent(&self, cpu: CpuId) -> bool {
+        let cpus = &self.snapshot.cpus;
+        let has = |set: &unstarve_kernel::CpuSet| set.contains(cpu);
+        // A CPU without ticks may have run one task all the time, and nothing would show it.
+        cpus.online.as_ref().is_some_and(has) && !cpus.nohz_full.as_ref().is_some_and(has)
     }
 
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {

@@ -15,6 +15,7 @@
 
 mod case;
 pub mod compare;
+mod doubt;
 mod draft;
 mod drive;
 mod explain;
@@ -23,6 +24,7 @@ mod host_settings;
 mod ledger;
 mod remedy;
 pub mod report;
+mod throughout;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};

@@ -4,19 +4,30 @@ use unstarve_model::Nanos;
 use crate::Scope;
 use crate::text::{counted, occupant, victim};
 
+/// Of all waits, the time of which nobody knows who ran is worth a word from this part on.
+const UNKNOWN: f64 = 0.1;
+
 /// The answer in one sentence or two, and how bad it is (`None`: nothing is wrong).
 pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
     if report.trace.events == 0 {
         return (None, "Nothing can be said: the trace has no scheduler events.".to_owned());
     }
+    let blind = report.trace.invisible.as_ref();
+    let blind = blind.map(|what| format!("No wakeup was recorded, so {what} are invisible here. ")).unwrap_or_default();
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
-        return (None, if scope == Scope::Whole { healthy(report) } else { healthy_part(report) });
+        let text = match (&report.trace.too_little, scope) {
+            (Some(why), _) => format!("Too little was recorded to tell who is starved: {why}."),
+            (None, Scope::Whole) => format!("{blind}{}", healthy(report)),
+            (None, _) => format!("{blind}{}", healthy_part(report)),
+        };
+        return (None, text);
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
     let mut text = match worst.severity {
         Severity::Critical => format!("Starved: {}", loss(worst)),
         _ => format!("Nobody is starved outright, but {}", loss(worst)),
     };
+    text.insert_str(0, &blind);
     if others > 0 {
         text.push_str(&format!(" {} below.", counted(others, "more finding")));
     }
@@ -70,6 +81,10 @@ fn healthy(report: &Report) -> String {
                 text.push_str(&format!("; the longest took {length}."));
             }
             None => text.push('.'),
+        }
+        let unknown = Nanos(trace.waits_unknown_ns);
+        if unknown.share_of(Nanos(trace.waits_total_ns)) >= UNKNOWN {
+            text.push_str(&format!(" For {unknown} of that nobody knows who had the CPU."));
         }
     }
     if !report.findings.is_empty() {

@@ -31,6 +31,9 @@ fn trace() -> TraceSummary {
         snapshot: false,
         waits_total_ns: 1_330_000_000,
         waits_count: 30_100,
+        waits_unknown_ns: 0,
+        too_little: None,
+        invisible: None,
     }
 }
 
@@ -191,6 +194,24 @@ fn an_empty_trace_is_neither_healthy_nor_sick() {
     let report =
         Report { trace: TraceSummary { events: 0, ..trace() }, worst_waits: vec![], losses: vec![], ..healthy() };
     assert!(page(&report, Scope::Whole, look(80)).starts_with("Nothing can be said"));
+}
+
+#[test]
+fn too_little_is_no_all_clear() {
+    let verdict = |trace: TraceSummary| {
+        page(&Report { trace, ..healthy() }, Scope::Whole, look(160)).lines().next().unwrap_or_default().to_owned()
+    };
+    let three = TraceSummary { too_little: Some("it has only 3 sched_switch events".into()), ..trace() };
+    assert_eq!(verdict(three), "Too little was recorded to tell who is starved: it has only 3 sched_switch events.");
+    let blind = verdict(TraceSummary { invisible: Some("waits after a wakeup".into()), ..trace() });
+    assert!(blind.starts_with("No wakeup was recorded, so waits after a wakeup are invisible here. Nobody"), "{blind}");
+    let unknown = trace().waits_total_ns / 2;
+    let text = page(
+        &Report { trace: TraceSummary { waits_unknown_ns: unknown, ..trace() }, ..healthy() },
+        Scope::Whole,
+        look(160),
+    );
+    assert!(text.contains("nobody knows who had the CPU"), "{text}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use crate::held::{Ended, HoldId};
 use crate::occupancy::Mark;
 use crate::stays::goes_before;
 use crate::timeline::Timeline;
-use crate::{ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
+use crate::{
+    ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind,
+};
 
 /// A wait in progress.
 #[derive(Clone, Debug)]
@@ -30,7 +32,11 @@ pub(crate) struct Pending {
     pub preemptor: Option<Preemptor>,
     pub owed: f64,
     pub idle_before: Option<(usize, Nanos)>,
+    /// Idle time that was known only afterwards.
+    pub idle_carried: Nanos,
     pub migrations: u32,
+    /// Whether only the host's state when the trace began speaks for it.
+    pub assumed: bool,
     /// Where it is among the waits that may have to be held back.
     pub hold: Option<HoldId>,
 }
@@ -54,6 +60,9 @@ pub(crate) struct Preemptor {
 const CROWD_PER_CPU: u32 = 2;
 const CROWD_LEAST: u32 = 4;
 
+/// No CPU needs longer than this to leave idle.
+const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(1);
+
 impl Timeline {
     /// The task becomes runnable on `cpu` and waits there.
     pub(crate) fn begin_wait(&mut self, key: TaskKey, kind: WaitKind, cpu: CpuId, start: Time, queued: Option<Time>) {
@@ -71,21 +80,10 @@ impl Timeline {
             here.fairness.join(start, &mut task.account, weight);
         }
         task.pending = Some(Pending {
-            kind,
-            actor: task.actor,
-            start,
             queued,
-            cpu,
-            segment: start,
             mark: (start == now).then(|| here.occupancy.mark(now)),
-            parts: Vec::new(),
-            passed_over: None,
-            passed_over_total: Nanos::ZERO,
-            preemptor: None,
-            owed: 0.0,
             idle_before: group.map(|group| (group, self.idle.total(group, now))),
-            migrations: 0,
-            hold: None,
+            ..Pending::new(kind, task.actor, start, cpu)
         });
         if kind != WaitKind::Preemption {
             let threshold = (CROWD_PER_CPU * self.world.cpus).max(CROWD_LEAST);
@@ -118,6 +116,46 @@ impl Timeline {
         task.last_cpu = Some(to);
     }
 
+    /// The woken task runs, and only that tells on which CPU it waited: nothing tells where it was queued. It is taken to
+    /// have waited here, unless this CPU was idle for long and the one on which it ran before was busy: then it was
+    /// fetched from there.
+    pub(crate) fn follow(&mut self, key: TaskKey, to: CpuId) {
+        let now = self.world.now;
+        let task = self.world.tasks.get_mut(key);
+        let weight = task.weight();
+        let Some(pending) = &mut task.pending else { return };
+        let (from, here) = (&self.cpus[pending.cpu.index()], &self.cpus[to.index()]);
+        let since = pending.start.max(here.occupancy.forgotten());
+        let idle_here = here.occupancy.time_of(ActorId::IDLE, since, now);
+        let idle_before: Nanos = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE).map(|part| part.1).sum();
+        let idle_there = idle_before + from.occupancy.time_of(ActorId::IDLE, pending.segment, now);
+        if idle_here > LEAVES_IDLE_WITHIN && idle_there < idle_here {
+            return self.move_wait(key, to);
+        }
+        self.followed += 1;
+        let from = &mut self.cpus[pending.cpu.index()];
+        from.fairness.leave(now, &mut task.account);
+        self.places.remove(&mut from.queue, key);
+        if let Some(hold) = pending.hold.take() {
+            self.held.forget(hold);
+        }
+        pending.parts.clear();
+        let unknown = since.since(pending.start);
+        if unknown > Nanos::ZERO {
+            pending.parts.push((ActorId::UNKNOWN, unknown));
+        }
+        (pending.cpu, pending.segment, pending.mark) = (to, since, None);
+        (pending.passed_over, pending.passed_over_total) = (None, Nanos::ZERO);
+        let here = &mut self.cpus[to.index()];
+        self.places.push(&mut here.queue, key);
+        here.fairness.join(now, &mut task.account, weight);
+        // What the others weigh here now stands for what they weighed meanwhile.
+        let share = f64::from(weight) / here.fairness.weight().max(1) as f64;
+        pending.owed = now.since(pending.start).0 as f64 * share;
+        task.moved |= task.last_cpu.is_some_and(|last| last != to);
+        task.last_cpu = Some(to);
+    }
+
     /// Settles all waits of a CPU so that its occupancy can forget the past.
     pub(crate) fn take_stock(&mut self, index: usize) {
         let now = self.world.now;
@@ -129,6 +167,10 @@ impl Timeline {
             let was_passed_over = pending.passed_over.is_some();
             pending.close_segment(cpu, now);
             pending.passed_over = was_passed_over.then_some(now);
+        }
+        if let Some((since, parts)) = &mut cpu.whole {
+            cpu.occupancy.parts(*since, now, None, |actor, length| add(parts, actor, length));
+            *since = now;
         }
         cpu.occupancy.forget(now);
     }
@@ -200,17 +242,20 @@ impl Timeline {
             Some((group, before)) => {
                 let idle_here = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE);
                 let own: Nanos = idle_here.map(|part| part.1).sum();
-                Some(self.idle.total(group, now).saturating_sub(before).saturating_sub(own))
+                Some((self.idle.total(group, now) + pending.idle_carried).saturating_sub(before).saturating_sub(own))
             }
             None => task.pinned.then_some(Nanos::ZERO),
         };
+        let group = pending.idle_before.filter(|_| self.unheard.is_some());
+        let beside_unheard = group.and_then(|(group, _)| self.idle.last_of(group, self.unheard.as_ref()?));
         task.debts.push(pending.actor, pending.start, now);
         if pending.hold.is_some() {
             self.hold_back(key, ended, idle_elsewhere, queue_length);
             return;
         }
         split(pending, task.limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
-        let wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
+        let mut wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
+        wait.beside_unheard = beside_unheard;
         std::mem::swap(&mut pending.parts, &mut self.parts);
         self.parts.clear();
         task.pending = None;
@@ -249,6 +294,8 @@ pub(crate) fn wait_of<'a>(
         ended,
         pieces,
         idle_elsewhere,
+        beside_unheard: None,
+        throughout: (pending.assumed && ended == WaitEnd::TraceEnd).then_some(Throughout::Seen),
         migrations: pending.migrations,
         queue_length,
         owed: whole(pending.owed),
@@ -264,6 +311,28 @@ fn uncrowd(actors: &mut Actors, pending: &Pending) {
 }
 
 impl Pending {
+    pub fn new(kind: WaitKind, actor: ActorId, start: Time, cpu: CpuId) -> Pending {
+        Pending {
+            kind,
+            actor,
+            start,
+            queued: None,
+            cpu,
+            segment: start,
+            mark: None,
+            parts: Vec::new(),
+            passed_over: None,
+            passed_over_total: Nanos::ZERO,
+            preemptor: None,
+            owed: 0.0,
+            idle_before: None,
+            idle_carried: Nanos::ZERO,
+            migrations: 0,
+            assumed: false,
+            hold: None,
+        }
+    }
+
     /// Adds the present CPU's occupants since the segment's start to the parts.
     fn close_segment(&mut self, cpu: &Cpu, now: Time) {
         let parts = &mut self.parts;
@@ -358,14 +427,14 @@ pub(crate) fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nan
 }
 
 /// What decides between two tasks.
-struct Contender {
+pub(crate) struct Contender {
     prio: Prio,
     own_weight: Option<u32>,
     group: Option<GroupId>,
 }
 
 impl Contender {
-    fn of(actors: &Actors, id: ActorId) -> Contender {
+    pub fn of(actors: &Actors, id: ActorId) -> Contender {
         let actor = actors.get(id);
         Contender { prio: actor.prio().unwrap_or(Prio::NORMAL), own_weight: actor.own_weight(), group: actor.group() }
     }
@@ -374,11 +443,20 @@ impl Contender {
         goes_before(self.prio, other.prio)
     }
 
+    pub fn times_heavier(&self, other: &Contender, groups: &Groups) -> f64 {
+        let (mine, its) = self.against(other, groups);
+        f64::from(mine) / f64::from(its.max(1))
+    }
+
     /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup
     /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
     fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
-        let own = |contender: &Contender| contender.own_weight.unwrap_or(1024);
-        let (mine, its) = groups.rivals((self.group, own(self)), (other.group, own(other)));
+        let (mine, its) = self.against(other, groups);
         mine > its
+    }
+
+    fn against(&self, other: &Contender, groups: &Groups) -> (u32, u32) {
+        let own = |contender: &Contender| contender.own_weight.unwrap_or(1024);
+        groups.rivals((self.group, own(self)), (other.group, own(other)))
     }
 }

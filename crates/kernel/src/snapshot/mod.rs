@@ -29,7 +29,7 @@ pub use kernel::KernelInfo;
 pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
 pub use services::{NfsdFacts, Services};
-pub use tasks::{SchedPolicy, TaskFacts};
+pub use tasks::{RunSums, SchedPolicy, Seen, TaskFacts};
 pub use view::View;
 
 /// The state of a host, as JSON with the schema id [`Snapshot::SCHEMA`]. Later versions only add fields.
@@ -183,7 +183,7 @@ impl Snapshot {
     #[must_use]
     pub fn finished_by(mut self, end: Snapshot) -> Snapshot {
         self.throttled_meanwhile = Some(cgroups::throttled_between(&self.cgroups, &end.cgroups));
-        self.tasks = tasks::union(self.tasks, end.tasks);
+        self.tasks = tasks::finish(self.tasks, end.tasks);
         self
     }
 
