@@ -207,7 +207,8 @@ impl Task {
 
     /// Whether no event has told what it does.
     pub(crate) fn is_unseen(&self) -> bool {
-        self.state == State::Unknown && self.last_cpu.is_none()
+        let assumed = self.pending.as_ref().is_some_and(|pending| pending.assumed);
+        assumed || self.state == State::Unknown && self.last_cpu.is_none()
     }
 
     /// The weight with which it competes with its like; a real-time task counts as nice 0.

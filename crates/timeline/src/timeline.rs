@@ -236,7 +236,7 @@ impl Timeline {
         }
         let idle = (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu));
         for cpu in idle.filter(|cpu| self.settings.0.is_idle_if_silent(*cpu)) {
-            if self.cpus.get(cpu.index()).is_none_or(|known| known.arrival.is_none()) {
+            if self.cpus.get(cpu.index()).is_none_or(|known| known.arrival.is_none() && known.queue.is_empty()) {
                 self.world.idle_until_heard.insert(cpu);
             }
         }

@@ -349,6 +349,31 @@ fn who_was_runnable_before_the_trace_waits_from_its_start() {
 }
 
 #[test]
+fn who_was_runnable_and_turns_out_to_run_had_the_cpu_from_the_start() {
+    let mut timeline = Starving::timeline();
+    timeline.runnable_before(scene::task("a"), CpuId(1));
+    timeline.runnable_before(scene::task("b"), CpuId(1));
+    let mut whole = Whole::default();
+    let timeline = scene::run(timeline, "
+        10 0 switch idle S > c
+        40 1 switch a S > b
+        90 0 switch c S > idle
+    ", &mut whole);
+    assert_eq!(whole.0, [(Tid(2), None, 10, 30)]);
+    assert!(!timeline.world().idle_until_heard.contains(CpuId(1)));
+    assert_snapshot!(waits_of(Starving::timeline(), "
+        10 0 switch idle S > c
+        40 1 switch a S > b
+    "), @"b preemption 10..40 cpu 1: a 30 weight");
+}
+
+fn waits_of(mut timeline: Timeline, text: &str) -> String {
+    timeline.runnable_before(scene::task("a"), CpuId(1));
+    timeline.runnable_before(scene::task("b"), CpuId(1));
+    scene::notes(timeline, text)
+}
+
+#[test]
 fn who_could_not_have_had_a_turn_may_have_waited_all_the_time() {
     let whole = |text: &str| {
         let mut timeline = Starving::timeline();

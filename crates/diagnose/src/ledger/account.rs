@@ -66,7 +66,7 @@ pub(crate) struct IdleElsewhere {
 }
 
 /// Waits beside a CPU that had issued no event yet.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct BesideUnheard {
     cpu: CpuId,
     /// Idle time elsewhere if that CPU was busy, and if it was idle.
@@ -143,7 +143,8 @@ impl Account {
         let index = match self.beside_unheard.iter().position(|beside| beside.cpu == cpu) {
             Some(index) => index,
             None if self.beside_unheard.len() < UNHEARD => {
-                self.beside_unheard.push(BesideUnheard { cpu, ..BesideUnheard::default() });
+                let (if_busy, if_idle) = Default::default();
+                self.beside_unheard.push(BesideUnheard { cpu, if_busy, if_idle });
                 self.beside_unheard.len() - 1
             }
             None => return self.idle_elsewhere.add(idle),

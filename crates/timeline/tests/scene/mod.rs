@@ -112,8 +112,13 @@ impl Sink for Notes {
 
 /// The waits of a scene, one a line.
 pub fn waits(settings: Box<dyn Settings>, scene: &str) -> String {
+    notes(Timeline::new(None, None, settings), scene)
+}
+
+/// The same with a timeline that knows more.
+pub fn notes(timeline: Timeline, scene: &str) -> String {
     let mut notes = Notes::default();
-    play(settings, scene, &mut notes);
+    run(timeline, scene, &mut notes);
     notes.0.join("\n")
 }
 
