@@ -199,7 +199,7 @@ fn only_cpu_of_idler(snapshot: &Snapshot, task: &TaskFacts) -> Option<CpuId> {
     (hardly_ran && age > 0 && !task.kernel_thread).then(|| allowed.iter().next()).flatten()
 }
 
-fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
+pub(crate) fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
     match info.snapshot.as_deref().map(Snapshot::from_json) {
         Some(Ok(snapshot)) => (Some(Arc::new(snapshot)), None),
         Some(Err(error)) => (None, Some(Loss::new(LossKind::Undecodable, 1).with_detail(error.to_string()))),

@@ -22,9 +22,11 @@ mod explain;
 mod finding;
 mod host_settings;
 mod ledger;
+mod recent;
 mod remedy;
 pub mod report;
 mod throughout;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
+pub use recent::Recent;

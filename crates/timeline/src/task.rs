@@ -178,6 +178,11 @@ impl Task {
         self.pending.as_ref().map(|pending| (pending.start, pending.cpu))
     }
 
+    /// Whether a cgroup may keep it off an idle CPU, where known.
+    pub fn may_be_throttled(&self) -> Option<bool> {
+        self.limited
+    }
+
     pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId) -> Task {
         Task {
             tid,

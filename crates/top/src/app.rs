@@ -46,6 +46,7 @@ enum Mode {
     Table,
     Filter,
     Help,
+    Remedy,
 }
 
 /// What the user has chosen.
@@ -55,6 +56,7 @@ pub struct App {
     filter: String,
     mode: Mode,
     paused: bool,
+    grouped: bool,
     selected: usize,
     detail: Option<(Tid, Comm)>,
 }
@@ -70,7 +72,7 @@ impl Default for App {
 impl App {
     /// Sorted and filtered so.
     pub fn new(order: Order, filter: String) -> App {
-        App { order, filter, mode: Mode::Table, paused: false, selected: 0, detail: None }
+        App { order, filter, mode: Mode::Table, paused: false, grouped: false, selected: 0, detail: None }
     }
 
     /// For paper: no row has the cursor.
@@ -96,6 +98,21 @@ impl App {
     /// Whether help is shown.
     pub fn shows_help(&self) -> bool {
         self.mode == Mode::Help
+    }
+
+    /// Whether what to do about the chosen task is shown.
+    pub fn shows_remedy(&self) -> bool {
+        self.mode == Mode::Remedy
+    }
+
+    /// Whether tasks of alike names are one row.
+    pub fn groups(&self) -> bool {
+        self.grouped
+    }
+
+    /// Begins with tasks of alike names as one row.
+    pub fn with_groups(self) -> App {
+        App { grouped: true, ..self }
     }
 
     /// Whether time stands still on the screen.
@@ -132,7 +149,7 @@ impl App {
         }
         match self.mode {
             Mode::Filter => self.typed(key),
-            Mode::Help => self.mode = Mode::Table,
+            Mode::Help | Mode::Remedy => self.mode = Mode::Table,
             Mode::Table => return self.command(key, view, find),
         }
         Action::Draw
@@ -159,6 +176,11 @@ impl App {
             Key::Char('q') | Key::Escape | Key::Backspace => self.detail = None,
             Key::Char('s') => self.order = self.order.next(),
             Key::Char('/') => self.mode = Mode::Filter,
+            Key::Char('g') => {
+                self.grouped = !self.grouped;
+                self.selected = 0;
+            }
+            Key::Char('r') if !view.rows.is_empty() => self.mode = Mode::Remedy,
             Key::Char('h' | '?') => self.mode = Mode::Help,
             Key::Char(' ' | 'p') => self.paused = !self.paused,
             Key::Char('n') | Key::Right => return Action::Step,

@@ -1,20 +1,26 @@
 //! A view on a terminal.
 
+use std::cmp::Ordering::Equal;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Row as TableRow, Table, TableState};
-use unstarve_model::Nanos;
+use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
+use unstarve_model::{Nanos, Severity};
 
 use crate::App;
-use crate::view::{Detail, Piece, Row, View};
+use crate::cpus::CpuView;
+use crate::panes::{detail_lines, help, remedy};
+use crate::view::{Row, View};
 
 /// What keys do, for the help.
 pub const LEGEND: &[(&str, &str)] = &[
     ("Up, Down, j, k", "choose a task"),
     ("Enter", "look at it: blame, wakers, work items, single waits"),
     ("Esc, q", "back; q also ends"),
+    ("r", "what to do about it: the finding, its remedies and how to undo them"),
+    ("g", "tasks whose names differ in numbers only as one row, and back"),
     ("s", "sort by wait, longest, count or name"),
     ("/", "filter by name, kind, rule or culprit"),
     ("Space, p", "pause; the recording goes on"),
@@ -24,9 +30,11 @@ pub const LEGEND: &[(&str, &str)] = &[
 
 /// Draws a view.
 pub fn draw(frame: &mut Frame<'_>, view: &View, app: &App) {
-    let [head, body, foot] =
-        Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
+    let [head, cpus, body, foot] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
+            .areas(frame.area());
     frame.render_widget(Paragraph::new(title(view, app)).style(Style::new().add_modifier(Modifier::REVERSED)), head);
+    frame.render_widget(Paragraph::new(strip(&view.cpus, cpus.width)), cpus);
     match &view.detail {
         Some(detail) => frame.render_widget(Paragraph::new(detail_lines(detail, body)), body),
         None if view.rows.is_empty() => frame.render_widget(Paragraph::new(nobody(view, app)), body),
@@ -35,6 +43,9 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, app: &App) {
     frame.render_widget(Paragraph::new(keys(app)).style(Style::new().add_modifier(Modifier::DIM)), foot);
     if app.shows_help() {
         help(frame);
+    }
+    if app.shows_remedy() {
+        remedy(frame, view, view.rows.get(app.selected()));
     }
 }
 
@@ -58,12 +69,48 @@ fn title(view: &View, app: &App) -> String {
     text
 }
 
+/// How full a CPU is, in eighths.
+const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// CPUs that are spelt out; more are a bar each.
+const SPELT: usize = 4;
+
+/// How busy each CPU is; where somebody waits, it is marked.
+fn strip(cpus: &[CpuView], width: u16) -> Line<'static> {
+    if cpus.len() <= SPELT {
+        let one = |cpu: &CpuView| {
+            let waiting = if cpu.waiting > 0 { format!(", {} waiting", cpu.waiting) } else { String::new() };
+            let text = format!("  CPU {} {:>3.0} %{waiting}", cpu.cpu, cpu.busy * 100.0);
+            Span::styled(text, Style::new().fg(full(cpu)))
+        };
+        return Line::from(cpus.iter().map(one).collect::<Vec<_>>());
+    }
+    let title = format!(" CPUs 0 to {} ", cpus.len() - 1);
+    let room = usize::from(width).saturating_sub(title.len() + 1).max(1);
+    // Of several CPUs in one place the fullest shows, or one where somebody waits.
+    let bars = cpus.chunks(cpus.len().div_ceil(room)).filter_map(|chunk| {
+        let most =
+            chunk.iter().max_by(|a, b| (a.waiting, a.busy).partial_cmp(&(b.waiting, b.busy)).unwrap_or(Equal))?;
+        let level = LEVELS[((most.busy * 8.0).round() as usize).min(8)];
+        Some(Span::styled(level.to_string(), Style::new().fg(full(most))))
+    });
+    Line::from(std::iter::once(Span::raw(title)).chain(bars).collect::<Vec<_>>())
+}
+
+fn full(cpu: &CpuView) -> Color {
+    match cpu {
+        CpuView { waiting: 1.., .. } => Color::Red,
+        CpuView { busy: 0.95.., .. } => Color::Yellow,
+        _ => Color::Reset,
+    }
+}
+
 fn keys(app: &App) -> String {
     if app.is_typing() {
         return format!(" filter: {}_   Enter keeps it, Esc drops it", app.filter());
     }
     let filter = if app.filter().is_empty() { String::new() } else { format!("  [filter: {}]", app.filter()) };
-    format!(" q quit  Enter look  s sort  / filter  Space pause  h help{filter}")
+    format!(" q quit  Enter look  r remedy  g group  s sort  / filter  Space pause  h help{filter}")
 }
 
 fn nobody(view: &View, app: &App) -> String {
@@ -74,7 +121,7 @@ fn nobody(view: &View, app: &App) -> String {
 }
 
 /// The colour of a rule: what others do to a task is warm, what is nobody's doing is cold.
-fn colour(rule: Option<&str>) -> Color {
+pub(crate) fn colour(rule: Option<&str>) -> Color {
     match rule {
         Some("class" | "weight" | "throttled") => Color::Red,
         Some("wakeup-preemption" | "count") => Color::Magenta,
@@ -84,38 +131,101 @@ fn colour(rule: Option<&str>) -> Color {
     }
 }
 
-/// Columns of a table on a terminal of some width.
-#[derive(Clone, Copy)]
-struct Widths {
-    victim: usize,
-    rule: usize,
-    culprit: usize,
+/// The colour of a row: how bad it is, as `explain` would judge it.
+fn badness(severity: Option<Severity>) -> Color {
+    match severity {
+        Some(Severity::Critical) => Color::Red,
+        Some(Severity::Warning) => Color::Yellow,
+        _ => Color::Reset,
+    }
 }
 
-/// Kind, CPU, wait, longest, share.
-const FIXED: [usize; 5] = [9, 3, 8, 8, 5];
+/// A column of the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Victim,
+    Kind,
+    Cpu,
+    Wait,
+    Longest,
+    Share,
+    Rule,
+    Culprit,
+}
 
-impl Widths {
-    fn of(area: Rect) -> Widths {
-        let rule = if area.width >= 120 { 17 } else { 9 };
-        let rest = usize::from(area.width).saturating_sub(FIXED.iter().sum::<usize>() + rule + 7);
-        let victim = (rest * 3 / 5).min(32);
-        Widths { victim, rule, culprit: rest - victim }
+impl Column {
+    const ALL: [Column; 8] = [
+        Column::Victim,
+        Column::Kind,
+        Column::Cpu,
+        Column::Wait,
+        Column::Longest,
+        Column::Share,
+        Column::Rule,
+        Column::Culprit,
+    ];
+
+    fn title(self) -> &'static str {
+        match self {
+            Column::Victim => "VICTIM",
+            Column::Kind => "KIND",
+            Column::Cpu => "CPU",
+            Column::Wait => "    WAIT",
+            Column::Longest => " LONGEST",
+            Column::Share => "SHARE",
+            Column::Rule => "RULE",
+            Column::Culprit => "CULPRIT",
+        }
     }
 
-    fn constraints(self) -> [Constraint; 8] {
-        let [kind, cpu, wait, longest, share] = FIXED;
-        let all = [self.victim, kind, cpu, wait, longest, share, self.rule, self.culprit];
-        all.map(|width| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)))
+    /// The least width of a terminal on which it is shown. Who waits for whom comes before everything else.
+    fn least(self) -> u16 {
+        match self {
+            Column::Victim | Column::Wait | Column::Culprit => 0,
+            Column::Rule => 56,
+            Column::Longest => 64,
+            Column::Kind | Column::Cpu | Column::Share => 76,
+        }
     }
+
+    /// How wide it is, but for the names, which share what is left.
+    fn width(self, screen: u16) -> usize {
+        match self {
+            Column::Victim | Column::Culprit => 0,
+            Column::Kind => 9,
+            Column::Cpu => 3,
+            Column::Wait | Column::Longest => 8,
+            Column::Share => 5,
+            Column::Rule if screen >= 120 => 17,
+            Column::Rule => 9,
+        }
+    }
+}
+
+/// The columns that have room, and how wide they are.
+fn columns(screen: u16) -> Vec<(Column, usize)> {
+    let shown = || Column::ALL.into_iter().filter(|column| column.least() <= screen);
+    let fixed: usize = shown().map(|column| column.width(screen)).sum::<usize>() + shown().count() - 1;
+    let rest = usize::from(screen).saturating_sub(fixed);
+    let victim = (rest / 2).min(32);
+    let width = |column| match column {
+        Column::Victim => victim,
+        Column::Culprit => rest - victim,
+        other => other.width(screen),
+    };
+    shown().map(|column| (column, width(column))).collect()
 }
 
 fn table(frame: &mut Frame<'_>, view: &View, app: &App, area: Rect) {
-    let widths = Widths::of(area);
-    let head = TableRow::new(["VICTIM", "KIND", "CPU", "    WAIT", " LONGEST", "SHARE", "RULE", "CULPRIT"])
-        .style(Style::new().add_modifier(Modifier::BOLD));
-    let rows = view.rows.iter().map(|row| cells(row, widths));
-    let table = Table::new(rows, widths.constraints())
+    let columns = columns(area.width);
+    let titles = columns.iter().map(|(column, _)| column.title());
+    let head = TableRow::new(titles).style(Style::new().add_modifier(Modifier::BOLD));
+    let rows = view.rows.iter().map(|row| {
+        let cells = columns.iter().map(|&(column, width)| cell(row, column, width));
+        TableRow::new(cells).style(Style::new().fg(badness(row.severity)))
+    });
+    let widths = columns.iter().map(|&(_, width)| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)));
+    let table = Table::new(rows, widths)
         .header(head)
         .column_spacing(1)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
@@ -133,106 +243,45 @@ fn fit(name: &str, rest: &str, columns: usize) -> String {
     format!("{cut}~{rest}")
 }
 
-fn cells(row: &Row, widths: Widths) -> TableRow<'static> {
-    let right = |text: String, width: usize| format!("{text:>width$}");
-    let culprit = row.culprit.clone().unwrap_or_default();
+/// A name with its thread id, if it is one task's.
+pub(crate) fn with_tid(name: &str, tid: Option<u32>) -> String {
+    tid.map_or_else(|| name.to_owned(), |tid| format!("{name}[{tid}]"))
+}
+
+fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
+    let right = |text: String| format!("{text:>width$}");
+    Cell::new(match column {
+        Column::Victim => {
+            // Who waits at this moment has a star.
+            let star = if row.waiting_ns.is_some() { "*" } else { "" };
+            let which = if row.tasks > 1 { format!(" x{}", row.tasks) } else { format!("[{}]", row.tid) };
+            fit(&row.victim, &format!("{which}{star}"), width)
+        }
+        Column::Kind => row.kind.to_owned(),
+        Column::Cpu => row.cpu.map_or_else(String::new, |cpu| right(cpu.to_string())),
+        Column::Wait => right(Nanos(row.wait_ns).to_string()),
+        Column::Longest => right(Nanos(row.longest_ns).to_string()),
+        Column::Share => right(percent(row.share)),
+        Column::Rule => {
+            let text = row.rule.map_or_else(String::new, |rule| fit(rule, "", width));
+            return Cell::new(Span::styled(text, Style::new().fg(colour(row.rule))));
+        }
+        Column::Culprit => culprit(row, width),
+    })
+}
+
+/// Who, with the thread id if there is room, and for how long it has been waiting if there is more.
+fn culprit(row: &Row, width: usize) -> String {
+    let name = row.culprit.clone().unwrap_or_default();
     let waiting = row.waiting_ns.map_or_else(String::new, |ns| format!(" (waits now: {})", Nanos(ns)));
-    let is_room = culprit.chars().count() + waiting.chars().count() <= widths.culprit;
-    TableRow::new([
-        // Who waits at this moment has a star.
-        fit(&row.victim, &format!("[{}]{}", row.tid, if row.waiting_ns.is_some() { "*" } else { "" }), widths.victim),
-        row.kind.to_owned(),
-        row.cpu.map_or_else(String::new, |cpu| right(cpu.to_string(), 3)),
-        right(Nanos(row.wait_ns).to_string(), 8),
-        right(Nanos(row.longest_ns).to_string(), 8),
-        right(percent(row.share), 5),
-        row.rule.map_or_else(String::new, |rule| fit(rule, "", widths.rule)),
-        if is_room { culprit + &waiting } else { fit(&culprit, "", widths.culprit) },
-    ])
-    .style(Style::new().fg(colour(row.rule)))
+    let full = with_tid(&name, row.culprit_tid);
+    let fits = |text: &str| text.chars().count() <= width;
+    [format!("{full}{waiting}"), full.clone()]
+        .into_iter()
+        .find(|text| fits(text))
+        .unwrap_or_else(|| fit(&name, "", width))
 }
 
 fn percent(share: f64) -> String {
     if share > 9.99 { format!("{:.0}x", share) } else { format!("{:.0} %", share * 100.0) }
-}
-
-fn blame(list: &[Piece]) -> String {
-    let piece = |piece: &Piece| {
-        // `idle idle` would say it twice.
-        let rule = if piece.occupant.starts_with(piece.rule) { "" } else { piece.rule };
-        format!("{} {rule}{}{}", piece.occupant, if rule.is_empty() { "" } else { " " }, Nanos(piece.ns))
-    };
-    list.iter().map(piece).collect::<Vec<_>>().join(", ")
-}
-
-fn detail_lines(detail: &Detail, area: Rect) -> Vec<Line<'static>> {
-    let bold = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD)));
-    let mut lines = vec![bold(format!(" {}", detail.name))];
-    match &detail.row {
-        Some(row) => {
-            lines.push(Line::from(format!(
-                " waited {} in {} waits, up to {}; ran {}",
-                Nanos(row.wait_ns),
-                row.waits,
-                Nanos(row.longest_ns),
-                detail.ran
-            )));
-            lines.extend(row.waiting_ns.map(|ns| Line::from(format!(" has been waiting for {} now", Nanos(ns)))));
-            lines.push(bold(" Who had the CPU meanwhile".to_owned()));
-            for piece in row.blame.iter().take(usize::from(area.height) / 4) {
-                let part = piece.ns as f64 / row.wait_ns.max(1) as f64 * 100.0;
-                let text = format!(
-                    "  {:<28} {:<17} {:>8} {part:>5.1} %",
-                    piece.occupant,
-                    piece.rule,
-                    Nanos(piece.ns).to_string()
-                );
-                lines.push(Line::from(Span::styled(text, Style::new().fg(colour(Some(piece.rule))))));
-            }
-        }
-        None => lines.push(Line::from(format!(" did not wait in the window; ran {}", detail.ran))),
-    }
-    if !detail.wakers.is_empty() {
-        lines.push(bold(" Who woke it".to_owned()));
-        lines.extend(
-            detail.wakers.iter().take(4).map(|waker| Line::from(format!("  {:<28} {:>8}", waker.name, waker.count))),
-        );
-    }
-    if !detail.work.is_empty() {
-        lines.push(bold(" Work items, from queueing to end on average".to_owned()));
-        lines.extend(detail.work.iter().take(4).map(|work| {
-            let latency = work.latency.map_or_else(|| "not seen".to_owned(), |latency| latency.to_string());
-            Line::from(format!("  {:<28} {:>8}  {latency}", work.function, work.items))
-        }));
-    }
-    lines.push(bold(" Its last waits".to_owned()));
-    if detail.last.is_empty() {
-        lines.push(Line::from("  none yet since you look"));
-    }
-    let room = usize::from(area.height).saturating_sub(lines.len());
-    lines.extend(detail.last.iter().take(room).map(|wait| {
-        Line::from(format!(
-            "  {:>7} ago  CPU {:<3} {:>8}  {}",
-            wait.ago.to_string(),
-            wait.cpu,
-            wait.length.to_string(),
-            blame(&wait.blame)
-        ))
-    }));
-    lines
-}
-
-fn help(frame: &mut Frame<'_>) {
-    let area = frame.area();
-    let (width, height) = (72.min(area.width), (LEGEND.len() as u16 + 8).min(area.height));
-    let place = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
-    let key = |(key, does): &(&str, &str)| Line::from(format!(" {key:<16} {does}"));
-    let mut lines: Vec<Line<'_>> = LEGEND.iter().map(key).collect();
-    lines.push(Line::default());
-    lines.push(Line::from(" WAIT and LONGEST are of waits that ended in the window; SHARE is WAIT"));
-    lines.push(Line::from(" as a part of it. RULE says why the culprit had the CPU: docs/blame.md."));
-    lines.push(Line::from(" A star: waits at this moment, for 10 ms at least."));
-    lines.push(Line::from(" Any key closes this."));
-    frame.render_widget(Clear, place);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" unstarve top ")), place);
 }

@@ -1,10 +1,14 @@
 //! What is shown, as plain data.
 
 use serde::Serialize;
-use unstarve_model::{KernelThread, NameId, Nanos, Tid, clean};
-use unstarve_timeline::{ActorId, Rule, Timeline, World};
+use unstarve_diagnose::report::{Finding, Severity};
+use unstarve_model::{CpuId, KernelThread, Nanos, Tid, clean};
+use unstarve_timeline::{ActorId, OnCpu, Rule, Timeline, World};
 
-use crate::window::{LastWait, Sums, Who};
+use crate::cpus::CpuView;
+use crate::detail::{Detail, detail};
+use crate::group::grouped;
+use crate::window::{Sums, Who};
 use crate::{App, Window};
 
 /// A task that waits at least this long at this moment is shown even if no wait of it has ended yet.
@@ -50,6 +54,8 @@ impl Order {
 pub struct Piece {
     /// Its name, with the priority of real-time tasks.
     pub occupant: String,
+    /// Its thread id, if it is one task.
+    pub tid: Option<u32>,
     /// The rule's word.
     pub rule: &'static str,
     /// How long.
@@ -61,8 +67,10 @@ pub struct Piece {
 pub struct Row {
     /// Its name.
     pub victim: String,
-    /// Its thread id.
+    /// Its thread id; of tasks in a group, that of the one that waited longest.
     pub tid: u32,
+    /// How many tasks the row stands for: more than one where tasks are grouped by name.
+    pub tasks: u32,
     /// `kworker`, `ksoftirqd`, …, or `task`.
     pub kind: &'static str,
     /// Where it last waited.
@@ -71,68 +79,40 @@ pub struct Row {
     pub rule: Option<&'static str>,
     /// Who had the CPU longest under that rule.
     pub culprit: Option<String>,
+    /// The culprit's thread id, if it is one task.
+    pub culprit_tid: Option<u32>,
     /// How long it waited in waits that ended in the window.
     pub wait_ns: u64,
     /// The longest of them.
     pub longest_ns: u64,
     /// How many there were.
     pub waits: u64,
-    /// The time waited as a part of the window; more than 1 if a wait began before it.
+    /// The time waited as a part of the window, or of the time since the beginning while that is shorter; more than 1 if a
+    /// wait began before it.
     pub share: f64,
     /// How long it has been waiting at this moment.
     pub waiting_ns: Option<u64>,
     /// All of the blame, longest first.
     pub blame: Vec<Piece>,
+    /// How bad the worst finding about it is, of the last one to two windows.
+    pub severity: Option<Severity>,
+    /// That finding's id.
+    pub finding: Option<String>,
 }
 
-/// Who woke a task.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Waker {
-    /// Its name.
-    pub name: String,
-    /// How often.
-    pub count: u64,
+/// What is known beside the events.
+pub struct Beside<'a> {
+    /// Whether a task is runnable at this moment, where the machine can be asked.
+    pub is_runnable: &'a dyn Fn(Tid) -> Option<bool>,
+    /// What is wrong, worst first.
+    pub findings: Vec<Finding>,
 }
 
-/// Work items of one function.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WorkLine {
-    /// The function.
-    pub function: String,
-    /// How many.
-    pub items: u64,
-    /// From queueing to end, on average, where queueing was seen.
-    pub latency: Option<Nanos>,
-}
-
-/// One wait of the task that is looked at.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WaitLine {
-    /// When it began, seconds before now.
-    pub ago: Nanos,
-    /// How long it was.
-    pub length: Nanos,
-    /// Where.
-    pub cpu: u32,
-    /// Who had the CPU.
-    pub blame: Vec<Piece>,
-}
-
-/// More of one task.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Detail {
-    /// The task as in the table.
-    pub row: Option<Row>,
-    /// Its name and number.
-    pub name: String,
-    /// How long it ran in the window.
-    pub ran: Nanos,
-    /// Most often first.
-    pub wakers: Vec<Waker>,
-    /// Most items first.
-    pub work: Vec<WorkLine>,
-    /// The last ones since it is looked at, newest first.
-    pub last: Vec<WaitLine>,
+impl Beside<'_> {
+    /// Nothing: of a recording, the machine that made it cannot be asked.
+    pub fn nothing() -> Beside<'static> {
+        Beside { is_runnable: &|_| None, findings: Vec::new() }
+    }
 }
 
 /// All that is shown.
@@ -154,8 +134,13 @@ pub struct View {
     pub lost: u64,
     /// CPU time of this program as a part of one CPU, for a live recording.
     pub own_cpu: Option<f64>,
+    /// How busy each CPU is.
+    pub cpus: Vec<CpuView>,
     /// Worst first.
     pub rows: Vec<Row>,
+    /// What is wrong, worst first: what the remedies are of.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
     /// Also those that the filter leaves out, in no order.
     #[serde(skip)]
     pub all: Vec<Row>,
@@ -169,14 +154,18 @@ const SCHEMA: &str = "unstarve.top/1";
 
 impl View {
     /// What the window shows now.
-    pub fn of(window: &mut Window, timeline: &Timeline, app: &App, source: &str) -> View {
+    pub fn of(window: &mut Window, timeline: &Timeline, app: &App, source: &str, beside: Beside<'_>) -> View {
         let world = timeline.world();
         window.advance(world.now);
         window.watch(app.detail());
         let sums = window.sums();
         let mut rows: Vec<Row> =
             sums.iter().filter(|(_, sums)| sums.waits > 0).map(|(who, sums)| row(window, world, *who, sums)).collect();
-        add_waiting(&mut rows, world);
+        let mut cpus = window.cpus(timeline);
+        add_waiting(&mut rows, &mut cpus, timeline, &beside);
+        for row in &mut rows {
+            judge(row, &beside.findings);
+        }
         let detail = app.detail().map(|who| detail(window, world, who, sums.get(&who), &rows));
         let mut view = View {
             schema: SCHEMA,
@@ -187,7 +176,9 @@ impl View {
             events: 0,
             lost: 0,
             own_cpu: None,
+            cpus,
             rows: Vec::new(),
+            findings: beside.findings,
             all: rows,
             detail,
         };
@@ -198,12 +189,32 @@ impl View {
     /// Filters and sorts as chosen, with no news.
     pub fn arrange(&mut self, app: &App) {
         self.rows = self.all.iter().filter(|row| app.takes(row)).cloned().collect();
+        if app.groups() {
+            self.rows = grouped(std::mem::take(&mut self.rows));
+        }
         sort(&mut self.rows, app.order());
+    }
+
+    /// What is wrong with the task of a row, worst first.
+    pub fn about<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a Finding> {
+        self.findings.iter().filter(|finding| is_about(finding, row))
     }
 }
 
+/// Findings keep the first 128 threads of a victim; of more, the name has to do.
+fn is_about(finding: &Finding, row: &Row) -> bool {
+    let victim = &finding.victim;
+    victim.tids.contains(&row.tid) || victim.comm == row.victim && victim.tasks as usize > victim.tids.len()
+}
+
+fn judge(row: &mut Row, findings: &[Finding]) {
+    let worst = findings.iter().filter(|finding| is_about(finding, row)).max_by_key(|finding| finding.severity);
+    row.severity = worst.map(|finding| finding.severity);
+    row.finding = worst.map(|finding| finding.id.clone());
+}
+
 /// An actor's name, and the priority where that is what makes it win.
-fn label(world: &World, id: ActorId) -> String {
+pub(crate) fn label(world: &World, id: ActorId) -> String {
     let name = clean(&world.name(id)).into_owned();
     match world.actors.get(id).prio() {
         Some(prio) if (0..100).contains(&prio.0) => format!("{name} RT {}", 99 - prio.0),
@@ -212,9 +223,13 @@ fn label(world: &World, id: ActorId) -> String {
     }
 }
 
-fn pieces<'a>(world: &World, list: impl Iterator<Item = (ActorId, Rule, Nanos)> + 'a) -> Vec<Piece> {
+pub(crate) fn pieces<'a>(world: &World, list: impl Iterator<Item = (ActorId, Rule, Nanos)> + 'a) -> Vec<Piece> {
     let piece = |(actor, rule, length): (ActorId, Rule, Nanos)| Piece {
         occupant: label(world, actor),
+        tid: match world.actors.get(actor).tids.as_slice() {
+            [only] => Some(only.0),
+            _ => None,
+        },
         rule: rule.word(),
         ns: length.0,
     };
@@ -228,44 +243,75 @@ fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
     Row {
         victim: who.1.to_string(),
         tid: who.0.0,
+        tasks: 1,
         kind: KernelThread::of(&who.1).map_or("task", |thread| thread.word()),
         cpu: sums.cpu.map(|cpu| cpu.0),
         rule: blame.first().map(|piece| piece.rule),
         culprit: blame.first().map(|piece| piece.occupant.clone()),
+        culprit_tid: blame.first().and_then(|piece| piece.tid),
         wait_ns: sums.waited.0,
         longest_ns: sums.longest.0,
         waits: sums.waits,
-        share: sums.waited.share_of(window.length()),
+        share: sums.waited.share_of(window.elapsed(world)),
         waiting_ns: None,
         blame,
+        severity: None,
+        finding: None,
     }
 }
 
 /// Adds those who wait now, and for long: a wait is known only when it ends, but they are starving at this moment.
-fn add_waiting(rows: &mut Vec<Row>, world: &World) {
+fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, beside: &Beside<'_>) {
+    let world = timeline.world();
+    let on: Vec<OnCpu> = timeline.on_cpus().map(|(_, on)| on).collect();
     for (_, task) in world.tasks.iter() {
         let Some((since, cpu)) = task.waiting_since() else { continue };
         let waiting = world.now.since(since);
-        if waiting < STILL {
+        // Some kernels do not tell of each switch, and who came and went unseen seems to wait. The machine knows; where it
+        // cannot be asked, nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
+        let is_idle = on.get(cpu.index()) == Some(&OnCpu::Idle);
+        let is_believed = || match (beside.is_runnable)(task.tid) {
+            Some(runnable) => runnable,
+            None => !is_idle || task.may_be_throttled() == Some(true),
+        };
+        if waiting < STILL || !is_believed() {
             continue;
+        }
+        if let Some(cpu) = cpus.get_mut(cpu.index()) {
+            cpu.waiting += 1;
         }
         let is_known = |row: &&mut Row| row.tid == task.tid.0 && row.victim == task.comm.to_string();
         match rows.iter_mut().find(is_known) {
             Some(row) => row.waiting_ns = Some(waiting.0),
             None => rows.push(Row {
-                victim: task.comm.to_string(),
-                tid: task.tid.0,
                 kind: task.kernel_thread.map_or("task", |thread| thread.word()),
-                cpu: Some(cpu.0),
-                rule: None,
-                culprit: None,
-                wait_ns: 0,
-                longest_ns: 0,
-                waits: 0,
-                share: 0.0,
                 waiting_ns: Some(waiting.0),
-                blame: Vec::new(),
+                ..Row::of_nothing(task.comm.to_string(), task.tid, cpu)
             }),
+        }
+    }
+}
+
+impl Row {
+    /// A task of which no wait has ended in the window.
+    fn of_nothing(victim: String, tid: Tid, cpu: CpuId) -> Row {
+        Row {
+            victim,
+            tid: tid.0,
+            tasks: 1,
+            kind: "task",
+            cpu: Some(cpu.0),
+            rule: None,
+            culprit: None,
+            culprit_tid: None,
+            wait_ns: 0,
+            longest_ns: 0,
+            waits: 0,
+            share: 0.0,
+            waiting_ns: None,
+            blame: Vec::new(),
+            severity: None,
+            finding: None,
         }
     }
 }
@@ -282,39 +328,4 @@ fn sort(rows: &mut [Row], order: Order) {
         };
         (key(b), &a.victim, a.tid).cmp(&(key(a), &b.victim, b.tid))
     });
-}
-
-fn detail(window: &Window, world: &World, who: Who, sums: Option<&Sums>, rows: &[Row]) -> Detail {
-    let name = |id: NameId| clean(world.names.get(id)).into_owned();
-    let mut wakers: Vec<Waker> = sums.map_or_else(Vec::new, |sums| {
-        let waker = |(actor, count): (&Option<ActorId>, &u64)| Waker {
-            name: actor.map_or_else(|| "an interrupt, or unknown".to_owned(), |actor| label(world, actor)),
-            count: *count,
-        };
-        sums.wakers.iter().map(waker).collect()
-    });
-    wakers.sort_by(|a, b| (b.count, &a.name).cmp(&(a.count, &b.name)));
-    let mut work: Vec<WorkLine> = sums.map_or_else(Vec::new, |sums| {
-        let line = |(function, (items, timed, length)): (&Option<NameId>, &(u64, u64, Nanos))| WorkLine {
-            function: function.map_or_else(|| "unknown function".to_owned(), name),
-            items: *items,
-            latency: length.0.checked_div(*timed).map(Nanos),
-        };
-        sums.items.iter().map(line).collect()
-    });
-    work.sort_by(|a, b| (b.items, &a.function).cmp(&(a.items, &b.function)));
-    let line = |wait: &LastWait| WaitLine {
-        ago: world.now.since(wait.start),
-        length: wait.length,
-        cpu: wait.cpu.0,
-        blame: pieces(world, wait.pieces.iter().map(|piece| (piece.occupant, piece.rule, piece.length))),
-    };
-    Detail {
-        row: rows.iter().find(|row| Tid(row.tid) == who.0 && row.victim == who.1.to_string()).cloned(),
-        name: format!("{}[{}]", who.1, who.0),
-        ran: sums.map_or(Nanos::ZERO, |sums| sums.ran),
-        wakers,
-        work,
-        last: window.last_waits().map(line).collect(),
-    }
 }

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, CpuId, NameId, Nanos, Tid, Time};
-use unstarve_timeline::{ActorId, Rule, Run, Sink, Wait, Wake, Waker, WorkItem, World};
+use unstarve_timeline::{ActorId, Rule, Run, Sink, Timeline, Wait, Wake, Waker, WorkItem, World};
+
+use crate::cpus::{Busy, CpuView};
 
 /// The window moves in so many steps.
-const SLICES: u64 = 20;
+pub(crate) const SLICES: u64 = 20;
 /// Tasks told apart in one slice; more come only from hostile traces.
 const TASKS: usize = 1 << 14;
 /// Waits of a task that are kept to be looked at.
@@ -76,6 +78,7 @@ struct Slice {
 pub struct Window {
     length: Nanos,
     slices: VecDeque<Slice>,
+    busy: Busy,
     watched: Option<Who>,
     last: VecDeque<LastWait>,
 }
@@ -83,12 +86,32 @@ pub struct Window {
 impl Window {
     /// A window of this length.
     pub fn new(length: Nanos) -> Window {
-        Window { length: Nanos(length.0.max(SLICES)), slices: VecDeque::new(), watched: None, last: VecDeque::new() }
+        Window {
+            length: Nanos(length.0.max(SLICES)),
+            slices: VecDeque::new(),
+            busy: Busy::default(),
+            watched: None,
+            last: VecDeque::new(),
+        }
     }
 
     /// How long it is.
     pub fn length(&self) -> Nanos {
         self.length
+    }
+
+    /// How much of it has passed since the trace began.
+    pub(crate) fn elapsed(&self, world: &World) -> Nanos {
+        self.length.min(world.now.since(world.start))
+    }
+
+    /// What each CPU does.
+    pub(crate) fn cpus(&self, timeline: &Timeline) -> Vec<CpuView> {
+        self.busy.view(timeline, self.slice(), self.elapsed(timeline.world()))
+    }
+
+    fn slice(&self) -> Nanos {
+        Nanos(self.length.0 / SLICES)
     }
 
     /// Keeps the single waits of this task from now on.
@@ -121,7 +144,7 @@ impl Window {
     }
 
     fn index(&self, at: Time) -> u64 {
-        at.0 / (self.length.0 / SLICES)
+        at.0 / self.slice().0
     }
 
     fn of(&mut self, who: Who, at: Time) -> &mut Sums {
@@ -161,6 +184,8 @@ impl Sink for Window {
     }
 
     fn run(&mut self, world: &World, run: &Run) {
+        let slice = self.slice();
+        self.busy.add(run, slice);
         let task = world.tasks.get(run.task);
         self.of((task.tid, task.comm), run.end).ran += run.length();
     }

@@ -2,17 +2,19 @@
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use unstarve_diagnose::timeline;
+use unstarve_diagnose::compare::Both;
+use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{
     Batch, Comm, Context, CpuId, Event, EventKind, EventSource, MemorySource, Names, Nanos, PrevState, TaskRef, Tid,
     Time, TraceInfo,
 };
 use unstarve_timeline::Timeline;
-use unstarve_top::{Action, App, Key, Order, View, Window, draw};
+use unstarve_top::{Action, App, Beside, Key, Order, View, Window, draw};
 
 struct Show {
     timeline: Timeline,
     window: Window,
+    recent: Recent,
     app: App,
     name: &'static str,
 }
@@ -22,18 +24,19 @@ impl Show {
     fn of(name: &'static str, mut source: Box<dyn EventSource>, window: Nanos, until: Nanos) -> Show {
         let mut batch = Batch::default();
         let mut timeline_ = None;
+        let mut recent = Recent::new(source.info(), window);
         let mut window = Window::new(window);
         while source.read(&mut batch).expect("it can be read") {
             let timeline = timeline_.get_or_insert_with(|| timeline(source.info()));
             timeline.names(batch.names.drain(..));
             for event in &batch.events {
-                timeline.push(event, &mut window);
+                timeline.push(event, &mut Both(&mut window, &mut recent));
                 if timeline.world().now.since(timeline.world().start) > until {
-                    return Show { timeline: timeline_.expect("begun"), window, app: App::default(), name };
+                    return Show { timeline: timeline_.expect("begun"), window, recent, app: App::default(), name };
                 }
             }
         }
-        Show { timeline: timeline_.expect("begun"), window, app: App::default(), name }
+        Show { timeline: timeline_.expect("begun"), window, recent, app: App::default(), name }
     }
 
     fn trace(name: &'static str, until_ms: u64) -> Show {
@@ -43,7 +46,13 @@ impl Show {
     }
 
     fn view(&mut self) -> View {
-        View::of(&mut self.window, &self.timeline, &self.app, self.name)
+        self.view_where(&|_| None)
+    }
+
+    /// On a machine that knows who is runnable.
+    fn view_where(&mut self, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> View {
+        let beside = Beside { is_runnable, findings: self.recent.findings(&self.timeline) };
+        View::of(&mut self.window, &self.timeline, &self.app, self.name, beside)
     }
 
     fn press(&mut self, key: Key) -> Action {
@@ -131,7 +140,7 @@ fn sums_are_those_of_the_waits() {
     let trace = format!("{}/../../testdata/traces/linux-6.1-preempt.dat", env!("CARGO_MANIFEST_DIR"));
     let source = unstarve_readers::open(trace.as_ref()).expect("testdata");
     let driven = unstarve_diagnose::drive(source, &mut show.window, |_| {}).expect("there are events");
-    let view = View::of(&mut show.window, &driven.timeline, &App::default(), "x");
+    let view = View::of(&mut show.window, &driven.timeline, &App::default(), "x", Beside::nothing());
     let source = unstarve_readers::open(trace.as_ref()).expect("testdata");
     let report = unstarve_diagnose::explain(source, &Default::default(), |_| {}).expect("there are events");
     assert_eq!(view.rows.iter().map(|row| row.wait_ns).sum::<u64>(), report.trace.waits_total_ns);
@@ -176,4 +185,99 @@ fn an_empty_window_says_so() {
     let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
     show.app = App::new(Order::Wait, "nobody of this name".to_owned());
     assert!(show.screen(80, 24).contains("Nobody that matches \"nobody of this name\" waited in the last 1.00 s."));
+}
+
+#[test]
+fn a_narrow_screen_keeps_who_waits_for_whom() {
+    insta::assert_snapshot!(Show::trace("linux-5.10-net-rt.dat", 1200).screen(40, 12));
+}
+
+/// The worst row is as bad as `explain` calls it, and a key says what to do.
+#[test]
+fn a_key_shows_what_to_do() {
+    let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
+    let view = show.view();
+    let row = &view.rows[0];
+    assert_eq!(
+        (row.finding.as_deref(), row.severity),
+        (Some("rt-starvation"), Some(unstarve_model::Severity::Critical))
+    );
+    show.press(Key::Char('r'));
+    let screen = show.screen(100, 30);
+    let remedies: Vec<_> = view.about(row).flat_map(|finding| &finding.remedies).collect();
+    assert!(!remedies.is_empty());
+    assert!(screen.contains(&remedies[0].apply), "{screen}");
+    assert!(screen.contains("undo"), "{screen}");
+    show.press(Key::Char('x'));
+    assert!(!show.app.shows_remedy());
+}
+
+/// 24 tasks of one kind are a row that says so, with the sums of all.
+#[test]
+fn tasks_of_alike_names_can_be_one_row() {
+    let mut show = Show::trace("linux-6.1-preempt.dat", u64::MAX / 1_000_000);
+    let single = show.view();
+    show.press(Key::Char('g'));
+    let grouped = show.view();
+    assert!(grouped.rows.len() < single.rows.len());
+    let sum = |view: &View| view.rows.iter().map(|row| row.wait_ns).sum::<u64>();
+    assert_eq!(sum(&grouped), sum(&single));
+    assert_eq!(grouped.rows.iter().map(|row| row.tasks as usize).sum::<usize>(), single.rows.len());
+    for row in &grouped.rows {
+        assert_eq!(row.blame.iter().map(|piece| piece.ns).sum::<u64>(), row.wait_ns, "{}", row.victim);
+    }
+}
+
+/// Before a window has passed, shares are of the time that has.
+#[test]
+fn shares_are_of_the_time_that_has_passed() {
+    let mut show = Show::trace("linux-5.10-net-rt.dat", 200);
+    let elapsed = show.timeline.world().now.since(show.timeline.world().start);
+    let view = show.view();
+    assert!(elapsed < Nanos::from_millis(300));
+    for row in &view.rows {
+        assert!((row.share - row.wait_ns as f64 / elapsed.0 as f64).abs() < 1e-9);
+    }
+}
+
+fn waker(tid: u32) -> TaskRef {
+    TaskRef { tid: Tid(tid), comm: Comm::from("task"), prio: Some(unstarve_model::Prio(120)) }
+}
+
+/// CPU 0 goes idle while a task seems to wait there: its switches were not told.
+fn unseen_sleeper() -> Show {
+    let event = |at_ms: u64, cpu, kind| Event {
+        time: Time(at_ms * 1_000_000),
+        cpu: CpuId(cpu),
+        current: None,
+        context: Context::Task,
+        kind,
+    };
+    let idle = |cpu| TaskRef { tid: Tid(0), comm: Comm::new(format!("swapper/{cpu}").as_bytes()), prio: None };
+    let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
+    let events = vec![
+        event(0, 1, switch(idle(1), PrevState::Runnable, waker(7))),
+        event(0, 0, switch(waker(9), PrevState::Sleeping, idle(0))),
+        event(1, 1, EventKind::Waking { task: waker(8), target_cpu: CpuId(0) }),
+        event(1, 1, EventKind::Wakeup { task: waker(8), target_cpu: CpuId(0) }),
+        event(101, 1, switch(waker(7), PrevState::Sleeping, idle(1))),
+    ];
+    let source = Box::new(MemorySource::new(TraceInfo::default(), events, Names::default()));
+    Show::of("x", source, Nanos::from_millis(1000), Nanos(u64::MAX))
+}
+
+#[test]
+fn who_sleeps_has_no_star() {
+    let starred = |view: View| view.rows.iter().filter(|row| row.waiting_ns.is_some()).count();
+    assert_eq!(starred(unseen_sleeper().view_where(&|_| Some(true))), 1, "the machine says that it waits");
+    assert_eq!(starred(unseen_sleeper().view_where(&|_| Some(false))), 0, "the machine says that it sleeps");
+    assert_eq!(starred(unseen_sleeper().view()), 0, "nobody waits for an idle CPU for 100 ms");
+}
+
+/// CPU 1 runs a task all the time, CPU 0 nothing; the run in progress counts.
+#[test]
+fn cpus_are_as_busy_as_their_runs() {
+    let view = unseen_sleeper().view();
+    let busy: Vec<(u32, f64)> = view.cpus.iter().map(|cpu| (cpu.cpu, (cpu.busy * 100.0).round())).collect();
+    assert_eq!(busy, [(0, 0.0), (1, 100.0)]);
 }

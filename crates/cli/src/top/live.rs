@@ -1,11 +1,13 @@
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use anyhow::Result;
-use unstarve_diagnose::timeline;
+use unstarve_diagnose::compare::Both;
+use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, Tid};
 use unstarve_record::Live;
 use unstarve_timeline::Timeline;
-use unstarve_top::{App, View, Window};
+use unstarve_top::{App, Beside, View, Window};
 
 use super::feed::Feed;
 
@@ -14,6 +16,7 @@ pub struct LiveFeed {
     live: Live,
     timeline: Timeline,
     window: Window,
+    recent: Recent,
     batch: Batch,
     events: u64,
     began: Instant,
@@ -23,8 +26,9 @@ pub struct LiveFeed {
 impl LiveFeed {
     pub fn new(live: Live, window: Window) -> LiveFeed {
         let timeline = timeline(live.info());
+        let recent = Recent::new(live.info(), window.length());
         let (began, cpu_before) = (Instant::now(), cpu_time());
-        LiveFeed { live, timeline, window, batch: Batch::default(), events: 0, began, cpu_before }
+        LiveFeed { live, timeline, window, recent, batch: Batch::default(), events: 0, began, cpu_before }
     }
 }
 
@@ -34,12 +38,22 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }
 
+/// Whether a thread of this machine is runnable at this moment; nothing if that cannot be read.
+fn is_runnable(tid: Tid) -> Option<bool> {
+    match fs::read_to_string(format!("/proc/{tid}/stat")) {
+        // The state is the first word after the name, which may have blanks and parentheses of its own.
+        Ok(stat) => stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('R')),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
+        Err(_) => None,
+    }
+}
+
 impl Feed for LiveFeed {
     fn advance(&mut self, _: Duration) -> Result<bool> {
         self.live.poll(&mut self.batch)?;
         self.timeline.names(self.batch.names.drain(..));
         for event in &self.batch.events {
-            self.timeline.push(event, &mut self.window);
+            self.timeline.push(event, &mut Both(&mut self.window, &mut self.recent));
         }
         self.events += self.batch.events.len() as u64;
         Ok(true)
@@ -55,7 +69,8 @@ impl Feed for LiveFeed {
 
     fn view(&mut self, app: &App) -> View {
         let own = (cpu_time() - self.cpu_before).as_secs_f64() / self.began.elapsed().as_secs_f64().max(1e-3);
-        let view = View::of(&mut self.window, &self.timeline, app, "live");
+        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline) };
+        let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
         View { events: self.events, lost: self.live.lost(), own_cpu: Some(own), ..view }
     }
 

@@ -48,6 +48,9 @@ pub struct LowArgs {
     /// Only tasks with this in their name, kind, rule or culprit
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
+    /// Show tasks whose names differ in numbers only as one row
+    #[arg(long)]
+    group: bool,
     /// How fast to replay; 0.1 is ten times slower than it was
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "file")]
     speed: f64,
@@ -126,7 +129,7 @@ impl LowArgs {
                 None => Source::ThisMachine,
             },
             window: Window::new(Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX))),
-            app: App::new(order, self.filter),
+            app: if self.group { App::new(order, self.filter).with_groups() } else { App::new(order, self.filter) },
             pace: Pace { interval: if self.once { Duration::MAX } else { self.interval }, speed: self.speed, end },
             form: match (self.json, prints) {
                 (true, _) => Form::Json,

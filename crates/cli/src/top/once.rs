@@ -73,7 +73,7 @@ fn print(view: &View, form: Form, out: &mut Out) -> Result<()> {
 /// The table as on a wide terminal, as long as it takes.
 fn text(view: &View) -> String {
     const WIDTH: u16 = 120;
-    let height = u16::try_from(view.rows.len() + 3).unwrap_or(u16::MAX).clamp(6, 500);
+    let height = u16::try_from(view.rows.len() + 4).unwrap_or(u16::MAX).clamp(6, 500);
     let mut terminal = match Terminal::new(TestBackend::new(WIDTH, height)) {
         Ok(terminal) => terminal,
         Err(never) => match never {},

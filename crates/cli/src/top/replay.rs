@@ -3,10 +3,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use unstarve_diagnose::timeline;
+use unstarve_diagnose::compare::Both;
+use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, EventKind, EventSource, Nanos, SourceError, Tid, TraceInfo};
 use unstarve_timeline::Timeline;
-use unstarve_top::{App, View, Window};
+use unstarve_top::{App, Beside, View, Window};
 
 use super::feed::Feed;
 
@@ -26,6 +27,7 @@ pub struct Replay {
     messages: Receiver<Message>,
     timeline: Timeline,
     window: Window,
+    recent: Recent,
     batch: Batch,
     /// The next event of the batch.
     next: usize,
@@ -58,12 +60,12 @@ impl Replay {
             }
         })?;
         let begin = messages.recv().ok().and_then(|message| match message {
-            Message::Begin(info) => Some(timeline(&info)),
+            Message::Begin(info) => Some((timeline(&info), Recent::new(&info, window.length()))),
             _ => None,
         });
-        let timeline = begin.with_context(|| format!("{name}: no scheduler events in it"))?;
+        let (timeline, recent) = begin.with_context(|| format!("{name}: no scheduler events in it"))?;
         let batch = Batch::default();
-        Ok(Replay { name, messages, timeline, window, batch, next: 0, events: 0, lost: 0 })
+        Ok(Replay { name, messages, timeline, window, recent, batch, next: 0, events: 0, lost: 0 })
     }
 
     /// Whether there is another event now; none for ever is an end.
@@ -101,7 +103,7 @@ impl Feed for Replay {
             if let EventKind::Lost { count } = event.kind {
                 self.lost += count.unwrap_or(1);
             }
-            self.timeline.push(event, &mut self.window);
+            self.timeline.push(event, &mut Both(&mut self.window, &mut self.recent));
             self.events += 1;
             self.next += 1;
         }
@@ -118,7 +120,8 @@ impl Feed for Replay {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let view = View::of(&mut self.window, &self.timeline, app, &self.name);
+        let beside = Beside { findings: self.recent.findings(&self.timeline), ..Beside::nothing() };
+        let view = View::of(&mut self.window, &self.timeline, app, &self.name, beside);
         View { events: self.events, lost: self.lost, ..view }
     }
 

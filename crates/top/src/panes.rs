@@ -1,0 +1,133 @@
+//! What is shown in place of the table, or over it.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+use unstarve_diagnose::report::{Finding, Remedy};
+use unstarve_model::{Nanos, clean};
+
+use crate::detail::Detail;
+use crate::screen::{LEGEND, colour, with_tid};
+use crate::view::{Piece, Row, View};
+
+fn blame(list: &[Piece]) -> String {
+    let piece = |piece: &Piece| {
+        // `idle idle` would say it twice.
+        let rule = if piece.occupant.starts_with(piece.rule) { "" } else { piece.rule };
+        format!("{} {rule}{}{}", piece.occupant, if rule.is_empty() { "" } else { " " }, Nanos(piece.ns))
+    };
+    list.iter().map(piece).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn detail_lines(detail: &Detail, area: Rect) -> Vec<Line<'static>> {
+    let bold = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD)));
+    let mut lines = vec![bold(format!(" {}", detail.name))];
+    match &detail.row {
+        Some(row) => {
+            lines.push(Line::from(format!(
+                " waited {} in {} waits, up to {}; ran {}",
+                Nanos(row.wait_ns),
+                row.waits,
+                Nanos(row.longest_ns),
+                detail.ran
+            )));
+            lines.extend(row.waiting_ns.map(|ns| Line::from(format!(" has been waiting for {} now", Nanos(ns)))));
+            lines.push(bold(" Who had the CPU meanwhile".to_owned()));
+            for piece in row.blame.iter().take(usize::from(area.height) / 4) {
+                let part = piece.ns as f64 / row.wait_ns.max(1) as f64 * 100.0;
+                let text = format!(
+                    "  {:<28} {:<17} {:>8} {part:>5.1} %",
+                    with_tid(&piece.occupant, piece.tid),
+                    piece.rule,
+                    Nanos(piece.ns).to_string()
+                );
+                lines.push(Line::from(Span::styled(text, Style::new().fg(colour(Some(piece.rule))))));
+            }
+        }
+        None => lines.push(Line::from(format!(" did not wait in the window; ran {}", detail.ran))),
+    }
+    if !detail.wakers.is_empty() {
+        lines.push(bold(" Who woke it".to_owned()));
+        lines.extend(
+            detail.wakers.iter().take(4).map(|waker| Line::from(format!("  {:<28} {:>8}", waker.name, waker.count))),
+        );
+    }
+    if !detail.work.is_empty() {
+        lines.push(bold(" Work items, from queueing to end on average".to_owned()));
+        lines.extend(detail.work.iter().take(4).map(|work| {
+            let latency = work.latency.map_or_else(|| "not seen".to_owned(), |latency| latency.to_string());
+            Line::from(format!("  {:<28} {:>8}  {latency}", work.function, work.items))
+        }));
+    }
+    lines.push(bold(" Its last waits".to_owned()));
+    if detail.last.is_empty() {
+        lines.push(Line::from("  none yet since you look"));
+    }
+    let room = usize::from(area.height).saturating_sub(lines.len());
+    lines.extend(detail.last.iter().take(room).map(|wait| {
+        Line::from(format!(
+            "  {:>7} ago  CPU {:<3} {:>8}  {}",
+            wait.ago.to_string(),
+            wait.cpu,
+            wait.length.to_string(),
+            blame(&wait.blame)
+        ))
+    }));
+    lines
+}
+
+pub(crate) fn help(frame: &mut Frame<'_>) {
+    let area = frame.area();
+    let (width, height) = (72.min(area.width), (LEGEND.len() as u16 + 9).min(area.height));
+    let place = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
+    let key = |(key, does): &(&str, &str)| Line::from(format!(" {key:<16} {does}"));
+    let mut lines: Vec<Line<'_>> = LEGEND.iter().map(key).collect();
+    lines.push(Line::default());
+    lines.push(Line::from(" WAIT and LONGEST are of waits that ended in the window; SHARE is WAIT"));
+    lines.push(Line::from(" as a part of it. RULE says why the culprit had the CPU: docs/blame.md."));
+    lines.push(Line::from(" A star: waits at this moment, for 10 ms at least. Red: critical; yellow: a"));
+    lines.push(Line::from(" warning, as `unstarve explain` judges the last one to two windows."));
+    lines.push(Line::from(" Any key closes this."));
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" unstarve top ")), place);
+}
+
+/// What to do about the chosen task, over the table.
+pub(crate) fn remedy(frame: &mut Frame<'_>, view: &View, row: Option<&Row>) {
+    let bold = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD)));
+    let mut lines = Vec::new();
+    let name = row.map_or_else(String::new, |row| format!("{}[{}]", row.victim, row.tid));
+    for finding in row.into_iter().flat_map(|row| view.about(row)) {
+        lines.push(bold(format!("{}  {}", finding.severity.word(), clean(&finding.sentence))));
+        lines.extend(remedies(finding));
+        lines.push(Line::default());
+    }
+    if lines.is_empty() {
+        lines.push(Line::from(format!(
+            "Nothing is wrong with {name} in the last {}: no remedy.",
+            Nanos(view.window_ns)
+        )));
+        lines.push(Line::default());
+    }
+    lines.push(Line::from("Any key closes this."));
+    let area = frame.area();
+    let margin = area.width / 20;
+    let place = Rect::new(margin, 1, area.width - 2 * margin, area.height.saturating_sub(2));
+    frame.render_widget(Clear, place);
+    let block = Block::bordered().title(format!(" what to do about {name} "));
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), place);
+}
+
+fn remedies(finding: &Finding) -> Vec<Line<'static>> {
+    let of = |remedy: &Remedy| {
+        let field =
+            |word: &str, text: &str| (!text.is_empty()).then(|| Line::from(format!("    {word:<6} {}", clean(text))));
+        let fields = [field("do", &remedy.apply), field("undo", &remedy.undo), field("risk", &remedy.risk)];
+        std::iter::once(Line::from(format!("  {}", clean(&remedy.text))))
+            .chain(fields.into_iter().flatten())
+            .collect::<Vec<_>>()
+    };
+    finding.remedies.iter().flat_map(of).collect()
+}
