@@ -5,8 +5,9 @@
 
 use unstarve_model::{CpuId, Nanos, TaskRef};
 
+use crate::contest::{Contender, split};
 use crate::timeline::Timeline;
-use crate::waits::{Contender, Pending, add, split, wait_of};
+use crate::waits::{Pending, add, wait_of};
 use crate::{Actors, Piece, Rule, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
 
 /// Tasks that are remembered for the trace's begin.

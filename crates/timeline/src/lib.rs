@@ -8,6 +8,7 @@
 
 mod actor;
 mod before;
+mod contest;
 mod cpu;
 mod debts;
 mod fairness;

@@ -354,11 +354,15 @@ fn who_was_runnable_and_turns_out_to_run_had_the_cpu_from_the_start() {
     timeline.runnable_before(scene::task("a"), CpuId(1));
     timeline.runnable_before(scene::task("b"), CpuId(1));
     let mut whole = Whole::default();
-    let timeline = scene::run(timeline, "
+    let timeline = scene::run(
+        timeline,
+        "
         10 0 switch idle S > c
         40 1 switch a S > b
         90 0 switch c S > idle
-    ", &mut whole);
+    ",
+        &mut whole,
+    );
     assert_eq!(whole.0, [(Tid(2), None, 10, 30)]);
     assert!(!timeline.world().idle_until_heard.contains(CpuId(1)));
     assert_snapshot!(waits_of(Starving::timeline(), "

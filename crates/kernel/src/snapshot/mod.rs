@@ -8,6 +8,7 @@ mod network;
 mod pseudonyms;
 mod queries;
 mod redact;
+mod seen;
 mod services;
 mod settings;
 mod softirqs;
@@ -28,8 +29,9 @@ pub use devices::{Cpus, IrqFacts, Mount, WorkqueueFacts};
 pub use kernel::KernelInfo;
 pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
+pub use seen::{RunSums, Seen};
 pub use services::{NfsdFacts, Services};
-pub use tasks::{RunSums, SchedPolicy, Seen, TaskFacts};
+pub use tasks::{SchedPolicy, TaskFacts};
 pub use view::View;
 
 /// The state of a host, as JSON with the schema id [`Snapshot::SCHEMA`]. Later versions only add fields.
