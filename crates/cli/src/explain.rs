@@ -16,9 +16,10 @@ use crate::selection::LowSelection;
 
 /// Say who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
-/// Reads trace.dat (trace-cmd, unstarve record), perf.data, what `perf script`, `trace-cmd report` and tracefs print, each
-/// also inside gzip or zstd. The selection narrows what is reported; the whole recording is analysed in any case, because
-/// who waits inside it may be held up by what began before.
+/// Reads trace.dat (trace-cmd, unstarve record), perf.data, Perfetto, what `perf script`, `trace-cmd report`, tracefs and
+/// babeltrace2 print, and systrace HTML, each also packed (gzip, zstd, xz, bzip2) or in a tar or zip archive. The
+/// selection narrows what is reported; the whole recording is analysed in any case, because who waits inside it may be
+/// held up by what began before.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -223,9 +223,11 @@ fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: boo
     case.losses
         .iter()
         .filter(|loss| match loss.kind {
-            LossKind::NotRecorded(event) => event == EventType::Switch || needs.contains(&event),
+            LossKind::NotRecorded(event) | LossKind::Malformed(event) => {
+                event == EventType::Switch || needs.contains(&event)
+            }
             LossKind::NoSnapshot => infers_settings,
-            LossKind::TooManyNames => false,
+            LossKind::TooManyNames | LossKind::OtherRecordings => false,
             LossKind::SilentTasks => guesses,
             _ => true,
         })
@@ -241,9 +243,11 @@ fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss
     let mut confidence = before * (1.0 - unknown.share_of(waited));
     for loss in losses {
         confidence *= match loss.kind {
-            LossKind::LostEvents | LossKind::OutOfOrder | LossKind::MissingSwitch | LossKind::Undecodable => {
-                1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5)
-            }
+            LossKind::LostEvents
+            | LossKind::OutOfOrder
+            | LossKind::MissingSwitch
+            | LossKind::Undecodable
+            | LossKind::Malformed(_) => 1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5),
             LossKind::SilentTasks => 0.6,
             LossKind::UncountedGap | LossKind::NotRecorded(_) | LossKind::NoSnapshot | LossKind::ClockUnit => 0.9,
             _ => 1.0,

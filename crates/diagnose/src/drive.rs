@@ -24,6 +24,18 @@ pub enum ExplainError {
         /// The format that was read.
         format: String,
     },
+    /// Scheduler events are there, and none of them can be read.
+    #[error("no scheduler event in this {format} can be read: {}", shown(malformed))]
+    Malformed {
+        /// The format that was read.
+        format: String,
+        /// Which events they are, how many, and where the first of each is.
+        malformed: Vec<Loss>,
+    },
+}
+
+fn shown(losses: &[Loss]) -> String {
+    losses.iter().map(Loss::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// A trace that has gone through a timeline.
@@ -92,7 +104,7 @@ pub fn drive<S: Sink>(
         return Err(ExplainError::Read(error));
     }
     let Some(mut analysis) = analysis.filter(|_| events > 0) else {
-        return Err(ExplainError::NoEvents { format: info.format });
+        return Err(nothing(info.format, source_losses));
     };
     analysis.timeline.finish(sink);
     // Formats that keep their tables at the end may tell the snapshot only now: too late for the rules of waits, in
@@ -109,6 +121,15 @@ pub fn drive<S: Sink>(
     }
     add_unrecorded(&mut losses, info.recorded, seen, events);
     Ok(Driven { timeline: analysis.timeline, info, snapshot, events, switches, seen, losses })
+}
+
+/// Why there is no event: none was recorded, or none could be read.
+fn nothing(format: String, losses: Vec<Loss>) -> ExplainError {
+    let malformed: Vec<Loss> = losses.into_iter().filter(|loss| matches!(loss.kind, LossKind::Malformed(_))).collect();
+    match malformed.is_empty() {
+        true => ExplainError::NoEvents { format },
+        false => ExplainError::Malformed { format, malformed },
+    }
 }
 
 /// Enough to ride out a slow batch on either side, little enough to stay in a shared cache.
@@ -229,7 +250,8 @@ const TELLING: u64 = 10_000;
 
 fn add_unrecorded(losses: &mut Vec<Loss>, recorded: Option<EventSet>, seen: EventSet, events: u64) {
     for needed in NEEDED {
-        let told = losses.iter().any(|loss| loss.kind == LossKind::NotRecorded(needed));
+        let said = [LossKind::NotRecorded(needed), LossKind::Malformed(needed)];
+        let told = losses.iter().any(|loss| said.contains(&loss.kind));
         let missing = match recorded {
             Some(recorded) => !recorded.contains(needed) && !seen.contains(needed),
             None => !seen.contains(needed) && events >= TELLING,

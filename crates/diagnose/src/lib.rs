@@ -11,6 +11,7 @@
 //! | `finding` | one module for each finding: a pure function from a case |
 //! | `draft` | from a finding's own words to a [`report::Finding`]; its blame adds up to its waits |
 //! | `compare` | two recordings set against each other, by role and rule |
+//! | `rivals` | who competes with whom by which weight |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
 mod case;
@@ -25,6 +26,7 @@ mod ledger;
 mod recent;
 mod remedy;
 pub mod report;
+mod rivals;
 mod throughout;
 
 pub use drive::{Driven, ExplainError, drive, timeline};

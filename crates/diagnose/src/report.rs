@@ -98,7 +98,7 @@ pub struct Finding {
 /// Whose wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Victim {
-    /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`.
+    /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`; `cgroup` where none of its tasks is known.
     pub kind: String,
     /// Its name.
     pub comm: String,

@@ -19,9 +19,9 @@ pub use bugs::{BUGS, Bug};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use facts::{Facts, Holds, PreemptionKnob};
 pub use knob::{
-    Change, ChangeKind, Drift, DriftKind, Entry, Explanation, Extent, FeatureState, Form, Harm, Journal, JournalError,
-    KNOBS, Knob, KnobError, Live, Plan, Presence, Step, Undone, changes_between_kernels, changes_between_snapshots,
-    check_harm, chosen, drifts, explain, explainable, feature_at,
+    Change, ChangeKind, Contents as JournalContents, Drift, DriftKind, Entry, Explanation, Extent, FeatureState, Form,
+    Harm, Journal, JournalError, KNOBS, Knob, KnobError, Live, Plan, Presence, Step, Undone, changes_between_kernels,
+    changes_between_snapshots, check_harm, chosen, drifts, explain, explainable, feature_at,
 };
 pub use modes::{Distribution, PreemptMode};
 pub use root::Root;

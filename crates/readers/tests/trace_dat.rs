@@ -396,6 +396,23 @@ fn a_damaged_chunk_is_a_gap() {
 }
 
 #[test]
+fn events_with_impossible_values_are_malformed_and_located() {
+    let (names, ids) = names();
+    let machine = MACHINES[0];
+    let mut events = story(ids);
+    let waking = events.iter_mut().find_map(|event| match &mut event.kind {
+        EventKind::Waking { target_cpu, .. } => Some(target_cpu),
+        _ => None,
+    });
+    *waking.unwrap() = CpuId(CpuId::LIMIT);
+    let buffers = [("", "local", pages(machine, &events, &names))];
+    let read = read(&V7 { machine, compression: "zstd", buffers: &buffers, options: &[] }.bytes()).unwrap();
+    assert_eq!(read.events.len(), events.len() - 1);
+    let told = read.losses.iter().map(ToString::to_string).find(|loss| loss.contains("malformed")).unwrap();
+    assert!(told.starts_with("1 sched_waking events are malformed (the first is in the page at byte "), "{told}");
+}
+
+#[test]
 fn hostile_tables_end_in_a_located_error_or_a_loss() {
     let (names, ids) = names();
     let machine = MACHINES[0];

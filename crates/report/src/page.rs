@@ -70,7 +70,7 @@ const RULES: [(&str, &str); 10] = [
     ("fair", "its turn among equals"),
     ("irq", "a hardware interrupt"),
     ("softirq", "deferred interrupt work"),
-    ("throttled", "a cgroup's CPU limit kept the waiting task off"),
+    ("throttled", "a limit kept the waiting task off: a cgroup's, or the one on real-time tasks"),
     ("idle", "the CPU was idle and had yet to switch"),
     ("unknown", "events are missing"),
 ];

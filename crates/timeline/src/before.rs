@@ -96,7 +96,14 @@ impl Timeline {
             let weight = u64::from(known.weight());
             let owed = end.since(start).0 as f64 * weight as f64 / (weight + rivals) as f64;
             let pending = Pending { parts, owed, ..Pending::new(WaitKind::Preemption, known.actor, start, cpu) };
-            split(&pending, known.limited, self.missing_switches > 0, end, &self.world.actors, &mut self.pieces);
+            split(
+                &pending,
+                known.may_be_throttled(),
+                self.missing_switches > 0,
+                end,
+                &self.world.actors,
+                &mut self.pieces,
+            );
             if !had_no_turn(&pending, &self.pieces, end.since(start), &self.world.actors) {
                 continue;
             }

@@ -66,6 +66,9 @@ pub(crate) fn split(
             }
         }
     }
+    if let Some(stopped) = &pending.stopped {
+        stopped.add_to(pieces, actors);
+    }
     if pieces.len() > 1 {
         pieces.sort_unstable_by_key(|piece| std::cmp::Reverse((piece.length, piece.occupant, piece.rule)));
     }

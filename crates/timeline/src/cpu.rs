@@ -40,6 +40,8 @@ pub(crate) struct Cpu {
     pub arrival: Option<Time>,
     /// Who had it since when, up to the time when that was last added up; kept where somebody may have waited all the time.
     pub whole: Option<(Time, Vec<(ActorId, Nanos)>)>,
+    /// Whether a limit stops tasks of a higher class that wait here.
+    pub stops: bool,
     /// The last event that this CPU issued.
     pub last_event: Time,
 }
@@ -72,6 +74,7 @@ impl Cpu {
             heard: false,
             arrival: None,
             whole: None,
+            stops: false,
             last_event: Time(0),
         }
     }

@@ -175,7 +175,7 @@ impl Timeline {
     }
 
     fn give_out(&mut self, ended: &Ended, sink: &mut impl Sink) {
-        let limited = self.world.tasks.get(ended.task).limited;
+        let limited = self.world.tasks.get(ended.task).may_be_throttled();
         let missing = self.missing_switches > 0;
         split(&ended.pending, limited, missing, ended.end, &self.world.actors, &mut self.pieces);
         let over = (ended.end, ended.ended);

@@ -26,6 +26,7 @@ mod selection;
 mod settings;
 mod sink;
 mod stays;
+mod stops;
 mod switches;
 mod task;
 mod tid_map;

@@ -14,7 +14,8 @@ pub enum Rule {
     Irq,
     /// A softirq was served on top of whatever task was current (not by ksoftirqd, which is a task like others).
     Softirq,
-    /// The CPU went idle although the task was runnable there: a cgroup bandwidth limit kept it off.
+    /// The CPU went idle although the task was runnable there: a cgroup bandwidth limit kept it off. Or, of real-time and
+    /// deadline tasks, the scheduler chose a task of a lower class: the limit on theirs.
     Throttled,
     /// The CPU was idle and had yet to switch to the task: idle-exit latency.
     Idle,

@@ -271,6 +271,7 @@ impl Timeline {
                         WaitKind::Wakeup if !self.places_recorded => self.follow(key, cpu_id),
                         _ => self.move_wait(key, cpu_id),
                     }
+                    self.disbelieve_limits(key);
                 }
                 self.end_wait(key, WaitEnd::Ran, sink);
             }

@@ -178,9 +178,9 @@ impl Task {
         self.pending.as_ref().map(|pending| (pending.start, pending.cpu))
     }
 
-    /// Whether a cgroup may keep it off an idle CPU, where known.
+    /// Whether a cgroup's limit may keep it off an idle CPU, where known. Kernel threads are in the root group, which has none.
     pub fn may_be_throttled(&self) -> Option<bool> {
-        self.limited
+        if self.kernel_thread.is_some() { Some(false) } else { self.limited }
     }
 
     pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId) -> Task {

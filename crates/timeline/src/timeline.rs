@@ -36,6 +36,7 @@ pub struct Timeline {
     pub(crate) parts: Vec<(ActorId, Nanos)>,
     pub(crate) prices: Vec<Price>,
     pub(crate) settings: BoxedSettings,
+    /// Whether moves are known to be recorded: the source says so, or one was seen.
     pub(crate) migrations_recorded: bool,
     pub(crate) waking_recorded: bool,
     pub(crate) wakeup_recorded: bool,
@@ -95,7 +96,7 @@ impl Timeline {
             parts: Vec::new(),
             prices: Vec::new(),
             settings: BoxedSettings(settings),
-            migrations_recorded: has(EventType::Migrate),
+            migrations_recorded: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking_recorded: has(EventType::Waking),
             wakeup_recorded: has(EventType::Wakeup),
             // Where nothing tells what was recorded, the first such event will.
@@ -169,7 +170,10 @@ impl Timeline {
         }
         self.cpus[index].last_event = self.world.now;
         match event.kind {
-            EventKind::Switch { prev, prev_state, next } => self.switch(index, prev, prev_state, next, sink),
+            EventKind::Switch { prev, prev_state, next } => {
+                self.switch(index, prev, prev_state, next, sink);
+                self.note_stops(index, prev, next);
+            }
             EventKind::Waking { task, target_cpu } => self.waking(index, event, task, target_cpu, sink),
             EventKind::Wakeup { task, target_cpu } => self.wakeup(index, event, task, target_cpu, sink),
             EventKind::WakeupNew { task, target_cpu } => self.wakeup_new(index, task, target_cpu),

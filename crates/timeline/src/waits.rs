@@ -1,10 +1,11 @@
-use unstarve_model::{CpuId, Nanos, Time};
+use unstarve_model::{CpuId, Nanos, Policy, Time};
 
 use crate::contest::split;
 use crate::cpu::Cpu;
 use crate::fairness::whole;
 use crate::held::{Ended, HoldId};
 use crate::occupancy::Mark;
+use crate::stops::Stopped;
 use crate::timeline::Timeline;
 use crate::{ActorId, Actors, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
 
@@ -27,6 +28,8 @@ pub(crate) struct Pending {
     pub passed_over: Option<Time>,
     /// How long that has been in all.
     pub passed_over_total: Nanos,
+    /// What a limit on its class has cost it; only for real-time and deadline tasks.
+    pub stopped: Option<Box<Stopped>>,
     pub preemptor: Option<Preemptor>,
     pub owed: f64,
     pub idle_before: Option<(usize, Nanos)>,
@@ -104,6 +107,7 @@ impl Timeline {
         self.places.remove(&mut from.queue, key);
         self.held.note(from, pending, key, now);
         pending.close_segment(from, now);
+        pending.stop(false);
         pending.migrations += 1;
         pending.cpu = to;
         let cpu = &mut self.cpus[to.index()];
@@ -144,6 +148,7 @@ impl Timeline {
         }
         (pending.cpu, pending.segment, pending.mark) = (to, since, None);
         (pending.passed_over, pending.passed_over_total) = (None, Nanos::ZERO);
+        pending.stopped = None;
         let here = &mut self.cpus[to.index()];
         self.places.push(&mut here.queue, key);
         here.fairness.join(now, &mut task.account, weight);
@@ -173,34 +178,6 @@ impl Timeline {
         cpu.occupancy.forget(now);
     }
 
-    /// The CPU goes idle although tasks are on its queue.
-    pub(crate) fn pass_over(&mut self, index: usize) {
-        let now = self.world.now;
-        for place in 0..self.cpus[index].queue.len() {
-            let key = self.cpus[index].queue[place];
-            let task = self.world.tasks.get_mut(key);
-            let limit_possible = task.limited.unwrap_or(self.migrations_recorded);
-            let Some(pending) = &mut task.pending else { continue };
-            // Between sched_waking and sched_wakeup a task is not on the queue yet, so the CPU may well go idle.
-            if limit_possible && (pending.kind == WaitKind::Preemption || pending.queued.is_some()) {
-                pending.passed_over = Some(now);
-            }
-        }
-    }
-
-    /// The CPU is no longer idle.
-    pub(crate) fn stop_passing_over(&mut self, index: usize) {
-        let now = self.world.now;
-        for place in 0..self.cpus[index].queue.len() {
-            let key = self.cpus[index].queue[place];
-            if let Some(pending) = &mut self.world.tasks.get_mut(key).pending
-                && let Some(since) = pending.passed_over.take()
-            {
-                pending.passed_over_total += self.cpus[index].occupancy.time_of(ActorId::IDLE, since, now);
-            }
-        }
-    }
-
     /// The task waits no longer, and nobody knows since when: the wait is not reported.
     pub(crate) fn drop_wait(&mut self, key: TaskKey) {
         let now = self.world.now;
@@ -222,6 +199,7 @@ impl Timeline {
     pub(crate) fn end_wait(&mut self, key: TaskKey, ended: WaitEnd, sink: &mut impl Sink) {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
+        let (limited, class) = (task.may_be_throttled(), task.prio.policy());
         let Some(pending) = &mut task.pending else { return };
         let cpu = &mut self.cpus[pending.cpu.index()];
         let queue_length = cpu.queue.len() as u32;
@@ -236,6 +214,10 @@ impl Timeline {
             std::mem::swap(&mut pending.parts, &mut self.parts);
         }
         pending.close_segment(cpu, now);
+        if class <= Policy::Fair {
+            // It was taken out of its class meanwhile.
+            pending.forget_stops();
+        }
         let idle_elsewhere = match pending.idle_before {
             Some((group, before)) => {
                 let idle_here = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE);
@@ -251,7 +233,7 @@ impl Timeline {
             self.hold_back(key, ended, idle_elsewhere, queue_length);
             return;
         }
-        split(pending, task.limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
+        split(pending, limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
         let mut wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
         wait.beside_unheard = beside_unheard;
         std::mem::swap(&mut pending.parts, &mut self.parts);
@@ -321,6 +303,7 @@ impl Pending {
             parts: Vec::new(),
             passed_over: None,
             passed_over_total: Nanos::ZERO,
+            stopped: None,
             preemptor: None,
             owed: 0.0,
             idle_before: None,
@@ -332,8 +315,11 @@ impl Pending {
     }
 
     /// Adds the present CPU's occupants since the segment's start to the parts.
-    fn close_segment(&mut self, cpu: &Cpu, now: Time) {
-        let parts = &mut self.parts;
+    pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time) {
+        let parts = match &mut self.stopped {
+            Some(stopped) if stopped.now => &mut stopped.parts,
+            _ => &mut self.parts,
+        };
         cpu.occupancy.parts(self.segment, now, self.mark.take(), |actor, length| add(parts, actor, length));
         if let Some(since) = self.passed_over.take() {
             self.passed_over_total += cpu.occupancy.time_of(ActorId::IDLE, since, now);

@@ -102,6 +102,7 @@ impl Timeline {
             return;
         }
         let now = self.world.now;
+        self.migrations_recorded = true;
         self.cpu(to);
         self.arrive(index, to);
         self.places_recorded = true;

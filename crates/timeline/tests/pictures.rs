@@ -660,3 +660,81 @@ fn a_task_woken_while_it_falls_asleep_shows_as_runnable_and_is_not_throttled() {
         20 0 switch idle R > a
     "), @"a wakeup 12..20 cpu 0: idle 8 idle");
 }
+
+#[test]
+fn a_real_time_task_that_a_lower_one_replaces_is_stopped_by_a_limit() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a!
+        950 0 switch a! R > b
+        970 0 irq+ 5
+        975 0 irq- 5
+        980 0 switch b S > idle
+        1000 0 switch idle R > a!
+        1010 0 switch a! S > idle
+    "), @"a preemption 950..1000 cpu 0: b 25 throttled, idle 20 throttled, irq5 5 irq");
+}
+
+#[test]
+fn one_that_is_woken_while_it_is_stopped_is_stopped_too_and_a_higher_one_ends_it() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a!
+        950 0 switch a! R > b
+        960 0 wake c! @0
+        961 0 queued c! @0
+        970 0 switch b R > d
+        1000 0 switch d R > a!
+        1010 0 switch a! S > c!
+        1020 0 switch c! S > b
+    "), @r"
+    a preemption 950..1000 cpu 0: d 30 throttled, b 20 throttled
+    c wakeup 960..1010 cpu 0: d 30 throttled, b 10 fair, a 10 fair
+    b preemption 970..1020 cpu 0: d 30 fair, c 10 class, a 10 class
+    d preemption 1000..1020 cpu 0: c 10 class, a 10 class (trace ends)
+    ");
+}
+
+#[test]
+fn a_task_that_is_late_to_be_preempted_is_no_limit() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > b
+        10 0 wake a! @0
+        11 0 queued a! @0
+        20 0 switch b R > a!
+        30 0 switch a! S > b
+    "), @r"
+    a wakeup 10..20 cpu 0: b 10 fair
+    b preemption 20..30 cpu 0: a 10 class
+    ");
+}
+
+#[test]
+fn a_task_that_left_its_class_was_not_stopped() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a!
+        50 0 switch a! R > b
+        90 0 switch b S > a
+    "), @"a preemption 50..90 cpu 0: b 40 fair");
+}
+
+#[test]
+fn kernel_threads_have_no_limit() {
+    assert_snapshot!(drawn("
+        0 0 switch idle R > kworker/0:1
+        10 0 switch kworker/0:1 R > idle
+        50 0 switch idle R > kworker/0:1
+    "), @"kworker/0:1 preemption 10..50 cpu 0: idle 40 idle");
+}
+
+#[test]
+fn a_task_that_turns_up_elsewhere_was_moved_and_not_stopped() {
+    let scene = "
+        0 0 switch idle R > a
+        0 1 switch idle R > b
+        10 0 switch a R > idle
+        60 1 switch b S > a
+    ";
+    assert!(!drawn(scene).contains("throttled"), "{}", drawn(scene));
+    // Moves are recorded, but this one is missing.
+    let moved = format!("0 0 move c 0>1\n{scene}");
+    assert!(!drawn(&moved).contains("throttled"), "{}", drawn(&moved));
+}

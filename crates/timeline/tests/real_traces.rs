@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use unstarve_model::{Batch, LossKind, Nanos};
+use unstarve_model::{Batch, LossKind, Nanos, Policy};
 use unstarve_timeline::{NoSettings, Rule, Run, Sink, Timeline, Wait, WaitEnd, WaitKind, World};
 
 #[derive(Default)]
@@ -24,8 +24,9 @@ impl Sink for Totals {
         }
         self.waits += 1;
         self.waited += wait.length();
-        // Nobody had a bandwidth limit in these guests.
-        assert!(wait.pieces.iter().all(|piece| piece.rule != Rule::Throttled), "{wait:?}");
+        // Nobody had a bandwidth limit in these guests; the fair server of 6.12 and later holds real-time tasks up.
+        let is_fair = world.tasks.get(wait.task).prio.policy() == Policy::Fair;
+        assert!(!is_fair || wait.pieces.iter().all(|piece| piece.rule != Rule::Throttled), "{wait:?}");
         let unknown = wait.pieces.iter().filter(|piece| piece.rule == Rule::Unknown);
         self.unknown += unknown.map(|piece| piece.length).sum();
     }

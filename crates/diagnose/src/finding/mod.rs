@@ -7,9 +7,11 @@
 //! (owed time), and time that others lost to it (price).
 
 mod completion_ping_pong;
+mod felt;
 mod idle_while_runnable;
 mod irq_interference;
 mod migration_churn;
+mod overrun;
 mod preemption_thrash;
 mod rt_starvation;
 mod throttled;
@@ -38,6 +40,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     findings.extend(idle_while_runnable::find(case));
     findings.extend(migration_churn::find(case));
     findings.extend(throttled::find(case));
+    findings.extend(overrun::find(case));
     findings.extend(ping_pong);
     findings.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
     findings

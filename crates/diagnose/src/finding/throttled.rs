@@ -1,148 +1,237 @@
-//! A cgroup's bandwidth limit keeps tasks off the CPU, not contention.
+//! A limit keeps tasks off the CPU, not contention: a cgroup's bandwidth limit, or the kernel's own limit on what
+//! real-time and deadline tasks may take.
 
 use std::cmp::Reverse;
 
+use unstarve_kernel::Throttled;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{percent, title};
+use super::felt::{self, Felt};
+use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::remedy;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, Severity, Victim};
 
-/// A limit that bites at all is worth a line once it takes 1 % of the trace.
-const SHARE_INFO: f64 = 0.01;
-/// A tenth of the time: two 5 ms slices of each 100 ms period.
-const SHARE_WARNING: f64 = 0.1;
-/// Half of the time, or more, the tasks are stopped.
-const SHARE_CRITICAL: f64 = 0.5;
-/// The rule can be inferred only from a CPU that idles beside a runnable task. One such stretch shorter than this may be
-/// idle-exit latency or a race between two CPUs' clocks.
+/// From events alone the rule can be inferred only from a CPU that idles beside a runnable task. One such stretch shorter
+/// than this may be idle-exit latency or a race between two CPUs' clocks.
 const STRETCH: Nanos = Nanos::from_millis(1);
+/// Nothing confirms what is inferred without a snapshot but that it happens again.
+const STALLS_INFERRED: u64 = 3;
+/// A quota that is used up in every other period does not suffice, however short the rest of each period is…
+const SPENT: f64 = 0.5;
+/// …if it is more than chance.
+const SPENT_AT_LEAST: u64 = 5;
+/// Idle CPUs are the culprit where they show this part of what was lost.
+const SEEN: f64 = 0.5;
+/// Tasks of a group that the snapshot never saw are its members most likely if they waited at least this part of the time
+/// that it was stopped.
+const MEMBER: f64 = 0.5;
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let mut victims: Vec<(ActorId, Nanos)> = case
-        .victims()
-        .filter(|(_, account)| account.longest_by_rule[Rule::Throttled as usize] >= STRETCH)
-        .map(|(victim, _)| (victim, case.blamed(victim, is_limit)))
-        .collect();
-    victims.sort_by_key(|(victim, lost)| (Reverse(*lost), *victim));
-    // Tasks of one group stop together: one block for each group, or for each name where groups are not known.
-    let mut groups: Vec<(String, Vec<ActorId>)> = Vec::new();
-    for (victim, _) in victims {
-        let group = group(case, victim).unwrap_or_else(|| case.name(victim));
-        match groups.iter_mut().find(|(known, _)| *known == group) {
-            Some((_, members)) => members.push(victim),
-            None => groups.push((group, vec![victim])),
-        }
-    }
-    let mut findings: Vec<Finding> = groups.iter().filter_map(|(_, members)| of_group(case, members)).collect();
-    findings.extend(
-        counted(case)
-            .into_iter()
-            .filter(|(path, _)| !groups.iter().any(|(known, _)| known == path))
-            .filter_map(|(path, members)| of_counters(case, &path, &members)),
-    );
+    let mut groups = limited_groups(case);
+    groups.extend(counted_only(case, &groups));
+    let mut findings: Vec<Finding> = groups.iter().filter_map(|group| of_group(case, group)).collect();
+    findings.extend(inferred(case));
     findings
 }
 
-/// Groups that the kernel counted as throttled, with those of their tasks that waited. On a busy CPU others run
-/// meanwhile, and the events look like plain sharing.
-fn counted(case: &Case<'_>) -> Vec<(String, Vec<ActorId>)> {
-    let Some(throttled) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
+pub(super) fn is_limit(blame: &Blame) -> bool {
+    blame.rule == Rule::Throttled
+}
+
+/// Fair tasks and no kernel threads: those are in no group that could be limited.
+fn limitable<'a>(case: &'a Case<'_>) -> impl Iterator<Item = ActorId> + 'a {
+    case.victims().map(|(id, _)| id).filter(|id| case.is_fair(*id) && !case.is_kernel_thread(*id))
+}
+
+/// A limited group and those of its tasks that waited, who lost most first.
+struct Limited {
+    path: String,
+    members: Vec<ActorId>,
+    /// Whether the snapshot says that they are in it.
+    known: bool,
+    /// What the kernel counted while this was recorded.
+    counted: Option<Throttled>,
+}
+
+fn stopped(case: &Case<'_>, victim: ActorId) -> Nanos {
+    case.blamed(victim, is_limit)
+}
+
+fn waited(case: &Case<'_>, victim: ActorId) -> Nanos {
+    case.ledger.account(victim).map_or(Nanos::ZERO, |account| account.waited)
+}
+
+/// Groups of which the snapshot knows the limit and tasks that waited.
+fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
+    let mut groups: Vec<Limited> = Vec::new();
+    for victim in limitable(case) {
+        let Some(path) = group(case, victim) else { continue };
+        match groups.iter_mut().find(|known| known.path == path) {
+            Some(known) => known.members.push(victim),
+            None => {
+                let counted = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile(&path));
+                groups.push(Limited { path, members: vec![victim], known: true, counted });
+            }
+        }
+    }
+    for group in &mut groups {
+        group
+            .members
+            .sort_by_key(|id| Reverse((stopped(case, *id), waited(case, *id) + case.price(*id), Reverse(*id))));
+        // Who was never stopped that anybody could see is named only where nobody was.
+        if group.members.iter().any(|id| stopped(case, *id) >= STRETCH) && group.counted.is_none() {
+            group.members.retain(|id| stopped(case, *id) >= STRETCH);
+        }
+    }
+    groups
+}
+
+/// Groups that the kernel counted as stopped and of whose tasks none was there when the host was asked.
+fn counted_only(case: &Case<'_>, known: &[Limited]) -> Vec<Limited> {
+    let Some(counted) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
         return Vec::new();
     };
-    let members =
-        |path: &str| case.victims().map(|(id, _)| id).filter(|id| group(case, *id).as_deref() == Some(path)).collect();
-    throttled
-        .keys()
-        .map(|path| (path.clone(), members(path)))
-        .filter(|(_, members): &(_, Vec<_>)| !members.is_empty())
-        .collect()
-}
-
-fn of_counters(case: &Case<'_>, path: &str, victims: &[ActorId]) -> Option<Finding> {
-    let throttled = case.snapshot?.throttled_meanwhile(path)?;
-    // The kernel sums over CPUs.
-    let share = throttled.ns.share_of(case.span()) / f64::from(case.world.cpus.max(1));
-    let severity = severity(share)?;
-    let draft = Draft {
-        id: "throttled",
-        severity,
-        confidence: 0.9,
-        sentence: format!(
-            "{} was stopped by the CPU limit of {} for {} over all CPUs; others ran meanwhile.",
-            title(case, victims),
-            path.escape_debug(),
-            throttled.ns
-        ),
-        victims: victims.to_vec(),
-        evidence: counters(case, path).into_iter().collect(),
-        also_paid: Vec::new(),
-        period: None,
-        needs: &[],
-        infers_settings: false,
-        remedies: remedy::against_limit(case, *victims.first()?),
-    };
-    // Which of the occupants ran because of the limit, the events do not tell: none is named.
-    Some(draft.finish(case, is_limit))
-}
-
-fn severity(share: f64) -> Option<Severity> {
-    if share >= SHARE_CRITICAL {
-        Some(Severity::Critical)
-    } else if share >= SHARE_WARNING {
-        Some(Severity::Warning)
-    } else {
-        (share >= SHARE_INFO).then_some(Severity::Info)
-    }
-}
-
-fn is_limit(blame: &Blame) -> bool {
-    blame.rule == Rule::Throttled
+    let new = counted.iter().filter(|(path, _)| !known.iter().any(|group| group.path == **path));
+    new.map(|(path, counted)| {
+        let least = Nanos((counted.ns.0 as f64 * MEMBER / f64::from(case.world.cpus.max(1))) as u64);
+        let mut members: Vec<ActorId> =
+            limitable(case).filter(|id| !case.knows_group(*id) && waited(case, *id) >= least.max(STRETCH)).collect();
+        members.sort_by_key(|id| Reverse((waited(case, *id) + case.price(*id), Reverse(*id))));
+        members.truncate(1);
+        Limited { path: path.clone(), members, known: false, counted: Some(*counted) }
+    })
+    .collect()
 }
 
 fn group(case: &Case<'_>, victim: ActorId) -> Option<String> {
     Some(case.snapshot?.limited_cgroup_of(case.first_tid(victim)?)?.path.clone())
 }
 
-fn of_group(case: &Case<'_>, victims: &[ActorId]) -> Option<Finding> {
-    let worst = *victims.first()?;
-    let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, is_limit)).sum();
-    let share = case.blamed(worst, is_limit).share_of(case.span());
-    let severity = severity(share)?;
-    let known = group(case, worst);
-    let limit = known.as_ref().map(|path| format!(" of {path}")).unwrap_or_default();
-    let mut evidence = vec![
-        "its CPU went idle, or ran others' work, while the task was runnable and not moved: a bandwidth limit"
-            .to_owned(),
-        format!("{} of the trace", percent(share)),
-    ];
-    evidence.extend(known.as_deref().and_then(|path| counters(case, path)));
+/// On how many CPUs at once the group can have been stopped: the kernel sums over them.
+fn breadth(case: &Case<'_>, group: &Limited) -> u32 {
+    let accounts: Vec<_> = group.members.iter().filter_map(|id| case.ledger.account(*id)).collect();
+    let cpus = (0..case.world.cpus).map(unstarve_model::CpuId);
+    let used = cpus.filter(|cpu| accounts.iter().any(|account| account.cpus.contains(*cpu))).count() as u32;
+    let tasks = group.members.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add);
+    if group.members.is_empty() || !group.known { case.world.cpus.max(1) } else { used.min(tasks).max(1) }
+}
+
+/// On a busy CPU others run while a group is stopped, and the events look like plain sharing: the kernel's counters
+/// know better. They do not know which stop was the longest.
+fn felt_by(case: &Case<'_>, group: &Limited) -> Felt {
+    let worst = group.members.iter().map(|id| stopped(case, *id)).max().unwrap_or(Nanos::ZERO);
+    let longest =
+        |id: &ActorId| case.ledger.account(*id).map(|account| account.longest_by_rule[Rule::Throttled as usize]);
+    let seen = Felt { lost: worst, stall: group.members.iter().filter_map(longest).max().unwrap_or(Nanos::ZERO) };
+    let Some(counted) = group.counted else { return seen };
+    let lost = Nanos(counted.ns.0 / u64::from(breadth(case, group)));
+    let mean = Nanos(lost.0 / counted.count.max(1));
+    Felt { lost: seen.lost.max(lost.min(case.span())), stall: seen.stall.max(mean) }
+}
+
+fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
+    let felt = felt_by(case, group);
+    let mut severity = felt::severity(felt, case.span())?;
+    if group.counted.is_some_and(|counted| is_spent(&counted)) {
+        severity = severity.max(Severity::Warning);
+    }
+    let path = group.path.escape_debug();
+    let known = group.known && !group.members.is_empty();
+    let (who, was) =
+        if known { (title(case, &group.members), "was") } else { (format!("The tasks of {path}"), "were") };
+    let mut evidence = Vec::new();
+    if group.members.iter().any(|id| stopped(case, *id) > Nanos::ZERO) {
+        evidence.push("its CPU went idle while it was runnable and not moved: a bandwidth limit".to_owned());
+    }
+    evidence.push(format!("{} of the trace", percent(felt.lost.share_of(case.span()))));
+    evidence.extend(group.counted.as_ref().map(counters));
+    if !known {
+        evidence.push(match group.members.first() {
+            Some(id) => format!(
+                "none of its tasks was there when the host was asked; {} lived only meanwhile and waited long enough",
+                case.name(*id)
+            ),
+            None => "none of its tasks was there when the host was asked".to_owned(),
+        });
+    }
     let draft = Draft {
         id: "throttled",
         severity,
-        confidence: if known.is_some() { 0.95 } else { 0.6 },
-        sentence: format!(
-            "{} was stopped for {lost} by the CPU limit{limit}, not by other tasks.",
-            title(case, victims)
-        ),
-        victims: victims.to_vec(),
+        confidence: if known { 0.95 } else { 0.7 },
+        sentence: format!("{who} {was} stopped for {} by the CPU limit of {path}, not by other tasks.", felt.lost),
+        victims: group.members.clone(),
         evidence,
         also_paid: Vec::new(),
-        period: crate::draft::period(case, victims),
-        needs: &[EventType::Waking, EventType::Migrate],
-        infers_settings: known.is_none(),
-        remedies: remedy::against_limit(case, worst),
+        period: crate::draft::period(case, &group.members),
+        needs: if group.counted.is_some() { &[] } else { &[EventType::Waking, EventType::Migrate] },
+        infers_settings: false,
+        remedies: remedy::against_limit(case, &group.path),
     };
-    Some(draft.finish(case, is_limit))
+    // Which of the occupants ran because of the limit, the events do not tell: where they show little of it, none is named.
+    let seen: Nanos = group.members.iter().map(|id| stopped(case, *id)).sum();
+    let shows = seen.0 as f64 >= SEEN * felt.lost.0 as f64;
+    let finding = draft.finish(case, |blame| shows && is_limit(blame));
+    Some(if group.members.is_empty() { about_group(finding, &group.path) } else { finding })
 }
 
-fn counters(case: &Case<'_>, path: &str) -> Option<String> {
-    let throttled = case.snapshot?.throttled_meanwhile(path)?;
-    Some(format!(
+/// A finding about a group of which no task is known.
+fn about_group(finding: Finding, path: &str) -> Finding {
+    let victim = Victim { kind: "cgroup".into(), comm: path.escape_debug().to_string(), ..finding.victim };
+    Finding { victim, ..finding }
+}
+
+fn is_spent(counted: &Throttled) -> bool {
+    counted.count >= SPENT_AT_LEAST && counted.count as f64 >= SPENT * counted.periods as f64
+}
+
+fn counters(counted: &Throttled) -> String {
+    format!(
         "the kernel counted {} of {} periods throttled, {} over all CPUs, while this was recorded",
-        throttled.count, throttled.periods, throttled.ns
-    ))
+        counted.count, counted.periods, counted.ns
+    )
+}
+
+/// Tasks of which nobody knows the group, and whose CPU went idle beside them again and again: one finding for all.
+fn inferred(case: &Case<'_>) -> Option<Finding> {
+    let rule = Rule::Throttled as usize;
+    let again =
+        |id: &ActorId| case.ledger.account(*id).is_some_and(|account| account.stalls_by_rule[rule] >= STALLS_INFERRED);
+    let mut victims: Vec<ActorId> = limitable(case).filter(|id| !case.knows_group(*id)).filter(again).collect();
+    victims.sort_by_key(|id| Reverse((stopped(case, *id), Reverse(*id))));
+    let worst = *victims.first()?;
+    let account = case.ledger.account(worst)?;
+    let felt = Felt { lost: stopped(case, worst), stall: account.longest_by_rule[rule] };
+    let severity = felt::severity(felt, case.span())?.min(Severity::Warning);
+    let mut evidence = vec![
+        format!(
+            "its CPU went idle for more than {FAIR_PERIOD}, {} times, while it was runnable and not moved, which only a \
+             bandwidth limit explains if no events are missing",
+            account.stalls_by_rule[rule]
+        ),
+        format!("{} of the trace", percent(felt.lost.share_of(case.span()))),
+    ];
+    if let Some((_, rest @ [_, ..])) = victims.split_first() {
+        evidence.push(format!("the same befell {}", names(case, rest.iter().copied())));
+    }
+    let draft = Draft {
+        id: "throttled",
+        severity,
+        confidence: 0.6,
+        sentence: format!(
+            "{} was stopped for {}, most likely by a cgroup's CPU limit, not by other tasks.",
+            title(case, &[worst]),
+            felt.lost
+        ),
+        victims: vec![worst],
+        evidence,
+        also_paid: Vec::new(),
+        period: crate::draft::period(case, &[worst]),
+        needs: &[EventType::Waking, EventType::Migrate],
+        infers_settings: true,
+        remedies: remedy::against_unknown_limit(case, worst),
+    };
+    Some(draft.finish(case, is_limit))
 }

@@ -2,30 +2,28 @@
 //!
 //! Where the weights are known (nice from the priority, cgroups from a snapshot) the rule `weight` says it. Without a
 //! snapshot a cgroup's weight shows only in its effect: one of two equals gets far less than half.
+//!
+//! One finding for each heavy group (or kind of task), with the worst kind of victim; the other victims are in its price.
 
 use std::cmp::Reverse;
 
+use unstarve_kernel::CgroupFacts;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
+use super::felt::{self, Felt};
 use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::{Blame, Case};
-use crate::draft::Draft;
+use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
 
-/// Owed time counts from this part of the trace: 1 % of a CPU is what fair sharing rounds off.
-const OWED_INFO: f64 = 0.01;
-/// A task that a twentieth of the trace is due and does not get is held back for good.
-const OWED_WARNING: f64 = 0.05;
-/// A fifth of a CPU that somebody needed.
-const OWED_CRITICAL: f64 = 0.2;
-/// It must also be much of what the victim was due: a task that got three quarters of its share is not starved.
+/// Owed time must be much of what the victim was due: a task that got three quarters of its share is not starved.
 const SHORTFALL: f64 = 0.25;
 /// Without a snapshot: less than half of an equal share is beyond any slice, tick or lag of the fair class.
 const SHORTFALL_INFERRED: f64 = 0.5;
-/// The occupants in question must be the main reason for the waits.
+/// The occupants in question must be the main reason for the waits, or for one that is a stall by itself.
 const MAIN_REASON: f64 = 0.5;
 /// Wakeups between the two, for each wait, that make them partners.
 const PARTNER: f64 = 0.1;
@@ -36,13 +34,23 @@ const WAITS_INFERRED: u64 = 3;
 const CUT_SHORT: f64 = 0.5;
 /// …and from less than ten periods of fair scheduling, too.
 const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
+/// A kernel worker is named rather than the program in front when it waited at least this part of what the program did,
+/// and others paid as much for it: the program waits for its worker.
+const WORKER_FIRST: f64 = 0.1;
+/// Heavier tasks that had less than this part of it are not named.
+const WORTH_A_NAME: f64 = 0.05;
+/// One that is woken this often by a task waits for it again and again. A parent is woken once, by the end of its child.
+const SERVED: u64 = 3;
 
 /// One starved task kind and its main occupant.
 struct Pair<'a> {
     victim: ActorId,
     occupant: ActorId,
     account: &'a Account,
+    felt: Felt,
     severity: Severity,
+    /// What it waited behind the occupant and its like.
+    behind: Nanos,
     /// Whether the rule is known, not inferred.
     known: bool,
 }
@@ -52,31 +60,32 @@ pub(crate) fn find(case: &Case<'_>, ping_pong: &[Finding]) -> Vec<Finding> {
         let name = case.name(victim);
         ping_pong.iter().any(|finding| finding.victim.comm == name)
     };
-    let mut pairs: Vec<Pair<'_>> = case
-        .victims()
-        .filter(|(id, _)| case.is_fair(*id))
-        .filter_map(|(victim, account)| {
-            let by_weight = case.blamed(victim, is_weight).share_of(account.waited) >= MAIN_REASON;
-            if by_weight {
-                known_pair(case, victim, account)
-            } else if !explained(victim) {
-                inferred_pair(case, victim, account)
-            } else {
-                None
-            }
-        })
-        .collect();
-    pairs.sort_by_key(|pair| (Reverse((pair.severity, pair.account.starved())), pair.victim));
-    // One block for each two kinds: sixteen starved compilers are one case.
-    let mut groups: Vec<Vec<Pair<'_>>> = Vec::new();
+    let pairs = case.victims().filter(|(id, _)| case.is_fair(*id)).filter_map(|(victim, account)| {
+        let by_weight = case.blamed(victim, is_weight).share_of(account.waited) >= MAIN_REASON;
+        if by_weight || account.longest_by_rule[Rule::Weight as usize] >= FAIR_PERIOD {
+            known_pair(case, victim, account)
+        } else if !explained(victim) {
+            inferred_pair(case, victim, account)
+        } else {
+            None
+        }
+    });
+    // One block for each heavy group: all whom it starves are one case.
+    let mut groups: Vec<((String, bool), Vec<Pair<'_>>)> = Vec::new();
     for pair in pairs {
-        let sort = |pair: &Pair<'_>| (kind(case, pair.victim), case.name(pair.occupant), pair.known);
-        match groups.iter_mut().find(|group| group.first().is_some_and(|first| sort(first) == sort(&pair))) {
-            Some(group) => group.push(pair),
-            None => groups.push(vec![pair]),
+        let culprit = (heavy_side(case, &pair), pair.known);
+        match groups.iter_mut().find(|(known, _)| *known == culprit) {
+            Some((_, group)) => group.push(pair),
+            None => groups.push((culprit, vec![pair])),
         }
     }
-    groups.iter().filter_map(|group| of_group(case, group)).collect()
+    groups.into_iter().filter_map(|(_, group)| of_group(case, group)).collect()
+}
+
+/// The cgroup that outweighs the victim, or the kind of task.
+fn heavy_side(case: &Case<'_>, pair: &Pair<'_>) -> String {
+    let path = || Some(case.rivals(pair.victim, pair.occupant)?.occupant?.path.clone());
+    path().unwrap_or_else(|| case.name(pair.occupant))
 }
 
 fn kind(case: &Case<'_>, victim: ActorId) -> String {
@@ -95,31 +104,44 @@ fn main_occupant(case: &Case<'_>, victim: ActorId, fits: fn(&Blame) -> bool) -> 
     Some(case.blame(victim).iter().find(|blame| fits(blame))?.occupant)
 }
 
-fn severity(owed: Nanos, case: &Case<'_>) -> Option<Severity> {
-    let share = owed.share_of(case.span());
-    if share >= OWED_CRITICAL {
-        Some(Severity::Critical)
-    } else if share >= OWED_WARNING {
-        Some(Severity::Warning)
-    } else {
-        (share >= OWED_INFO).then_some(Severity::Info)
-    }
-}
-
 fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Option<Pair<'a>> {
     let occupant = main_occupant(case, victim, is_weight)?;
-    let lost = case.blamed(victim, is_weight);
-    let severity = if account.shortfall() >= SHORTFALL {
-        // A program that lost next to nothing is not worth a line; a worker may be.
-        severity(account.starved(), case).filter(|s| *s > Severity::Info || case.is_kernel_worker(victim))?
+    let behind = case.blamed(victim, is_weight);
+    if !felt::is_felt(case, victim, account, behind) {
+        return None;
+    }
+    let worker = case.is_kernel_worker(victim);
+    let felt = if case.is_last_by_choice(victim, occupant) {
+        Felt { lost: price_of_service(case, victim).min(behind), stall: Nanos::ZERO }
     } else {
+        let stalled = account.stalled_by_rule[Rule::Weight as usize];
+        let owed = if account.shortfall() >= SHORTFALL { account.starved() } else { Nanos::ZERO };
         // Nobody owes a task more than its nice asks for. But nobody chose a worker's nice against this program's, and
         // the worker's wait is everybody's.
-        let outweighed = case.is_kernel_worker(victim) && case.actor(occupant).kernel_thread.is_none();
-        let busy = lost.share_of(account.waited + account.runs.total) >= MAIN_REASON;
-        severity(lost, case).filter(|_| outweighed && busy)?
+        let outweighed = worker && case.actor(occupant).kernel_thread.is_none();
+        let busy = behind.share_of(account.waited + account.runs.total) >= MAIN_REASON;
+        let of_worker = if outweighed && busy { behind } else { Nanos::ZERO };
+        let price = highest_price(case, victim).min(behind);
+        Felt {
+            lost: stalled.max(owed).max(of_worker).max(price),
+            stall: account.longest_by_rule[Rule::Weight as usize],
+        }
     };
-    Some(Pair { victim, occupant, account, severity, known: true })
+    // A program that lost next to nothing is not worth a line; a worker may be.
+    let severity = felt::severity(felt, case.span()).filter(|severity| *severity > Severity::Info || worker)?;
+    Some(Pair { victim, occupant, account, felt, severity, behind, known: true })
+}
+
+/// What the one who lost most while this one waited lost.
+fn highest_price(case: &Case<'_>, victim: ActorId) -> Nanos {
+    case.payers(victim).first().map_or(Nanos::ZERO, |(_, price)| *price)
+}
+
+/// The same of those whom it serves. A task that somebody made to run last keeps its parent waiting for its end, as was
+/// to be expected.
+fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
+    let served = |payer: ActorId| case.wakes(victim, payer) >= SERVED && !case.asked_to_be_last(payer);
+    case.payers(victim).iter().find(|(payer, _)| served(*payer)).map_or(Nanos::ZERO, |(_, price)| *price)
 }
 
 fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Option<Pair<'a>> {
@@ -134,76 +156,131 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> 
     if !cut_short && !case.is_kernel_worker(victim) {
         return None;
     }
-    let lost = case.blamed(victim, |blame| blame.occupant == occupant && is_sharing(blame));
+    let behind = case.blamed(victim, |blame| blame.occupant == occupant && is_sharing(blame));
     // It must itself have had more than its due: then one of the two is favoured, not both crowded out by a third.
     let favoured = case.ledger.account(occupant).is_some_and(|account| account.got > account.ideal);
     // Who wakes the other is not outweighed by it but gives way to a wakee: another story, and no weight in it.
     let wakes = case.wakes(victim, occupant) + case.wakes(occupant, victim);
     let partners = wakes as f64 >= PARTNER * account.waits as f64;
-    if lost.share_of(account.waited) < MAIN_REASON || !favoured || partners {
+    if behind.share_of(account.waited) < MAIN_REASON || !favoured || partners {
         return None;
     }
-    severity(account.starved(), case).filter(|severity| *severity >= Severity::Warning)?;
+    let felt = Felt { lost: account.starved(), stall: Nanos::ZERO };
+    felt::severity(felt, case.span()).filter(|severity| *severity >= Severity::Warning)?;
     // It is inferred: never worse than a warning.
-    Some(Pair { victim, occupant, account, severity: Severity::Warning, known: false })
+    Some(Pair { victim, occupant, account, felt, severity: Severity::Warning, behind, known: false })
 }
 
-fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
-    let worst = pairs.first()?;
-    let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.victim).collect();
-    let occupants: Vec<ActorId> = pairs.iter().map(|pair| pair.occupant).collect();
+/// The worst kind of victim first: kernel workers before programs, then who lost most, price included.
+fn sort(case: &Case<'_>, pairs: &mut [Pair<'_>]) {
+    let most = pairs.iter().map(|pair| pair.behind).max().unwrap_or(Nanos::ZERO);
+    let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
+    pairs.sort_by_cached_key(|pair| {
+        let served = case.price(pair.victim) >= enough;
+        let worker = pair.behind >= enough && served && case.is_kernel_worker(pair.victim);
+        Reverse((worker, pair.severity, pair.felt.lost + case.price(pair.victim), Reverse(pair.victim)))
+    });
+}
+
+fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
+    sort(case, &mut pairs);
+    let first = kind(case, pairs.first()?.victim);
+    let severity = pairs.iter().map(|pair| pair.severity).max()?;
+    let (named, also): (Vec<Pair<'_>>, Vec<Pair<'_>>) =
+        pairs.into_iter().partition(|pair| kind(case, pair.victim) == first);
+    let worst = named.first()?;
+    let known = worst.known;
+    let victims: Vec<ActorId> = named.iter().map(|pair| pair.victim).collect();
+    let occupants: Vec<ActorId> = named.iter().map(|pair| pair.occupant).collect();
+    let mut evidence = if known { known_evidence(case, worst) } else { inferred_evidence(case, worst) };
+    if !also.is_empty() {
+        let lost: Nanos = also.iter().map(|pair| pair.behind).sum();
+        let who = names(case, also.iter().map(|pair| pair.victim));
+        evidence.push(format!("others that waited behind it, {lost} together: {who}"));
+    }
     let draft = Draft {
         id: "weight-starvation",
-        severity: worst.severity,
-        confidence: if worst.known { 0.95 } else { 0.6 },
-        sentence: if worst.known { known_sentence(case, worst, &victims) } else { inferred_sentence(case, worst) },
-        evidence: if worst.known {
-            vec![weights(case, worst.victim, worst.occupant), owed_evidence(case, worst.account)]
-        } else {
-            vec![
-                owed_evidence(case, worst.account),
-                format!(
-                    "its cgroup's weight was not recorded (a bandwidth limit, cpu.max, would look alike); `unstarve \
-                     record` keeps both, or read the weight with: {}",
-                    remedy::read_weight_command(case, worst.occupant)
-                ),
-            ]
-        },
-        also_paid: Vec::new(),
+        severity,
+        confidence: if known { 0.95 } else { 0.6 },
+        sentence: if known { known_sentence(case, &named) } else { inferred_sentence(case, worst) },
+        evidence,
+        also_paid: also.iter().map(|pair| payer_row(case, pair.victim, pair.behind)).collect(),
         period: None,
         needs: &[EventType::Waking],
-        infers_settings: !worst.known,
+        infers_settings: !known,
         remedies: remedy::against_weight(case, worst.victim, worst.occupant),
         victims,
     };
-    let known = worst.known;
     let culprit =
         |blame: &Blame| if known { is_weight(blame) } else { occupants.contains(&blame.occupant) && is_sharing(blame) };
     Some(draft.finish(case, culprit))
 }
 
-fn known_sentence(case: &Case<'_>, worst: &Pair<'_>, victims: &[ActorId]) -> String {
-    let heavy = case.blame(worst.victim).iter().filter(|blame| is_weight(blame)).map(|blame| blame.occupant);
-    let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, is_weight)).sum();
+fn known_sentence(case: &Case<'_>, pairs: &[Pair<'_>]) -> String {
+    let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.victim).collect();
+    let Some(worst) = pairs.first() else { return String::new() };
+    let much = Nanos((worst.behind.0 as f64 * WORTH_A_NAME) as u64);
+    let heavy: Vec<ActorId> = case
+        .blame(worst.victim)
+        .iter()
+        .filter(|blame| is_weight(blame) && blame.length >= much)
+        .map(|blame| blame.occupant)
+        .collect();
+    let weigh = if heavy.len() == 1 { "weighs" } else { "weigh" };
+    let lost: Nanos = pairs.iter().map(|pair| pair.behind).sum();
+    let longest = pairs.iter().map(|pair| pair.account.longest_by_rule[Rule::Weight as usize]).max();
+    let share = if worst.account.shortfall() >= SHORTFALL {
+        format!(", and got {} of its equal share", percent(1.0 - worst.account.shortfall()))
+    } else {
+        String::new()
+    };
     format!(
-        "{} waited {lost} behind {}, which weighs more, and got {} of its equal share.",
-        title(case, victims),
+        "{} waited {lost} behind {}, which {weigh} more, up to {} at a time{share}.",
+        title(case, &victims),
         names(case, heavy),
-        percent(1.0 - worst.account.shortfall()),
+        longest.unwrap_or(Nanos::ZERO),
     )
 }
 
 fn inferred_sentence(case: &Case<'_>, worst: &Pair<'_>) -> String {
     let name = case.name(worst.occupant);
-    let nice = |id: ActorId| case.actor(id).prio().and_then(|prio| prio.nice()).unwrap_or(0);
+    let nice = |id: ActorId| match case.actor(id).prio().and_then(|prio| prio.nice()) {
+        Some(nice) => format!(" (nice {nice})"),
+        None => String::new(),
+    };
     format!(
-        "{} (nice {}) got only {} of an equal share beside {name} (nice {}): most likely {name} sits in a cgroup with a \
-         high cpu.weight.",
+        "{}{} got only {} of an equal share beside {name}{}: most likely {name} sits in a cgroup with a high cpu.weight.",
         title(case, &[worst.victim]),
         nice(worst.victim),
         percent(1.0 - worst.account.shortfall()),
         nice(worst.occupant),
     )
+}
+
+fn known_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
+    let mut evidence = vec![weights(case, pair.victim, pair.occupant)];
+    if pair.account.owed() > Nanos::ZERO {
+        evidence.push(owed_evidence(case, pair.account));
+    }
+    let stalled = pair.account.stalled_by_rule[Rule::Weight as usize];
+    if stalled > Nanos::ZERO {
+        evidence.push(format!(
+            "{stalled} ({} of the trace) of that in waits of more than {FAIR_PERIOD}, which no sharing among equals takes",
+            percent(stalled.share_of(case.span()))
+        ));
+    }
+    evidence
+}
+
+fn inferred_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
+    vec![
+        owed_evidence(case, pair.account),
+        format!(
+            "its cgroup's weight was not recorded (a bandwidth limit, cpu.max, would look alike); `unstarve record` keeps \
+             both, or read the weight with: {}",
+            remedy::read_weight_command(case, pair.occupant)
+        ),
+    ]
 }
 
 fn owed_evidence(case: &Case<'_>, account: &Account) -> String {
@@ -217,12 +294,19 @@ fn owed_evidence(case: &Case<'_>, account: &Account) -> String {
 }
 
 fn weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> String {
-    let told = |id: ActorId| match case.actor(id).group_weight() {
-        Some(weight) => format!("{} competes with its top-level cgroup's load weight {weight}", case.name(id)),
-        None => {
-            let own = case.actor(id).prio().and_then(|prio| prio.load_weight()).unwrap_or(1024);
-            format!("{} with its own load weight {own}", case.name(id))
-        }
+    let rivals = case.rivals(victim, occupant);
+    let (of_victim, of_occupant) = rivals.map_or((None, None), |rivals| (rivals.victim, rivals.occupant));
+    let (its, mine) = case.rival_weights(victim, occupant);
+    let told = |group: Option<&CgroupFacts>, id: ActorId, weight: u32| match group {
+        Some(group) => format!("the load weight {weight} of {}", group.path.escape_debug()),
+        None if case.actor(id).group().is_some() && rivals.is_some() => format!("its cgroup's load weight {weight}"),
+        None => format!("its own load weight {weight}"),
     };
-    format!("{}, {}", told(occupant), told(victim))
+    format!(
+        "{} competes with {}, {} with {}",
+        case.name(occupant),
+        told(of_occupant, occupant, mine),
+        case.name(victim),
+        told(of_victim, victim, its)
+    )
 }

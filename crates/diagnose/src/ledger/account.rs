@@ -2,6 +2,7 @@ use unstarve_model::{CpuId, NameId, Nanos};
 use unstarve_timeline::{ActorId, CpuSet, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
 use super::{Episodes, Longest, Quantiles, Spot};
+use crate::finding::FAIR_PERIOD;
 
 /// What is known about one actor at the end of the trace.
 #[derive(Clone, Debug)]
@@ -14,6 +15,10 @@ pub(crate) struct Account {
     pub quantiles: Quantiles,
     /// The longest time in one wait under each rule, by [`Rule`].
     pub longest_by_rule: [Nanos; Rule::ALL.len()],
+    /// The time under each rule in waits in which that alone took more than a period of fair scheduling…
+    pub stalled_by_rule: [Nanos; Rule::ALL.len()],
+    /// …and how many such waits there were.
+    pub stalls_by_rule: [u64; Rule::ALL.len()],
     /// What an ideal processor would have given it while it was runnable.
     pub ideal: Nanos,
     /// What it got: time on a CPU, without interrupts.
@@ -92,6 +97,8 @@ impl Account {
             longest: Nanos::ZERO,
             quantiles: Quantiles::default(),
             longest_by_rule: [Nanos::ZERO; Rule::ALL.len()],
+            stalled_by_rule: [Nanos::ZERO; Rule::ALL.len()],
+            stalls_by_rule: [0; Rule::ALL.len()],
             ideal: Nanos::ZERO,
             got: Nanos::ZERO,
             queued_together: 0,
@@ -135,6 +142,10 @@ impl Account {
             let together: Nanos = same.map(|other| other.length).sum();
             let longest = &mut self.longest_by_rule[piece.rule as usize];
             *longest = (*longest).max(together);
+            if together >= FAIR_PERIOD {
+                self.stalled_by_rule[piece.rule as usize] += together;
+                self.stalls_by_rule[piece.rule as usize] += 1;
+            }
         }
     }
 

@@ -38,29 +38,53 @@ fn place<'a>(case: &Case<'a>, group: Option<&'a CgroupFacts>) -> Option<Place<'a
     Some(Place { group, directory, version: hierarchy.version })
 }
 
-/// The occupant's top-level group weighs no more than a kernel thread.
-pub(super) fn lower_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
-    let known = case.snapshot.zip(case.first_tid(occupant));
+/// The occupant's group weighs no more than the victim's, or than a task by itself.
+pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
+    let known = case.snapshot.zip(case.first_tid(occupant)).filter(|_| case.knows_group(occupant));
     let Some((snapshot, tid)) = known else { return lower_unknown_weight(case, occupant) };
-    let place = place(case, snapshot.top_cgroup_of(tid))?;
-    let (file, old, normal) = match place.version {
-        CgroupVersion::V2 => ("cpu.weight", place.group.weight?, 100),
-        CgroupVersion::V1 => ("cpu.shares", place.group.shares?, 1024),
+    let (light, heavy) = match case.rivals(victim, occupant) {
+        Some(rivals) => (rivals.victim, rivals.occupant),
+        None if case.knows_group(victim) => return None,
+        None => (None, snapshot.top_cgroup_of(tid)),
     };
-    if old <= normal {
-        return None;
+    let heavy = place(case, heavy)?;
+    let light = place(case, light);
+    let (file, normal) = heavy.weight_file();
+    let old = heavy.weight()?;
+    let of_light = light.as_ref().and_then(Place::weight);
+    // Down to what is normal, but not below the other; what is below it by choice stays, and the other comes up to it.
+    let target = if old > normal { of_light.unwrap_or(normal).max(normal) } else { old };
+    let mut changes = Vec::new();
+    if old > target {
+        changes.push((&heavy, old));
     }
-    let path = shell_path(&format!("{}/{file}", place.directory))?;
+    if let Some((light, weight)) = light.as_ref().zip(of_light).filter(|(_, weight)| *weight < target) {
+        changes.push((light, weight));
+    }
+    let commands = |value: fn(u32, u32) -> u32| {
+        let each = changes.iter().map(|(place, old)| {
+            let path = shell_path(&format!("{}/{file}", place.directory))?;
+            Some(format!("echo {} > {path}", value(target, *old)))
+        });
+        each.collect::<Option<Vec<_>>>().map(|all| all.join("; ")).filter(|all| !all.is_empty())
+    };
+    let beside = match (&light, of_light) {
+        (Some(light), Some(weight)) => {
+            format!("{} with that of {} ({weight}).", case.name(victim), light.group.path.escape_debug())
+        }
+        _ if case.is_kernel_thread(victim) => format!("kernel threads in the root group weigh {normal}."),
+        _ => format!("{} by itself, as {normal} does.", case.name(victim)),
+    };
     Some(
         Draft {
-            id: "lower-group-weight",
+            id: if old > target { "lower-group-weight" } else { "raise-group-weight" },
             text: format!(
-                "{} competes with the weight of {} ({file} {old}); kernel threads in the root group weigh {normal}.",
+                "{} competes with the weight of {} ({file} {old}); {beside}",
                 case.name(occupant),
-                place.group.path.escape_debug()
+                heavy.group.path.escape_debug()
             ),
-            apply: format!("echo {normal} > {path}"),
-            undo: format!("echo {old} > {path}"),
+            apply: commands(|target, _| target)?,
+            undo: commands(|_, old| old)?,
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
             valid_on: "all kernels; make it last with systemctl set-property UNIT CPUWeight=100 where systemd owns the group"
@@ -68,6 +92,23 @@ pub(super) fn lower_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy>
         }
         .done(),
     )
+}
+
+impl Place<'_> {
+    /// The file with the weight, and what it holds if nobody changes it.
+    fn weight_file(&self) -> (&'static str, u32) {
+        match self.version {
+            CgroupVersion::V2 => ("cpu.weight", 100),
+            CgroupVersion::V1 => ("cpu.shares", 1024),
+        }
+    }
+
+    fn weight(&self) -> Option<u32> {
+        match self.version {
+            CgroupVersion::V2 => self.group.weight,
+            CgroupVersion::V1 => self.group.shares,
+        }
+    }
 }
 
 fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
@@ -94,27 +135,29 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     )
 }
 
-/// More CPU time for a limited group.
-pub(super) fn raise_limit(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+/// How to read a limit that was not recorded.
+pub(super) fn read_limit(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     let tid = case.first_tid(victim)?;
-    let known = case.snapshot.and_then(|snapshot| place(case, snapshot.limited_cgroup_of(tid)));
-    let Some(place) = known else {
-        return Some(
-            Draft {
-                id: "raise-limit",
-                text: "The limit was not recorded. Read cpu.max of the task's group and those above it; `max` is no limit."
-                    .into(),
-                apply: format!(
-                    "g=$(sed -n 's|^0::||p' /proc/{tid}/cgroup); while [ \"$g\" ]; do grep -H . \"/sys/fs/cgroup$g/cpu.max\"; \
-                     g=${{g%/*}}; done"
-                ),
-                undo: String::new(),
-                risk: "It only reads.",
-                valid_on: "cgroup v2".into(),
-            }
-            .done(),
-        );
-    };
+    Some(
+        Draft {
+            id: "raise-limit",
+            text: "The limit was not recorded. Read cpu.max of the task's group and those above it; `max` is no limit."
+                .into(),
+            apply: format!(
+                "g=$(sed -n 's|^0::||p' /proc/{tid}/cgroup); while [ \"$g\" ]; do grep -H . \"/sys/fs/cgroup$g/cpu.max\"; \
+                 g=${{g%/*}}; done"
+            ),
+            undo: String::new(),
+            risk: "It only reads.",
+            valid_on: "cgroup v2".into(),
+        }
+        .done(),
+    )
+}
+
+/// More CPU time for a limited group.
+pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
+    let place = place(case, case.snapshot?.cgroup(path))?;
     let limit = place.group.limit?;
     let quota = limit.quota_us.saturating_mul(2);
     let (apply, undo) = match place.version {

@@ -4,6 +4,7 @@
 //! get into a command line. What this kernel does not have is not offered; where the kernel is unknown, `valid_on` says
 //! the condition. `taskset` is never offered for a bound kernel worker: the kernel refuses it.
 
+mod class_limit;
 mod group;
 mod kernel;
 mod placement;
@@ -18,6 +19,7 @@ use unstarve_timeline::ActorId;
 use crate::case::Case;
 use crate::report::Remedy;
 
+pub(crate) use class_limit::ClassLimit;
 pub(crate) use group::read_weight_command;
 
 /// Against real-time tasks that keep others off the CPU.
@@ -26,16 +28,17 @@ pub(crate) fn against_rt(case: &Case<'_>, victims: &[ActorId], intruder: &[Actor
     remedies.extend(placement::move_off(case, intruder, victims));
     remedies.extend(priority::stop_inheriting(case, intruder));
     remedies.extend(priority::make_fair(case, intruder));
+    remedies.extend(class_limit::less_runtime(case, intruder));
     remedies.extend(priority::above(case, victims, intruder));
     remedies.extend(placement::threaded_napi(case, victims));
-    remedies.extend(priority::limit_class(case, victims));
+    remedies.extend(priority::limit_class(case, victims, intruder));
     remedies
 }
 
 /// Against a worker and its consumer taking turns for each item.
 pub(crate) fn against_ping_pong(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
-    remedies.extend(group::lower_weight(case, consumer));
+    remedies.extend(group::even_weights(case, worker, consumer));
     remedies.extend(preemption::batch(case, &[consumer]));
     remedies.extend(priority::raise_above_group(case, worker, consumer));
     remedies.extend(priority::real_time_worker(case, worker));
@@ -48,7 +51,7 @@ pub(crate) fn against_ping_pong(case: &Case<'_>, worker: ActorId, consumer: Acto
 /// Against a heavier task or group.
 pub(crate) fn against_weight(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
-    remedies.extend(group::lower_weight(case, occupant));
+    remedies.extend(group::even_weights(case, victim, occupant));
     remedies.extend(priority::back_to_normal(case, occupant));
     remedies.extend(priority::raise_above_group(case, victim, occupant));
     if case.is_kernel_worker(victim) {
@@ -90,10 +93,13 @@ pub(crate) fn against_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Ac
 /// Against a balancer that leaves tasks waiting beside an idle CPU.
 pub(crate) fn against_idle(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
-    remedies.extend(placement::balance_sooner(case));
-    remedies.extend(placement::scan_wider(case));
+    // Isolated CPUs belong to no domain: neither the balancer nor a wakeup's search ever looks at them.
+    if !placement::is_isolated(case, victim) {
+        remedies.extend(placement::balance_sooner(case));
+        remedies.extend(placement::scan_wider(case));
+        remedies.extend(kernel::newidle_regression(case));
+    }
     remedies.extend(placement::spread_by_hand(case, victim));
-    remedies.extend(kernel::newidle_regression(case));
     remedies
 }
 
@@ -105,9 +111,26 @@ pub(crate) fn against_churn(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     remedies
 }
 
-/// Against a bandwidth limit.
-pub(crate) fn against_limit(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
-    group::raise_limit(case, victim).into_iter().collect()
+/// Against a cgroup's bandwidth limit.
+pub(crate) fn against_limit(case: &Case<'_>, path: &str) -> Vec<Remedy> {
+    group::raise_limit(case, path).into_iter().collect()
+}
+
+/// Against one that nobody recorded.
+pub(crate) fn against_unknown_limit(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    group::read_limit(case, victim).into_iter().collect()
+}
+
+/// Against the kernel's limit on real-time tasks: throttling, or the fair server.
+pub(crate) fn against_class_limit(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Vec<Remedy> {
+    let mut remedies = vec![class_limit::leave_room(case, victim)];
+    remedies.extend(class_limit::lift(case, victim, kind));
+    remedies
+}
+
+/// Against a deadline task's own runtime.
+pub(crate) fn against_deadline_limit(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    class_limit::more_runtime(case, victim).into_iter().collect()
 }
 
 /// A remedy in the making.

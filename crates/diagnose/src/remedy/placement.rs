@@ -10,8 +10,30 @@ use crate::report::Remedy;
 fn others(case: &Case<'_>, actors: &[ActorId]) -> Option<CpuSet> {
     let accounts: Vec<_> = actors.iter().filter_map(|id| case.ledger.account(*id)).collect();
     let taken = |cpu: &CpuId| accounts.iter().any(|account| account.cpus.contains(*cpu));
-    let free: CpuSet = (0..case.world.cpus).map(CpuId).filter(|cpu| !taken(cpu)).collect();
+    let free: CpuSet = (0..case.world.cpus).map(CpuId).filter(|cpu| !taken(cpu) && !isolated(case, *cpu)).collect();
     (!free.is_empty()).then_some(free)
+}
+
+/// Whether the CPU was taken out of balancing when the kernel started. Whoever did that wants nobody there.
+fn isolated(case: &Case<'_>, cpu: CpuId) -> bool {
+    case.snapshot.and_then(|snapshot| snapshot.cpus.isolated.as_ref()).is_some_and(|cpus| cpus.contains(cpu))
+}
+
+/// Whether the victim waited on such CPUs alone.
+pub(super) fn is_isolated(case: &Case<'_>, victim: ActorId) -> bool {
+    let Some(account) = case.ledger.account(victim) else { return false };
+    let mut used = (0..case.world.cpus).map(CpuId).filter(|cpu| account.cpus.contains(*cpu)).peekable();
+    used.peek().is_some() && used.all(|cpu| isolated(case, cpu))
+}
+
+/// Whether its tasks cannot leave the CPUs they waited on: bound kernel threads, and programs that somebody pinned.
+fn cannot_leave(case: &Case<'_>, victim: ActorId) -> bool {
+    if case.actor(victim).kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some()) {
+        return true;
+    }
+    let allowed = case.snapshot.zip(case.first_tid(victim)).and_then(|(snapshot, tid)| snapshot.allowed_cpus(tid));
+    let Some((account, allowed)) = case.ledger.account(victim).zip(allowed) else { return false };
+    (0..case.world.cpus).map(CpuId).all(|cpu| !allowed.contains(cpu) || account.cpus.contains(cpu))
 }
 
 /// What `taskset` takes back: each thread's affinity from the snapshot, or all CPUs with a word of warning.
@@ -32,8 +54,7 @@ pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId
     let movable: Vec<ActorId> = intruder.iter().copied().filter(|id| !is_fixed(case, *id)).collect();
     let first = *movable.first()?;
     // Only a victim that cannot leave its CPU is helped for good; others would meet again elsewhere.
-    let bound =
-        victims.iter().any(|id| case.actor(*id).kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some()));
+    let bound = victims.iter().any(|id| cannot_leave(case, *id));
     let free = others(case, victims).filter(|_| bound)?;
     Some(
         Draft {
@@ -205,12 +226,23 @@ pub(super) fn scan_wider(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// By hand, to see whether placement is the cause.
+/// By hand, to see whether placement is the cause: each of its threads gets a CPU of those that it may use.
 pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     if is_fixed(case, victim) || case.world.cpus < 2 {
         return None;
     }
-    let tid = case.first_tid(victim)?;
+    let first = case.first_tid(victim)?;
+    let allowed = case.snapshot.and_then(|snapshot| snapshot.allowed_cpus(first));
+    let mut cpus: Vec<CpuId> =
+        (0..case.world.cpus).map(CpuId).filter(|cpu| allowed.is_none_or(|allowed| allowed.contains(*cpu))).collect();
+    // Where it has not waited is more room than where it has.
+    let crowded = |cpu: &CpuId| case.ledger.account(victim).is_some_and(|account| account.cpus.contains(*cpu));
+    cpus.sort_by_key(|cpu| (crowded(cpu), std::cmp::Reverse(*cpu)));
+    if cpus.len() < 2 {
+        return None;
+    }
+    let threads = case.actor(victim).tids.iter().take(super::THREADS).zip(cpus.iter().cycle());
+    let apply: Vec<String> = threads.map(|(tid, cpu)| format!("taskset -c -p {cpu} {tid}")).collect();
     Some(
         Draft {
             id: "pin",
@@ -218,7 +250,7 @@ pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy>
                 "Give {} a CPU of its own, to see whether placement is all that is wrong.",
                 case.name(victim)
             ),
-            apply: format!("taskset -c -p {tid}; taskset -c -p {} {tid}", case.world.cpus - 1),
+            apply: format!("taskset -c -p {first}; {}", apply.join("; ")),
             undo: undo_affinity(case, &[victim])?,
             risk: "Pinned, it waits even where another CPU is idle.",
             valid_on: "all kernels".into(),

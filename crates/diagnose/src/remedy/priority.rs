@@ -88,7 +88,10 @@ pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy>
 
 /// The victim goes before the intruder.
 pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
-    let workers: Vec<ActorId> = victims.iter().copied().filter(|id| case.is_kernel_worker(*id)).collect();
+    // Grace periods wait for RCU's threads, and whoever calls synchronize_rcu() for those.
+    let is_rcu = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Rcu) && case.is_kernel_thread(id);
+    let workers: Vec<ActorId> =
+        victims.iter().copied().filter(|id| case.is_kernel_worker(*id) || is_rcu(*id)).collect();
     let highest = intruder.iter().filter_map(|id| rt_priority(case, *id)).max()?;
     let first = *workers.first()?;
     // 99 is where the kernel's own watchdogs and the stop class's helpers live.
@@ -116,14 +119,24 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
             undo: undo_policy(case, &workers)?,
             risk: "Whatever it works on now runs before the real-time task: a flood of packets or completions can hold \
                    that task up.",
-            valid_on: "all kernels; must be set again after a reboot".into(),
+            valid_on: if is_rcu(first) {
+                "all kernels; rcutree.kthread_prio= on the kernel's command line makes it last".into()
+            } else {
+                "all kernels; must be set again after a reboot".into()
+            },
         }
         .done(),
     )
 }
 
 /// What the kernel does about starvation by a whole class: the fair server, or real-time throttling before it.
-pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId]) -> Vec<Remedy> {
+///
+/// Neither holds a deadline task back: the server is a deadline entity itself and comes after earlier deadlines, and
+/// throttling stops the real-time class alone.
+pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Vec<Remedy> {
+    if intruder.iter().any(|id| case.actor(*id).policy() == Some(Policy::Deadline)) {
+        return Vec::new();
+    }
     let cpus = case.ledger.account(*victims.first().unwrap_or(&ActorId::UNKNOWN)).map(|account| &account.cpus);
     let cpu = (0..case.world.cpus).find(|cpu| cpus.is_some_and(|set| set.contains(unstarve_model::CpuId(*cpu))));
     let mut remedies = Vec::new();
@@ -175,18 +188,23 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId]) -> Vec<Remedy> {
 /// Nice for a worker (or a task of the root group) beside a heavy group, if any nice can win.
 pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     let now = case.actor(victim).prio()?.nice()?;
+    let one_group = case.actor(victim).group() == case.actor(occupant).group();
     // A task in a group competes by its group; its nice does nothing against other groups.
-    if case.actor(victim).group_weight().is_some() {
+    if case.actor(victim).group().is_some() && !one_group {
         return None;
     }
-    let heavy = case.actor(occupant).group_weight();
+    // SCHED_IDLE weighs 3 at any nice.
+    if case.actor(victim).own_weight() != Some(load_weight_of_nice(now)) {
+        return leave_idle(case, victim);
+    }
+    let heavy = if one_group { None } else { case.actor(occupant).group_weight() };
     let own = case.actor(occupant).prio().and_then(|prio| prio.load_weight());
     let (nice, why) = match (heavy, own) {
         (Some(weight), _) => {
             let nice = least_nice_that_equals(weight)?;
             (nice, format!("nice {nice} weighs {}, its group {weight}", load_weight_of_nice(nice)))
         }
-        (None, Some(weight)) if case.snapshot.is_some() && weight > 1024 => {
+        (None, Some(weight)) if case.snapshot.is_some() && (weight > 1024 || now > 0) => {
             let nice = least_nice_that_equals(weight)?;
             (nice, format!("nice {nice} weighs {}, {} {weight}", load_weight_of_nice(nice), case.name(occupant)))
         }
@@ -199,14 +217,40 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
     if nice >= now {
         return None;
     }
+    let (id, risk) = match case.actor(victim).kernel_thread {
+        Some(KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer) => (
+            "raise-worker",
+            "Workers come and go and serve every workqueue of their CPU's pool: it holds for this thread only, and for \
+             whatever it does next.",
+        ),
+        Some(_) => ("raise-worker", "Programs on its CPU wait for it longer. It holds until the machine is restarted."),
+        None => (
+            "raise-victim",
+            "Others on its CPU get less. It holds until the program is restarted, and for what it starts from now on.",
+        ),
+    };
     Some(
         Draft {
-            id: "raise-worker",
+            id,
             text: format!("Give {} more weight: {why}.", case.name(victim)),
             apply: for_threads(case, &[victim], &format!("renice -n {nice} -p $t"))?,
             undo: for_threads(case, &[victim], &format!("renice -n {now} -p $t"))?,
-            risk: "Workers come and go and serve every workqueue of their CPU's pool: it holds for this thread only, and \
-                   for whatever it does next.",
+            risk,
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// A task that others wait for has no business in SCHED_IDLE.
+fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    Some(
+        Draft {
+            id: "raise-victim",
+            text: format!("Take {} out of SCHED_IDLE, or whoever waits for it waits for everybody.", case.name(victim)),
+            apply: for_threads(case, &[victim], "chrt --other --pid 0 $t")?,
+            undo: for_threads(case, &[victim], "chrt --idle --pid 0 $t")?,
+            risk: "Others on its CPU get less. It holds until the program is restarted, and for what it starts from now on.",
             valid_on: "all kernels".into(),
         }
         .done(),

@@ -84,3 +84,49 @@ fn housekeeping_that_runs_later_is_a_remark() {
     insta::assert_snapshot!(scene("kcompactd0").findings(), @"info rt-starvation: kcompactd0 by monitor (class)");
     insta::assert_snapshot!(scene("redis").findings(), @"critical rt-starvation: redis by monitor (class)");
 }
+
+/// A real-time task that never sleeps: for 50 ms of each second the kernel lets a filler run.
+fn never_sleeps(class: i32) -> Scene {
+    let second = format!("{}{}", times(950, "r"), times(50, "f"));
+    Scene::new(1000).task('r', "rtaudio", class).task('f', "filler", 120).cpu(&format!(
+        "{}{}",
+        times(2, &second),
+        times(300, "r")
+    ))
+}
+
+#[test]
+fn the_limit_on_real_time_tasks_is_told_of_the_one_that_used_it_up() {
+    insta::assert_snapshot!(never_sleeps(49).findings(), @r"
+    critical rt-starvation: filler by rtaudio (class)
+    warning throttled: rtaudio by filler (throttled)
+    ");
+    let findings = never_sleeps(49).kernel("6.1.0").explain().findings;
+    let ids: Vec<&str> = findings[1].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
+    assert_eq!(ids, ["leave-room", "no-rt-throttling"]);
+    let findings = never_sleeps(49).kernel("6.12.9").explain().findings;
+    assert!(findings[1].evidence.iter().any(|line| line.contains("fair server")), "{:?}", findings[1].evidence);
+    assert_eq!(findings[1].remedies[1].apply, "echo 0 > /sys/kernel/debug/sched/fair_server/cpu0/runtime");
+}
+
+#[test]
+fn where_no_limit_is_set_nothing_is_called_one() {
+    let snapshot = serde_json::json!({
+        "kernel": {"release": "6.1.0"},
+        "settings": {"/proc/sys/kernel/sched_rt_runtime_us": "-1", "/proc/sys/kernel/sched_rt_period_us": "1000000"},
+    });
+    assert!(!never_sleeps(49).snapshot(snapshot).findings().contains("throttled"));
+    // States are misread: the task sleeps, and the trace says that it is runnable. It never ran for what it may.
+    let row = times(40, &format!("{}{}", times(5, "r"), times(45, "f")));
+    let scene = Scene::new(1000).task('r', "rtaudio", 49).task('f', "filler", 120).cpu(&row);
+    assert!(!scene.findings().contains("throttled"), "{}", scene.findings());
+}
+
+#[test]
+fn a_deadline_task_has_a_runtime_of_its_own() {
+    let findings = never_sleeps(-1).kernel("6.12.9").explain().findings;
+    assert_eq!((findings[1].id.as_str(), findings[1].severity.word()), ("throttled", "info"));
+    // The fair server is a deadline entity itself and does not hold it back.
+    let ids: Vec<&str> = findings[0].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
+    assert!(ids.contains(&"less-deadline-runtime") && !ids.contains(&"fair-server"), "{ids:?}");
+}

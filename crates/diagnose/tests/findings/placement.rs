@@ -84,3 +84,75 @@ fn a_task_that_is_moved_all_the_time_is_told() {
     assert!(findings.is_empty() || findings.contains("migration-churn"), "{findings}");
     assert_eq!(scene.alarms(), Vec::<String>::new(), "moves at wakeups are how idle CPUs are found");
 }
+
+/// A tenant t in a limited group beside a hog h that has the CPU while the group stands still, and what the kernel counted.
+fn limited_beside_a_hog(tasks: serde_json::Value, counted: serde_json::Value) -> Scene {
+    let snapshot = json!({
+        "kernel": {"release": "6.1.0"},
+        "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
+        "cgroups": [{"path": "/box", "weight": 100, "limit": {"quota_us": 10_000, "period_us": 100_000}}],
+        "throttled_meanwhile": {"/box": counted},
+        "tasks": tasks,
+    });
+    Scene::new(1000)
+        .task('t', "tenant", 120)
+        .task('h', "hog", 120)
+        .cpu(&times(15, &format!("{}{}", times(10, "th"), times(80, "h"))))
+        .snapshot(snapshot)
+}
+
+fn member(tid: u32, comm: &str, group: &str) -> serde_json::Value {
+    json!({"tid": tid, "comm": comm, "policy": "other", "cgroup": group, "start_ticks": 1, "allowed": "0"})
+}
+
+#[test]
+fn a_limit_shows_in_the_kernels_counters_where_the_cpu_never_idles() {
+    let counted = json!({"periods": 15, "count": 15, "ns": 1_200_000_000});
+    let scene = limited_beside_a_hog(json!([member(100, "tenant", "/box"), member(101, "hog", "/")]), counted.clone());
+    assert!(scene.findings().starts_with("critical throttled: tenant"), "{}", scene.findings());
+    // Its tasks may have ended before anybody asked the host: one that was there all the time and waited is named.
+    let scene = limited_beside_a_hog(json!([member(101, "hog", "/")]), counted.clone());
+    let findings = scene.explain().findings;
+    let finding = findings.iter().find(|finding| finding.id == "throttled").expect("the kernel counted");
+    assert_eq!(finding.victim.comm, "tenant");
+    assert!(finding.confidence < 0.8 && finding.remedies[0].apply.contains("/box/cpu.max"));
+    // Nobody left but the group itself.
+    let tasks = json!([member(100, "tenant", "/"), member(101, "hog", "/")]);
+    let findings = limited_beside_a_hog(tasks, counted).explain().findings;
+    let finding = findings.iter().find(|finding| finding.id == "throttled").expect("the kernel counted");
+    assert_eq!((finding.victim.kind.as_str(), finding.victim.comm.as_str()), ("cgroup", "/box"));
+}
+
+#[test]
+fn a_quota_that_is_used_up_in_every_period_is_a_warning() {
+    let tasks = json!([member(100, "tenant", "/box"), member(101, "hog", "/")]);
+    let spent = json!({"periods": 15, "count": 15, "ns": 45_000_000});
+    let findings = limited_beside_a_hog(tasks.clone(), spent).findings();
+    assert!(findings.contains("warning throttled: tenant"), "{findings}");
+    let now_and_then = json!({"periods": 15, "count": 4, "ns": 45_000_000});
+    let findings = limited_beside_a_hog(tasks, now_and_then).findings();
+    assert!(findings.contains("info throttled: tenant"), "{findings}");
+}
+
+#[test]
+fn without_a_snapshot_one_finding_stands_for_all_and_is_a_question() {
+    let row = times(20, &format!("{}{}{}", times(20, "t"), times(20, "u"), times(60, ".")));
+    let scene = Scene::new(1000).task('t', "tenant", 120).task('u', "other", 120).cpu(&row);
+    insta::assert_snapshot!(scene.findings(), @"warning throttled: tenant by idle (throttled)");
+    let worker = times(20, &format!("{}{}", times(20, "k"), times(80, ".")));
+    let scene = Scene::new(1000).task('k', "kworker/0:1", 120).cpu(&worker);
+    assert!(!scene.findings().contains("throttled"), "no limit touches a kernel thread");
+}
+
+#[test]
+fn isolated_cpus_are_nobodys_to_balance() {
+    let row = times(25, &format!("{}{}", times(20, "a"), times(20, "b")));
+    let mut snapshot = facts("0-1");
+    snapshot["cpus"] = json!({"online": "0-1", "isolated": "0-1"});
+    let scene = Scene::new(1000).task('a', "one", 120).task('b', "two", 120).task('z', "other", 120);
+    let scene = scene.cpu(&row).cpu(&format!("z{}", times(999, "."))).snapshot(snapshot);
+    let findings = scene.explain().findings;
+    let finding = findings.iter().find(|finding| finding.id == "idle-while-runnable").expect("CPU 1 is idle");
+    let ids: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.id.as_str()).collect();
+    assert_eq!(ids, ["pin"]);
+}

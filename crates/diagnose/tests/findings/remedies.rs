@@ -151,3 +151,26 @@ fn undo_gives_back_policy_priority_flag_and_nice() {
         "chrt --rr --pid 10 100 && renice -n 0 -p 100  # or --fifo: ask chrt -p before"
     );
 }
+
+/// A hog (100) of real-time priority 10 beside this task (101), which may use CPU 0 alone.
+fn beside(comm: &str, prio: i32) -> Vec<Remedy> {
+    let task = |tid: u32, comm: &str| json!({"tid": tid, "comm": comm, "policy": "other", "start_ticks": 1, "allowed": "0", "kernel_thread": comm.starts_with("rcu")});
+    Scene::new(5000)
+        .task('h', "monitor", 89)
+        .task('v', comm, prio)
+        .cpu(&times(10, &format!("{}{}", times(18, "h"), times(22, "v"))))
+        .cpu(&times(400, "."))
+        .wakes('h', &times(10, &format!("!{}", times(39, " "))))
+        .snapshot(json!({"kernel": {"release": "6.1.0"}, "tasks": [task(100, "monitor"), task(101, comm)]}))
+        .explain()
+        .findings
+        .remove(0)
+        .remedies
+}
+
+#[test]
+fn a_pinned_program_is_helped_by_moving_the_intruder_and_rcu_by_raising_it() {
+    assert_eq!(apply(&beside("service", 120), "move-intruder"), Some("taskset -c -p 1 100"));
+    assert_eq!(apply(&beside("rcu_preempt", 120), "victim-above-intruder"), Some("chrt --fifo --pid 11 101"));
+    assert_eq!(apply(&beside("service", 120), "victim-above-intruder"), None);
+}

@@ -110,3 +110,92 @@ fn nice_is_what_its_owner_asked_for() {
     let scene = Scene::new(1000).task('a', "backup", 139).task('b', "build", 120).cpu(&row);
     assert_eq!(scene.alarms(), Vec::<String>::new());
 }
+
+/// Groups with their weights, and the tasks 100, 101, … with the groups they are in.
+fn host(groups: &[(&str, u32)], tasks: &[(&str, &str)]) -> serde_json::Value {
+    let groups: Vec<_> = groups.iter().map(|(path, weight)| json!({"path": path, "weight": weight})).collect();
+    let task = |(number, (comm, group)): (usize, &(&str, &str))| json!({"tid": 100 + number, "comm": comm, "policy": "other", "cgroup": group, "start_ticks": 1, "allowed": "0"});
+    let tasks: Vec<_> = tasks.iter().enumerate().map(task).collect();
+    json!({
+        "kernel": {"release": "6.1.0-32-amd64"},
+        "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
+        "cgroups": groups, "tasks": tasks,
+    })
+}
+
+#[test]
+fn groups_within_a_group_are_compared_and_can_be_made_equal() {
+    let groups = [("/prod", 100), ("/prod/heavy", 1000), ("/prod/light", 10)];
+    let scene = two_hogs().snapshot(host(&groups, &[("small", "/prod/light"), ("big", "/prod/heavy")]));
+    insta::assert_snapshot!(scene.findings(), @"critical weight-starvation: small by big (weight)");
+    let finding = &scene.explain().findings[0];
+    assert_eq!(
+        finding.evidence[0],
+        "big competes with the load weight 10240 of /prod/heavy, small with the load weight 102 of /prod/light"
+    );
+    let first = &finding.remedies[0];
+    assert_eq!(
+        first.apply,
+        "echo 100 > /sys/fs/cgroup/prod/heavy/cpu.weight; echo 100 > /sys/fs/cgroup/prod/light/cpu.weight"
+    );
+    assert_eq!(
+        first.undo,
+        "echo 1000 > /sys/fs/cgroup/prod/heavy/cpu.weight; echo 10 > /sys/fs/cgroup/prod/light/cpu.weight"
+    );
+}
+
+#[test]
+fn what_weighs_little_beside_its_siblings_says_nothing_to_other_groups() {
+    // Both top-level groups weigh the same, so the two share as equals, whatever they weigh inside.
+    let groups = [("/a", 100), ("/a/x", 10), ("/a/y", 20), ("/b", 100), ("/b/x", 1000), ("/b/y", 20)];
+    let row = times(200, "abbb");
+    let scene = Scene::new(1000).task('a', "one", 120).task('b', "two", 120).cpu(&row);
+    let scene = scene.snapshot(host(&groups, &[("one", "/a/x"), ("two", "/b/x")]));
+    assert!(!scene.findings().contains("(weight)"), "{}", scene.findings());
+}
+
+/// A daemon that hardly needs the CPU waits once for 1.4 s behind a heavy group; a minute of idling follows.
+fn light_daemon(idle_ms: usize) -> Scene {
+    let row = format!("d{}d{}{}", times(1400, "b"), times(20, "b"), times(idle_ms, "."));
+    let groups = [("/web", 1), ("/batch", 10_000)];
+    Scene::new(1000)
+        .task('d', "daemon", 120)
+        .task('b', "big", 120)
+        .cpu(&row)
+        .wakes('d', &format!("{}^", times(20, " ")))
+        .snapshot(host(&groups, &[("daemon", "/web"), ("big", "/batch")]))
+}
+
+#[test]
+fn one_long_stall_of_a_task_that_needs_little_counts_whatever_the_length_of_the_trace() {
+    for idle in [0, 60_000] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(light_daemon(idle).findings(), @"critical weight-starvation: daemon by big (weight)");
+        }
+    }
+    let remedies = &light_daemon(0).explain().findings[0].remedies;
+    let applies = remedies[0].apply.as_str();
+    assert_eq!(applies, "echo 100 > /sys/fs/cgroup/batch/cpu.weight; echo 100 > /sys/fs/cgroup/web/cpu.weight");
+}
+
+/// A client of nice 0 asks a server of nice 19 forty times; a hog has the CPU for 30 ms before the server gets it.
+fn served_at_nice_19() -> Scene {
+    let round = format!("c{}s", times(30, "h"));
+    Scene::new(1000)
+        .task('c', "client", 120)
+        .task('s', "server", 139)
+        .task('h', "hog", 120)
+        .cpu(&format!("h{}h", times(40, &round)))
+        .wakes('c', &format!(" {}", times(40, &format!("^{}", times(31, " ")))))
+        .wakes('s', &format!(" {}", times(40, &format!(" ^{}", times(30, " ")))))
+}
+
+#[test]
+fn a_task_that_is_last_by_choice_is_an_alarm_only_for_those_whom_it_serves() {
+    let findings = served_at_nice_19().explain().findings;
+    let finding = findings.iter().find(|finding| finding.id == "weight-starvation").expect("somebody pays");
+    assert!(finding.severity >= unstarve_diagnose::report::Severity::Warning);
+    assert_eq!((finding.victim.comm.as_str(), finding.price[0].comm.as_str()), ("server", "client"));
+    let raise = finding.remedies.iter().find(|remedy| remedy.id == "raise-victim").expect("a program is raised");
+    assert!(!raise.risk.contains("orker"), "{}", raise.risk);
+}

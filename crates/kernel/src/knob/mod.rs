@@ -16,7 +16,7 @@ pub use change::{Change, ChangeKind, changes_between_kernels, changes_between_sn
 pub use drift::{Drift, DriftKind, drifts};
 pub use explain::{Explanation, explain, explainable};
 pub use feature::{FeatureState, feature_at};
-pub use journal::{Entry, Journal, JournalError};
+pub use journal::{Contents, Entry, Journal, JournalError};
 pub use live::{Extent, KnobError, Live, Plan, Step, Undone, chosen};
 pub use rails::{Harm, check_harm};
 

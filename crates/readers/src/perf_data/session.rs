@@ -14,9 +14,10 @@ use super::records::Record;
 use super::sample::{Sample, SampleLayout};
 use super::stacks::Stacks;
 use super::tracing_data::{self, TracingData};
-use crate::decode::Decoder;
+use crate::decode::{BadRecord, Decoder};
 use crate::endian::Endian;
 use crate::interner::Interner;
+use crate::malformed::Malformed;
 use crate::reorder::Reorder;
 use crate::symbols::Symbols;
 use crate::task_names::TaskNames;
@@ -90,6 +91,7 @@ struct Damage {
     lost: BTreeMap<Option<CpuId>, u64>,
     lost_samples: u64,
     throttled: u64,
+    malformed: Malformed,
     undecodable: u64,
     first_undecodable: Option<u64>,
     torn: Option<String>,
@@ -216,6 +218,9 @@ impl Session {
                 }
             }
             Ok(false) => {}
+            Err(BadRecord { event: Some(event), .. }) => {
+                self.damage.malformed.note(event, || format!("the sample at byte {offset}"));
+            }
             Err(_) => self.undecodable(offset),
         }
         self.unasked += 1;
@@ -369,6 +374,7 @@ impl Session {
         if let Some(what) = &damage.torn {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
         }
+        losses.extend(damage.malformed.losses());
         if let Some(first) = damage.first_undecodable {
             let loss = Loss::new(LossKind::Undecodable, damage.undecodable);
             losses.push(loss.with_detail(format!("samples; the first is at byte {first}")));

@@ -1,0 +1,125 @@
+//! What real-time and deadline tasks may use.
+
+use unstarve_model::Policy;
+use unstarve_timeline::ActorId;
+
+use super::{Draft, for_threads};
+use crate::case::Case;
+use crate::report::Remedy;
+
+/// What stops real-time tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClassLimit {
+    /// `sched_rt_runtime_us`.
+    Throttling,
+    /// The fair server, from 6.12 on.
+    FairServer,
+}
+
+/// The cure of the cause, for who can change the program.
+pub(super) fn leave_room(case: &Case<'_>, victim: ActorId) -> Remedy {
+    Draft {
+        id: "leave-room",
+        text: format!(
+            "Let {} sleep now and then, or do the part of its work that has no deadline in an ordinary thread: the kernel \
+             stops only those that leave nothing to others.",
+            case.name(victim)
+        ),
+        apply: String::new(),
+        undo: String::new(),
+        risk: "A change of the program.",
+        valid_on: "programs whose source you have".into(),
+    }
+    .done()
+}
+
+/// No limit at all.
+pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option<Remedy> {
+    const RISK: &str = "A real-time task that never sleeps then stops everything else on its CPU for good, the kernel's own \
+                        threads included: the machine may hang.";
+    let setting = |name: &str| case.snapshot.and_then(|snapshot| snapshot.setting(name)).map(|(_, value)| value.trim());
+    match kind {
+        ClassLimit::Throttling => {
+            let old = setting("sched_rt_runtime_us").unwrap_or("950000");
+            Some(
+                Draft {
+                    id: "no-rt-throttling",
+                    text: "Lift the limit, if this task has a CPU of its own and nothing else is to run there.".into(),
+                    apply: "sysctl -w kernel.sched_rt_runtime_us=-1".into(),
+                    undo: format!("sysctl -w kernel.sched_rt_runtime_us={old}"),
+                    risk: RISK,
+                    valid_on: "kernels up to 6.11, and later ones with CONFIG_RT_GROUP_SCHED".into(),
+                }
+                .done(),
+            )
+        }
+        ClassLimit::FairServer => {
+            let account = case.ledger.account(victim)?;
+            let cpu = (0..case.world.cpus).find(|cpu| account.cpus.contains(unstarve_model::CpuId(*cpu)))?;
+            let path = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
+            let old = setting(&format!("fair_server/cpu{cpu}/runtime")).unwrap_or("50000000");
+            Some(
+                Draft {
+                    id: "no-fair-server",
+                    text: format!("Turn the fair server of CPU {cpu} off, if nothing else is to run there."),
+                    apply: format!("echo 0 > {path}"),
+                    undo: format!("echo {old} > {path}"),
+                    risk: RISK,
+                    valid_on: "kernels from 6.12 on, debugfs writable".into(),
+                }
+                .done(),
+            )
+        }
+    }
+}
+
+/// Runtime, deadline and period of `$t` as `$1`, `$2` and `$3`. They are in no trace.
+const READ: &str = "chrt -p $t; set -- $(chrt -p $t | sed -n 's|.*parameters: \\([0-9]*\\)/\\([0-9]*\\)/\\([0-9]*\\).*|\\1 \\2 \\3|p')";
+
+/// A command that gives a deadline task this runtime.
+fn with_runtime(runtime: &str) -> String {
+    format!("{READ}; chrt --deadline --sched-runtime {runtime} --sched-deadline $2 --sched-period $3 --pid 0 $t")
+}
+
+const AS_BEFORE: &str =
+    "chrt --deadline --sched-runtime RUNTIME --sched-deadline DEADLINE --sched-period PERIOD --pid 0 $t";
+
+/// The deadline class has no limit but each task's own runtime: throttling and the fair server do not hold it back.
+pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
+    let tasks: Vec<ActorId> =
+        intruder.iter().copied().filter(|id| case.actor(*id).policy() == Some(Policy::Deadline)).collect();
+    let first = *tasks.first()?;
+    Some(
+        Draft {
+            id: "less-deadline-runtime",
+            text: format!(
+                "Give {} half of its runtime in each period: the rest of the period is for others. Neither real-time \
+                 throttling nor the fair server holds a deadline task back.",
+                case.name(first)
+            ),
+            apply: for_threads(case, &tasks, &with_runtime("$(($1 / 2))"))?,
+            undo: for_threads(case, &tasks, AS_BEFORE)? + "  # the numbers that were shown",
+            risk: "If it needs more than that, it misses its deadlines: it is stopped until the next period.",
+            valid_on: "all kernels; util-linux 2.35 or later".into(),
+        }
+        .done(),
+    )
+}
+
+/// A deadline task that needs more than it asked for.
+pub(super) fn more_runtime(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    Some(
+        Draft {
+            id: "more-deadline-runtime",
+            text: format!(
+                "If {} does not give the rest of its runtime back by itself, it needs more.",
+                case.name(victim)
+            ),
+            apply: for_threads(case, &[victim], &with_runtime("$(($1 + $1 / 2))"))?,
+            undo: for_threads(case, &[victim], AS_BEFORE)? + "  # the numbers that were shown",
+            risk: "All other classes wait for as long in each period. The kernel refuses what would overload the CPUs.",
+            valid_on: "all kernels; util-linux 2.35 or later".into(),
+        }
+        .done(),
+    )
+}

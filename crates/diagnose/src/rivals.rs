@@ -1,0 +1,56 @@
+use unstarve_kernel::CgroupFacts;
+use unstarve_timeline::ActorId;
+
+use crate::case::Case;
+
+/// The cgroups by whose weights two tasks compete: where the paths of their groups part. `None` is a task that stands
+/// there by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rivals<'a> {
+    pub victim: Option<&'a CgroupFacts>,
+    pub occupant: Option<&'a CgroupFacts>,
+}
+
+/// Who competes with whom by which weight.
+impl<'a> Case<'a> {
+    /// `None` if the snapshot does not tell the groups of both, or if they are in one group.
+    pub fn rivals(&self, victim: ActorId, occupant: ActorId) -> Option<Rivals<'a>> {
+        let snapshot = self.snapshot?;
+        let names = |id: ActorId| -> Option<Vec<&'a str>> {
+            Some(snapshot.cgroup_of(self.first_tid(id)?)?.split('/').filter(|name| !name.is_empty()).collect())
+        };
+        let (its, mine) = (names(victim)?, names(occupant)?);
+        let shared = its.iter().zip(&mine).take_while(|(one, other)| one == other).count();
+        if its.len() == shared && mine.len() == shared {
+            return None;
+        }
+        let group = |names: &[&str]| {
+            let path = format!("/{}", names.get(..=shared)?.join("/"));
+            snapshot.cgroup(&path).filter(|group| group.load_weight().is_some())
+        };
+        Some(Rivals { victim: group(&its), occupant: group(&mine) })
+    }
+
+    /// The load weights with which the victim and the occupant compete, in this order.
+    pub fn rival_weights(&self, victim: ActorId, occupant: ActorId) -> (u32, u32) {
+        let own = |id: ActorId| (self.actor(id).group(), self.actor(id).own_weight().unwrap_or(NICE_0));
+        self.world.actors.groups().rivals(own(victim), own(occupant))
+    }
+
+    /// Whether somebody asked that its tasks run after others: by nice, or by the policy SCHED_IDLE.
+    pub fn asked_to_be_last(&self, id: ActorId) -> bool {
+        self.actor(id).own_weight().is_some_and(|weight| weight < NICE_0)
+    }
+
+    /// Whether that is why the occupant outweighs the victim. Inside a group of its own a task's nice says nothing to
+    /// tasks of other groups, but a group may be last by choice as a whole (`cpu.idle`).
+    pub fn is_last_by_choice(&self, victim: ActorId, occupant: ActorId) -> bool {
+        let group = self.actor(victim).group();
+        let by_itself = group.is_none() || group == self.actor(occupant).group();
+        let idle = self.rivals(victim, occupant).and_then(|rivals| rivals.victim).is_some_and(|group| group.idle);
+        idle || by_itself && self.asked_to_be_last(victim)
+    }
+}
+
+/// What a task weighs of which nobody asked anything.
+const NICE_0: u32 = 1024;

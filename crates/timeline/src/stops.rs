@@ -1,0 +1,130 @@
+//! Tasks that a limit stops: the kernel hands their CPU to nobody, or that of a real-time or deadline task to a lower
+//! class, although they are runnable.
+
+use unstarve_model::{Nanos, Policy, Prio, TaskRef};
+
+use crate::timeline::Timeline;
+use crate::waits::Pending;
+use crate::{ActorId, ActorKind, Actors, Piece, Rule, TaskKey, WaitKind};
+
+/// What had the CPU while the waiting task was stopped, in all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stopped {
+    /// Whether it is now.
+    pub now: bool,
+    pub parts: Vec<(ActorId, Nanos)>,
+}
+
+impl Stopped {
+    /// While a limit stopped the task, whoever had the CPU had it because of the limit; interrupts and gaps are what they
+    /// are.
+    #[cold]
+    pub fn add_to(&self, pieces: &mut Vec<Piece>, actors: &Actors) {
+        for &(occupant, length) in &self.parts {
+            let rule = match actors.get(occupant).kind {
+                ActorKind::Unknown => Rule::Unknown,
+                ActorKind::Irq { .. } => Rule::Irq,
+                ActorKind::Softirq { .. } => Rule::Softirq,
+                ActorKind::Idle | ActorKind::Others | ActorKind::Tasks { .. } => Rule::Throttled,
+            };
+            match pieces.iter_mut().find(|piece| piece.occupant == occupant && piece.rule == rule) {
+                Some(piece) => piece.length += length,
+                None => pieces.push(Piece { occupant, rule, length }),
+            }
+        }
+    }
+}
+
+impl Timeline {
+    /// After a switch: the scheduler has just chosen a task of a lower class than those that it passes over. It does so
+    /// only by a limit (real-time throttling, the fair server, a deadline task's own runtime); a task that goes on
+    /// running although a higher one was woken is late to be preempted, which is something else.
+    pub(crate) fn note_stops(&mut self, index: usize, prev: TaskRef, next: TaskRef) {
+        let cpu = &mut self.cpus[index];
+        // The queue is looked at only where it can matter: a limit comes into force when a higher class leaves the CPU.
+        if class(prev) <= Policy::Fair && !cpu.stops {
+            return;
+        }
+        let now = self.world.now;
+        let is_low = class(next) <= Policy::Fair;
+        cpu.stops = false;
+        for place in 0..cpu.queue.len() {
+            let task = self.world.tasks.get_mut(cpu.queue[place]);
+            let is_high = task.prio.policy() > Policy::Fair;
+            let Some(pending) = &mut task.pending else { continue };
+            // Between sched_waking and sched_wakeup a task is not on the queue yet.
+            let is_queued = pending.kind == WaitKind::Preemption || pending.queued.is_some();
+            let stop = is_low && is_high && is_queued;
+            if stop != pending.is_stopped() {
+                pending.close_segment(cpu, now);
+                pending.stop(stop);
+            }
+            cpu.stops |= stop;
+        }
+    }
+
+    /// The CPU goes idle although tasks are on its queue.
+    pub(crate) fn pass_over(&mut self, index: usize) {
+        let now = self.world.now;
+        for place in 0..self.cpus[index].queue.len() {
+            let key = self.cpus[index].queue[place];
+            let task = self.world.tasks.get_mut(key);
+            // A task that was moved looks the same, unless moves are recorded or there is nowhere to go.
+            let stays = self.migrations_recorded || self.world.cpus == 1;
+            // Of the higher classes see `note_stops`.
+            let limit_possible = task.may_be_throttled().unwrap_or(stays) && task.prio.policy() == Policy::Fair;
+            let Some(pending) = &mut task.pending else { continue };
+            // Between sched_waking and sched_wakeup a task is not on the queue yet, so the CPU may well go idle.
+            if limit_possible && (pending.kind == WaitKind::Preemption || pending.queued.is_some()) {
+                pending.passed_over = Some(now);
+            }
+        }
+    }
+
+    /// The task turns up on another CPU, and no event told of a move: nobody knows how long it still waited on the old
+    /// one, so what that one did meanwhile proves no limit.
+    pub(crate) fn disbelieve_limits(&mut self, key: TaskKey) {
+        if let Some(pending) = &mut self.world.tasks.get_mut(key).pending {
+            pending.passed_over_total = Nanos::ZERO;
+            pending.forget_stops();
+        }
+    }
+
+    /// The CPU is no longer idle.
+    pub(crate) fn stop_passing_over(&mut self, index: usize) {
+        let now = self.world.now;
+        for place in 0..self.cpus[index].queue.len() {
+            let key = self.cpus[index].queue[place];
+            if let Some(pending) = &mut self.world.tasks.get_mut(key).pending
+                && let Some(since) = pending.passed_over.take()
+            {
+                pending.passed_over_total += self.cpus[index].occupancy.time_of(ActorId::IDLE, since, now);
+            }
+        }
+    }
+}
+
+fn class(task: TaskRef) -> Policy {
+    if task.tid.is_idle() { Policy::Idle } else { task.prio.map_or(Policy::Fair, Prio::policy) }
+}
+
+impl Pending {
+    fn is_stopped(&self) -> bool {
+        self.stopped.as_ref().is_some_and(|stopped| stopped.now)
+    }
+
+    /// From now on it is, or is no longer. What came before must be settled.
+    pub(crate) fn stop(&mut self, now: bool) {
+        if now || self.stopped.is_some() {
+            self.stopped.get_or_insert_default().now = now;
+        }
+    }
+
+    /// What looked like a stop was none, or did not concern this task.
+    pub(crate) fn forget_stops(&mut self) {
+        let Some(stopped) = self.stopped.take() else { return };
+        for (actor, length) in stopped.parts {
+            crate::waits::add(&mut self.parts, actor, length);
+        }
+    }
+}
