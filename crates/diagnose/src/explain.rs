@@ -69,17 +69,23 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let snapshot = driven.snapshot.as_deref();
     let release = snapshot.and_then(|snapshot| snapshot.kernel_release()).or(driven.info.kernel_release.as_deref());
     let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
-    let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events);
+    let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events, &driven.info.format);
     let mut findings = finding::find(&case);
     findings.retain(|finding| is_wanted(finding, options));
+    let more_findings = findings.len().saturating_sub(MOST) as u64;
+    findings.truncate(MOST);
     Report {
         schema: SCHEMA.into(),
         trace: summary(&case, driven, release),
         findings,
+        more_findings,
         worst_waits: ledger.longest.sorted().into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
         losses: driven.losses.iter().map(ToString::to_string).collect(),
     }
 }
+
+/// Findings of one report, worst first. Nobody reads more, and a program can narrow the selection.
+const MOST: usize = 64;
 
 fn is_wanted(finding: &Finding, options: &Options) -> bool {
     let bad_enough = options.min_severity.is_none_or(|least| finding.severity >= least);
@@ -108,6 +114,7 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSumm
         waits_unknown_ns: doubt::unknown(case).0,
         too_little: doubt::too_little(case, driven),
         invisible: doubt::invisible(driven),
+        recorder_ns: case.observing().map(|took| took.0),
     }
 }
 

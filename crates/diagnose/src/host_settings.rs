@@ -62,6 +62,10 @@ impl Settings for HostSettings {
         self.snapshot.cgroup_of(tid)?;
         Some(self.snapshot.limited_cgroup_of(tid).is_some())
     }
+
+    fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
+        self.snapshot.is_kernel_thread(tid)
+    }
 }
 
 /// The path of the group that this one is in; empty for one at the top level.

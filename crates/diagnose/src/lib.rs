@@ -10,6 +10,7 @@
 //! | `case` | the ledger, the world and the host snapshot, to be read only |
 //! | `finding` | one module for each finding: a pure function from a case |
 //! | `draft` | from a finding's own words to a [`report::Finding`]; its blame adds up to its waits |
+//! | `observers` | who only watches: the recorder and its like |
 //! | `compare` | two recordings set against each other, by role and rule |
 //! | `rivals` | who competes with whom by which weight |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
@@ -23,6 +24,7 @@ mod explain;
 mod finding;
 mod host_settings;
 mod ledger;
+mod observers;
 mod recent;
 mod remedy;
 pub mod report;

@@ -14,8 +14,11 @@ pub struct Report {
     pub schema: String,
     /// What was read.
     pub trace: TraceSummary,
-    /// Worst first.
+    /// Worst first, at most 64.
     pub findings: Vec<Finding>,
+    /// Findings beyond those, none of them worse.
+    #[serde(default)]
+    pub more_findings: u64,
     /// The longest waits of the whole trace, longest first, at most ten.
     pub worst_waits: Vec<WorstWait>,
     /// What the trace cannot say.
@@ -54,6 +57,10 @@ pub struct TraceSummary {
     /// Waits of a kind that the trace cannot show at all; absent where it shows all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invisible: Option<String>,
+    /// CPU time of the recorder and of others that only watch, in ns, where they are in the trace. They are no victims,
+    /// culprits or payers of findings.
+    #[serde(default)]
+    pub recorder_ns: Option<u64>,
 }
 
 /// A cause with evidence, price, confidence and remedies.
@@ -130,6 +137,9 @@ pub struct Culprit {
     pub comm: String,
     /// Its threads, the first 128; empty if it is not a task.
     pub tids: Vec<u32>,
+    /// How many threads there are; 0 if it is not a task.
+    #[serde(default)]
+    pub tasks: u32,
     /// `fair`, `rt`, `deadline`, `idle`; none for interrupts and unknown.
     pub policy: Option<String>,
     /// The kernel's priority.
@@ -162,8 +172,14 @@ pub struct PricePaid {
     pub comm: String,
     /// Its threads, the first 128.
     pub tids: Vec<u32>,
-    /// How long it waited for the victim.
+    /// How many threads there are.
+    #[serde(default)]
+    pub tasks: u32,
+    /// What it lost: asleep until the victim woke it, or itself waiting behind the same culprits.
     pub ns: u64,
+    /// The part of `ns` in which it waited for a CPU itself.
+    #[serde(default)]
+    pub waited_ns: u64,
 }
 
 /// One occurrence.

@@ -11,6 +11,7 @@ mod knob;
 mod modes;
 mod root;
 mod snapshot;
+mod span;
 mod tables;
 mod version;
 mod weight;
@@ -21,7 +22,7 @@ pub use facts::{Facts, Holds, PreemptionKnob};
 pub use knob::{
     Change, ChangeKind, Contents as JournalContents, Drift, DriftKind, Entry, Explanation, Extent, FeatureState, Form,
     Harm, Journal, JournalError, KNOBS, Knob, KnobError, Live, Plan, Presence, Step, Undone, changes_between_kernels,
-    changes_between_snapshots, check_harm, chosen, drifts, explain, explainable, feature_at,
+    changes_between_snapshots, check_harm, chosen, drifts, explain, explainable, feature_at, undecided_between_kernels,
 };
 pub use modes::{Distribution, PreemptMode};
 pub use root::Root;

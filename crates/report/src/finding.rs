@@ -1,4 +1,4 @@
-use unstarve_diagnose::report::{Finding, Remedy};
+use unstarve_diagnose::report::{Finding, PricePaid, Remedy};
 use unstarve_model::Nanos;
 
 use crate::bars::chart;
@@ -78,13 +78,32 @@ fn price(ink: &mut Ink, finding: &Finding) {
     }
     ink.line(&[(PLAIN, "  "), (STRONG, "Who paid for it")]);
     for payer in finding.price.iter().take(PAYERS) {
-        let who = tasks(&payer.comm, &payer.tids, payer.tids.len() as u32);
-        ink.paragraph("    ", PLAIN, &format!("{who} waited {} for it", Nanos(payer.ns)));
+        let who = tasks(&payer.comm, &payer.tids, payer.tasks.max(payer.tids.len() as u32));
+        ink.paragraph("    ", PLAIN, &format!("{who} {}", lost(payer)));
     }
     let more = finding.price.len().saturating_sub(PAYERS) as u64;
     if more > 0 {
         ink.line(&[(FAINT, &format!("    and {} more", grouped(more)))]);
     }
+}
+
+/// Asleep until the victim woke it, or in the same queue.
+fn lost(payer: &PricePaid) -> String {
+    let slept = Nanos(payer.ns.saturating_sub(payer.waited_ns));
+    let waited = Nanos(payer.waited_ns);
+    match (slept, waited) {
+        (slept, Nanos::ZERO) => format!("waited {slept} for it"),
+        (Nanos::ZERO, waited) => format!("waited {waited} for a CPU itself"),
+        (slept, waited) => {
+            format!("lost {}: {waited} in the same queue, {slept} asleep until it was done", Nanos(payer.ns))
+        }
+    }
+}
+
+/// A finding in a line.
+pub(crate) fn headline(ink: &mut Ink, finding: &Finding) {
+    let word = finding.severity.word().to_uppercase();
+    ink.paragraph("", of_severity(finding.severity), &format!("{word}  {}: {}", finding.id, finding.sentence));
 }
 
 fn instances(ink: &mut Ink, finding: &Finding) {

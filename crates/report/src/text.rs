@@ -94,7 +94,7 @@ pub(crate) fn victim(victim: &Victim) -> String {
 
 /// An occupant in a few words: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
 pub(crate) fn occupant(culprit: &Culprit) -> String {
-    let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tids.len() as u32);
+    let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tasks.max(culprit.tids.len() as u32));
     match (culprit.policy.as_deref(), culprit.prio) {
         // The kernel counts real-time priorities downwards from 99; chrt and everybody else upwards.
         (Some("rt"), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),

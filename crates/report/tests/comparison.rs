@@ -24,6 +24,7 @@ fn trace(events: u64) -> TraceSummary {
         waits_unknown_ns: 0,
         too_little: None,
         invisible: None,
+        recorder_ns: None,
     }
 }
 

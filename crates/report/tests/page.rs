@@ -12,6 +12,7 @@ fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: 
     Culprit {
         comm: comm.to_owned(),
         tids: tids.to_vec(),
+        tasks: tids.len() as u32,
         policy: policy.map(|(policy, _)| policy.to_owned()),
         prio: policy.map(|(_, prio)| prio),
         rule: rule.to_owned(),
@@ -34,6 +35,7 @@ fn trace() -> TraceSummary {
         waits_unknown_ns: 0,
         too_little: None,
         invisible: None,
+        recorder_ns: None,
     }
 }
 
@@ -42,6 +44,7 @@ fn healthy() -> Report {
         schema: SCHEMA.to_owned(),
         trace: trace(),
         findings: vec![],
+        more_findings: 0,
         worst_waits: vec![WorstWait {
             comm: "wl".to_owned(),
             tid: 131,
@@ -80,7 +83,7 @@ fn rt_starvation() -> Finding {
         waits: Waits { count: 4, total_ns: 330_000_000, max_ns: 94_800_000, p99_ns: 94_800_000, owed_ns: 161_000_000 },
         cpus: vec![1],
         period_ns: Some(1_000_000_000),
-        price: vec![PricePaid { comm: "ping".to_owned(), tids: vec![128], ns: 290_000_000 }],
+        price: vec![PricePaid { comm: "ping".to_owned(), tids: vec![128], tasks: 1, ns: 290_000_000, waited_ns: 0 }],
         evidence: vec!["4 of 4 waits of more than 10 ms were under wl".to_owned()],
         worst: vec![Instance { cpu: 1, start_ns: 812_000_000_000, end_ns: 812_094_800_000 }],
         losses: vec![],
@@ -124,7 +127,15 @@ fn ping_pong() -> Finding {
         waits: Waits { count: 30_100, total_ns: 323_000_000, max_ns: 98_000, p99_ns: 21_000, owed_ns: 141_000_000 },
         cpus: vec![0],
         period_ns: None,
-        price: (0..7).map(|n| PricePaid { comm: "fio".to_owned(), tids: vec![128 + n, 1], ns: 290_000_000 }).collect(),
+        price: (0..7)
+            .map(|n| PricePaid {
+                comm: "fio".to_owned(),
+                tids: vec![128 + n, 1],
+                tasks: 2,
+                ns: 290_000_000,
+                waited_ns: 0,
+            })
+            .collect(),
         evidence: vec!["2.0 switches per completed item (1.0 is the floor)".to_owned()],
         worst: vec![],
         losses: vec!["1,204 events were lost while recording (CPU 0)".to_owned()],
@@ -284,4 +295,27 @@ fn a_report_of_nonsense_is_still_a_page() {
     report.worst_waits[0].end_ns = 0;
     report.trace.end_ns = 0;
     assert!(page(&report, Scope::Whole, look(80)).contains("rt-starvation"));
+}
+
+#[test]
+fn a_hundred_findings_are_summed_up() {
+    let mut report = sick();
+    report.findings = (0..64).map(|_| ping_pong()).collect();
+    report.more_findings = 44;
+    let text = page(&report, Scope::Whole, look(100));
+    assert_eq!(text.matches("Who had the CPU while").count(), 8);
+    assert!(text.contains("88 more findings, none of them worse."), "{text}");
+    assert!(text.contains("--json") && text.lines().count() < 400, "{} lines", text.lines().count());
+}
+
+#[test]
+fn a_cap_of_the_list_is_not_shown_as_a_count() {
+    let mut report = sick();
+    let many: Vec<u32> = (1000..1128).collect();
+    report.findings[0].blame[0] = Culprit { tasks: 700, ..piece("job", &many, Some(("rt", 79)), "class", 5_000_000) };
+    report.findings[0].price[0] =
+        PricePaid { comm: "fio".to_owned(), tids: vec![128], tasks: 1, ns: 2_430_000_000, waited_ns: 2_350_000_000 };
+    let text = page(&report, Scope::Whole, look(120));
+    assert!(text.contains("job ×700") && !text.contains("×128"), "{text}");
+    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
 }

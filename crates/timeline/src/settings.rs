@@ -29,6 +29,11 @@ pub trait Settings: Send {
 
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
+
+    /// Whether it is a kernel thread, whatever its name.
+    fn is_kernel_thread(&self, _tid: Tid) -> Option<bool> {
+        None
+    }
 }
 
 /// Nothing is known.

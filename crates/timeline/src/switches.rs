@@ -66,6 +66,7 @@ impl Timeline {
         task.moved |= task.last_cpu.is_some_and(|last| last != cpu.id);
         task.last_cpu = Some(cpu.id);
         task.state = State::Running(cpu.id);
+        self.world.actors.join(task);
         task.early_wake = None;
         task.sleep_start = None;
         task.run = RunState { start: now, start_seen, ..Default::default() };
@@ -116,6 +117,8 @@ impl Timeline {
             Current::Task(key) => key,
         };
         let task = self.world.tasks.get_mut(key);
+        // What it is called in the end may not be what it was called when it got the CPU.
+        self.world.actors.join(task);
         let ideal = match ended {
             RunEnd::Preempted { .. } => cpu.fairness.due(now, &mut task.account),
             RunEnd::Slept | RunEnd::Died | RunEnd::Cut => cpu.fairness.leave(now, &mut task.account),
@@ -256,6 +259,7 @@ impl Timeline {
             _ => {
                 task.state = State::Sleeping;
                 task.sleep_start = Some(now);
+                task.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
             }
         }
     }

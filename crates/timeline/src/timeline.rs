@@ -1,18 +1,18 @@
 use unstarve_model::{
-    Comm, CpuId, Event, EventKind, EventSet, EventType, KernelThread, Loss, LossKind, Names, Nanos, Prio, TaskRef, Tid,
-    Time, counted,
+    Comm, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Names, Nanos, Prio, TaskRef, Tid, Time, counted,
 };
 
 use crate::before::Before;
 use crate::cpu::Cpu;
+use crate::debts::{Debt, Debts};
 use crate::held::Held;
 use crate::idle::IdleWatch;
 use crate::occupancy::Occupancy;
 use crate::places::Places;
 use crate::work::WorkTable;
 use crate::{
-    ActorId, ActorKind, Actors, CpuSet, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd,
-    World,
+    ActorId, ActorKind, Actors, CpuSet, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks,
+    WaitEnd, World,
 };
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
@@ -35,6 +35,9 @@ pub struct Timeline {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
     pub(crate) prices: Vec<Price>,
+    pub(crate) open_debts: Vec<Debt>,
+    /// Waits of the threads that drive RCU's grace periods.
+    pub(crate) grace_periods: Debts,
     pub(crate) settings: BoxedSettings,
     /// Whether moves are known to be recorded: the source says so, or one was seen.
     pub(crate) migrations_recorded: bool,
@@ -95,6 +98,8 @@ impl Timeline {
             pieces: Vec::new(),
             parts: Vec::new(),
             prices: Vec::new(),
+            open_debts: Vec::new(),
+            grace_periods: Debts::default(),
             settings: BoxedSettings(settings),
             migrations_recorded: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking_recorded: has(EventType::Waking),
@@ -178,7 +183,7 @@ impl Timeline {
             EventKind::Wakeup { task, target_cpu } => self.wakeup(index, event, task, target_cpu, sink),
             EventKind::WakeupNew { task, target_cpu } => self.wakeup_new(index, task, target_cpu),
             EventKind::Migrate { task, orig_cpu, dest_cpu } => self.migrate(index, task, (orig_cpu, dest_cpu), sink),
-            EventKind::Fork { child, child_comm, .. } => self.fork(child, child_comm),
+            EventKind::Fork { parent, child, child_comm } => self.fork(parent, child, child_comm),
             EventKind::Exit { tid, .. } => {
                 if let Some(key) = self.world.tasks.find(tid) {
                     self.world.tasks.get_mut(key).exited = true;
@@ -201,6 +206,7 @@ impl Timeline {
             EventKind::Exec { tid } => {
                 if let Some(key) = self.world.tasks.find(tid) {
                     self.exec(key, event.time);
+                    self.set_nature(key, Nature::Program);
                 }
             }
             EventKind::SoftirqRaise { .. }
@@ -294,15 +300,14 @@ impl Timeline {
             return;
         }
         if !comm.is_unknown() {
+            // A name that the recording lists beside its events may be a later one, so it proves no change.
+            if task.joined.is_some() {
+                task.nature = task.nature.renamed(&task.comm, &comm);
+            }
             task.comm = comm;
-            task.kernel_thread = KernelThread::of(&comm);
         }
         task.prio = prio;
-        let (tid, comm, own_weight) = (task.tid, task.comm, task.own_weight);
-        let group = self.settings.0.group(tid);
-        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group, own_weight });
-        self.world.actors.join(actor, tid);
-        self.world.tasks.get_mut(key).actor = actor;
+        self.renew_actor(key);
         self.reweigh(key);
     }
 
@@ -321,14 +326,33 @@ impl Timeline {
         }
     }
 
-    fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
+    /// Gives the task the actor of what is now known of it.
+    pub(crate) fn renew_actor(&mut self, key: TaskKey) {
+        let task = self.world.tasks.get_mut(key);
+        task.kernel_thread = task.nature.kernel_thread(&task.comm);
+        task.actor = self.world.actors.of(ActorKind::Tasks {
+            comm: task.comm,
+            prio: task.prio,
+            group: self.settings.0.group(task.tid),
+            own_weight: task.own_weight,
+            impostor: task.nature.is_impostor(&task.comm),
+        });
+    }
+
+    pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &self.settings.0;
         let own_weight = settings.own_weight(tid);
-        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), own_weight };
+        let nature = Nature::told(settings.is_kernel_thread(tid), tid);
+        let kind = ActorKind::Tasks {
+            comm,
+            prio,
+            group: settings.group(tid),
+            own_weight,
+            impostor: nature.is_impostor(&comm),
+        };
         let actor = self.world.actors.of(kind);
-        self.world.actors.join(actor, tid);
-        let mut task = Task::new(tid, comm, prio, actor);
+        let mut task = Task::new(tid, comm, prio, actor, nature);
         task.own_weight = own_weight;
         task.limited = settings.has_bandwidth_limit(tid);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());
@@ -341,22 +365,5 @@ impl Timeline {
             };
         }
         self.world.tasks.insert(task)
-    }
-
-    /// A thread id is given to a new thread: whatever had it before is gone.
-    fn fork(&mut self, child: Tid, comm: Comm) {
-        if child.is_idle() {
-            return;
-        }
-        if let Some(old) = self.world.tasks.find(child) {
-            match self.world.tasks.get(old).state {
-                State::Waiting => self.drop_wait(old),
-                // Its own CPU will contradict; the new thread cannot have been born while the old one ran.
-                State::Running(_) => return,
-                _ => {}
-            }
-            self.world.tasks.remove(old);
-        }
-        self.new_task(child, comm, None);
     }
 }

@@ -3,6 +3,7 @@ use unstarve_model::{CpuId, Nanos, Policy, Time};
 use crate::contest::split;
 use crate::cpu::Cpu;
 use crate::fairness::whole;
+use crate::grace::drives_grace_periods;
 use crate::held::{Ended, HoldId};
 use crate::occupancy::Mark;
 use crate::stops::Stopped;
@@ -76,6 +77,7 @@ impl Timeline {
         task.moved |= task.last_cpu.is_some_and(|last| last != cpu);
         task.last_cpu = Some(cpu);
         task.state = State::Waiting;
+        self.world.actors.join(task);
         if task.account.weight == 0 {
             let weight = task.weight();
             here.fairness.join(start, &mut task.account, weight);
@@ -229,6 +231,9 @@ impl Timeline {
         let group = pending.idle_before.filter(|_| self.unheard.is_some());
         let beside_unheard = group.and_then(|(group, _)| self.idle.last_of(group, self.unheard.as_ref()?));
         task.debts.push(pending.actor, pending.start, now);
+        if drives_grace_periods(task.kernel_thread, &task.comm) {
+            self.grace_periods.push(pending.actor, pending.start, now);
+        }
         if pending.hold.is_some() {
             self.hold_back(key, ended, idle_elsewhere, queue_length);
             return;

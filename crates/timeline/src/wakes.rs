@@ -124,14 +124,17 @@ impl Timeline {
         prices.clear();
         let task = self.world.tasks.get(key);
         let sleep_start = task.sleep_start;
-        if let (Waker::Task(waker), Some(sleep_start)) = (waker, sleep_start)
-            && waker != key
-            && !self.world.tasks.get(waker).debts.is_settled(sleep_start)
-        {
-            let actor = task.actor;
-            let of_waker = std::mem::take(&mut self.world.tasks.get_mut(waker).debts);
-            self.world.tasks.get_mut(key).debts.pass_on(&of_waker, sleep_start, actor, &mut prices);
-            self.world.tasks.get_mut(waker).debts = of_waker;
+        if let Some(sleep_start) = sleep_start {
+            if let Waker::Task(waker) = waker
+                && waker != key
+            {
+                self.world.tasks.get(waker).debts.open_since(sleep_start, &mut self.open_debts);
+            }
+            self.add_grace_period(index, waker, key, sleep_start);
+            if !self.open_debts.is_empty() {
+                let task = self.world.tasks.get_mut(key);
+                task.debts.take_over(&mut self.open_debts, sleep_start, task.actor, &mut prices);
+            }
         }
         let slept = sleep_start.map(|start| now.since(start));
         let wake = Wake { wakee: key, waker, time: now, cpu: self.cpus[index].id, slept, prices: &prices };

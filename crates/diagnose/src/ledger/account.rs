@@ -1,4 +1,4 @@
-use unstarve_model::{CpuId, NameId, Nanos};
+use unstarve_model::{CpuId, NameId, Nanos, Time};
 use unstarve_timeline::{ActorId, CpuSet, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
 use super::{Episodes, Longest, Quantiles, Spot};
@@ -13,7 +13,7 @@ pub(crate) struct Account {
     pub waited: Nanos,
     pub longest: Nanos,
     pub quantiles: Quantiles,
-    /// The longest time in one wait under each rule, by [`Rule`].
+    /// The longest time in one wait under each rule, by [`Rule`]; for [`Rule::Class`] the longest without a gap.
     pub longest_by_rule: [Nanos; Rule::ALL.len()],
     /// The time under each rule in waits in which that alone took more than a period of fair scheduling…
     pub stalled_by_rule: [Nanos; Rule::ALL.len()],
@@ -66,6 +66,10 @@ pub(crate) struct IdleElsewhere {
     pub long: u64,
     /// Idle time elsewhere in those.
     pub long_total: Nanos,
+    /// The same, each moment once however many waited then: one idle CPU takes one of them.
+    pub long_span: Nanos,
+    /// Up to where `long_span` has counted.
+    counted_to: Time,
     /// The most in one wait.
     pub longest: Nanos,
 }
@@ -116,7 +120,8 @@ impl Account {
         }
     }
 
-    pub fn add_wait(&mut self, wait: &Wait<'_>) {
+    /// Adds a wait; `stretch` is the longest that it was behind real-time tasks without a gap, where that is known.
+    pub fn add_wait(&mut self, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let length = wait.length();
         self.waits += 1;
         self.wakeup_waits += u64::from(wait.kind != WaitKind::Preemption);
@@ -140,6 +145,10 @@ impl Account {
             }
             let same = wait.pieces[index..].iter().filter(|other| other.rule == piece.rule);
             let together: Nanos = same.map(|other| other.length).sum();
+            let together = match stretch {
+                Some(stretch) if piece.rule == Rule::Class => together.min(stretch),
+                _ => together,
+            };
             let longest = &mut self.longest_by_rule[piece.rule as usize];
             *longest = (*longest).max(together);
             if together >= FAIR_PERIOD {
@@ -150,7 +159,7 @@ impl Account {
     }
 
     fn add_idle(&mut self, idle: Nanos, wait: &Wait<'_>) {
-        let Some(cpu) = wait.beside_unheard else { return self.idle_elsewhere.add(idle) };
+        let Some(cpu) = wait.beside_unheard else { return self.idle_elsewhere.add(idle, wait.start, wait.end) };
         let index = match self.beside_unheard.iter().position(|beside| beside.cpu == cpu) {
             Some(index) => index,
             None if self.beside_unheard.len() < UNHEARD => {
@@ -158,12 +167,12 @@ impl Account {
                 self.beside_unheard.push(BesideUnheard { cpu, if_busy, if_idle });
                 self.beside_unheard.len() - 1
             }
-            None => return self.idle_elsewhere.add(idle),
+            None => return self.idle_elsewhere.add(idle, wait.start, wait.end),
         };
         let own = wait.pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE).map(|piece| piece.length).sum();
         let beside = &mut self.beside_unheard[index];
-        beside.if_busy.add(idle);
-        beside.if_idle.add(wait.length().saturating_sub(own));
+        beside.if_busy.add(idle, wait.start, wait.end);
+        beside.if_idle.add(wait.length().saturating_sub(own), wait.start, wait.end);
     }
 
     /// The trace is over, and it is known which CPUs were idle until they were heard.
@@ -222,16 +231,20 @@ impl IdleElsewhere {
         self.total += other.total;
         self.long += other.long;
         self.long_total += other.long_total;
+        self.long_span += other.long_span;
+        self.counted_to = self.counted_to.max(other.counted_to);
         self.longest = self.longest.max(other.longest);
     }
 
-    fn add(&mut self, idle: Nanos) {
+    fn add(&mut self, idle: Nanos, start: Time, end: Time) {
         self.known += 1;
         self.total += idle;
         self.longest = self.longest.max(idle);
         if idle >= TICK {
             self.long += 1;
             self.long_total += idle;
+            self.long_span += idle.min(end.since(start.max(self.counted_to)));
+            self.counted_to = self.counted_to.max(end);
         }
     }
 }

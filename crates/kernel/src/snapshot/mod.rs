@@ -17,7 +17,7 @@ mod tuned;
 mod units;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,10 @@ pub struct Snapshot {
     /// Scheduler feature bits (debugfs), name → on. `None` when they could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<BTreeMap<String, bool>>,
+    /// Of a preview of another kernel: features of which it is not known whether that kernel has them on. What is neither
+    /// here nor in [`Snapshot::features`] is not there.
+    #[serde(skip)]
+    pub undecided_features: BTreeSet<String>,
     /// Scheduler and workqueue settings: absolute path → text of the file. See [`Snapshot::setting`].
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -160,6 +164,7 @@ impl Snapshot {
             kernel: kernel::read(root, &mut missing),
             config: kernel::read_config(root, &mut missing),
             features: settings::read_features(root, &mut missing),
+            undecided_features: BTreeSet::new(),
             settings: settings::read_all(root, &mut missing),
             cpus: devices::read_cpus(root, &mut missing),
             cgroups,
