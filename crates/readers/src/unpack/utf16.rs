@@ -128,7 +128,7 @@ mod tests {
                 Order::Little => units.flat_map(u16::to_le_bytes).collect(),
                 Order::Big => units.flat_map(u16::to_be_bytes).collect(),
             };
-            assert_eq!(super::order(&bytes[..mark.then_some(bytes.len()).unwrap_or(32)]), Some(order));
+            assert_eq!(super::order(&bytes[..if mark { bytes.len() } else { 32 }]), Some(order));
             let mut out = String::new();
             Utf16::new(Slow(&bytes), order).read_to_string(&mut out).unwrap();
             assert_eq!(out, text);
