@@ -1,6 +1,6 @@
 use rustc_hash::FxHashMap;
 use unstarve_kernel::{Facts, Snapshot};
-use unstarve_model::{Comm, KernelThread, Loss, Nanos, Policy, Tid, clean};
+use unstarve_model::{Comm, KernelThread, Loss, Nanos, Policy, Tid, Time, WallClock, clean};
 use unstarve_timeline::{Actor, ActorId, Rule, World};
 
 use crate::ledger::{Account, Ledger};
@@ -14,6 +14,7 @@ pub(crate) struct Case<'a> {
     pub facts: Facts<'a>,
     pub losses: &'a [Loss],
     pub events: u64,
+    wall: Option<WallClock>,
     observers: Observers,
     by_name: FxHashMap<Comm, Vec<ActorId>>,
     blame: FxHashMap<ActorId, Vec<Blame>>,
@@ -57,7 +58,27 @@ impl<'a> Case<'a> {
         for list in payers.values_mut() {
             list.sort_unstable_by_key(|&(payer, length)| (std::cmp::Reverse(length), payer));
         }
-        Case { ledger, world, snapshot, facts, losses, events, observers, by_name, blame, payers }
+        Case { ledger, world, snapshot, facts, losses, events, wall: None, observers, by_name, blame, payers }
+    }
+
+    /// The same where this clock tells the time of day.
+    pub fn on(self, wall: Option<WallClock>) -> Case<'a> {
+        Case { wall, ..self }
+    }
+
+    /// The time in UTC, as RFC 3339, where it is known.
+    pub fn utc(&self, time: Time) -> Option<String> {
+        Some(self.wall?.at(time).to_string())
+    }
+
+    /// The process of a thread, where the snapshot knows it.
+    pub fn process_of(&self, tid: Tid) -> Option<Tid> {
+        self.snapshot?.process_of(tid)
+    }
+
+    /// The path of a thread's cgroup, where the snapshot knows it; harmless to terminals.
+    pub fn cgroup_of(&self, tid: Tid) -> Option<String> {
+        Some(clean(self.snapshot?.cgroup_of(tid)?).into_owned())
     }
 
     /// How long the trace is, or the part of it that is reported.

@@ -1,5 +1,5 @@
 use rustc_hash::FxHashSet;
-use unstarve_model::{EventType, Loss, LossKind, Nanos};
+use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
 use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::{Blame, Case};
@@ -100,15 +100,7 @@ fn by_name_alone(case: &Case<'_>, victims: &[ActorId]) -> Option<String> {
 
 fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim {
     let Some(first) = victims.first().copied() else {
-        return Victim {
-            kind: "task".into(),
-            comm: String::new(),
-            tids: Vec::new(),
-            tasks: 0,
-            policy: None,
-            prio: None,
-            work: None,
-        };
+        return Victim { kind: "task".into(), ..Victim::default() };
     };
     let actor = case.actor(first);
     // A thread that waited before it became what others wait for is listed there, unless there is no other victim.
@@ -124,6 +116,8 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
     Victim {
         kind: case.kernel_thread(first).map_or("task", |thread| thread.word()).into(),
         comm: case.name(first),
+        tgids: processes(case, &tids),
+        cgroups: cgroups(case, &tids),
         tasks: members(case, victims.iter().copied()).saturating_sub(left_out),
         tids,
         policy: actor.policy().map(|policy| policy.to_string()),
@@ -138,6 +132,26 @@ fn tids(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) -> Vec<u32> {
     tids.dedup();
     tids.truncate(TIDS);
     tids
+}
+
+/// Cgroups named with one row.
+const CGROUPS: usize = 8;
+
+/// The processes of these threads, as far as the snapshot knows them.
+fn processes(case: &Case<'_>, tids: &[u32]) -> Vec<u32> {
+    let mut tgids: Vec<u32> = tids.iter().filter_map(|tid| case.process_of(Tid(*tid))).map(|tgid| tgid.0).collect();
+    tgids.sort_unstable();
+    tgids.dedup();
+    tgids
+}
+
+/// The cgroups of these threads, as far as the snapshot knows them; the first few in the order of their paths.
+fn cgroups(case: &Case<'_>, tids: &[u32]) -> Vec<String> {
+    let mut paths: Vec<String> = tids.iter().filter_map(|tid| case.cgroup_of(Tid(*tid))).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths.truncate(CGROUPS);
+    paths
 }
 
 /// How many tasks these have; one that was several of them counts once, as far as tasks are listed.
@@ -177,6 +191,8 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
             actors.dedup();
             row.tasks = members(case, actors.iter().copied());
             row.tids = tids(case, actors.into_iter());
+            row.tgids = processes(case, &row.tids);
+            row.cgroups = cgroups(case, &row.tids);
             row
         })
         .collect();
@@ -190,7 +206,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
 }
 
 fn row(comm: String, rule: Rule) -> Culprit {
-    Culprit { comm, tids: Vec::new(), tasks: 0, policy: None, prio: None, rule: rule.word().into(), ns: 0 }
+    Culprit { comm, rule: rule.word().into(), ..Culprit::default() }
 }
 
 /// Who slept while these waited and was woken by them.
@@ -206,12 +222,15 @@ fn paid(case: &Case<'_>, victims: &[ActorId]) -> Vec<PricePaid> {
 
 /// One that slept.
 fn sleeper(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
+    let tids = tids(case, [payer].into_iter());
     PricePaid {
         comm: case.name(payer),
-        tids: tids(case, [payer].into_iter()),
         tasks: case.actor(payer).members,
         ns: length.0,
         waited_ns: 0,
+        tgids: processes(case, &tids),
+        cgroups: cgroups(case, &tids),
+        tids,
     }
 }
 
@@ -231,6 +250,13 @@ pub(crate) fn add_payer(payers: &mut Vec<PricePaid>, new: PricePaid) {
             let listed = known.tids.len() + fresh.len();
             known.tids.extend(fresh);
             known.tasks = known.tasks.max(new.tasks).max(listed as u32);
+            known.tgids.extend(new.tgids);
+            known.tgids.sort_unstable();
+            known.tgids.dedup();
+            known.cgroups.extend(new.cgroups);
+            known.cgroups.sort_unstable();
+            known.cgroups.dedup();
+            known.cgroups.truncate(CGROUPS);
         }
         None => payers.push(new),
     }
@@ -255,6 +281,7 @@ fn worst(case: &Case<'_>, victims: &[ActorId]) -> Vec<Instance> {
         cpu: spot.cpu.0,
         start_ns: spot.start.0,
         end_ns: spot.end.0,
+        start_utc: case.utc(spot.start),
     };
     spots.into_iter().map(instance).collect()
 }

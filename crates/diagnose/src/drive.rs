@@ -5,11 +5,12 @@ use std::thread;
 use unstarve_kernel::{Snapshot, TaskFacts};
 use unstarve_model::{
     Batch, Comm, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef,
-    TraceInfo,
+    TraceInfo, WallClock,
 };
-use unstarve_timeline::{NoSettings, Settings, Sink, Timeline};
+use unstarve_timeline::{Sink, Timeline};
 
 use crate::host_settings::HostSettings;
+use crate::origin;
 
 /// Why a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,18 @@ pub struct Driven {
     pub seen: EventSet,
     /// Everything that the trace cannot say.
     pub losses: Vec<Loss>,
+}
+
+impl Driven {
+    /// Where the wall's clock stood in the trace, if that is known.
+    pub fn wall(&self) -> Option<WallClock> {
+        origin::wall(&self.info, self.snapshot.as_deref())
+    }
+
+    /// The name of the recorded machine, if that is known; harmless to terminals.
+    pub fn host(&self) -> Option<String> {
+        origin::host(&self.info, self.snapshot.as_deref())
+    }
 }
 
 /// Sends a whole source through a timeline into `sink`.
@@ -183,11 +196,7 @@ pub fn timeline(info: &TraceInfo) -> Timeline {
 }
 
 fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
-    let settings: Box<dyn Settings> = match snapshot {
-        Some(snapshot) => Box::new(HostSettings::new(Arc::clone(snapshot))),
-        None => Box::new(NoSettings),
-    };
-    let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
+    let mut timeline = Timeline::new(info.cpus, info.recorded, Box::new(HostSettings::of(info, snapshot)));
     for task in &info.tasks {
         timeline.name_task(task.tid, task.comm);
     }

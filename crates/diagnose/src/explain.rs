@@ -70,6 +70,7 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let release = snapshot.and_then(|snapshot| snapshot.kernel_release()).or(driven.info.kernel_release.as_deref());
     let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
     let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events, &driven.info.format);
+    let case = case.on(driven.wall());
     let mut findings = finding::find(&case);
     findings.retain(|finding| is_wanted(finding, options));
     let more_findings = findings.len().saturating_sub(MOST) as u64;
@@ -114,6 +115,11 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSumm
         waits_unknown_ns: doubt::unknown(case).0,
         too_little: doubt::too_little(case, driven),
         invisible: doubt::invisible(driven),
+        host: driven.host(),
+        clock: driven.info.clock.clone(),
+        clock_pairs: driven.wall().map(|wall| wall.pairs()).unwrap_or_default(),
+        start_utc: case.utc(case.world.start),
+        end_utc: case.utc(case.world.now),
         recorder_ns: case.observing().map(|took| took.0),
     }
 }
@@ -128,5 +134,8 @@ fn worst_wait(case: &Case<'_>, wait: &LongWait) -> WorstWait {
         start_ns: wait.spot.start.0,
         end_ns: wait.spot.end.0,
         blame: rows(case, blame.collect()),
+        start_utc: case.utc(wait.spot.start),
+        tgid: case.process_of(wait.tid).map(|tgid| tgid.0),
+        cgroup: case.cgroup_of(wait.tid),
     }
 }

@@ -25,6 +25,7 @@ mod finding;
 mod host_settings;
 mod ledger;
 mod observers;
+mod origin;
 mod recent;
 mod remedy;
 pub mod report;

@@ -8,8 +8,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use synth::{MACHINES, V7, pages, recording};
 use unstarve_model::{
-    Batch, Comm, Context, CpuId, Event, EventKind, EventSource, Loss, LossKind, NameId, Names, PrevState, Prio,
-    TaskRef, Tid, Time, TraceInfo,
+    Batch, ClockPair, Comm, Context, CpuId, Event, EventKind, EventSource, Loss, LossKind, NameId, Names, PrevState,
+    Prio, TaskRef, Tid, Time, TraceInfo, WallTime,
 };
 use unstarve_readers::{Input, open_input, trace_dat_write};
 
@@ -260,6 +260,26 @@ fn cycles_become_nanoseconds_by_the_files_own_factor() {
     factor.extend(machine.endian.bytes64(99));
     assert_eq!(times(&[(14, factor), (7, b"5\0".to_vec())]), (vec![3_005, 6_005], vec![]));
     assert_eq!(times(&[]), (vec![4_000, 8_000], vec![LossKind::ClockUnit]));
+}
+
+#[test]
+fn a_dated_file_is_on_the_wall_s_clock() {
+    let (names, _) = names();
+    let softirq = |time| event(time, 0, 0, Context::Softirq, EventKind::SoftirqEntry { vec: 1 });
+    let machine = MACHINES[0];
+    let buffers = [("", "mono", pages(machine, &[softirq(4_000)], &names))];
+    let info = |options: &[(u16, Vec<u8>)]| {
+        read(&V7 { machine, compression: "none", buffers: &buffers, options }.bytes()).unwrap().info
+    };
+    let uname = (5, b"Linux web1 6.1.0 x86_64\0".to_vec());
+    let date = (1, b"0x5af0d8b6e5000\0".to_vec());
+    let dated = info(&[uname.clone(), date.clone()]);
+    assert_eq!((dated.host.as_deref(), dated.kernel_release.as_deref()), (Some("web1"), Some("6.1.0")));
+    assert_eq!(dated.clocks, [ClockPair { trace: Time(0), wall: WallTime(0) }]);
+    assert_eq!(info(&[uname.clone()]).clocks, []);
+    // Somebody moved the times by hand.
+    assert_eq!(info(&[uname, date, (7, b"5\0".to_vec())]).clocks, []);
+    assert_eq!(info(&[(5, b"Linux (none) 6.1.0 x86_64\0".to_vec())]).host, None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use unstarve_model::Nanos;
 
 use crate::finding::{finding, headline};
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
-use crate::text::{counted, grouped};
+use crate::text::{counted, grouped, time_of_day};
 use crate::verdict::verdict;
 use crate::worst::worst_waits;
 use crate::{Look, Scope};
@@ -31,7 +31,7 @@ const IN_A_LINE: usize = 12;
 
 fn findings(ink: &mut Ink, report: &Report) {
     let (full, rest) = report.findings.split_at(report.findings.len().min(IN_FULL));
-    full.iter().for_each(|each| finding(ink, each));
+    full.iter().for_each(|each| finding(ink, each, &report.trace));
     let (lines, untold) = rest.split_at(rest.len().min(IN_A_LINE));
     lines.iter().for_each(|each| headline(ink, each));
     let untold = report.more_findings.saturating_add(untold.len() as u64);
@@ -54,6 +54,8 @@ pub(crate) fn about(trace: &TraceSummary) -> String {
         counted(trace.cpus.into(), "CPU"),
     ];
     parts.extend(trace.kernel.as_ref().map(|release| format!("Linux {release}")));
+    parts.extend(trace.host.as_ref().map(|host| format!("host {host}")));
+    parts.extend(span_in_utc(trace));
     if trace.lost > 0 {
         parts.push(format!("{} events lost", grouped(trace.lost)));
     }
@@ -62,6 +64,14 @@ pub(crate) fn about(trace: &TraceSummary) -> String {
         parts.push(format!("the recorder itself ran for {took}"));
     }
     parts.join(" · ")
+}
+
+/// `2026-11-22 14:03:06.000 to 14:03:08.020 UTC`.
+fn span_in_utc(trace: &TraceSummary) -> Option<String> {
+    let (start, end) = (trace.start_utc.as_deref()?, trace.end_utc.as_deref()?);
+    let (date, until) = (start.get(..10)?, end.get(..10)?);
+    let until = if date == until { String::new() } else { format!("{until} ") };
+    Some(format!("{date} {} to {until}{} UTC", time_of_day(start)?, time_of_day(end)?))
 }
 
 /// What the rules on this page mean.

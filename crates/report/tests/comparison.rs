@@ -21,10 +21,7 @@ fn trace(events: u64) -> TraceSummary {
         snapshot: true,
         waits_total_ns: 1_330_000_000,
         waits_count: 30_100,
-        waits_unknown_ns: 0,
-        too_little: None,
-        invisible: None,
-        recorder_ns: None,
+        ..TraceSummary::default()
     }
 }
 

@@ -76,7 +76,7 @@ impl Timeline {
     pub(crate) fn is_believed(&self, key: TaskKey) -> bool {
         let task = self.world.tasks.get(key);
         let assumed = task.pending.as_ref().is_some_and(|pending| pending.assumed);
-        !assumed || self.settings.0.has_only_waited(task.tid)
+        !assumed || self.world.settings.0.has_only_waited(task.tid)
     }
 
     /// The trace is over: reports the waits of tasks that no event names.

@@ -1,7 +1,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use unstarve_model::{CpuId, Tid};
+use unstarve_model::{CpuId, Tid, WallClock};
 
 use crate::{GroupId, Groups};
 
@@ -33,6 +33,35 @@ pub trait Settings: Send {
     /// Whether it is a kernel thread, whatever its name.
     fn is_kernel_thread(&self, _tid: Tid) -> Option<bool> {
         None
+    }
+
+    /// The process that a thread belongs to.
+    fn process_of(&self, _: Tid) -> Option<Tid> {
+        None
+    }
+
+    /// The path of a task's cgroup.
+    fn cgroup_of(&self, _: Tid) -> Option<&str> {
+        None
+    }
+
+    /// Where the wall's clock stood.
+    fn wall(&self) -> Option<WallClock> {
+        None
+    }
+
+    /// The name of the machine.
+    fn host(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Settings that can be part of what is printed in a test.
+pub(crate) struct BoxedSettings(pub(crate) Box<dyn Settings>);
+
+impl std::fmt::Debug for BoxedSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Settings")
     }
 }
 

@@ -1,6 +1,7 @@
 use unstarve_model::{CpuId, NameId, Names, Nanos, Time};
 
-use crate::{ActorId, ActorKind, Actors, CpuSet, Rule, TaskKey, Tasks};
+use crate::settings::BoxedSettings;
+use crate::{ActorId, ActorKind, Actors, CpuSet, Rule, Settings, TaskKey, Tasks};
 
 /// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
 #[derive(Debug)]
@@ -19,9 +20,15 @@ pub struct World {
     pub start: Time,
     /// The last event's time so far.
     pub now: Time,
+    pub(crate) settings: BoxedSettings,
 }
 
 impl World {
+    /// What is known of the machine besides its events.
+    pub fn settings(&self) -> &dyn Settings {
+        &*self.settings.0
+    }
+
     /// An actor's name for people: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`. Names of
     /// interrupts are as the trace has them: escape what goes to a terminal.
     pub fn name(&self, id: ActorId) -> String {

@@ -9,6 +9,7 @@ use crate::held::Held;
 use crate::idle::IdleWatch;
 use crate::occupancy::Occupancy;
 use crate::places::Places;
+use crate::settings::BoxedSettings;
 use crate::work::WorkTable;
 use crate::{
     ActorId, ActorKind, Actors, CpuSet, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks,
@@ -38,7 +39,6 @@ pub struct Timeline {
     pub(crate) open_debts: Vec<Debt>,
     /// Waits of the threads that drive RCU's grace periods.
     pub(crate) grace_periods: Debts,
-    pub(crate) settings: BoxedSettings,
     /// Whether moves are known to be recorded: the source says so, or one was seen.
     pub(crate) migrations_recorded: bool,
     pub(crate) waking_recorded: bool,
@@ -60,14 +60,6 @@ const TICKS_WOULD_SHOW: u64 = 16;
 /// A busy CPU serves RCU at each grace period, which comes several times in this time, and the balancer.
 const LONG_ENOUGH: Nanos = Nanos::from_millis(250);
 
-pub(crate) struct BoxedSettings(pub Box<dyn Settings>);
-
-impl std::fmt::Debug for BoxedSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Settings")
-    }
-}
-
 impl Timeline {
     /// A timeline of a machine with `cpus` CPUs (as many as appear, if not known) of a trace that has the events in
     /// `recorded` (not known: assumed to have all).
@@ -81,6 +73,7 @@ impl Timeline {
             idle_until_heard: CpuSet::default(),
             start: Time(0),
             now: Time(0),
+            settings: BoxedSettings(settings),
         };
         Timeline {
             world,
@@ -100,7 +93,6 @@ impl Timeline {
             prices: Vec::new(),
             open_debts: Vec::new(),
             grace_periods: Debts::default(),
-            settings: BoxedSettings(settings),
             migrations_recorded: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking_recorded: has(EventType::Waking),
             wakeup_recorded: has(EventType::Wakeup),
@@ -244,9 +236,10 @@ impl Timeline {
         if self.softirqs < TICKS_WOULD_SHOW || self.world.now.since(self.world.start) < LONG_ENOUGH {
             return;
         }
-        let idle = (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu));
-        for cpu in idle.filter(|cpu| self.settings.0.is_idle_if_silent(*cpu)) {
-            if self.cpus.get(cpu.index()).is_none_or(|known| known.arrival.is_none() && known.queue.is_empty()) {
+        for cpu in (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu)) {
+            let nothing_came = |known: &Cpu| known.arrival.is_none() && known.queue.is_empty();
+            let was_idle = self.world.settings.0.is_idle_if_silent(cpu);
+            if was_idle && self.cpus.get(cpu.index()).is_none_or(nothing_came) {
                 self.world.idle_until_heard.insert(cpu);
             }
         }
@@ -333,7 +326,7 @@ impl Timeline {
         task.actor = self.world.actors.of(ActorKind::Tasks {
             comm: task.comm,
             prio: task.prio,
-            group: self.settings.0.group(task.tid),
+            group: self.world.settings.0.group(task.tid),
             own_weight: task.own_weight,
             impostor: task.nature.is_impostor(&task.comm),
         });
@@ -341,7 +334,7 @@ impl Timeline {
 
     pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
-        let settings = &self.settings.0;
+        let settings = &*self.world.settings.0;
         let own_weight = settings.own_weight(tid);
         let nature = Nature::told(settings.is_kernel_thread(tid), tid);
         let kind = ActorKind::Tasks {

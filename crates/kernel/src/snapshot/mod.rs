@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use unstarve_model::ClockPair;
+
 use crate::{CpuSet, Root};
 
 pub use cgroups::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Throttled};
@@ -84,6 +86,12 @@ pub struct Snapshot {
     /// Mounted filesystems that live on a block device.
     #[serde(default)]
     pub mounts: Vec<Mount>,
+    /// The name of the host (`uname -n`). `None` also where it was left out so that nobody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Of a recording: the trace's clock and CLOCK_REALTIME at the same moment, when it began and when it ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clock_pairs: Vec<ClockPair>,
     /// Clock ticks (1/100 s) since boot, comparable with [`TaskFacts::start_ticks`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ticks: Option<u64>,
@@ -174,6 +182,8 @@ impl Snapshot {
             irqs: devices::read_irqs(root, &mut missing),
             workqueues: devices::read_workqueues(root),
             mounts: devices::read_mounts(root, &mut missing),
+            host: kernel::host_name(root),
+            clock_pairs: Vec::new(),
             uptime_ticks: view::read_uptime(root),
             softirqs: softirqs::read(root),
             networks: Vec::new(),

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
+    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
+    TraceInfo, WallTime,
 };
 
 use self::line::{EventLine, LostLine};
@@ -116,6 +117,9 @@ impl FtraceText {
         };
         self.tasks.note(parsed.tid, parsed.comm);
         let Some(event_type) = std::str::from_utf8(parsed.event).ok().and_then(EventType::from_name) else {
+            if let Some(wall) = wall_of_marker(parsed.body) {
+                self.info.note_clocks(ClockPair { trace: time, wall });
+            }
             if parsed.event.is_empty() && !self.lines.is_complete() {
                 self.note_cut();
             }
@@ -202,6 +206,14 @@ impl FtraceText {
         }
         Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
     }
+}
+
+/// atrace and its kin write the wall's time, in milliseconds, into the buffer: `trace_event_clock_sync: realtime_ts=…`.
+fn wall_of_marker(body: &[u8]) -> Option<WallTime> {
+    const MARKER: &[u8] = b"trace_event_clock_sync: realtime_ts=";
+    let at = memchr::memmem::find(body, MARKER)?;
+    let (millis, rest) = leading(&body[at + MARKER.len()..])?;
+    rest.trim_ascii().is_empty().then(|| millis.checked_mul(1_000_000).map(WallTime))?
 }
 
 /// Blank lines, stack traces (`=> function`), and what `trace-cmd report` prints about the file.

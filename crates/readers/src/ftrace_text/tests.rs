@@ -229,3 +229,19 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
         survives(&flipped);
     }
 }
+
+#[test]
+fn marks_of_the_wall_s_clock_are_kept() {
+    let text = "\
+# tracer: nop
+  atrace-1 [001] ...1  3214.500000: tracing_mark_write: trace_event_clock_sync: parent_ts=3214.5
+  atrace-1 [001] ...1  3214.600000: tracing_mark_write: trace_event_clock_sync: realtime_ts=1491850748338
+  fio-128  [000] d..2  3215.000001: sched_switch: prev_comm=fio prev_pid=128 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+  x-1      [001] ...1  3216.000000: tracing_mark_write: trace_event_clock_sync: realtime_ts=soon
+";
+    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.as_bytes())));
+    let mut batch = Batch::default();
+    while source.read(&mut batch).unwrap() {}
+    let pair = ClockPair { trace: Time(3_214_600_000_000), wall: WallTime(1_491_850_748_338_000_000) };
+    assert_eq!(source.info().clocks, [pair]);
+}

@@ -1,6 +1,7 @@
 //! The text of `perf script`, with and without stacks, also as people paste it into mails: quoted, with lines wrapped,
 //! frames left out and prose between.
 
+mod header;
 mod line;
 mod stack;
 
@@ -132,6 +133,8 @@ impl PerfScript {
             self.text.extend_from_slice(line.trim_ascii());
             self.parts += 1;
             self.try_entry();
+        } else if let Some(comment) = line.strip_prefix(b"#") {
+            header::note(comment, &mut self.info);
         }
         Ok(())
     }

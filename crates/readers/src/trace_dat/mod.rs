@@ -27,8 +27,8 @@ mod v7;
 use std::sync::{Arc, Mutex};
 
 use unstarve_model::{
-    Batch, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
-    TraceInfo,
+    Batch, ClockPair, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError,
+    Time, TraceInfo, WallTime,
 };
 
 use crate::decode::{BadRecord, Decoder};
@@ -272,6 +272,12 @@ fn info(tables: &mut Tables) -> TraceInfo {
         tasks: std::mem::take(&mut tables.tasks),
         snapshot: tables.snapshot.take(),
         kernel_release: tables.kernel_release.take(),
+        host: tables.host.take(),
+        // The two clocks are one then, from the first moment on.
+        clocks: (tables.is_dated && !tables.is_moved)
+            .then_some(ClockPair { trace: Time(0), wall: WallTime(0) })
+            .into_iter()
+            .collect(),
     }
 }
 
