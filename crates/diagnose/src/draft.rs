@@ -5,6 +5,7 @@ use unstarve_timeline::{ActorId, Rule};
 use crate::case::{Blame, Case};
 use crate::ledger::{Episodes, Period, Quantiles};
 use crate::report::{Culprit, Finding, Instance, PricePaid, Remedy, Severity, Victim, Waits, Work};
+use crate::throughout::Throughouts;
 
 /// Rows of one list in a report; the rest is summed up in one more for each rule.
 const ROWS: usize = 64;
@@ -46,13 +47,14 @@ impl Draft {
         self.also_paid.into_iter().for_each(|payer| add_payer(&mut price, payer));
         price.sort_by_key(|payer| std::cmp::Reverse(payer.ns));
         price.truncate(PAYERS);
-        let losses = losses_against(case, self.needs, self.infers_settings);
+        let throughout = Throughouts::of(case, &self.victims);
+        let losses = losses_against(case, self.needs, self.infers_settings, throughout.guessed);
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         Finding {
             id: self.id.into(),
-            severity: self.severity,
+            severity: throughout.temper(self.severity),
             confidence: confidence(self.confidence, case, &self.victims, &losses),
-            sentence: self.sentence,
+            sentence: throughout.sentence(self.sentence),
             victim: victim(case, &self.victims, &guilty_actors),
             culprits: rows(case, guilty),
             blame: rows(case, all),
@@ -60,7 +62,7 @@ impl Draft {
             cpus: cpus(case, &self.victims),
             period_ns: self.period.map(|period| period.interval.0),
             price,
-            evidence: self.evidence,
+            evidence: throughout.evidence(self.evidence),
             worst: worst(case, &self.victims),
             losses: losses.iter().map(|loss| loss.to_string()).chain(by_name_alone(case, &self.victims)).collect(),
             remedies: self.remedies,
@@ -285,7 +287,7 @@ fn worst(case: &Case<'_>, victims: &[ActorId]) -> Vec<Instance> {
 }
 
 /// Losses that could overturn a finding that needs these events.
-fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: bool) -> Vec<&'a Loss> {
+fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: bool, guesses: bool) -> Vec<&'a Loss> {
     case.losses
         .iter()
         .filter(|loss| match loss.kind {
@@ -294,6 +296,7 @@ fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: boo
             }
             LossKind::NoSnapshot => infers_settings,
             LossKind::TooManyNames | LossKind::OtherRecordings => false,
+            LossKind::SilentTasks => guesses,
             _ => true,
         })
         .collect()
@@ -313,6 +316,7 @@ fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss
             | LossKind::MissingSwitch
             | LossKind::Undecodable
             | LossKind::Malformed(_) => 1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5),
+            LossKind::SilentTasks => 0.6,
             LossKind::UncountedGap | LossKind::NotRecorded(_) | LossKind::NoSnapshot | LossKind::ClockUnit => 0.9,
             _ => 1.0,
         };

@@ -2,9 +2,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
-use unstarve_kernel::Snapshot;
+use unstarve_kernel::{Snapshot, TaskFacts};
 use unstarve_model::{
-    Batch, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TraceInfo, WallClock,
+    Batch, Comm, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef,
+    TraceInfo, WallClock,
 };
 use unstarve_timeline::{Sink, Timeline};
 
@@ -49,6 +50,10 @@ pub struct Driven {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Events read.
     pub events: u64,
+    /// Of which switches.
+    pub switches: u64,
+    /// The kinds among them.
+    pub seen: EventSet,
     /// Everything that the trace cannot say.
     pub losses: Vec<Loss>,
 }
@@ -84,6 +89,7 @@ pub fn drive<S: Sink>(
 
     let mut analysis: Option<Analysis> = None;
     let mut events = 0;
+    let mut switches = 0;
     let mut seen = EventSet::default();
     while let Ok(message) = batches.recv() {
         match message {
@@ -93,6 +99,7 @@ pub fn drive<S: Sink>(
                 analysis.timeline.names(batch.names.drain(..));
                 for event in &batch.events {
                     note(&mut seen, event);
+                    switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
                     analysis.timeline.push(event, sink);
                 }
                 events += batch.events.len() as u64;
@@ -126,7 +133,7 @@ pub fn drive<S: Sink>(
         losses.push(Loss::new(LossKind::NoSnapshot, 1));
     }
     add_unrecorded(&mut losses, info.recorded, seen, events);
-    Ok(Driven { timeline: analysis.timeline, info, snapshot, events, losses })
+    Ok(Driven { timeline: analysis.timeline, info, snapshot, events, switches, seen, losses })
 }
 
 /// Why there is no event: none was recorded, or none could be read.
@@ -193,7 +200,33 @@ fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
     for task in &info.tasks {
         timeline.name_task(task.tid, task.comm);
     }
+    if let Some(snapshot) = snapshot {
+        tell_before(&mut timeline, snapshot);
+    }
     timeline
+}
+
+/// Tells a timeline what the snapshot knows of tasks that may have been runnable before the first event.
+fn tell_before(timeline: &mut Timeline, snapshot: &Snapshot) {
+    let knows = snapshot.tasks.iter().any(|task| task.seen.is_some());
+    for task in &snapshot.tasks {
+        let named = TaskRef { tid: task.tid, comm: Comm::from(task.comm.as_str()), prio: task.prio() };
+        let runnable = task.seen.filter(|seen| seen.is_runnable()).and_then(|seen| seen.cpu);
+        if let Some(cpu) = runnable {
+            timeline.runnable_before(named, CpuId(cpu));
+        } else if !knows && let Some(cpu) = only_cpu_of_idler(snapshot, task) {
+            timeline.quiet_before(named, cpu);
+        }
+    }
+}
+
+/// The only CPU of a program that existed when the recording began and had used no more than a fiftieth of its life:
+/// asleep, or starved. Kernel threads are asleep until somebody needs them.
+fn only_cpu_of_idler(snapshot: &Snapshot, task: &TaskFacts) -> Option<CpuId> {
+    let age = snapshot.uptime_ticks?.checked_sub(task.start_ticks)?;
+    let allowed = task.allowed.as_ref().filter(|allowed| allowed.len() == 1)?;
+    let hardly_ran = task.cpu_ticks?.saturating_mul(50) <= age;
+    (hardly_ran && age > 0 && !task.kernel_thread).then(|| allowed.iter().next()).flatten()
 }
 
 pub(crate) fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {

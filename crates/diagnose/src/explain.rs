@@ -4,6 +4,7 @@ use unstarve_timeline::{Selection, Sink};
 
 use crate::case::{Blame, Case};
 use crate::compare::Both;
+use crate::doubt;
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
@@ -34,6 +35,7 @@ pub fn explain(
 ) -> Result<Report, ExplainError> {
     let mut ledger = Ledger::new(options.selection.clone());
     let driven = drive(source, &mut ledger, progress)?;
+    ledger.settle(driven.timeline.world());
     Ok(report(&ledger, &driven, options))
 }
 
@@ -58,6 +60,7 @@ pub fn explain_beside(
 ) -> Result<Explained, ExplainError> {
     let mut ledger = Ledger::new(options.selection.clone());
     let driven = drive(source, &mut Both(&mut ledger, beside), progress)?;
+    ledger.settle(driven.timeline.world());
     Ok(Explained { report: report(&ledger, &driven, options), driven })
 }
 
@@ -109,6 +112,9 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSumm
         snapshot: driven.snapshot.is_some(),
         waits_total_ns: case.ledger.waited.0,
         waits_count: case.ledger.waits,
+        waits_unknown_ns: doubt::unknown(case).0,
+        too_little: doubt::too_little(case, driven),
+        invisible: doubt::invisible(driven),
         host: driven.host(),
         clock: driven.info.clock.clone(),
         clock_pairs: driven.wall().map(|wall| wall.pairs()).unwrap_or_default(),

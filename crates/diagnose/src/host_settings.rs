@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstarve_kernel::{SchedPolicy, Snapshot};
-use unstarve_model::{Tid, TraceInfo, WallClock};
+use unstarve_model::{CpuId, Tid, TraceInfo, WallClock};
 use unstarve_timeline::{CpuSet, GroupId, Groups, Settings};
 
 use crate::origin;
@@ -51,6 +51,18 @@ impl Settings for HostSettings {
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {
         Some(self.snapshot.as_ref()?.allowed_cpus(tid)?.iter().collect())
+    }
+
+    fn has_only_waited(&self, tid: Tid) -> bool {
+        let task = self.snapshot.as_ref().and_then(|snapshot| snapshot.task(tid));
+        task.and_then(|task| task.has_only_waited()) == Some(true)
+    }
+
+    fn is_idle_if_silent(&self, cpu: CpuId) -> bool {
+        let Some(cpus) = self.snapshot.as_ref().map(|snapshot| &snapshot.cpus) else { return false };
+        let has = |set: &unstarve_kernel::CpuSet| set.contains(cpu);
+        // A CPU without ticks may have run one task all the time, and nothing would show it.
+        cpus.online.as_ref().is_some_and(has) && !cpus.nohz_full.as_ref().is_some_and(has)
     }
 
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {

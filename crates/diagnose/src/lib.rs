@@ -17,6 +17,7 @@
 
 mod case;
 pub mod compare;
+mod doubt;
 mod draft;
 mod drive;
 mod explain;
@@ -29,6 +30,7 @@ mod recent;
 mod remedy;
 pub mod report;
 mod rivals;
+mod throughout;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};

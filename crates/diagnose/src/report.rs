@@ -48,6 +48,15 @@ pub struct TraceSummary {
     pub waits_total_ns: u64,
     /// How many waits there were.
     pub waits_count: u64,
+    /// Of `waits_total_ns`, the time in which nobody knows who had the CPU.
+    #[serde(default)]
+    pub waits_unknown_ns: u64,
+    /// Why the trace cannot tell that nobody is starved; absent where it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_little: Option<String>,
+    /// Waits of a kind that the trace cannot show at all; absent where it shows all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invisible: Option<String>,
     /// The name of the recorded machine, where known.
     #[serde(default)]
     pub host: Option<String>,

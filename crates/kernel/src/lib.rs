@@ -28,8 +28,8 @@ pub use modes::{Distribution, PreemptMode};
 pub use root::Root;
 pub use snapshot::{
     Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing,
-    Mount, NetworkFacts, NfsdFacts, Pseudonyms, SchedPolicy, Services, Snapshot, SnapshotError, TaskFacts, Throttled,
-    View, WorkqueueFacts, kernel_thread,
+    Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, SchedPolicy, Seen, Services, Snapshot, SnapshotError,
+    TaskFacts, Throttled, View, WorkqueueFacts, kernel_thread,
 };
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};
 pub use version::{Version, VersionError};

@@ -42,6 +42,8 @@ pub enum LossKind {
     OutOfOrder,
     /// Names were too many to keep.
     TooManyNames,
+    /// Tasks that no event names may have waited all the time.
+    SilentTasks,
     /// The trace has no host snapshot: policies other than RT, weights, affinities and settings are inferred.
     NoSnapshot,
     /// The clock is not in nanoseconds and the file does not say how to convert it.
@@ -83,6 +85,7 @@ impl fmt::Display for Loss {
             LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
             LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
             LossKind::TooManyNames => write!(f, "{n} names were not kept")?,
+            LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,
             LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,
             LossKind::ClockUnit => write!(f, "the clock's unit is unknown")?,
         }

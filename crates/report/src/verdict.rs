@@ -4,13 +4,23 @@ use unstarve_model::Nanos;
 use crate::Scope;
 use crate::text::counted;
 
+/// Of all waits, the time of which nobody knows who ran is worth a word from this part on.
+const UNKNOWN: f64 = 0.1;
+
 /// The answer in one sentence or two, and how bad it is (`None`: nothing is wrong).
 pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
     if report.trace.events == 0 {
         return (None, "Nothing can be said: the trace has no scheduler events.".to_owned());
     }
+    let blind = report.trace.invisible.as_ref();
+    let blind = blind.map(|what| format!("No wakeup was recorded, so {what} are invisible here. ")).unwrap_or_default();
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
-        return (None, if scope == Scope::Whole { healthy(report) } else { healthy_part(report) });
+        let text = match (&report.trace.too_little, scope) {
+            (Some(why), _) => format!("Too little was recorded to tell who is starved: {why}."),
+            (None, Scope::Whole) => format!("{blind}{}", healthy(report)),
+            (None, _) => format!("{blind}{}", healthy_part(report)),
+        };
+        return (None, text);
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
     // The finding's own sentence: all the victim's waits may have been longer, for other reasons.
@@ -18,7 +28,7 @@ pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
         Severity::Critical => "Starved:",
         _ => "Nobody is starved outright, but:",
     };
-    let mut text = format!("{lead} {} ({})", worst.sentence.trim_end_matches('.'), worst.id);
+    let mut text = format!("{blind}{lead} {} ({})", worst.sentence.trim_end_matches('.'), worst.id);
     text.push('.');
     if others > 0 {
         text.push_str(&format!(" {} below.", counted(others, "more finding")));
@@ -49,6 +59,10 @@ fn healthy(report: &Report) -> String {
                 text.push_str(&format!("; the longest took {length}."));
             }
             None => text.push('.'),
+        }
+        let unknown = Nanos(trace.waits_unknown_ns);
+        if unknown.share_of(Nanos(trace.waits_total_ns)) >= UNKNOWN {
+            text.push_str(&format!(" For {unknown} of that nobody knows who had the CPU."));
         }
     }
     if !report.findings.is_empty() {

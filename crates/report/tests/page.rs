@@ -217,6 +217,24 @@ fn an_empty_trace_is_neither_healthy_nor_sick() {
 }
 
 #[test]
+fn too_little_is_no_all_clear() {
+    let verdict = |trace: TraceSummary| {
+        page(&Report { trace, ..healthy() }, Scope::Whole, look(160)).lines().next().unwrap_or_default().to_owned()
+    };
+    let three = TraceSummary { too_little: Some("it has only 3 sched_switch events".into()), ..trace() };
+    assert_eq!(verdict(three), "Too little was recorded to tell who is starved: it has only 3 sched_switch events.");
+    let blind = verdict(TraceSummary { invisible: Some("waits after a wakeup".into()), ..trace() });
+    assert!(blind.starts_with("No wakeup was recorded, so waits after a wakeup are invisible here. Nobody"), "{blind}");
+    let unknown = trace().waits_total_ns / 2;
+    let text = page(
+        &Report { trace: TraceSummary { waits_unknown_ns: unknown, ..trace() }, ..healthy() },
+        Scope::Whole,
+        look(160),
+    );
+    assert!(text.contains("nobody knows who had the CPU"), "{text}");
+}
+
+#[test]
 fn what_is_said_of_a_part_is_not_said_of_all() {
     let verdict = |report: &Report| page(report, Scope::Part, look(80)).lines().next().unwrap_or_default().to_owned();
     assert_eq!(verdict(&healthy()), "Nobody is starved in the selected part; the longest wait there took 980 µs.");

@@ -7,9 +7,12 @@
 //! `docs/blame.md` gives the order in which rules are tried.
 
 mod actor;
+mod before;
+mod contest;
 mod cpu;
 mod debts;
 mod fairness;
+mod first;
 mod grace;
 mod groups;
 mod held;
@@ -43,7 +46,8 @@ pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{CpuSet, NoSettings, NotCpus, Settings};
 pub use sink::{
-    Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
+    Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem,
+    World,
 };
 pub use task::{State, Task, TaskKey, Tasks};
 pub use timeline::Timeline;

@@ -20,6 +20,13 @@ pub trait Settings: Send {
     /// The CPUs that the task may use.
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
 
+    /// Whether the task, runnable when the trace began, was so when it ended and did not run in between.
+    fn has_only_waited(&self, tid: Tid) -> bool;
+
+    /// Whether a CPU that issued no event at all in the whole trace was idle: it is online, and work on it would have shown
+    /// by its ticks.
+    fn is_idle_if_silent(&self, cpu: CpuId) -> bool;
+
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
 
@@ -75,6 +82,12 @@ impl Settings for NoSettings {
     fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
         None
     }
+    fn has_only_waited(&self, _: Tid) -> bool {
+        false
+    }
+    fn is_idle_if_silent(&self, _: CpuId) -> bool {
+        false
+    }
     fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
         None
     }
@@ -112,6 +125,14 @@ impl CpuSet {
     /// How many CPUs are in it.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The highest CPU that is in this set and in `other`; in all sets is what is in no set.
+    pub(crate) fn last_common(&self, other: Option<&CpuSet>) -> Option<CpuId> {
+        self.0.iter().enumerate().rev().find_map(|(index, word)| {
+            let common = word & other.map_or(!0, |other| other.0.get(index).copied().unwrap_or(0));
+            (common != 0).then(|| CpuId(index as u32 * 64 + 63 - common.leading_zeros()))
+        })
     }
 
     /// Whether no CPU is in it.

@@ -130,6 +130,10 @@ impl Tasks {
         self.slots.iter().enumerate().map(|(index, task)| (TaskKey(index as u32), task))
     }
 
+    pub(crate) fn pending_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
+        self.slots.iter_mut().filter_map(|task| task.pending.as_mut())
+    }
+
     pub(crate) fn insert(&mut self, task: Task) -> TaskKey {
         let tid = task.tid;
         let key = match self.free.pop() {
@@ -216,6 +220,12 @@ impl Task {
             own_weight: None,
             pins: 0,
         }
+    }
+
+    /// Whether no event has told what it does.
+    pub(crate) fn is_unseen(&self) -> bool {
+        let assumed = self.pending.as_ref().is_some_and(|pending| pending.assumed);
+        assumed || self.state == State::Unknown && self.last_cpu.is_none()
     }
 
     /// The weight with which it competes with its like; a real-time task counts as nice 0.

@@ -16,6 +16,7 @@ impl Timeline {
         }
         let now = self.world.now;
         let key = self.task(task);
+        self.disprove(key);
         match self.world.tasks.get(key).state {
             State::Running(_) => self.world.tasks.get_mut(key).early_wake = Some(now),
             State::Dead => {}
@@ -52,7 +53,10 @@ impl Timeline {
         }
         let now = self.world.now;
         self.cpu(target);
+        self.arrive(index, target);
+        self.places_recorded = true;
         let key = self.task(task);
+        self.disprove(key);
         match self.world.tasks.get(key).state {
             State::Running(_) => self.world.tasks.get_mut(key).early_wake = None,
             State::Dead => {}
@@ -79,25 +83,29 @@ impl Timeline {
         }
     }
 
-    pub(crate) fn wakeup_new(&mut self, task: TaskRef, target: CpuId) {
+    pub(crate) fn wakeup_new(&mut self, index: usize, task: TaskRef, target: CpuId) {
         if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
         self.cpu(target);
+        self.arrive(index, target);
         let key = self.task(task);
+        self.disprove(key);
         if matches!(self.world.tasks.get(key).state, State::Unknown | State::Sleeping) {
             self.begin_wait(key, WaitKind::New, target, now, Some(now));
         }
     }
 
-    pub(crate) fn migrate(&mut self, task: TaskRef, from: CpuId, to: CpuId, sink: &mut impl Sink) {
+    pub(crate) fn migrate(&mut self, index: usize, task: TaskRef, (from, to): (CpuId, CpuId), sink: &mut impl Sink) {
         if task.tid.is_idle() || to.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
         self.migrations_recorded = true;
         self.cpu(to);
+        self.arrive(index, to);
+        self.places_recorded = true;
         let key = self.task(task);
         let known = self.world.tasks.get_mut(key);
         known.moved |= from != to;

@@ -126,6 +126,13 @@ impl Ledger {
         self.accounts.get(actor.index())
     }
 
+    /// The trace is over: what only its end tells is counted.
+    pub fn settle(&mut self, world: &World) {
+        for account in &mut self.accounts {
+            account.settle(&world.idle_until_heard);
+        }
+    }
+
     fn account_mut(&mut self, actor: ActorId) -> &mut Account {
         let index = actor.index();
         if index >= self.accounts.len() {

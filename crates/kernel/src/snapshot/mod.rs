@@ -8,6 +8,7 @@ mod network;
 mod pseudonyms;
 mod queries;
 mod redact;
+mod seen;
 mod services;
 mod settings;
 mod softirqs;
@@ -30,6 +31,7 @@ pub use devices::{Cpus, IrqFacts, Mount, WorkqueueFacts};
 pub use kernel::KernelInfo;
 pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
+pub use seen::{RunSums, Seen};
 pub use services::{NfsdFacts, Services};
 pub use tasks::{SchedPolicy, TaskFacts};
 pub use view::View;
@@ -198,7 +200,7 @@ impl Snapshot {
     #[must_use]
     pub fn finished_by(mut self, end: Snapshot) -> Snapshot {
         self.throttled_meanwhile = Some(cgroups::throttled_between(&self.cgroups, &end.cgroups));
-        self.tasks = tasks::union(self.tasks, end.tasks);
+        self.tasks = tasks::finish(self.tasks, end.tasks);
         self
     }
 
