@@ -5,7 +5,7 @@ import type uPlot from 'uplot';
 import type { App } from './app';
 import { Chart } from './chart';
 import { h, section } from './dom';
-import { grouped, percent, since } from './format';
+import { grouped, percent } from './format';
 import { palette } from './theme';
 
 /** Points of a line: more would be a hedge. */
@@ -62,7 +62,7 @@ export function activityView(app: App): [HTMLElement, () => void] {
   const times = Array.from({ length: count }, (_, i) => (i + 0.5) * every * seconds);
   const panels = charts.map(([title, unit, lines, values]) => {
     const smooth = lines.map((line) => ({ ...line, values: means(line.values, every) }));
-    return new Panel(title, unit, times, smooth, values);
+    return new Panel(app, title, unit, times, smooth, values);
   });
   const view = section(
     'activity',
@@ -79,6 +79,7 @@ class Panel {
   private readonly readout = h('p', { class: 'readout' });
 
   constructor(
+    private readonly app: App,
     title: string,
     private readonly unit: string,
     private readonly times: number[],
@@ -92,7 +93,7 @@ class Panel {
   }
 
   start(): void {
-    new Chart(this.plot, {
+    const chart = new Chart(this.plot, {
       label: '',
       height: 190,
       data: [this.times, ...this.lines.map((line) => line.values)] as uPlot.AlignedData,
@@ -101,7 +102,12 @@ class Panel {
       values: this.write,
       series: () => this.lines.map((line) => ({ label: line.name, stroke: line.colour, width: 1.6, dash: line.dash, fill: line.area ? `${line.colour}33` : undefined, points: { show: false } })),
       onHover: (index) => this.read(index),
+      tip: (index) => this.words(index),
+      onZoom: ([from, to]) => this.app.zoom([from * 1e9, to * 1e9]),
     });
+    const follow = (range: [number, number] | null): void => chart.zoom(range ? [range[0] / 1e9, range[1] / 1e9] : undefined);
+    this.app.onZoom(follow);
+    if (this.app.range) follow(this.app.range);
     this.read(null);
   }
 
@@ -112,9 +118,16 @@ class Panel {
   }
 
   private read(index: number | null): void {
-    const { lines, times, readout, write, unit } = this;
-    const of = (value: (line: Line) => number): string => lines.map((line) => `${line.name} ${write(value(line))}${unit ? ` ${unit}` : ''}`).join(', ');
-    readout.textContent = index === null ? `On average: ${of((line) => mean(line.values))}` : `${since(times[index] * 1e9)}: ${of((line) => line.values[index])}`;
+    this.readout.textContent = index === null ? `On average: ${this.of((line) => mean(line.values))}` : this.words(index);
+  }
+
+  private words(index: number): string {
+    return `${this.app.time(this.times[index] * 1e9)}: ${this.of((line) => line.values[index])}`;
+  }
+
+  private of(value: (line: Line) => number): string {
+    const { lines, write, unit } = this;
+    return lines.map((line) => `${line.name} ${write(value(line))}${unit ? ` ${unit}` : ''}`).join(', ');
   }
 }
 

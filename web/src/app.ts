@@ -1,6 +1,9 @@
 // What is chosen, and who wants to know.
 
-import type { Moment, Trace } from './data';
+import type { Culprit, Moment, Trace } from './data';
+import { button } from './dom';
+import { nanos, since, utc } from './format';
+import { keep, rangeOf, stateOf } from './state';
 
 /** A wait that is shown in detail. */
 export interface Spot {
@@ -20,6 +23,12 @@ export class App {
   readonly spots: Spot[];
   private showSpot: (spot: Spot) => void = () => {};
   private showCourse: (course: number) => void = () => {};
+  private readonly zoomed: ((range: [number, number] | null) => void)[] = [];
+  private readonly searched: (() => void)[] = [];
+  /** The part of the recording that is looked at, in nanoseconds; nothing for all of it. */
+  range: [number, number] | null = rangeOf('z');
+  /** What is searched for, in lower case. */
+  query = (stateOf('q') ?? '').trim().toLowerCase();
 
   constructor(readonly trace: Trace) {
     const { moment, actor, tid, cpu, start, end, rule } = trace.moments.spots;
@@ -32,6 +41,68 @@ export class App {
       end: end[i],
       rule: trace.blame.rules[rule[i]] ?? 'unknown',
     }));
+  }
+
+  /** `+1.205 s`, and where it is known the time of day: `+1.205 s, 14:03:07.205 UTC`. */
+  time(ns: number, step = 1e6): string {
+    const day = utc(this.trace, ns);
+    return day ? `${since(ns, step)}, ${day}` : since(ns, step);
+  }
+
+  /** Looks at a part of the recording, in all views that show time. */
+  zoom(range: [number, number] | null): void {
+    const span = this.trace.span_ns;
+    const inside: [number, number] | null = range && [Math.max(0, Math.min(...range)), Math.min(span, Math.max(...range))];
+    const next = inside && inside[1] - inside[0] > 0 && inside[1] - inside[0] < span * 0.995 ? inside : null;
+    const close = (a: number, b: number): boolean => Math.abs(a - b) < Math.max(1, span / 1e5);
+    if (next === this.range || (next && this.range && close(next[0], this.range[0]) && close(next[1], this.range[1]))) return;
+    this.range = next;
+    keep('z', next && next.map(Math.round).join('-'));
+    this.zoomed.forEach((callback) => callback(next));
+  }
+
+  onZoom(callback: (range: [number, number] | null) => void): void {
+    this.zoomed.push(callback);
+  }
+
+  /** Looks for a task in all views. */
+  search(text: string): void {
+    this.query = text.trim().toLowerCase();
+    keep('q', text.trim() || null);
+    this.searched.forEach((callback) => callback());
+  }
+
+  onSearch(callback: () => void): void {
+    this.searched.push(callback);
+  }
+
+  /** Whether this is looked for: by name, thread id, process id or cgroup. Everything is if nothing is. */
+  matches(actor: number, tid?: number): boolean {
+    const { query } = this;
+    if (!query) return true;
+    const { tids, tgids, cgroup } = this.trace.actors;
+    const id = /^\d+$/.test(query) ? Number(query) : null;
+    if (id !== null && (tid !== undefined ? tid === id : tids[actor]?.includes(id) || tgids[actor]?.includes(id))) return true;
+    return this.name(actor).toLowerCase().includes(query) || (cgroup[actor]?.toLowerCase().includes(query) ?? false);
+  }
+
+  /** The number of somebody that a report names, if the page knows it. */
+  actorOf(culprit: Culprit): number | undefined {
+    const { name, prio, kind } = this.trace.actors;
+    const found = name.flatMap((one, i) => (one === culprit.comm && (prio[i] ?? null) === (kind[i] === 0 ? culprit.prio : (prio[i] ?? null)) ? [i] : []));
+    return found.find((i) => this.trace.actors.tids[i].some((tid) => culprit.tids.includes(tid))) ?? found[0];
+  }
+
+  /** `/system.slice/wl.service · tgid 117`, where the host snapshot tells. */
+  whereabouts(actor: number): string {
+    const { tids, tgids, cgroup, members } = this.trace.actors;
+    const list = (word: string, ids: number[], more: number): string => (ids.length ? `${word} ${ids.slice(0, 6).join(' ')}${more > 0 ? ` and ${more} more` : ''}` : '');
+    const count = tids[actor]?.length ?? 0;
+    return [
+      cgroup[actor] ?? '',
+      list('tgid', tgids[actor] ?? [], (tgids[actor]?.length ?? 0) - 6),
+      count > 1 ? list('tid', tids[actor], members[actor] - Math.min(6, count)) : '',
+    ].filter(Boolean).join(' · ');
   }
 
   moment(spot: Spot): Moment {
@@ -66,6 +137,15 @@ export class App {
   /** The longest waits of these actors; of all if there are none. */
   spotsOf(actors: number[]): Spot[] {
     return actors.length === 0 ? this.spots : this.spots.filter((spot) => actors.includes(spot.actor));
+  }
+
+  /** What is said where a click finds no moment, with a way to the nearest one. */
+  nothingNear(ns: number, nearest: Spot | null): (string | HTMLElement)[] {
+    const said = `No details are kept around ${this.time(ns)}.`;
+    if (!nearest) return [said];
+    const { start, end, cpu, actor } = nearest;
+    const label = `The nearest moment: ${this.name(actor)} waits ${nanos(end - start)} at ${since(start)}, CPU ${cpu}`;
+    return [`${said} `, button(label, () => this.open(nearest), { class: 'nearest' })];
   }
 
   onSpot(callback: (spot: Spot) => void): void {

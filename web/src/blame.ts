@@ -3,7 +3,9 @@
 import type { App } from './app';
 import { fill, h, section, vary } from './dom';
 import { nanos, percent } from './format';
+import { where } from './waits';
 import { ALL_RULES, ruleLook } from './rules';
+import { keep, onState, stateOf } from './state';
 
 interface Filter {
   rule: number;
@@ -16,6 +18,8 @@ type Cell = Map<number, number>;
 
 const VICTIMS = 14;
 const CULPRITS = 8;
+/** Of findings, beyond those. */
+const TOLD = 24;
 /** Stands for all that have no row or column. */
 const REST = -1;
 
@@ -26,6 +30,9 @@ export function blameView(app: App): HTMLElement {
 class Blame {
   readonly element: HTMLElement;
   private readonly filter: Filter = { rule: -1, cpu: -1, cgroup: '' };
+  /** Whoever a finding names, with a row or a column in any case. */
+  private readonly victims = new Set<number>();
+  private readonly culprits = new Set<number>();
   private readonly box = h('div', { class: 'scroll matrix', tabindex: 0, role: 'region', 'aria-label': 'Blame matrix' });
   private readonly sum = h('p', { class: 'small muted', id: 'blame-sum', 'aria-live': 'polite' });
   /** A culprit's number, or `REST` for the sum of all. */
@@ -51,14 +58,42 @@ class Blame {
     this.element = section(
       'blame',
       'Who kept whom waiting',
-      'Each row is somebody who waited, each column what had the CPU meanwhile. The stripe below a figure is the rule under which most of it was. Figures of a row add up to all its waits, to the nanosecond.',
+      'Each row is somebody who waited, each column what had the CPU meanwhile. The bar below a figure is its part of the row, in the colour of the rule under which most of it was. Figures of a row add up to all its waits, to the nanosecond.',
       h('div', { class: 'panel' }, controls, this.box, key, this.sum),
     );
+    app.trace.report.findings.forEach((finding, i) => {
+      app.trace.courses[app.trace.findings[i]].actors.slice(0, TOLD).forEach((actor) => this.victims.add(actor));
+      finding.culprits.slice(0, TOLD).forEach((culprit) => {
+        const actor = app.actorOf(culprit);
+        if (actor !== undefined) this.culprits.add(actor);
+      });
+    });
+    this.follow();
+    onState(() => this.follow());
+    app.onSearch(() => this.show());
+  }
+
+  /** What the address says. */
+  private follow(): void {
+    const { rules } = this.app.trace.blame;
+    const number = (key: 'cpu'): number => (/^\d+$/.test(stateOf(key) ?? '') ? Number(stateOf(key)) : -1);
+    Object.assign(this.filter, { rule: rules.indexOf(stateOf('rule') ?? ''), cpu: number('cpu'), cgroup: stateOf('cgroup') ?? '' });
+    const select = (id: string, value: string): void => {
+      const box = this.element.querySelector<HTMLSelectElement>(`#${id}`);
+      if (box) box.value = value;
+    };
+    select('blame-rule', String(this.filter.rule));
+    select('blame-cpu', String(this.filter.cpu));
+    select('blame-cgroup', this.filter.cgroup);
     this.show();
   }
 
   private set(change: Partial<Filter>): void {
     Object.assign(this.filter, change);
+    const { rule, cpu, cgroup } = this.filter;
+    keep('rule', rule < 0 ? null : this.app.trace.blame.rules[rule]);
+    keep('cpu', cpu < 0 ? null : String(cpu));
+    keep('cgroup', cgroup || null);
     this.show();
   }
 
@@ -71,6 +106,7 @@ class Blame {
       if (this.filter.rule >= 0 && rule[i] !== this.filter.rule) continue;
       if (this.filter.cpu >= 0 && cpu[i] !== this.filter.cpu) continue;
       if (this.filter.cgroup && cgroup[victim[i]] !== this.filter.cgroup) continue;
+      if (this.app.query && !this.app.matches(victim[i]) && !this.app.matches(occupant[i])) continue;
       const row = table.get(victim[i]) ?? new Map<number, Cell>();
       table.set(victim[i], row);
       const cell = row.get(occupant[i]) ?? new Map<number, number>();
@@ -85,14 +121,16 @@ class Blame {
     const totals = new Map<number, number>();
     for (const row of table.values()) for (const [culprit, cell] of row) totals.set(culprit, (totals.get(culprit) ?? 0) + sumOf(cell));
     const culprits = [...totals].sort((a, b) => b[1] - a[1]).map(([culprit]) => culprit);
-    const columns = culprits.slice(0, CULPRITS);
+    const told = culprits.filter((culprit) => this.culprits.has(culprit) || (this.app.query !== '' && this.app.matches(culprit))).slice(0, TOLD);
+    const columns = [...new Set([...culprits.slice(0, CULPRITS), ...told])];
     if (!columns.includes(this.sortBy)) this.sortBy = REST;
-    const rest = new Set(culprits.slice(CULPRITS));
+    const rest = new Set(culprits.filter((culprit) => !columns.includes(culprit)));
     const total = (row: Map<number, Cell>): number => [...row.values()].reduce((sum, cell) => sum + sumOf(cell), 0);
     const key = (row: Map<number, Cell>): number => (this.sortBy === REST ? total(row) : sumOf(row.get(this.sortBy)));
     const rows = [...table].sort((a, b) => key(b[1]) - key(a[1]) || total(b[1]) - total(a[1]));
-    const shown = this.all ? rows : rows.slice(0, VICTIMS);
-    const hidden = rows.slice(shown.length);
+    const wanted = rows.filter(([victim], i) => i < VICTIMS || this.victims.has(victim));
+    const shown = this.all ? rows : wanted;
+    const hidden = this.all ? [] : rows.filter(([victim], i) => i >= VICTIMS && !this.victims.has(victim));
     const most = Math.max(1, ...rows.flatMap(([, row]) => [...row.values()].map(sumOf)));
     const grand = rows.reduce((sum, [, row]) => sum + total(row), 0);
 
@@ -103,8 +141,8 @@ class Blame {
         'tr',
         { 'data-rest': isRest },
         head,
-        ...columns.map((culprit) => this.cell(merged.get(culprit), most)),
-        rest.size ? this.cell(others.get(REST), most) : null,
+        ...columns.map((culprit) => this.cell(merged.get(culprit), total(merged), most)),
+        rest.size ? this.cell(others.get(REST), total(merged), most) : null,
         h('td', { class: 'number total' }, nanos(total(merged))),
       );
     };
@@ -138,17 +176,19 @@ class Blame {
       this.show();
       this.box.querySelector<HTMLElement>('th[aria-sort] button')?.focus();
     };
-    return h('th', { scope: 'col', class: 'number', 'aria-sort': sorted ? 'descending' : null }, h('button', { type: 'button', class: 'sort', onclick: sort, title: `Sort by ${label}` }, label, sorted ? ' ▾' : ''));
+    return h('th', { scope: 'col', class: 'number', 'aria-sort': sorted ? 'descending' : null }, h('button', { type: 'button', class: 'sort', onclick: sort, title: `Sort by ${label}` }, label, sorted ? ' ▾' : ''), culprit === REST ? null : where(this.app, culprit));
   }
 
   private head(victim: number): HTMLElement {
     const course = this.app.trace.courses.findIndex((one) => one.actors.length === 1 && one.actors[0] === victim);
     const label = this.app.label(victim);
-    if (course < 0) return h('th', { scope: 'row' }, label);
-    return h('th', { scope: 'row' }, h('button', { type: 'button', class: 'link', onclick: () => this.app.chart(course), title: 'Its waits over time' }, label));
+    const place = where(this.app, victim);
+    if (course < 0) return h('th', { scope: 'row' }, label, place);
+    return h('th', { scope: 'row' }, h('button', { type: 'button', class: 'link', onclick: () => this.app.chart(course), title: 'Its waits over time' }, label), place);
   }
 
-  private cell(cell: Cell | undefined, most: number): HTMLElement {
+  /** The bar's length is the part of all that the row waited. */
+  private cell(cell: Cell | undefined, whole: number, most: number): HTMLElement {
     const ns = sumOf(cell);
     if (!cell || ns === 0) return h('td', { class: 'number none', 'data-ns': 0 }, h('span', { class: 'muted' }, '·'));
     const { rules } = this.app.trace.blame;
@@ -156,7 +196,7 @@ class Blame {
     const words = parts.map(([rule, part]) => `${rules[rule]} ${nanos(part)}`).join(', ');
     const look = ruleLook(rules[parts[0][0]]);
     const td = h('td', { class: `number cell ${ns > most * 0.04 ? 'hot' : ''}`, 'data-ns': ns, title: words }, nanos(ns), h('span', { class: `stripe fill ${look.pattern}` }), h('span', { class: 'hidden' }, ` ${words}`));
-    return vary(td, { heat: Math.sqrt(ns / most), colour: look.colour });
+    return vary(td, { share: whole > 0 ? ns / whole : 0, colour: look.colour });
   }
 }
 

@@ -3,7 +3,9 @@
 import uPlot from 'uplot';
 
 import { nanos, since } from './format';
-import { onTheme, palette, type Palette } from './theme';
+import { STEPS } from './ticks';
+import { hideTip, showTip } from './tip';
+import { onPaper, onTheme, palette, type Palette } from './theme';
 
 export interface ChartSpec {
   label: string;
@@ -19,6 +21,10 @@ export interface ChartSpec {
   draw?: (chart: uPlot, colours: Palette) => void;
   onHover?: (index: number | null) => void;
   onClick?: (seconds: number) => void;
+  /** Another part is shown, in seconds. */
+  onZoom?: (range: [number, number]) => void;
+  /** What is told at the pointer. */
+  tip?: (index: number) => string;
   /** Charts of one name zoom and point together. */
   sync: string;
 }
@@ -34,6 +40,7 @@ export class Chart {
     this.make();
     new ResizeObserver(() => this.resize()).observe(element);
     onTheme(() => this.make());
+    onPaper((width) => this.resize(width));
   }
 
   /** Shows other data. */
@@ -46,7 +53,8 @@ export class Chart {
   zoom(range?: [number, number]): void {
     const times = this.spec.data[0];
     const [min, max] = range ?? [times[0], times[times.length - 1]];
-    this.chart?.setScale('x', { min, max });
+    const [from, to] = this.range();
+    if (from !== min || to !== max) this.chart?.setScale('x', { min, max });
   }
 
   /** What is shown, in seconds. */
@@ -62,8 +70,8 @@ export class Chart {
     chart.setCursor({ left: chart.valToPos(seconds, 'x'), top: chart.over.clientHeight / 2 });
   }
 
-  private resize(): void {
-    const width = this.element.clientWidth;
+  private resize(paper?: number): void {
+    const width = paper ?? this.element.clientWidth;
     if (this.chart && width > 0 && width !== this.chart.width) this.chart.setSize({ width, height: this.spec.height });
   }
 
@@ -93,14 +101,15 @@ function options(spec: ChartSpec, colours: Palette, width: number): uPlot.Option
       y: spec.isLogNanos ? { distr: 3, log: 10, range: (_, min, max) => logRange(spec.limits?.[0] ?? min, spec.limits?.[1] ?? max) } : { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
     },
     axes: [
-      { ...axis, size: 32, space: 80, values: (_, ticks, __, ___, step) => ticks.map((tick) => since(tick * 1e9, Math.max(1, step * 1e9))) },
-      { ...axis, size: 62, space: 28, splits: spec.isLogNanos ? decades : undefined, values: (_, ticks) => ticks.map((tick) => label(tick, write, spec.isLogNanos)) },
+      { ...axis, size: 32, space: 80, incrs: STEPS, values: (_, ticks, __, ___, step) => ticks.map((tick) => since(tick * 1e9, Math.max(1, step * 1e9))) },
+      { ...axis, size: 62, space: 28, incrs: STEPS, splits: spec.isLogNanos ? decades : undefined, values: (_, ticks) => ticks.map((tick) => label(tick, write, spec.isLogNanos)) },
     ],
     series: [{}, ...spec.series(colours)],
     bands: spec.bands?.(colours),
     hooks: {
       draw: [(chart) => spec.draw?.(chart, colours)],
       setCursor: [(chart) => spec.onHover?.(chart.cursor.idx ?? null)],
+      setScale: [(chart, key) => zoomed(chart, key, spec)],
       ready: [(chart) => clicks(chart, spec)],
     },
   };
@@ -123,8 +132,19 @@ function logRange(min: number | null, max: number | null): [number, number] {
   return [low, Math.max(high, low * 10)];
 }
 
-/** A click that is no drag. */
+function zoomed(chart: uPlot, key: string, spec: ChartSpec): void {
+  const { min, max } = chart.scales[key];
+  if (key === 'x' && min !== undefined && min !== null && max !== undefined && max !== null) spec.onZoom?.([min, max]);
+}
+
+/** A click that is no drag, and words at the pointer. */
 function clicks(chart: uPlot, spec: ChartSpec): void {
+  chart.over.addEventListener('pointerleave', hideTip);
+  chart.over.addEventListener('pointermove', (event) => {
+    const index = chart.posToIdx(event.clientX - chart.over.getBoundingClientRect().left);
+    const text = spec.tip?.(index);
+    if (text) showTip(event.clientX, event.clientY, text);
+  });
   let down: [number, number] | null = null;
   chart.over.addEventListener('pointerdown', (event) => (down = [event.clientX, event.clientY]));
   chart.over.addEventListener('click', (event) => {

@@ -50,7 +50,8 @@ class Compare {
   ) {
     const { findings, waits } = comparison.report;
     this.role = (findings.find((finding) => finding.outcome !== 'stays') ?? findings[0])?.victim ?? waits[0]?.role ?? { kind: 'all', name: 'all tasks' };
-    const tone = comparison.severity ?? 'healthy';
+    const cured = isCure(comparison);
+    const tone = cured ? 'healthy' : (comparison.severity ?? 'healthy');
     const isSame = comparison.report.changes.every((change) => change.verdict === 'unclear') && findings.every((finding) => finding.outcome === 'stays');
     this.element = h(
       'section',
@@ -58,7 +59,7 @@ class Compare {
       h(
         'div',
         { class: `verdict ${tone}` },
-        h('p', { class: 'badge' }, isSame ? 'No difference that matters' : 'What changed from A to B'),
+        h('p', { class: 'badge' }, isSame ? 'No difference that matters' : cured ? 'Better in B' : 'What changed from A to B'),
         h('h1', { id: 'compare-title' }, comparison.text),
         h('p', { class: 'lead' }, traces.map((trace) => trace.name).join(' · ')),
         this.findings(),
@@ -132,7 +133,7 @@ class Compare {
     const items = findings.map((finding) =>
       h(
         'li',
-        { class: finding.b ?? finding.a ?? 'info', 'data-outcome': finding.outcome, 'data-id': finding.id },
+        { class: finding.outcome === 'vanished' || finding.outcome === 'milder' ? 'healthy' : (finding.b ?? finding.a ?? 'info'), 'data-outcome': finding.outcome, 'data-id': finding.id },
         h('span', { class: 'badge' }, OUTCOMES[finding.outcome]),
         ' ',
         h('code', {}, finding.id),
@@ -174,7 +175,7 @@ class Compare {
         h('td', {}, what),
         h('td', { class: 'number' }, amount(change.a, change.unit)),
         h('td', { class: 'number' }, amount(change.b, change.unit)),
-        h('td', { class: 'number ratio' }, ratio(change.a, change.b)),
+        h('td', { class: `number ratio ${tone(change)}` }, ratio(change.a, change.b)),
         h('td', { class: 'number' }, change.interval ? change.interval.map((edge) => signed(edge, change.unit)).join(' to ') : 'too short to tell'),
       );
     });
@@ -193,6 +194,18 @@ class Compare {
       h('p', { class: 'small muted' }, note),
     );
   }
+}
+
+/** What B did to those that A starved: some findings went or became milder, and none came or became worse. */
+function isCure({ report }: Comparison): boolean {
+  const outcomes = new Set(report.findings.map((finding) => finding.outcome));
+  return (outcomes.has('vanished') || outcomes.has('milder')) && !outcomes.has('appeared') && !outcomes.has('worse');
+}
+
+/** Less waiting is good for somebody, more is bad; of other rates nobody knows. */
+function tone({ metric, verdict }: { metric: string; verdict: string }): string {
+  if (!metric.startsWith('waited') && metric !== 'item-latency') return '';
+  return { less: 'good', more: 'bad' }[verdict] ?? '';
 }
 
 function amount(value: number, unit: string): string {

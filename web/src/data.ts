@@ -9,6 +9,8 @@ export interface Culprit {
   prio: number | null;
   rule: string;
   ns: number;
+  tgids?: number[];
+  cgroups?: string[];
 }
 
 export interface Finding {
@@ -47,6 +49,11 @@ export interface Report {
     snapshot: boolean;
     waits_total_ns: number;
     waits_count: number;
+    host?: string | null;
+    clock?: string | null;
+    clock_pairs?: { trace_ns: number; realtime_ns: number }[];
+    start_utc?: string | null;
+    end_utc?: string | null;
   };
   findings: Finding[];
   worst_waits: {
@@ -95,12 +102,24 @@ export const enum Kind {
   Irq,
   Softirq,
   Work,
+  /** Runs that were merged. */
+  Block,
 }
 
 export interface Trace {
   name: string;
   zero: string;
   span_ns: number;
+  wall: string | null;
+  wall_drift_ns: number;
+  lanes: {
+    width_ns: number;
+    count: number;
+    cpu: Uint16Array;
+    busy: Uint8Array;
+    waiting: Uint16Array;
+    hidden: number;
+  };
   verdict: { severity: Severity | null; text: string };
   report: Report;
   recording: {
@@ -166,6 +185,7 @@ export interface Trace {
     prio: (number | null)[];
     kernel_thread: (string | null)[];
     tids: number[][];
+    tgids: number[][];
     members: Uint32Array;
     cgroup: (string | null)[];
     affinity: (string | null)[];

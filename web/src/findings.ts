@@ -4,7 +4,7 @@ import type { App } from './app';
 import { priorityOf } from './app';
 import type { Culprit, Finding } from './data';
 import { button, h, vary } from './dom';
-import { counted, grouped, nanos, percent, since, tasks } from './format';
+import { counted, grouped, nanos, percent, tasks } from './format';
 import { ruleLook } from './rules';
 
 const WORDS = { critical: 'Critical', warning: 'Warning', info: 'Worth knowing' } as const;
@@ -60,6 +60,9 @@ function figure(name: string, value: string, ns: number | null, note = ''): HTML
 export function findingsView(app: App): HTMLElement {
   const { findings } = app.trace.report;
   const cards = findings.map((finding, index) => card(app, finding, index));
+  const filter = (): void => cards.forEach((one, index) => one.classList.toggle('dim', !concerns(app, findings[index], index)));
+  app.onSearch(filter);
+  filter();
   return h(
     'section',
     { id: 'findings', 'aria-labelledby': 'findings-title' },
@@ -69,6 +72,14 @@ export function findingsView(app: App): HTMLElement {
       : h('p', { class: 'intro' }, 'Tasks that wait are not starved by that alone: nobody got less than an equal share at others’ cost.'),
     ...cards,
   );
+}
+
+/** Whether a finding is about what is searched for. */
+function concerns(app: App, finding: Finding, index: number): boolean {
+  if (!app.query) return true;
+  const actors = [...app.trace.courses[app.trace.findings[index]].actors, ...finding.culprits.map((culprit) => app.actorOf(culprit))];
+  const names = [finding.sentence, ...finding.price.map((payer) => payer.comm)];
+  return actors.some((actor) => actor !== undefined && app.matches(actor)) || names.some((name) => name.toLowerCase().includes(app.query));
 }
 
 function card(app: App, finding: Finding, index: number): HTMLElement {
@@ -121,7 +132,7 @@ function bars(finding: Finding): HTMLElement {
   const total = finding.waits.total_ns;
   const shown = finding.blame.slice(0, BARS);
   const rest = finding.blame.slice(BARS);
-  const rows = shown.map((one) => bar(occupant(one), one.rule, one.ns, total));
+  const rows = shown.map((one) => bar(occupant(one), one.rule, one.ns, total, whereabouts(one)));
   if (rest.length) {
     const ns = rest.reduce((sum, one) => sum + one.ns, 0);
     rows.push(bar(`${rest.length} more`, '', ns, total));
@@ -129,8 +140,14 @@ function bars(finding: Finding): HTMLElement {
   return h('ul', { class: 'bars' }, ...rows);
 }
 
+/** `/system.slice/wl.service · tgid 117`, as far as the host snapshot knows; of several threads, which. */
+function whereabouts({ tids, tgids = [], cgroups = [] }: Culprit): string {
+  const list = (word: string, ids: number[]): string => (ids.length ? `${word} ${ids.slice(0, 6).join(' ')}${ids.length > 6 ? ` and ${ids.length - 6} more` : ''}` : '');
+  return [...cgroups, list('tgid', tgids), tids.length > 1 ? list('tid', tids) : ''].filter(Boolean).join(' · ');
+}
+
 /** A bar of a part of a whole, with its figure. */
-export function bar(who: string, rule: string, ns: number, total: number): HTMLElement {
+export function bar(who: string, rule: string, ns: number, total: number, place = ''): HTMLElement {
   const look = rule ? ruleLook(rule) : null;
   const share = total > 0 ? ns / total : 0;
   const fill = vary(h('span', { class: `fill ${look ? look.pattern : 'solid'}` }), {
@@ -140,7 +157,7 @@ export function bar(who: string, rule: string, ns: number, total: number): HTMLE
   return h(
     'li',
     { 'data-ns': ns, 'data-rule': rule },
-    h('span', { class: 'who' }, who),
+    h('span', { class: 'who' }, who, place ? h('span', { class: 'where' }, place) : null),
     h('span', { class: 'rule', title: look?.meaning }, rule),
     h('span', { class: 'track' }, fill),
     h('span', { class: 'amount' }, nanos(ns)),
@@ -160,7 +177,7 @@ function moments(app: App, finding: Finding, course: number): HTMLElement {
     const spot = app.spotAt(at.start_ns, at.end_ns, at.cpu);
     if (!spot) return null;
     const length = nanos(at.end_ns - at.start_ns);
-    const label = rank === 0 ? `Look at the worst moment: ${length} at ${since(at.start_ns)}` : `${length} at ${since(at.start_ns)}`;
+    const label = rank === 0 ? `Look at the worst moment: ${length} at ${app.time(at.start_ns)}` : `${length} at ${app.time(at.start_ns)}`;
     return button(label, () => app.open(spot), { class: rank === 0 ? 'primary' : '', 'data-spot': `${at.start_ns}-${at.end_ns}` });
   });
   // The longest of all may be of another kind than those that the finding is about.
@@ -168,7 +185,7 @@ function moments(app: App, finding: Finding, course: number): HTMLElement {
   const typical = app.spotsOf(app.trace.courses[course].actors).find((spot) => spot.rule === rule);
   const isTold = typical && finding.worst.slice(0, 3).some((at) => at.start_ns === typical.start && at.end_ns === typical.end);
   if (typical && !isTold) {
-    const label = `Longest by ${rule}: ${nanos(typical.end - typical.start)} at ${since(typical.start)}`;
+    const label = `Longest by ${rule}: ${nanos(typical.end - typical.start)} at ${app.time(typical.start)}`;
     worst.push(button(label, () => app.open(typical), { class: 'typical', 'data-spot': `${typical.start}-${typical.end}` }));
   }
   const over = button('Its waits over time', () => app.chart(course));

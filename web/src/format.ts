@@ -38,6 +38,15 @@ export function since(ns: number, step = 1e6): string {
   return `+${(ns / 1e9).toFixed(digits)} s`;
 }
 
+/** The time of day, `14:03:07.205 UTC`; with the date, `2026-11-22 14:03:07.205 UTC`. Nothing where it is not known. */
+export function utc(trace: { wall: string | null; wall_drift_ns: number; span_ns: number }, ns: number, withDate = false): string {
+  if (trace.wall === null) return '';
+  const drift = trace.span_ns > 0 ? (ns / trace.span_ns) * trace.wall_drift_ns : 0;
+  const at = Number((BigInt(trace.wall) + BigInt(Math.round(ns + drift))) / 1_000_000n);
+  const text = new Date(at).toISOString();
+  return `${withDate ? `${text.slice(0, 10)} ` : ''}${text.slice(11, 23)} UTC`;
+}
+
 /** The time on the trace's own clock, exact: `812.098000123`. */
 export function clock(zero: string, ns: number): string {
   const at = BigInt(zero) + BigInt(Math.round(ns));

@@ -4,6 +4,7 @@ import type { App } from './app';
 import { priorityOf } from './app';
 import { fill, h, section, vary } from './dom';
 import { grouped, nanos, percent } from './format';
+import { where } from './waits';
 
 interface Place {
   ran: number;
@@ -62,9 +63,10 @@ class Layout {
     this.element = section(
       'layout',
       'What ran where',
-      'Each CPU’s time by thread, and where interrupts and softirqs landed. Where somebody was put before somebody else on the same CPU, both are marked.',
+      'Each CPU’s time by thread, and where interrupts and softirqs landed; bars are parts of the CPU’s time. Where somebody was put before somebody else on the same CPU, both are marked.',
       h('div', { class: 'panel' }, this.box, this.conflictList(), this.affinities ? null : h('p', { class: 'small muted' }, 'Affinities and cgroups are not known: no host snapshot came with the recording. “unstarve record” adds one.')),
     );
+    app.onSearch(() => this.show());
     this.show();
   }
 
@@ -124,7 +126,7 @@ class Layout {
     const weight = (row: Map<number, Place>): number => [...row.values()].reduce((sum, place) => sum + place.ran + place.waited, 0);
     const marked = new Set(this.conflicts.flatMap((one) => [one.victim, one.culprit]));
     const tasks = [...this.places]
-      .filter(([actor]) => this.app.isTask(actor))
+      .filter(([actor]) => this.app.isTask(actor) && this.app.matches(actor))
       .sort((a, b) => Number(marked.has(b[0])) - Number(marked.has(a[0])) || weight(b[1]) - weight(a[1]));
     const shown = this.all ? tasks : tasks.slice(0, Math.max(ROWS, marked.size));
     const time = (row: Map<number, Stays>): number => [...row.values()].reduce((sum, stays) => sum + stays.ns, 0);
@@ -169,7 +171,8 @@ class Layout {
     const who = !this.app.isTask(actor) ? name[actor] : count > 1 ? `${name[actor]} ×${grouped(count)}` : `${name[actor]}${tids[actor].length === 1 ? `[${tids[actor][0]}]` : ''}`;
     const rank = this.app.isTask(actor) ? priorityOf(policy[actor], prio[actor]) || (policy[actor] ?? '') : '';
     const isAhead = policy[actor] !== null && (prio[actor] ?? 120) < 100;
-    return [h('th', { scope: 'row' }, who), h('td', {}, rank ? h('span', { class: isAhead ? 'tag ahead' : 'muted' }, rank) : ''), ...(this.affinities ? [h('td', { class: 'muted' }, affinity[actor] ?? '')] : [])];
+    const place = this.app.isTask(actor) ? where(this.app, actor) : null;
+    return [h('th', { scope: 'row' }, who, place), h('td', {}, rank ? h('span', { class: isAhead ? 'tag ahead' : 'muted' }, rank) : ''), ...(this.affinities ? [h('td', { class: 'muted' }, affinity[actor] ?? '')] : [])];
   }
 
   private taskRow(actor: number, row: Map<number, Place>): HTMLElement {
@@ -186,7 +189,7 @@ class Layout {
     const waits = place.waited > span / 1000;
     const text = this.cpus.length > WIDE ? [] : [percent(share), waits ? h('span', { class: 'waited' }, `waited ${nanos(place.waited)}`) : null];
     const td = h('td', { class: `number place ${isConflict ? 'conflict' : ''} ${waits ? 'waits' : ''}`, title: words, 'data-ran': place.ran, 'data-waited': place.waited }, ...text, h('span', { class: 'hidden' }, `${isConflict ? ' conflict: ' : ' '}${words}`));
-    return vary(td, { heat: Math.min(1, share) });
+    return vary(td, { share: Math.min(1, share) });
   }
 
   private interruptRow(actor: number, row: Map<number, Stays>): HTMLElement {
@@ -199,7 +202,7 @@ class Layout {
       const rate = seconds > 0 ? stays.count / seconds : 0;
       const text = this.cpus.length > WIDE ? [] : [`${rate >= 10 ? grouped(rate) : rate.toFixed(1)}/s`, share >= 0.0005 ? h('span', { class: 'waited' }, percent(share)) : null];
       const td = h('td', { class: 'number place irq', title: words, 'data-count': stays.count, 'data-ns': stays.ns }, ...text, h('span', { class: 'hidden' }, ` ${words}`));
-      return vary(td, { heat: Math.min(1, share * 4) });
+      return vary(td, { share: Math.min(1, share) });
     });
     return h('tr', {}, ...this.heads(actor), ...cells, this.cgroups ? h('td', {}) : null);
   }

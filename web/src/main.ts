@@ -10,15 +10,19 @@ import { compareView } from './compare';
 import { load, type PageData } from './data';
 import { button, fill, h } from './dom';
 import { findingsView, verdictView } from './findings';
-import { grouped, nanos } from './format';
+import { grouped, nanos, utc } from './format';
 import { layoutView } from './layout';
 import { momentView } from './moment';
+import { overviewView } from './overview';
 import { recordingView } from './recording';
+import { searchBox } from './search';
+import { clearState, keep, onState, startState, stateOf } from './state';
 import { nextTheme, startTheme } from './theme';
 import { waitsView } from './waits';
 
 const SECTIONS: [string, string][] = [
   ['findings', 'Findings'],
+  ['timeline', 'The whole recording'],
   ['waits', 'Waits over time'],
   ['moment', 'The moment'],
   ['blame', 'Who kept whom waiting'],
@@ -29,8 +33,8 @@ const SECTIONS: [string, string][] = [
 
 async function start(): Promise<void> {
   startTheme();
-  // On paper nothing can be opened.
-  addEventListener('beforeprint', () => document.querySelectorAll('details').forEach((details) => (details.open = true)));
+  startState();
+  openForPrint();
   const page = document.getElementById('page');
   if (!page) return;
   let data: PageData;
@@ -40,7 +44,18 @@ async function start(): Promise<void> {
     page.prepend(h('p', { class: 'failed', role: 'alert' }, `This page's data is damaged: ${String(error)}`));
     return;
   }
-  show(page, data, 0);
+  const index = Number(stateOf('r') ?? 0);
+  show(page, data, data.traces[index] ? index : 0);
+}
+
+/** On paper nothing can be opened; afterwards everything is as it was. */
+function openForPrint(): void {
+  let opened: HTMLDetailsElement[] = [];
+  addEventListener('beforeprint', () => {
+    opened = [...document.querySelectorAll<HTMLDetailsElement>('details:not([open])')];
+    opened.forEach((details) => (details.open = true));
+  });
+  addEventListener('afterprint', () => opened.forEach((details) => (details.open = false)));
 }
 
 function show(page: HTMLElement, data: PageData, index: number): void {
@@ -48,6 +63,7 @@ function show(page: HTMLElement, data: PageData, index: number): void {
   const [comparison, chart] = data.comparison ? compareView(data.comparison, data.traces) : [null, () => {}];
   const still = (view: HTMLElement): [HTMLElement, () => void] => [view, () => {}];
   const parts: [HTMLElement, () => void][] = [
+    overviewView(app),
     waitsView(app),
     momentView(app),
     still(blameView(app)),
@@ -57,7 +73,7 @@ function show(page: HTMLElement, data: PageData, index: number): void {
   ];
   fill(
     page,
-    header(page, data, index),
+    header(page, data, index, app),
     comparison,
     comparison ? h('h2', { class: 'side' }, data.traces[index].name) : null,
     verdictView(app),
@@ -68,18 +84,23 @@ function show(page: HTMLElement, data: PageData, index: number): void {
   // Charts measure the room that they have, so they are made when they are in the page.
   chart();
   parts.forEach(([, ready]) => ready());
+  onState(() => {
+    const wanted = Number(stateOf('r') ?? 0);
+    if (wanted !== index && data.traces[wanted]) show(page, data, wanted);
+  });
   document.documentElement.dataset['ready'] = 'true';
   performance.mark('ready');
 }
 
-function header(page: HTMLElement, data: PageData, index: number): HTMLElement {
+function header(page: HTMLElement, data: PageData, index: number, app: App): HTMLElement {
   const { report, span_ns, name } = data.traces[index];
   const { format, events, cpus, kernel } = report.trace;
-  const facts = [format, `${grouped(events)} events`, nanos(span_ns), `${cpus} CPU${cpus === 1 ? '' : 's'}`, kernel ? `Linux ${kernel}` : ''];
+  const begins = utc(data.traces[index], 0, true);
+  const facts = [report.trace.host ? `host ${report.trace.host}` : '', begins ? `from ${begins}` : '', format, `${grouped(events)} events`, nanos(span_ns), `${cpus} CPU${cpus === 1 ? '' : 's'}`, kernel ? `Linux ${kernel}` : ''];
   const theme = button('Theme: auto', () => (theme.textContent = `Theme: ${nextTheme()}`));
   const choose = h(
     'select',
-    { 'aria-label': 'Recording', onchange: (event: Event) => show(page, data, Number((event.target as HTMLSelectElement).value)) },
+    { 'aria-label': 'Recording', onchange: (event: Event) => chooseRecording(page, data, Number((event.target as HTMLSelectElement).value)) },
     ...data.traces.map((trace, i) => h('option', { value: i, selected: i === index }, trace.name)),
   );
   return h(
@@ -91,10 +112,18 @@ function header(page: HTMLElement, data: PageData, index: number): HTMLElement {
       { class: 'masthead' },
       h('p', { class: 'product' }, 'unstarve'),
       h('div', { class: 'source' }, data.traces.length > 1 ? choose : h('b', {}, name), h('span', { class: 'facts' }, facts.filter(Boolean).join(' · '))),
+      searchBox(app),
       h('div', { class: 'tools' }, theme, button('Print', () => print())),
     ),
     h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.map(([id, title]) => h('a', { href: `#${id}` }, title))),
   );
+}
+
+/** Another recording: what was looked at in this one means nothing there. */
+function chooseRecording(page: HTMLElement, data: PageData, index: number): void {
+  clearState();
+  keep('r', index ? String(index) : null);
+  show(page, data, index);
 }
 
 void start();

@@ -2,7 +2,7 @@
 
 import type { App } from './app';
 import { h, section } from './dom';
-import { clock, grouped, nanos } from './format';
+import { clock, grouped, nanos, utc } from './format';
 
 const WORDS: Record<string, string> = {
   runs: 'stays on a CPU',
@@ -20,11 +20,13 @@ export function recordingView(app: App): HTMLElement {
   const rows: [string, string][] = [
     ['Recording', trace.name],
     ['Format', report.trace.format],
+    ['Host', report.trace.host ?? 'not known'],
     ['Kernel', report.trace.kernel ?? 'not known'],
     ['CPUs', String(report.trace.cpus)],
     ['Events', grouped(report.trace.events)],
     ['Lost events', report.trace.lost ? grouped(report.trace.lost) : 'none known'],
     ['From', `${clock(trace.zero, 0)} to ${clock(trace.zero, trace.span_ns)} (${nanos(trace.span_ns)})${recording.clock ? `, clock ${recording.clock}` : ''}`],
+    ['Time of day', trace.wall === null ? 'not known: the recording has no pair of clocks' : `${utc(trace, 0, true)} to ${utc(trace, trace.span_ns, true)}`],
     ['Host snapshot', report.trace.snapshot ? 'came with it' : 'none: weights, affinities and settings are inferred or unknown'],
   ];
   const totals = Object.entries(recording.totals).map(([name, count]) => row(WORDS[name] ?? name, grouped(count), name));

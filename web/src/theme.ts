@@ -17,6 +17,8 @@ export interface Palette {
   run: string;
   other: string;
   culprit: string;
+  busy: string;
+  queue: string;
   isDark: boolean;
 }
 
@@ -34,6 +36,8 @@ export function palette(): Palette {
     run: value('run'),
     other: value('other'),
     culprit: value('culprit'),
+    busy: value('busy'),
+    queue: value('queue'),
     isDark: document.documentElement.dataset['theme'] === 'dark',
   };
 }
@@ -61,6 +65,24 @@ export function startTheme(): void {
     apply();
   });
   apply();
+}
+
+/** The width of what is printed: A4 less margins, in CSS pixels. */
+const PAPER = 680;
+
+/** Calls back with a width before printing, when nothing may wait for a frame any more, and without one afterwards. */
+export function onPaper(callback: (width?: number) => void): void {
+  addEventListener('beforeprint', () => callback(PAPER));
+  addEventListener('afterprint', () => callback());
+}
+
+/** A colour of its own for everybody, the same wherever the name appears; pale enough to write on. */
+export function ownColour(name: string, isDark: boolean): string {
+  let hash = 2166136261;
+  for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 16777619);
+  const hue = ((hash >>> 8) % 24) * 15;
+  const step = (hash >>> 3) % 3;
+  return isDark ? `hsl(${hue} ${28 + step * 8}% ${27 + step * 4}%)` : `hsl(${hue} ${48 + step * 10}% ${84 - step * 5}%)`;
 }
 
 /** The next of auto, dark, light; returns what it is now. */

@@ -6,7 +6,7 @@ import type { App, Spot } from './app';
 import { Chart, type ChartSpec } from './chart';
 import type { Course } from './data';
 import { button, fill, h, section } from './dom';
-import { counted, grouped, nanos, since } from './format';
+import { counted, grouped, nanos } from './format';
 import { palette, type Palette } from './theme';
 
 /** Colours of the tasks beside the first; told apart by dashes, too. */
@@ -25,6 +25,7 @@ class Waits {
   readonly element: HTMLElement;
   private readonly plot = h('div', { class: 'plot', role: 'img', tabindex: 0, id: 'waits-plot' });
   private readonly readout = h('p', { class: 'readout', 'aria-live': 'polite' });
+  private readonly note = h('p', { class: 'far', role: 'status' });
   private readonly key = h('div', { class: 'key' });
   private readonly spikes = h('div', { class: 'spikes' });
   private readonly table: HTMLTableElement;
@@ -39,16 +40,29 @@ class Waits {
       'waits',
       'Waits over time',
       'How long the chosen tasks waited for a CPU, on a logarithmic scale. A click shows that moment in detail; drag to zoom, double-click for all.',
-      h('div', { class: 'panel' }, this.key, this.plot, this.readout, h('div', { class: 'actions' }, button('Whole recording', () => this.chart?.zoom())), this.spikes),
+      h('div', { class: 'panel' }, this.key, this.plot, this.readout, this.note, h('div', { class: 'actions' }, button('Whole recording', () => this.app.zoom(null))), this.spikes),
       h('details', { open: true }, h('summary', {}, 'Choose tasks (up to four)'), h('div', { class: 'scroll tasks', tabindex: 0, role: 'region', 'aria-label': 'Tasks' }, this.table)),
     );
     this.plot.addEventListener('keydown', (event) => this.key_(event));
     app.onCourse((course) => this.choose([course]));
+    app.onSearch(() => this.filter());
+    this.filter();
   }
 
   start(): void {
-    this.chart = new Chart(this.plot, this.spec());
+    const chart = (this.chart = new Chart(this.plot, this.spec()));
+    const follow = (range: [number, number] | null): void => chart.zoom(range ? [range[0] / 1e9, range[1] / 1e9] : undefined);
+    this.app.onZoom(follow);
+    if (this.app.range) follow(this.app.range);
     this.describe();
+  }
+
+  /** Leaves the tasks that are searched for. */
+  private filter(): void {
+    for (const row of this.table.querySelectorAll<HTMLElement>('tr[data-course]')) {
+      const { actors } = this.app.trace.courses[Number(row.dataset['course'])];
+      row.hidden = actors.length > 0 && !actors.some((actor) => this.app.matches(actor));
+    }
   }
 
   private choose(courses: number[]): void {
@@ -81,7 +95,7 @@ class Waits {
         'tr',
         { 'data-course': index },
         h('td', {}, box),
-        h('th', { scope: 'row' }, h('label', { for: `course-${index}` }, this.name(index))),
+        h('th', { scope: 'row' }, h('label', { for: `course-${index}` }, this.name(index)), course.actors.length ? where(this.app, course.actors[0]) : null),
         h('td', { class: 'number', 'data-count': course.waits }, grouped(course.waits)),
         number(course.total_ns),
         number(course.max_ns),
@@ -126,6 +140,8 @@ class Waits {
       draw: (chart, colours) => this.mark(chart, colours),
       onHover: (index) => this.read(index),
       onClick: (seconds) => this.openNear(seconds * 1e9),
+      onZoom: ([from, to]) => this.app.zoom([from * 1e9, to * 1e9]),
+      tip: (index) => this.words(index),
     };
   }
 
@@ -213,14 +229,16 @@ class Waits {
   }
 
   private read(index: number | null): void {
+    this.readout.textContent = index === null ? 'Point at the chart, or use the arrow keys on it.' : this.words(index);
+  }
+
+  private words(index: number): string {
     const course = this.main;
-    const at = index === null ? -1 : course.interval.indexOf(index);
-    if (at < 0) {
-      this.readout.textContent = index === null ? 'Point at the chart, or use the arrow keys on it.' : `${since((index + 0.5) * this.app.trace.intervals.width_ns)}: no wait ended here`;
-      return;
-    }
-    const time = since((course.interval[at] + 0.5) * this.app.trace.intervals.width_ns, this.app.trace.intervals.width_ns);
-    this.readout.textContent = `${time}: ${counted(course.count[at], 'wait')}; half at most ${nanos(course.p50[at])}, 99 % at most ${nanos(course.p99[at])}, the longest ${nanos(course.max[at])}`;
+    const width = this.app.trace.intervals.width_ns;
+    const at = course.interval.indexOf(index);
+    const time = this.app.time((index + 0.5) * width, width);
+    if (at < 0) return `${time}: no wait ended here`;
+    return `${time}: ${counted(course.count[at], 'wait')}; half at most ${nanos(course.p50[at])}, 99 % at most ${nanos(course.p99[at])}, the longest ${nanos(course.max[at])}`;
   }
 
   private describe(): void {
@@ -247,17 +265,19 @@ class Waits {
 
   private chip(spot: Spot): HTMLElement {
     const who = this.main.actors.length === 1 ? '' : `${this.app.name(spot.actor)}: `;
-    return button(`${who}${nanos(spot.end - spot.start)} at ${since(spot.start)}, CPU ${spot.cpu}`, () => this.app.open(spot), { 'data-spot': `${spot.start}-${spot.end}` });
+    return button(`${who}${nanos(spot.end - spot.start)} at ${this.app.time(spot.start)}, CPU ${spot.cpu}`, () => this.app.open(spot), { 'data-spot': `${spot.start}-${spot.end}` });
   }
 
   /** The wait kept in detail that is nearest to a click; of those at the same place, the longest. */
   private openNear(ns: number): void {
     const [from, to] = this.chart?.range() ?? [0, 0];
-    const slack = ((to - from) * 1e9) / 60;
+    const slack = Math.max(((to - from) * 1e9) / 60, this.app.trace.intervals.width_ns);
     const away = (spot: Spot): number => Math.max(0, Math.max(spot.start - ns, ns - spot.end) - slack);
     const spots = this.app.spotsOf(this.main.actors);
     const nearest = spots.reduce<Spot | null>((best, spot) => (best && away(best) <= away(spot) ? best : spot), null);
-    if (nearest) this.app.open(nearest);
+    const isNear = nearest !== null && away(nearest) === 0;
+    fill(this.note, ...(isNear ? [] : this.app.nothingNear(ns, nearest)));
+    if (isNear) this.app.open(nearest);
   }
 
   private key_(event: KeyboardEvent): void {
@@ -276,6 +296,12 @@ class Waits {
     this.chart?.point(((at + 0.5) * this.app.trace.intervals.width_ns) / 1e9);
     this.read(at);
   }
+}
+
+/** Where somebody is found, in small letters below the name. */
+export function where(app: App, actor: number): HTMLElement | null {
+  const text = app.whereabouts(actor);
+  return text ? h('span', { class: 'where', title: text }, text) : null;
 }
 
 function line(label: string, stroke: string, width: number, dash: number[], points = false): uPlot.Series {

@@ -52,3 +52,44 @@ function json(args, parse = true) {
   }
   return parse ? JSON.parse(text.toString()) : null;
 }
+
+/**
+ * Two seconds of 64 CPUs on each of which two tasks take turns in short runs, and on CPU 5 a real-time task, in short runs too, that lets
+ * a worker wait for 1.5 s: more than a page can keep one by one.
+ */
+export function denseText() {
+  const lines = [];
+  const cpus = 64;
+  const runs = 5200;
+  const step = 2e9 / runs;
+  const pad = (cpu) => String(cpu).padStart(3, '0');
+  const stamp = (ns) => (100 + ns / 1e9).toFixed(9);
+  const waits = [0.3e9, 1.8e9];
+  const last = new Map();
+  let woken = false;
+  let ran = false;
+  for (let i = 0; i < runs; i++) {
+    for (let cpu = 0; cpu < cpus; cpu++) {
+      const at = i * step + cpu * 1000;
+      const isHeld = cpu === 5 && at >= waits[0] && at < waits[1];
+      const turn = i % 2;
+      const [a, b] = isHeld ? ['hog:900 [89]', 'hog:901 [89]'] : [`task${cpu % 40}:${2000 + cpu} [120]`, `other${cpu % 40}:${3000 + cpu} [120]`];
+      let [prev, next] = turn ? [b, a] : [a, b];
+      prev = last.get(cpu) ?? prev;
+      if (cpu === 5 && !woken && at >= waits[0]) {
+        woken = true;
+        lines.push(`${prev.split(':')[0]} ${prev.match(/:(\d+)/)[1]} [005] ${stamp(at - 400)}: sched:sched_waking: comm=kworker/5:1 pid=77 prio=120 target_cpu=005`);
+      }
+      if (cpu === 5 && woken && !ran && at >= waits[1]) {
+        ran = true;
+        next = 'kworker/5:1:77 [120]';
+      }
+      if (prev === next) continue;
+      const [, comm, pid] = prev.match(/^(.*):(\d+) /);
+      const state = /^(task|other)/.test(comm) && !isHeld ? 'R' : 'S';
+      lines.push(`${comm} ${pid} [${pad(cpu)}] ${stamp(at)}: sched:sched_switch: ${prev} ${state} ==> ${next}`);
+      last.set(cpu, next);
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}

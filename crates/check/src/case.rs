@@ -4,6 +4,7 @@ use unstarve_kernel::{CpuSet, Facts, SchedPolicy, Snapshot, TaskFacts};
 use unstarve_model::{CpuId, KernelThread, Policy};
 pub(crate) use unstarve_model::{counted, grouped};
 
+use crate::hit::Severity;
 use crate::interrupts::Interrupts;
 use crate::real_time::{self, RtGroup};
 
@@ -50,6 +51,23 @@ impl<'a> Case<'a> {
     /// The workers of a CPU's pool of normal priority that can be seen.
     pub(crate) fn workers(&self, cpu: CpuId) -> &[&'a TaskFacts] {
         self.workers.get(&cpu.0).map_or(&[], Vec::as_slice)
+    }
+
+    /// The priority that puts kernel threads of these CPUs above a real-time program and above every other one there that
+    /// uses them: one value for each thread, so that the fixes of a page do not undo each other. `None` if no priority
+    /// does, or if only a program that hardly ever runs would need so much.
+    pub(crate) fn priority_above(&self, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<u32> {
+        // 99 is for migration and watchdog threads.
+        let above = |group: &RtGroup<'_>| {
+            (group.policy != SchedPolicy::Deadline && group.priority < 98).then_some(group.priority + 1)
+        };
+        let own = above(group)?;
+        let meets = |other: &&RtGroup<'a>| other.allowed.is_some_and(|allowed| !common(allowed, cpus).is_empty());
+        let busy = self.real_time.iter().filter(|other| other.severity() > Severity::Info).filter(meets);
+        match busy.filter_map(above).max() {
+            None => Some(own),
+            Some(priority) => (priority >= own).then_some(priority),
+        }
     }
 
     /// All kernel threads.

@@ -1,6 +1,9 @@
 //! Fixes that several rules offer. Names that tasks choose for themselves never get into a command.
 
+use std::collections::BTreeMap;
+
 use unstarve_kernel::{CgroupFacts, CgroupVersion, CpuSet, Holds, SchedPolicy, Snapshot};
+use unstarve_model::Tid;
 
 use crate::case::{Case, without};
 use crate::hit::Fix;
@@ -46,38 +49,52 @@ pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> O
     })
 }
 
-/// ksoftirqd of these CPUs above the group.
+/// ksoftirqd of these CPUs above the group, and above whatever else is reported there.
 pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
-    // 99 is for migration and watchdog threads.
-    if group.policy == SchedPolicy::Deadline || group.priority >= 98 {
+    let mut raised: BTreeMap<String, Vec<Tid>> = BTreeMap::new();
+    let mut as_it_was: BTreeMap<String, Vec<Tid>> = BTreeMap::new();
+    for cpu in cpus.iter() {
+        let Some(thread) = case.ksoftirqd(cpu) else { continue };
+        let priority = case.priority_above(group, &[cpu].into_iter().collect())?;
+        raised.entry(format!("chrt -f -p {priority} $t")).or_default().push(thread.tid);
+        let old = match thread.policy {
+            SchedPolicy::Fifo => format!("chrt -f -p {} $t", thread.rt_priority),
+            SchedPolicy::Rr => format!("chrt -r -p {} $t", thread.rt_priority),
+            _ => "chrt -o -p 0 $t".to_owned(),
+        };
+        as_it_was.entry(old).or_default().push(thread.tid);
+    }
+    if raised.is_empty() {
         return None;
     }
-    let threads: Vec<_> = cpus.iter().filter_map(|cpu| case.ksoftirqd(cpu)).collect();
-    let tids: Vec<String> = threads.iter().map(|thread| thread.tid.to_string()).collect();
-    let first = threads.first()?;
-    let old = match first.policy {
-        SchedPolicy::Fifo => format!("chrt -f -p {} $t", first.rt_priority),
-        SchedPolicy::Rr => format!("chrt -r -p {} $t", first.rt_priority),
-        _ => "chrt -o -p 0 $t".to_owned(),
-    };
-    let each = |command: String| match tids.as_slice() {
-        [tid] => command.replace("$t", tid),
-        _ => format!("for t in {}; do {command}; done", tids.join(" ")),
-    };
     Some(Fix {
-        text: "Let ksoftirqd run ahead of it.".into(),
-        apply: each(format!("chrt -f -p {} $t", group.priority + 1)),
-        undo: each(old),
+        text: "Let ksoftirqd run ahead of it, and of every other busy real-time program there.".into(),
+        apply: for_all(&raised),
+        undo: for_all(&as_it_was),
         risk: "A flood of packets then holds the CPU ahead of the real-time task.".into(),
         valid_on: "all kernels; lost when a CPU goes offline and comes back".into(),
     })
 }
 
+/// Each command for its threads.
+fn for_all(commands: &BTreeMap<String, Vec<Tid>>) -> String {
+    let each = commands.iter().map(|(command, tids)| match tids.as_slice() {
+        [tid] => command.replace("$t", &tid.to_string()),
+        _ => {
+            let tids: Vec<String> = tids.iter().map(ToString::to_string).collect();
+            format!("for t in {}; do {command}; done", tids.join(" "))
+        }
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
 /// Packet work in threads, whose policy can be chosen.
 pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) -> Option<Fix> {
-    if net.is_empty() || case.facts.threaded_napi() == Holds::No || group.priority >= 98 {
+    if net.is_empty() || case.facts.threaded_napi() == Holds::No {
         return None;
     }
+    // These threads may run on any CPU that serves the network.
+    let priority = case.priority_above(group, &case.interrupts.cpus(Device::Net))?;
     let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     let interface = case
         .snapshot
@@ -88,9 +105,8 @@ pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) 
     Some(Fix {
         text: "Move packet work from softirqs to threads, and those above it.".into(),
         apply: format!(
-            "echo 1 > {file}; for t in $(pgrep '^napi/{}-'); do chrt -f -p {} $t; done",
-            interface.name,
-            group.priority + 1
+            "echo 1 > {file}; for t in $(pgrep '^napi/{}-'); do chrt -f -p {priority} $t; done",
+            interface.name
         ),
         undo: format!("echo 0 > {file}"),
         risk: "Throughput of small packets may drop; threads may run on any CPU until they are pinned.".into(),

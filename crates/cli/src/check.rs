@@ -29,7 +29,8 @@ pub struct LowArgs {
     /// Where this host's /proc, /sys and /etc are
     #[arg(long, value_name = "DIRECTORY", default_value = "/", conflicts_with = "snapshot")]
     root: PathBuf,
-    /// Also say what another kernel would change: what is lost, moved, re-defaulted, ended or begun
+    /// Also say what another kernel would change: what is lost, moved, re-defaulted, ended or begun. 6.12.107, 6.12, or 7
+    /// for the newest series of 7 that is known
     #[arg(long, value_name = "VERSION")]
     upgrade_to: Option<String>,
     /// Print JSON (schema unstarve.check/1)
@@ -74,7 +75,7 @@ impl LowArgs {
             Some(file) => What::Snapshot(file),
             None => What::Host(self.root),
         };
-        let upgrade_to = self.upgrade_to.map(|text| text.parse::<Version>()).transpose().context("--upgrade-to")?;
+        let upgrade_to = self.upgrade_to.map(|text| Version::named(&text)).transpose().context("--upgrade-to")?;
         Ok(HiArgs {
             what,
             upgrade_to,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Severity};
-use unstarve_diagnose::{Options, explain};
+use unstarve_diagnose::{Options, explain_beside};
 use unstarve_report::{Look, Scope, page};
 use unstarve_timeline::Selection;
 
@@ -12,13 +12,14 @@ use crate::fail_on::FailOn;
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
-use crate::selection::LowSelection;
+use crate::selection::{LowSelection, Unmet};
 
 /// Say who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
-/// Reads trace.dat (trace-cmd, unstarve record), perf.data, what `perf script`, `trace-cmd report` and tracefs print, each
-/// also inside gzip or zstd. The selection narrows what is reported; the whole recording is analysed in any case, because
-/// who waits inside it may be held up by what began before.
+/// Reads trace.dat (trace-cmd, unstarve record), perf.data, Perfetto, what `perf script`, `trace-cmd report`, tracefs and
+/// babeltrace2 print, and systrace HTML, each also packed (gzip, zstd, xz, bzip2) or in a tar or zip archive. The
+/// selection narrows what is reported; the whole recording is analysed in any case, because who waits inside it may be
+/// held up by what began before.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -85,9 +86,12 @@ impl LowArgs {
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     let source = args.recording.open()?;
     let mut progress = Progress::new();
-    let mut report =
-        explain(source, &args.options, |events| progress.events(events)).with_context(|| args.recording.name())?;
+    let mut unmet = Unmet::of(&args.options.selection);
+    let mut report = explain_beside(source, &args.options, &mut unmet, |events| progress.events(events))
+        .with_context(|| args.recording.name())?
+        .report;
     drop(progress);
+    unmet.tell(&args.options.selection, &args.recording.name())?;
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
     let scope = if args.options.selection == Selection::default() { Scope::Whole } else { Scope::Part };

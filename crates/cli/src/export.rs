@@ -3,17 +3,19 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Options, explain_beside};
 #[cfg(feature = "columnar")]
 use unstarve_export::{ArrowRows, ParquetRows};
 use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
 use unstarve_files::trust::make_for_results;
+use unstarve_report::with_unrecorded_together;
 use unstarve_timeline::Selection;
 
 use crate::input::{Recording, is_same_file};
 use crate::output;
 use crate::progress::Progress;
-use crate::selection::LowSelection;
+use crate::selection::{LowSelection, Unmet};
 use crate::target::{Target, Writer};
 
 /// Write waits and blame for other programs: Perfetto, Firefox Profiler, flame graphs, CSV, Arrow, Parquet
@@ -212,13 +214,16 @@ fn write(recording: &Recording, selection: &Selection, mut export: impl Export) 
     let source = recording.open()?;
     let mut progress = Progress::new();
     let options = Options { selection: selection.clone(), ..Options::default() };
-    let report = explain_beside(source, &options, &mut export, |events| progress.events(events))
+    let mut unmet = Unmet::of(selection);
+    let mut beside = Both(&mut export, &mut unmet);
+    let report = explain_beside(source, &options, &mut beside, |events| progress.events(events))
         .with_context(|| recording.name())?
         .report;
     drop(progress);
+    unmet.tell(selection, &recording.name())?;
     export.finish(&report).context("cannot write the export")?;
-    for loss in &report.losses {
-        output::remark(loss);
+    for loss in with_unrecorded_together(&report.losses) {
+        output::remark(&loss);
     }
     Ok(())
 }

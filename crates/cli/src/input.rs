@@ -10,6 +10,9 @@ pub struct Recording(PathBuf);
 impl Recording {
     pub fn new(path: PathBuf) -> Result<Recording> {
         if path.is_dir() {
+            if let Some(looks) = unstarve_readers::foreign::directory(&path) {
+                bail!("{}: is a directory; {looks}", path.display());
+            }
             bail!("{}: is a directory; expected a recording, for example its trace.dat", path.display());
         }
         Ok(Recording(path))

@@ -1,5 +1,9 @@
+use anyhow::{Result, bail};
 use clap::Args;
-use unstarve_timeline::{CpuSet, Moment, Selection, TaskPattern};
+use unstarve_model::clean;
+use unstarve_timeline::{CpuSet, Moment, Run, Selection, Sink, Task, TaskPattern, Wait, World};
+
+use crate::output;
 
 /// What part of a recording to look at, as typed.
 #[derive(Args)]
@@ -21,5 +25,47 @@ pub struct LowSelection {
 impl LowSelection {
     pub fn raise(self) -> Selection {
         Selection { tasks: self.task, cpus: self.cpu, from: self.from, to: self.to }
+    }
+}
+
+/// Tasks that were asked for and have not been met in the recording: an empty answer must not pass for a healthy one.
+pub struct Unmet(Vec<TaskPattern>);
+
+impl Unmet {
+    pub fn of(selection: &Selection) -> Unmet {
+        Unmet(selection.tasks.clone())
+    }
+
+    fn meet(&mut self, task: &Task) {
+        self.0.retain(|pattern| !pattern.matches(&task.comm, task.tid));
+    }
+
+    /// Says which tasks a whole recording does not have; an error if it has none of those asked for.
+    pub fn tell(&self, selection: &Selection, recording: &str) -> Result<()> {
+        let name = |pattern: &TaskPattern| match pattern {
+            TaskPattern::Tid(tid) => format!("thread {tid}"),
+            TaskPattern::Name(name) => format!("task called {}", clean(name)),
+        };
+        let Some((first, more)) = self.0.split_first() else { return Ok(()) };
+        let what = std::iter::once(first).chain(more).map(name).collect::<Vec<_>>().join(", no ");
+        if self.0.len() == selection.tasks.len() {
+            bail!("{recording}: no {what} ran or waited in it; `unstarve timeline -s` lists those that did");
+        }
+        output::remark(&format!("no {what} ran or waited in it"));
+        Ok(())
+    }
+}
+
+impl Sink for Unmet {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        if !self.0.is_empty() {
+            self.meet(world.tasks.get(wait.task));
+        }
+    }
+
+    fn run(&mut self, world: &World, run: &Run) {
+        if !self.0.is_empty() {
+            self.meet(world.tasks.get(run.task));
+        }
     }
 }

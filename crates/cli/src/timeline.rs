@@ -3,14 +3,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::drive;
-use unstarve_report::{Summary, Timehist};
+use unstarve_report::{Summary, Timehist, with_unrecorded_together};
 use unstarve_timeline::Selection;
 
 use crate::input::Recording;
 use crate::output::Out;
 use crate::progress::Progress;
-use crate::selection::LowSelection;
+use crate::selection::{LowSelection, Unmet};
 
 /// List every run with the wait before it, and who had the CPU during that wait
 ///
@@ -28,7 +29,7 @@ pub struct LowArgs {
     file: PathBuf,
     #[command(flatten)]
     selection: LowSelection,
-    /// A table of tasks instead
+    /// A table of tasks instead, those that waited longest first
     #[arg(short, long)]
     summary: bool,
 }
@@ -61,23 +62,27 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let tell = |events| progress.events(events);
     let name = || args.recording.name();
+    let selection = args.selection;
+    let mut unmet = Unmet::of(&selection);
     let driven = match args.show {
         Show::Lines => {
-            let mut lines = Timehist::new(Out::new(), args.selection);
-            let driven = drive(source, &mut lines, tell).with_context(name)?;
+            let mut lines = Timehist::new(Out::new(), selection.clone());
+            let driven = drive(source, &mut Both(&mut lines, &mut unmet), tell).with_context(name)?;
             lines.finish().context("standard output")?;
             driven
         }
         Show::Table => {
-            let mut summary = Summary::new(args.selection);
-            let driven = drive(source, &mut summary, tell).with_context(name)?;
+            let mut summary = Summary::new(selection.clone());
+            let driven = drive(source, &mut Both(&mut summary, &mut unmet), tell).with_context(name)?;
             summary.write(Out::new()).context("standard output")?;
             driven
         }
     };
     drop(progress);
-    for loss in &driven.losses {
-        crate::output::remark(&loss.to_string());
+    let losses: Vec<String> = driven.losses.iter().map(ToString::to_string).collect();
+    for loss in with_unrecorded_together(&losses) {
+        crate::output::remark(&loss);
     }
+    unmet.tell(&selection, &name())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -22,13 +22,14 @@ fn text(bytes: &[u8]) -> &str {
 #[test]
 fn the_exit_code_is_by_severity() {
     let sick = case("storage-controller-5.10.json");
-    let cases: [(&[&str], i32); 6] = [
+    let cases: [(&[&str], i32); 7] = [
         (&["check", "--snapshot", &sick], 1),
         (&["check", "--snapshot", &sick, "--fail-on", "never"], 0),
         (&["check", "--snapshot", &sick, "--sarif", "--fail-on", "warning"], 1),
         (&["check", "--rules"], 0),
         (&["check", "--snapshot", "/nonexistent"], 2),
         (&["check", "--upgrade-to", "soon"], 2),
+        (&["lab", "kernel", "add", "6.6"], 2),
     ];
     for (arguments, code) in cases {
         let output = unstarve(arguments);
@@ -118,6 +119,17 @@ fn knobs_explain_and_differ() {
     assert_eq!(kind("sched_rt_runtime_us"), Some("redefined".into()));
     assert_eq!(kind("PLACE_LAG"), Some("new".into()));
     assert_eq!(unstarve(&["knobs", "diff", "--kernel", "5.10"]).status.code(), Some(2));
+    // A worker as /proc shows it; a number alone as the lab takes it; what no level says is named, not called gone.
+    let worker = unstarve(&["knobs", "explain", "kworker/0:1-dio/nvme0n1"]);
+    let worker = text(&worker.stdout);
+    assert!(worker.contains("a kind of kernel thread") && worker.contains("Direct I/O"), "{worker}");
+    let newest = unstarve(&["knobs", "diff", "--kernel", "6.12", "--kernel", "7", "--color", "never"]);
+    let newest = text(&newest.stdout);
+    assert!(newest.contains("Linux 7.2"), "{newest}");
+    assert!(newest.contains("Not compared") && newest.contains("RT_PUSH_IPI"), "{newest}");
+    let known = unstarve(&["knobs", "diff", "--kernel", "6.12.107", "--kernel", "7.2.8"]);
+    assert!(!text(&known.stdout).contains("Not compared"), "{}", text(&known.stdout));
+    assert_eq!(unstarve(&["knobs", "diff", "--kernel", "6.12", "--kernel", "8"]).status.code(), Some(2));
     assert_eq!(unstarve(&["knobs", "diff"]).status.code(), Some(2));
 }
 

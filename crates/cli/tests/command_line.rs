@@ -104,6 +104,46 @@ fn a_selection_narrows_what_is_told() {
     assert_eq!(table.len(), 3, "{table:#?}");
 }
 
+/// An empty answer would pass for a healthy task.
+#[test]
+fn a_task_that_is_not_in_the_recording_is_an_error() {
+    let file = trace("linux-5.10-net-rt.dat");
+    let directory = tempfile::tempdir().expect("a place for files");
+    let export = directory.path().join("x.csv").display().to_string();
+    for command in [
+        &["timeline", &file, "--task", "nosuch"][..],
+        &["timeline", "-s", &file, "--task", "nosuch,424242"],
+        &["explain", &file, "--task", "nosuch"],
+        &["export", &file, "--task", "nosuch", "-o", &export],
+    ] {
+        let output = unstarve(command);
+        assert_eq!(output.status.code(), Some(2), "{command:?}");
+        let error = text(&output.stderr);
+        assert!(error.contains("no task called nosuch") && error.contains("timeline -s"), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 0, "nothing is left");
+    let one_of_two = unstarve(&["timeline", "-s", &file, "--task", "ksoftirqd/1,nosuch"]);
+    assert!(one_of_two.status.success());
+    assert!(text(&one_of_two.stderr).contains("no task called nosuch"));
+}
+
+/// Who waited longest comes first, as the question is.
+#[test]
+fn the_table_of_tasks_is_sorted_by_wait() {
+    let output = unstarve(&["timeline", "-s", &trace("linux-5.10-net-rt.dat")]);
+    let waited = |line: &str| line.split_whitespace().nth(6).and_then(|column| column.parse::<f64>().ok());
+    let table = text(&output.stdout);
+    let rows: Vec<f64> = table.lines().skip(3).take_while(|line| !line.starts_with('-')).filter_map(waited).collect();
+    assert!(rows.len() > 10 && rows.is_sorted_by(|a, b| a >= b), "{table}");
+}
+
+/// A recording of perf lacks a dozen kinds of events.
+#[test]
+fn missing_events_are_one_line() {
+    let output = unstarve(&["export", &trace("linux-6.18-perf-messaging.data.zst"), "--format", "folded", "-o", "-"]);
+    assert_eq!(text(&output.stderr).matches("not recorded").count(), 1, "{}", text(&output.stderr));
+}
+
 #[test]
 fn standard_input_is_read_as_a_file_is() {
     let file = trace("linux-6.1-idle.dat");
@@ -207,7 +247,10 @@ fn top_replays_a_recording_without_a_terminal() {
     let output = unstarve(&["top", &trace("linux-5.10-net-rt.dat"), "--once"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines: Vec<&str> = text(&output.stdout).lines().collect();
-    assert!(lines[1].starts_with("VICTIM") && lines[2].starts_with("ksoftirqd/1[18]"), "{lines:#?}");
+    assert!(
+        lines[1].contains("CPU 0") && lines[2].starts_with("VICTIM") && lines[3].starts_with("ksoftirqd/1[18]"),
+        "{lines:#?}"
+    );
     let output = unstarve(&["top", &trace("linux-5.10-net-rt.dat"), "--json", "--interval", "500ms"]);
     let views: Vec<serde_json::Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -1,12 +1,10 @@
 use rustc_hash::FxHashMap;
 use unstarve_kernel::{Facts, Snapshot};
-use unstarve_model::{KernelThread, Loss, Nanos, Policy, Tid, clean};
+use unstarve_model::{Comm, KernelThread, Loss, Nanos, Policy, Tid, Time, WallClock, clean};
 use unstarve_timeline::{Actor, ActorId, Rule, World};
 
 use crate::ledger::{Account, Ledger};
-
-/// What threads of our own are called: those of `unstarve record`, and the guard's that only tells whether ordinary tasks run.
-const OWN: [&[u8]; 2] = [b"unstarve-record", b"unstarve-canary"];
+use crate::observers::Observers;
 
 /// Everything that findings are made of, to be read only.
 pub(crate) struct Case<'a> {
@@ -16,6 +14,9 @@ pub(crate) struct Case<'a> {
     pub facts: Facts<'a>,
     pub losses: &'a [Loss],
     pub events: u64,
+    wall: Option<WallClock>,
+    observers: Observers,
+    by_name: FxHashMap<Comm, Vec<ActorId>>,
     blame: FxHashMap<ActorId, Vec<Blame>>,
     payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>>,
 }
@@ -36,7 +37,13 @@ impl<'a> Case<'a> {
         facts: Facts<'a>,
         losses: &'a [Loss],
         events: u64,
+        format: &str,
     ) -> Case<'a> {
+        let observers = Observers::of(world, snapshot, format);
+        let mut by_name: FxHashMap<Comm, Vec<ActorId>> = FxHashMap::default();
+        for (id, comm) in world.actors.iter().filter_map(|(id, actor)| Some((id, actor.comm()?))) {
+            by_name.entry(comm).or_default().push(id);
+        }
         let mut blame: FxHashMap<ActorId, Vec<Blame>> = FxHashMap::default();
         for ((victim, occupant, rule), &length) in ledger.blame.iter() {
             blame.entry(victim).or_default().push(Blame { occupant, rule, length });
@@ -45,13 +52,33 @@ impl<'a> Case<'a> {
             list.sort_unstable_by_key(|blame| (std::cmp::Reverse(blame.length), blame.occupant, blame.rule));
         }
         let mut payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>> = FxHashMap::default();
-        for ((victim, payer), &length) in ledger.prices.iter() {
+        for ((victim, payer), &length) in ledger.prices.iter().filter(|((_, payer), _)| !observers.contains(*payer)) {
             payers.entry(victim).or_default().push((payer, length));
         }
         for list in payers.values_mut() {
             list.sort_unstable_by_key(|&(payer, length)| (std::cmp::Reverse(length), payer));
         }
-        Case { ledger, world, snapshot, facts, losses, events, blame, payers }
+        Case { ledger, world, snapshot, facts, losses, events, wall: None, observers, by_name, blame, payers }
+    }
+
+    /// The same where this clock tells the time of day.
+    pub fn on(self, wall: Option<WallClock>) -> Case<'a> {
+        Case { wall, ..self }
+    }
+
+    /// The time in UTC, as RFC 3339, where it is known.
+    pub fn utc(&self, time: Time) -> Option<String> {
+        Some(self.wall?.at(time).to_string())
+    }
+
+    /// The process of a thread, where the snapshot knows it.
+    pub fn process_of(&self, tid: Tid) -> Option<Tid> {
+        self.snapshot?.process_of(tid)
+    }
+
+    /// The path of a thread's cgroup, where the snapshot knows it; harmless to terminals.
+    pub fn cgroup_of(&self, tid: Tid) -> Option<String> {
+        Some(clean(self.snapshot?.cgroup_of(tid)?).into_owned())
     }
 
     /// How long the trace is, or the part of it that is reported.
@@ -63,15 +90,25 @@ impl<'a> Case<'a> {
         self.world.actors.get(id)
     }
 
-    /// Tasks that waited, with their sums, in the order of their first appearance. Threads of our own are none: that they
+    /// Tasks that waited, with their sums, in the order of their first appearance. Who only watches is none: that it
     /// came late harms nobody, and it must not make a healthy host look ill. (As occupants they are shown.)
     pub fn victims(&self) -> impl Iterator<Item = (ActorId, &Account)> {
         self.world
             .actors
             .iter()
-            .filter(|(_, actor)| actor.comm().is_some_and(|comm| !OWN.contains(&comm.as_bytes())))
+            .filter(|(id, actor)| actor.comm().is_some() && !self.is_observer(*id))
             .filter_map(|(id, _)| Some((id, self.ledger.account(id)?)))
             .filter(|(_, account)| account.waits > 0)
+    }
+
+    /// Whether it is the recorder or else only watches.
+    pub fn is_observer(&self, id: ActorId) -> bool {
+        self.observers.contains(id)
+    }
+
+    /// The CPU time of those that only watch.
+    pub fn observing(&self) -> Option<Nanos> {
+        self.observers.took(self.ledger)
     }
 
     /// Who kept it waiting, longest first; adds up to its waits.
@@ -94,6 +131,12 @@ impl<'a> Case<'a> {
         self.payers(victim).iter().map(|(_, length)| *length).sum()
     }
 
+    /// The longest that `occupant`, of a higher class, kept one wait of `victim` waiting at a time; stays below a
+    /// millisecond are not kept.
+    pub fn longest_stay(&self, victim: ActorId, occupant: ActorId) -> Nanos {
+        self.ledger.longest_stays.get(&(victim, occupant)).copied().unwrap_or(Nanos::ZERO)
+    }
+
     /// Wakeups of `wakee` by `waker`.
     pub fn wakes(&self, waker: ActorId, wakee: ActorId) -> u64 {
         self.ledger.wakes.get(&(waker, wakee)).copied().unwrap_or(0)
@@ -102,6 +145,16 @@ impl<'a> Case<'a> {
     /// How often `by` took the CPU from `victim` right after being woken.
     pub fn wakeup_preemptions(&self, victim: ActorId, by: ActorId) -> u64 {
         self.ledger.preemptions.get(&(victim, by)).map_or(0, |preemptions| preemptions.by_wakeup)
+    }
+
+    /// All actors of this name.
+    pub fn actors_named(&self, comm: Comm) -> impl Iterator<Item = ActorId> {
+        self.by_name.get(&comm).map_or(&[][..], Vec::as_slice).iter().copied()
+    }
+
+    /// Real-time tasks.
+    pub fn real_time(&self) -> impl Iterator<Item = ActorId> {
+        self.world.actors.iter().filter(|(_, actor)| actor.policy() == Some(Policy::Rt)).map(|(id, _)| id)
     }
 
     /// Whether it is of the fair class.
@@ -125,7 +178,7 @@ impl<'a> Case<'a> {
     /// seldom hold up a request.)
     pub fn is_kernel_worker(&self, id: ActorId) -> bool {
         matches!(
-            self.actor(id).kernel_thread,
+            self.kernel_thread(id),
             Some(
                 KernelThread::BoundWorker { .. }
                     | KernelThread::UnboundWorker
@@ -136,18 +189,25 @@ impl<'a> Case<'a> {
                     | KernelThread::Ktimers
                     | KernelThread::Storage
             )
-        ) && self.snapshot_says_kernel_thread(id) != Some(false)
+        )
+    }
+
+    /// The kernel threads that its tasks are by their name, unless something shows that they are programs.
+    pub fn kernel_thread(&self, id: ActorId) -> Option<KernelThread> {
+        self.actor(id).kernel_thread.filter(|_| self.snapshot_says_kernel_thread(id) != Some(false))
+    }
+
+    /// Whether nothing but its name shows that it is a kernel thread: no snapshot, and nobody saw it created.
+    pub fn is_kernel_thread_by_name_alone(&self, id: ActorId) -> bool {
+        self.kernel_thread(id).is_some()
+            && !self.actor(id).confirmed_kernel
+            && self.snapshot_says_kernel_thread(id).is_none()
     }
 
     /// Any kernel thread, housekeeping included: what the snapshot says, or else its name.
     pub fn is_kernel_thread(&self, id: ActorId) -> bool {
-        let by_name = || {
-            self.actor(id).kernel_thread.is_some()
-                || self
-                    .actor(id)
-                    .comm()
-                    .is_some_and(|comm| HOUSEKEEPING.iter().any(|name| comm.as_bytes().starts_with(name.as_bytes())))
-        };
+        let actor = self.actor(id);
+        let by_name = || !actor.is_impostor() && actor.comm().is_some_and(|comm| KernelThread::is_name_of_one(&comm));
         self.snapshot_says_kernel_thread(id).unwrap_or_else(by_name)
     }
 
@@ -171,30 +231,3 @@ impl<'a> Case<'a> {
         self.actor(id).tids.first().copied()
     }
 }
-
-/// How the names of kernel threads begin that look after memory, devices and the kernel itself. A program may take such a
-/// name; then its stalls count only with a price, which is the lesser mistake.
-const HOUSEKEEPING: [&str; 22] = [
-    "kcompactd",
-    "khugepaged",
-    "ksmd",
-    "kdamond",
-    "kauditd",
-    "khungtaskd",
-    "kdevtmpfs",
-    "kthreadd",
-    "kthrotld",
-    "kswapd",
-    "ksgxd",
-    "oom_reaper",
-    "watchdogd",
-    "psimon",
-    "cpuhp/",
-    "idle_inject/",
-    "scsi_eh_",
-    "rcu_tasks_",
-    "rcu_exp_",
-    "ext4lazyinit",
-    "dmcrypt_write/",
-    "pr/",
-];

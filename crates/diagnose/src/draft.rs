@@ -1,9 +1,11 @@
-use unstarve_model::{EventType, Loss, LossKind, Nanos};
+use rustc_hash::FxHashSet;
+use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
 use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::{Blame, Case};
 use crate::ledger::{Episodes, Period, Quantiles};
 use crate::report::{Culprit, Finding, Instance, PricePaid, Remedy, Severity, Victim, Waits, Work};
+use crate::throughout::Throughouts;
 
 /// Rows of one list in a report; the rest is summed up in one more for each rule.
 const ROWS: usize = 64;
@@ -38,31 +40,31 @@ impl Draft {
     /// The finding. `culprit` tells which part of the blame is the cause.
     pub fn finish(self, case: &Case<'_>, culprit: impl Fn(&Blame) -> bool) -> Finding {
         let all: Vec<Blame> = self.victims.iter().flat_map(|victim| case.blame(*victim)).copied().collect();
-        let guilty: Vec<Blame> = all.iter().copied().filter(|blame| culprit(blame)).collect();
+        let guilty: Vec<Blame> =
+            all.iter().copied().filter(|blame| culprit(blame) && !case.is_observer(blame.occupant)).collect();
         let mut price = paid(case, &self.victims);
-        for payer in self.also_paid {
-            if !price.iter().any(|known| known.comm == payer.comm) {
-                price.push(payer);
-            }
-        }
+        // A thread that waits for a CPU does not sleep meanwhile: the two add up, and no nanosecond is in both.
+        self.also_paid.into_iter().for_each(|payer| add_payer(&mut price, payer));
         price.sort_by_key(|payer| std::cmp::Reverse(payer.ns));
         price.truncate(PAYERS);
-        let losses = losses_against(case, self.needs, self.infers_settings);
+        let throughout = Throughouts::of(case, &self.victims);
+        let losses = losses_against(case, self.needs, self.infers_settings, throughout.guessed);
+        let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         Finding {
             id: self.id.into(),
-            severity: self.severity,
+            severity: throughout.temper(self.severity),
             confidence: confidence(self.confidence, case, &self.victims, &losses),
-            sentence: self.sentence,
-            victim: victim(case, &self.victims),
+            sentence: throughout.sentence(self.sentence),
+            victim: victim(case, &self.victims, &guilty_actors),
             culprits: rows(case, guilty),
             blame: rows(case, all),
             waits: waits(case, &self.victims),
             cpus: cpus(case, &self.victims),
             period_ns: self.period.map(|period| period.interval.0),
             price,
-            evidence: self.evidence,
+            evidence: throughout.evidence(self.evidence),
             worst: worst(case, &self.victims),
-            losses: losses.iter().map(|loss| loss.to_string()).collect(),
+            losses: losses.iter().map(|loss| loss.to_string()).chain(by_name_alone(case, &self.victims)).collect(),
             remedies: self.remedies,
             actors: self.victims,
         }
@@ -90,24 +92,34 @@ pub(crate) fn period(case: &Case<'_>, victims: &[ActorId]) -> Option<Period> {
     Episodes::merged(accounts.map(|account| &account.episodes)).period(case.world.start, case.world.now)
 }
 
-fn victim(case: &Case<'_>, victims: &[ActorId]) -> Victim {
+fn by_name_alone(case: &Case<'_>, victims: &[ActorId]) -> Option<String> {
+    let first = *victims.first()?;
+    let name = case.is_kernel_thread_by_name_alone(first).then(|| case.name(first))?;
+    Some(format!("nothing but its name shows that {name} is a kernel thread; a program can take that name"))
+}
+
+fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim {
     let Some(first) = victims.first().copied() else {
-        return Victim {
-            kind: "task".into(),
-            comm: String::new(),
-            tids: Vec::new(),
-            tasks: 0,
-            policy: None,
-            prio: None,
-            work: None,
-        };
+        return Victim { kind: "task".into(), ..Victim::default() };
     };
     let actor = case.actor(first);
+    // A thread that waited before it became what others wait for is listed there, unless there is no other victim.
+    let turned: Vec<u32> = culprits
+        .iter()
+        .filter(|id| !victims.contains(id))
+        .flat_map(|id| case.actor(*id).tids.iter().map(|tid| tid.0))
+        .collect();
+    let all = tids(case, victims.iter().copied());
+    let others: Vec<u32> = all.iter().copied().filter(|tid| !turned.contains(tid)).collect();
+    let tids = if others.is_empty() { all.clone() } else { others };
+    let left_out = (all.len() - tids.len()) as u32;
     Victim {
-        kind: actor.kernel_thread.map_or("task", |thread| thread.word()).into(),
+        kind: case.kernel_thread(first).map_or("task", |thread| thread.word()).into(),
         comm: case.name(first),
-        tids: tids(case, victims.iter().copied()),
-        tasks: victims.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add),
+        tgids: processes(case, &tids),
+        cgroups: cgroups(case, &tids),
+        tasks: members(case, victims.iter().copied()).saturating_sub(left_out),
+        tids,
         policy: actor.policy().map(|policy| policy.to_string()),
         prio: actor.prio().map(|prio| prio.0),
         work: case.work(first).map(|(function, workqueue)| Work { function, workqueue }),
@@ -120,6 +132,36 @@ fn tids(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) -> Vec<u32> {
     tids.dedup();
     tids.truncate(TIDS);
     tids
+}
+
+/// Cgroups named with one row.
+const CGROUPS: usize = 8;
+
+/// The processes of these threads, as far as the snapshot knows them.
+fn processes(case: &Case<'_>, tids: &[u32]) -> Vec<u32> {
+    let mut tgids: Vec<u32> = tids.iter().filter_map(|tid| case.process_of(Tid(*tid))).map(|tgid| tgid.0).collect();
+    tgids.sort_unstable();
+    tgids.dedup();
+    tgids
+}
+
+/// The cgroups of these threads, as far as the snapshot knows them; the first few in the order of their paths.
+fn cgroups(case: &Case<'_>, tids: &[u32]) -> Vec<String> {
+    let mut paths: Vec<String> = tids.iter().filter_map(|tid| case.cgroup_of(Tid(*tid))).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths.truncate(CGROUPS);
+    paths
+}
+
+/// How many tasks these have; one that was several of them counts once, as far as tasks are listed.
+pub(crate) fn members(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) -> u32 {
+    let (mut listed, mut unlisted) = (FxHashSet::default(), 0u32);
+    for actor in actors.map(|id| case.actor(id)) {
+        listed.extend(actor.tids.iter().copied());
+        unlisted = unlisted.saturating_add(actor.members.saturating_sub(actor.tids.len() as u32));
+    }
+    unlisted.saturating_add(listed.len() as u32)
 }
 
 /// Blame as rows for people: actors of one name, priority and rule are one row; at most [`ROWS`] and a remainder for
@@ -147,7 +189,10 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
         .map(|(mut row, mut actors)| {
             actors.sort_unstable();
             actors.dedup();
+            row.tasks = members(case, actors.iter().copied());
             row.tids = tids(case, actors.into_iter());
+            row.tgids = processes(case, &row.tids);
+            row.cgroups = cgroups(case, &row.tids);
             row
         })
         .collect();
@@ -161,7 +206,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
 }
 
 fn row(comm: String, rule: Rule) -> Culprit {
-    Culprit { comm, tids: Vec::new(), policy: None, prio: None, rule: rule.word().into(), ns: 0 }
+    Culprit { comm, rule: rule.word().into(), ..Culprit::default() }
 }
 
 /// Who slept while these waited and was woken by them.
@@ -169,25 +214,49 @@ fn paid(case: &Case<'_>, victims: &[ActorId]) -> Vec<PricePaid> {
     let mut payers: Vec<PricePaid> = Vec::new();
     for &victim in victims {
         for &(payer, length) in case.payers(victim).iter().filter(|(payer, _)| !victims.contains(payer)) {
-            add_payer(&mut payers, payer_row(case, payer, length));
+            add_payer(&mut payers, sleeper(case, payer, length));
         }
     }
     payers
 }
 
-/// One payer.
+/// One that slept.
+fn sleeper(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
+    let tids = tids(case, [payer].into_iter());
+    PricePaid {
+        comm: case.name(payer),
+        tasks: case.actor(payer).members,
+        ns: length.0,
+        waited_ns: 0,
+        tgids: processes(case, &tids),
+        cgroups: cgroups(case, &tids),
+        tids,
+    }
+}
+
+/// One that waited for a CPU behind the same culprits.
 pub(crate) fn payer_row(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
-    PricePaid { comm: case.name(payer), tids: tids(case, [payer].into_iter()), ns: length.0 }
+    PricePaid { waited_ns: length.0, ..sleeper(case, payer, length) }
 }
 
 /// Adds a payer to those of the same name.
 pub(crate) fn add_payer(payers: &mut Vec<PricePaid>, new: PricePaid) {
     match payers.iter_mut().find(|known| known.comm == new.comm) {
         Some(known) => {
-            known.ns += new.ns;
+            known.ns = known.ns.saturating_add(new.ns);
+            known.waited_ns = known.waited_ns.saturating_add(new.waited_ns);
             let room = TIDS.saturating_sub(known.tids.len());
             let fresh: Vec<u32> = new.tids.into_iter().filter(|tid| !known.tids.contains(tid)).take(room).collect();
+            let listed = known.tids.len() + fresh.len();
             known.tids.extend(fresh);
+            known.tasks = known.tasks.max(new.tasks).max(listed as u32);
+            known.tgids.extend(new.tgids);
+            known.tgids.sort_unstable();
+            known.tgids.dedup();
+            known.cgroups.extend(new.cgroups);
+            known.cgroups.sort_unstable();
+            known.cgroups.dedup();
+            known.cgroups.truncate(CGROUPS);
         }
         None => payers.push(new),
     }
@@ -212,18 +281,22 @@ fn worst(case: &Case<'_>, victims: &[ActorId]) -> Vec<Instance> {
         cpu: spot.cpu.0,
         start_ns: spot.start.0,
         end_ns: spot.end.0,
+        start_utc: case.utc(spot.start),
     };
     spots.into_iter().map(instance).collect()
 }
 
 /// Losses that could overturn a finding that needs these events.
-fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: bool) -> Vec<&'a Loss> {
+fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: bool, guesses: bool) -> Vec<&'a Loss> {
     case.losses
         .iter()
         .filter(|loss| match loss.kind {
-            LossKind::NotRecorded(event) => event == EventType::Switch || needs.contains(&event),
+            LossKind::NotRecorded(event) | LossKind::Malformed(event) => {
+                event == EventType::Switch || needs.contains(&event)
+            }
             LossKind::NoSnapshot => infers_settings,
-            LossKind::TooManyNames => false,
+            LossKind::TooManyNames | LossKind::OtherRecordings => false,
+            LossKind::SilentTasks => guesses,
             _ => true,
         })
         .collect()
@@ -238,9 +311,12 @@ fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss
     let mut confidence = before * (1.0 - unknown.share_of(waited));
     for loss in losses {
         confidence *= match loss.kind {
-            LossKind::LostEvents | LossKind::OutOfOrder | LossKind::MissingSwitch | LossKind::Undecodable => {
-                1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5)
-            }
+            LossKind::LostEvents
+            | LossKind::OutOfOrder
+            | LossKind::MissingSwitch
+            | LossKind::Undecodable
+            | LossKind::Malformed(_) => 1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5),
+            LossKind::SilentTasks => 0.6,
             LossKind::UncountedGap | LossKind::NotRecorded(_) | LossKind::NoSnapshot | LossKind::ClockUnit => 0.9,
             _ => 1.0,
         };

@@ -2,11 +2,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
-use unstarve_kernel::Snapshot;
-use unstarve_model::{Batch, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TraceInfo};
-use unstarve_timeline::{NoSettings, Settings, Sink, Timeline};
+use unstarve_kernel::{Snapshot, TaskFacts};
+use unstarve_model::{
+    Batch, Comm, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef,
+    TraceInfo, WallClock,
+};
+use unstarve_timeline::{Sink, Timeline};
 
 use crate::host_settings::HostSettings;
+use crate::origin;
 
 /// Why a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +25,18 @@ pub enum ExplainError {
         /// The format that was read.
         format: String,
     },
+    /// Scheduler events are there, and none of them can be read.
+    #[error("no scheduler event in this {format} can be read: {}", shown(malformed))]
+    Malformed {
+        /// The format that was read.
+        format: String,
+        /// Which events they are, how many, and where the first of each is.
+        malformed: Vec<Loss>,
+    },
+}
+
+fn shown(losses: &[Loss]) -> String {
+    losses.iter().map(Loss::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// A trace that has gone through a timeline.
@@ -34,8 +50,24 @@ pub struct Driven {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Events read.
     pub events: u64,
+    /// Of which switches.
+    pub switches: u64,
+    /// The kinds among them.
+    pub seen: EventSet,
     /// Everything that the trace cannot say.
     pub losses: Vec<Loss>,
+}
+
+impl Driven {
+    /// Where the wall's clock stood in the trace, if that is known.
+    pub fn wall(&self) -> Option<WallClock> {
+        origin::wall(&self.info, self.snapshot.as_deref())
+    }
+
+    /// The name of the recorded machine, if that is known; harmless to terminals.
+    pub fn host(&self) -> Option<String> {
+        origin::host(&self.info, self.snapshot.as_deref())
+    }
 }
 
 /// Sends a whole source through a timeline into `sink`.
@@ -57,6 +89,7 @@ pub fn drive<S: Sink>(
 
     let mut analysis: Option<Analysis> = None;
     let mut events = 0;
+    let mut switches = 0;
     let mut seen = EventSet::default();
     while let Ok(message) = batches.recv() {
         match message {
@@ -66,6 +99,7 @@ pub fn drive<S: Sink>(
                 analysis.timeline.names(batch.names.drain(..));
                 for event in &batch.events {
                     note(&mut seen, event);
+                    switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
                     analysis.timeline.push(event, sink);
                 }
                 events += batch.events.len() as u64;
@@ -83,7 +117,7 @@ pub fn drive<S: Sink>(
         return Err(ExplainError::Read(error));
     }
     let Some(mut analysis) = analysis.filter(|_| events > 0) else {
-        return Err(ExplainError::NoEvents { format: info.format });
+        return Err(nothing(info.format, source_losses));
     };
     analysis.timeline.finish(sink);
     // Formats that keep their tables at the end may tell the snapshot only now: too late for the rules of waits, in
@@ -99,7 +133,16 @@ pub fn drive<S: Sink>(
         losses.push(Loss::new(LossKind::NoSnapshot, 1));
     }
     add_unrecorded(&mut losses, info.recorded, seen, events);
-    Ok(Driven { timeline: analysis.timeline, info, snapshot, events, losses })
+    Ok(Driven { timeline: analysis.timeline, info, snapshot, events, switches, seen, losses })
+}
+
+/// Why there is no event: none was recorded, or none could be read.
+fn nothing(format: String, losses: Vec<Loss>) -> ExplainError {
+    let malformed: Vec<Loss> = losses.into_iter().filter(|loss| matches!(loss.kind, LossKind::Malformed(_))).collect();
+    match malformed.is_empty() {
+        true => ExplainError::NoEvents { format },
+        false => ExplainError::Malformed { format, malformed },
+    }
 }
 
 /// Enough to ride out a slow batch on either side, little enough to stay in a shared cache.
@@ -153,15 +196,37 @@ pub fn timeline(info: &TraceInfo) -> Timeline {
 }
 
 fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
-    let settings: Box<dyn Settings> = match snapshot {
-        Some(snapshot) => Box::new(HostSettings::new(Arc::clone(snapshot))),
-        None => Box::new(NoSettings),
-    };
-    let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
+    let mut timeline = Timeline::new(info.cpus, info.recorded, Box::new(HostSettings::of(info, snapshot)));
     for task in &info.tasks {
         timeline.name_task(task.tid, task.comm);
     }
+    if let Some(snapshot) = snapshot {
+        tell_before(&mut timeline, snapshot);
+    }
     timeline
+}
+
+/// Tells a timeline what the snapshot knows of tasks that may have been runnable before the first event.
+fn tell_before(timeline: &mut Timeline, snapshot: &Snapshot) {
+    let knows = snapshot.tasks.iter().any(|task| task.seen.is_some());
+    for task in &snapshot.tasks {
+        let named = TaskRef { tid: task.tid, comm: Comm::from(task.comm.as_str()), prio: task.prio() };
+        let runnable = task.seen.filter(|seen| seen.is_runnable()).and_then(|seen| seen.cpu);
+        if let Some(cpu) = runnable {
+            timeline.runnable_before(named, CpuId(cpu));
+        } else if !knows && let Some(cpu) = only_cpu_of_idler(snapshot, task) {
+            timeline.quiet_before(named, cpu);
+        }
+    }
+}
+
+/// The only CPU of a program that existed when the recording began and had used no more than a fiftieth of its life:
+/// asleep, or starved. Kernel threads are asleep until somebody needs them.
+fn only_cpu_of_idler(snapshot: &Snapshot, task: &TaskFacts) -> Option<CpuId> {
+    let age = snapshot.uptime_ticks?.checked_sub(task.start_ticks)?;
+    let allowed = task.allowed.as_ref().filter(|allowed| allowed.len() == 1)?;
+    let hardly_ran = task.cpu_ticks?.saturating_mul(50) <= age;
+    (hardly_ran && age > 0 && !task.kernel_thread).then(|| allowed.iter().next()).flatten()
 }
 
 pub(crate) fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<Loss>) {
@@ -194,7 +259,8 @@ const TELLING: u64 = 10_000;
 
 fn add_unrecorded(losses: &mut Vec<Loss>, recorded: Option<EventSet>, seen: EventSet, events: u64) {
     for needed in NEEDED {
-        let told = losses.iter().any(|loss| loss.kind == LossKind::NotRecorded(needed));
+        let said = [LossKind::NotRecorded(needed), LossKind::Malformed(needed)];
+        let told = losses.iter().any(|loss| said.contains(&loss.kind));
         let missing = match recorded {
             Some(recorded) => !recorded.contains(needed) && !seen.contains(needed),
             None => !seen.contains(needed) && events >= TELLING,

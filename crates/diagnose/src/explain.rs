@@ -4,6 +4,7 @@ use unstarve_timeline::{Selection, Sink};
 
 use crate::case::{Blame, Case};
 use crate::compare::Both;
+use crate::doubt;
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
@@ -34,6 +35,7 @@ pub fn explain(
 ) -> Result<Report, ExplainError> {
     let mut ledger = Ledger::new(options.selection.clone());
     let driven = drive(source, &mut ledger, progress)?;
+    ledger.settle(driven.timeline.world());
     Ok(report(&ledger, &driven, options))
 }
 
@@ -58,6 +60,7 @@ pub fn explain_beside(
 ) -> Result<Explained, ExplainError> {
     let mut ledger = Ledger::new(options.selection.clone());
     let driven = drive(source, &mut Both(&mut ledger, beside), progress)?;
+    ledger.settle(driven.timeline.world());
     Ok(Explained { report: report(&ledger, &driven, options), driven })
 }
 
@@ -66,17 +69,24 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let snapshot = driven.snapshot.as_deref();
     let release = snapshot.and_then(|snapshot| snapshot.kernel_release()).or(driven.info.kernel_release.as_deref());
     let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
-    let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events);
+    let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events, &driven.info.format);
+    let case = case.on(driven.wall());
     let mut findings = finding::find(&case);
     findings.retain(|finding| is_wanted(finding, options));
+    let more_findings = findings.len().saturating_sub(MOST) as u64;
+    findings.truncate(MOST);
     Report {
         schema: SCHEMA.into(),
         trace: summary(&case, driven, release),
         findings,
+        more_findings,
         worst_waits: ledger.longest.sorted().into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
         losses: driven.losses.iter().map(ToString::to_string).collect(),
     }
 }
+
+/// Findings of one report, worst first. Nobody reads more, and a program can narrow the selection.
+const MOST: usize = 64;
 
 fn is_wanted(finding: &Finding, options: &Options) -> bool {
     let bad_enough = options.min_severity.is_none_or(|least| finding.severity >= least);
@@ -102,6 +112,15 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSumm
         snapshot: driven.snapshot.is_some(),
         waits_total_ns: case.ledger.waited.0,
         waits_count: case.ledger.waits,
+        waits_unknown_ns: doubt::unknown(case).0,
+        too_little: doubt::too_little(case, driven),
+        invisible: doubt::invisible(driven),
+        host: driven.host(),
+        clock: driven.info.clock.clone(),
+        clock_pairs: driven.wall().map(|wall| wall.pairs()).unwrap_or_default(),
+        start_utc: case.utc(case.world.start),
+        end_utc: case.utc(case.world.now),
+        recorder_ns: case.observing().map(|took| took.0),
     }
 }
 
@@ -115,5 +134,8 @@ fn worst_wait(case: &Case<'_>, wait: &LongWait) -> WorstWait {
         start_ns: wait.spot.start.0,
         end_ns: wait.spot.end.0,
         blame: rows(case, blame.collect()),
+        start_utc: case.utc(wait.spot.start),
+        tgid: case.process_of(wait.tid).map(|tgid| tgid.0),
+        cgroup: case.cgroup_of(wait.tid),
     }
 }

@@ -2,24 +2,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstarve_kernel::{SchedPolicy, Snapshot};
-use unstarve_model::Tid;
+use unstarve_model::{CpuId, Tid, TraceInfo, WallClock};
 use unstarve_timeline::{CpuSet, GroupId, Groups, Settings};
+
+use crate::origin;
 
 /// `WEIGHT_IDLEPRIO` in `kernel/sched/sched.h`.
 const WEIGHT_OF_IDLE: u32 = 3;
 
-/// What the timeline may ask a host snapshot.
+/// What is known of the recorded machine besides its events: what its snapshot says, and what the file itself does.
 #[derive(Debug)]
 pub(crate) struct HostSettings {
-    snapshot: Arc<Snapshot>,
+    snapshot: Option<Arc<Snapshot>>,
+    wall: Option<WallClock>,
+    host: Option<String>,
     groups: Groups,
     by_path: BTreeMap<String, GroupId>,
 }
 
 impl HostSettings {
-    pub fn new(snapshot: Arc<Snapshot>) -> HostSettings {
-        let (groups, by_path) = competing(&snapshot);
-        HostSettings { snapshot, groups, by_path }
+    pub fn of(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> HostSettings {
+        let known = snapshot.map(|snapshot| &**snapshot);
+        let (groups, by_path) = known.map(competing).unwrap_or_default();
+        let (wall, host) = (origin::wall(info, known), origin::host(info, known));
+        HostSettings { snapshot: snapshot.map(Arc::clone), wall, host, groups, by_path }
     }
 }
 
@@ -29,7 +35,7 @@ impl Settings for HostSettings {
     }
 
     fn group(&self, tid: Tid) -> Option<GroupId> {
-        let mut path = self.snapshot.cgroup_of(tid)?;
+        let mut path = self.snapshot.as_ref()?.cgroup_of(tid)?;
         while !path.is_empty() {
             if let Some(id) = self.by_path.get(path) {
                 return Some(*id);
@@ -40,16 +46,49 @@ impl Settings for HostSettings {
     }
 
     fn own_weight(&self, tid: Tid) -> Option<u32> {
-        (self.snapshot.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
+        (self.snapshot.as_ref()?.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {
-        Some(self.snapshot.allowed_cpus(tid)?.iter().collect())
+        Some(self.snapshot.as_ref()?.allowed_cpus(tid)?.iter().collect())
+    }
+
+    fn has_only_waited(&self, tid: Tid) -> bool {
+        let task = self.snapshot.as_ref().and_then(|snapshot| snapshot.task(tid));
+        task.and_then(|task| task.has_only_waited()) == Some(true)
+    }
+
+    fn is_idle_if_silent(&self, cpu: CpuId) -> bool {
+        let Some(cpus) = self.snapshot.as_ref().map(|snapshot| &snapshot.cpus) else { return false };
+        let has = |set: &unstarve_kernel::CpuSet| set.contains(cpu);
+        // A CPU without ticks may have run one task all the time, and nothing would show it.
+        cpus.online.as_ref().is_some_and(has) && !cpus.nohz_full.as_ref().is_some_and(has)
     }
 
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {
-        self.snapshot.cgroup_of(tid)?;
-        Some(self.snapshot.limited_cgroup_of(tid).is_some())
+        let snapshot = self.snapshot.as_ref()?;
+        snapshot.cgroup_of(tid)?;
+        Some(snapshot.limited_cgroup_of(tid).is_some())
+    }
+
+    fn process_of(&self, tid: Tid) -> Option<Tid> {
+        self.snapshot.as_ref()?.process_of(tid)
+    }
+
+    fn cgroup_of(&self, tid: Tid) -> Option<&str> {
+        self.snapshot.as_ref()?.cgroup_of(tid)
+    }
+
+    fn wall(&self) -> Option<WallClock> {
+        self.wall
+    }
+
+    fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
+    fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
+        self.snapshot.as_ref()?.is_kernel_thread(tid)
     }
 }
 
@@ -126,7 +165,7 @@ mod tests {
             "schema": "unstarve.snapshot/1", "kernel": {}, "cgroups": groups, "tasks": tasks,
             "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
         });
-        HostSettings::new(Arc::new(Snapshot::from_json(&json.to_string()).unwrap()))
+        HostSettings::of(&TraceInfo::default(), Some(&Arc::new(Snapshot::from_json(&json.to_string()).unwrap())))
     }
 
     #[test]

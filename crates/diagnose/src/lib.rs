@@ -10,22 +10,27 @@
 //! | `case` | the ledger, the world and the host snapshot, to be read only |
 //! | `finding` | one module for each finding: a pure function from a case |
 //! | `draft` | from a finding's own words to a [`report::Finding`]; its blame adds up to its waits |
+//! | `observers` | who only watches: the recorder and its like |
 //! | `compare` | two recordings set against each other, by role and rule |
 //! | `rivals` | who competes with whom by which weight |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
 mod case;
 pub mod compare;
+mod doubt;
 mod draft;
 mod drive;
 mod explain;
 mod finding;
 mod host_settings;
 mod ledger;
+mod observers;
+mod origin;
 mod recent;
 mod remedy;
 pub mod report;
 mod rivals;
+mod throughout;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};

@@ -17,6 +17,7 @@ use crate::report::Finding;
 #[derive(Debug)]
 pub struct Recent {
     length: Nanos,
+    format: String,
     snapshot: Option<Arc<Snapshot>>,
     began: Option<Time>,
     ledger: Ledger,
@@ -27,7 +28,8 @@ impl Recent {
     /// Findings of the last one to two of these lengths, in a trace that says this about itself.
     pub fn new(info: &TraceInfo, length: Nanos) -> Recent {
         let (snapshot, _) = read_snapshot(info);
-        Recent { length, snapshot, began: None, ledger: Ledger::new(Selection::default()), before: Vec::new() }
+        let (format, ledger) = (info.format.clone(), Ledger::new(Selection::default()));
+        Recent { length, format, snapshot, began: None, ledger, before: Vec::new() }
     }
 
     /// What is wrong now, worst first.
@@ -36,7 +38,8 @@ impl Recent {
         let snapshot = self.snapshot.as_deref();
         let facts = snapshot.map_or_else(|| Facts::of_release(None), Facts::of_host);
         let losses = timeline.losses();
-        let fresh = finding::find(&Case::new(&self.ledger, world, snapshot, facts, &losses, self.ledger.runs));
+        let case = Case::new(&self.ledger, world, snapshot, facts, &losses, self.ledger.runs, &self.format);
+        let fresh = finding::find(&case);
         let is_fresh = |old: &&Finding| fresh.iter().any(|new| new.id == old.id && new.victim.comm == old.victim.comm);
         let mut all = fresh.clone();
         all.extend(self.before.iter().filter(|old| !is_fresh(old)).cloned());

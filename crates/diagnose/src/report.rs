@@ -1,7 +1,7 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
 use serde::{Deserialize, Serialize};
-pub use unstarve_model::Severity;
+pub use unstarve_model::{ClockPair, Severity};
 use unstarve_timeline::ActorId;
 
 /// The schema's id.
@@ -14,8 +14,11 @@ pub struct Report {
     pub schema: String,
     /// What was read.
     pub trace: TraceSummary,
-    /// Worst first.
+    /// Worst first, at most 64.
     pub findings: Vec<Finding>,
+    /// Findings beyond those, none of them worse.
+    #[serde(default)]
+    pub more_findings: u64,
     /// The longest waits of the whole trace, longest first, at most ten.
     pub worst_waits: Vec<WorstWait>,
     /// What the trace cannot say.
@@ -23,7 +26,7 @@ pub struct Report {
 }
 
 /// The trace in numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct TraceSummary {
     /// `trace.dat v7`.
     pub format: String,
@@ -45,6 +48,35 @@ pub struct TraceSummary {
     pub waits_total_ns: u64,
     /// How many waits there were.
     pub waits_count: u64,
+    /// Of `waits_total_ns`, the time in which nobody knows who had the CPU.
+    #[serde(default)]
+    pub waits_unknown_ns: u64,
+    /// Why the trace cannot tell that nobody is starved; absent where it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_little: Option<String>,
+    /// Waits of a kind that the trace cannot show at all; absent where it shows all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invisible: Option<String>,
+    /// The name of the recorded machine, where known.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// The trace's clock (`mono`, `local`), where known.
+    #[serde(default)]
+    pub clock: Option<String>,
+    /// The trace's clock and CLOCK_REALTIME at the same moment, at the beginning and at the end; fewer or none where the
+    /// recording does not have them.
+    #[serde(default)]
+    pub clock_pairs: Vec<ClockPair>,
+    /// The first event in UTC, as RFC 3339, where `clock_pairs` tell.
+    #[serde(default)]
+    pub start_utc: Option<String>,
+    /// The last event.
+    #[serde(default)]
+    pub end_utc: Option<String>,
+    /// CPU time of the recorder and of others that only watch, in ns, where they are in the trace. They are no victims,
+    /// culprits or payers of findings.
+    #[serde(default)]
+    pub recorder_ns: Option<u64>,
 }
 
 /// A cause with evidence, price, confidence and remedies.
@@ -87,7 +119,7 @@ pub struct Finding {
 }
 
 /// Whose wait.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Victim {
     /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`; `cgroup` where none of its tasks is known.
     pub kind: String,
@@ -103,6 +135,12 @@ pub struct Victim {
     pub prio: Option<i32>,
     /// What the worker works on.
     pub work: Option<Work>,
+    /// The processes of these threads, where the host snapshot knows them.
+    #[serde(default)]
+    pub tgids: Vec<u32>,
+    /// Their cgroups, the first few, where the snapshot knows them.
+    #[serde(default)]
+    pub cgroups: Vec<String>,
 }
 
 /// A worker's identity.
@@ -115,12 +153,15 @@ pub struct Work {
 }
 
 /// An occupant and a rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Culprit {
     /// The task's name; for others `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`.
     pub comm: String,
     /// Its threads, the first 128; empty if it is not a task.
     pub tids: Vec<u32>,
+    /// How many threads there are; 0 if it is not a task.
+    #[serde(default)]
+    pub tasks: u32,
     /// `fair`, `rt`, `deadline`, `idle`; none for interrupts and unknown.
     pub policy: Option<String>,
     /// The kernel's priority.
@@ -129,6 +170,12 @@ pub struct Culprit {
     pub rule: String,
     /// How long.
     pub ns: u64,
+    /// The processes of these threads, where the host snapshot knows them.
+    #[serde(default)]
+    pub tgids: Vec<u32>,
+    /// Their cgroups, the first few, where the snapshot knows them.
+    #[serde(default)]
+    pub cgroups: Vec<String>,
 }
 
 /// Waits in numbers.
@@ -147,18 +194,30 @@ pub struct Waits {
 }
 
 /// Who paid.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct PricePaid {
     /// The task's name.
     pub comm: String,
     /// Its threads, the first 128.
     pub tids: Vec<u32>,
-    /// How long it waited for the victim.
+    /// How many threads there are.
+    #[serde(default)]
+    pub tasks: u32,
+    /// What it lost: asleep until the victim woke it, or itself waiting behind the same culprits.
     pub ns: u64,
+    /// The processes of these threads, where the host snapshot knows them.
+    #[serde(default)]
+    pub tgids: Vec<u32>,
+    /// Their cgroups, the first few, where the snapshot knows them.
+    #[serde(default)]
+    pub cgroups: Vec<String>,
+    /// The part of `ns` in which it waited for a CPU itself.
+    #[serde(default)]
+    pub waited_ns: u64,
 }
 
 /// One occurrence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Instance {
     /// Where.
     pub cpu: u32,
@@ -166,10 +225,13 @@ pub struct Instance {
     pub start_ns: u64,
     /// To.
     pub end_ns: u64,
+    /// From, in UTC, as RFC 3339, where the trace's `clock_pairs` tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_utc: Option<String>,
 }
 
 /// One of the longest waits of the trace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct WorstWait {
     /// Who waited.
     pub comm: String,
@@ -183,6 +245,15 @@ pub struct WorstWait {
     pub end_ns: u64,
     /// Who ran meanwhile, longest first: adds up exactly.
     pub blame: Vec<Culprit>,
+    /// From, in UTC, as RFC 3339, where the trace's `clock_pairs` tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_utc: Option<String>,
+    /// Its process, where the host snapshot knows it.
+    #[serde(default)]
+    pub tgid: Option<u32>,
+    /// Its cgroup, where the snapshot knows it.
+    #[serde(default)]
+    pub cgroup: Option<String>,
 }
 
 /// What to do.

@@ -1,4 +1,4 @@
-use unstarve_model::clean;
+use unstarve_model::{Tid, clean};
 use unstarve_timeline::{Actor, ActorId, ActorKind, World};
 
 /// Who an actor is, in the words of the report.
@@ -14,7 +14,18 @@ pub(crate) struct Who {
     pub prio: Option<i32>,
     /// The load weight of its top-level cgroup, where known and not the root's.
     pub group_weight: Option<u32>,
+    /// Its threads' ids, the first few, apart by blanks; none for what is no task.
+    pub tids: Option<String>,
+    /// The ids of their processes, where known.
+    pub tgids: Option<String>,
+    /// The paths of their cgroups, where known, apart by commas.
+    pub cgroups: Option<String>,
+    /// How many tasks it stood for when this was looked up.
+    members: u32,
 }
+
+/// Threads that are named with an actor.
+const TIDS: usize = 16;
 
 impl Who {
     fn of(world: &World, id: ActorId) -> Who {
@@ -25,7 +36,19 @@ impl Who {
             policy: actor.policy().map(|policy| policy.to_string()),
             prio: actor.prio().map(|prio| prio.0),
             group_weight: actor.group_weight(),
+            tids: joined(actor.tids.iter().take(TIDS).map(|tid| tid.0), " "),
+            tgids: joined(of_threads(actor, |tid| world.settings().process_of(tid)).iter().map(|tgid| tgid.0), " "),
+            cgroups: joined(
+                of_threads(actor, |tid| world.settings().cgroup_of(tid)).iter().map(|path| clean(path)),
+                ",",
+            ),
+            members: actor.members,
         }
+    }
+
+    /// Whether threads have joined it since, whose ids should be told.
+    fn is_stale(&self, world: &World, id: ActorId) -> bool {
+        self.members < TIDS as u32 && world.actors.get(id).members != self.members
     }
 
     /// The name, and the priority where that is what makes it win: `wl RT 10`.
@@ -37,6 +60,20 @@ impl Who {
             _ => self.name.clone(),
         }
     }
+}
+
+/// What the first few threads of an actor have, each once, in order.
+fn of_threads<T: Ord>(actor: &Actor, of: impl Fn(Tid) -> Option<T>) -> Vec<T> {
+    let mut all: Vec<T> = actor.tids.iter().take(TIDS).filter_map(|tid| of(*tid)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// One text of several, none of nothing.
+fn joined<T: ToString>(parts: impl Iterator<Item = T>, between: &str) -> Option<String> {
+    let parts: Vec<String> = parts.map(|part| part.to_string()).collect();
+    (!parts.is_empty()).then(|| parts.join(between))
 }
 
 fn kind(actor: &Actor) -> &'static str {
@@ -60,7 +97,11 @@ impl Cast {
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, || None);
         }
-        self.0[id.index()].get_or_insert_with(|| Who::of(world, id))
+        let slot = &mut self.0[id.index()];
+        if slot.as_ref().is_some_and(|who| who.is_stale(world, id)) {
+            *slot = None;
+        }
+        slot.get_or_insert_with(|| Who::of(world, id))
     }
 
     /// Whom the id stands for, if it has been asked for before.

@@ -9,7 +9,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use crate::table::Presence;
+use crate::columns::Presence;
 use crate::{Cell, Column, ExportError, Kind, Out, Rows};
 
 /// Rows of one batch: some hundred kilobytes.

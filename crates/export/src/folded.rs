@@ -45,7 +45,24 @@ impl<W: Out> Export for Folded<W> {
     }
 }
 
-/// A name that is one frame: `;` parts frames.
+/// A name that is one frame: `;` parts frames, and a number after a blank would be the count of a differential flame graph.
 fn frame(name: &str) -> String {
-    name.replace(';', "\\x3b")
+    let name = name.replace(';', "\\x3b");
+    match name.rsplit_once(char::is_whitespace) {
+        Some((rest, last)) if last.parse::<f64>().is_ok() => format!("{rest}_{last}"),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frame;
+
+    #[test]
+    fn no_frame_ends_in_a_number_after_a_blank() {
+        assert_eq!(frame("wl RT 10"), "wl RT_10");
+        assert_eq!(frame("a;b 1e3"), "a\\x3bb_1e3");
+        assert_eq!(frame("irq 33 virtio0"), "irq 33 virtio0");
+        assert_eq!(frame("kworker/0:2"), "kworker/0:2");
+    }
 }

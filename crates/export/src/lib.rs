@@ -19,6 +19,7 @@ mod blame;
 mod cast;
 #[cfg(feature = "columnar")]
 mod columnar;
+mod columns;
 mod error;
 mod firefox;
 mod folded;
@@ -30,13 +31,14 @@ use std::io::Write;
 
 #[cfg(feature = "columnar")]
 pub use columnar::{ArrowRows, ParquetRows};
+pub use columns::{Column, Kind, Presence};
 pub use error::ExportError;
 pub use firefox::Firefox;
 pub use folded::Folded;
 pub use perfetto::Perfetto;
 #[doc(hidden)]
 pub use perfetto::proto as perfetto_proto;
-pub use table::{Cell, Column, Kind, Presence, Rows, Table, Tables};
+pub use table::{Cell, Rows, Table, Tables};
 pub use text_table::CsvRows;
 use unstarve_diagnose::report::Report;
 use unstarve_timeline::Sink;

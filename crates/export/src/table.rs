@@ -1,5 +1,4 @@
-//! The tables of waits, of their pieces, and of blame: columns declared once, from which CSV headers, Arrow schemas and the
-//! documentation follow.
+//! The tables of waits, of their pieces, and of blame.
 
 use unstarve_diagnose::report::Report;
 use unstarve_model::NameId;
@@ -7,44 +6,8 @@ use unstarve_timeline::{Selection, Sink, Wait, WaitEnd, WaitKind, World};
 
 use crate::blame::{Blame, Row};
 use crate::cast::{Cast, Who};
+use crate::columns::{self, Column};
 use crate::{Export, ExportError};
-
-/// What a column holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Unsigned, 64 bits.
-    U64,
-    /// Unsigned, 32 bits.
-    U32,
-    /// Signed, 32 bits.
-    I32,
-    /// UTF-8.
-    Text,
-}
-
-/// Whether a cell may be empty.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Presence {
-    /// Never.
-    Always,
-    /// Where it is not known, or does not apply.
-    Optional,
-}
-
-/// A column of a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Column {
-    /// Its name.
-    pub name: &'static str,
-    /// What it holds.
-    pub kind: Kind,
-    /// Whether a cell may be empty.
-    pub presence: Presence,
-    /// `ns`, or nothing.
-    pub unit: &'static str,
-    /// For people.
-    pub meaning: &'static str,
-}
 
 /// One value of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,90 +76,12 @@ impl Table {
     /// Its columns.
     pub fn columns(self) -> &'static [Column] {
         match self {
-            Table::Waits => WAITS,
-            Table::Pieces => PIECES,
-            Table::Blame => BLAME,
+            Table::Waits => columns::WAITS,
+            Table::Pieces => columns::PIECES,
+            Table::Blame => columns::BLAME,
         }
     }
 }
-
-const fn column(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
-    Column { name, kind, presence: Presence::Always, unit, meaning }
-}
-
-const fn optional(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
-    Column { name, kind, presence: Presence::Optional, unit, meaning }
-}
-
-use Kind::{I32, Text, U32, U64};
-
-const WAITS: &[Column] = &[
-    column("wait", U64, "", "number of the wait in this export, from 0; `pieces` refers to it"),
-    column("start_ns", U64, "ns", "when the task became runnable, on the trace's clock"),
-    column("end_ns", U64, "ns", "when it got the CPU, or the trace ended"),
-    column("wait_ns", U64, "ns", "`end_ns` − `start_ns`; the pieces add up to it"),
-    optional("queued_ns", U64, "ns", "when it was put on a runqueue (`sched_wakeup`), where recorded"),
-    column("comm", Text, "", "the task's name"),
-    column("tid", U32, "", "its thread id"),
-    column("kind", Text, "", "`kworker`, `ksoftirqd`, `rcu`, … by its name, else `task`"),
-    column("policy", Text, "", "`fair`, `rt`, `deadline`"),
-    column("prio", I32, "", "the kernel's priority: 0–99 real-time, 100–139 fair, −1 deadline"),
-    optional("group_weight", U32, "", "load weight of its top-level cgroup, where known and not the root's"),
-    column("cpu", U32, "", "the CPU on which the wait ended"),
-    column("begun", Text, "", "`wakeup`, `new` or `preemption`"),
-    column("ended", Text, "", "`ran`, or `trace-end` if it waited still"),
-    optional("culprit", Text, "", "who had the CPU for the longest piece; empty for a wait of no length"),
-    optional("rule", Text, "", "the rule of that piece"),
-    column("owed_ns", U64, "ns", "what an equal share of the CPU would have given it during the wait"),
-    optional(
-        "idle_elsewhere_ns",
-        U64,
-        "ns",
-        "how long another CPU that it may use was idle, where its affinity is known",
-    ),
-    column("migrations", U32, "", "how often it was moved while it waited"),
-    column("queue_length", U32, "", "tasks that waited on that CPU at the end, this one included"),
-    optional("preempted_by", Text, "", "who took the CPU from it, for preemption waits"),
-    optional("work_function", Text, "", "the work item of a worker, where known"),
-    optional("workqueue", Text, "", "its workqueue, where known"),
-];
-
-const PIECES: &[Column] = &[
-    column("wait", U64, "", "number of the wait, as in `waits`"),
-    column("start_ns", U64, "ns", "when that wait began, on the trace's clock"),
-    column("comm", Text, "", "who waited"),
-    column("tid", U32, "", "its thread id"),
-    column("cpu", U32, "", "the CPU on which the wait ended"),
-    column(
-        "occupant",
-        Text,
-        "",
-        "who or what had the CPU: a task's name, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`",
-    ),
-    column("occupant_kind", Text, "", "`task`, `kworker`, …, `irq`, `softirq`, `idle`, `unknown`, `others`"),
-    optional("occupant_policy", Text, "", "`fair`, `rt`, `deadline`, `idle`; empty for what is no task"),
-    optional("occupant_prio", I32, "", "the kernel's priority of a task"),
-    optional("occupant_group_weight", U32, "", "load weight of its top-level cgroup, where known and not the root's"),
-    column("rule", Text, "", "why the occupant had it: `class`, `weight`, `wakeup-preemption`, … (docs/blame.md)"),
-    column("piece_ns", U64, "ns", "how long, in this wait"),
-];
-
-const BLAME: &[Column] = &[
-    column("victim", Text, "", "who waited"),
-    column("victim_kind", Text, "", "`kworker`, `ksoftirqd`, `rcu`, … by its name, else `task`"),
-    optional("victim_policy", Text, "", "`fair`, `rt`, `deadline`"),
-    optional("victim_prio", I32, "", "the kernel's priority"),
-    optional("victim_group_weight", U32, "", "load weight of its top-level cgroup, where known and not the root's"),
-    column("occupant", Text, "", "who or what had the CPU"),
-    column("occupant_kind", Text, "", "`task`, `kworker`, …, `irq`, `softirq`, `idle`, `unknown`, `others`"),
-    optional("occupant_policy", Text, "", "`fair`, `rt`, `deadline`, `idle`; empty for what is no task"),
-    optional("occupant_prio", I32, "", "the kernel's priority of a task"),
-    optional("occupant_group_weight", U32, "", "load weight of its top-level cgroup, where known and not the root's"),
-    column("rule", Text, "", "why the occupant had it (docs/blame.md)"),
-    column("waits", U64, "", "in how many waits"),
-    column("total_ns", U64, "ns", "how long, in all"),
-    column("longest_ns", U64, "ns", "the most in one wait"),
-];
 
 /// Whether the wait is asked for.
 pub(crate) fn is_chosen(selection: &Selection, world: &World, wait: &Wait<'_>) -> bool {
@@ -224,6 +109,7 @@ pub struct Tables {
     sums: Blame,
     cast: Cast,
     count: u64,
+    host: Option<String>,
     failed: Option<ExportError>,
 }
 
@@ -238,6 +124,7 @@ impl Tables {
             sums: Blame::default(),
             cast: Cast::default(),
             count: 0,
+            host: None,
             failed: None,
         }
     }
@@ -262,9 +149,11 @@ impl Tables {
                 self.cast.who(world, id);
             }
             self.cast.who(world, wait.actor);
-            waits.row(&wait_cells(world, wait, number, &comm, &self.cast))?;
+            let known = Known::of(world, wait);
+            waits.row(&wait_cells(world, wait, number, (&comm, &known), &self.cast))?;
         }
         if let Some(pieces) = &mut self.pieces {
+            let utc = utc(world, wait);
             for piece in wait.pieces {
                 let occupant = self.cast.who(world, piece.occupant);
                 let [name, kind, policy, prio, weight] = people(occupant);
@@ -281,23 +170,58 @@ impl Tables {
                     weight,
                     Cell::Text(piece.rule.word()),
                     piece.length.0.into(),
+                    text(utc.as_deref()),
+                    text(occupant.tids.as_deref()),
+                    text(occupant.tgids.as_deref()),
+                    text(occupant.cgroups.as_deref()),
+                    text(world.settings().host()),
                 ])?;
             }
         }
         if self.blame.is_some() {
+            if self.host.is_none() {
+                self.host = world.settings().host().map(str::to_owned);
+            }
             self.sums.add(world, wait);
         }
         Ok(())
     }
 }
 
-fn wait_cells<'a>(world: &'a World, wait: &Wait<'_>, count: u64, comm: &'a str, cast: &'a Cast) -> [Cell<'a>; 23] {
+/// What is known of the one who waits besides its events.
+struct Known {
+    utc: Option<String>,
+    tgid: Option<u32>,
+    cgroup: Option<String>,
+}
+
+impl Known {
+    fn of(world: &World, wait: &Wait<'_>) -> Known {
+        let (tid, settings) = (world.tasks.get(wait.task).tid, world.settings());
+        let cgroup = settings.cgroup_of(tid).map(|path| unstarve_model::clean(path).into_owned());
+        Known { utc: utc(world, wait), tgid: settings.process_of(tid).map(|tgid| tgid.0), cgroup }
+    }
+}
+
+/// When the wait began, in UTC.
+pub(crate) fn utc(world: &World, wait: &Wait<'_>) -> Option<String> {
+    Some(world.settings().wall()?.at(wait.start).to_string())
+}
+
+fn wait_cells<'a>(
+    world: &'a World,
+    wait: &Wait<'_>,
+    count: u64,
+    (comm, known): (&'a str, &'a Known),
+    cast: &'a Cast,
+) -> [Cell<'a>; 30] {
     let task = world.tasks.get(wait.task);
     let name = |id| cast.known(id).map(|who| who.name.as_str());
     let long = |id: Option<NameId>| text(id.map(|id| world.names.get(id)));
     let who = cast.known(wait.actor);
     let (function, workqueue) = task.work.unwrap_or_default();
     let longest = wait.pieces.first();
+    let culprit = longest.and_then(|piece| cast.known(piece.occupant));
     [
         count.into(),
         wait.start.0.into(),
@@ -326,6 +250,13 @@ fn wait_cells<'a>(world: &'a World, wait: &Wait<'_>, count: u64, comm: &'a str, 
         text(wait.preempted_by.and_then(name)),
         long(function),
         long(workqueue),
+        text(known.utc.as_deref()),
+        number(known.tgid),
+        text(known.cgroup.as_deref()),
+        text(culprit.and_then(|who| who.tids.as_deref())),
+        text(culprit.and_then(|who| who.tgids.as_deref())),
+        text(culprit.and_then(|who| who.cgroups.as_deref())),
+        text(world.settings().host()),
     ]
 }
 
@@ -339,9 +270,14 @@ fn people(who: &Who) -> [Cell<'_>; 5] {
     ]
 }
 
-fn blame_cells<'a>(row: &Row<'a>) -> Vec<Cell<'a>> {
+fn places(who: &Who) -> [Cell<'_>; 3] {
+    [text(who.tids.as_deref()), text(who.tgids.as_deref()), text(who.cgroups.as_deref())]
+}
+
+fn blame_cells<'a>(row: &Row<'a>, host: Option<&'a str>) -> Vec<Cell<'a>> {
     let sums = [Cell::Text(row.rule.word()), row.sum.waits.into(), row.sum.total.0.into(), row.sum.longest.0.into()];
-    people(row.victim).into_iter().chain(people(row.occupant)).chain(sums).collect()
+    let people = people(row.victim).into_iter().chain(people(row.occupant));
+    people.chain(sums).chain(places(row.victim)).chain(places(row.occupant)).chain([text(host)]).collect()
 }
 
 impl Sink for Tables {
@@ -359,7 +295,7 @@ impl Export for Tables {
         }
         if let Some(blame) = &mut self.blame {
             for row in self.sums.rows() {
-                blame.row(&blame_cells(&row))?;
+                blame.row(&blame_cells(&row, self.host.as_deref()))?;
             }
         }
         [self.waits, self.pieces, self.blame].into_iter().flatten().try_for_each(|rows| rows.finish())

@@ -1,5 +1,5 @@
 use crate::facts::UNKNOWN_VERSION;
-use crate::{Facts, Holds, Row, Table, Version};
+use crate::{Facts, Holds, Row, Table, span};
 
 /// Known starvation bugs and the kernels that have them.
 pub const BUGS: Table = Table::new(include_str!("../data/bugs.tsv"), "bug", "confidence");
@@ -71,68 +71,91 @@ impl Bug {
     /// Whether the kernel has the bug: its series, and where the row names stable levels, that level. A feature bit that
     /// is off or absent rules it out.
     pub fn affects(self, facts: &Facts<'_>) -> Holds {
-        const LEVEL: &str = "the stable level of this kernel, which its release does not say";
-        const CHANGELOG: &str =
-            "the changelog of this kernel: the fix went to its series at a level that is not established";
+        const DEFAULT: &str = "whether this kernel has the feature on, which is not established for its version";
         let Some(version) = facts.version() else { return UNKNOWN_VERSION };
-        if self.is_switched_off(facts) {
-            return Holds::No;
-        }
-        if self.0.get("unclear_in").is_some_and(|list| list.split(' ').any(|text| same_series(text, version))) {
-            return Holds::Depends(CHANGELOG);
-        }
-        let fixed = level_in(self.text("fixed_in"), version);
-        let begun = level_in(self.text("also_from"), version);
-        if begun.is_none() && !self.is_in_series(version) {
-            return Holds::No;
-        }
-        match (version.patch, begun, fixed) {
-            (_, None, None) => Holds::Yes,
-            (Some(level), begun, fixed) => {
-                Holds::when(begun.is_none_or(|first| level >= first) && fixed.is_none_or(|first| level < first))
-            }
-            (None, _, _) => Holds::Depends(LEVEL),
+        match (span::holds_on(self.0, version), self.switch(facts)) {
+            (_, Switch::Off) => Holds::No,
+            (Holds::Yes, Switch::NotKnown) => Holds::Depends(DEFAULT),
+            (holds, _) => holds,
         }
     }
 
-    fn is_switched_off(self, facts: &Facts<'_>) -> bool {
-        let features = facts.snapshot.and_then(|snapshot| snapshot.features.as_ref());
-        match (self.0.get("feature"), features) {
-            (Some(name), Some(features)) => features.get(name) != Some(&true),
-            _ => false,
+    /// The feature bit without which the bug does not show. What a preview of another kernel does not know is not off.
+    fn switch(self, facts: &Facts<'_>) -> Switch {
+        let Some(snapshot) = facts.snapshot else { return Switch::On };
+        match (self.0.get("feature"), &snapshot.features) {
+            (Some(name), Some(_)) if snapshot.undecided_features.contains(name) => Switch::NotKnown,
+            (Some(name), Some(features)) if features.get(name) != Some(&true) => Switch::Off,
+            _ => Switch::On,
         }
-    }
-
-    fn is_in_series(self, version: Version) -> bool {
-        let bound = |column: &str| self.text(column).parse::<Version>().ok();
-        let (Some(since), Some(until)) = (bound("since"), bound("until")) else { return false };
-        version.is_at_least(since.major, since.minor) && (version.major, version.minor) <= (until.major, until.minor)
     }
 }
 
-fn same_series(text: &str, version: Version) -> bool {
-    text.parse::<Version>().is_ok_and(|other| (other.major, other.minor) == (version.major, version.minor))
-}
-
-/// The stable level that a list such as `6.12.43 6.1.149` names for the series of `version`.
-fn level_in(list: &str, version: Version) -> Option<u32> {
-    list.split(' ').filter(|text| same_series(text, version)).find_map(|text| text.parse::<Version>().ok()?.patch)
+enum Switch {
+    /// On, or the bug needs none, or nobody looked.
+    On,
+    Off,
+    NotKnown,
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn which_kernels_have_which_bug() {
-        let releases = ["5.10.30", "5.10.223", "5.3.8", "5.3.9", "6.1.0-32-amd64", "6.1.150", "6.1.176", "6.6.30"];
-        let later = ["6.12.20", "6.12.50", "6.12.107", "6.17.3", "6.18.44", "6.18.45", "7.2.13", "?"];
+        let releases = [
+            "5.3.8",
+            "5.3.9",
+            "5.4.117",
+            "5.4.118",
+            "5.10.30",
+            "5.10.223",
+            "5.10.261",
+            "5.15.212",
+            "6.1.0-32-amd64",
+            "6.1.148",
+            "6.1.149",
+            "6.1.159",
+            "6.1.160",
+            "6.1.178",
+            "6.6.30",
+            "6.6.110",
+            "6.6.120",
+            "6.6.145",
+            "6.12",
+            "6.12.20",
+            "6.12.23",
+            "6.12.50",
+            "6.12.64",
+            "6.12.92",
+            "6.12.107",
+            "6.14.1",
+            "6.14.2",
+            "6.16.1",
+            "6.16.2",
+            "6.17.3",
+            "6.17.13",
+            "6.18",
+            "6.18.2",
+            "6.18.3",
+            "6.18.39",
+            "6.18.44",
+            "6.18.45",
+            "6.19.11",
+            "6.19.14",
+            "7.0.0",
+            "7.0.9",
+            "7.1.3",
+            "7.1.4",
+            "7.2.13",
+            "?",
+        ];
         let mut table = String::new();
-        for release in releases.into_iter().chain(later) {
+        for release in releases {
             let facts = Facts::of_release(Some(release));
-            let reweight = BUGS.row("reweight-lag").and_then(Bug::of).expect("a row").affects(&facts);
-            let stated = facts.reweight_starves_workers();
-            assert_eq!(std::mem::discriminant(&reweight), std::mem::discriminant(&stated), "{release}: said twice");
             let bugs = BUGS.rows().filter_map(Bug::of).filter_map(|bug| match bug.affects(&facts) {
                 Holds::Yes => Some(bug.id().to_owned()),
                 Holds::Depends(_) if release != "?" => Some(format!("{}?", bug.id())),
@@ -141,23 +164,89 @@ mod tests {
             table += &format!("{release:<15} {}\n", bugs.collect::<Vec<_>>().join(" "));
         }
         insta::assert_snapshot!(table, @"
-        5.10.30         rt-push-ipi pinned-kthread-imbalance
-        5.10.223        rt-push-ipi
         5.3.8           rt-push-ipi quota-expiry pinned-kthread-imbalance
         5.3.9           rt-push-ipi pinned-kthread-imbalance
+        5.4.117         rt-push-ipi pinned-kthread-imbalance
+        5.4.118         rt-push-ipi
+        5.10.30         rt-push-ipi pinned-kthread-imbalance
+        5.10.223        rt-push-ipi
+        5.10.261        
+        5.15.212        
         6.1.0-32-amd64  newidle-cost? rt-push-ipi?
-        6.1.150         newidle-cost rt-push-ipi?
-        6.1.176         rt-push-ipi?
+        6.1.148         rt-push-ipi
+        6.1.149         newidle-cost rt-push-ipi
+        6.1.159         newidle-cost rt-push-ipi
+        6.1.160         rt-push-ipi
+        6.1.178         
         6.6.30          yield-deadline? idle-slice? rt-push-ipi
-        6.12.20         reweight-lag? yield-deadline idle-slice rt-push-ipi dl-server-cost
-        6.12.50         reweight-lag? newidle-cost yield-deadline rt-push-ipi dl-server-cost
-        6.12.107        reweight-lag?
+        6.6.110         newidle-cost yield-deadline? idle-slice? rt-push-ipi
+        6.6.120         yield-deadline? idle-slice? rt-push-ipi
+        6.6.145         yield-deadline? idle-slice?
+        6.12            newidle-cost? yield-deadline? idle-slice? rt-push-ipi? dl-server-cost?
+        6.12.20         yield-deadline idle-slice rt-push-ipi dl-server-cost
+        6.12.23         yield-deadline rt-push-ipi dl-server-cost
+        6.12.50         newidle-cost yield-deadline rt-push-ipi dl-server-cost
+        6.12.64         rt-push-ipi dl-server-cost
+        6.12.92         rt-push-ipi
+        6.12.107        
+        6.14.1          reweight-lag yield-deadline idle-slice rt-push-ipi dl-server-cost
+        6.14.2          reweight-lag yield-deadline rt-push-ipi dl-server-cost
+        6.16.1          reweight-lag yield-deadline rt-push-ipi dl-server-cost
+        6.16.2          reweight-lag newidle-cost yield-deadline rt-push-ipi dl-server-cost
         6.17.3          reweight-lag newidle-cost yield-deadline rt-push-ipi
-        6.18.44         reweight-lag newidle-cost yield-deadline? rt-push-ipi
-        6.18.45         newidle-cost yield-deadline? rt-push-ipi
+        6.17.13         reweight-lag newidle-cost rt-push-ipi
+        6.18            reweight-lag? newidle-cost? yield-deadline? rt-push-ipi?
+        6.18.2          reweight-lag newidle-cost yield-deadline? rt-push-ipi
+        6.18.3          reweight-lag yield-deadline? rt-push-ipi
+        6.18.39         reweight-lag
+        6.18.44         reweight-lag
+        6.18.45         
+        6.19.11         reweight-lag rt-push-ipi
+        6.19.14         reweight-lag? rt-push-ipi
+        7.0.0           reweight-lag rt-push-ipi
+        7.0.9           reweight-lag? rt-push-ipi
+        7.1.3           rt-push-ipi
+        7.1.4           
         7.2.13          
         ?
         ");
+    }
+
+    #[test]
+    fn a_preview_that_does_not_know_a_feature_does_not_call_it_off() {
+        let json = r#"{"schema":"unstarve.snapshot/1","kernel":{"release":"6.1.176"},"features":{"RT_PUSH_IPI":true}}"#;
+        let host = crate::Snapshot::from_json(json).expect("a snapshot");
+        let bug = BUGS.row("rt-push-ipi").and_then(Bug::of).expect("a row");
+        let word = |text: &str| match bug.affects(&Facts::of_host(&host.under(text.parse().expect("a version")))) {
+            Holds::Yes => "has it",
+            Holds::No => "has it not",
+            Holds::Depends(_) => "cannot be told",
+        };
+        let of = |versions: &[&str]| versions.iter().map(|text| word(text)).collect::<BTreeSet<_>>();
+        assert_eq!(
+            of(&["5.4", "5.4.290", "5.10.200", "5.19", "6.5", "6.8", "6.14", "6.17", "6.19", "7.0"]),
+            ["has it"].into()
+        );
+        assert_eq!(of(&["5.10", "5.15", "6.1", "6.6", "6.12", "6.18", "7.1"]), ["cannot be told"].into());
+        assert_eq!(of(&["5.10.261", "6.1.178", "6.12.96", "7.1.4", "7.2"]), ["has it not"].into());
+        for row in crate::FEATURES.rows() {
+            for text in ["5.4", "5.10", "5.12", "5.15", "6.1", "6.6", "6.12", "6.18", "7.1", "7.2", "6.12.107"] {
+                let version = text.parse().expect("a version");
+                let (name, preview) = (row.name().split(' ').next().unwrap_or_default(), host.under(version));
+                let stated = preview.features.as_ref().and_then(|features| features.get(name)).copied();
+                let known = match crate::feature_at(row, version) {
+                    crate::FeatureState::On => Some(true),
+                    crate::FeatureState::Off => Some(false),
+                    _ => None,
+                };
+                assert_eq!(stated, known, "{name} in {text}");
+                let is_open = matches!(
+                    crate::feature_at(row, version),
+                    crate::FeatureState::Unknown(_) | crate::FeatureState::Depends(_)
+                );
+                assert_eq!(preview.undecided_features.contains(name), is_open, "{name} in {text}");
+            }
+        }
     }
 
     #[test]
@@ -165,15 +254,7 @@ mod tests {
         for row in BUGS.rows() {
             let bug = Bug::of(row).expect("known better than from memory");
             assert!(["critical", "warning", "info"].contains(&bug.severity()), "{}", bug.id());
-            for column in ["since", "until"] {
-                assert!(row.get(column).is_some_and(|text| text.parse::<Version>().is_ok()), "{}: {column}", bug.id());
-            }
-            for column in ["also_from", "fixed_in", "unclear_in"] {
-                for text in row.get(column).unwrap_or_default().split(' ').filter(|text| !text.is_empty()) {
-                    let version: Version = text.parse().expect("a version");
-                    assert!(column == "unclear_in" || version.patch.is_some(), "{}: {text}", bug.id());
-                }
-            }
+            assert!(row.get("since").is_some() && row.get("until").is_some(), "{}", bug.id());
             let regression = row.get("regression").and_then(|id| crate::REGRESSIONS.row(id));
             assert!(regression.is_some(), "{}: {:?}", bug.id(), row.get("regression"));
             assert_eq!(bug.command().is_empty(), bug.undo().is_empty(), "{}", bug.id());

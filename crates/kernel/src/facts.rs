@@ -1,6 +1,6 @@
 use unstarve_model::Nanos;
 
-use crate::{Snapshot, Version};
+use crate::{Bug, Snapshot, Version};
 
 /// Whether something is so on the kernel in question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,18 +144,10 @@ impl<'a> Facts<'a> {
     /// Wakeups below nested cgroups reweight the running entity wrongly, and under a storm of them tasks outside the
     /// group, kernel workers first, get no CPU for seconds. Cured by an update of the kernel.
     ///
-    /// Source: commit 6d71a9c61604 (6.13, and stable 6.12.y), reverted by 101f3498b4bd; 6.18.45 is the first 6.18 with
-    /// the revert (measured and bisected in github.com/ejc3/fcvm pull request 940). The revert was upstream in June 2026,
-    /// before 7.2. Which stable 6.12, 6.19, 7.0 or 7.1 has it is not established.
+    /// Source: the row `reweight-lag` of data/bugs.tsv: commit 6d71a9c61604 (6.13), reverted by 101f3498b4bd (7.1 and
+    /// 6.18.45). Upstream 6.12.y never had it.
     pub fn reweight_starves_workers(&self) -> Holds {
-        const CHANGELOG: &str = "whether this kernel's changelog has the revert of 6d71a9c61604 (commit 101f3498b4bd)";
-        let Some(version) = self.version else { return UNKNOWN_VERSION };
-        match (version.major, version.minor) {
-            (6, 18) => version.stable_reaches(6, 18, 45).map_or(Holds::Depends(CHANGELOG), |fixed| Holds::when(!fixed)),
-            (6, 13..=17) => Holds::Yes,
-            (6, 12) | (6, 19) | (7, 0 | 1) => Holds::Depends(CHANGELOG),
-            _ => Holds::No,
-        }
+        self.has_bug("reweight-lag")
     }
 
     /// The setting that says how easily a woken task preempts, `None` if the version is unknown.
@@ -190,6 +182,10 @@ impl<'a> Facts<'a> {
     pub fn tick(&self) -> Option<Nanos> {
         let hz: u64 = self.snapshot?.config("HZ")?.parse().ok().filter(|&hz| hz > 0)?;
         Some(Nanos(1_000_000_000 / hz))
+    }
+
+    pub(crate) fn has_bug(&self, id: &str) -> Holds {
+        crate::BUGS.row(id).and_then(Bug::of).map_or(Holds::No, |bug| bug.affects(self))
     }
 
     pub(crate) fn setting_number(&self, name: &str) -> Option<i64> {
@@ -250,7 +246,7 @@ mod tests {
         6.1.176        no      yes      yes       no      yes     no      no       wakeup_granularity_ns
         6.5.0          no      yes      no        no      yes     no      no       wakeup_granularity_ns
         6.11.0         no      yes      no        no      yes     yes     no       base_slice_ns
-        6.12.107       yes     depends  no        no      yes     yes     depends  base_slice_ns
+        6.12.107       yes     depends  no        no      yes     yes     no       base_slice_ns
         6.18.44        yes     depends  no        no      yes     yes     yes      base_slice_ns
         6.18.45        yes     depends  no        no      yes     yes     no       base_slice_ns
         7.2.13         yes     depends  no        yes     yes     yes     no       base_slice_ns

@@ -11,6 +11,7 @@ mod knob;
 mod modes;
 mod root;
 mod snapshot;
+mod span;
 mod tables;
 mod version;
 mod weight;
@@ -19,16 +20,16 @@ pub use bugs::{BUGS, Bug};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use facts::{Facts, Holds, PreemptionKnob};
 pub use knob::{
-    Change, ChangeKind, Drift, DriftKind, Entry, Explanation, Extent, FeatureState, Form, Harm, Journal, JournalError,
-    KNOBS, Knob, KnobError, Live, Plan, Presence, Step, Undone, changes_between_kernels, changes_between_snapshots,
-    check_harm, chosen, drifts, explain, explainable, feature_at,
+    Change, ChangeKind, Contents as JournalContents, Drift, DriftKind, Entry, Explanation, Extent, FeatureState, Form,
+    Harm, Journal, JournalError, KNOBS, Knob, KnobError, Live, Plan, Presence, Step, Undone, changes_between_kernels,
+    changes_between_snapshots, check_harm, chosen, drifts, explain, explainable, feature_at, undecided_between_kernels,
 };
 pub use modes::{Distribution, PreemptMode};
 pub use root::Root;
 pub use snapshot::{
     Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing,
-    Mount, NetworkFacts, NfsdFacts, Pseudonyms, SchedPolicy, Services, Snapshot, SnapshotError, TaskFacts, Throttled,
-    View, WorkqueueFacts, kernel_thread,
+    Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, SchedPolicy, Seen, Services, Snapshot, SnapshotError,
+    TaskFacts, Throttled, View, WorkqueueFacts, kernel_thread,
 };
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};
 pub use version::{Version, VersionError};

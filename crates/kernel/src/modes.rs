@@ -159,14 +159,7 @@ impl Facts<'_> {
     ///
     /// Source: commit 512ac999d275 (4.18), undone by de53fd7aedb1 (5.4 and stable 5.3.9).
     pub fn quota_expires(&self) -> Holds {
-        let Some(version) = self.version else { return crate::facts::UNKNOWN_VERSION };
-        match (version.major, version.minor) {
-            (4, 18..) | (5, 0..=2) => Holds::Yes,
-            (5, 3) => version
-                .stable_reaches(5, 3, 9)
-                .map_or(Holds::Depends("the stable level: 5.3.9 has the fix"), |fixed| Holds::when(!fixed)),
-            _ => Holds::No,
-        }
+        self.has_bug("quota-expiry")
     }
 
     /// The kernel in a few words: `Linux 6.12.107`.

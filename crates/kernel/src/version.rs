@@ -19,13 +19,31 @@ pub struct Version {
 
 /// Text that does not begin with a kernel version.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` does not begin with a kernel version such as 6.12.107")]
+#[error("`{0}` does not begin with a kernel version such as 6.12.107 or 6.12; of 4 to 7 the number alone is enough")]
 pub struct VersionError(String);
 
 impl Version {
     /// The version without a stable level.
     pub const fn series(major: u32, minor: u32) -> Version {
         Version { major, minor, patch: None }
+    }
+
+    /// The version that people mean: `6.12`, `6.12.107`, or `7` alone for the newest series of it that the tables know, as
+    /// the lab's store calls the newest kernel.
+    ///
+    /// # Errors
+    ///
+    /// The text begins with no version, and is no number whose series are known.
+    pub fn named(text: &str) -> Result<Version, VersionError> {
+        /// The last series of each; of 7, the last whose source was read (docs/knobs.md).
+        const LAST: [(u32, u32); 4] = [(4, 20), (5, 19), (6, 19), (7, 2)];
+        let text = text.trim();
+        let bare = text.strip_prefix('v').unwrap_or(text);
+        let newest = |major: u32| LAST.iter().find(|(known, _)| *known == major);
+        match bare.parse::<u32>().ok().and_then(newest) {
+            Some((major, minor)) => Ok(Version::series(*major, *minor)),
+            None => bare.parse(),
+        }
     }
 
     /// The version of a host: from Debian's and Ubuntu's own notes of the upstream version where they are, otherwise
@@ -108,6 +126,26 @@ mod tests {
             ("99999999999.1", ""),
         ] {
             assert_eq!(shown(release), version, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_number_alone_is_the_newest_series_of_it() {
+        let named = |text: &str| Version::named(text).map(|version| version.to_string()).unwrap_or_default();
+        for (text, version) in [
+            ("7", "7.2"),
+            (" 7 ", "7.2"),
+            ("v7", "7.2"),
+            ("7.2", "7.2"),
+            ("7.2.13", "7.2.13"),
+            ("6", "6.19"),
+            ("6.12", "6.12"),
+            ("v6.12.107", "6.12.107"),
+            ("8", ""),
+            ("mine", ""),
+            ("", ""),
+        ] {
+            assert_eq!(named(text), version, "{text}");
         }
     }
 

@@ -323,3 +323,15 @@ fn what_a_thread_does_to_itself_is_seen() {
     assert_eq!((task.nice, task.tgid), (7, Some(Tid(std::process::id()))));
     assert_eq!(snapshot.allowed_cpus(me).map(ToString::to_string), Some(cpu.to_string()));
 }
+
+#[test]
+fn the_host_s_name_is_for_nobody_else() {
+    let json =
+        r#"{"schema":"unstarve.snapshot/1","kernel":{},"host":"web1","clock_pairs":[{"trace_ns":1,"realtime_ns":2}]}"#;
+    let snapshot = Snapshot::from_json(json).unwrap();
+    assert_eq!(snapshot.host.as_deref(), Some("web1"));
+    let redacted = snapshot.redacted();
+    assert_eq!(redacted.host, None);
+    assert!(!redacted.to_json().contains("web1"));
+    assert_eq!(redacted.clock_pairs.len(), 1, "clocks name nobody");
+}

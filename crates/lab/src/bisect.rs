@@ -1,29 +1,31 @@
 //! The smallest set of settings that makes the difference between two sides (delta debugging).
 //!
 //! Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002: split the differences, keep the
-//! part that still shows the effect. A run "shows the effect" if the metric lies beyond the middle, on the side of B.
+//! part that still shows the effect. What a search comes to is only named if `compare` would claim it, on seeds that the
+//! search has not seen (docs/decisions/0101).
 
 mod difference;
+mod effects;
 mod minimise;
-
-use std::fmt;
+mod show;
 
 use serde::{Deserialize, Serialize};
 
 pub use difference::{Change, Settings, settings_of};
 
 use self::difference::Differences;
+use self::effects::Effects;
 use crate::bench::{Bench, BenchError, metric};
-use crate::compare::{kernel_of, quantity};
+use crate::compare::{kernel_of, same};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::side::Side;
-use crate::stats::median;
+use crate::stats::{Contrast, FEWEST_PAIRS, median};
 
 /// How to look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Each step is the median of seeds 1 to this.
+    /// The sides are compared over seeds 1 to this, at least [`FEWEST_PAIRS`], and what was found over as many further ones.
     pub seeds: u64,
     /// A smaller relative difference between the sides is not worth a search.
     pub matters: f64,
@@ -33,7 +35,7 @@ pub struct Search {
 
 impl Default for Search {
     fn default() -> Search {
-        Search { seeds: 1, matters: 0.03, metric: None }
+        Search { seeds: FEWEST_PAIRS as u64, matters: 0.03, metric: None }
     }
 }
 
@@ -50,16 +52,22 @@ pub struct Bisection {
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// Its value on A.
+    /// Its median on A.
     pub value_a: f64,
-    /// Its value on B.
+    /// Its median on B.
     pub value_b: f64,
+    /// B against A.
+    #[serde(default)]
+    pub difference: Option<Contrast>,
     /// How many differences were candidates.
     pub candidates: usize,
     /// The smallest set that makes the difference; empty if none does.
     pub cause: Vec<Change>,
-    /// The metric on A with the cause applied.
+    /// The metric's median on A with the cause applied.
     pub value_with_cause: Option<f64>,
+    /// A with the cause against A, on seeds that the search has not seen.
+    #[serde(default)]
+    pub confirmed: Option<Contrast>,
     /// The part of the difference that the cause makes: 1 is all of it.
     pub explained: f64,
     /// Whether the difference goes away when all but the cause is applied; `false`: something else makes it too.
@@ -71,6 +79,9 @@ pub struct Bisection {
     pub unexplained: Vec<String>,
     /// Configurations that were tried, the two sides among them.
     pub steps: usize,
+    /// Guests that were asked for.
+    #[serde(default)]
+    pub guests: usize,
 }
 
 /// Below this part of the difference the cause is told not to explain all of it.
@@ -82,177 +93,215 @@ const OTHERS: usize = 3;
 /// The smallest part of the difference that the settings together must make before it is worth taking them apart.
 const SOME: f64 = 0.2;
 
-/// Finds what makes the difference. `settings` reads what a guest's kernel had set from its outcome; it is asked only if
-/// the sides' kernels differ.
+/// Finds what makes the difference. `settings` reads what a guest's kernel had set from its outcome, or says why it cannot;
+/// it is asked only if the sides' kernels differ.
 pub fn bisect<R: Runner>(
     bench: &mut Bench<'_, R>,
     scenario: &Scenario,
     (a, b): (&Side, &Side),
-    settings: &dyn Fn(&Outcome) -> Settings,
+    settings: &dyn Fn(&Outcome) -> Result<Settings, String>,
     search: &Search,
 ) -> Result<Bisection, BenchError<R::Error>> {
     let kernel = kernel_of(a, b)?;
     let (from, to) = (a.request(scenario, &kernel, 1), b.request(scenario, &kernel, 1));
-    let name = search.metric.clone().or_else(|| scenario.expect.metrics.first().cloned());
-    let name = name.ok_or_else(|| BenchError::Nothing(format!("scenario `{}` names no metric", scenario.name)))?;
-    let mut lab = Lab { bench, metric: name, seeds: search.seeds.max(1), steps: 0 };
-    let (value_a, value_b) = (lab.value(&from)?, lab.value(&to)?);
-    let mut found = lab.nothing_yet(scenario, (a, b), &from, (value_a, value_b))?;
-    let difference = value_b - value_a;
-    if difference.abs() < search.matters * value_a.abs().max(value_b.abs()) || difference == 0.0 {
-        found.unexplained.push("the sides do not differ by what matters: there is nothing to explain".to_owned());
-        return Ok(found);
+    if same(&from, &to) {
+        return Err(BenchError::Nothing("the two sides are the same: no setting can make a difference".to_owned()));
     }
-    let Differences { changes, out_of_reach } = lab.changes(&from, &to, settings)?;
-    found.candidates = changes.len();
-    found.unexplained.extend(out_of_reach);
-    lab.explain(&mut found, (&from, &to), &changes)?;
-    found.steps = lab.steps;
+    let name = search.metric.clone().or_else(|| scenario.expect.metrics.first().cloned());
+    let name = name.ok_or_else(|| {
+        BenchError::Nothing(format!("scenario `{}` names no metric that matters: give --metric", scenario.name))
+    })?;
+    let seeds = search.seeds.max(FEWEST_PAIRS as u64);
+    let mut lab = Effects::new(bench, name, seeds, search.matters);
+    let difference = lab.contrast(&from, &to, lab.first())?;
+    let Differences { changes, out_of_reach } = changes(&mut lab, (&from, &to), settings)?;
+    let outcome = lab.bench.run(&from)?;
+    let mut found = Bisection {
+        scenario: scenario.name.clone(),
+        a: a.to_string(),
+        b: b.to_string(),
+        unit: metric(&outcome, &lab.metric)?.unit.clone(),
+        metric: lab.metric.clone(),
+        value_a: median(lab.values(&from, lab.first())?),
+        value_b: median(lab.values(&to, lab.first())?),
+        candidates: changes.len(),
+        cause: Vec::new(),
+        value_with_cause: None,
+        confirmed: None,
+        explained: 0.0,
+        necessary: None,
+        others: Vec::new(),
+        unexplained: out_of_reach,
+        steps: 0,
+        guests: 0,
+        difference: Some(difference.clone()),
+    };
+    if difference.verdict.is_claim() {
+        lab.learn_noise(&from, &to)?;
+        Explain { lab: &mut lab, found: &mut found, from: &from, to: &to, changes: &changes }.run(&difference)?;
+    } else {
+        let more = difference.pairs_to_tell.map(|seeds| format!("; about {seeds} seeds may tell")).unwrap_or_default();
+        found.unexplained.push(format!(
+            "the sides do not differ beyond what their own seeds do ({}{more}): there is nothing to explain",
+            difference.verdict.words()
+        ));
+    }
+    (found.steps, found.guests) = (lab.configurations(), lab.bench.runs());
     Ok(found)
 }
 
-/// The bench and what is measured on it.
-struct Lab<'b, 'a, R> {
-    bench: &'b mut Bench<'a, R>,
-    metric: String,
-    seeds: u64,
-    steps: usize,
+/// What differs and can be set on A's kernel, and what differs and cannot.
+fn changes<R: Runner>(
+    lab: &mut Effects<'_, '_, R>,
+    (from, to): (&Request, &Request),
+    settings: &dyn Fn(&Outcome) -> Result<Settings, String>,
+) -> Result<Differences, BenchError<R::Error>> {
+    let asked = difference::of_requests(from, to);
+    if from.kernel == to.kernel {
+        return Ok(Differences { changes: asked, out_of_reach: Vec::new() });
+    }
+    match (settings(&lab.bench.run(from)?), settings(&lab.bench.run(to)?)) {
+        (Ok(on_a), Ok(on_b)) => Ok(difference::of_kernels(asked, &on_a, &on_b)),
+        (Err(why), _) | (_, Err(why)) => {
+            let what = format!(
+                "what the kernels themselves had set is not known ({why}): only what the sides ask for was tried"
+            );
+            Ok(Differences { changes: asked, out_of_reach: vec![what] })
+        }
+    }
 }
 
-impl<R: Runner> Lab<'_, '_, R> {
-    /// The metric's median over the seeds.
-    fn value(&mut self, request: &Request) -> Result<f64, BenchError<R::Error>> {
-        let runs_before = self.bench.runs();
-        let mut values = Vec::new();
-        for seed in 1..=self.seeds {
-            let outcome = self.bench.run(&Request { seed, ..request.clone() })?;
-            values.push(metric(&outcome, &self.metric)?.value);
-        }
-        self.steps += usize::from(self.bench.runs() > runs_before);
-        Ok(median(values))
+/// The search, once the sides are known to differ.
+struct Explain<'e, 'b, 'a, R> {
+    lab: &'e mut Effects<'b, 'a, R>,
+    found: &'e mut Bisection,
+    from: &'e Request,
+    to: &'e Request,
+    changes: &'e [Change],
+}
+
+impl<R: Runner> Explain<'_, '_, '_, R> {
+    fn with(&self, set: &[usize]) -> Request {
+        difference::apply(self.from, set.iter().map(|&index| &self.changes[index]))
     }
 
-    fn nothing_yet(
-        &mut self,
-        scenario: &Scenario,
-        (a, b): (&Side, &Side),
-        from: &Request,
-        (value_a, value_b): (f64, f64),
-    ) -> Result<Bisection, BenchError<R::Error>> {
-        let outcome = self.bench.run(from)?;
-        Ok(Bisection {
-            scenario: scenario.name.clone(),
-            a: a.to_string(),
-            b: b.to_string(),
-            unit: metric(&outcome, &self.metric)?.unit.clone(),
-            metric: self.metric.clone(),
-            value_a,
-            value_b,
-            candidates: 0,
-            cause: Vec::new(),
-            value_with_cause: None,
-            explained: 0.0,
-            necessary: None,
-            others: Vec::new(),
-            unexplained: Vec::new(),
-            steps: self.steps,
-        })
-    }
-
-    /// What differs and can be set on A's kernel, and what differs and cannot.
-    fn changes(
-        &mut self,
-        from: &Request,
-        to: &Request,
-        settings: &dyn Fn(&Outcome) -> Settings,
-    ) -> Result<Differences, BenchError<R::Error>> {
-        let asked = difference::of_requests(from, to);
-        if from.kernel == to.kernel {
-            return Ok(Differences { changes: asked, out_of_reach: Vec::new() });
-        }
-        let (on_a, on_b) = (settings(&self.bench.run(from)?), settings(&self.bench.run(to)?));
-        Ok(difference::of_kernels(asked, &on_a, &on_b))
-    }
-
-    fn explain(
-        &mut self,
-        found: &mut Bisection,
-        (from, to): (&Request, &Request),
-        changes: &[Change],
-    ) -> Result<(), BenchError<R::Error>> {
-        let whole = found.value_b - found.value_a;
-        let with = |set: &[usize]| difference::apply(from, set.iter().map(|&index| &changes[index]));
-        let all: Vec<usize> = (0..changes.len()).collect();
+    fn run(mut self, whole: &Contrast) -> Result<(), BenchError<R::Error>> {
+        let all: Vec<usize> = (0..self.changes.len()).collect();
         // On one kernel, A with every difference is B.
-        let reached = if from.kernel == to.kernel { found.value_b } else { self.value(&with(&all))? };
-        let share = (reached - found.value_a) / whole;
-        if changes.is_empty() || share < SOME {
-            found.unexplained.push(format!(
-                "all {} settings that differ and that A's kernel has make {:.0} % of the difference: the rest is in the \
+        let everything = if self.from.kernel == self.to.kernel { self.to.clone() } else { self.with(&all) };
+        let of_all = self.lab.contrast(self.from, &everything, self.lab.first())?;
+        let share = share_of(&of_all, whole);
+        if self.changes.is_empty() || share < SOME || !of_all.verdict.is_claim() {
+            let sure = if of_all.verdict.is_claim() { "" } else { ", which is not told from what seeds alone do" };
+            self.found.unexplained.push(format!(
+                "all {} settings that differ and that A's kernel has make {:.0} % of the difference{sure}: the rest is in the \
                  kernels' code or in settings that only one of them has",
-                changes.len(),
+                self.changes.len(),
                 share.max(0.0) * 100.0
             ));
             return Ok(());
         }
-        let value_a = found.value_a;
-        // Beyond the middle, on the side that all of them reach.
-        let mut shows = |set: &[usize]| Ok((self.value(&with(set))? - value_a) / (reached - value_a) > 0.5);
-        let mut rest = all.clone();
-        let cause = take_cause(&mut rest, &mut shows)?;
+        let reached = self.lab.effect(self.from, &everything, self.lab.first())?;
+        let mut rest = all;
+        let Some(cause) = self.next_cause(&mut rest, reached)? else { return Ok(()) };
         if !rest.is_empty() {
-            found.necessary = Some(!shows(&rest)?);
+            self.found.necessary = Some(!self.shows(&rest, reached)?);
         }
-        let mut more = found.necessary == Some(false);
-        while more && found.others.len() < OTHERS {
-            let other = take_cause(&mut rest, &mut shows)?;
-            found.others.push(other.into_iter().map(|index| changes[index].clone()).collect());
-            more = !rest.is_empty() && shows(&rest)?;
-        }
-        let value = self.value(&with(&cause))?;
-        found.value_with_cause = Some(value);
-        found.explained = (value - value_a) / whole;
-        found.cause = cause.into_iter().map(|index| changes[index].clone()).collect();
-        if found.explained < ALL {
-            let left = format!(
-                "{:.0} % of the difference is not explained by these settings",
-                100.0 * (1.0 - found.explained)
-            );
-            found.unexplained.push(left);
+        self.tell(&cause, whole)?;
+        let mut more = self.found.necessary == Some(false);
+        while more && self.found.others.len() < OTHERS {
+            let Some(other) = self.next_cause(&mut rest, reached)? else { return Ok(()) };
+            self.found.others.push(self.named(&other));
+            more = !rest.is_empty() && self.shows(&rest, reached)?;
         }
         if more {
-            found
-                .unexplained
-                .push("the difference stays without all of these: still other settings make it".to_owned());
+            let what = "the difference stays without all of these: still other settings make it";
+            self.found.unexplained.push(what.to_owned());
+        }
+        Ok(())
+    }
+
+    fn named(&self, set: &[usize]) -> Vec<Change> {
+        set.iter().map(|&index| self.changes[index].clone()).collect()
+    }
+
+    /// Whether a set makes more than half of what all of them make.
+    fn shows(&mut self, set: &[usize], reached: f64) -> Result<bool, BenchError<R::Error>> {
+        let request = self.with(set);
+        self.lab.shows(self.from, &request, reached)
+    }
+
+    /// The smallest part of `rest` that shows the difference, which is taken out of it; none if seeds that the search has
+    /// not seen do not confirm it.
+    fn next_cause(&mut self, rest: &mut Vec<usize>, reached: f64) -> Result<Option<Vec<usize>>, BenchError<R::Error>> {
+        let mut shows = |set: &[usize]| self.shows(set, reached);
+        let mut cause = minimise::minimise(rest.clone(), &mut shows)?;
+        rest.retain(|index| !cause.contains(index));
+        if self.confirm(&[], &cause, reached)?.is_none() {
+            let names: Vec<String> = self.named(&cause).iter().map(ToString::to_string).collect();
+            self.found.unexplained.push(format!(
+                "the search came to {}, but other seeds do not confirm that it makes a difference: no cause is named",
+                names.join(", ")
+            ));
+            return Ok(None);
+        }
+        self.drop_riders(&mut cause, rest, reached)?;
+        Ok(Some(cause))
+    }
+
+    /// Takes out of a cause what its effect can do without: a search in noise takes bystanders along.
+    fn drop_riders(
+        &mut self,
+        cause: &mut Vec<usize>,
+        rest: &mut Vec<usize>,
+        reached: f64,
+    ) -> Result<(), BenchError<R::Error>> {
+        for index in cause.clone() {
+            let without: Vec<usize> = cause.iter().copied().filter(|other| *other != index).collect();
+            let needed = without.is_empty() || self.confirm(&without, cause, reached)?.is_some();
+            if !needed && self.confirm(&[], &without, reached)?.is_some() {
+                *cause = without;
+                rest.push(index);
+            }
+        }
+        rest.sort_unstable();
+        Ok(())
+    }
+
+    /// What A with `set` is against A with `base`, on seeds that the search has not seen, if it is a claim in the direction of
+    /// what all of them make.
+    fn confirm(
+        &mut self,
+        base: &[usize],
+        set: &[usize],
+        reached: f64,
+    ) -> Result<Option<Contrast>, BenchError<R::Error>> {
+        let (base, set) = (self.with(base), self.with(set));
+        let contrast = self.lab.contrast(&base, &set, self.lab.further())?;
+        Ok((contrast.verdict.is_claim() && contrast.relative.is_some_and(|part| part.signum() == reached.signum()))
+            .then_some(contrast))
+    }
+
+    fn tell(&mut self, cause: &[usize], whole: &Contrast) -> Result<(), BenchError<R::Error>> {
+        let request = self.with(cause);
+        let confirmed = self.lab.contrast(self.from, &request, self.lab.further())?;
+        self.found.cause = self.named(cause);
+        self.found.value_with_cause = Some(median(self.lab.values(&request, self.lab.further())?));
+        self.found.explained = share_of(&confirmed, whole);
+        self.found.confirmed = Some(confirmed);
+        if self.found.explained < ALL {
+            let left = 100.0 * (1.0 - self.found.explained);
+            self.found.unexplained.push(format!("{left:.0} % of the difference is not explained by these settings"));
         }
         Ok(())
     }
 }
 
-/// The smallest part of `rest` that shows the difference, which is taken out of it.
-fn take_cause<E>(rest: &mut Vec<usize>, shows: &mut impl FnMut(&[usize]) -> Result<bool, E>) -> Result<Vec<usize>, E> {
-    let cause = minimise::minimise(rest.clone(), shows)?;
-    rest.retain(|index| !cause.contains(index));
-    Ok(cause)
-}
-
-impl fmt::Display for Bisection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |value: f64| quantity(value, &self.unit);
-        writeln!(f, "{}: {}\n  A: {}: {}", self.scenario, self.metric, self.a, show(self.value_a))?;
-        writeln!(f, "  B: {}: {}", self.b, show(self.value_b))?;
-        writeln!(f, "  {} settings differ, {} configurations tried", self.candidates, self.steps)?;
-        if let Some(value) = self.value_with_cause {
-            writeln!(f, "cause ({:.0} % of the difference, A with it: {}):", self.explained * 100.0, show(value))?;
-            self.cause.iter().try_for_each(|change| writeln!(f, "  {change}"))?;
-            for other in &self.others {
-                writeln!(f, "without that, the same difference is made by:")?;
-                other.iter().try_for_each(|change| writeln!(f, "  {change}"))?;
-            }
-        } else {
-            writeln!(f, "no cause found among the settings")?;
-        }
-        self.unexplained.iter().try_for_each(|what| writeln!(f, "not explained: {what}"))
+/// What part of a difference another one is; nothing of one that cannot be told.
+fn share_of(part: &Contrast, whole: &Contrast) -> f64 {
+    match (part.relative, whole.relative) {
+        (Some(part), Some(whole)) if whole != 0.0 => part / whole,
+        _ => 0.0,
     }
 }
 

@@ -1,16 +1,20 @@
 //! Two sides of a scenario over paired seeds.
 
+mod show;
+
 use std::collections::HashSet;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bench::{Bench, BenchError, check_remedy};
 use crate::metric::{Better, Metric};
-use crate::run::{Outcome, Runner};
+use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::side::Side;
-use crate::stats::{Contrast, Pair, Verdict, contrast, correct_for_number};
+use crate::stats::{Contrast, Pair, contrast, correct_for_number};
+
+pub use show::{PerSeed, quantity};
+pub(crate) use show::{interval, percent};
 
 /// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +44,9 @@ pub struct Comparison {
     pub pairs_run: usize,
     /// Pairs left after identical ones were counted once.
     pub pairs: usize,
+    /// The seeds of these pairs on A and on B.
+    #[serde(default)]
+    pub seeds: Vec<(u64, u64)>,
     /// The metrics that matter first, in the scenario's order; then the others by name.
     pub rows: Vec<Row>,
     /// Metrics that some runs lack: not compared.
@@ -57,13 +64,16 @@ pub struct Row {
     pub better: Better,
     /// Whether the scenario lists it among those that matter.
     pub matters: bool,
+    /// Its values, pair by pair as in `seeds`.
+    #[serde(default)]
+    pub values: Vec<Pair>,
     /// The numbers and the verdict.
     #[serde(flatten)]
     pub contrast: Contrast,
 }
 
-/// Runs both sides with the same seeds, one after the other, and sets them against each other. A side without a kernel
-/// gets the other side's.
+/// Runs both sides with the same seeds, one after the other, and sets them against each other. A side B without a kernel
+/// gets side A's. If both sides are the same, B gets seeds of its own: with A's it would be the same run, to the byte.
 pub fn compare<R: Runner>(
     bench: &mut Bench<'_, R>,
     scenario: &Scenario,
@@ -75,18 +85,35 @@ pub fn compare<R: Runner>(
         check_remedy(scenario, id)?;
     }
     bench.expect(2 * plan.seeds as usize);
+    let further = if same(&a.request(scenario, &kernel, 1), &b.request(scenario, &kernel, 1)) { plan.seeds } else { 0 };
     let mut pairs = Vec::new();
     for seed in 1..=plan.seeds {
         let first = bench.run(&a.request(scenario, &kernel, seed))?;
-        pairs.push((first, bench.run(&b.request(scenario, &kernel, seed))?));
+        pairs.push((first, bench.run(&b.request(scenario, &kernel, further + seed))?));
     }
     Ok(of_outcomes(scenario, (a.to_string(), b.to_string()), &pairs, plan.matters))
 }
 
-/// The kernel for a side that names none.
+/// Whether two requests ask for the same guest, in whatever order their knobs stand.
+pub(crate) fn same(one: &Request, other: &Request) -> bool {
+    let sorted = |request: &Request| {
+        let mut request = request.clone();
+        request.knobs.sort();
+        request
+    };
+    sorted(one) == sorted(other)
+}
+
+/// The kernel for a side B that names none. Side A has to name its own: B's must not change it.
 pub(crate) fn kernel_of<E: std::error::Error>(a: &Side, b: &Side) -> Result<String, BenchError<E>> {
-    let named = a.kernel.as_ref().or(b.kernel.as_ref());
-    named.cloned().ok_or_else(|| BenchError::Nothing("neither side names a kernel: give kernel=… on one".to_owned()))
+    a.kernel.clone().ok_or_else(|| {
+        BenchError::Nothing(match &b.kernel {
+            Some(kernel) => format!(
+                "side A names no kernel: give it kernel=… (kernel={kernel} on side B is B's alone; a B without a kernel has A's)"
+            ),
+            None => "neither side names a kernel: give side A kernel=…; side B has it, too, if it names no other".to_owned(),
+        })
+    })
 }
 
 /// Compares outcomes that are there already: pairs of the same seed.
@@ -105,6 +132,7 @@ pub fn of_outcomes(
     for metric in all_metrics(scenario, outcomes) {
         match of_all(&metric.name) {
             Some(pairs) => rows.push(Row {
+                values: pairs.clone(),
                 matters: scenario.expect.metrics.contains(&metric.name),
                 contrast: contrast(&pairs, metric.better, matters),
                 metric: metric.name,
@@ -120,7 +148,21 @@ pub fn of_outcomes(
     let measured = |name: &String| rows.iter().any(|row| row.metric == *name) || missing.contains(name);
     let absent: Vec<String> = scenario.expect.metrics.iter().filter(|name| !measured(name)).cloned().collect();
     missing.extend(absent);
-    Comparison { scenario: scenario.name.clone(), a, b, pairs_run: outcomes.len(), pairs: samples.len(), rows, missing }
+    let seeds = samples.iter().map(|(a, b)| (a.request.seed, b.request.seed)).collect();
+    let (pairs_run, pairs) = (outcomes.len(), samples.len());
+    Comparison { scenario: scenario.name.clone(), a, b, pairs_run, pairs, seeds, rows, missing }
+}
+
+impl Comparison {
+    /// The metric that matters most, if it was measured on both sides.
+    pub fn main(&self) -> Option<&Row> {
+        self.rows.first().filter(|row| row.matters)
+    }
+
+    /// Whether any metric is said to differ.
+    pub fn claims_a_difference(&self) -> bool {
+        self.rows.iter().any(|row| row.contrast.verdict.is_claim())
+    }
 }
 
 /// Each pair of traces once: a guest that ran the same bytes again is no further evidence.
@@ -142,156 +184,6 @@ fn all_metrics(scenario: &Scenario, outcomes: &[(Outcome, Outcome)]) -> Vec<Metr
     found
 }
 
-/// How many metrics the last line names besides the main one.
-const NAMED: usize = 4;
-
-impl Comparison {
-    /// The metric that matters most, if it was measured on both sides.
-    pub fn main(&self) -> Option<&Row> {
-        self.rows.first().filter(|row| row.matters)
-    }
-
-    /// All of it in one line.
-    pub fn conclusion(&self) -> String {
-        let Some(main) = self.main() else { return "the scenario's main metric was not measured".to_owned() };
-        let others: Vec<&str> = self
-            .rows
-            .iter()
-            .filter(|row| row.metric != main.metric && row.contrast.verdict.is_claim())
-            .map(|row| row.metric.as_str())
-            .collect();
-        let verdict = main.contrast.verdict;
-        match (verdict, &others[..]) {
-            (Verdict::NoDifferenceThatMatters, []) => verdict.words().to_owned(),
-            (Verdict::TooFewPairs, _) => verdict.words().to_owned(),
-            (_, []) => format!("{}: {}", main.metric, verdict.words()),
-            (_, others) => {
-                let (shown, rest) = others.split_at(others.len().min(NAMED));
-                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-                format!("{}: {}; also different: {}{more}", main.metric, verdict.words(), shown.join(", "))
-            }
-        }
-    }
-}
-
-/// A table for people; widths fit 100 columns for the usual names.
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n  A: {}\n  B: {}", self.scenario, self.a, self.b)?;
-        write!(f, "  {} pairs of the same seed", self.pairs)?;
-        if self.pairs < self.pairs_run {
-            write!(f, " ({} more were identical to the byte: no samples)", self.pairs_run - self.pairs)?;
-        }
-        writeln!(f, "\n\n{:<24} {:>11} {:>11} {:>9}  {:<20} verdict", "metric", "A", "B", "B - A", "95 % interval")?;
-        for row in &self.rows {
-            let effect = row.contrast.relative.map_or("-".to_owned(), percent);
-            let interval = row.contrast.interval.map(|(low, high)| format!("{} to {}", percent(low), percent(high)));
-            writeln!(
-                f,
-                "{:<24} {:>11} {:>11} {effect:>9}  {:<20} {}",
-                row.metric,
-                quantity(row.contrast.mean_a, &row.unit),
-                quantity(row.contrast.mean_b, &row.unit),
-                interval.unwrap_or_else(|| "-".to_owned()),
-                row.contrast.verdict.words()
-            )?;
-        }
-        writeln!(f, "B against A: {}", self.conclusion())?;
-        if !self.missing.is_empty() {
-            writeln!(f, "not measured by all runs: {}", self.missing.join(", "))?;
-        }
-        Ok(())
-    }
-}
-
-/// `-20.8 %`; from ten times on `×314`.
-fn percent(part: f64) -> String {
-    if part >= 9.0 { format!("×{:.0}", part + 1.0) } else { format!("{:+.1} %", part * 100.0) }
-}
-
-/// A value with its unit, in three or four figures: `94.8 ms`, `38.4 k/s`, `1.02 switches/io` without its long unit.
-pub fn quantity(value: f64, unit: &str) -> String {
-    match unit {
-        "ns" if value >= 0.0 => unstarve_model::Nanos(value.round() as u64).to_string(),
-        "1/s" if value.abs() >= 10_000.0 => format!("{:.1} k/s", value / 1e3),
-        "1/s" => format!("{value:.0} /s"),
-        "%" => format!("{value:.1} %"),
-        _ if value.abs() >= 1_000.0 => format!("{value:.0}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{self, Model};
-    use crate::run::Request;
-    use crate::stats::Verdict;
-
-    fn compared(answer: impl FnMut(&Request) -> Option<f64>, seeds: u64) -> Comparison {
-        let mut model = Model::new(answer);
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
-        let mut bench = Bench::new(&mut model, &mut tell);
-        let (a, b) = ("kernel=5.10".parse().expect("a side"), "kernel=6.12".parse().expect("a side"));
-        compare(&mut bench, &model::scenario(), (&a, &b), Plan { seeds, matters: 0.03 }).expect("a comparison")
-    }
-
-    fn verdict(comparison: &Comparison) -> Verdict {
-        comparison.main().expect("the main metric").contrast.verdict
-    }
-
-    #[test]
-    fn a_comparison_reads_as_a_table() {
-        let comparison = compared(
-            |request| Some(if request.kernel == "5.10" { 38_000.0 } else { 30_000.0 } + 400.0 * model::noise(request)),
-            5,
-        );
-        insta::assert_snapshot!(comparison, @"
-        model
-          A: kernel=5.10
-          B: kernel=6.12
-          5 pairs of the same seed
-
-        metric                             A           B     B - A  95 % interval        verdict
-        main.iops                   38.0 k/s    30.0 k/s   -21.2 %  -21.7 % to -20.7 %   worse
-        main.cost                     100 /s      100 /s    -0.0 %  -0.0 % to -0.0 %     no difference that matters
-        B against A: main.iops: worse
-        ");
-    }
-
-    #[test]
-    fn identical_runs_are_not_samples() {
-        let comparison = compared(|request| Some(if request.kernel == "5.10" { 38_000.0 } else { 30_000.0 }), 5);
-        assert_eq!((comparison.pairs_run, comparison.pairs), (5, 1));
-        assert_eq!(verdict(&comparison), Verdict::TooFewPairs);
-    }
-
-    #[test]
-    fn noise_alone_is_no_difference_that_matters() {
-        let comparison = compared(|request| Some(38_000.0 + 400.0 * model::noise(request)), 5);
-        assert_eq!(verdict(&comparison), Verdict::NoDifferenceThatMatters);
-    }
-
-    #[test]
-    fn a_metric_that_a_run_lacks_is_named_and_not_taken_for_zero() {
-        let mut scenario = model::scenario();
-        scenario.expect.metrics.push("main.max".to_owned());
-        let outcome = |seed| {
-            let mut model = Model::new(|request: &Request| Some(request.seed as f64));
-            model.run(&Request::faulty(model::scenario(), "6.1", seed)).expect("an outcome")
-        };
-        let mut pairs: Vec<_> = (1..=3).map(|seed| (outcome(seed), outcome(seed + 10))).collect();
-        pairs[1].1.metrics.retain(|metric| metric.name != "main.cost");
-        let comparison = of_outcomes(&scenario, ("a".into(), "b".into()), &pairs, 0.03);
-        assert_eq!(comparison.missing, ["main.cost", "main.max"]);
-    }
-
-    #[test]
-    fn sides_without_a_kernel_are_refused() {
-        let mut model = Model::new(|_: &Request| Some(1.0));
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
-        let mut bench = Bench::new(&mut model, &mut tell);
-        let error = compare(&mut bench, &model::scenario(), (&Side::default(), &Side::default()), Plan::default());
-        assert!(error.expect_err("no kernel").to_string().contains("kernel="));
-    }
-}
+#[path = "compare/tests.rs"]
+mod tests;

@@ -84,8 +84,10 @@ pub fn prove<R: Runner>(
 
 fn answer(effect: &Comparison, drift: &Comparison) -> Answer {
     let (Some(effect), Some(drift)) = (effect.main(), drift.main()) else { return Answer::NotShown };
-    let size = |relative: Option<f64>| relative.unwrap_or(0.0).abs();
-    let beyond_drift = size(effect.contrast.relative) > 2.0 * size(drift.contrast.relative);
+    // In logarithms: twice as much and half as much are as far from nothing.
+    let size = |relative: Option<f64>| relative.map(|relative| relative.ln_1p().abs());
+    let drift = size(drift.contrast.relative);
+    let beyond_drift = size(effect.contrast.relative).is_some_and(|size| drift.is_none_or(|drift| size > 2.0 * drift));
     match effect.contrast.verdict {
         Verdict::Better if beyond_drift => Answer::Helped,
         Verdict::Worse if beyond_drift => Answer::Harmed,

@@ -54,9 +54,9 @@ impl Request {
         self.scenario.setup.iter().filter(applies).map(|step| &step.action)
     }
 
-    /// The loads that apply, in the file's order.
-    pub fn loads(&self) -> impl Iterator<Item = &Load> {
-        self.scenario.load.iter().filter(|load| self.applies(load.when.as_deref()))
+    /// The loads that apply, in the file's order, each copy by itself.
+    pub fn loads(&self) -> impl Iterator<Item = Load> {
+        self.scenario.load.iter().filter(|load| self.applies(load.when.as_deref())).flat_map(Load::copies)
     }
 
     /// The steps of the remedy asked for; empty without one.
@@ -88,16 +88,28 @@ impl Request {
         load.argv.iter().map(fill).collect()
     }
 
-    /// How long after the beginning of the recording the load starts: its `start_ms`, and by its name and the seed up
-    /// to `jitter_ms` more, in steps of a microsecond.
-    pub fn start_of(&self, load: &Load) -> Duration {
+    /// When the load starts: its `start_ms`, and by its name and the seed up to `jitter_ms` more, in steps of a microsecond.
+    pub fn start_of(&self, load: &Load) -> Start {
         let mut state = self.seed;
         for byte in load.name.bytes() {
             state = mix(state ^ u64::from(byte));
         }
         let jitter_us = mix(state) % (load.jitter_ms.saturating_mul(1_000).saturating_add(1));
-        Duration::from_millis(load.start_ms).saturating_add(Duration::from_micros(jitter_us))
+        let jitter = Duration::from_micros(jitter_us);
+        match u64::try_from(load.start_ms) {
+            Ok(after) => Start::After(Duration::from_millis(after).saturating_add(jitter)),
+            Err(_) => Start::Before(Duration::from_millis(load.start_ms.unsigned_abs()).saturating_sub(jitter)),
+        }
     }
+}
+
+/// When a load starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At least so long before the recording begins.
+    Before(Duration),
+    /// So long after it began.
+    After(Duration),
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated numbers.
@@ -176,7 +188,7 @@ metrics = ["main.max"]
     }
 
     fn names(request: &Request) -> String {
-        request.loads().map(|load| load.name.as_str()).collect::<Vec<_>>().join(" ")
+        request.loads().map(|load| load.name).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -192,12 +204,28 @@ metrics = ["main.max"]
         let mut request = request();
         request.scenario.load[1].start_ms = 200;
         request.scenario.load[1].jitter_ms = 10;
-        let starts: Vec<u128> = (1..=8)
-            .map(|seed| Request { seed, ..request.clone() }.start_of(&request.scenario.load[1]).as_micros())
-            .collect();
+        let start = |seed, load: &Load| match (Request { seed, ..request.clone() }).start_of(load) {
+            Start::After(after) => after.as_micros() as i128,
+            Start::Before(before) => -(before.as_micros() as i128),
+        };
+        let starts: Vec<i128> = (1..=8).map(|seed| start(seed, &request.scenario.load[1])).collect();
         assert!(starts.iter().all(|us| (200_000..=210_000).contains(us)), "{starts:?}");
         assert!(starts.windows(2).all(|pair| pair[0] != pair[1]), "{starts:?}");
-        assert_eq!(request.start_of(&request.scenario.load[0]), Duration::ZERO);
+        assert_eq!(start(1, &request.scenario.load[0]), 0);
+        let early = Load { start_ms: -300, ..request.scenario.load[1].clone() };
+        assert!((-300_000..=-290_000).contains(&start(1, &early)), "{}", start(1, &early));
+    }
+
+    #[test]
+    fn a_load_may_have_copies_of_which_one_is_the_main_one() {
+        let mut request = request();
+        request.scenario.load[0].count = 3;
+        request.scenario.load[0].argv = vec!["fio".into(), "--name=job{copy}".into()];
+        let loads: Vec<Load> = request.loads().collect();
+        let shown: Vec<String> =
+            loads[..3].iter().map(|load| format!("{} {} {}", load.name, load.argv[1], load.main)).collect();
+        assert_eq!(shown[..3], ["main-1 --name=job1 true", "main-2 --name=job2 false", "main-3 --name=job3 false"]);
+        assert_eq!(loads[3].name, "hog");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::image::{self, ImageError};
 use crate::metric::{self, Metric, MetricError};
 use crate::qemu::{self, Clock, Ended, Limits, Machine, Qemu, QemuError};
 use crate::run::{Outcome, Request, Runner};
-use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
+use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file, runs};
 
 /// Boots guests one after the other.
 pub struct QemuRunner {
@@ -193,6 +193,7 @@ impl Runner for QemuRunner {
             && self.clock == Clock::Virtual
             && let Ok(outcome) = read_outcome(&target)
         {
+            runs::touch(&target);
             return Ok(outcome);
         }
         let part = Part::directory(&target).map_err(RunError::file(&target))?;
@@ -214,6 +215,8 @@ impl Runner for QemuRunner {
         write_json(&part.path().join("metrics.json"), &outcome.metrics)?;
         write_json(&part.path().join(OUTCOME), &outcome)?;
         part.keep().map_err(RunError::file(&target))?;
+        // What cannot be removed stays; this result is there.
+        let _ = runs::limit_runs(&self.cache);
         Ok(outcome)
     }
 }
@@ -358,7 +361,7 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
     let text = read_text(&path, OUTPUT)?;
     let counters: Counters = serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })?;
     metrics.extend(counters.metrics());
-    let main = request.loads().find(|load| load.main).map(|load| load.name.as_str()).unwrap_or_default();
+    let main = request.loads().find(|load| load.main).map(|load| load.name).unwrap_or_default();
     metrics.extend(metric::per_operation(&metrics, &format!("{main}.iops")));
     Ok(metrics)
 }

@@ -54,10 +54,21 @@ impl Verdict {
             Verdict::Worse => "worse",
             Verdict::Differs => "differs",
             Verdict::NoDifferenceThatMatters => "no difference that matters",
-            Verdict::Unclear => "unclear, more seeds may tell",
+            Verdict::Unclear => "unclear",
             Verdict::TooFewPairs => "too few pairs to claim anything",
         }
     }
+}
+
+/// What the pairs' effects are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Logarithms of B / A: for metrics that are above zero in every run. No bound of a share lies below −100 %.
+    Ratio,
+    /// B − A, relative to A's mean.
+    #[default]
+    Difference,
 }
 
 /// Two sides of one metric, set against each other.
@@ -71,7 +82,8 @@ pub struct Contrast {
     pub mean_b: f64,
     /// Median of the pairs' differences (B − A).
     pub median_difference: f64,
-    /// Mean difference relative to A's mean magnitude (to B's where A is all zero); none if both are zero.
+    /// What B is above A, as a part of A: of the geometric mean of the pairs' ratios, or of the mean difference relative to
+    /// A's mean magnitude (to B's where A is all zero); none if both are zero.
     pub relative: Option<f64>,
     /// The 95 % interval of `relative`; none below [`FEWEST_PAIRS`].
     pub interval: Option<(f64, f64)>,
@@ -82,26 +94,119 @@ pub struct Contrast {
     pub signed_rank_p: Option<f64>,
     /// What it comes to.
     pub verdict: Verdict,
+    /// What the pairs' effects are.
+    #[serde(default)]
+    pub scale: Scale,
+    /// The claim that this metric alone would make, taken back because so many were looked at.
+    #[serde(default)]
+    pub taken_back: Option<Verdict>,
+    /// About so many pairs would tell what is unclear, if they are as these are; none where nothing is unclear, or more than
+    /// [`MOST_PAIRS`] would be needed.
+    #[serde(default)]
+    pub pairs_to_tell: Option<usize>,
+    /// The pairs' effects in their scale.
+    #[serde(skip)]
+    pub(crate) effects: Option<Effects>,
+}
+
+/// The pairs' effects: their mean and standard deviation, and the smallest that matters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Effects {
+    pub(crate) mean: f64,
+    pub(crate) deviation: f64,
+    matters: f64,
 }
 
 /// Sets the sides against each other; `matters` is the smallest relative difference worth telling (0.03: 3 %).
 pub fn contrast(pairs: &[Pair], better: Better, matters: f64) -> Contrast {
     let mean = |of: fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len().max(1) as f64;
-    let (mean_a, mean_b) = (mean(|pair| pair.a), mean(|pair| pair.b));
     let differences: Vec<f64> = pairs.iter().map(|pair| pair.b - pair.a).collect();
-    let scale = [mean(|pair| pair.a.abs()), mean(|pair| pair.b.abs())].into_iter().find(|&scale| scale > 0.0);
+    let magnitude = [mean(|pair| pair.a.abs()), mean(|pair| pair.b.abs())].into_iter().find(|&size| size > 0.0);
+    let scale = scale_of(pairs);
+    let effects: Option<Vec<f64>> = match scale {
+        Scale::Ratio => Some(pairs.iter().map(|pair| (pair.b / pair.a).ln()).collect()),
+        Scale::Difference => magnitude.map(|size| differences.iter().map(|difference| difference / size).collect()),
+    };
+    // Of what is never negative no more than all can go.
+    let floor = if pairs.iter().all(|pair| pair.a >= 0.0 && pair.b >= 0.0) { -1.0 } else { f64::NEG_INFINITY };
+    let shown = |effect: f64| match scale {
+        Scale::Ratio => effect.exp_m1(),
+        Scale::Difference => effect.max(floor),
+    };
+    let mut found = Contrast {
+        pairs: pairs.len(),
+        mean_a: mean(|pair| pair.a),
+        mean_b: mean(|pair| pair.b),
+        median_difference: median(differences),
+        relative: None,
+        interval: None,
+        p: None,
+        signed_rank_p: None,
+        verdict: Verdict::TooFewPairs,
+        scale,
+        taken_back: None,
+        pairs_to_tell: None,
+        effects: None,
+    };
     let enough = pairs.len() >= FEWEST_PAIRS;
-    let relative = scale.map(|scale| (mean_b - mean_a) / scale);
-    let interval = scale.filter(|_| enough).map(|scale| {
-        let (low, high) = mean_interval(&differences);
-        (low / scale, high / scale)
-    });
-    let p = enough.then(|| mean_p(&differences));
-    let signed_rank_p = (pairs.len() >= RANKED_PAIRS).then(|| signed_rank(&differences));
-    let verdict =
-        if !enough { Verdict::TooFewPairs } else { judge(relative, interval, signed_rank_p, better, matters) };
-    let median_difference = median(differences);
-    Contrast { pairs: pairs.len(), mean_a, mean_b, median_difference, relative, interval, p, signed_rank_p, verdict }
+    let Some(effects) = effects.filter(|effects| !effects.is_empty()) else {
+        // Zero on both sides.
+        found.p = enough.then_some(1.0);
+        found.verdict = if enough { Verdict::NoDifferenceThatMatters } else { Verdict::TooFewPairs };
+        return found;
+    };
+    let (average, error) = mean_and_error(&effects);
+    found.relative = Some(shown(average));
+    if !enough {
+        return found;
+    }
+    let (low, high) = mean_interval(&effects);
+    let matters = if scale == Scale::Ratio { matters.ln_1p() } else { matters };
+    found.interval = Some((shown(low), shown(high)));
+    found.p = Some(mean_p(&effects));
+    found.signed_rank_p = (pairs.len() >= RANKED_PAIRS).then(|| signed_rank(&effects));
+    found.verdict = judge(average, (low, high), found.signed_rank_p, better, matters);
+    found.effects = Some(Effects { mean: average, deviation: error * (effects.len() as f64).sqrt(), matters });
+    found.look_ahead(1.0 - CONFIDENCE);
+    found
+}
+
+fn scale_of(pairs: &[Pair]) -> Scale {
+    let positive = !pairs.is_empty() && pairs.iter().all(|pair| pair.a > 0.0 && pair.b > 0.0);
+    if positive { Scale::Ratio } else { Scale::Difference }
+}
+
+/// More pairs than this nobody runs.
+pub const MOST_PAIRS: usize = 1_000;
+
+/// How sure it is to be that the pairs named by [`Contrast::pairs_to_tell`] do tell.
+const POWER: f64 = 0.8;
+
+impl Contrast {
+    /// Reckons how many pairs would tell at this two-sided error, if the verdict is unclear.
+    fn look_ahead(&mut self, error: f64) {
+        let unclear = (self.verdict == Verdict::Unclear).then_some(());
+        self.pairs_to_tell = unclear.and(self.effects).and_then(|effects| effects.pairs_to_tell(error));
+        // As many as there are did not: their ranks disagree.
+        self.pairs_to_tell = self.pairs_to_tell.map(|pairs| pairs.max(self.pairs + 1));
+    }
+}
+
+impl Effects {
+    /// So many pairs leave zero out of the interval, or keep the interval below what matters.
+    fn pairs_to_tell(self, error: f64) -> Option<usize> {
+        let size = self.mean.abs();
+        let room = if size >= self.matters { size } else { self.matters - size };
+        let tells = |&pairs: &usize| {
+            let count = pairs as f64;
+            let quantiles = StudentsT::new(0.0, 1.0, count - 1.0)
+                .map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - error / 2.0) + t.inverse_cdf(POWER));
+            quantiles * self.deviation / count.sqrt() <= room
+        };
+        // Which only grows with the pairs: the first of which it is true is looked for by halves.
+        let all: Vec<usize> = (FEWEST_PAIRS..=MOST_PAIRS).collect();
+        all.get(all.partition_point(|pairs| !tells(pairs))).copied()
+    }
 }
 
 /// Takes back claims that so many metrics would make by chance: those that stay hold together with 95 % (Holm 1979, which
@@ -115,30 +220,28 @@ pub(crate) fn correct_for_number<'a>(contrasts: impl Iterator<Item = &'a mut Con
     for (index, (p, contrast)) in tested.into_iter().enumerate() {
         stands &= p * (count - index) as f64 <= 1.0 - CONFIDENCE;
         if !stands && contrast.verdict.is_claim() {
+            contrast.taken_back = Some(contrast.verdict);
             contrast.verdict = Verdict::Unclear;
+            contrast.look_ahead((1.0 - CONFIDENCE) / count as f64);
         }
     }
 }
 
-fn judge(
-    relative: Option<f64>,
-    interval: Option<(f64, f64)>,
-    signed_rank_p: Option<f64>,
-    better: Better,
-    matters: f64,
-) -> Verdict {
-    let (Some(relative), Some((low, high))) = (relative, interval) else {
-        return Verdict::NoDifferenceThatMatters;
-    };
+fn judge(effect: f64, (low, high): (f64, f64), signed_rank_p: Option<f64>, better: Better, matters: f64) -> Verdict {
     let ranks_agree = signed_rank_p.is_none_or(|p| p <= 1.0 - CONFIDENCE);
-    if relative.abs() >= matters && (low > 0.0 || high < 0.0) && ranks_agree {
-        return match (better, relative > 0.0) {
+    if effect.abs() >= matters && (low > 0.0 || high < 0.0) && ranks_agree {
+        return match (better, effect > 0.0) {
             (Better::Higher, true) | (Better::Lower, false) => Verdict::Better,
             (Better::Higher, false) | (Better::Lower, true) => Verdict::Worse,
             (Better::Neither, _) => Verdict::Differs,
         };
     }
     if low > -matters && high < matters { Verdict::NoDifferenceThatMatters } else { Verdict::Unclear }
+}
+
+/// Standard deviation; 0 of fewer than two values.
+pub(crate) fn deviation(values: &[f64]) -> f64 {
+    if values.len() < 2 { 0.0 } else { mean_and_error(values).1 * (values.len() as f64).sqrt() }
 }
 
 /// Mean and its standard error.
@@ -214,154 +317,5 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn pairs(values: &[(f64, f64)]) -> Vec<Pair> {
-        values.iter().map(|&(a, b)| Pair { a, b }).collect()
-    }
-
-    fn row(name: &str, values: &[(f64, f64)], better: Better) -> String {
-        let found = contrast(&pairs(values), better, 0.03);
-        let interval =
-            found.interval.map_or("-".to_owned(), |(low, high)| format!("{:+.1}..{:+.1}", low * 100.0, high * 100.0));
-        let relative = found.relative.map_or("-".to_owned(), |relative| format!("{:+.1}", relative * 100.0));
-        let p = found.signed_rank_p.map_or("-".to_owned(), |p| format!("{p:.3}"));
-        format!("{name:<22} {:>2} {relative:>7} {interval:>15} {p:>6} {}", found.pairs, found.verdict.words())
-    }
-
-    #[test]
-    fn verdicts_as_a_table() {
-        let iops = [(38.4, 30.4), (38.1, 30.9), (38.6, 30.2)];
-        let six: Vec<(f64, f64)> = (0..6).map(|i| (100.0 + f64::from(i), 90.0 + f64::from(i * i % 5))).collect();
-        let table = [
-            row("lost throughput", &iops, Better::Higher),
-            row("lower latency", &iops, Better::Lower),
-            row("no direction", &iops, Better::Neither),
-            row("two pairs only", &iops[..2], Better::Higher),
-            row("below what matters", &[(100.0, 101.0), (100.0, 101.1), (100.0, 100.9)], Better::Higher),
-            row("one wild pair of three", &[(100.0, 100.0), (100.0, 101.0), (100.0, 180.0)], Better::Lower),
-            row("six pairs", &six, Better::Higher),
-            row("identical", &[(5.0, 5.0), (6.0, 6.0), (7.0, 7.0)], Better::Lower),
-            row("all zero", &[(0.0, 0.0); 3], Better::Lower),
-            row("from zero", &[(0.0, 4.0), (0.0, 5.0), (0.0, 6.0)], Better::Lower),
-            row("nothing", &[], Better::Lower),
-        ]
-        .join("\n");
-        insta::assert_snapshot!(table, @"
-        lost throughput         3   -20.5    -24.5..-16.5      - worse
-        lower latency           3   -20.5    -24.5..-16.5      - better
-        no direction            3   -20.5    -24.5..-16.5      - differs
-        two pairs only          2   -19.9               -      - too few pairs to claim anything
-        below what matters      3    +1.0      +0.8..+1.2      - no difference that matters
-        one wild pair of three  3   +27.0   -87.0..+141.0      - unclear, more seeds may tell
-        six pairs               6   -10.6     -13.3..-7.9  0.031 worse
-        identical               3    +0.0      +0.0..+0.0      - no difference that matters
-        all zero                3       -               -      - no difference that matters
-        from zero               3  +100.0   +50.3..+149.7      - worse
-        nothing                 0       -               -      - too few pairs to claim anything
-        ");
-    }
-
-    /// Values of the test's published tables (Wilcoxon 1945; two-sided): n = 6 all of one sign 2/64; n = 8 with rank
-    /// sum 3 of the rarer sign 10/256.
-    #[test]
-    fn signed_ranks_agree_with_the_tables() {
-        assert!((signed_rank(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) - 2.0 / 64.0).abs() < 1e-12);
-        assert!((signed_rank(&[1.0, 2.0, -3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) - 10.0 / 256.0).abs() < 1e-12);
-        assert!((signed_rank(&[1.0, -1.0]) - 1.0).abs() < 1e-12);
-        assert!((signed_rank(&[0.0, 0.0]) - 1.0).abs() < 1e-12);
-    }
-
-    /// Student's quantile for two degrees of freedom is 4.303.
-    #[test]
-    fn three_values_get_the_wide_interval_they_deserve() {
-        let (low, high) = mean_interval(&[-1.0, 0.0, 1.0]);
-        assert!((high - 4.303 / 3f64.sqrt()).abs() < 1e-2 && (low + high).abs() < 1e-9, "{low}..{high}");
-    }
-
-    #[test]
-    fn pure_noise_is_rarely_called_a_difference() {
-        // 1000 experiments of five pairs without any effect, spread 10 %.
-        let mut state = 1u64;
-        let mut noise = || {
-            state = crate::run::mix(state);
-            100.0 + (state >> 11) as f64 / (1u64 << 53) as f64 * 20.0
-        };
-        let claims = (0..1000)
-            .filter(|_| {
-                let sample: Vec<Pair> = (0..5).map(|_| Pair { a: noise(), b: noise() }).collect();
-                let verdict = contrast(&sample, Better::Higher, 0.03).verdict;
-                matches!(verdict, Verdict::Better | Verdict::Worse)
-            })
-            .count();
-        assert!((10..80).contains(&claims), "{claims} of 1000 experiments without an effect claimed one");
-    }
-
-    /// Student's two-sided 5 % point for two degrees of freedom is 4.303.
-    #[test]
-    fn the_test_agrees_with_the_interval() {
-        let border = 4.303 / 3f64.sqrt();
-        assert!((mean_p(&[border - 1.0, border, border + 1.0]) - 0.05).abs() < 1e-4);
-        assert_eq!((mean_p(&[0.0; 3]), mean_p(&[2.0; 3]), mean_p(&[-1.0, 0.0, 1.0])), (1.0, 0.0, 1.0));
-    }
-
-    #[test]
-    fn of_many_metrics_without_an_effect_one_is_rarely_called_different() {
-        // What was seen with kubepods: three pairs and fifteen metrics; without a correction half of all comparisons of a
-        // side with itself called something worse or better.
-        let mut state = 1u64;
-        let mut noise = || {
-            state = crate::run::mix(state);
-            100.0 + (state >> 11) as f64 / (1u64 << 53) as f64 * 20.0
-        };
-        let mut claims = |correct: bool| {
-            (0..400)
-                .filter(|_| {
-                    let mut metrics: Vec<Contrast> = (0..15)
-                        .map(|_| {
-                            let sample: Vec<Pair> = (0..3).map(|_| Pair { a: noise(), b: noise() }).collect();
-                            contrast(&sample, Better::Higher, 0.03)
-                        })
-                        .collect();
-                    if correct {
-                        correct_for_number(metrics.iter_mut());
-                    }
-                    metrics.iter().any(|metric| metric.verdict.is_claim())
-                })
-                .count()
-        };
-        let (raw, corrected) = (claims(false), claims(true));
-        assert!(raw > 120 && corrected <= 36, "{raw} and {corrected} of 400 comparisons without an effect claimed one");
-    }
-
-    #[test]
-    fn a_correction_leaves_what_is_sure() {
-        let sure = [(38.4, 30.4), (38.1, 30.2), (38.6, 30.7)];
-        let vague = [(100.0, 110.0), (100.0, 112.0), (100.0, 107.0)];
-        let mut metrics: Vec<Contrast> = (0..14).map(|_| contrast(&pairs(&vague), Better::Lower, 0.03)).collect();
-        metrics.push(contrast(&pairs(&sure), Better::Higher, 0.03));
-        assert!(metrics.iter().all(|metric| metric.verdict == Verdict::Worse));
-        correct_for_number(metrics.iter_mut());
-        let verdicts: Vec<Verdict> = metrics.iter().map(|metric| metric.verdict).collect();
-        assert_eq!(verdicts[14], Verdict::Worse);
-        assert!(verdicts[..14].iter().all(|verdict| *verdict == Verdict::Unclear));
-    }
-
-    proptest! {
-        #[test]
-        fn swapping_the_sides_swaps_the_verdict(values in prop::collection::vec((50.0..150.0f64, 50.0..150.0f64), 3..9)) {
-            let forth = contrast(&pairs(&values), Better::Higher, 0.0);
-            let back: Vec<(f64, f64)> = values.iter().map(|&(a, b)| (b, a)).collect();
-            let back = contrast(&pairs(&back), Better::Higher, 0.0);
-            let swapped = match forth.verdict {
-                Verdict::Better => Verdict::Worse,
-                Verdict::Worse => Verdict::Better,
-                other => other,
-            };
-            prop_assert_eq!(back.verdict, swapped);
-        }
-    }
-}
+#[path = "stats/tests.rs"]
+mod tests;

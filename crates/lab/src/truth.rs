@@ -8,7 +8,7 @@ use unstarve_diagnose::report::{Finding, Report, Severity};
 
 use crate::bench::{Bench, describe};
 use crate::run::{Outcome, Request, Runner};
-use crate::scenario::Scenario;
+use crate::scenario::{Expect, Expected, Names, Scenario, Victim, fits};
 
 /// What explains an outcome's trace.
 pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
@@ -42,6 +42,8 @@ pub enum Judgement {
     Miss(String),
     /// Something was found although nothing was wrong.
     FalseAlarm(String),
+    /// The scenario does not say what is to be found.
+    NotJudged,
     /// The scenario makes no sense on this kernel.
     NotHere,
     /// The guest or the explanation failed; why.
@@ -54,9 +56,9 @@ impl Judgement {
         matches!(self, Judgement::Hit | Judgement::Quiet)
     }
 
-    /// Whether it counts: scenarios that make no sense on a kernel do not.
+    /// Whether it counts: scenarios that make no sense on a kernel, or expect nothing, do not.
     pub fn counts(&self) -> bool {
-        *self != Judgement::NotHere
+        !matches!(self, Judgement::NotHere | Judgement::NotJudged)
     }
 }
 
@@ -95,7 +97,7 @@ fn empty_row(request: &Request, judgement: Judgement) -> Row {
         scenario: request.scenario.name.clone(),
         kernel: request.kernel.clone(),
         fault: request.fault,
-        expected: if request.fault { request.scenario.expect.finding.clone() } else { Vec::new() },
+        expected: if request.fault { expected(&request.scenario.expect) } else { Vec::new() },
         found: None,
         judgement,
     }
@@ -116,49 +118,80 @@ fn row<R: Runner>(bench: &mut Bench<'_, R>, request: &Request, explain: &mut Exp
     }
 }
 
+/// The findings that a scenario expects.
+fn expected(expect: &Expect) -> Vec<String> {
+    let top = expect.top().unwrap_or_default().iter();
+    top.chain(expect.all.iter().map(|one| &one.finding)).cloned().collect()
+}
+
 /// Sets a report against what the request injected.
 pub fn judge(request: &Request, report: &Report) -> Row {
-    let top = report.findings.iter().find(|finding| finding.severity >= Severity::Warning);
+    let loud: Vec<&Finding> = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
     let mut row = empty_row(request, Judgement::Quiet);
-    row.found = top.map(in_short);
-    row.judgement = match (top, row.expected.is_empty()) {
-        (None, true) => Judgement::Quiet,
-        (None, false) => Judgement::Miss("nothing was found".to_owned()),
-        (Some(finding), true) => Judgement::FalseAlarm(finding.sentence.clone()),
-        (Some(finding), false) => match mistake(&request.scenario, finding) {
-            None => Judgement::Hit,
-            Some(mistake) => Judgement::Miss(mistake),
-        },
+    row.found = loud.first().map(|finding| in_short(finding));
+    let expect = &request.scenario.expect;
+    let judged = expect.top().is_some() || !expect.all.is_empty() || expect.max_findings.is_some();
+    row.judgement = match loud.first() {
+        _ if !judged => Judgement::NotJudged,
+        None if row.expected.is_empty() => too_many(expect, report).map_or(Judgement::Quiet, Judgement::Miss),
+        None => Judgement::Miss("nothing was found".to_owned()),
+        Some(_) if row.expected.is_empty() && request.fault && expect.top().is_none() => {
+            too_many(expect, report).map_or(Judgement::Hit, Judgement::Miss)
+        }
+        Some(finding) if row.expected.is_empty() => Judgement::FalseAlarm(finding.sentence.clone()),
+        Some(_) => mistake(expect, &loud).or_else(|| too_many(expect, report)).map_or(Judgement::Hit, Judgement::Miss),
     };
     row
 }
 
-/// `rt-starvation of kworker/0:2 by hog`.
-fn in_short(finding: &Finding) -> String {
-    let by = finding.culprits.first().map(|culprit| format!(" by {}", culprit.comm)).unwrap_or_default();
-    format!("{} of {}{by}", finding.id, finding.victim.comm)
+fn too_many(expect: &Expect, report: &Report) -> Option<String> {
+    let count = report.findings.len();
+    let most = expect.max_findings.filter(|&most| count > most)?;
+    Some(format!("{count} findings, at most {most} are expected"))
 }
 
-/// What a finding gets wrong of the scenario's expectation.
-fn mistake(scenario: &Scenario, finding: &Finding) -> Option<String> {
-    let expect = &scenario.expect;
-    if !expect.finding.contains(&finding.id) {
-        return Some(format!("found {}", finding.id));
-    }
-    for (key, wanted) in &expect.victim {
+/// What the findings, the worst first, get wrong.
+fn mistake(expect: &Expect, loud: &[&Finding]) -> Option<String> {
+    let top = expect.top().zip(loud.first()).and_then(|(ids, finding)| {
+        if !ids.contains(&finding.id) {
+            return Some(format!("found {}", finding.id));
+        }
+        wrong_in(finding, &expect.victim, &expect.culprit, &expect.payer)
+    });
+    let is_found = |one: &&Expected| {
+        let fits = |finding: &&&Finding| {
+            finding.id == one.finding && wrong_in(finding, &one.victim, &one.culprit, &one.payer).is_none()
+        };
+        loud.iter().any(|finding| fits(&finding))
+    };
+    top.or_else(|| expect.all.iter().find(|one| !is_found(one)).map(|one| format!("there is no {one}")))
+}
+
+/// What one finding gets wrong of whom it is about.
+fn wrong_in(finding: &Finding, victim: &Victim, culprit: &Names, payer: &Names) -> Option<String> {
+    for (key, wanted) in &victim.0 {
         let found = match key.as_str() {
             "kind" => Some(&finding.victim.kind),
             "comm" => Some(&finding.victim.comm),
             "work" => finding.victim.work.as_ref().map(|work| &work.function),
             _ => None,
         };
-        if found != Some(wanted) {
+        if !found.is_some_and(|found| fits(wanted, found)) {
             return Some(format!("victim's {key} is {}, not {wanted}", found.map_or("unknown", String::as_str)));
         }
     }
-    let culprit = expect.culprit.as_ref()?;
-    let named = finding.culprits.iter().any(|found| found.comm == *culprit);
-    (!named).then(|| format!("{culprit} is not among the culprits"))
+    let absent =
+        |names: &Names, have: &[&str]| names.0.iter().find(|name| !have.iter().any(|comm| fits(name, comm))).cloned();
+    let culprits: Vec<&str> = finding.culprits.iter().map(|culprit| culprit.comm.as_str()).collect();
+    let payers: Vec<&str> = finding.price.iter().map(|payer| payer.comm.as_str()).collect();
+    let culprit = absent(culprit, &culprits).map(|name| format!("{name} is not among the culprits"));
+    culprit.or_else(|| absent(payer, &payers).map(|name| format!("{name} is not among those who paid")))
+}
+
+/// `rt-starvation of kworker/0:2 by hog`.
+fn in_short(finding: &Finding) -> String {
+    let by = finding.culprits.first().map(|culprit| format!(" by {}", culprit.comm)).unwrap_or_default();
+    format!("{} of {}{by}", finding.id, finding.victim.comm)
 }
 
 /// A table with every miss spelt out below it.
@@ -171,6 +204,7 @@ impl fmt::Display for Truth {
                 Judgement::Quiet => "quiet",
                 Judgement::Miss(_) => "MISS",
                 Judgement::FalseAlarm(_) => "FALSE ALARM",
+                Judgement::NotJudged => "not judged",
                 Judgement::NotHere => "not here",
                 Judgement::Failed(_) => "FAILED",
             };
@@ -261,5 +295,51 @@ mod tests {
         model on 7, healthy: model on 7, seed 1, without the fault: the model's guest panicked
         6 of 14 right
         ");
+    }
+
+    /// What is said of findings of these ids, victims, culprits and payers, by a scenario with this `[expect]`.
+    fn judged(expect: &str, findings: &[(&str, &str, &str, &str, &str)]) -> Judgement {
+        let text = format!("[[load]]\nargv = [\"load\"]\n{expect}");
+        let request = Request::faulty(Scenario::parse("x.toml", &text).expect("a scenario"), "6.1", 1);
+        let mut whole = report("none", "info", "task", "x", "y");
+        let finding = |(id, severity, victim, culprit, payer): &(&str, &str, &str, &str, &str)| {
+            let mut finding = report(id, severity, "task", "x", culprit).findings.remove(0);
+            finding.victim.comm = (*victim).to_owned();
+            let price = serde_json::json!([{"comm": payer, "tids": [3], "ns": 1}]);
+            finding.price = serde_json::from_value(price).expect("a price");
+            finding
+        };
+        whole.findings = findings.iter().map(finding).collect();
+        judge(&request, &whole).judgement
+    }
+
+    #[test]
+    fn several_culprits_payers_and_findings_are_judged() {
+        let two = [
+            ("rt-starvation", "critical", "apisrv", "rtmon", "client"),
+            ("weight-starvation", "warning", "webwork", "cruncher", "user"),
+        ];
+        let all = |second: &str| {
+            format!(
+                "[expect]\nall = [{{ finding = \"weight-starvation\", victim = \"webwork|webapi\", culprit = \"crunch*\" }},\n\
+                 {{ finding = \"rt-starvation\", victim = \"apisrv\", culprit = \"{second}\", payer = \"client\" }}]\n"
+            )
+        };
+        assert_eq!(judged(&all("rtmon"), &two), Judgement::Hit);
+        let miss = Judgement::Miss("there is no rt-starvation of apisrv by rtaudio, paid by client".to_owned());
+        assert_eq!(judged(&all("rtaudio"), &two), miss);
+        let top = |who: &str| format!("[expect]\nfinding = [\"rt-starvation\"]\nvictim = \"apisrv\"\n{who}\n");
+        assert_eq!(judged(&top("culprit = [\"rtmon\"]\npayer = \"client\""), &two), Judgement::Hit);
+        let miss = Judgement::Miss("other is not among the culprits".to_owned());
+        assert_eq!(judged(&top("culprit = [\"rtmon\", \"other\"]"), &two), miss);
+        let miss = Judgement::Miss("user is not among those who paid".to_owned());
+        assert_eq!(judged(&top("payer = \"user\""), &two), miss);
+        assert_eq!(
+            judged(&top("max_findings = 1"), &two),
+            Judgement::Miss("2 findings, at most 1 are expected".to_owned())
+        );
+        assert!(matches!(judged("[expect]\nquiet = true\n", &two), Judgement::FalseAlarm(_)));
+        assert_eq!(judged("[expect]\nquiet = true\n", &[]), Judgement::Quiet);
+        assert_eq!(judged("", &two), Judgement::NotJudged);
     }
 }

@@ -13,6 +13,7 @@ mod severity;
 mod source;
 mod task;
 mod time;
+mod wall;
 
 pub use counted::{counted, grouped};
 pub use event::{Context, Event, EventKind, EventSet, EventType, PrevState, TaskRef};
@@ -24,3 +25,4 @@ pub use severity::Severity;
 pub use source::{Batch, EventSource, MemorySource, SavedTask, SourceError, TraceInfo};
 pub use task::{KernelThread, Policy, Prio, load_weight_of_nice};
 pub use time::{Nanos, Time};
+pub use wall::{ClockPair, WallClock, WallTime};

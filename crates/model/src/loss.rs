@@ -30,12 +30,20 @@ pub enum LossKind {
     Undecodable,
     /// A kind of event was not recorded at all.
     NotRecorded(EventType),
+    /// Events of this type are in the file, but not as this type of event is: none of them was used.
+    Malformed(EventType),
+    /// The kernel recorded the states of tasks that leave a CPU one bit too high (4.14 to 4.19); they were put right.
+    ShiftedStates,
+    /// The file is an archive with more recordings than the one that was read.
+    OtherRecordings,
     /// A task ran or switched in a way that earlier events exclude: a switch is missing.
     MissingSwitch,
     /// Events came out of order by more than the reader can sort, and were moved to the last known time.
     OutOfOrder,
     /// Names were too many to keep.
     TooManyNames,
+    /// Tasks that no event names may have waited all the time.
+    SilentTasks,
     /// The trace has no host snapshot: policies other than RT, weights, affinities and settings are inferred.
     NoSnapshot,
     /// The clock is not in nanoseconds and the file does not say how to convert it.
@@ -69,9 +77,15 @@ impl fmt::Display for Loss {
             LossKind::Truncated => write!(f, "the file ends early")?,
             LossKind::Undecodable => write!(f, "{n} parts of the file could not be decoded")?,
             LossKind::NotRecorded(event) => write!(f, "{event} events were not recorded")?,
+            LossKind::Malformed(event) => write!(f, "{n} {event} events are malformed")?,
+            LossKind::ShiftedStates => {
+                write!(f, "{n} states of tasks that left a CPU were recorded one bit too high and put right")?;
+            }
+            LossKind::OtherRecordings => write!(f, "{n} more recordings in the archive were not read")?,
             LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
             LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
             LossKind::TooManyNames => write!(f, "{n} names were not kept")?,
+            LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,
             LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,
             LossKind::ClockUnit => write!(f, "the clock's unit is unknown")?,
         }

@@ -1,6 +1,6 @@
 use std::error::Error;
 
-use crate::{Comm, Event, EventSet, Loss, Names, Tid};
+use crate::{ClockPair, Comm, Event, EventSet, Loss, Names, Tid};
 
 /// What a source knows before its first event, and what it read on the way.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,20 @@ pub struct TraceInfo {
     pub snapshot: Option<String>,
     /// The recorded kernel's release (`6.1.0-32-cloud-amd64`), where the file says so.
     pub kernel_release: Option<String>,
+    /// The name of the recorded machine, where the file says so.
+    pub host: Option<String>,
+    /// Moments on the trace's clock and on the wall's, where the file has them: the first and the last, in this order.
+    pub clocks: Vec<ClockPair>,
+}
+
+impl TraceInfo {
+    /// Notes a moment on both clocks; of all, the first and the last stay.
+    pub fn note_clocks(&mut self, pair: ClockPair) {
+        self.clocks.truncate(1);
+        if self.clocks.first() != Some(&pair) {
+            self.clocks.push(pair);
+        }
+    }
 }
 
 /// A task's name from a table in the file.

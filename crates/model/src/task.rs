@@ -134,6 +134,12 @@ impl KernelThread {
         })
     }
 
+    /// Whether kernel threads are called so, those without a variant included: they look after memory, devices and the
+    /// kernel itself.
+    pub fn is_name_of_one(comm: &Comm) -> bool {
+        KernelThread::of(comm).is_some() || HOUSEKEEPING.iter().any(|name| comm.as_bytes().starts_with(name.as_bytes()))
+    }
+
     /// Whether it can only ever run on one CPU.
     pub fn bound_cpu(self) -> Option<u32> {
         match self {
@@ -156,6 +162,32 @@ impl KernelThread {
         }
     }
 }
+
+/// How the names of kernel threads begin that have no variant.
+const HOUSEKEEPING: [&str; 22] = [
+    "kcompactd",
+    "khugepaged",
+    "ksmd",
+    "kdamond",
+    "kauditd",
+    "khungtaskd",
+    "kdevtmpfs",
+    "kthreadd",
+    "kthrotld",
+    "kswapd",
+    "ksgxd",
+    "oom_reaper",
+    "watchdogd",
+    "psimon",
+    "cpuhp/",
+    "idle_inject/",
+    "scsi_eh_",
+    "rcu_tasks_",
+    "rcu_exp_",
+    "ext4lazyinit",
+    "dmcrypt_write/",
+    "pr/",
+];
 
 fn worker(tail: &str) -> Option<KernelThread> {
     if tail.starts_with("R-") {

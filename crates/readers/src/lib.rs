@@ -5,13 +5,16 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`open`](mod@open), [`input`] | tells formats apart, peels compression; bytes from files and pipes |
+//! | [`open`](mod@open), [`input`] | tells formats apart, unpacks; bytes from files and pipes |
 //! | [`trace_dat`] | reader of `trace.dat` v6 and v7 |
 //! | [`trace_dat_write`] | writer of `trace.dat` v6, for recorders |
 //! | [`kbuffer`] | pages of the kernel's ring buffer |
 //! | [`format`](mod@format) | the kernel's text that describes an event's fields |
 //! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
-//! | [`ftrace_text`] | `trace`, `trace_pipe`, and what `trace-cmd report` prints |
+//! | [`ftrace_text`] | `trace`, `trace_pipe`, what `trace-cmd report` prints, and dumps in the kernel's log |
+//! | [`systrace_page`] | ftrace's text in HTML pages of Android's systrace |
+//! | [`lttng_text`] | what `babeltrace2` prints of LTTng's kernel traces |
+//! | [`foreign`] | what files are that nothing here reads, and what to do with them |
 //! | [`perf_data`] | files and pipes of `perf record` and `perf sched record` |
 //! | [`perf_script`] | what `perf script` prints, pasted into mails too |
 //! | [`perfetto`] | Perfetto's protobuf traces |
@@ -19,11 +22,14 @@
 
 pub mod decode;
 mod endian;
+pub mod foreign;
 pub mod format;
 pub mod ftrace_text;
 pub mod input;
 mod interner;
 pub mod kbuffer;
+pub mod lttng_text;
+mod malformed;
 pub mod open;
 pub mod perf_data;
 pub mod perf_script;
@@ -32,11 +38,14 @@ pub mod perfetto;
 mod picture;
 mod prev_state;
 mod reorder;
+mod shifted_states;
 pub mod symbols;
+pub mod systrace_page;
 mod task_names;
 mod text;
 pub mod trace_dat;
 pub mod trace_dat_write;
+mod unpack;
 mod work_stack;
 
 pub use decode::Decoder;

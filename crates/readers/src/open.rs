@@ -1,4 +1,4 @@
-//! Tells formats apart by their content, and peels gzip and zstd off the outside.
+//! Tells formats apart by their content, and unpacks what is packed.
 
 use std::io;
 use std::path::Path;
@@ -6,12 +6,16 @@ use std::path::Path;
 use thiserror::Error;
 use unstarve_model::{EventSource, SourceError};
 
+use crate::foreign;
 use crate::ftrace_text::{self, FtraceText};
 use crate::input::Input;
+use crate::lttng_text::{self, LttngText};
 use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
-use crate::trace_dat;
+use crate::shifted_states::PutRight;
+use crate::unpack::{MAX_LAYERS, Unpacked, unpack};
+use crate::{systrace_page, trace_dat};
 
 /// A format that can be read.
 pub struct Format {
@@ -28,14 +32,24 @@ pub const FORMATS: &[Format] = &[
     Format { name: "trace.dat (trace-cmd, unstarve record)", sniff: trace_dat::sniff, open: trace_dat::open },
     Format { name: "perf.data", sniff: perf_data::recognises, open: |input| Ok(Box::new(PerfData::open(input)?)) },
     Format {
+        name: "systrace HTML",
+        sniff: systrace_page::recognises,
+        open: |input| Ok(Box::new(systrace_page::open(input.into_stream()))),
+    },
+    Format {
         name: "perf script text",
         sniff: perf_script::recognises,
         open: |input| Ok(Box::new(PerfScript::new(input.into_stream()))),
     },
     Format {
-        name: "ftrace text (trace, trace_pipe, trace-cmd report)",
+        name: "ftrace text (trace, trace_pipe, trace-cmd report, a dump in the kernel's log)",
         sniff: ftrace_text::recognises,
         open: |input| Ok(Box::new(FtraceText::new(input.into_stream()))),
+    },
+    Format {
+        name: "LTTng text (babeltrace2)",
+        sniff: lttng_text::recognises,
+        open: |input| Ok(Box::new(LttngText::new(input.into_stream()))),
     },
     // Protobuf has no magic number: last.
     Format {
@@ -72,9 +86,27 @@ pub enum OpenError {
         looks: &'static str,
     },
     /// Compression within compression without end.
-    #[error("{name} is compressed more than {MAX_LAYERS} times over")]
+    #[error("{name} is packed more than {MAX_LAYERS} times over")]
     TooManyLayers {
         /// The file.
+        name: String,
+    },
+    /// An archive holds nothing that can be read.
+    #[error(
+        "{name} is an archive without a recording that can be read (in it are {}); readable are {}",
+        listed(members),
+        readable()
+    )]
+    NoMember {
+        /// The archive.
+        name: String,
+        /// Its first few members.
+        members: Vec<String>,
+    },
+    /// An archive in an archive: unpacking one is enough to be asked for.
+    #[error("{name} is itself an archive: unpack the outer one first")]
+    ArchiveInArchive {
+        /// The inner archive.
         name: String,
     },
     /// The format is known, but its reader cannot make anything of the file.
@@ -89,12 +121,17 @@ pub enum OpenError {
     },
 }
 
-/// `trace.dat.gz.zst` is odd, a hundred layers are an attack.
-const MAX_LAYERS: usize = 4;
-
 fn readable() -> String {
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    names.join(", ") + "; each also inside gzip or zstd"
+    names.join(", ") + "; each also inside gzip, zstd, xz, bzip2, zlib, tar or zip"
+}
+
+fn listed(members: &[String]) -> String {
+    if members.is_empty() { "no files".to_owned() } else { members.join(", ") }
+}
+
+fn format_of(prefix: &[u8]) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| (format.sniff)(prefix))
 }
 
 /// Opens a recording of any known format.
@@ -110,51 +147,20 @@ pub fn open_stdin() -> Result<Box<dyn EventSource>, OpenError> {
 
 /// Reads a recording of any known format from an input.
 pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
-    let input = peel(input)?;
+    let Unpacked { input, member } = unpack(input, |prefix| format_of(prefix).is_some())?;
     let name = input.name().to_owned();
     if input.prefix().is_empty() {
         return Err(OpenError::Empty { name });
     }
-    let Some(format) = FORMATS.iter().find(|format| (format.sniff)(input.prefix())) else {
-        return Err(OpenError::Unknown { name, looks: looks_like(input.prefix()) });
+    let Some(format) = format_of(input.prefix()) else {
+        return Err(OpenError::Unknown { name, looks: foreign::looks_like(input.prefix()) });
     };
-    (format.open)(input).map_err(|source| OpenError::Format { name, format: format.name, source })
-}
-
-/// Removes compression from the outside, however often it was applied.
-fn peel(mut input: Input) -> Result<Input, OpenError> {
-    for _ in 0..=MAX_LAYERS {
-        let name = input.name().to_owned();
-        let peeled = match input.prefix() {
-            [0x1f, 0x8b, ..] => {
-                let stream = io::BufReader::with_capacity(1 << 16, input.into_stream());
-                Input::from_stream(Box::new(flate2::bufread::MultiGzDecoder::new(stream)), name.clone())
-            }
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd::stream::read::Decoder::new(input.into_stream())
-                .and_then(|decoder| Input::from_stream(Box::new(decoder), name.clone())),
-            _ => return Ok(input),
-        };
-        input = peeled.map_err(|source| OpenError::Io { name, source })?;
-    }
-    Err(OpenError::TooManyLayers { name: input.name().to_owned() })
-}
-
-/// A word about content that nothing here reads: most often the wrong file was named.
-fn looks_like(prefix: &[u8]) -> &'static str {
-    match prefix {
-        [0xff, 0xd8, 0xff, ..] => "it looks like a JPEG image",
-        [0x89, b'P', b'N', b'G', ..] => "it looks like a PNG image",
-        [0x7f, b'E', b'L', b'F', ..] => "it looks like an ELF program",
-        [b'P', b'K', 3, 4, ..] => "it looks like a zip archive",
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "it looks like an xz file: unpack it first",
-        [b'B', b'Z', b'h', ..] => "it looks like a bzip2 file: unpack it first",
-        _ if prefix.iter().all(|&b| b == 0) => "its beginning is all zeros",
-        // The prefix may end within a character.
-        _ if std::str::from_utf8(prefix).map_or_else(|error| error.error_len().is_none(), |_| true) => {
-            "it is text, but no line looks like a scheduler event"
-        }
-        _ => "its content is of no known format",
-    }
+    let source = (format.open)(input).map_err(|source| OpenError::Format { name, format: format.name, source })?;
+    let source = PutRight::new(source);
+    Ok(match member {
+        Some(member) => member.name(Box::new(source)),
+        None => Box::new(source),
+    })
 }
 
 #[cfg(test)]
@@ -179,7 +185,7 @@ mod tests {
         assert_eq!(error(b""), "x is empty: the recording was not finished, or wrote elsewhere");
         let jpeg = error(b"\xff\xd8\xff\xe0\0\x10JFIF");
         assert!(jpeg.starts_with("x is not a recording that can be read (it looks like a JPEG image); readable are"));
-        assert!(jpeg.ends_with("each also inside gzip or zstd"));
+        assert!(jpeg.ends_with("each also inside gzip, zstd, xz, bzip2, zlib, tar or zip"));
         assert!(error(&[0; 100]).contains("all zeros"));
         assert!(error(&gzip(b"\x89PNG")).contains("PNG"));
         assert!(error(&zstd::encode_all(&b"\x7fELF"[..], 0).unwrap()).contains("ELF"));
@@ -193,12 +199,149 @@ mod tests {
         assert_eq!(open_input(input).unwrap().info().format, "perf script text");
     }
 
+    const TEXT: &str = "  x-1  [000]  1.000000: softirq_entry: vec=1 [action=TIMER]\n";
+
+    fn opened(bytes: &[u8]) -> Box<dyn EventSource> {
+        let input = Input::from_stream(Box::new(io::Cursor::new(bytes.to_vec())), "x".into()).unwrap();
+        open_input(input).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// How many events come out, of which format, and which recordings beside it are told.
+    fn read(bytes: &[u8]) -> (usize, String, Vec<String>) {
+        let mut source = opened(bytes);
+        let (mut batch, mut count) = (unstarve_model::Batch::default(), 0);
+        while source.read(&mut batch).unwrap() {
+            count += batch.events.len();
+        }
+        let losses = source.losses();
+        let others = losses.iter().filter(|loss| loss.kind == unstarve_model::LossKind::OtherRecordings);
+        (count, source.info().format.clone(), others.map(ToString::to_string).collect())
+    }
+
+    fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, content) in members {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            archive.append(&header, *content).unwrap();
+        }
+        archive.into_inner().unwrap()
+    }
+
+    fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
+        for (name, content) in members {
+            let file = archive.new_file(name).compression_method(rawzip::CompressionMethod::DEFLATE);
+            let (mut entry, config) = file.start().unwrap();
+            let mut writer =
+                config.wrap(flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::default()));
+            writer.write_all(content).unwrap();
+            let (encoder, descriptor) = writer.finish().unwrap();
+            encoder.finish().unwrap();
+            entry.finish(descriptor).unwrap();
+        }
+        archive.finish().unwrap();
+        bytes
+    }
+
+    #[test]
+    fn every_compression_and_encoding_comes_off() {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        zlib.write_all(TEXT.as_bytes()).unwrap();
+        let zlib = zlib.finish().unwrap();
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
+        xz.write_all(TEXT.as_bytes()).unwrap();
+        let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        bzip2.write_all(TEXT.as_bytes()).unwrap();
+        let utf16: Vec<u8> = [0xfeff].into_iter().chain(TEXT.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        let page = format!("<html>\n<script class=\"trace-data\">\n# tracer: nop\n{TEXT}</script>\n");
+        let all = [
+            gzip(TEXT.as_bytes()),
+            zstd::encode_all(TEXT.as_bytes(), 0).unwrap(),
+            xz.finish().unwrap(),
+            bzip2.finish().unwrap(),
+            [&b"TRACE:\n"[..], &zlib].concat(),
+            zlib,
+            [b"\xef\xbb\xbf", TEXT.as_bytes()].concat(),
+            gzip(&utf16),
+            utf16,
+            page.into_bytes(),
+        ];
+        for bytes in all {
+            let (events, format, _) = read(&bytes);
+            assert_eq!(events, 1, "{format}: {:x?}", &bytes[..8]);
+        }
+    }
+
+    #[test]
+    fn an_archive_s_recording_is_found_and_named() {
+        let members = [("README", &b"hello\n"[..]), ("a/trace.txt.gz", &gzip(TEXT.as_bytes()))];
+        let expected = (1, "ftrace text from a/trace.txt.gz".to_owned(), Vec::new());
+        assert_eq!(read(&gzip(&tar(&members))), expected);
+        assert_eq!(read(&zip(&members)), expected);
+    }
+
+    #[test]
+    fn several_recordings_in_an_archive_are_told() {
+        let members = [("../../etc/one", TEXT.as_bytes()), ("two\x1b[2J", TEXT.as_bytes()), ("three", TEXT.as_bytes())];
+        let (events, format, others) = read(&tar(&members));
+        assert_eq!((events, format.as_str()), (1, "ftrace text from ../../etc/one"));
+        assert_eq!(
+            others,
+            [
+                "2 more recordings in the archive were not read (two\\u{1b}[2J, three; read another one with `tar -xOf x \
+                 MEMBER | unstarve explain -`; several members to tar -xOf join the parts of a text that was split)"
+            ]
+        );
+    }
+
+    #[test]
+    fn archives_without_recordings_say_what_is_in_them() {
+        let members = [("a.txt", &b"hello\n"[..]), ("b.txt", b"world\n")];
+        for bytes in [tar(&members), zip(&members)] {
+            let message = error(&bytes);
+            assert!(
+                message.starts_with("x is an archive without a recording that can be read (in it are a.txt, b.txt)")
+            );
+        }
+        let inner = zip(&[("trace.txt", TEXT.as_bytes())]);
+        assert!(error(&tar(&[("inner.zip", &inner)])).contains("in it are inner.zip"));
+        let torn = &inner[..inner.len() - 30];
+        assert!(error(torn).contains("has no directory at its end"), "{}", error(torn));
+    }
+
+    #[test]
+    fn no_torn_and_no_flipped_archive_does_harm() {
+        let members = [("README", &b"hello\n"[..]), ("trace.txt", TEXT.as_bytes())];
+        for bytes in [gzip(&tar(&members)), zip(&members)] {
+            let survives = |bytes: &[u8]| {
+                let input = Input::from_stream(Box::new(io::Cursor::new(bytes.to_vec())), "x".into());
+                let Ok(mut source) = input.map_err(drop).and_then(|input| open_input(input).map_err(drop)) else {
+                    return;
+                };
+                let mut batch = unstarve_model::Batch::default();
+                while source.read(&mut batch).unwrap_or(false) {}
+            };
+            for length in 0..bytes.len() {
+                survives(&bytes[..length]);
+            }
+            for bit in 0..bytes.len() * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                survives(&flipped);
+            }
+        }
+    }
+
     #[test]
     fn layers_without_end_are_refused() {
         let mut bytes = b"x".to_vec();
         for _ in 0..10 {
             bytes = gzip(&bytes);
         }
-        assert_eq!(error(&bytes), "x is compressed more than 4 times over");
+        assert_eq!(error(&bytes), "x is packed more than 4 times over");
     }
 }

@@ -5,7 +5,7 @@
 //! `__print_flags(…, "|", { 0x01, "S" }, …)` names the bits, and `REC->prev_state & EXPR ? "+" : ""` is the bit that
 //! the kernel sets for a task that was preempted while runnable (`TASK_REPORT_MAX`).
 
-use unstarve_model::PrevState;
+use unstarve_model::{Comm, PrevState};
 
 /// The meaning of each bit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -53,6 +53,33 @@ impl StateBits {
             }
         }
         state
+    }
+}
+
+/// The state that a bare number stands for in a text that does not say what its bits mean (`trace-cmd report -R`).
+///
+/// The bits below 64 are the same in all kernels as far as a wait needs it. 256 is "preempted" since 4.14 and never
+/// stands alone before. Older kernels used the bit above their highest state for it, and nothing else: 512 to 3.8, 1024
+/// from 3.9, 2048 from 4.2, 4096 from 4.8. 512 became "parked" in 3.9, which only the kernel's threads of one CPU can
+/// be; 64 is "parked" since 4.14 and "dead" before. Source: `TASK_STATE_TO_CHAR_STR` and `TASK_REPORT` in
+/// `include/linux/sched.h` of each version.
+pub fn of_bare_number(value: u64, comm: Comm) -> PrevState {
+    const NO_LOAD: u64 = 1024;
+    let of_one_cpu = || {
+        let at = comm.as_bytes().iter().rposition(|&byte| byte == b'/');
+        at.is_some_and(|at| comm.as_bytes()[at + 1..].first().is_some_and(u8::is_ascii_digit))
+    };
+    match value {
+        0 => PrevState::Runnable,
+        64 | 512 if of_one_cpu() => PrevState::Parked,
+        256 | 512 | 1024 | 2048 | 4096 => PrevState::Preempted,
+        128 => PrevState::Idle,
+        _ if value & 2 != 0 && value & NO_LOAD != 0 => PrevState::Idle,
+        _ if value & 1 != 0 => PrevState::Sleeping,
+        _ if value & 2 != 0 => PrevState::Uninterruptible,
+        _ if value & 0x0c != 0 => PrevState::Stopped,
+        _ if value & 0x70 != 0 => PrevState::Dead,
+        _ => PrevState::Unknown,
     }
 }
 
@@ -212,6 +239,21 @@ mod tests {
         assert_eq!(none.decode(0), PrevState::Runnable);
         assert_eq!(none.decode(1), PrevState::Unknown);
         assert_eq!(none.decode(0x100), PrevState::Unknown);
+    }
+
+    #[test]
+    fn bare_numbers_of_old_and_new_kernels() {
+        use PrevState::*;
+        let of = |value, comm: &str| of_bare_number(value, Comm::new(comm.as_bytes()));
+        let shown: Vec<PrevState> = [0, 1, 2, 130, 1026, 4, 16, 32, 64, 128, 256, 1024, 4096, 1 << 40]
+            .into_iter()
+            .map(|value| of(value, "fio"))
+            .collect();
+        let dead = [Dead, Dead, Dead];
+        assert_eq!(shown[..6], [Runnable, Sleeping, Uninterruptible, Uninterruptible, Idle, Stopped]);
+        assert_eq!(shown[6..9], dead);
+        assert_eq!(shown[9..], [Idle, Preempted, Preempted, Preempted, Unknown]);
+        assert_eq!([of(64, "migration/3"), of(512, "watchdog/0"), of(512, "a/b")], [Parked, Parked, Preempted]);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use synth::{MACHINES, V7, pages, recording};
 use unstarve_model::{
-    Batch, Comm, Context, CpuId, Event, EventKind, EventSource, Loss, LossKind, NameId, Names, PrevState, Prio,
-    TaskRef, Tid, Time, TraceInfo,
+    Batch, ClockPair, Comm, Context, CpuId, Event, EventKind, EventSource, Loss, LossKind, NameId, Names, PrevState,
+    Prio, TaskRef, Tid, Time, TraceInfo, WallTime,
 };
 use unstarve_readers::{Input, open_input, trace_dat_write};
 
@@ -263,6 +263,26 @@ fn cycles_become_nanoseconds_by_the_files_own_factor() {
 }
 
 #[test]
+fn a_dated_file_is_on_the_wall_s_clock() {
+    let (names, _) = names();
+    let softirq = |time| event(time, 0, 0, Context::Softirq, EventKind::SoftirqEntry { vec: 1 });
+    let machine = MACHINES[0];
+    let buffers = [("", "mono", pages(machine, &[softirq(4_000)], &names))];
+    let info = |options: &[(u16, Vec<u8>)]| {
+        read(&V7 { machine, compression: "none", buffers: &buffers, options }.bytes()).unwrap().info
+    };
+    let uname = (5, b"Linux web1 6.1.0 x86_64\0".to_vec());
+    let date = (1, b"0x5af0d8b6e5000\0".to_vec());
+    let dated = info(&[uname.clone(), date.clone()]);
+    assert_eq!((dated.host.as_deref(), dated.kernel_release.as_deref()), (Some("web1"), Some("6.1.0")));
+    assert_eq!(dated.clocks, [ClockPair { trace: Time(0), wall: WallTime(0) }]);
+    assert_eq!(info(&[uname.clone()]).clocks, []);
+    // Somebody moved the times by hand.
+    assert_eq!(info(&[uname, date, (7, b"5\0".to_vec())]).clocks, []);
+    assert_eq!(info(&[(5, b"Linux (none) 6.1.0 x86_64\0".to_vec())]).host, None);
+}
+
+#[test]
 fn gaps_are_events_and_losses() {
     let (names, _) = names();
     let softirq = |time, cpu| event(time, cpu, 0, Context::Softirq, EventKind::SoftirqEntry { vec: 1 });
@@ -393,6 +413,23 @@ fn a_damaged_chunk_is_a_gap() {
     assert!(read.events.len() > events.len() / 2 && read.events.len() < events.len());
     assert_eq!(read.events.last(), events.last(), "the chunk behind the damaged one is read");
     assert_eq!(loss_kinds(&read.losses), [LossKind::UncountedGap, LossKind::Undecodable]);
+}
+
+#[test]
+fn events_with_impossible_values_are_malformed_and_located() {
+    let (names, ids) = names();
+    let machine = MACHINES[0];
+    let mut events = story(ids);
+    let waking = events.iter_mut().find_map(|event| match &mut event.kind {
+        EventKind::Waking { target_cpu, .. } => Some(target_cpu),
+        _ => None,
+    });
+    *waking.unwrap() = CpuId(CpuId::LIMIT);
+    let buffers = [("", "local", pages(machine, &events, &names))];
+    let read = read(&V7 { machine, compression: "zstd", buffers: &buffers, options: &[] }.bytes()).unwrap();
+    assert_eq!(read.events.len(), events.len() - 1);
+    let told = read.losses.iter().map(ToString::to_string).find(|loss| loss.contains("malformed")).unwrap();
+    assert!(told.starts_with("1 sched_waking events are malformed (the first is in the page at byte "), "{told}");
 }
 
 #[test]

@@ -65,7 +65,8 @@ fn event_formats(instance: &Instance, events: &[EventType]) -> Result<Vec<System
 
 fn uname(redactor: Option<&Redactor>) -> String {
     let uname = rustix::system::uname();
-    let host = if redactor.is_some() { c"host" } else { uname.nodename() };
+    // What the kernel calls a machine that nobody has named.
+    let host = if redactor.is_some() { c"(none)" } else { uname.nodename() };
     let parts = [uname.sysname(), host, uname.release(), uname.machine()];
     parts.map(|part| part.to_string_lossy()).join(" ")
 }

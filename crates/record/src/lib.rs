@@ -6,6 +6,7 @@
 
 mod buffer;
 mod capture;
+mod clocks;
 mod command;
 mod cpus;
 mod drain;

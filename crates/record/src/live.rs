@@ -193,5 +193,7 @@ fn info(snapshot: &Snapshot, set_up: &SetUp) -> TraceInfo {
         tasks: snapshot.tasks.iter().map(|task| SavedTask { tid: task.tid, comm: name(&task.comm) }).collect(),
         snapshot: Some(snapshot.to_json()),
         kernel_release: snapshot.kernel_release().map(str::to_owned),
+        host: snapshot.host.clone(),
+        clocks: snapshot.clock_pairs.clone(),
     }
 }

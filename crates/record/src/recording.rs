@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use unstarve_kernel::{Missing, Root, Snapshot};
-use unstarve_model::{CpuId, EventType};
+use unstarve_model::{ClockPair, CpuId, EventType};
 use unstarve_readers::trace_dat_write::Head;
 
 use crate::command::Running;
@@ -23,7 +23,7 @@ use crate::set_up::{Ready, Step};
 use crate::signals::Signals;
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
-use crate::{Full, Names, Notice, Options, RecordError, Until, capture, cpus, set_up};
+use crate::{Full, Names, Notice, Options, RecordError, Until, capture, clocks, cpus, set_up};
 
 /// What was recorded.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ pub fn record(
     let started = Instant::now();
     instance.set("tracing_on", "1")?;
     drop(hurry);
-    let begin = Begin::look();
+    let begin = Begin::look(clocks::now(instance, &set_up.clock, &cpus));
     look_at_leftovers(workshop.place(), notices);
     let mut session = Session {
         options,
@@ -160,11 +160,13 @@ pub fn record(
         instance.set("tracing_on", "0")?;
     }
     let duration = session.ended.unwrap_or_else(|| started.elapsed());
+    let end = clocks::now(instance, &set_up.clock, &cpus);
 
     // Before our own threads end, which are in the trace too.
     let Session { mut begin, between, .. } = session;
     let snapshot = begin.snapshot().clone().finished_by(Snapshot::take(&Root::host()));
-    let snapshot = between.into_iter().fold(snapshot, Snapshot::joined_by);
+    let mut snapshot = between.into_iter().fold(snapshot, Snapshot::joined_by);
+    snapshot.clock_pairs.extend(end);
     let snapshot = redacted(snapshot, redactor.as_ref());
     let pages = drain.finish()?;
     let statistics: Vec<CpuStats> = cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
@@ -242,12 +244,13 @@ pub(crate) fn raise_file_limit(cpus: usize) {
 struct Begin {
     coming: Option<JoinHandle<Snapshot>>,
     known: Option<Snapshot>,
+    clocks: Option<ClockPair>,
 }
 
 impl Begin {
-    fn look() -> Begin {
+    fn look(clocks: Option<ClockPair>) -> Begin {
         let thread = std::thread::Builder::new().name("unstarve-record".into());
-        Begin { coming: thread.spawn(|| Snapshot::take(&Root::host())).ok(), known: None }
+        Begin { coming: thread.spawn(|| Snapshot::take(&Root::host())).ok(), known: None, clocks }
     }
 
     fn snapshot(&mut self) -> &Snapshot {
@@ -257,7 +260,9 @@ impl Begin {
                 Err(panic) => std::panic::resume_unwind(panic),
             };
         }
-        self.known.get_or_insert_with(|| Snapshot::take(&Root::host()))
+        let known = self.known.get_or_insert_with(|| Snapshot::take(&Root::host()));
+        known.clock_pairs.extend(self.clocks.take());
+        known
     }
 }
 

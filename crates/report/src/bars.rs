@@ -2,17 +2,20 @@ use unstarve_diagnose::report::Culprit;
 use unstarve_model::Nanos;
 
 use crate::ink::{CULPRIT, FAINT, Ink, PLAIN};
-use crate::text::{columns, counted, fit, fold, occupant};
+use crate::text::{columns, counted, fit, fold, occupant, whereabouts};
 
 /// Rows of a chart; what is beyond is added up in one more.
 const ROWS: usize = 8;
 const INDENT: &str = "    ";
+const BELOW: &str = "      ";
 
 struct Row {
     who: String,
     rule: String,
     ns: u64,
     culprit: bool,
+    /// Of a culprit: where it is found.
+    whereabouts: Option<String>,
 }
 
 /// Who had the CPU while the victim waited: one row per occupant and rule with time, share and bar.
@@ -41,6 +44,9 @@ pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
             (PLAIN, "  "),
             (style, &drawn),
         ]);
+        if let Some(whereabouts) = &row.whereabouts {
+            ink.paragraph(BELOW, FAINT, whereabouts);
+        }
     }
 }
 
@@ -49,11 +55,15 @@ fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
     let shown = if blame.len() <= ROWS + 1 { blame.len() } else { ROWS };
     let mut rows: Vec<Row> = blame[..shown]
         .iter()
-        .map(|piece| Row {
-            who: fold(&occupant(piece), charset).into_owned(),
-            rule: fold(&piece.rule, charset).into_owned(),
-            ns: piece.ns,
-            culprit: culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule),
+        .map(|piece| {
+            let culprit = culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule);
+            Row {
+                who: fold(&occupant(piece), charset).into_owned(),
+                rule: fold(&piece.rule, charset).into_owned(),
+                ns: piece.ns,
+                culprit,
+                whereabouts: if culprit { whereabouts(piece) } else { None },
+            }
         })
         .collect();
     let rest = &blame[shown..];
@@ -63,6 +73,7 @@ fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
             rule: String::new(),
             ns: rest.iter().fold(0, |sum, piece| sum.saturating_add(piece.ns)),
             culprit: false,
+            whereabouts: None,
         });
     }
     rows

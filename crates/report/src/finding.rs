@@ -1,16 +1,16 @@
-use unstarve_diagnose::report::{Finding, Remedy};
+use unstarve_diagnose::report::{Finding, Instance, PricePaid, Remedy, TraceSummary};
 use unstarve_model::Nanos;
 
 use crate::bars::chart;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
-use crate::text::{columns, counted, grouped, seconds, tasks, victim};
+use crate::text::{columns, counted, grouped, seconds, tasks, time_of_day, victim};
 
 /// How many who paid, and how many of the worst instances, are shown.
 const PAYERS: usize = 5;
 const INSTANCES: usize = 3;
 
 /// One finding: what, who ran meanwhile, what it cost, what speaks for it, what to do.
-pub(crate) fn finding(ink: &mut Ink, finding: &Finding) {
+pub(crate) fn finding(ink: &mut Ink, finding: &Finding, trace: &TraceSummary) {
     heading(ink, finding);
     ink.paragraph("  ", PLAIN, &finding.sentence);
     ink.blank();
@@ -20,7 +20,7 @@ pub(crate) fn finding(ink: &mut Ink, finding: &Finding) {
     }
     ink.paragraph("    ", FAINT, &waits(finding));
     price(ink, finding);
-    instances(ink, finding);
+    instances(ink, finding, trace);
     bullets(ink, "What speaks for it", &finding.evidence);
     bullets(ink, "What could overturn it", &finding.losses);
     remedies(ink, &finding.remedies);
@@ -78,8 +78,8 @@ fn price(ink: &mut Ink, finding: &Finding) {
     }
     ink.line(&[(PLAIN, "  "), (STRONG, "Who paid for it")]);
     for payer in finding.price.iter().take(PAYERS) {
-        let who = tasks(&payer.comm, &payer.tids, payer.tids.len() as u32);
-        ink.paragraph("    ", PLAIN, &format!("{who} waited {} for it", Nanos(payer.ns)));
+        let who = tasks(&payer.comm, &payer.tids, payer.tasks.max(payer.tids.len() as u32));
+        ink.paragraph("    ", PLAIN, &format!("{who} {}", lost(payer)));
     }
     let more = finding.price.len().saturating_sub(PAYERS) as u64;
     if more > 0 {
@@ -87,19 +87,45 @@ fn price(ink: &mut Ink, finding: &Finding) {
     }
 }
 
-fn instances(ink: &mut Ink, finding: &Finding) {
+/// Asleep until the victim woke it, or in the same queue.
+fn lost(payer: &PricePaid) -> String {
+    let slept = Nanos(payer.ns.saturating_sub(payer.waited_ns));
+    let waited = Nanos(payer.waited_ns);
+    match (slept, waited) {
+        (slept, Nanos::ZERO) => format!("waited {slept} for it"),
+        (Nanos::ZERO, waited) => format!("waited {waited} for a CPU itself"),
+        (slept, waited) => {
+            format!("lost {}: {waited} in the same queue, {slept} asleep until it was done", Nanos(payer.ns))
+        }
+    }
+}
+
+/// A finding in a line.
+pub(crate) fn headline(ink: &mut Ink, finding: &Finding) {
+    let word = finding.severity.word().to_uppercase();
+    ink.paragraph("", of_severity(finding.severity), &format!("{word}  {}: {}", finding.id, finding.sentence));
+}
+
+fn instances(ink: &mut Ink, finding: &Finding, trace: &TraceSummary) {
     let worst: Vec<String> = finding
         .worst
         .iter()
         .take(INSTANCES)
         .map(|at| {
             let length = Nanos(at.end_ns.saturating_sub(at.start_ns));
-            format!("{} s on CPU {} for {length}", seconds(at.start_ns), at.cpu)
+            format!("{} s{} on CPU {} for {length}", seconds(at.start_ns), moment(at, trace), at.cpu)
         })
         .collect();
     if !worst.is_empty() {
         ink.paragraph("  ", PLAIN, &format!("Worst at {}.", worst.join("; ")));
     }
+}
+
+/// ` (+1.205 s, 14:03:07.205 UTC)`, where the time of day is known.
+fn moment(at: &Instance, trace: &TraceSummary) -> String {
+    let Some(time) = at.start_utc.as_deref().and_then(time_of_day) else { return String::new() };
+    let since = at.start_ns.saturating_sub(trace.start_ns);
+    format!(" (+{}.{:03} s, {time} UTC)", since / 1_000_000_000, since / 1_000_000 % 1_000)
 }
 
 fn bullets(ink: &mut Ink, title: &str, lines: &[String]) {

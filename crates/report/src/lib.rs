@@ -21,7 +21,7 @@ pub use audit::{audit_page, rules_page};
 pub use comparison::{comparison_page, verdict as comparison_verdict};
 pub use knobs::{KnobLine, changes_page, explanation_page, knobs_page};
 pub use look::{Charset, Colours, Look, Scope};
-pub use page::page;
+pub use page::{page, with_unrecorded_together};
 pub use summary::Summary;
 pub use timehist::Timehist;
 pub use unstarve_model::clean;

@@ -3,9 +3,9 @@ use std::borrow::Cow;
 use unstarve_diagnose::report::{Report, TraceSummary};
 use unstarve_model::Nanos;
 
-use crate::finding::finding;
+use crate::finding::{finding, headline};
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
-use crate::text::{counted, grouped};
+use crate::text::{counted, grouped, time_of_day};
 use crate::verdict::verdict;
 use crate::worst::worst_waits;
 use crate::{Look, Scope};
@@ -17,14 +17,32 @@ pub fn page(report: &Report, scope: Scope, look: Look) -> String {
     ink.paragraph("", severity.map_or(STRONG, of_severity), &sentence);
     ink.paragraph("", FAINT, &about(&report.trace));
     ink.blank();
-    for each in &report.findings {
-        finding(&mut ink, each);
-    }
+    findings(&mut ink, report);
     worst_waits(&mut ink, &report.worst_waits);
     legend(&mut ink, report);
     losses(&mut ink, &report.losses);
     let text = ink.finish();
     format!("{}\n", text.trim_end())
+}
+
+/// Findings told in full; of those beyond, worst first, a line each; the rest is counted.
+const IN_FULL: usize = 8;
+const IN_A_LINE: usize = 12;
+
+fn findings(ink: &mut Ink, report: &Report) {
+    let (full, rest) = report.findings.split_at(report.findings.len().min(IN_FULL));
+    full.iter().for_each(|each| finding(ink, each, &report.trace));
+    let (lines, untold) = rest.split_at(rest.len().min(IN_A_LINE));
+    lines.iter().for_each(|each| headline(ink, each));
+    let untold = report.more_findings.saturating_add(untold.len() as u64);
+    if untold > 0 {
+        ink.paragraph("", FAINT, &format!("{}, none of them worse.", counted(untold, "more finding")));
+    }
+    if !rest.is_empty() {
+        let how = "All of a finding: `unstarve explain --json FILE`, or with `--task NAME` what concerns one task.";
+        ink.paragraph("", FAINT, how);
+        ink.blank();
+    }
 }
 
 pub(crate) fn about(trace: &TraceSummary) -> String {
@@ -36,10 +54,24 @@ pub(crate) fn about(trace: &TraceSummary) -> String {
         counted(trace.cpus.into(), "CPU"),
     ];
     parts.extend(trace.kernel.as_ref().map(|release| format!("Linux {release}")));
+    parts.extend(trace.host.as_ref().map(|host| format!("host {host}")));
+    parts.extend(span_in_utc(trace));
     if trace.lost > 0 {
         parts.push(format!("{} events lost", grouped(trace.lost)));
     }
+    // Below a percent of a CPU nobody asks what the recording cost.
+    if let Some(took) = trace.recorder_ns.map(Nanos).filter(|took| took.share_of(length) >= 0.01) {
+        parts.push(format!("the recorder itself ran for {took}"));
+    }
     parts.join(" · ")
+}
+
+/// `2026-11-22 14:03:06.000 to 14:03:08.020 UTC`.
+fn span_in_utc(trace: &TraceSummary) -> Option<String> {
+    let (start, end) = (trace.start_utc.as_deref()?, trace.end_utc.as_deref()?);
+    let (date, until) = (start.get(..10)?, end.get(..10)?);
+    let until = if date == until { String::new() } else { format!("{until} ") };
+    Some(format!("{date} {} to {until}{} UTC", time_of_day(start)?, time_of_day(end)?))
 }
 
 /// What the rules on this page mean.
@@ -85,8 +117,8 @@ fn losses(ink: &mut Ink, losses: &[String]) {
     }
 }
 
-/// A recording of perf lacks a dozen kinds of events; they make one line, where the first of them was.
-fn with_unrecorded_together(losses: &[String]) -> Vec<Cow<'_, str>> {
+/// Losses for people. A recording of perf lacks a dozen kinds of events; they make one line, where the first of them was.
+pub fn with_unrecorded_together(losses: &[String]) -> Vec<Cow<'_, str>> {
     let kind = |loss: &str| loss.strip_suffix(" events were not recorded").map(str::to_owned);
     let mut kinds: Vec<String> = losses.iter().filter_map(|loss| kind(loss)).collect();
     let mut lines = Vec::new();

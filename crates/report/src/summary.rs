@@ -43,7 +43,7 @@ impl Summary {
         self.rows.entry(key).or_default()
     }
 
-    /// Writes the table: tasks in the order of their ids.
+    /// Writes the table: who waited longest comes first.
     ///
     /// # Errors
     /// Those of the writer.
@@ -70,7 +70,7 @@ impl Summary {
         )?;
         writeln!(out, "{:-<138}", "")?;
         let mut rows: Vec<(&(Tid, Comm), &Row)> = self.rows.iter().collect();
-        rows.sort_unstable_by_key(|(key, _)| **key);
+        rows.sort_unstable_by_key(|(key, row)| (std::cmp::Reverse(row.wait), **key));
         let mut all = Row::default();
         for ((tid, comm), row) in rows {
             write_row(&mut out, &format!("{comm}[{tid}]"), row)?;

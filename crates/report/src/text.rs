@@ -94,7 +94,7 @@ pub(crate) fn victim(victim: &Victim) -> String {
 
 /// An occupant in a few words: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
 pub(crate) fn occupant(culprit: &Culprit) -> String {
-    let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tids.len() as u32);
+    let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tasks.max(culprit.tids.len() as u32));
     match (culprit.policy.as_deref(), culprit.prio) {
         // The kernel counts real-time priorities downwards from 99; chrt and everybody else upwards.
         (Some("rt"), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),
@@ -118,6 +118,32 @@ pub(crate) fn tasks(comm: &str, tids: &[u32], count: u32) -> String {
 /// Seconds on the trace's clock, as ftrace and perf print them.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
+}
+
+/// `14:03:07.205` of `2026-11-22T14:03:07.205000123Z`.
+pub(crate) fn time_of_day(utc: &str) -> Option<&str> {
+    utc.get(11..23)
+}
+
+/// Where a culprit is found on the machine: `tgid 117 · /system.slice/wl.service`; with several threads, which.
+pub(crate) fn whereabouts(culprit: &Culprit) -> Option<String> {
+    /// Ids that are listed; the report in JSON has more.
+    const IDS: usize = 6;
+    let ids = |word: &str, ids: &[u32]| {
+        let shown: Vec<String> = ids.iter().take(IDS).map(u32::to_string).collect();
+        let more = ids.len().saturating_sub(IDS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{word} {}{more}", shown.join(" "))
+    };
+    let mut parts = Vec::new();
+    if culprit.tids.len() > 1 {
+        parts.push(ids("tid", &culprit.tids));
+    }
+    if !culprit.tgids.is_empty() {
+        parts.push(ids("tgid", &culprit.tgids));
+    }
+    parts.extend(culprit.cgroups.iter().cloned());
+    (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 #[cfg(test)]

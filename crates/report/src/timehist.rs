@@ -67,7 +67,9 @@ impl<W: Write> Timehist<W> {
 impl<W: Write> Sink for Timehist<W> {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let waited = Waited { kind: wait.kind, length: wait.length(), occupants: occupants(world, wait) };
-        if wait.ended == WaitEnd::TraceEnd {
+        // One that was held back until a stay was known comes after its run began, or even ended.
+        let is_late = wait.end < world.now;
+        if wait.ended == WaitEnd::TraceEnd || is_late {
             let task = world.tasks.get(wait.task);
             if chosen(&self.selection, world, task, wait.cpu, (wait.start, wait.end)) {
                 self.line(wait.end, wait.cpu, task, Some(&waited), None);

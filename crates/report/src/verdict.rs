@@ -1,50 +1,39 @@
-use unstarve_diagnose::report::{Finding, Report, Severity};
+use unstarve_diagnose::report::{Report, Severity};
 use unstarve_model::Nanos;
 
 use crate::Scope;
-use crate::text::{counted, occupant, victim};
+use crate::text::counted;
+
+/// Of all waits, the time of which nobody knows who ran is worth a word from this part on.
+const UNKNOWN: f64 = 0.1;
 
 /// The answer in one sentence or two, and how bad it is (`None`: nothing is wrong).
 pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
     if report.trace.events == 0 {
         return (None, "Nothing can be said: the trace has no scheduler events.".to_owned());
     }
+    let blind = report.trace.invisible.as_ref();
+    let blind = blind.map(|what| format!("No wakeup was recorded, so {what} are invisible here. ")).unwrap_or_default();
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
-        return (None, if scope == Scope::Whole { healthy(report) } else { healthy_part(report) });
+        let text = match (&report.trace.too_little, scope) {
+            (Some(why), _) => format!("Too little was recorded to tell who is starved: {why}."),
+            (None, Scope::Whole) => format!("{blind}{}", healthy(report)),
+            (None, _) => format!("{blind}{}", healthy_part(report)),
+        };
+        return (None, text);
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
-    let mut text = match worst.severity {
-        Severity::Critical => format!("Starved: {}", loss(worst)),
-        _ => format!("Nobody is starved outright, but {}", loss(worst)),
+    // The finding's own sentence: all the victim's waits may have been longer, for other reasons.
+    let lead = match worst.severity {
+        Severity::Critical => "Starved:",
+        _ => "Nobody is starved outright, but:",
     };
+    let mut text = format!("{blind}{lead} {} ({})", worst.sentence.trim_end_matches('.'), worst.id);
+    text.push('.');
     if others > 0 {
         text.push_str(&format!(" {} below.", counted(others, "more finding")));
     }
     (Some(worst.severity), text)
-}
-
-fn loss(finding: &Finding) -> String {
-    let who = victim(&finding.victim);
-    let waits = &finding.waits;
-    let longest = Nanos(waits.max_ns);
-    let total = Nanos(waits.total_ns);
-    let times = if waits.count == 1 {
-        format!("{who} waited {longest} for a CPU")
-    } else {
-        format!("{who} waited {total} for a CPU in {}, up to {longest} at a time", counted(waits.count, "wait"))
-    };
-    match finding.culprits.first() {
-        Some(culprit) => {
-            let part = Nanos(culprit.ns).share_of(total).min(1.0) * 100.0;
-            format!(
-                "{times}; {} had it for {part:.0} % of that ({}, rule {}).",
-                occupant(culprit),
-                finding.id,
-                culprit.rule
-            )
-        }
-        None => format!("{times} ({}).", finding.id),
-    }
 }
 
 /// Of a part it must not sound as if it were said of all.
@@ -70,6 +59,10 @@ fn healthy(report: &Report) -> String {
                 text.push_str(&format!("; the longest took {length}."));
             }
             None => text.push('.'),
+        }
+        let unknown = Nanos(trace.waits_unknown_ns);
+        if unknown.share_of(Nanos(trace.waits_total_ns)) >= UNKNOWN {
+            text.push_str(&format!(" For {unknown} of that nobody knows who had the CPU."));
         }
     }
     if !report.findings.is_empty() {

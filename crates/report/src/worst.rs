@@ -2,10 +2,12 @@ use unstarve_diagnose::report::{Culprit, WorstWait};
 use unstarve_model::Nanos;
 
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
-use crate::text::{columns, fit, fold, occupant, seconds};
+use crate::text::{columns, fit, fold, occupant, seconds, time_of_day};
 
 /// Fewer columns than this tell nothing about the occupants: they go below.
 const BESIDE: usize = 30;
+/// Columns of `14:03:07.205`.
+const UTC: usize = 12;
 const BELOW: &str = "      ";
 
 /// The longest waits of the trace, a line each.
@@ -25,22 +27,34 @@ pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
         number => format!("The {number} longest waits"),
     };
     ink.line(&[(STRONG, &title)]);
-    let left = ink.look.width().saturating_sub(2 + time + 2 + cpu + 2 + task + 2 + 7 + 2);
+    let utcs: Vec<Option<&str>> = waits.iter().map(|wait| wait.start_utc.as_deref().and_then(time_of_day)).collect();
+    let day = if utcs.iter().any(Option::is_some) { UTC + 2 } else { 0 };
+    let left = ink.look.width().saturating_sub(2 + time + 2 + day + cpu + 2 + task + 2 + 7 + 2);
     let beside = left >= BESIDE;
     let meanwhile = if beside { "who had the CPU meanwhile" } else { "" };
-    let head =
-        format!("  {:>time$}  {:>cpu$}  {}  {:>7}  {meanwhile}", "from (s)", "CPU", fit("task", task, charset), "wait");
+    let with_utc = beside && day > 0;
+    let utc = if with_utc { format!("{:<UTC$}  ", "UTC") } else { String::new() };
+    let head = format!(
+        "  {:>time$}  {utc}{:>cpu$}  {}  {:>7}  {meanwhile}",
+        "from (s)",
+        "CPU",
+        fit("task", task, charset),
+        "wait"
+    );
     ink.line(&[(FAINT, &head)]);
-    for ((wait, name), from) in waits.iter().zip(&tasks).zip(&times) {
+    for (((wait, name), from), utc) in waits.iter().zip(&tasks).zip(&times).zip(utcs) {
+        let utc_column = if with_utc { format!("{:<UTC$}  ", utc.unwrap_or("")) } else { String::new() };
         let length = Nanos(wait.end_ns.saturating_sub(wait.start_ns)).to_string();
-        let numbers = format!("  {from:>time$}  {:>cpu$}  {}  {length:>7}  ", wait.cpu, fit(name, task, charset));
+        let numbers =
+            format!("  {from:>time$}  {utc_column}{:>cpu$}  {}  {length:>7}  ", wait.cpu, fit(name, task, charset));
         let occupants = fold(&occupants(&wait.blame), charset).into_owned();
         if beside {
             ink.line(&[(PLAIN, &numbers), (PLAIN, &fit(&occupants, left, charset))]);
         } else {
             ink.line(&[(PLAIN, &numbers)]);
             let below = ink.look.width() - BELOW.len();
-            ink.line(&[(PLAIN, BELOW), (FAINT, &fit(&occupants, below, charset))]);
+            let utc = utc.map_or_else(String::new, |utc| format!("{utc} UTC  "));
+            ink.line(&[(PLAIN, BELOW), (FAINT, &fit(&format!("{utc}{occupants}"), below, charset))]);
         }
     }
     ink.blank();

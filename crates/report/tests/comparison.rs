@@ -21,6 +21,7 @@ fn trace(events: u64) -> TraceSummary {
         snapshot: true,
         waits_total_ns: 1_330_000_000,
         waits_count: 30_100,
+        ..TraceSummary::default()
     }
 }
 

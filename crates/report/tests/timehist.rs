@@ -58,6 +58,35 @@ fn each_run_has_a_line_with_the_wait_before_it_and_who_ran_meanwhile() {
 }
 
 #[test]
+fn a_wait_that_was_held_back_has_a_line_of_its_own() {
+    //  cpu 0   a ████████████      until its stay is over, nobody knows what b waited for first
+    //  cpu 1         b ██
+    let (idle, a, b) = (task(0, "swapper/0", 120), task(1, "a", 120), task(2, "b", 120));
+    let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
+    let events = [
+        (0, 0, switch(idle, PrevState::Runnable, a)),
+        (0, 1, EventKind::Waking { task: b, target_cpu: CpuId(0) }),
+        (5_000, 1, EventKind::Migrate { task: b, orig_cpu: CpuId(0), dest_cpu: CpuId(1) }),
+        (5_000, 1, switch(idle, PrevState::Runnable, b)),
+        (6_000, 1, switch(b, PrevState::Sleeping, idle)),
+        (9_000, 0, switch(task(1, "prog", 89), PrevState::Sleeping, idle)),
+    ];
+    let mut out = Vec::new();
+    let mut timehist = Timehist::new(&mut out, Selection::default());
+    let mut timeline = Timeline::new(Some(2), None, Box::new(NoSettings));
+    for (us, cpu, kind) in events {
+        let time = Time(us * 1_000);
+        timeline.push(&Event { time, cpu: CpuId(cpu), current: None, context: Context::Task, kind }, &mut timehist);
+    }
+    timeline.finish(&mut timehist);
+    timehist.finish().expect("memory can be written");
+    let text = String::from_utf8(out).expect("text");
+    let lines: Vec<&str> = text.lines().skip(3).collect();
+    assert!(lines[0].contains("b[2]") && lines[0].trim_end().ends_with("1.000"), "{text}");
+    assert!(lines[1].contains("b[2]") && lines[1].ends_with("prog class 5000000"), "{text}");
+}
+
+#[test]
 fn the_table_adds_up_runs_and_waits_of_each_task() {
     let mut summary = Summary::new(Selection::default());
     scene(&mut summary);

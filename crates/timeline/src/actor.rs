@@ -1,7 +1,7 @@
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
 
-use crate::{GroupId, Groups};
+use crate::{Birth, GroupId, Groups, Nature, Task};
 
 /// Index of an [`Actor`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,6 +50,8 @@ pub enum ActorKind {
         prio: Prio,
         /// Their cgroup, where known and not the root.
         group: Option<GroupId>,
+        /// Whether they are programs that bear the name of a kernel thread.
+        impostor: bool,
         /// Their own load weight, where their priority does not tell it (SCHED_IDLE).
         own_weight: Option<u32>,
     },
@@ -61,12 +63,18 @@ pub enum ActorKind {
 pub struct Actor {
     /// What it is.
     pub kind: ActorKind,
-    /// The kernel thread class that its name claims.
+    /// The kernel threads that its tasks are by their name, unless something shows that they are programs.
     pub kernel_thread: Option<KernelThread>,
-    /// Ids of its tasks in the order of their appearance, the first [`Actors::MEMBERS_KEPT`].
+    /// Whether the snapshot, or who created one of its tasks, confirms that they are kernel threads.
+    pub confirmed_kernel: bool,
+    /// Ids of its tasks that waited or ran, in that order, the first [`Actors::MEMBERS_KEPT`].
     pub tids: Vec<Tid>,
-    /// How many tasks it has had.
+    /// How many tasks of it waited or ran; beyond [`Actors::MEMBERS_COUNTED`] a lower bound.
     pub members: u32,
+    /// Who created its tasks, where that was seen: each parent once, the first [`Actors::BIRTHS_KEPT`].
+    pub births: Vec<Birth>,
+    /// The members beyond `tids`.
+    more: FxHashSet<Tid>,
     /// Woken members that wait now.
     pub(crate) woken_waiting: u32,
     /// The load weight of their top-level cgroup.
@@ -78,12 +86,45 @@ pub struct Actor {
 impl Actor {
     fn new(kind: ActorKind, groups: &Groups) -> Actor {
         let (kernel_thread, top_weight) = match &kind {
-            ActorKind::Tasks { comm, group, .. } => {
-                (KernelThread::of(comm), group.and_then(|group| groups.top_weight(group)))
+            ActorKind::Tasks { comm, impostor, group, .. } => {
+                let kernel_thread = if *impostor { None } else { KernelThread::of(comm) };
+                (kernel_thread, group.and_then(|group| groups.top_weight(group)))
             }
             _ => (None, None),
         };
-        Actor { kind, kernel_thread, tids: Vec::new(), members: 0, woken_waiting: 0, top_weight, last_crowd: None }
+        Actor {
+            kind,
+            kernel_thread,
+            confirmed_kernel: false,
+            tids: Vec::new(),
+            members: 0,
+            births: Vec::new(),
+            more: FxHashSet::default(),
+            woken_waiting: 0,
+            top_weight,
+            last_crowd: None,
+        }
+    }
+
+    #[cold]
+    fn admit(&mut self, task: &Task) {
+        self.confirmed_kernel |= task.nature == Nature::Kernel;
+        if let Some(birth) = task.birth
+            && self.births.len() < Actors::BIRTHS_KEPT
+            && !self.births.iter().any(|known| known.parent.tid == birth.parent.tid)
+        {
+            self.births.push(birth);
+        }
+        if self.tids.contains(&task.tid) {
+            return;
+        }
+        let new = if self.tids.len() < Actors::MEMBERS_KEPT {
+            self.tids.push(task.tid);
+            true
+        } else {
+            self.tids.len() + self.more.len() < Actors::MEMBERS_COUNTED && self.more.insert(task.tid)
+        };
+        self.members = self.members.saturating_add(u32::from(new));
     }
 
     /// The name of its tasks; `None` for what is not a task.
@@ -92,6 +133,11 @@ impl Actor {
             ActorKind::Tasks { comm, .. } => Some(comm),
             _ => None,
         }
+    }
+
+    /// Whether its tasks are programs that bear the name of a kernel thread.
+    pub fn is_impostor(&self) -> bool {
+        matches!(self.kind, ActorKind::Tasks { impostor: true, .. })
     }
 
     /// The priority of its tasks.
@@ -152,6 +198,12 @@ impl Actors {
     /// Tids kept for each actor.
     pub const MEMBERS_KEPT: usize = 128;
 
+    /// Tasks of each actor counted one by one.
+    pub const MEMBERS_COUNTED: usize = 1 << 14;
+
+    /// Parents kept for each actor.
+    pub const BIRTHS_KEPT: usize = 8;
+
     pub(crate) fn new(groups: Groups) -> Actors {
         let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
         let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind, &groups)).collect();
@@ -173,15 +225,12 @@ impl Actors {
         id
     }
 
-    /// Notes that a task belongs to an actor.
-    pub(crate) fn join(&mut self, id: ActorId, tid: Tid) {
-        let actor = &mut self.list[id.index()];
-        if actor.tids.contains(&tid) {
-            return;
-        }
-        actor.members = actor.members.saturating_add(1);
-        if actor.tids.len() < Actors::MEMBERS_KEPT {
-            actor.tids.push(tid);
+    /// Notes that a task, which waits or runs, belongs to its actor.
+    #[inline]
+    pub(crate) fn join(&mut self, task: &mut Task) {
+        if task.joined != Some(task.actor) {
+            task.joined = Some(task.actor);
+            self.list[task.actor.index()].admit(task);
         }
     }
 

@@ -34,6 +34,12 @@ pub(crate) struct Cpu {
     pub fairness: Fairness,
     /// Tasks that wait here, in no order; each knows its place.
     pub queue: Vec<TaskKey>,
+    /// Whether an event has told what it does.
+    pub heard: bool,
+    /// When something was first put on its runqueue by another CPU, before it was heard itself.
+    pub arrival: Option<Time>,
+    /// Who had it since when, up to the time when that was last added up; kept where somebody may have waited all the time.
+    pub whole: Option<(Time, Vec<(ActorId, Nanos)>)>,
     /// Whether a limit stops tasks of a higher class that wait here.
     pub stops: bool,
     /// The last event that this CPU issued.
@@ -65,6 +71,9 @@ impl Cpu {
             occupancy: Occupancy::new(),
             fairness: Fairness::default(),
             queue: Vec::new(),
+            heard: false,
+            arrival: None,
+            whole: None,
             stops: false,
             last_event: Time(0),
         }

@@ -1,4 +1,4 @@
-use unstarve_model::{Nanos, Time};
+use unstarve_model::Time;
 
 use crate::{ActorId, Price};
 
@@ -15,7 +15,7 @@ pub(crate) struct Debts {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Debt {
+pub(crate) struct Debt {
     victim: ActorId,
     start: Time,
     end: Time,
@@ -42,31 +42,57 @@ impl Debts {
         self.latest <= time
     }
 
-    /// What `waker`'s debts cost a wakee that slept since `sleep_start`: adds to `prices`, and hands the debts on to
-    /// the wakee's own, cut to its sleep.
-    pub fn pass_on(&mut self, waker: &Debts, sleep_start: Time, wakee: ActorId, prices: &mut Vec<Price>) {
-        let (newer, older) = (&waker.list[..waker.oldest], &waker.list[waker.oldest..]);
+    /// Adds to `open` what reaches beyond `time`, the latest first.
+    pub fn open_since(&self, time: Time, open: &mut Vec<Debt>) {
+        let (newer, older) = (&self.list[..self.oldest], &self.list[self.oldest..]);
         let newest_first = newer.iter().rev().chain(older.iter().rev());
-        let open = newest_first.take_while(|debt| debt.end > sleep_start).count();
-        let oldest_first = older.iter().chain(newer);
-        for debt in oldest_first.skip(waker.list.len() - open) {
-            let start = debt.start.max(sleep_start);
-            let length = debt.end.since(start);
-            if length == Nanos::ZERO || debt.victim == wakee {
-                continue;
+        open.extend(newest_first.take_while(|debt| debt.end > time));
+    }
+
+    /// What the debts of those that led to its wakeup cost a wakee that slept since `sleep_start`: adds to `prices`, and
+    /// hands the debts on to the wakee's own, cut to its sleep. `open` is in the order of the ends, the latest first.
+    ///
+    /// A moment of the sleep is counted once: where two waited at the same time, for the one whose wait ended last, which
+    /// is the one that the wakeup had to wait for.
+    pub fn take_over(&mut self, open: &mut Vec<Debt>, sleep_start: Time, wakee: ActorId, prices: &mut Vec<Price>) {
+        let mut counted_from = Time(u64::MAX);
+        open.retain_mut(|debt| {
+            debt.start = debt.start.max(sleep_start);
+            debt.end = debt.end.min(counted_from);
+            if debt.end <= debt.start || debt.victim == wakee {
+                return false;
             }
+            counted_from = debt.start;
+            true
+        });
+        for debt in open.drain(..).rev() {
+            let length = debt.end.since(debt.start);
             match prices.iter_mut().find(|price| price.victim == debt.victim) {
                 Some(price) => price.length += length,
                 None => prices.push(Price { victim: debt.victim, length }),
             }
-            self.push(debt.victim, start, debt.end);
+            self.push(debt.victim, debt.start, debt.end);
         }
     }
 }
 
+/// Puts debts of several tasks in the order that [`Debts::take_over`] expects.
+pub(crate) fn latest_first(open: &mut [Debt]) {
+    open.sort_by_key(|debt| std::cmp::Reverse(debt.end));
+}
+
 #[cfg(test)]
 mod tests {
+    use unstarve_model::Nanos;
+
     use super::*;
+
+    fn pass_on(from: &Debts, to: &mut Debts, sleep_start: Time, wakee: ActorId) -> Vec<Price> {
+        let (mut open, mut prices) = (Vec::new(), Vec::new());
+        from.open_since(sleep_start, &mut open);
+        to.take_over(&mut open, sleep_start, wakee, &mut prices);
+        prices
+    }
 
     #[test]
     fn a_sleeper_pays_for_the_waits_within_its_sleep_and_passes_them_on() {
@@ -77,12 +103,20 @@ mod tests {
         let mut of_v = Debts::default();
         of_v.push(v, Time(5), Time(25));
         let (mut of_x, mut of_y) = (Debts::default(), Debts::default());
-        let mut prices = Vec::new();
-        of_x.pass_on(&of_v, Time(10), x, &mut prices);
-        assert_eq!(prices, [Price { victim: v, length: Nanos(15) }]);
-        prices.clear();
-        of_y.pass_on(&of_x, Time(20), y, &mut prices);
-        assert_eq!(prices, [Price { victim: v, length: Nanos(5) }]);
+        assert_eq!(pass_on(&of_v, &mut of_x, Time(10), x), [Price { victim: v, length: Nanos(15) }]);
+        assert_eq!(pass_on(&of_x, &mut of_y, Time(20), y), [Price { victim: v, length: Nanos(5) }]);
         assert!(of_x.is_settled(Time(25)));
+    }
+
+    #[test]
+    fn a_moment_of_a_sleep_is_paid_for_once() {
+        // V waits 5..25, U waits 10..30 and then wakes X, asleep since 0, who has both as debts of U's.
+        let (v, u, x) = (ActorId(5), ActorId(6), ActorId(7));
+        let mut of_u = Debts::default();
+        of_u.push(v, Time(5), Time(25));
+        of_u.push(u, Time(10), Time(30));
+        let prices = pass_on(&of_u, &mut Debts::default(), Time(0), x);
+        let price = |victim, length| Price { victim, length: Nanos(length) };
+        assert_eq!(prices, [price(v, 5), price(u, 20)]);
     }
 }

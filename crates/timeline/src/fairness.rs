@@ -33,6 +33,11 @@ impl Fairness {
         self.now = now;
     }
 
+    /// What the runnable tasks weigh together.
+    pub fn weight(&self) -> u64 {
+        self.weight
+    }
+
     /// The task becomes runnable here.
     pub fn join(&mut self, now: Time, account: &mut Account, weight: u32) {
         self.advance(now);

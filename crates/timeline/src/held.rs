@@ -5,9 +5,10 @@
 
 use unstarve_model::{Nanos, Time};
 
+use crate::contest::split;
 use crate::cpu::{Cpu, Current};
 use crate::timeline::Timeline;
-use crate::waits::{Pending, add, split, wait_of};
+use crate::waits::{Pending, add, wait_of};
 use crate::{ActorId, Sink, TaskKey, Tasks, WaitEnd};
 
 /// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,

@@ -70,6 +70,16 @@ impl IdleWatch {
         }
     }
 
+    /// The highest of these CPUs that belongs to the group.
+    pub fn last_of(&self, group: usize, cpus: &CpuSet) -> Option<CpuId> {
+        cpus.last_common(self.groups[group].cpus.as_ref())
+    }
+
+    /// Whether the CPU belongs to the group.
+    pub fn has(&self, group: usize, cpu: CpuId) -> bool {
+        self.groups[group].has(cpu)
+    }
+
     /// How long some CPU of the group has been idle, up to now.
     pub fn total(&self, group: usize, now: Time) -> Nanos {
         let group = &self.groups[group];

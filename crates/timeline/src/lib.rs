@@ -7,9 +7,13 @@
 //! `docs/blame.md` gives the order in which rules are tried.
 
 mod actor;
+mod before;
+mod contest;
 mod cpu;
 mod debts;
 mod fairness;
+mod first;
+mod grace;
 mod groups;
 mod held;
 mod idle;
@@ -17,6 +21,7 @@ mod interrupts;
 mod moment;
 mod now;
 mod occupancy;
+mod origin;
 mod places;
 mod rule;
 mod selection;
@@ -36,11 +41,13 @@ pub use actor::{Actor, ActorId, ActorKind, Actors};
 pub use groups::{GroupId, Groups};
 pub use moment::{Moment, NotAMoment};
 pub use now::OnCpu;
+pub use origin::{Ancestor, Birth, Nature};
 pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{CpuSet, NoSettings, NotCpus, Settings};
 pub use sink::{
-    Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
+    Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem,
+    World,
 };
 pub use task::{State, Task, TaskKey, Tasks};
 pub use timeline::Timeline;

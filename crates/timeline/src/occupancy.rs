@@ -15,6 +15,8 @@ pub(crate) struct Occupancy {
     /// The track of each actor, by the actor's index.
     slots: Vec<u32>,
     stays: usize,
+    /// Up to when everything is forgotten.
+    forgotten: Time,
     /// When the latest mark was made, and which marks still hold.
     marked: Time,
     epoch: u32,
@@ -54,7 +56,10 @@ const END: u32 = u32::MAX;
 
 impl Occupancy {
     /// Stays remembered before the owner must take stock (see [`Self::is_full`]): 100 kB a CPU, still in the L2 cache.
-    const CAPACITY: usize = 4096;
+    pub const CAPACITY: usize = 4096;
+    /// The same where a wait that ends here may have begun elsewhere, as far as its events tell: the further back, the
+    /// better.
+    pub const LONG_CAPACITY: usize = 16_384;
 
     pub fn new() -> Occupancy {
         let unknown =
@@ -65,6 +70,7 @@ impl Occupancy {
             tracks: vec![unknown],
             slots: vec![0],
             stays: 0,
+            forgotten: Time(0),
             marked: Time(0),
             epoch: 0,
         }
@@ -185,8 +191,13 @@ impl Occupancy {
     }
 
     /// Whether it is time to settle all open questions and [`Self::forget`].
-    pub fn is_full(&self) -> bool {
-        self.stays >= Occupancy::CAPACITY
+    pub fn is_full(&self, capacity: usize) -> bool {
+        self.stays >= capacity
+    }
+
+    /// Up to when nothing is remembered.
+    pub fn forgotten(&self) -> Time {
+        self.forgotten
     }
 
     /// Forgets all closed stays: no later question may reach back before `now`.
@@ -204,6 +215,7 @@ impl Occupancy {
         }
         self.epoch = epoch;
         self.since = now;
+        self.forgotten = now;
         self.stays = 0;
     }
 }

@@ -1,7 +1,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use unstarve_model::{CpuId, Tid};
+use unstarve_model::{CpuId, Tid, WallClock};
 
 use crate::{GroupId, Groups};
 
@@ -20,8 +20,49 @@ pub trait Settings: Send {
     /// The CPUs that the task may use.
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
 
+    /// Whether the task, runnable when the trace began, was so when it ended and did not run in between.
+    fn has_only_waited(&self, tid: Tid) -> bool;
+
+    /// Whether a CPU that issued no event at all in the whole trace was idle: it is online, and work on it would have shown
+    /// by its ticks.
+    fn is_idle_if_silent(&self, cpu: CpuId) -> bool;
+
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
+
+    /// Whether it is a kernel thread, whatever its name.
+    fn is_kernel_thread(&self, _tid: Tid) -> Option<bool> {
+        None
+    }
+
+    /// The process that a thread belongs to.
+    fn process_of(&self, _: Tid) -> Option<Tid> {
+        None
+    }
+
+    /// The path of a task's cgroup.
+    fn cgroup_of(&self, _: Tid) -> Option<&str> {
+        None
+    }
+
+    /// Where the wall's clock stood.
+    fn wall(&self) -> Option<WallClock> {
+        None
+    }
+
+    /// The name of the machine.
+    fn host(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Settings that can be part of what is printed in a test.
+pub(crate) struct BoxedSettings(pub(crate) Box<dyn Settings>);
+
+impl std::fmt::Debug for BoxedSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Settings")
+    }
 }
 
 /// Nothing is known.
@@ -40,6 +81,12 @@ impl Settings for NoSettings {
     }
     fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
         None
+    }
+    fn has_only_waited(&self, _: Tid) -> bool {
+        false
+    }
+    fn is_idle_if_silent(&self, _: CpuId) -> bool {
+        false
     }
     fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
         None
@@ -78,6 +125,14 @@ impl CpuSet {
     /// How many CPUs are in it.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The highest CPU that is in this set and in `other`; in all sets is what is in no set.
+    pub(crate) fn last_common(&self, other: Option<&CpuSet>) -> Option<CpuId> {
+        self.0.iter().enumerate().rev().find_map(|(index, word)| {
+            let common = word & other.map_or(!0, |other| other.0.get(index).copied().unwrap_or(0));
+            (common != 0).then(|| CpuId(index as u32 * 64 + 63 - common.leading_zeros()))
+        })
     }
 
     /// Whether no CPU is in it.

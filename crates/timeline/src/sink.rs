@@ -1,6 +1,7 @@
 use unstarve_model::{CpuId, NameId, Names, Nanos, Time};
 
-use crate::{ActorId, ActorKind, Actors, Rule, TaskKey, Tasks};
+use crate::settings::BoxedSettings;
+use crate::{ActorId, ActorKind, Actors, CpuSet, Rule, Settings, TaskKey, Tasks};
 
 /// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
 #[derive(Debug)]
@@ -13,13 +14,21 @@ pub struct World {
     pub names: Names,
     /// CPUs: as many as the source told, or the highest seen and one.
     pub cpus: u32,
+    /// CPUs that were idle from the trace's start to their own first event; complete when the trace is over.
+    pub idle_until_heard: CpuSet,
     /// The first event's time.
     pub start: Time,
     /// The last event's time so far.
     pub now: Time,
+    pub(crate) settings: BoxedSettings,
 }
 
 impl World {
+    /// What is known of the machine besides its events.
+    pub fn settings(&self) -> &dyn Settings {
+        &*self.settings.0
+    }
+
     /// An actor's name for people: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`. Names of
     /// interrupts are as the trace has them: escape what goes to a terminal.
     pub fn name(&self, id: ActorId) -> String {
@@ -84,6 +93,11 @@ pub struct Wait<'a> {
     pub pieces: &'a [Piece],
     /// How long during the wait another CPU was idle that the task may use; `None` if its affinity is not known.
     pub idle_elsewhere: Option<Nanos>,
+    /// A CPU that the task may use and that had issued no event when the wait ended. If it was idle, which
+    /// [`World::idle_until_heard`] has at the end, the task waited beside an idle CPU all the time.
+    pub beside_unheard: Option<CpuId>,
+    /// Whether it lasted from before the trace's start to beyond its end, and how that is known.
+    pub throughout: Option<Throughout>,
     /// How often it was moved while waiting.
     pub migrations: u32,
     /// Tasks that waited on the same CPU when it ended, this one included.
@@ -99,6 +113,16 @@ impl Wait<'_> {
     pub fn length(&self) -> Nanos {
         self.end.since(self.start)
     }
+}
+
+/// How a wait that fills the whole trace is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Throughout {
+    /// No event names the task: it may have slept instead. Rivals that weigh so much had its only CPU that it could not
+    /// have had a turn.
+    Guessed,
+    /// It was seen to be runnable at both ends, and not to have run in between.
+    Seen,
 }
 
 /// How a wait began.

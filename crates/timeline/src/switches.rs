@@ -34,11 +34,16 @@ impl Timeline {
 
     /// The task turns out to be running on the CPU, nobody knows since when.
     fn adopt(&mut self, index: usize, task: TaskRef, sink: &mut impl Sink) {
+        let first = !std::mem::replace(&mut self.cpus[index].heard, true);
         self.end_run(index, RunEnd::Cut, sink);
         if task.tid.is_idle() {
             self.enter_idle(index);
+            if first {
+                self.was_idle_before(index);
+            }
             return;
         }
+        let is_new = self.world.tasks.find(task.tid).is_none_or(|key| self.world.tasks.get(key).is_unseen());
         let key = self.task(task);
         match self.world.tasks.get(key).state {
             State::Waiting => self.drop_wait(key),
@@ -49,6 +54,9 @@ impl Timeline {
             _ => {}
         }
         self.begin_run(index, key, false);
+        if first {
+            self.ran_before(index, is_new);
+        }
     }
 
     fn begin_run(&mut self, index: usize, key: TaskKey, start_seen: bool) {
@@ -58,6 +66,7 @@ impl Timeline {
         task.moved |= task.last_cpu.is_some_and(|last| last != cpu.id);
         task.last_cpu = Some(cpu.id);
         task.state = State::Running(cpu.id);
+        self.world.actors.join(task);
         task.early_wake = None;
         task.sleep_start = None;
         task.run = RunState { start: now, start_seen, ..Default::default() };
@@ -108,6 +117,8 @@ impl Timeline {
             Current::Task(key) => key,
         };
         let task = self.world.tasks.get_mut(key);
+        // What it is called in the end may not be what it was called when it got the CPU.
+        self.world.actors.join(task);
         let ideal = match ended {
             RunEnd::Preempted { .. } => cpu.fairness.due(now, &mut task.account),
             RunEnd::Slept | RunEnd::Died | RunEnd::Cut => cpu.fairness.leave(now, &mut task.account),
@@ -248,6 +259,7 @@ impl Timeline {
             _ => {
                 task.state = State::Sleeping;
                 task.sleep_start = Some(now);
+                task.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
             }
         }
     }
@@ -256,8 +268,13 @@ impl Timeline {
         let cpu_id = self.cpus[index].id;
         match self.world.tasks.get(key).state {
             State::Waiting => {
-                if self.world.tasks.get(key).pending.as_ref().is_some_and(|pending| pending.cpu != cpu_id) {
-                    self.move_wait(key, cpu_id);
+                if let Some(pending) = &self.world.tasks.get(key).pending
+                    && pending.cpu != cpu_id
+                {
+                    match pending.kind {
+                        WaitKind::Wakeup if !self.places_recorded => self.follow(key, cpu_id),
+                        _ => self.move_wait(key, cpu_id),
+                    }
                     self.disbelieve_limits(key);
                 }
                 self.end_wait(key, WaitEnd::Ran, sink);
@@ -281,5 +298,7 @@ impl Timeline {
         self.end_run(index, RunEnd::Cut, sink);
         self.world.now = now;
         self.cpus[index].last_event = now;
+        self.cpus[index].heard = true;
+        self.no_longer_unheard(index);
     }
 }

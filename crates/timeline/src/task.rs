@@ -1,10 +1,10 @@
 use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, Prio, Tid, Time};
 
-use crate::ActorId;
 use crate::debts::Debts;
 use crate::fairness::Account;
 use crate::tid_map::TidMap;
 use crate::waits::Pending;
+use crate::{ActorId, Birth, Nature};
 
 /// A living task's slot. Slots of ended tasks are used again, so a reused pid is a new task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,8 +44,12 @@ pub struct Task {
     pub actor: ActorId,
     /// What it is doing.
     pub state: State,
-    /// The kernel thread class that its name claims.
+    /// The kernel thread that it is by its name, unless something shows that it is a program.
     pub kernel_thread: Option<KernelThread>,
+    /// Whether anything but its name tells that it is a kernel thread or a program.
+    pub nature: Nature,
+    /// Who created it, if that was seen.
+    pub birth: Option<Birth>,
     /// The work item that it is doing, if it is a worker: function and workqueue.
     pub work: Option<(Option<NameId>, Option<NameId>)>,
     /// The CPU it last ran on or was queued on.
@@ -54,6 +58,10 @@ pub struct Task {
     pub moved: bool,
     /// Since when it sleeps.
     pub(crate) sleep_start: Option<Time>,
+    /// Whether it went to sleep in state `D`.
+    pub(crate) sleeps_uninterruptibly: bool,
+    /// The actor of which it was last noted to be a member.
+    pub(crate) joined: Option<ActorId>,
     pub(crate) run: RunState,
     pub(crate) pending: Option<Pending>,
     /// A wakeup that came while it was still running: the switch may yet come.
@@ -122,6 +130,10 @@ impl Tasks {
         self.slots.iter().enumerate().map(|(index, task)| (TaskKey(index as u32), task))
     }
 
+    pub(crate) fn pending_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
+        self.slots.iter_mut().filter_map(|task| task.pending.as_mut())
+    }
+
     pub(crate) fn insert(&mut self, task: Task) -> TaskKey {
         let tid = task.tid;
         let key = match self.free.pop() {
@@ -179,18 +191,22 @@ impl Task {
         if self.kernel_thread.is_some() { Some(false) } else { self.limited }
     }
 
-    pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId) -> Task {
+    pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId, nature: Nature) -> Task {
         Task {
             tid,
             comm,
             prio,
             actor,
             state: State::Unknown,
-            kernel_thread: KernelThread::of(&comm),
+            kernel_thread: nature.kernel_thread(&comm),
+            nature,
+            birth: None,
             work: None,
             last_cpu: None,
             moved: false,
             sleep_start: None,
+            sleeps_uninterruptibly: false,
+            joined: None,
             run: RunState::default(),
             pending: None,
             early_wake: None,
@@ -204,6 +220,12 @@ impl Task {
             own_weight: None,
             pins: 0,
         }
+    }
+
+    /// Whether no event has told what it does.
+    pub(crate) fn is_unseen(&self) -> bool {
+        let assumed = self.pending.as_ref().is_some_and(|pending| pending.assumed);
+        assumed || self.state == State::Unknown && self.last_cpu.is_none()
     }
 
     /// The weight with which it competes with its like; a real-time task counts as nice 0.

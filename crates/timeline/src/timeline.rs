@@ -1,15 +1,19 @@
 use unstarve_model::{
-    Comm, CpuId, Event, EventKind, EventSet, EventType, KernelThread, Loss, LossKind, Names, Nanos, Prio, TaskRef, Tid,
-    Time,
+    Comm, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Names, Nanos, Prio, TaskRef, Tid, Time, counted,
 };
 
+use crate::before::Before;
 use crate::cpu::Cpu;
+use crate::debts::{Debt, Debts};
 use crate::held::Held;
 use crate::idle::IdleWatch;
+use crate::occupancy::Occupancy;
 use crate::places::Places;
+use crate::settings::BoxedSettings;
 use crate::work::WorkTable;
 use crate::{
-    ActorId, ActorKind, Actors, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd, World,
+    ActorId, ActorKind, Actors, CpuSet, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks,
+    WaitEnd, World,
 };
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
@@ -21,15 +25,28 @@ pub struct Timeline {
     pub(crate) idle: IdleWatch,
     pub(crate) work: WorkTable,
     pub(crate) held: Held,
+    pub(crate) before: Before,
+    /// Waits of tasks that no event names.
+    pub(crate) guessed: u64,
+    /// CPUs that exist and have issued no event; `None` when there are none left.
+    pub(crate) unheard: Option<CpuSet>,
+    /// Softirqs so far: without them a CPU that runs one task all the time is as silent as an idle one.
+    softirqs: u64,
     /// Kept to save allocations.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
     pub(crate) prices: Vec<Price>,
-    settings: BoxedSettings,
+    pub(crate) open_debts: Vec<Debt>,
+    /// Waits of the threads that drive RCU's grace periods.
+    pub(crate) grace_periods: Debts,
     /// Whether moves are known to be recorded: the source says so, or one was seen.
     pub(crate) migrations_recorded: bool,
     pub(crate) waking_recorded: bool,
     pub(crate) wakeup_recorded: bool,
+    /// Whether events tell where a woken task is queued.
+    pub(crate) places_recorded: bool,
+    /// Waits that were put on the CPU where the task ran next.
+    pub(crate) followed: u64,
     started: bool,
     pub(crate) missing_switches: u64,
     /// Of which away from an idle CPU.
@@ -38,13 +55,10 @@ pub struct Timeline {
     late: u64,
 }
 
-struct BoxedSettings(Box<dyn Settings>);
-
-impl std::fmt::Debug for BoxedSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Settings")
-    }
-}
+/// Softirqs in a trace that show that softirqs were recorded, and were needed.
+const TICKS_WOULD_SHOW: u64 = 16;
+/// A busy CPU serves RCU at each grace period, which comes several times in this time, and the balancer.
+const LONG_ENOUGH: Nanos = Nanos::from_millis(250);
 
 impl Timeline {
     /// A timeline of a machine with `cpus` CPUs (as many as appear, if not known) of a trace that has the events in
@@ -56,8 +70,10 @@ impl Timeline {
             actors: Actors::new(settings.groups()),
             names: Names::default(),
             cpus: cpus.unwrap_or(0).min(CpuId::LIMIT),
+            idle_until_heard: CpuSet::default(),
             start: Time(0),
             now: Time(0),
+            settings: BoxedSettings(settings),
         };
         Timeline {
             world,
@@ -66,13 +82,23 @@ impl Timeline {
             idle: IdleWatch::new(),
             work: WorkTable::default(),
             held: Held::default(),
+            before: Before::default(),
+            guessed: 0,
+            unheard: cpus
+                .map(|cpus| (0..cpus.min(CpuId::LIMIT)).map(CpuId).collect())
+                .filter(|set: &CpuSet| !set.is_empty()),
+            softirqs: 0,
             pieces: Vec::new(),
             parts: Vec::new(),
             prices: Vec::new(),
-            settings: BoxedSettings(settings),
+            open_debts: Vec::new(),
+            grace_periods: Debts::default(),
             migrations_recorded: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking_recorded: has(EventType::Waking),
             wakeup_recorded: has(EventType::Wakeup),
+            // Where nothing tells what was recorded, the first such event will.
+            places_recorded: recorded.is_some() && (has(EventType::Wakeup) || has(EventType::Migrate)),
+            followed: 0,
             started: false,
             missing_switches: 0,
             missing_idle_exits: 0,
@@ -112,6 +138,12 @@ impl Timeline {
         } else {
             "the waits they touch are left out"
         };
+        let next = format!(
+            "nor sched_migrate_task: for {}, the CPU where the task ran next is taken to be where it waited",
+            counted(self.followed, "wait")
+        );
+        tell(LossKind::NotRecorded(EventType::Wakeup), u64::from(self.followed > 0), &next);
+        tell(LossKind::SilentTasks, self.guessed, "`unstarve record` of this version keeps what they did");
         tell(LossKind::MissingSwitch, self.missing_switches, touched);
         tell(LossKind::Undecodable, self.impossible_cpus, "events of CPUs that cannot exist");
         tell(LossKind::OutOfOrder, self.late, "");
@@ -141,9 +173,9 @@ impl Timeline {
             }
             EventKind::Waking { task, target_cpu } => self.waking(index, event, task, target_cpu, sink),
             EventKind::Wakeup { task, target_cpu } => self.wakeup(index, event, task, target_cpu, sink),
-            EventKind::WakeupNew { task, target_cpu } => self.wakeup_new(task, target_cpu),
-            EventKind::Migrate { task, orig_cpu, dest_cpu } => self.migrate(task, orig_cpu, dest_cpu, sink),
-            EventKind::Fork { child, child_comm, .. } => self.fork(child, child_comm),
+            EventKind::WakeupNew { task, target_cpu } => self.wakeup_new(index, task, target_cpu),
+            EventKind::Migrate { task, orig_cpu, dest_cpu } => self.migrate(index, task, (orig_cpu, dest_cpu), sink),
+            EventKind::Fork { parent, child, child_comm } => self.fork(parent, child, child_comm),
             EventKind::Exit { tid, .. } => {
                 if let Some(key) = self.world.tasks.find(tid) {
                     self.world.tasks.get_mut(key).exited = true;
@@ -151,7 +183,10 @@ impl Timeline {
             }
             EventKind::IrqEntry { irq, name } => self.irq_entry(index, irq, name),
             EventKind::IrqExit { irq } => self.irq_exit(index, irq, sink),
-            EventKind::SoftirqEntry { vec } => self.softirq_entry(index, vec),
+            EventKind::SoftirqEntry { vec } => {
+                self.softirqs += 1;
+                self.softirq_entry(index, vec);
+            }
             EventKind::SoftirqExit { vec } => self.softirq_exit(index, vec, sink),
             EventKind::WorkQueued { work, function, workqueue } => self.work_queued(work, function, workqueue),
             EventKind::WorkStart { work, function } => self.work_start(index, work, function),
@@ -163,6 +198,7 @@ impl Timeline {
             EventKind::Exec { tid } => {
                 if let Some(key) = self.world.tasks.find(tid) {
                     self.exec(key, event.time);
+                    self.set_nature(key, Nature::Program);
                 }
             }
             EventKind::SoftirqRaise { .. }
@@ -170,20 +206,42 @@ impl Timeline {
             | EventKind::BlockComplete { .. }
             | EventKind::Lost { .. } => {}
         }
-        if self.cpus[index].occupancy.is_full() {
+        let capacity = if self.places_recorded { Occupancy::CAPACITY } else { Occupancy::LONG_CAPACITY };
+        if self.cpus[index].occupancy.is_full(capacity) {
             self.take_stock(index);
         }
     }
 
     /// The trace is over: reports runs and waits in progress.
     pub fn finish(&mut self, sink: &mut impl Sink) {
+        self.report_quiet(sink);
+        self.judge_unheard();
         for index in 0..self.cpus.len() {
             self.end_run(index, RunEnd::Cut, sink);
         }
         let waiting: Vec<TaskKey> =
             self.world.tasks.iter().filter(|(_, task)| task.pending.is_some()).map(|(key, _)| key).collect();
         for key in waiting {
-            self.end_wait(key, WaitEnd::TraceEnd, sink);
+            if self.is_believed(key) {
+                self.end_wait(key, WaitEnd::TraceEnd, sink);
+            } else {
+                self.drop_wait(key);
+            }
+        }
+    }
+
+    /// Whether CPUs that issued no event were idle.
+    fn judge_unheard(&mut self) {
+        let Some(unheard) = self.unheard.take() else { return };
+        if self.softirqs < TICKS_WOULD_SHOW || self.world.now.since(self.world.start) < LONG_ENOUGH {
+            return;
+        }
+        for cpu in (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu)) {
+            let nothing_came = |known: &Cpu| known.arrival.is_none() && known.queue.is_empty();
+            let was_idle = self.world.settings.0.is_idle_if_silent(cpu);
+            if was_idle && self.cpus.get(cpu.index()).is_none_or(nothing_came) {
+                self.world.idle_until_heard.insert(cpu);
+            }
         }
     }
 
@@ -192,6 +250,7 @@ impl Timeline {
             self.started = true;
             self.world.start = time;
             self.world.now = time;
+            self.begin_before();
         }
         if time < self.world.now {
             self.late += 1;
@@ -234,15 +293,14 @@ impl Timeline {
             return;
         }
         if !comm.is_unknown() {
+            // A name that the recording lists beside its events may be a later one, so it proves no change.
+            if task.joined.is_some() {
+                task.nature = task.nature.renamed(&task.comm, &comm);
+            }
             task.comm = comm;
-            task.kernel_thread = KernelThread::of(&comm);
         }
         task.prio = prio;
-        let (tid, comm, own_weight) = (task.tid, task.comm, task.own_weight);
-        let group = self.settings.0.group(tid);
-        let actor = self.world.actors.of(ActorKind::Tasks { comm, prio, group, own_weight });
-        self.world.actors.join(actor, tid);
-        self.world.tasks.get_mut(key).actor = actor;
+        self.renew_actor(key);
         self.reweigh(key);
     }
 
@@ -261,14 +319,33 @@ impl Timeline {
         }
     }
 
-    fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
+    /// Gives the task the actor of what is now known of it.
+    pub(crate) fn renew_actor(&mut self, key: TaskKey) {
+        let task = self.world.tasks.get_mut(key);
+        task.kernel_thread = task.nature.kernel_thread(&task.comm);
+        task.actor = self.world.actors.of(ActorKind::Tasks {
+            comm: task.comm,
+            prio: task.prio,
+            group: self.world.settings.0.group(task.tid),
+            own_weight: task.own_weight,
+            impostor: task.nature.is_impostor(&task.comm),
+        });
+    }
+
+    pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let prio = prio.unwrap_or(Prio::NORMAL);
-        let settings = &self.settings.0;
+        let settings = &*self.world.settings.0;
         let own_weight = settings.own_weight(tid);
-        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), own_weight };
+        let nature = Nature::told(settings.is_kernel_thread(tid), tid);
+        let kind = ActorKind::Tasks {
+            comm,
+            prio,
+            group: settings.group(tid),
+            own_weight,
+            impostor: nature.is_impostor(&comm),
+        };
         let actor = self.world.actors.of(kind);
-        self.world.actors.join(actor, tid);
-        let mut task = Task::new(tid, comm, prio, actor);
+        let mut task = Task::new(tid, comm, prio, actor, nature);
         task.own_weight = own_weight;
         task.limited = settings.has_bandwidth_limit(tid);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());
@@ -281,22 +358,5 @@ impl Timeline {
             };
         }
         self.world.tasks.insert(task)
-    }
-
-    /// A thread id is given to a new thread: whatever had it before is gone.
-    fn fork(&mut self, child: Tid, comm: Comm) {
-        if child.is_idle() {
-            return;
-        }
-        if let Some(old) = self.world.tasks.find(child) {
-            match self.world.tasks.get(old).state {
-                State::Waiting => self.drop_wait(old),
-                // Its own CPU will contradict; the new thread cannot have been born while the old one ran.
-                State::Running(_) => return,
-                _ => {}
-            }
-            self.world.tasks.remove(old);
-        }
-        self.new_task(child, comm, None);
     }
 }

@@ -1,13 +1,14 @@
-use unstarve_model::{CpuId, Nanos, Policy, Prio, Time};
+use unstarve_model::{CpuId, Nanos, Policy, Time};
 
+use crate::contest::split;
 use crate::cpu::Cpu;
 use crate::fairness::whole;
+use crate::grace::drives_grace_periods;
 use crate::held::{Ended, HoldId};
 use crate::occupancy::Mark;
-use crate::stays::goes_before;
 use crate::stops::Stopped;
 use crate::timeline::Timeline;
-use crate::{ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule, Sink, State, TaskKey, Wait, WaitEnd, WaitKind};
+use crate::{ActorId, Actors, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
 
 /// A wait in progress.
 #[derive(Clone, Debug)]
@@ -33,7 +34,11 @@ pub(crate) struct Pending {
     pub preemptor: Option<Preemptor>,
     pub owed: f64,
     pub idle_before: Option<(usize, Nanos)>,
+    /// Idle time that was known only afterwards.
+    pub idle_carried: Nanos,
     pub migrations: u32,
+    /// Whether only the host's state when the trace began speaks for it.
+    pub assumed: bool,
     /// Where it is among the waits that may have to be held back.
     pub hold: Option<HoldId>,
 }
@@ -45,7 +50,7 @@ pub(crate) struct Preemptor {
     pub actor: ActorId,
     /// What it turned out to be in that stay, or in a part of it.
     pub became: Option<ActorId>,
-    /// Whether it had just been woken, see [`Rule::WakeupPreemption`].
+    /// Whether it had just been woken, see [`crate::Rule::WakeupPreemption`].
     pub by_wakeup: bool,
     /// How long it then stayed, interrupts not counted; `None` while it does.
     pub stayed: Option<Nanos>,
@@ -56,6 +61,9 @@ pub(crate) struct Preemptor {
 /// More woken tasks of one kind than this many for each CPU, and never fewer than four, are a crowd.
 const CROWD_PER_CPU: u32 = 2;
 const CROWD_LEAST: u32 = 4;
+
+/// No CPU needs longer than this to leave idle.
+const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl Timeline {
     /// The task becomes runnable on `cpu` and waits there.
@@ -69,27 +77,16 @@ impl Timeline {
         task.moved |= task.last_cpu.is_some_and(|last| last != cpu);
         task.last_cpu = Some(cpu);
         task.state = State::Waiting;
+        self.world.actors.join(task);
         if task.account.weight == 0 {
             let weight = task.weight();
             here.fairness.join(start, &mut task.account, weight);
         }
         task.pending = Some(Pending {
-            kind,
-            actor: task.actor,
-            start,
             queued,
-            cpu,
-            segment: start,
             mark: (start == now).then(|| here.occupancy.mark(now)),
-            parts: Vec::new(),
-            passed_over: None,
-            passed_over_total: Nanos::ZERO,
-            stopped: None,
-            preemptor: None,
-            owed: 0.0,
             idle_before: group.map(|group| (group, self.idle.total(group, now))),
-            migrations: 0,
-            hold: None,
+            ..Pending::new(kind, task.actor, start, cpu)
         });
         if kind != WaitKind::Preemption {
             let threshold = (CROWD_PER_CPU * self.world.cpus).max(CROWD_LEAST);
@@ -123,6 +120,47 @@ impl Timeline {
         task.last_cpu = Some(to);
     }
 
+    /// The woken task runs, and only that tells on which CPU it waited: nothing tells where it was queued. It is taken to
+    /// have waited here, unless this CPU was idle for long and the one on which it ran before was busy: then it was
+    /// fetched from there.
+    pub(crate) fn follow(&mut self, key: TaskKey, to: CpuId) {
+        let now = self.world.now;
+        let task = self.world.tasks.get_mut(key);
+        let weight = task.weight();
+        let Some(pending) = &mut task.pending else { return };
+        let (from, here) = (&self.cpus[pending.cpu.index()], &self.cpus[to.index()]);
+        let since = pending.start.max(here.occupancy.forgotten());
+        let idle_here = here.occupancy.time_of(ActorId::IDLE, since, now);
+        let idle_before: Nanos = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE).map(|part| part.1).sum();
+        let idle_there = idle_before + from.occupancy.time_of(ActorId::IDLE, pending.segment, now);
+        if idle_here > LEAVES_IDLE_WITHIN && idle_there < idle_here {
+            return self.move_wait(key, to);
+        }
+        self.followed += 1;
+        let from = &mut self.cpus[pending.cpu.index()];
+        from.fairness.leave(now, &mut task.account);
+        self.places.remove(&mut from.queue, key);
+        if let Some(hold) = pending.hold.take() {
+            self.held.forget(hold);
+        }
+        pending.parts.clear();
+        let unknown = since.since(pending.start);
+        if unknown > Nanos::ZERO {
+            pending.parts.push((ActorId::UNKNOWN, unknown));
+        }
+        (pending.cpu, pending.segment, pending.mark) = (to, since, None);
+        (pending.passed_over, pending.passed_over_total) = (None, Nanos::ZERO);
+        pending.stopped = None;
+        let here = &mut self.cpus[to.index()];
+        self.places.push(&mut here.queue, key);
+        here.fairness.join(now, &mut task.account, weight);
+        // What the others weigh here now stands for what they weighed meanwhile.
+        let share = f64::from(weight) / here.fairness.weight().max(1) as f64;
+        pending.owed = now.since(pending.start).0 as f64 * share;
+        task.moved |= task.last_cpu.is_some_and(|last| last != to);
+        task.last_cpu = Some(to);
+    }
+
     /// Settles all waits of a CPU so that its occupancy can forget the past.
     pub(crate) fn take_stock(&mut self, index: usize) {
         let now = self.world.now;
@@ -134,6 +172,10 @@ impl Timeline {
             let was_passed_over = pending.passed_over.is_some();
             pending.close_segment(cpu, now);
             pending.passed_over = was_passed_over.then_some(now);
+        }
+        if let Some((since, parts)) = &mut cpu.whole {
+            cpu.occupancy.parts(*since, now, None, |actor, length| add(parts, actor, length));
+            *since = now;
         }
         cpu.occupancy.forget(now);
     }
@@ -182,17 +224,23 @@ impl Timeline {
             Some((group, before)) => {
                 let idle_here = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE);
                 let own: Nanos = idle_here.map(|part| part.1).sum();
-                Some(self.idle.total(group, now).saturating_sub(before).saturating_sub(own))
+                Some((self.idle.total(group, now) + pending.idle_carried).saturating_sub(before).saturating_sub(own))
             }
             None => task.pinned.then_some(Nanos::ZERO),
         };
+        let group = pending.idle_before.filter(|_| self.unheard.is_some());
+        let beside_unheard = group.and_then(|(group, _)| self.idle.last_of(group, self.unheard.as_ref()?));
         task.debts.push(pending.actor, pending.start, now);
+        if drives_grace_periods(task.kernel_thread, &task.comm) {
+            self.grace_periods.push(pending.actor, pending.start, now);
+        }
         if pending.hold.is_some() {
             self.hold_back(key, ended, idle_elsewhere, queue_length);
             return;
         }
         split(pending, limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
-        let wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
+        let mut wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
+        wait.beside_unheard = beside_unheard;
         std::mem::swap(&mut pending.parts, &mut self.parts);
         self.parts.clear();
         task.pending = None;
@@ -231,6 +279,8 @@ pub(crate) fn wait_of<'a>(
         ended,
         pieces,
         idle_elsewhere,
+        beside_unheard: None,
+        throughout: (pending.assumed && ended == WaitEnd::TraceEnd).then_some(Throughout::Seen),
         migrations: pending.migrations,
         queue_length,
         owed: whole(pending.owed),
@@ -246,6 +296,29 @@ fn uncrowd(actors: &mut Actors, pending: &Pending) {
 }
 
 impl Pending {
+    pub fn new(kind: WaitKind, actor: ActorId, start: Time, cpu: CpuId) -> Pending {
+        Pending {
+            kind,
+            actor,
+            start,
+            queued: None,
+            cpu,
+            segment: start,
+            mark: None,
+            parts: Vec::new(),
+            passed_over: None,
+            passed_over_total: Nanos::ZERO,
+            stopped: None,
+            preemptor: None,
+            owed: 0.0,
+            idle_before: None,
+            idle_carried: Nanos::ZERO,
+            migrations: 0,
+            assumed: false,
+            hold: None,
+        }
+    }
+
     /// Adds the present CPU's occupants since the segment's start to the parts.
     pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time) {
         let parts = match &mut self.stopped {
@@ -265,76 +338,8 @@ impl Preemptor {
         self.became.unwrap_or(self.actor)
     }
 
-    fn is(&self, occupant: ActorId) -> bool {
+    pub fn is(&self, occupant: ActorId) -> bool {
         self.actor == occupant || self.became == Some(occupant)
-    }
-}
-
-/// Gives each part of a wait its rule.
-pub(crate) fn split(
-    pending: &Pending,
-    limited: Option<bool>,
-    switches_are_missing: bool,
-    now: Time,
-    actors: &Actors,
-    pieces: &mut Vec<Piece>,
-) {
-    pieces.clear();
-    let victim = Contender::of(actors, pending.actor);
-    // A stay in which the preemptor changed may be two parts.
-    let mut stayed = pending.preemptor.map(|by| by.stayed.unwrap_or_else(|| now.since(by.since)));
-    for &(occupant, length) in &pending.parts {
-        let actor = actors.get(occupant);
-        let mut rest = length;
-        let mut piece = |rule: Rule, length: Nanos| {
-            if length > Nanos::ZERO {
-                pieces.push(Piece { occupant, rule, length });
-            }
-        };
-        match actor.kind {
-            ActorKind::Unknown => piece(Rule::Unknown, rest),
-            ActorKind::Irq { .. } => piece(Rule::Irq, rest),
-            ActorKind::Softirq { .. } => piece(Rule::Softirq, rest),
-            ActorKind::Others => piece(Rule::Fair, rest),
-            ActorKind::Idle => {
-                let off = if limited == Some(false) { Nanos::ZERO } else { pending.passed_over_total.min(rest) };
-                // A task that ran and went to sleep without a switch that shows it looks the same.
-                let rule = if limited.is_none() && switches_are_missing { Rule::Unknown } else { Rule::Throttled };
-                piece(rule, off);
-                piece(Rule::Idle, rest.saturating_sub(off));
-            }
-            ActorKind::Tasks { .. } => {
-                let contender = Contender::of(actors, occupant);
-                if contender.is_above(&victim) {
-                    piece(Rule::Class, rest);
-                    continue;
-                }
-                if let Some(preemptor) = pending.preemptor
-                    && preemptor.by_wakeup
-                    && preemptor.is(occupant)
-                    && let Some(left) = &mut stayed
-                {
-                    let length = rest.min(*left);
-                    piece(Rule::WakeupPreemption, length);
-                    rest = rest.saturating_sub(length);
-                    *left = left.saturating_sub(length);
-                }
-                let rule = if contender.outweighs(&victim, actors.groups()) {
-                    Rule::Weight
-                } else if actor.last_crowd.is_some_and(|last| last >= pending.start) {
-                    Rule::Count
-                } else {
-                    Rule::Fair
-                };
-                piece(rule, rest);
-            }
-        }
-    }
-    if let Some(stopped) = &pending.stopped {
-        stopped.add_to(pieces, actors);
-    }
-    if pieces.len() > 1 {
-        pieces.sort_unstable_by_key(|piece| std::cmp::Reverse((piece.length, piece.occupant, piece.rule)));
     }
 }
 
@@ -342,31 +347,5 @@ pub(crate) fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nan
     match parts.iter_mut().find(|part| part.0 == actor) {
         Some(part) => part.1 += length,
         None => parts.push((actor, length)),
-    }
-}
-
-/// What decides between two tasks.
-struct Contender {
-    prio: Prio,
-    own_weight: Option<u32>,
-    group: Option<GroupId>,
-}
-
-impl Contender {
-    fn of(actors: &Actors, id: ActorId) -> Contender {
-        let actor = actors.get(id);
-        Contender { prio: actor.prio().unwrap_or(Prio::NORMAL), own_weight: actor.own_weight(), group: actor.group() }
-    }
-
-    fn is_above(&self, other: &Contender) -> bool {
-        goes_before(self.prio, other.prio)
-    }
-
-    /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup
-    /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
-    fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
-        let own = |contender: &Contender| contender.own_weight.unwrap_or(1024);
-        let (mine, its) = groups.rivals((self.group, own(self)), (other.group, own(other)));
-        mine > its
     }
 }

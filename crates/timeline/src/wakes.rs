@@ -16,6 +16,7 @@ impl Timeline {
         }
         let now = self.world.now;
         let key = self.task(task);
+        self.disprove(key);
         match self.world.tasks.get(key).state {
             State::Running(_) => self.world.tasks.get_mut(key).early_wake = Some(now),
             State::Dead => {}
@@ -52,7 +53,10 @@ impl Timeline {
         }
         let now = self.world.now;
         self.cpu(target);
+        self.arrive(index, target);
+        self.places_recorded = true;
         let key = self.task(task);
+        self.disprove(key);
         match self.world.tasks.get(key).state {
             State::Running(_) => self.world.tasks.get_mut(key).early_wake = None,
             State::Dead => {}
@@ -79,25 +83,29 @@ impl Timeline {
         }
     }
 
-    pub(crate) fn wakeup_new(&mut self, task: TaskRef, target: CpuId) {
+    pub(crate) fn wakeup_new(&mut self, index: usize, task: TaskRef, target: CpuId) {
         if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
         self.cpu(target);
+        self.arrive(index, target);
         let key = self.task(task);
+        self.disprove(key);
         if matches!(self.world.tasks.get(key).state, State::Unknown | State::Sleeping) {
             self.begin_wait(key, WaitKind::New, target, now, Some(now));
         }
     }
 
-    pub(crate) fn migrate(&mut self, task: TaskRef, from: CpuId, to: CpuId, sink: &mut impl Sink) {
+    pub(crate) fn migrate(&mut self, index: usize, task: TaskRef, (from, to): (CpuId, CpuId), sink: &mut impl Sink) {
         if task.tid.is_idle() || to.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
         self.migrations_recorded = true;
         self.cpu(to);
+        self.arrive(index, to);
+        self.places_recorded = true;
         let key = self.task(task);
         let known = self.world.tasks.get_mut(key);
         known.moved |= from != to;
@@ -116,14 +124,17 @@ impl Timeline {
         prices.clear();
         let task = self.world.tasks.get(key);
         let sleep_start = task.sleep_start;
-        if let (Waker::Task(waker), Some(sleep_start)) = (waker, sleep_start)
-            && waker != key
-            && !self.world.tasks.get(waker).debts.is_settled(sleep_start)
-        {
-            let actor = task.actor;
-            let of_waker = std::mem::take(&mut self.world.tasks.get_mut(waker).debts);
-            self.world.tasks.get_mut(key).debts.pass_on(&of_waker, sleep_start, actor, &mut prices);
-            self.world.tasks.get_mut(waker).debts = of_waker;
+        if let Some(sleep_start) = sleep_start {
+            if let Waker::Task(waker) = waker
+                && waker != key
+            {
+                self.world.tasks.get(waker).debts.open_since(sleep_start, &mut self.open_debts);
+            }
+            self.add_grace_period(index, waker, key, sleep_start);
+            if !self.open_debts.is_empty() {
+                let task = self.world.tasks.get_mut(key);
+                task.debts.take_over(&mut self.open_debts, sleep_start, task.actor, &mut prices);
+            }
         }
         let slept = sleep_start.map(|start| now.since(start));
         let wake = Wake { wakee: key, waker, time: now, cpu: self.cpus[index].id, slept, prices: &prices };

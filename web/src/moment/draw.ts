@@ -4,8 +4,9 @@ import type { App } from '../app';
 import { Kind } from '../data';
 import { since } from '../format';
 import { ruleFill, ruleLook } from '../rules';
-import type { Palette } from '../theme';
-import type { Item, Row, Scene } from './scene';
+import { ownColour, type Palette } from '../theme';
+import { roundStep } from '../ticks';
+import { busyPart, type Item, type Row, type Scene } from './scene';
 
 /** What part of a scene is shown, in nanoseconds from its start. */
 export interface View {
@@ -28,13 +29,16 @@ const AXIS = 26;
 const GAP = 26;
 /** More than this are a curtain. */
 const ARROWS = 160;
+/** Pixels below which a run is part of a block, and of a block's column. */
+const THIN = 1.5;
+const CELL = 2;
 const FONT = 'system-ui, sans-serif';
 
 export function frameOf(scene: Scene, width: number): Frame {
   const rowHeight = 26;
   const hasTasks = scene.rows.some((row) => row.kind === 'task');
   const height = AXIS + scene.rows.length * rowHeight + (hasTasks ? GAP : 0) + 8;
-  return { width, height, left: width < 560 ? 84 : 150, top: AXIS, rowHeight, gap: hasTasks ? GAP : 0 };
+  return { width, height, left: width < 560 ? 84 : 176, top: AXIS, rowHeight, gap: hasTasks ? GAP : 0 };
 }
 
 export function rowTop(scene: Scene, frame: Frame, index: number): number {
@@ -92,7 +96,7 @@ export class Drawing {
 
   private axis(): void {
     const { context, frame, view, colours, scene } = this;
-    const step = niceStep(((view.to - view.from) * (frame.width < 560 ? 66 : 90)) / (frame.width - frame.left));
+    const step = roundStep(((view.to - view.from) * (frame.width < 560 ? 66 : 90)) / (frame.width - frame.left));
     const origin = scene.moment.from;
     context.font = `11px ${FONT}`;
     context.textAlign = 'left';
@@ -131,11 +135,13 @@ export class Drawing {
     context.stroke();
     // Below a pixel, one mark stands for all that lie on it.
     let painted = -Infinity;
+    if (row.kind === 'cpu') this.density(row, top);
     for (const pass of row.kind === 'cpu' ? [Kind.Run, Kind.Softirq, Kind.Irq] : [Kind.Wait, Kind.Run, Kind.Work]) {
       painted = -Infinity;
       for (const item of row.items) {
         if (item.kind !== pass || item.end < this.view.from) continue;
         if (item.start > this.view.to) break;
+        if (row.kind === 'cpu' && pass === Kind.Run && this.isThin(item)) continue;
         const right = this.x(item.end);
         if (right - painted < 0.5) continue;
         if (row.kind === 'cpu') this.onCpu(item, top);
@@ -146,14 +152,62 @@ export class Drawing {
     this.captions(row, top);
   }
 
+  /** Too thin to be drawn for itself: many of them make a block as high as the CPU was busy. */
+  private isThin(item: Item): boolean {
+    const stands = item.tid === this.scene.main?.tid || item.actor === this.scene.culprit;
+    return this.x(item.end) - this.x(item.start) < (stands ? 0.5 : THIN);
+  }
+
+  /** What is too thin, here or already when the page was made, as high as the CPU was busy with it. */
+  private density(row: Row, top: number): void {
+    const { frame, view } = this;
+    const count = Math.max(1, Math.ceil((frame.width - frame.left) / CELL));
+    const each = (view.to - view.from) / count;
+    const busy = new Float64Array(count);
+    const most = new Float64Array(count);
+    const who = new Int32Array(count).fill(-1);
+    for (const item of row.items) {
+      if (item.start > view.to) break;
+      if (item.end < view.from || !(item.kind === Kind.Block || (item.kind === Kind.Run && this.isThin(item)))) continue;
+      const part = busyPart(item);
+      const first = Math.max(0, Math.floor((item.start - view.from) / each));
+      const last = Math.min(count - 1, Math.floor((item.end - view.from) / each));
+      for (let cell = first; cell <= last; cell++) {
+        const from = view.from + cell * each;
+        const ns = Math.max(0, Math.min(item.end, from + each) - Math.max(item.start, from)) * part;
+        busy[cell] += ns;
+        if (ns > most[cell]) {
+          most[cell] = ns;
+          who[cell] = item.actor;
+        }
+      }
+    }
+    const room = frame.rowHeight - 11;
+    for (let cell = 0; cell < count; cell++) {
+      if (busy[cell] <= 0) continue;
+      const tall = Math.max(2, Math.min(1, busy[cell] / each) * room);
+      this.context.fillStyle = this.runColour(who[cell], -1);
+      this.context.fillRect(frame.left + cell * CELL, top + 8 + room - tall, CELL, tall);
+    }
+  }
+
+  /** The one that waits, its worst culprit, or a colour of its own; pale where something else is searched for. */
+  private runColour(actor: number, tid: number): string {
+    const { colours, scene, app } = this;
+    if (tid === scene.main?.tid || (tid < 0 && actor === scene.main?.actor)) return colours.accent;
+    if (actor === scene.culprit) return colours.culprit;
+    if (app.query && !app.matches(actor, tid < 0 ? undefined : tid)) return colours.grid;
+    return ownColour(app.name(actor), colours.isDark);
+  }
+
   /** In a pass of its own, so that nothing is painted over a name. */
   private captions(row: Row, top: number): void {
     const { colours, scene, frame, view } = this;
     for (const item of row.items) {
       if (item.end < view.from) continue;
       if (item.start > view.to) break;
-      if (row.kind === 'cpu' && item.kind === Kind.Run) {
-        const stands = item.tid === scene.main?.tid || item.actor === scene.culprit;
+      if (row.kind === 'cpu' && (item.kind === Kind.Run || (item.kind === Kind.Block && busyPart(item) > 0.9))) {
+        const stands = (item.kind === Kind.Run ? item.tid === scene.main?.tid : item.actor === scene.main?.actor) || item.actor === scene.culprit;
         this.caption(this.app.name(item.actor), this.box(item, top + 8, frame.rowHeight - 11), stands ? colours.surface : colours.text);
       } else if (row.kind === 'task' && item.kind === Kind.Wait && item.pieces.length) {
         const rule = item.pieces.reduce((most, piece) => (piece.ns > most.ns ? piece : most)).rule;
@@ -170,15 +224,13 @@ export class Drawing {
   }
 
   private onCpu(item: Item, top: number): void {
-    const { context, colours, scene } = this;
+    const { context } = this;
     if (item.kind !== Kind.Run) {
       context.fillStyle = ruleLook(item.kind === Kind.Irq ? 'irq' : 'softirq').colour;
       context.fillRect(...this.box(item, top + 2, 5));
       return;
     }
-    const isMain = item.tid === scene.main?.tid;
-    const isCulprit = item.actor === scene.culprit;
-    context.fillStyle = isMain ? colours.accent : isCulprit ? colours.culprit : colours.run;
+    context.fillStyle = this.runColour(item.actor, item.tid);
     const box = this.box(item, top + 8, this.frame.rowHeight - 11);
     context.fillRect(...box);
   }
@@ -194,7 +246,7 @@ export class Drawing {
       return;
     }
     if (item.kind === Kind.Run) {
-      context.fillStyle = item.tid === this.scene.main?.tid ? colours.accent : colours.other;
+      context.fillStyle = item.tid === this.scene.main?.tid ? colours.accent : ownColour(this.app.name(item.actor), colours.isDark);
       context.fillRect(...this.box(item, top + 8, frame.rowHeight - 16));
       return;
     }
@@ -274,7 +326,9 @@ export class Drawing {
       const isMain = row.kind === 'task' ? row.id === scene.main?.tid : row.id === scene.main?.cpu;
       context.font = `${isMain ? '600 ' : ''}12px ${FONT}`;
       context.fillStyle = isMain ? colours.text : colours.muted;
-      context.fillText(cut(context, row.label, frame.left - 10) ?? '', 2, top + frame.rowHeight / 2 + 2);
+      const found = this.app.query && row.kind === 'task' && row.items.some((item) => this.app.matches(item.actor, item.tid) && item.tid === row.id);
+      if (found) context.fillStyle = colours.accent;
+      context.fillText(cut(context, found ? `▸ ${row.label}` : row.label, frame.left - 10) ?? '', 2, top + frame.rowHeight / 2 + 2);
     });
     const first = scene.rows.findIndex((row) => row.kind === 'task');
     if (first < 0) return;
@@ -290,10 +344,4 @@ function cut(context: CanvasRenderingContext2D, text: string, room: number): str
   const each = context.measureText('n').width;
   const length = Math.floor(room / each) - 1;
   return length < 2 ? null : `${text.slice(0, length)}…`;
-}
-
-/** 1, 2 or 5 times a power of ten. */
-function niceStep(least: number): number {
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
-  return power * ([1, 2, 5, 10].find((factor) => factor * power >= least) ?? 10);
 }

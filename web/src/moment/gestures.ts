@@ -4,7 +4,8 @@ export interface Gestures {
   zoom: (factor: number, x: number) => void;
   pan: (pixels: number) => void;
   tap: (x: number, y: number) => void;
-  hover: (x: number, y: number) => void;
+  hover: (x: number, y: number, event: PointerEvent) => void;
+  leave: () => void;
 }
 
 interface Point {
@@ -28,7 +29,7 @@ export function gestures(element: HTMLElement, act: Gestures): void {
     const now = at(event);
     const before = fingers.get(event.pointerId);
     if (!before) {
-      act.hover(now.x, now.y);
+      act.hover(now.x, now.y, event);
       return;
     }
     moved += Math.hypot(now.x - before.x, now.y - before.y);
@@ -45,6 +46,7 @@ export function gestures(element: HTMLElement, act: Gestures): void {
     if (last && fingers.size === 1 && moved < 5 && event.type === 'pointerup') act.tap(last.x, last.y);
     fingers.delete(event.pointerId);
   };
+  element.addEventListener('pointerleave', () => act.leave());
   element.addEventListener('pointerup', lift);
   element.addEventListener('pointercancel', lift);
   element.addEventListener('dblclick', (event) => act.zoom(1 / 2, at(event as PointerEvent).x));

@@ -4,12 +4,14 @@ import type { App, Spot } from '../app';
 import { Kind } from '../data';
 import { button, fill, h, section } from '../dom';
 import { bar } from '../findings';
-import { clock, counted, grouped, nanos, since } from '../format';
+import { clock, counted, grouped, nanos, percent, utc } from '../format';
 import { ALL_RULES } from '../rules';
-import { onTheme, palette } from '../theme';
+import { keep, onState, rangeOf, stateOf } from '../state';
+import { onPaper, onTheme, ownColour, palette } from '../theme';
+import { hideTip, showTip } from '../tip';
 import { Drawing, frameOf, rowAt, timeAt, type Frame, type View } from './draw';
 import { gestures } from './gestures';
-import { itemAt, sceneOf, type Item, type Scene } from './scene';
+import { busyPart, itemAt, sceneOf, type Item, type Scene } from './scene';
 
 export function momentView(app: App): [HTMLElement, () => void] {
   const view = new MomentView(app);
@@ -18,10 +20,14 @@ export function momentView(app: App): [HTMLElement, () => void] {
 
 const HELP = 'Drag or arrow keys move, + and − or Ctrl with the wheel zoom, 0 shows all, W the wait; up and down choose a row, comma and full stop what is on it.';
 
+/** Occupants of a wait that are told in words; the bars below show all. */
+const PIECES = 6;
+
 class MomentView {
   readonly element: HTMLElement;
   private readonly canvas = h('canvas', { id: 'moment-canvas', tabindex: 0, role: 'application', 'aria-describedby': 'moment-help moment-detail' });
   private readonly title = h('h3', { id: 'moment-what' });
+  private readonly link = h('a', { class: 'permalink', href: '#moment', title: 'A link to this moment and view' }, 'link');
   private readonly about = h('div', { class: 'about' });
   private readonly detail = h('output', { id: 'moment-detail', 'aria-live': 'polite' });
   private readonly choose: HTMLSelectElement;
@@ -35,7 +41,7 @@ class MomentView {
   private pending = 0;
 
   constructor(private readonly app: App) {
-    this.choose = h('select', { id: 'moment-choose' }, ...app.spots.slice(0, 200).map((spot, i) => h('option', { value: i }, this.spotName(spot))));
+    this.choose = h('select', { id: 'moment-choose' });
     this.choose.addEventListener('change', () => this.show(app.spots[Number(this.choose.value)]));
     const tool = (label: string, name: string, act: () => void): HTMLElement => button(label, act, { 'aria-label': name, title: name });
     const tools = h(
@@ -56,6 +62,8 @@ class MomentView {
       : [h('p', { class: 'empty' }, 'Nothing in this recording waited, so there is no moment to look at.')];
     this.element = section('moment', 'The moment', 'What every CPU did around one wait: who ran, who waited and by which rule, interrupts, wakeups and work items.', ...body);
     app.onSpot((spot) => this.show(spot));
+    app.onSearch(() => this.offer());
+    this.offer();
   }
 
   start(): void {
@@ -64,12 +72,40 @@ class MomentView {
       zoom: (factor, x) => this.zoom(factor, x),
       pan: (pixels) => this.panPixels(pixels),
       tap: (x, y) => this.select(this.hit(x, y)),
-      hover: (x, y) => this.hover(x, y),
+      hover: (x, y, event) => this.hover(x, y, event),
+      leave: hideTip,
     });
     this.canvas.addEventListener('keydown', (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement as HTMLElement);
     onTheme(() => this.draw());
-    this.show(this.first());
+    onPaper((width) => this.paint(width));
+    onState(() => this.follow());
+    const [spot, view] = [this.linked(), rangeOf('v')];
+    this.show(spot ?? this.first());
+    if (spot && view) this.set(...view);
+  }
+
+  /** The wait that the address names. */
+  private linked(): Spot | undefined {
+    const [start, end, cpu] = (stateOf('w') ?? '').split('-').map(Number);
+    return this.app.spotAt(start, end, cpu);
+  }
+
+  /** Somebody followed a link. */
+  private follow(): void {
+    const spot = this.linked();
+    const view = rangeOf('v');
+    if (spot && spot !== this.spot) this.show(spot);
+    if (spot && view) this.set(...view);
+  }
+
+  /** The waits to choose from: those of the task that is searched for. */
+  private offer(): void {
+    const { app } = this;
+    const spots = app.spots.map((spot, i) => [spot, i] as const).filter(([spot]) => spot === this.spot || app.matches(spot.actor, spot.tid));
+    fill(this.choose, ...spots.slice(0, 200).map(([spot, i]) => h('option', { value: i }, this.spotName(spot))));
+    if (this.spot) this.choose.value = String(app.spots.indexOf(this.spot));
+    this.draw();
   }
 
   /** The worst wait of the worst finding, or the longest of all. */
@@ -79,7 +115,7 @@ class MomentView {
   }
 
   private spotName(spot: Spot): string {
-    return `${this.app.name(spot.actor)}[${spot.tid}] waited ${nanos(spot.end - spot.start)} at ${since(spot.start)} on CPU ${spot.cpu}`;
+    return `${this.app.name(spot.actor)}[${spot.tid}] waited ${nanos(spot.end - spot.start)} at ${this.app.time(spot.start)} on CPU ${spot.cpu}`;
   }
 
   private show(spot: Spot): void {
@@ -87,10 +123,12 @@ class MomentView {
     this.scene = sceneOf(this.app, spot);
     this.selected = this.scene.main;
     this.row = this.scene.main?.row ?? 0;
-    this.choose.value = String(this.app.spots.indexOf(spot));
+    keep('w', `${spot.start}-${spot.end}-${spot.cpu}`);
+    this.offer();
     this.canvas.dataset['spot'] = `${spot.start}-${spot.end}`;
+    this.canvas.dataset['from'] = String(this.scene.moment.from);
     this.canvas.setAttribute('aria-label', `Timeline: ${this.spotName(spot)}`);
-    this.title.textContent = this.spotName(spot);
+    fill(this.title, this.spotName(spot), ' ', this.link);
     this.describe();
     this.fitWait();
     this.tell();
@@ -106,12 +144,15 @@ class MomentView {
     const lanes = [
       block('ran: the one that waited', 'var(--accent)'),
       block('ran: had its CPU the longest', 'var(--culprit)'),
-      block('ran: others', 'var(--run)'),
+      block('ran: others, each in a colour of its own', ownColour('others', palette().isDark)),
       h('li', {}, h('span', { class: 'arrow' }, '↓'), 'woken'),
       h('li', {}, h('span', { class: 'arrow' }, '⎵'), 'work item'),
     ];
     fill(this.legend, ...lanes, ...ALL_RULES.filter((rule) => used.has(rule.word)).map((rule) => h('li', { title: rule.meaning }, swatch(rule.word, rule.colour, rule.pattern), `${rule.word}: ${rule.meaning}`)));
+    const merged = moment.kind.reduce((sum, kind, i) => sum + (kind === Kind.Block ? moment.tid[i] : 0), 0);
     const notes = [
+      merged ? `${grouped(merged)} short runs are drawn as blocks, as high as the CPU was busy.` : '',
+      moment.kind.some((kind, i) => kind === Kind.Block && moment.tid[i] === 0) ? 'So are runs of a time from which no details were kept.' : '',
       moment.left_out ? `Of too much to draw, ${grouped(moment.left_out)} of the shortest are left out (${nanos(moment.left_out_ns)} at most).` : '',
       scene.unseen ? `${counted(scene.unseen, 'more task')} waited meanwhile.` : '',
       scene.unseenCpus ? `${counted(scene.unseenCpus, 'more CPU')} did less.` : '',
@@ -119,8 +160,8 @@ class MomentView {
     fill(
       this.about,
       h('h4', {}, `Who had CPU ${spot.cpu} during these ${nanos(length)}`),
-      h('ul', { class: 'bars' }, ...pieces.map((piece) => bar(app.label(piece.actor), piece.rule, piece.ns, length))),
-      h('p', { class: 'small muted' }, `From ${clock(app.trace.zero, spot.start)} to ${clock(app.trace.zero, spot.end)} on the recording's clock. ${notes.join(' ')}`),
+      h('ul', { class: 'bars' }, ...pieces.map((piece) => bar(app.label(piece.actor), piece.rule, piece.ns, length, app.whereabouts(piece.actor)))),
+      h('p', { class: 'small muted' }, `From ${clock(app.trace.zero, spot.start)} to ${clock(app.trace.zero, spot.end)} on the recording's clock${utc(app.trace, spot.start) ? ` (${utc(app.trace, spot.start, true)} to ${utc(app.trace, spot.end)})` : ''}. ${notes.join(' ')}`),
     );
   }
 
@@ -143,7 +184,10 @@ class MomentView {
     const length = Math.min(span, Math.max(200, to - from));
     const start = Math.min(Math.max(0, from), span - length);
     this.view = { from: start, to: start + length };
-    this.canvas.dataset['view'] = `${Math.round(start)}-${Math.round(start + length)}`;
+    const view = `${Math.round(start)}-${Math.round(start + length)}`;
+    this.canvas.dataset['view'] = view;
+    keep('v', view);
+    this.link.href = `#moment&w=${stateOf('w') ?? ''}&v=${view}`;
     this.draw();
   }
 
@@ -167,9 +211,9 @@ class MomentView {
     this.pending = requestAnimationFrame(() => this.paint());
   }
 
-  private paint(): void {
+  private paint(paper?: number): void {
     const { scene, canvas } = this;
-    const width = canvas.parentElement?.clientWidth ?? 0;
+    const width = paper ?? canvas.parentElement?.clientWidth ?? 0;
     const context = canvas.getContext('2d');
     if (!scene || !context || width === 0) return;
     const frame = (this.frame = frameOf(scene, width));
@@ -192,10 +236,12 @@ class MomentView {
     return row ? itemAt(row, timeAt(frame, view, x), pixel * 3) : null;
   }
 
-  private hover(x: number, y: number): void {
+  private hover(x: number, y: number, event: PointerEvent): void {
     const item = this.hit(x, y);
     this.canvas.style.cursor = item ? 'pointer' : 'grab';
-    if (item) this.tell(item);
+    if (!item) return hideTip();
+    this.tell(item);
+    if (event.pointerType === 'mouse') showTip(event.clientX, event.clientY, this.words(item));
   }
 
   private select(item: Item | null): void {
@@ -212,15 +258,17 @@ class MomentView {
   private words(item: Item): string {
     const { app } = this;
     const length = nanos(item.end - item.start);
-    const at = since((this.scene?.moment.from ?? 0) + item.start, 1e3);
+    const at = app.time((this.scene?.moment.from ?? 0) + item.start, 1e3);
     const who = app.isTask(item.actor) ? `${app.name(item.actor)}[${item.tid}]` : app.name(item.actor);
     switch (item.kind) {
       case Kind.Run:
         return `${at}: ${who} ran on CPU ${item.cpu} for ${length}, ${['then slept', 'then was preempted', 'then was pushed off by a task just woken', 'its end was not seen'][item.detail] ?? ''}`;
       case Kind.Wait:
-        return `${at}: ${who} waited ${length} for CPU ${item.cpu}: ${item.pieces.map((piece) => `${app.label(piece.actor)} had it for ${nanos(piece.ns)} (${piece.rule})`).join(', ')}`;
+        return `${at}: ${who} waited ${length} for CPU ${item.cpu}: ${item.pieces.slice(0, PIECES).map((piece) => `${app.label(piece.actor)} had it for ${nanos(piece.ns)} (${piece.rule})`).join(', ')}${item.pieces.length > PIECES ? `, and ${item.pieces.length - PIECES} more` : ''}`;
       case Kind.Work:
         return `${at}: ${who} worked on ${app.trace.functions[item.detail - 1] ?? 'an item of unknown function'} for ${length}`;
+      case Kind.Block:
+        return `${at}: CPU ${item.cpu} was busy for ${percent(busyPart(item))} of ${length}${item.tid ? ` with ${counted(item.tid, 'short run')}` : ''}, most of it by ${app.label(item.actor)}`;
       default:
         return `${at}: ${who} on CPU ${item.cpu} for ${length}`;
     }

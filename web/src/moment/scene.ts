@@ -103,17 +103,25 @@ function itemsOf(app: App, moment: Moment): Item[] {
   return items.sort((a, b) => a.start - b.start);
 }
 
+/** The part of its time in which the CPU was busy: runs that were merged leave gaps. */
+export function busyPart(item: Item): number {
+  return item.kind === Kind.Block ? item.detail / 0xffffffff : 1;
+}
+
 /** The CPU of the wait first, then those that were busy longest. */
 function cpuRows(items: Item[], first: number): Row[] {
   const byCpu = new Map<number, Item[]>();
   for (const item of items) {
-    if (item.kind !== Kind.Run && item.kind !== Kind.Irq && item.kind !== Kind.Softirq) continue;
+    if (item.kind !== Kind.Run && item.kind !== Kind.Block && item.kind !== Kind.Irq && item.kind !== Kind.Softirq) continue;
     const list = byCpu.get(item.cpu);
     if (list) list.push(item);
     else byCpu.set(item.cpu, [item]);
   }
-  const busy = new Map([...byCpu].map(([cpu, list]) => [cpu, list.reduce((sum, item) => sum + item.end - item.start, 0)]));
-  const order = [...byCpu.keys()].sort((a, b) => Number(b === first) - Number(a === first) || (busy.get(b) ?? 0) - (busy.get(a) ?? 0) || a - b);
+  const busy = new Map([...byCpu].map(([cpu, list]) => [cpu, list.reduce((sum, item) => sum + (item.end - item.start) * busyPart(item), 0)]));
+  // CPUs that were about as busy as each other are in their own order.
+  const most = Math.max(1, ...busy.values());
+  const step = (cpu: number): number => Math.round(((busy.get(cpu) ?? 0) / most) * 20);
+  const order = [...byCpu.keys()].sort((a, b) => Number(b === first) - Number(a === first) || step(b) - step(a) || a - b);
   return order.map((cpu) => ({ kind: 'cpu', id: cpu, label: `CPU ${cpu}`, items: byCpu.get(cpu) ?? [] }));
 }
 
@@ -122,7 +130,7 @@ function taskRows(app: App, items: Item[], spot: Spot): { rows: Row[]; unseen: n
   const waited = new Map<number, number>();
   const names = new Map<number, number>();
   for (const item of items) {
-    if (item.kind === Kind.Irq || item.kind === Kind.Softirq) continue;
+    if (item.kind === Kind.Irq || item.kind === Kind.Softirq || item.kind === Kind.Block) continue;
     names.set(item.tid, item.actor);
     if (item.kind === Kind.Wait) waited.set(item.tid, (waited.get(item.tid) ?? 0) + item.end - item.start);
   }
@@ -130,7 +138,7 @@ function taskRows(app: App, items: Item[], spot: Spot): { rows: Row[]; unseen: n
   const shown = order.slice(0, TASK_ROWS).map(([tid]) => tid);
   const rows = new Map<number, Row>(shown.map((tid) => [tid, { kind: 'task', id: tid, label: `${app.name(names.get(tid) ?? spot.actor)}[${tid}]`, items: [] }]));
   for (const item of items) {
-    if (item.kind === Kind.Irq || item.kind === Kind.Softirq) continue;
+    if (item.kind === Kind.Irq || item.kind === Kind.Softirq || item.kind === Kind.Block) continue;
     // A run has two places; the one on the CPU's row is a thing of its own.
     rows.get(item.tid)?.items.push(item.kind === Kind.Run ? { ...item } : item);
   }
@@ -149,7 +157,7 @@ function segmentsOf(wait: Item, cpus: Row[]): Segment[] {
   const row = cpus.find((cpu) => cpu.id === wait.cpu);
   const over = (row?.items ?? []).filter((item) => item.end > wait.start && item.start < wait.end);
   // Interrupts are on top of runs.
-  const onTop = [...over.filter((item) => item.kind === Kind.Run), ...over.filter((item) => item.kind === Kind.Softirq), ...over.filter((item) => item.kind === Kind.Irq)];
+  const onTop = [...over.filter((item) => item.kind === Kind.Block), ...over.filter((item) => item.kind === Kind.Run), ...over.filter((item) => item.kind === Kind.Softirq), ...over.filter((item) => item.kind === Kind.Irq)];
   for (const item of onTop) {
     const rule = ruleOf.get(item.actor);
     if (rule) segments.push({ start: Math.max(item.start, wait.start), end: Math.min(item.end, wait.end), rule });

@@ -1,4 +1,4 @@
-use unstarve_kernel::{REGRESSIONS, Row, Version};
+use unstarve_kernel::{Holds, REGRESSIONS, Row, Version};
 
 use super::Rule;
 use crate::case::Case;
@@ -7,7 +7,7 @@ use crate::hit::{Draft, Hit, Severity};
 pub(super) const RULE: Rule = Rule {
     id: "known-change",
     title: "An upgrade crosses a change of the scheduler that made somebody's load slower",
-    about: "Public reports of loads that a kernel made slower by how it schedules, each with the versions between which that happened.",
+    about: "Public reports of loads that a kernel made slower by how it schedules, each with the kernels that have it, by stable level where that is known.",
     source: "data/regressions.tsv, a source in each row",
     check: |_| Vec::new(),
     upgrade: Some(crossed),
@@ -18,32 +18,28 @@ fn crossed(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
     REGRESSIONS.rows().filter(|row| row.is_stated()).filter_map(|row| hit(row, from, to)).collect()
 }
 
-/// Only reports with a plain version on both sides: good before, bad from there on, and bad still at the target.
+/// Only reports that say on which kernels they hold: not on this one, and on the one of the upgrade.
 fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
-    let good = series(row.get("good_version")?)?;
-    let bad = row.get("bad_version")?;
-    let first = series(bad)?;
-    let ends = bad.split("..").nth(1).and_then(|text| series(text.trim()));
-    let at_most = |a: Version, b: Version| (a.major, a.minor) <= (b.major, b.minor);
-    let harmless = ["never released", "improvement", "cosmetic", "confounder"];
-    let cells = [bad, row.get("effect_size").unwrap_or_default(), row.get("class").unwrap_or_default()];
-    if cells.iter().any(|cell| harmless.iter().any(|word| cell.contains(word))) {
-        return None;
-    }
-    // `NI_RATE 9fe89f022c05 (7.1)`: mended by then.
-    let mended = row.get("fix_or_knob (version)").and_then(|fix| series(fix.split_once('(')?.1));
-    if mended.is_some_and(|version| at_most(version, to)) {
-        return None;
-    }
-    let crosses = at_most(from, good) && at_most(first, to) && ends.is_none_or(|last| at_most(to, last));
-    if !crosses {
-        return None;
-    }
+    let (before, after) = (row.holds_on(from)?, row.holds_on(to)?);
+    // `6.1` for a host with 6.1.176 names no other kernel.
+    let is_same = (from.major, from.minor) == (to.major, to.minor) && to.patch.is_none();
+    let sure = match (before, after) {
+        (Holds::No, Holds::Yes) => None,
+        (Holds::No, Holds::Depends(what)) if !is_same => Some(format!("whether Linux {to} has it depends on {what}")),
+        (Holds::Depends(what), Holds::Yes) => Some(format!("whether this kernel has it already depends on {what}")),
+        _ => return None,
+    };
     let text = |column: &str| row.get(column).unwrap_or("-");
     Some(
         Draft::new(RULE.id, Severity::Info, row.name())
             .says(format!("{}: {}", row.name(), text("symptom")))
-            .because(format!("good up to {}, bad from {}: {}", text("good_version"), bad, text("change (commit)")))
+            .because(format!(
+                "good up to {}, bad from {}: {}",
+                text("good_version"),
+                text("bad_version"),
+                text("change (commit)")
+            ))
+            .because_of(sure)
             .because(format!("seen with {}", text("workload")))
             .would(format!(
                 "If your load is like that: {} {}. What helps: {}.",
@@ -53,9 +49,4 @@ fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
             ))
             .done(),
     )
-}
-
-/// The version at the beginning of a cell; `None` if the cell begins with something else, such as a vendor's name.
-fn series(text: &str) -> Option<Version> {
-    text.trim_start_matches(['<', '=', '>', '~']).parse().ok()
 }

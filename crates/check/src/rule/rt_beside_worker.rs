@@ -1,4 +1,6 @@
-use unstarve_kernel::{CpuSet, Holds, Mount, SchedPolicy};
+use std::collections::BTreeMap;
+
+use unstarve_kernel::{CpuSet, Holds, Mount};
 use unstarve_model::CpuId;
 
 use super::Rule;
@@ -56,6 +58,11 @@ fn completion_cpus(case: &Case<'_>) -> CpuSet {
     if serving.is_empty() { case.online.clone() } else { serving }
 }
 
+/// Where it is not known on which CPUs completions come in, no CPU is known to be better.
+fn known_places(case: &Case<'_>) -> bool {
+    !case.interrupts.cpus(Device::Block).is_empty()
+}
+
 fn hit(case: &Case<'_>, group: &RtGroup<'_>, mounts: &[&Mount], places: &CpuSet) -> Option<Hit> {
     let allowed = common(group.allowed?, places);
     let starves = |cpu: CpuId| {
@@ -88,8 +95,8 @@ fn hit(case: &Case<'_>, group: &RtGroup<'_>, mounts: &[&Mount], places: &CpuSet)
                 "On an all-flash storage controller random writes (120,000 a second) dropped when a real-time controller filled \
                  the CPUs of the dio workers that it was waiting for (Nutanix, Linux 5.10, 2021).",
             )
-            .fix(fix::keep_off(case, group, &exposed))
-            .fix(raise_workers(group, &exposed))
+            .fix(known_places(case).then(|| fix::keep_off(case, group, &exposed)).flatten())
+            .fix(raise_workers(case, group, &exposed))
             .fix(inline_completion(inline))
             .done(),
     )
@@ -130,18 +137,22 @@ fn consequence(case: &Case<'_>, group: &RtGroup<'_>, inline: Holds) -> String {
     )
 }
 
-fn raise_workers(group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
-    if group.policy == SchedPolicy::Deadline || group.priority >= 98 {
-        return None;
-    }
-    let numbers: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
-    let each = |command: &str| {
+fn raise_workers(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+    let each = |cpus: &[CpuId], command: &str| {
+        let numbers: Vec<String> = cpus.iter().map(ToString::to_string).collect();
         format!("for t in $(pgrep '^kworker/({}):[0-9]+(-|\\+|$)'); do {command}; done", numbers.join("|"))
     };
+    let mut raised: BTreeMap<u32, Vec<CpuId>> = BTreeMap::new();
+    for cpu in cpus.iter() {
+        raised.entry(case.priority_above(group, &[cpu].into_iter().collect())?).or_default().push(cpu);
+    }
+    let apply: Vec<String> =
+        raised.iter().map(|(priority, cpus)| each(cpus, &format!("chrt -f -p {priority} $t"))).collect();
+    let all: Vec<CpuId> = cpus.iter().collect();
     Some(Fix {
-        text: "Let the workers of these CPUs run ahead of it.".into(),
-        apply: each(&format!("chrt -f -p {} $t", group.priority + 1)),
-        undo: each("chrt -o -p 0 $t"),
+        text: "Let the workers of these CPUs run ahead of it, and of every other busy real-time program there.".into(),
+        apply: apply.join("; "),
+        undo: each(&all, "chrt -o -p 0 $t"),
         risk: "Workers come and go within minutes and are born normal, so this holds only for those that are there now; and \
                whatever such a worker does next is real-time, too."
             .into(),

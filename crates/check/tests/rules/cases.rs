@@ -31,7 +31,11 @@ fn the_storage_controller_before_the_spikes() {
     let monitor =
         found.hits.iter().find(|hit| hit.sentence.starts_with("monitor[3000] RR 2 may run on CPUs 0-7, which"));
     let fix = monitor.expect("the monitor").fixes.iter().find(|fix| fix.text.contains("ksoftirqd")).expect("a fix");
-    assert!(fix.apply.contains("for t in 12 22 ") && fix.apply.contains("chrt -f -p 3 $t"), "{}", fix.apply);
+    // Where stargate may run, too, one value is above both.
+    assert_eq!(
+        fix.apply,
+        "for t in 12 22; do chrt -f -p 3 $t; done; for t in 32 42 52 62 72 82; do chrt -f -p 6 $t; done"
+    );
     // A3: the cure that worked, workers above the controller; moving it to the network's CPUs is no cure.
     let controller = found.hits.iter().find(|hit| hit.rule == "rt-beside-completion-worker").expect("the controller");
     assert!(controller.sentence.starts_with("stargate"), "{}", controller.sentence);

@@ -106,6 +106,8 @@ impl Host {
             child_faults: Some(0),
             reset_on_fork: None,
             cmdline: None,
+            seen: None,
+            seen_last: None,
             start_ticks: 1000,
         });
         self.0.tasks.last_mut().expect("just added")

@@ -1,5 +1,6 @@
 //! Each rule on a host where it fires, on one where it nearly does, and on a healthy one.
 
+mod agreement;
 mod cases;
 mod damage;
 mod host;
@@ -294,8 +295,6 @@ fn known_bugs() {
     };
     insta::assert_snapshot!(with("6.18.44").says(rule).join("\n"), @"
     warning Wakeups in nested cgroups can starve everybody outside them, kernel workers first.
-    warning CPUs stay idle beside waiting tasks: an idle CPU looks for work too seldom.
-    info A task that yields in a loop is later kept waiting for long.
     ");
     assert_eq!(with("7.2.13").says(rule), [""; 0]);
     // The bug of SCHED_IDLE needs such tasks, the one of pushing needs real-time tasks and the feature.

@@ -96,7 +96,59 @@ fn known_changes_are_those_between() {
     let ids: Vec<&str> =
         audit.hits.iter().filter(|hit| hit.rule == "known-change").map(|hit| hit.subject.as_str()).collect();
     insta::assert_snapshot!(ids.join(" "), @"
-    R04 R05 R06 R07 R08 R19 R28 R31 R34 R39
+    R04 R05 R06 R07 R08 R09 R10 R19 R27 R28 R29 R31 R34
     ");
     assert!(healthy().upgrade("6.1").hits.iter().all(|hit| hit.rule != "known-change"));
+}
+
+#[test]
+fn known_changes_are_told_by_the_stable_level() {
+    let told = |from: &str, to: &str, id: &str| {
+        let mut host = healthy();
+        host.kernel(from, "#1 SMP");
+        host.upgrade(to).hits.iter().any(|hit| hit.rule == "known-change" && hit.subject == id)
+    };
+    // The cost of the fair server, the slices of idle tasks, and the newidle cost.
+    for (to, expected) in [("6.12.91", true), ("6.12.92", false), ("6.12", true), ("6.17", false)] {
+        assert_eq!(told("6.1.176", to, "R08"), expected, "R08 {to}");
+    }
+    for (to, expected) in [("6.12.22", true), ("6.12.23", false), ("6.14.1", true), ("6.14.2", false)] {
+        assert_eq!(told("6.1.176", to, "R28"), expected, "R28 {to}");
+    }
+    for (to, expected) in
+        [("6.18.2", true), ("6.18.3", false), ("6.18.44", false), ("6.6.110", true), ("6.6.120", false)]
+    {
+        assert_eq!(told("6.1.120", to, "R10"), expected, "R10 {to}");
+    }
+    // The other slice came within 5.10, and went with CFS.
+    for (to, expected) in
+        [("5.10.35", false), ("5.10.36", true), ("5.15", true), ("6.1", true), ("6.6", false), ("7.2", false)]
+    {
+        assert_eq!(told("5.10.30", to, "R37"), expected, "R37 {to}");
+    }
+    assert!(!told("5.10.40", "6.1", "R37"), "it has it already");
+    // What only a vendor's kernel had is not told of others.
+    assert!(!told("6.1.176", "6.12.20", "R39"));
+}
+
+#[test]
+fn an_upgrade_ends_a_bug_only_where_that_is_known() {
+    let mut host = healthy();
+    host.real_time(900, "monitor", 10, "0-7", 0.2);
+    host.features(&[("RT_PUSH_IPI", true)]);
+    let holds = |to: &str| {
+        let audit = host.upgrade(to);
+        let hit = audit.hits.iter().find(|hit| hit.subject == "rt-push-ipi").expect("told either way");
+        let is_sure = hit.evidence[0].ends_with(" has it");
+        (hit.holds, is_sure)
+    };
+    for to in ["5.4", "6.5", "6.8", "6.11", "6.14", "6.17", "6.19", "7.0", "6.12.95", "6.6.144"] {
+        assert_eq!(holds(to), (Some(When::Both), true), "{to}");
+    }
+    for to in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
+        assert_eq!(holds(to), (Some(When::Both), false), "{to}: the level is not named");
+    }
+    for to in ["6.12.96", "6.6.145", "6.18.39", "7.1.4", "7.2"] {
+        assert_eq!(holds(to).0, Some(When::Now), "{to}");
+    }
 }

@@ -41,7 +41,7 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
     let trace = |outcome: &Outcome| Recording::new(outcome.directory.join("trace.dat"));
     let mut nothing = Watches::default();
     let recordings = compare(&read(&trace(first)?, &mut nothing)?, &read(&trace(second)?, &mut nothing)?);
-    let same = recordings.is_same();
+    let same = recordings.is_same() && !metrics.claims_a_difference();
     let text = match form {
         Form::Json => {
             serde_json::to_string_pretty(&Labs { schema: "unstarve.compare-labs/1", metrics, recordings })? + "\n"

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use unstarve_kernel::{
     Change, Distribution, Drift, DriftKind, Facts, Snapshot, Version, changes_between_kernels,
-    changes_between_snapshots, drifts,
+    changes_between_snapshots, drifts, undecided_between_kernels,
 };
 use unstarve_report::{Look, changes_page, clean};
 
@@ -18,7 +18,7 @@ pub struct DiffArgs {
     /// Two snapshots (unstarve snapshot -o)
     #[arg(value_name = "SNAPSHOT", num_args = 2, required_unless_present = "kernel", conflicts_with = "kernel")]
     snapshots: Vec<PathBuf>,
-    /// Two kernels: give it twice
+    /// Two kernels: give it twice; 6.12.107, 6.12, or 7 for the newest series of 7 that is known
     #[arg(long, value_name = "VERSION")]
     kernel: Vec<String>,
     /// For defaults that grow with the number of CPUs
@@ -40,6 +40,9 @@ pub struct Difference {
     changes: Vec<Change>,
     /// `knob-drift`: lines of the first host that do nothing on the second kernel.
     drift: Vec<Line>,
+    /// Feature bits of which it is not known whether one of the two kernels has them on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_compared: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -71,18 +74,31 @@ impl Difference {
 }
 
 pub fn page(difference: &Difference, look: Look) -> String {
-    changes_page(&difference.from, &difference.to, &difference.changes, look) + &drift_text(&difference.drift)
+    changes_page(&difference.from, &difference.to, &difference.changes, look)
+        + &drift_text(&difference.drift)
+        + &not_compared_text(&difference.not_compared)
+}
+
+fn not_compared_text(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nNot compared, because not every kernel of such a series has them alike; give the stable level (6.12.107)\n  {}\n",
+        names.join(", ")
+    )
 }
 
 fn between_kernels(args: &DiffArgs) -> Result<Difference> {
     let [from, to] = args.kernel.as_slice() else {
         bail!("expected two kernels: --kernel 5.10 --kernel 6.12");
     };
-    let parse = |text: &String| text.parse::<Version>().context("--kernel");
+    let parse = |text: &String| Version::named(text).context("--kernel");
     let (a, b) = (parse(from)?, parse(to)?);
     let distribution = args.debian.then_some(Distribution::Debian);
     let changes = changes_between_kernels(a, b, distribution, usize::from(args.cpus));
-    Ok(Difference { from: format!("Linux {a}"), to: format!("Linux {b}"), changes, drift: Vec::new() })
+    let not_compared = undecided_between_kernels(a, b).into_iter().map(str::to_owned).collect();
+    Ok(Difference { from: format!("Linux {a}"), to: format!("Linux {b}"), changes, drift: Vec::new(), not_compared })
 }
 
 /// What differs between two hosts.
@@ -95,6 +111,7 @@ pub fn between_hosts(a: &Snapshot, b: &Snapshot) -> Difference {
         to: name(b),
         changes: changes_between_snapshots(a, b),
         drift: drift.iter().map(line).collect(),
+        not_compared: Vec::new(),
     }
 }
 

@@ -16,7 +16,9 @@ use super::experiment::{Guests, tell};
 /// Find the smallest set of settings that makes the difference between two sides
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Between two kernels the candidates are the scheduler features and settings that both have and that differ.
+Between two kernels the candidates are the scheduler features and settings that both have and that differ. A cause is only
+named if `lab compare` would claim the difference between the sides, and that between side A and A with the cause, the
+latter on seeds that the search has not seen.
 
 Examples:
   unstarve lab bisect kubepods --a kernel=6.1 --b kernel=6.12
@@ -26,7 +28,7 @@ Exit code: 0 if a cause was found, 1 if none was, 2 if a run failed.")]
 pub(crate) struct BisectArgs {
     /// A scenario that comes with unstarve, or a TOML file
     scenario: String,
-    /// Side A: kernel=NAME, fault=on|off, remedy=ID, set:KNOB=VALUE, with commas between
+    /// Side A, with its kernel: kernel=NAME, fault=on|off, remedy=ID, set:KNOB=VALUE, with commas between
     #[arg(long, value_name = "SIDE")]
     a: Side,
     /// Side B; without a kernel it has A's
@@ -35,8 +37,8 @@ pub(crate) struct BisectArgs {
     /// The metric to explain; else the scenario's main one
     #[arg(long)]
     metric: Option<String>,
-    /// Each step is the median of this many seeds
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    /// Compare the sides over so many seeds, and confirm over as many further ones
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(3..=100))]
     seeds: u64,
     #[command(flatten)]
     guests: Guests,
@@ -53,9 +55,10 @@ pub(crate) fn run(args: BisectArgs) -> anyhow::Result<ExitCode> {
     Ok(if found.cause.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// What the guest's own snapshot tells. Without one nothing is settable, and the result says so.
-fn settings(outcome: &Outcome) -> Settings {
+/// What the guest's own snapshot tells.
+fn settings(outcome: &Outcome) -> Result<Settings, String> {
     let limit = Limit { bytes: 64 << 20, expected: "the guest's snapshot" };
-    let text = read_text(&outcome.directory.join("snapshot.json"), limit).unwrap_or_default();
-    Snapshot::from_json(&text).map(|snapshot| settings_of(&snapshot)).unwrap_or_default()
+    let text = read_text(&outcome.directory.join("snapshot.json"), limit).map_err(|error| error.to_string())?;
+    let snapshot = Snapshot::from_json(&text);
+    snapshot.map(|snapshot| settings_of(&snapshot)).map_err(|error| format!("{}: {error}", outcome.directory.display()))
 }

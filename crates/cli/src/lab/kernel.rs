@@ -1,6 +1,6 @@
 //! `unstarve lab kernel` and `unstarve lab qemu`: what guests are made of.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -66,6 +66,9 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
             if kernels.len() > 1 && (modules.is_some() || name.is_some()) {
                 anyhow::bail!("--modules and --name are for one kernel of your own; {} are named", kernels.len());
             }
+            if let Some(unknown) = kernels.iter().find(|kernel| !can_be_added(kernel)) {
+                anyhow::bail!("{unknown}: {}", what_can_be_added());
+            }
             for kernel in kernels {
                 let info = store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut tell)?;
                 println!("{}", row(&info));
@@ -84,6 +87,20 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether it is one of Debian's, or a file that is there.
+fn can_be_added(kernel: &str) -> bool {
+    Wanted::suites().iter().any(|(name, _)| *name == kernel) || Path::new(kernel).exists()
+}
+
+fn what_can_be_added() -> String {
+    let suites: Vec<String> = Wanted::suites().iter().map(|(name, suite)| format!("{name} (Debian {suite})")).collect();
+    format!(
+        "no such kernel to add and no such file. What can be added: {}; or a bzImage of any other version: unstarve lab kernel \
+         add ./bzImage --modules /lib/modules/VERSION --name NAME",
+        suites.join(", ")
+    )
+}
+
 pub(crate) fn run_qemu(args: QemuArgs) -> anyhow::Result<ExitCode> {
     let QemuCommand::Add = args.command;
     let version = store::add_qemu(&Cache::of_user()?, &mut tell)?;
@@ -98,4 +115,20 @@ fn tell(what: &str) {
 fn row(info: &KernelInfo) -> String {
     let from = info.version.as_ref().map_or(info.source.clone(), |version| format!("{} {version}", info.source));
     format!("{:<8} {:<34} {from}", info.name, info.release)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_no_suite_has_is_told_what_there_is() {
+        assert!(can_be_added("6.12") && can_be_added("7"));
+        assert!(!can_be_added("6.6") && !can_be_added("7.2"));
+        let text = what_can_be_added();
+        assert!(
+            Wanted::suites().iter().all(|(name, suite)| text.contains(&format!("{name} (Debian {suite})"))),
+            "{text}"
+        );
+    }
 }

@@ -4,10 +4,12 @@ mod bisect;
 mod compare;
 mod experiment;
 mod kernel;
+mod list;
 pub(crate) mod load;
 mod prove;
 mod repeat;
 mod run;
+mod runs;
 mod stop;
 mod truth;
 
@@ -28,9 +30,11 @@ pub(crate) struct LabArgs {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    List(list::ListArgs),
     Kernel(kernel::KernelArgs),
     Qemu(kernel::QemuArgs),
     Run(run::RunArgs),
+    Runs(runs::RunsArgs),
     Compare(compare::CompareArgs),
     Bisect(bisect::BisectArgs),
     Prove(prove::ProveArgs),
@@ -56,9 +60,11 @@ pub(crate) fn supervised() -> Option<ExitCode> {
 
 pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
     match args.command {
+        Command::List(args) => list::run(args),
         Command::Kernel(args) => kernel::run(args),
         Command::Qemu(args) => kernel::run_qemu(args),
         Command::Run(args) => run::run(args, color),
+        Command::Runs(args) => runs::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Bisect(args) => bisect::run(args),
         Command::Prove(args) => prove::run(args),

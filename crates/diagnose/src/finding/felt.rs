@@ -4,7 +4,7 @@
 //! It is as bad as what was felt of it, which is the worse of two things: the part of the trace that was lost, and the
 //! longest single stall, whatever the trace's length. `docs/blame.md`, "How bad", is the contract.
 
-use unstarve_model::Nanos;
+use unstarve_model::{KernelThread, Nanos};
 use unstarve_timeline::ActorId;
 
 use super::FAIR_PERIOD;
@@ -51,7 +51,18 @@ pub(super) fn severity(felt: Felt, span: Nanos) -> Option<Severity> {
 /// A program's wait is felt by whoever uses it. A kernel thread's is if it had much to do itself, or if somebody slept
 /// until it was done; housekeeping that runs later harms nobody.
 pub(super) fn is_felt(case: &Case<'_>, victim: ActorId, account: &Account, lost: Nanos) -> bool {
-    !case.is_kernel_thread(victim) || (case.price(victim) + account.starved()).0 as f64 >= FELT * lost.0 as f64
+    !case.is_kernel_thread(victim) || (price(case, victim) + account.starved()).0 as f64 >= FELT * lost.0 as f64
+}
+
+/// Who slept because the victim waited, most first. The stop class sleeps until it is called, which costs nobody anything.
+pub(super) fn payers<'a>(case: &'a Case<'_>, victim: ActorId) -> impl Iterator<Item = (ActorId, Nanos)> + 'a {
+    let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);
+    case.payers(victim).iter().copied().filter(move |(payer, _)| !is_stopper(*payer))
+}
+
+/// What the victim's waits cost those.
+pub(super) fn price(case: &Case<'_>, victim: ActorId) -> Nanos {
+    payers(case, victim).map(|(_, length)| length).sum()
 }
 
 #[cfg(test)]

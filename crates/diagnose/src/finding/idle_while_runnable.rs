@@ -19,6 +19,9 @@ const SHARE_INFO: f64 = 0.01;
 const SHARE_WARNING: f64 = 0.05;
 /// …and for a quarter of the time the balancer does not work at all for this task.
 const SHARE_CRITICAL: f64 = 0.25;
+/// Of all that the task waited this much must have been beside an idle CPU: an idle CPU would not have spared it the rest,
+/// and on a busy host a few of thousands of waits are misplaced by a tick or two.
+const PART_OF_WAITS: f64 = 0.05;
 /// One such wait is chance.
 const WAITS: u64 = 3;
 /// Without a snapshot, a task that moved this often while it was recorded is taken to be free to move.
@@ -47,10 +50,12 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     if !asked && moves < MOVES_INFERRED * u64::from(case.actor(victim).members) {
         return None;
     }
-    let share = idle.long_total.share_of(case.span());
-    let severity = if share >= SHARE_CRITICAL && asked {
+    // Threads that wait together wait for the same idle CPU, and it takes one of them.
+    let share = idle.long_span.share_of(case.span());
+    let curable = idle.long_total.share_of(account.waited) >= PART_OF_WAITS;
+    let severity = if share >= SHARE_CRITICAL && asked && curable {
         Severity::Critical
-    } else if share >= SHARE_WARNING || idle.longest >= LONGEST && share >= SHARE_INFO {
+    } else if share >= SHARE_WARNING && curable || idle.longest >= LONGEST && share >= SHARE_INFO {
         Severity::Warning
     } else if share >= SHARE_INFO {
         Severity::Info

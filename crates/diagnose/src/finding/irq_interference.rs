@@ -63,7 +63,8 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let in_waits = case.blamed(victim, is_interrupt);
     let in_runs = account.runs.irq + account.runs.softirq;
     let active = account.waited + account.runs.total;
-    let share = (in_waits + in_runs).share_of(active);
+    let lost = in_waits + in_runs;
+    let share = lost.share_of(active);
     let severity = if share >= SHARE_CRITICAL {
         Severity::Critical
     } else if share >= SHARE_WARNING {
@@ -73,6 +74,8 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     } else {
         return None;
     };
+    // In a short trace a large part is still little.
+    let severity = if lost < STALL_WARNING { Severity::Info } else { severity };
     let cost = format!("{} of the {active} in which it wanted to run", percent(share));
     Some(finding(case, victim, account, severity, cost))
 }

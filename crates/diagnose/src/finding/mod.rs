@@ -9,6 +9,7 @@
 mod completion_ping_pong;
 mod felt;
 mod idle_while_runnable;
+mod intruders;
 mod irq_interference;
 mod migration_churn;
 mod overrun;
@@ -18,6 +19,7 @@ mod throttled;
 mod wake_storm;
 mod weight_starvation;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Nanos;
 use unstarve_timeline::ActorId;
 
@@ -58,7 +60,7 @@ fn rank(finding: &Finding) -> (Severity, f64) {
 fn title(case: &Case<'_>, victims: &[ActorId]) -> String {
     let Some(&first) = victims.first() else { return String::new() };
     let name = case.name(first);
-    let tasks: u32 = victims.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add);
+    let tasks = crate::draft::members(case, victims.iter().copied());
     match case.work(first) {
         Some((function, Some(workqueue))) => format!("{name} ({function} on {workqueue})"),
         Some((function, None)) => format!("{name} ({function})"),
@@ -77,13 +79,44 @@ pub(crate) fn cpus(count: u32) -> String {
     if count == 1 { "1 CPU".to_owned() } else { format!("{count} CPUs") }
 }
 
+/// A name without the number at its end: `job` of `job23`, `rcuc` of `rcuc/3`; the name itself if nothing is left.
+fn stem(name: &str) -> &str {
+    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if bare.len() == name.len() {
+        return name;
+    }
+    let bare = bare.trim_end_matches(['-', '_', ':', '/', '.', '#']);
+    if bare.len() < 2 { name } else { bare }
+}
+
+/// Of numbered names so many are told; of more their stem.
+const FEW: usize = 3;
+
 /// Names in a row, each once: `a, b and c`, at most four.
 fn names(case: &Case<'_>, actors: impl IntoIterator<Item = ActorId>) -> String {
+    let mut seen = FxHashSet::default();
+    let mut known: FxHashMap<String, usize> = FxHashMap::default();
+    let mut stems: Vec<(Vec<String>, u32)> = Vec::new();
+    for name in actors.into_iter().map(|actor| case.name(actor)) {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let index = *known.entry(stem(&name).to_owned()).or_insert(stems.len());
+        if index == stems.len() {
+            stems.push((Vec::new(), 0));
+        }
+        let (few, count) = &mut stems[index];
+        *count += 1;
+        if few.len() < FEW {
+            few.push(name);
+        }
+    }
     let mut names: Vec<String> = Vec::new();
-    for actor in actors {
-        let name = case.name(actor);
-        if !names.contains(&name) {
-            names.push(name);
+    for (mut few, count) in stems {
+        if count as usize > FEW {
+            names.push(format!("{}… ({count} names)", stem(&few[0])));
+        } else {
+            names.append(&mut few);
         }
     }
     if names.len() > 4 {

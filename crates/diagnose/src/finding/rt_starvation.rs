@@ -1,19 +1,21 @@
 //! Real-time or deadline tasks hold the CPU while others wait.
 //!
-//! One finding for each kind of intruder (tasks of one name), with the worst kind of victim; the other victims are in
+//! One finding for each family of intruders (see [`intruders`]), with the worst kind of victim; the other victims are in
 //! its price.
 
 use std::cmp::Reverse;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{EventType, KernelThread, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
+use super::intruders::{self, Family, ran};
 use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::{self, Draft, payer_row};
-use crate::ledger::{Account, Episodes, Period};
+use crate::ledger::{Episodes, Period, TICK};
 use crate::remedy;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, Remedy, Severity};
 
 /// One stay of the intruder that holds somebody up for half the fair class's own period is felt as a spike.
 const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
@@ -24,15 +26,24 @@ const STALL_CRITICAL: Nanos = Nanos(FAIR_PERIOD.0 * 2);
 const SHARE_WARNING: f64 = 0.05;
 /// Every fourth nanosecond.
 const SHARE_CRITICAL: f64 = 0.25;
-/// Stays shorter than a short tick are what real-time tasks are for, however many they are.
-const STAY_THAT_COUNTS: Nanos = Nanos::from_millis(1);
+/// They must be longer than a turn that an equal would have taken: a slice of the fair class is 3 to 4 ms on most hosts.
+const STAY_THAT_COUNTS: Nanos = TICK;
+/// Shorter stays are what real-time tasks are for; together they may take every fifth nanosecond…
+const SHARE_OF_SHORT: f64 = 0.2;
+/// …and those shorter than a short tick all of them.
+const SHORT_STAY: Nanos = Nanos::from_millis(1);
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
 /// For a kernel thread's wait to be felt, others (or its own work) must have lost this part of it.
 const FELT: f64 = 0.1;
+/// From this part of a victim's waits behind real-time tasks on, its longest stretch is the family's.
+const MOSTLY_THEIRS: f64 = 0.5;
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
 /// the program waits for its worker.
 const WORKER_FIRST: f64 = 0.1;
+
+/// Findings of this sort; the least of them are put together.
+const MOST: usize = 6;
 
 /// A victim and what one intruder took from it.
 struct Hit {
@@ -40,98 +51,152 @@ struct Hit {
     lost: Nanos,
 }
 
-/// Tasks of one sort.
-#[derive(Default)]
-struct Intruder {
-    actors: Vec<ActorId>,
+/// What one intruder did.
+struct Intrusion {
+    family: Family,
     hits: Vec<Hit>,
+    severity: Option<Severity>,
 }
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let mut intruders: Vec<Intruder> = Vec::new();
+    let mut occupants: Vec<ActorId> = Vec::new();
+    let mut taken: Vec<(ActorId, Blame)> = Vec::new();
+    let mut known = FxHashSet::default();
     for (victim, _) in case.victims() {
         for blame in case.blame(victim).iter().filter(|blame| is_intrusion(case, victim, blame)) {
-            let known = intruders
-                .iter_mut()
-                .find(|known| known.actors.iter().any(|id| same_intruder(case, *id, blame.occupant)));
-            let intruder = match known {
-                Some(intruder) => intruder,
-                None => {
-                    intruders.push(Intruder::default());
-                    let last = intruders.len() - 1;
-                    &mut intruders[last]
-                }
-            };
-            if !intruder.actors.contains(&blame.occupant) {
-                intruder.actors.push(blame.occupant);
-            }
-            match intruder.hits.iter_mut().find(|hit| hit.victim == victim) {
-                Some(hit) => hit.lost += blame.length,
-                None => intruder.hits.push(Hit { victim, lost: blame.length }),
+            taken.push((victim, *blame));
+            if known.insert(blame.occupant) {
+                occupants.push(blame.occupant);
             }
         }
     }
-    intruders.into_iter().filter_map(|intruder| of_intruder(case, intruder)).collect()
+    let families = intruders::families(case, &occupants);
+    let intrusions = families.into_iter().map(|family| Intrusion::of(case, family, &taken)).collect();
+    let mut found: Vec<Intrusion> = together(case, intrusions, &taken);
+    found.retain(|intrusion| intrusion.severity.is_some());
+    found.sort_by_key(|intrusion| Reverse((intrusion.severity, intrusion.lost())));
+    if found.len() > MOST {
+        let rest = found.split_off(MOST - 1);
+        found.push(Intrusion::of(case, Family::merged(rest.into_iter().map(|rest| rest.family)), &taken));
+    }
+    found.into_iter().filter_map(|intrusion| of_intruder(case, intrusion)).collect()
 }
 
-/// Tasks of one name, and a task before and after it took another program (`chrt`, then what it starts).
-fn same_intruder(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
-    let (one, other) = (case.actor(a), case.actor(b));
-    a == b
-        || one.comm() == other.comm()
-        || one.prio() == other.prio() && one.tids.iter().any(|tid| other.tids.contains(tid))
+/// Those of which none does much harm count as one, if that one does.
+fn together(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &[(ActorId, Blame)]) -> Vec<Intrusion> {
+    let is_loud = |intrusion: &Intrusion| intrusion.severity > Some(Severity::Info);
+    let (mut found, quiet): (Vec<_>, Vec<_>) = intrusions.into_iter().partition(is_loud);
+    let sum = Intrusion::of(case, Family::merged(quiet.iter().map(|quiet| quiet.family.clone())), taken);
+    if quiet.len() > 1 && is_loud(&sum) {
+        found.push(sum);
+    } else {
+        found.extend(quiet);
+    }
+    found
 }
 
-/// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder.
+impl Intrusion {
+    fn of(case: &Case<'_>, family: Family, taken: &[(ActorId, Blame)]) -> Intrusion {
+        let members: FxHashSet<ActorId> = family.actors.iter().copied().collect();
+        let mut hits: Vec<Hit> = Vec::new();
+        let mut by_victim = FxHashMap::default();
+        // They may keep each other waiting; that is their own affair.
+        let by_them =
+            taken.iter().filter(|(victim, blame)| members.contains(&blame.occupant) && !members.contains(victim));
+        for (victim, blame) in by_them {
+            let index = *by_victim.entry(*victim).or_insert(hits.len());
+            match hits.get_mut(index) {
+                Some(hit) => hit.lost += blame.length,
+                None => hits.push(Hit { victim: *victim, lost: blame.length }),
+            }
+        }
+        let had: Nanos = family.actors.iter().map(|id| ran(case, *id)).sum();
+        let severity = hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, &family, hit))).max();
+        Intrusion { family, hits, severity }
+    }
+
+    fn lost(&self) -> Nanos {
+        self.hits.iter().map(|hit| hit.lost).sum()
+    }
+}
+
+/// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder. Nor is the recorder.
 fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
-    let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);
-    blame.rule == Rule::Class && !is_stopper(blame.occupant) && !is_stopper(victim)
+    let is_stopper = |id: ActorId| case.kernel_thread(id) == Some(KernelThread::Migration);
+    let is_intruder = |id: ActorId| !is_stopper(id) && !case.is_observer(id);
+    blame.rule == Rule::Class && is_intruder(blame.occupant) && !is_stopper(victim)
 }
 
-fn of_intruder(case: &Case<'_>, intruder: Intruder) -> Option<Finding> {
-    let Intruder { mut actors, mut hits } = intruder;
+fn of_intruder(case: &Case<'_>, intrusion: Intrusion) -> Option<Finding> {
+    let Intrusion { mut family, mut hits, severity } = intrusion;
     // The name under which it ran most comes first.
-    let ran = |id: &ActorId| case.ledger.account(*id).map_or(Nanos::ZERO, |account| account.runs.total);
-    actors.sort_by_key(|id| Reverse((ran(id), *id)));
+    family.actors.sort_by_key(|id| Reverse((ran(case, *id), *id)));
     let victims = worst_kind(case, &mut hits)?;
-    let by_them = |blame: &Blame| blame.rule == Rule::Class && actors.contains(&blame.occupant);
-    let lost: Nanos = victims.iter().map(|victim| case.blamed(*victim, by_them)).sum();
-    let longest = victims.iter().map(|victim| stall(case, *victim, by_them)).max()?;
+    let actors = &family.actors;
+    let members: FxHashSet<ActorId> = actors.iter().copied().collect();
+    let by_them = |blame: &Blame| blame.rule == Rule::Class && members.contains(&blame.occupant);
+    let of_kind = || hits.iter().filter(|hit| victims.contains(&hit.victim));
+    let lost: Nanos = of_kind().map(|hit| hit.lost).sum();
+    let longest = of_kind().map(|hit| stall(case, &family, hit)).max()?;
     // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
-    let had: Nanos = actors.iter().map(ran).sum();
-    let share = |lost: Nanos| lost.min(had).share_of(case.span());
-    let worst = victims.iter().map(|victim| case.blamed(*victim, by_them)).max()?;
-    let severity =
-        hits.iter().filter_map(|hit| severity(case, hit, share(hit.lost), stall(case, hit.victim, by_them))).max()?;
-    let period = draft::period(case, &victims).or_else(|| period_of_runs(case, &actors));
+    let had: Nanos = actors.iter().map(|id| ran(case, *id)).sum();
+    let worst = of_kind().map(|hit| hit.lost).max()?;
+    let period = draft::period(case, &victims).or_else(|| period_of_runs(case, actors));
     let also: Vec<&Hit> = hits.iter().filter(|hit| !victims.contains(&hit.victim)).collect();
+    let mut evidence = evidence(case, &victims, actors, worst.min(had).share_of(case.span()), period, &also);
+    evidence.extend(family.in_common(case));
+    evidence.extend(lifted(case, actors));
     let draft = Draft {
         id: "rt-starvation",
-        severity,
+        severity: severity?,
         confidence: 0.95,
         sentence: format!(
             "{} waited {lost} while {} ({}) had its CPU, up to {longest} at a time{}.",
             title(case, &victims),
             names(case, actors.iter().copied()),
-            class(case, &actors),
+            class(case, actors),
             period.map(|period| format!(", every {}", period.interval)).unwrap_or_default(),
         ),
-        evidence: evidence(case, &victims, &actors, share(worst), period, &also),
+        evidence,
         also_paid: also.iter().map(|hit| payer_row(case, hit.victim, hit.lost)).collect(),
         period,
         needs: &[EventType::Waking],
         infers_settings: false,
-        remedies: remedy::against_rt(case, &victims, &actors),
+        remedies: remedies(case, &victims, &family),
         victims: victims.clone(),
     };
     Some(draft.finish(case, by_them))
 }
 
-fn severity(case: &Case<'_>, hit: &Hit, share: f64, stall: Nanos) -> Option<Severity> {
-    let many = |least: f64| share >= least && stall >= STAY_THAT_COUNTS;
-    let severity = if stall >= STALL_CRITICAL || many(SHARE_CRITICAL) {
+fn remedies(case: &Case<'_>, victims: &[ActorId], family: &Family) -> Vec<Remedy> {
+    // Who is lifted for a moment has nothing that could be taken from it.
+    let is_lifted = |id: &ActorId| intruders::booster(case, *id, &family.actors).is_some();
+    let own: Vec<ActorId> = family.actors.iter().copied().filter(|id| !is_lifted(id)).collect();
+    let intruder = if own.is_empty() { &family.actors } else { &own };
+    let creator = family.creator(case).filter(|_| family.names(case) > 3);
+    remedy::against_rt(case, victims, intruder, creator)
+}
+
+/// What tells that an ordinary task is among them for its lock's sake.
+fn lifted(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
+    let (holder, booster) = actors.iter().find_map(|id| Some((*id, intruders::booster(case, *id, actors)?)))?;
+    Some(format!(
+        "{} is an ordinary task, lifted to the priority of {}, which it wakes in the end (priority inheritance)",
+        case.name(holder),
+        case.name(booster)
+    ))
+}
+
+fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Severity> {
+    let share = hit.lost.min(had).share_of(case.span());
+    let many = |least: f64, stay: Nanos, lost: Nanos| share >= least && stall >= stay && hit.lost >= lost;
+    // A part of the trace says little if the trace is short: what was lost must be felt, too.
+    let severity = if stall >= STALL_CRITICAL || many(SHARE_CRITICAL, STAY_THAT_COUNTS, STALL_CRITICAL) {
         Severity::Critical
-    } else if stall >= STALL_WARNING || many(SHARE_WARNING) {
+    } else if stall >= STALL_WARNING
+        || many(SHARE_WARNING, STAY_THAT_COUNTS, STALL_WARNING)
+        || many(SHARE_OF_SHORT, SHORT_STAY, STALL_WARNING)
+    {
         Severity::Warning
     } else if stall >= STALL_INFO {
         Severity::Info
@@ -153,10 +218,16 @@ fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
     if is_deadline { "deadline" } else { "real-time" }
 }
 
-/// The longest time that class alone took from one wait of this victim.
-fn stall(case: &Case<'_>, victim: ActorId, by_them: impl Fn(&Blame) -> bool) -> Nanos {
-    let longest = |account: &Account| account.longest_by_rule[Rule::Class as usize];
-    case.ledger.account(victim).map_or(Nanos::ZERO, longest).min(case.blamed(victim, by_them))
+/// The longest that this family kept one wait of the victim waiting at a time. One may follow the other without a gap:
+/// where most of the victim's waits are this family's, so is its longest stretch behind real-time tasks.
+fn stall(case: &Case<'_>, family: &Family, hit: &Hit) -> Nanos {
+    let single = family.actors.iter().map(|id| case.longest_stay(hit.victim, *id)).max().unwrap_or(Nanos::ZERO);
+    let by_class = case.blamed(hit.victim, |blame| blame.rule == Rule::Class);
+    let stretch = case.ledger.account(hit.victim).map(|account| account.longest_by_rule[Rule::Class as usize]);
+    match stretch {
+        Some(stretch) if hit.lost.share_of(by_class) >= MOSTLY_THEIRS => single.max(stretch).min(hit.lost),
+        _ => single.min(hit.lost),
+    }
 }
 
 /// The victims of the kind to name: kernel workers before programs, then who lost most, price included. Sorts `hits`,
@@ -165,8 +236,10 @@ fn worst_kind(case: &Case<'_>, hits: &mut [Hit]) -> Option<Vec<ActorId>> {
     let most = hits.iter().map(|hit| hit.lost).max()?;
     let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
     hits.sort_by_cached_key(|hit| {
-        let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && is_felt(case, hit);
-        Reverse((worker, hit.lost + case.price(hit.victim), hit.victim))
+        // Housekeeping of which nobody took notice does not give the finding its name.
+        let felt = is_felt(case, hit);
+        let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && felt;
+        Reverse((worker, felt, hit.lost + case.price(hit.victim), hit.victim))
     });
     let first = hits.first()?.victim;
     Some(hits.iter().map(|hit| hit.victim).filter(|victim| same_kind(case, first, *victim)).collect())
@@ -177,7 +250,7 @@ fn same_kind(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
     if a == b {
         return true;
     }
-    match (case.actor(a).kernel_thread, case.actor(b).kernel_thread) {
+    match (case.kernel_thread(a), case.kernel_thread(b)) {
         (Some(one), Some(other)) => {
             one.word() == other.word() && case.actor(a).prio() == case.actor(b).prio() && case.work(a) == case.work(b)
         }

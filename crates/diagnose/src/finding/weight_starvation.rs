@@ -134,14 +134,14 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Opt
 
 /// What the one who lost most while this one waited lost.
 fn highest_price(case: &Case<'_>, victim: ActorId) -> Nanos {
-    case.payers(victim).first().map_or(Nanos::ZERO, |(_, price)| *price)
+    felt::payers(case, victim).next().map_or(Nanos::ZERO, |(_, price)| price)
 }
 
 /// The same of those whom it serves. A task that somebody made to run last keeps its parent waiting for its end, as was
 /// to be expected.
 fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
     let served = |payer: ActorId| case.wakes(victim, payer) >= SERVED && !case.asked_to_be_last(payer);
-    case.payers(victim).iter().find(|(payer, _)| served(*payer)).map_or(Nanos::ZERO, |(_, price)| *price)
+    felt::payers(case, victim).find(|(payer, _)| served(*payer)).map_or(Nanos::ZERO, |(_, price)| price)
 }
 
 fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Option<Pair<'a>> {
@@ -176,9 +176,9 @@ fn sort(case: &Case<'_>, pairs: &mut [Pair<'_>]) {
     let most = pairs.iter().map(|pair| pair.behind).max().unwrap_or(Nanos::ZERO);
     let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
     pairs.sort_by_cached_key(|pair| {
-        let served = case.price(pair.victim) >= enough;
+        let served = felt::price(case, pair.victim) >= enough;
         let worker = pair.behind >= enough && served && case.is_kernel_worker(pair.victim);
-        Reverse((worker, pair.severity, pair.felt.lost + case.price(pair.victim), Reverse(pair.victim)))
+        Reverse((worker, pair.severity, pair.felt.lost + felt::price(case, pair.victim), Reverse(pair.victim)))
     });
 }
 

@@ -1,5 +1,5 @@
-use unstarve_model::{NameId, Nanos};
-use unstarve_timeline::{CpuSet, Rule, Run, RunEnd, Wait, WaitKind, WorkItem};
+use unstarve_model::{CpuId, NameId, Nanos, Time};
+use unstarve_timeline::{ActorId, CpuSet, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
 use super::{Episodes, Longest, Quantiles, Spot};
 use crate::finding::FAIR_PERIOD;
@@ -13,7 +13,7 @@ pub(crate) struct Account {
     pub waited: Nanos,
     pub longest: Nanos,
     pub quantiles: Quantiles,
-    /// The longest time in one wait under each rule, by [`Rule`].
+    /// The longest time in one wait under each rule, by [`Rule`]; for [`Rule::Class`] the longest without a gap.
     pub longest_by_rule: [Nanos; Rule::ALL.len()],
     /// The time under each rule in waits in which that alone took more than a period of fair scheduling…
     pub stalled_by_rule: [Nanos; Rule::ALL.len()],
@@ -33,6 +33,10 @@ pub(crate) struct Account {
     pub migrations: u64,
     pub moves_while_waiting: u64,
     pub idle_elsewhere: IdleElsewhere,
+    /// Of its waits, whether one filled the whole trace.
+    pub throughout: Option<Throughout>,
+    /// Not in `idle_elsewhere` before [`Account::settle`].
+    beside_unheard: Vec<BesideUnheard>,
     /// Only for workers.
     pub work: Option<Box<WorkLog>>,
 }
@@ -62,9 +66,25 @@ pub(crate) struct IdleElsewhere {
     pub long: u64,
     /// Idle time elsewhere in those.
     pub long_total: Nanos,
+    /// The same, each moment once however many waited then: one idle CPU takes one of them.
+    pub long_span: Nanos,
+    /// Up to where `long_span` has counted.
+    counted_to: Time,
     /// The most in one wait.
     pub longest: Nanos,
 }
+
+/// Waits beside a CPU that had issued no event yet.
+#[derive(Clone, Debug)]
+pub(crate) struct BesideUnheard {
+    cpu: CpuId,
+    /// Idle time elsewhere if that CPU was busy, and if it was idle.
+    if_busy: IdleElsewhere,
+    if_idle: IdleElsewhere,
+}
+
+/// Such CPUs that are told apart for one actor.
+const UNHEARD: usize = 8;
 
 /// A tick at the usual CONFIG_HZ=250. The periodic balancer looks for waiting tasks on a tick, so an idle CPU may well
 /// stay so for this long.
@@ -94,11 +114,14 @@ impl Account {
             migrations: 0,
             moves_while_waiting: 0,
             idle_elsewhere: IdleElsewhere::default(),
+            throughout: None,
+            beside_unheard: Vec::new(),
             work: None,
         }
     }
 
-    pub fn add_wait(&mut self, wait: &Wait<'_>) {
+    /// Adds a wait; `stretch` is the longest that it was behind real-time tasks without a gap, where that is known.
+    pub fn add_wait(&mut self, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let length = wait.length();
         self.waits += 1;
         self.wakeup_waits += u64::from(wait.kind != WaitKind::Preemption);
@@ -109,10 +132,11 @@ impl Account {
         self.queued_together += u64::from(wait.queue_length);
         self.moves_while_waiting += u64::from(wait.migrations);
         self.cpus.insert(wait.cpu);
+        self.throughout = self.throughout.max(wait.throughout);
         self.worst.offer(length, || Spot { cpu: wait.cpu, start: wait.start, end: wait.end });
         self.episodes.push(wait.start, wait.end);
         if let Some(idle) = wait.idle_elsewhere {
-            self.idle_elsewhere.add(idle);
+            self.add_idle(idle, wait);
         }
         // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
         for (index, piece) in wait.pieces.iter().enumerate() {
@@ -121,12 +145,41 @@ impl Account {
             }
             let same = wait.pieces[index..].iter().filter(|other| other.rule == piece.rule);
             let together: Nanos = same.map(|other| other.length).sum();
+            let together = match stretch {
+                Some(stretch) if piece.rule == Rule::Class => together.min(stretch),
+                _ => together,
+            };
             let longest = &mut self.longest_by_rule[piece.rule as usize];
             *longest = (*longest).max(together);
             if together >= FAIR_PERIOD {
                 self.stalled_by_rule[piece.rule as usize] += together;
                 self.stalls_by_rule[piece.rule as usize] += 1;
             }
+        }
+    }
+
+    fn add_idle(&mut self, idle: Nanos, wait: &Wait<'_>) {
+        let Some(cpu) = wait.beside_unheard else { return self.idle_elsewhere.add(idle, wait.start, wait.end) };
+        let index = match self.beside_unheard.iter().position(|beside| beside.cpu == cpu) {
+            Some(index) => index,
+            None if self.beside_unheard.len() < UNHEARD => {
+                let (if_busy, if_idle) = Default::default();
+                self.beside_unheard.push(BesideUnheard { cpu, if_busy, if_idle });
+                self.beside_unheard.len() - 1
+            }
+            None => return self.idle_elsewhere.add(idle, wait.start, wait.end),
+        };
+        let own = wait.pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE).map(|piece| piece.length).sum();
+        let beside = &mut self.beside_unheard[index];
+        beside.if_busy.add(idle, wait.start, wait.end);
+        beside.if_idle.add(wait.length().saturating_sub(own), wait.start, wait.end);
+    }
+
+    /// The trace is over, and it is known which CPUs were idle until they were heard.
+    pub fn settle(&mut self, idle: &CpuSet) {
+        for beside in self.beside_unheard.drain(..) {
+            let known = if idle.contains(beside.cpu) { beside.if_idle } else { beside.if_busy };
+            self.idle_elsewhere.merge(&known);
         }
     }
 
@@ -162,7 +215,8 @@ impl Account {
     /// goes back to sleep more than that little, however long it waits; one that keeps losing the CPU while it is
     /// runnable would have used all.
     pub fn starved(&self) -> Nanos {
-        if self.runs.preempted > self.runs.slept { self.owed() } else { self.owed().min(self.got) }
+        let would_use_all = self.throughout.is_some() || self.runs.preempted > self.runs.slept;
+        if would_use_all { self.owed() } else { self.owed().min(self.got) }
     }
 
     /// The mean run between a wakeup and the next sleep.
@@ -172,13 +226,25 @@ impl Account {
 }
 
 impl IdleElsewhere {
-    fn add(&mut self, idle: Nanos) {
+    fn merge(&mut self, other: &IdleElsewhere) {
+        self.known += other.known;
+        self.total += other.total;
+        self.long += other.long;
+        self.long_total += other.long_total;
+        self.long_span += other.long_span;
+        self.counted_to = self.counted_to.max(other.counted_to);
+        self.longest = self.longest.max(other.longest);
+    }
+
+    fn add(&mut self, idle: Nanos, start: Time, end: Time) {
         self.known += 1;
         self.total += idle;
         self.longest = self.longest.max(idle);
         if idle >= TICK {
             self.long += 1;
             self.long_total += idle;
+            self.long_span += idle.min(end.since(start.max(self.counted_to)));
+            self.counted_to = self.counted_to.max(end);
         }
     }
 }

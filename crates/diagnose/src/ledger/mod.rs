@@ -7,17 +7,19 @@
 mod account;
 mod episodes;
 mod quantiles;
+mod real_time;
 mod table;
 mod worst;
 
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
 use unstarve_timeline::{
-    ActorId, Interrupt, Migration, Rule, Run, RunEnd, Selection, Sink, Wait, Wake, Waker, WorkItem, World,
+    ActorId, Interrupt, Migration, Piece, Rule, Run, RunEnd, Selection, Sink, Wait, Wake, Waker, WorkItem, World,
 };
 
 pub(crate) use account::{Account, TICK};
 pub(crate) use episodes::{Episodes, Period};
 pub(crate) use quantiles::Quantiles;
+use real_time::RealTimeStays;
 pub(crate) use table::Table;
 pub(crate) use worst::{LongWait, Longest, Spot};
 
@@ -35,6 +37,9 @@ pub(crate) struct Ledger {
     accounts: Vec<Account>,
     /// (victim, occupant, rule) → time.
     pub blame: Table<(ActorId, ActorId, Rule), Nanos>,
+    /// (victim, occupant) → the longest single stay of the occupant within one wait, by class and of a millisecond or more.
+    pub longest_stays: Table<(ActorId, ActorId), Nanos>,
+    real_time: RealTimeStays,
     /// (who lost the CPU, who took it).
     pub preemptions: Table<(ActorId, ActorId), Preemptions>,
     /// (waker, wakee) → wakeups, task to task.
@@ -58,6 +63,9 @@ pub(crate) struct Stays {
     pub longest: Nanos,
 }
 
+/// Shorter stays are what real-time tasks are for.
+const STAY_KEPT: Nanos = Nanos::from_millis(1);
+
 /// Waits told in full: the ten that are reported.
 const LONGEST: usize = 10;
 
@@ -67,6 +75,8 @@ impl Ledger {
             selection,
             accounts: Vec::new(),
             blame: Table::default(),
+            longest_stays: Table::default(),
+            real_time: RealTimeStays::default(),
             preemptions: Table::default(),
             wakes: Table::default(),
             prices: Table::default(),
@@ -98,9 +108,29 @@ impl Ledger {
         self.selection.has_task(&task.comm, task.tid)
     }
 
+    /// Notes how long the stays were that a wait had to sit out, and gives the longest stretch of them.
+    fn note_stays(&mut self, wait: &Wait<'_>) -> Option<Nanos> {
+        let by_class = |piece: &&Piece| piece.rule == Rule::Class && piece.length >= STAY_KEPT;
+        wait.pieces.iter().find(by_class)?;
+        for piece in wait.pieces.iter().filter(by_class) {
+            let longest = self.real_time.longest_of(piece.occupant, wait).unwrap_or(piece.length).min(piece.length);
+            let overflow = (wait.actor, ActorId::OTHERS);
+            let known = self.longest_stays.entry((wait.actor, piece.occupant), overflow);
+            *known = (*known).max(longest);
+        }
+        self.real_time.longest_stretch(wait)
+    }
+
     /// The account of an actor; `None` if it never ran, waited or moved.
     pub fn account(&self, actor: ActorId) -> Option<&Account> {
         self.accounts.get(actor.index())
+    }
+
+    /// The trace is over: what only its end tells is counted.
+    pub fn settle(&mut self, world: &World) {
+        for account in &mut self.accounts {
+            account.settle(&world.idle_until_heard);
+        }
     }
 
     fn account_mut(&mut self, actor: ActorId) -> &mut Account {
@@ -136,9 +166,10 @@ impl Sink for Ledger {
             let overflow = (wait.actor, ActorId::OTHERS, piece.rule);
             *self.blame.entry((wait.actor, piece.occupant, piece.rule), overflow) += piece.length;
         }
+        let stretch = self.note_stays(wait);
         let work = if is_worker(world, wait.actor) { world.tasks.get(wait.task).work } else { None };
         let account = self.account_mut(wait.actor);
-        account.add_wait(wait);
+        account.add_wait(wait, stretch);
         if let Some((function, workqueue)) = work {
             account.work.get_or_insert_default().add_wait(function, workqueue);
         }
@@ -146,13 +177,17 @@ impl Sink for Ledger {
 
     #[inline(never)]
     fn run(&mut self, world: &World, run: &Run) {
+        let real_time = matches!(world.actors.get(run.actor).policy(), Some(Policy::Rt | Policy::Deadline));
+        if real_time {
+            self.real_time.push(run);
+        }
         if !self.takes(world, run.cpu, run.start, run.end) {
             return;
         }
         self.runs += 1;
         let account = self.account_mut(run.actor);
         account.add_run(run);
-        if matches!(world.actors.get(run.actor).policy(), Some(Policy::Rt | Policy::Deadline)) {
+        if real_time {
             account.runs.episodes.push(run.start, run.end);
         }
         if let RunEnd::Preempted { by, by_wakeup } = run.ended {

@@ -33,11 +33,11 @@ pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Reme
 pub(super) fn reweight_bug(case: &Case<'_>) -> Option<Remedy> {
     let holds = case.facts.reweight_starves_workers();
     case.facts.version()?;
-    let valid_on = where_valid(case, holds, "some kernels from 6.12 to 6.18.44")?;
+    let valid_on = where_valid(case, holds, "kernels from 6.13 to 6.18.44, 6.19 and 7.0")?;
     Some(
         Draft {
             id: "update-kernel",
-            text: "A bug in EEVDF's reweighting starves kernel workers beside busy nested cgroups; 6.18.45 and 7.2 have the \
+            text: "A bug in EEVDF's reweighting starves kernel workers beside busy nested cgroups; 6.18.45 and 7.1 have the \
                    fix."
                 .into(),
             apply: String::new(),

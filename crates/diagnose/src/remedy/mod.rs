@@ -14,7 +14,7 @@ mod priority;
 
 use unstarve_kernel::{Holds, SchedPolicy, TaskFacts};
 use unstarve_model::{KernelThread, Policy, Tid};
-use unstarve_timeline::ActorId;
+use unstarve_timeline::{ActorId, Ancestor};
 
 use crate::case::Case;
 use crate::report::Remedy;
@@ -22,13 +22,23 @@ use crate::report::Remedy;
 pub(crate) use class_limit::ClassLimit;
 pub(crate) use group::read_weight_command;
 
-/// Against real-time tasks that keep others off the CPU.
-pub(crate) fn against_rt(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Vec<Remedy> {
+/// Against real-time tasks that keep others off the CPU. `creator` starts them, one after the other: then commands that
+/// name them come too late.
+pub(crate) fn against_rt(
+    case: &Case<'_>,
+    victims: &[ActorId],
+    intruder: &[ActorId],
+    creator: Option<Ancestor>,
+) -> Vec<Remedy> {
     let mut remedies = Vec::new();
-    remedies.extend(placement::move_off(case, intruder, victims));
-    remedies.extend(priority::stop_inheriting(case, intruder));
-    remedies.extend(priority::make_fair(case, intruder));
-    remedies.extend(class_limit::less_runtime(case, intruder));
+    if let Some(creator) = creator {
+        remedies.push(priority::at_creator(case, creator));
+    } else {
+        remedies.extend(placement::move_off(case, intruder, victims));
+        remedies.extend(priority::stop_inheriting(case, intruder));
+        remedies.extend(priority::make_fair(case, intruder));
+        remedies.extend(class_limit::less_runtime(case, intruder));
+    }
     remedies.extend(priority::above(case, victims, intruder));
     remedies.extend(placement::threaded_napi(case, victims));
     remedies.extend(priority::limit_class(case, victims, intruder));

@@ -1,6 +1,6 @@
 use unstarve_kernel::{Holds, TaskFacts, least_nice_that_equals};
 use unstarve_model::{KernelThread, Policy, Tid, clean, load_weight_of_nice};
-use unstarve_timeline::ActorId;
+use unstarve_timeline::{ActorId, Ancestor};
 
 use super::{Draft, chrt_arguments, chrt_word, for_threads, give_back, guessed, rt_priority, undo_policy, where_valid};
 use crate::case::Case;
@@ -62,6 +62,31 @@ fn realtime_parents<'a>(case: &Case<'a>, actor: ActorId) -> Option<Vec<&'a TaskF
         (!threads.is_empty()).then_some(threads)
     };
     case.actor(actor).tids.iter().find_map(parents)
+}
+
+/// Tasks that come and go have their priority from what starts them.
+pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
+    let known = case.snapshot.and_then(|snapshot| snapshot.task(creator.tid));
+    let (apply, undo) = match known.filter(|task| task.policy.class() == Some(Policy::Rt)) {
+        Some(task) => (
+            format!("chrt --other --pid 0 {}", task.tid),
+            format!("chrt {} --pid {} {}", chrt_word(task.policy), task.rt_priority, task.tid),
+        ),
+        None => (String::new(), String::new()),
+    };
+    Draft {
+        id: "creator-to-fair",
+        text: format!(
+            "Let {} ({}) start them as ordinary tasks: without `chrt` in its commands, without CPUSchedulingPolicy= in its              unit. Those that run are gone before a command could name them.",
+            clean(&creator.comm.to_string()),
+            creator.tid
+        ),
+        apply,
+        undo,
+        risk: "Jobs that call sched_setscheduler() themselves stay real-time until they are changed, too.",
+        valid_on: "all kernels".into(),
+    }
+    .done()
 }
 
 /// The intruder need not be real-time.

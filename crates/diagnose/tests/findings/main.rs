@@ -1,6 +1,7 @@
 //! Every finding on a small scene that shows it, and on its healthy twin.
 
 mod class;
+mod families;
 mod interrupts;
 mod options;
 mod placement;

@@ -40,3 +40,37 @@ fn a_selection_narrows_what_is_reported() {
     let severe = Options { min_severity: Some(Severity::Critical), ..Options::default() };
     assert_eq!(ids(severe), ["rt-starvation"]);
 }
+
+/// What the recorder noted beside the events comes out beside the times and the names.
+#[test]
+fn the_time_of_day_the_host_and_where_tasks_are_come_from_the_snapshot() {
+    let facts = |tid: u32, tgid: u32, comm: &str, cgroup: &str| serde_json::json!({"tid": tid, "tgid": tgid, "comm": comm, "policy": "other", "cgroup": cgroup, "start_ticks": 1});
+    let second = 1_000_000_000_u64;
+    let snapshot = serde_json::json!({
+        "kernel": {}, "host": "web1",
+        "tasks": [facts(100, 90, "hog", "/system.slice/hog.service"), facts(101, 101, "app", "/user.slice")],
+        // The wall's clock is ahead by 1.6e9 seconds, and by another millisecond at the end.
+        "clock_pairs": [
+            {"trace_ns": 0, "realtime_ns": 1_600_000_000 * second},
+            {"trace_ns": 4 * second, "realtime_ns": 1_600_000_004 * second + 1_000_000},
+        ],
+    });
+    let report = one_stall().snapshot(snapshot).explain();
+    assert_eq!(report.trace.host.as_deref(), Some("web1"));
+    assert_eq!(report.trace.clock_pairs.len(), 2);
+    assert!(report.trace.start_utc.as_deref().is_some_and(|utc| utc.starts_with("2020-09-13T12:26:4")), "{report:?}");
+    let finding = &report.findings[0];
+    let culprit = &finding.culprits[0];
+    assert_eq!((&culprit.tids, &culprit.tgids), (&vec![100], &vec![90]));
+    assert_eq!(culprit.cgroups, ["/system.slice/hog.service"]);
+    assert_eq!(finding.victim.cgroups, ["/user.slice"]);
+    let worst = &finding.worst[0];
+    let drift = worst.start_ns / 4000;
+    let expected = unstarve_model::WallTime(1_600_000_000 * second + worst.start_ns + drift).to_string();
+    assert_eq!(worst.start_utc.as_deref(), Some(expected.as_str()));
+    assert_eq!(report.worst_waits[0].cgroup.as_deref(), Some("/user.slice"));
+
+    let plain = one_stall().explain();
+    assert_eq!((plain.trace.host, plain.trace.start_utc, plain.trace.clock_pairs), (None, None, vec![]));
+    assert_eq!(plain.findings[0].worst[0].start_utc, None, "what nobody noted is absent");
+}

@@ -22,6 +22,26 @@ fn waiting_beside_an_idle_cpu_that_one_may_use_is_told() {
 }
 
 #[test]
+fn a_few_of_a_pools_many_waits_beside_an_idle_cpu_are_chance() {
+    // One column is 1 ms. Eight threads of a pool take turns of 5 ms on CPU 0; CPU 1 is idle for 8 ms of every 160, while
+    // seven of them wait.
+    let row: String = ('a'..='h').map(|thread| thread.to_string().repeat(5)).collect();
+    let mut scene = Scene::new(1000);
+    for letter in 'a'..='h' {
+        scene = scene.task(letter, "httpd", 120);
+    }
+    let task = |tid: u32| json!({"tid": tid, "comm": "httpd", "policy": "other", "cgroup": "/", "start_ticks": 1, "allowed": "0-1"});
+    let tasks: Vec<serde_json::Value> = (100..108).map(task).collect();
+    let scene = scene
+        .task('z', "cc1", 120)
+        .cpu(&times(40, &row))
+        .cpu(&times(10, &format!("{}{}", times(152, "z"), times(8, "."))))
+        .wakes('z', &times(10, &format!("!{}", times(159, " "))))
+        .snapshot(json!({"kernel": {"release": "6.1.0"}, "tasks": tasks}));
+    assert!(!scene.alarms().iter().any(|alarm| alarm.contains("idle-while-runnable")), "{:?}", scene.alarms());
+}
+
+#[test]
 fn a_pinned_task_cannot_use_it() {
     assert_eq!(crowded("0").alarms(), Vec::<String>::new());
 }

@@ -209,7 +209,7 @@ impl Serialize for Profile<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let length = ms(self.report.trace.end_ns.saturating_sub(self.report.trace.start_ns));
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("meta", &meta(&self.shown(), length, self.report.trace.cpus, self.notes.untold))?;
+        map.serialize_entry("meta", &meta(&self.shown(), length, &self.report.trace, self.notes.untold))?;
         map.serialize_entry("libs", &[(); 0])?;
         map.serialize_entry("threads", &Threads(self))?;
         // Only now is everything known that threads refer to.

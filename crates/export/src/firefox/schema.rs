@@ -1,6 +1,8 @@
 //! The parts of the format that are the same in every profile.
 
 use serde_json::{Value, json};
+use unstarve_diagnose::report::TraceSummary;
+use unstarve_model::{Time, WallClock};
 use unstarve_timeline::Rule;
 
 /// The format's version: the first in which threads share their tables. Newer programs bring it up to date.
@@ -36,22 +38,31 @@ fn categories() -> Value {
 }
 
 /// `meta`, with the threads to show first.
-pub fn meta(shown: &[u32], length_ms: f64, cpus: u32, untold: u64) -> Value {
+pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, untold: u64) -> Value {
     let note = match untold {
         0 => "every wait has a marker".to_owned(),
         _ => {
             format!("{untold} of the shorter waits have no markers; their sums are samples at the end of their threads")
         }
     };
+    let host = trace.host.as_deref().unwrap_or("not known");
+    let wall = WallClock::of(&trace.clock_pairs).map(|wall| wall.at(Time(trace.start_ns)));
+    let start = wall.map_or_else(|| "not known".to_owned(), |wall| wall.to_string());
+    // Milliseconds since 1970, or a profile that begins at no known time.
+    let start_ms = wall.map_or(0.0, |wall| wall.0 as f64 / 1e6);
     json!({
-        "interval": 1, "startTime": 0, "endTime": length_ms, "processType": 0, "product": "unstarve", "stackwalk": 1,
+        "interval": 1, "startTime": start_ms, "endTime": start_ms + length_ms, "processType": 0, "product": "unstarve", "stackwalk": 1,
         "version": 31, "preprocessedProfileVersion": VERSION, "categories": categories(),
         "markerSchema": [wait_schema(), finding_schema()],
         "importedFrom": "unstarve", "symbolicated": true, "symbolicationNotSupported": true,
-        "usesOnlyOneStackType": true, "sourceCodeIsNotOnSearchfox": true, "logicalCPUs": cpus,
+        "usesOnlyOneStackType": true, "sourceCodeIsNotOnSearchfox": true, "logicalCPUs": trace.cpus,
         "keepProfileThreadOrder": true, "initialVisibleThreads": shown,
         "initialSelectedThreads": [shown.get(1).or(shown.first())],
-        "extra": [{"label": "unstarve", "entries": [{"label": "Waits", "format": "string", "value": note}]}],
+        "extra": [{"label": "unstarve", "entries": [
+            {"label": "Waits", "format": "string", "value": note},
+            {"label": "Host", "format": "string", "value": host},
+            {"label": "Begins (UTC)", "format": "string", "value": start},
+        ]}],
     })
 }
 

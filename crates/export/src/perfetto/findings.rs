@@ -16,7 +16,7 @@ pub fn write<W: Out>(stream: &mut Stream<W>, group: TrackId, report: &Report) {
     for finding in &report.findings {
         let victim = &finding.victim.comm;
         let track = stream.track(Some(group), &format!("{}: {victim}", finding.id), TrackKind::Slices);
-        let event = said(stream, finding);
+        let event = said(stream, finding, report.trace.host.as_deref());
         stream.slice(track, (report.trace.start_ns, report.trace.end_ns), event);
         for lane in lanes(&finding.worst) {
             let below = stream.track(Some(track), "worst waits", TrackKind::Slices);
@@ -34,7 +34,7 @@ pub fn write<W: Out>(stream: &mut Stream<W>, group: TrackId, report: &Report) {
     }
 }
 
-fn said<W: Out>(stream: &mut Stream<W>, finding: &Finding) -> TrackEvent {
+fn said<W: Out>(stream: &mut Stream<W>, finding: &Finding, host: Option<&str>) -> TrackEvent {
     let mut list = vec![
         stream.word("severity", finding.severity.word()),
         stream.sentence("says", &finding.sentence),
@@ -43,6 +43,7 @@ fn said<W: Out>(stream: &mut Stream<W>, finding: &Finding) -> TrackEvent {
         stream.number("max_ns", finding.waits.max_ns),
         stream.number("p99_ns", finding.waits.p99_ns),
     ];
+    list.extend(host.map(|host| stream.word("host", host)));
     let mut groups = Vec::new();
     for culprit in &finding.blame {
         groups.push(vec![
@@ -50,6 +51,13 @@ fn said<W: Out>(stream: &mut Stream<W>, finding: &Finding) -> TrackEvent {
             stream.word("rule", &culprit.rule),
             stream.number("ns", culprit.ns),
         ]);
+        let ids = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        let places =
+            [("tids", ids(&culprit.tids)), ("tgids", ids(&culprit.tgids)), ("cgroups", culprit.cgroups.join(","))];
+        for (key, text) in places.iter().filter(|(_, text)| !text.is_empty()) {
+            let word = stream.sentence(key, text);
+            groups.last_mut().into_iter().for_each(|group| group.push(word.clone()));
+        }
     }
     list.push(stream.list("blame", groups));
     let mut groups = Vec::new();

@@ -10,14 +10,14 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 use unstarve_diagnose::report::Report;
-use unstarve_model::{Comm, Nanos, Tid, clean};
+use unstarve_model::{Comm, Nanos, Tid, Time, clean};
 use unstarve_timeline::{ActorId, Interrupt, Piece, Rule, Run, Selection, Sink, Wait, WaitEnd, Wake, WorkItem, World};
 
 use self::cpus::Cpus;
-use self::proto::{DebugAnnotation, SystemInfo, TracePacket, TrackEvent, Utsname};
+use self::proto::{ClockSnapshot, DebugAnnotation, SystemInfo, TracePacket, TrackEvent, Utsname};
 use self::stream::{Stream, TextKind, TrackId, TrackKind};
 use crate::cast::Cast;
-use crate::table::{begun, is_chosen};
+use crate::table::{begun, is_chosen, utc};
 use crate::{Export, ExportError, Out};
 
 /// Counters kept apart; what comes later goes to `others`.
@@ -34,7 +34,8 @@ pub struct Perfetto<W> {
     groups: Groups,
     waits: FxHashMap<(Tid, Comm), TrackId>,
     items: FxHashMap<(Tid, Comm), TrackId>,
-    blame: FxHashMap<(ActorId, ActorId, Rule), (TrackId, Nanos)>,
+    /// The track, what it counted so far, and until when.
+    blame: FxHashMap<(ActorId, ActorId, Rule), (TrackId, Nanos, Time)>,
     longest: Vec<BinaryHeap<Reverse<Nanos>>>,
 }
 
@@ -110,6 +111,7 @@ impl<W: Out> Perfetto<W> {
         list.push(stream.list("blame", groups));
         list.push(stream.number("cpu", u64::from(wait.cpu.0)));
         list.push(stream.number("owed_ns", wait.owed.0));
+        list.extend(utc(world, wait).map(|utc| stream.word("start_utc", &utc)));
         list.extend(wait.idle_elsewhere.map(|idle| stream.number("idle_elsewhere_ns", idle.0)));
         if let Some((Some(function), _)) = world.tasks.get(wait.task).work {
             list.push(stream.word("work", &clean(world.names.get(function))));
@@ -146,11 +148,13 @@ impl<W: Out> Perfetto<W> {
                 let name = format!("{victim} waits for {occupant} ({})", key.2);
                 let track = self.stream.track(Some(self.groups.blame), &name, TrackKind::Nanos);
                 self.stream.counter(track, world.start.0, 0);
-                self.blame.insert(key, (track, Nanos::ZERO));
+                self.blame.insert(key, (track, Nanos::ZERO, world.start));
             }
-            if let Some((track, sum)) = self.blame.get_mut(&key) {
+            if let Some((track, sum, last)) = self.blame.get_mut(&key) {
                 *sum += piece.length;
-                self.stream.counter(*track, wait.end.0, sum.0);
+                // A wait during a stay that had to be put right comes late; a counter's time must not run backwards.
+                *last = wait.end.max(*last);
+                self.stream.counter(*track, last.0, sum.0);
             }
         }
     }
@@ -211,6 +215,10 @@ impl<W: Out> Export for Perfetto<W> {
             utsname: report.trace.kernel.clone().map(|release| Utsname { release: Some(release) }),
             num_cpus: Some(report.trace.cpus),
         };
+        for pair in &report.trace.clock_pairs {
+            let clock_snapshot = Some(ClockSnapshot::of(pair));
+            self.stream.packet(TracePacket { clock_snapshot, ..TracePacket::default() });
+        }
         self.stream.packet(TracePacket { system_info: Some(info), ..TracePacket::default() });
         self.stream.finish()?;
         Ok(())

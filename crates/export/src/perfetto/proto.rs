@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "they are Perfetto's, which documents them; public for tests alone")]
 
 use prost::Message;
+use unstarve_model::ClockPair;
 pub use unstarve_readers::perfetto::ftrace_proto::*;
 
 /// Everything in a trace is one of these.
@@ -12,6 +13,8 @@ pub use unstarve_readers::perfetto::ftrace_proto::*;
 pub struct TracePacket {
     #[prost(message, optional, tag = "1")]
     pub ftrace_events: Option<FtraceEventBundle>,
+    #[prost(message, optional, tag = "6")]
+    pub clock_snapshot: Option<ClockSnapshot>,
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
@@ -26,6 +29,30 @@ pub struct TracePacket {
     pub system_info: Option<SystemInfo>,
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
+}
+
+/// What several clocks showed at the same moment.
+#[derive(Clone, PartialEq, Message)]
+pub struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub clocks: Vec<Clock>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    pub clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub timestamp: Option<u64>,
+}
+
+impl ClockSnapshot {
+    /// The trace's clock, which timestamps without a clock's number are on, and the wall's: `BOOTTIME` and `REALTIME` of
+    /// `common/builtin_clock.proto`.
+    pub fn of(pair: &ClockPair) -> ClockSnapshot {
+        let clock = |id, timestamp| Clock { clock_id: Some(id), timestamp: Some(timestamp) };
+        ClockSnapshot { clocks: vec![clock(6, pair.trace.0), clock(1, pair.wall.0)] }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

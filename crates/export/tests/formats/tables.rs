@@ -1,6 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_diagnose::report::Finding;
+use unstarve_model::{
+    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+};
 
 use crate::stage::{Row, number, open, sum, tables, traces};
 
@@ -65,4 +68,32 @@ fn victims_waits<'a>(waits: &'a [Row], finding: &Finding) -> Option<BTreeSet<&'a
     let all: BTreeSet<&str> = waits.iter().filter(of_thread).map(number).collect();
     let some: BTreeSet<&str> = waits.iter().filter(of_actor).map(number).collect();
     [all, some].into_iter().find(|waits| waits.len() as u64 == finding.waits.count)
+}
+
+/// Rows can be laid beside other hosts' logs: the time of day, the host, and who was where.
+#[test]
+fn rows_carry_the_time_of_day_the_host_and_cgroups() {
+    let task = |tid, comm: &str| TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(120)) };
+    let event = |time, kind| Event { time: Time(time), cpu: CpuId(0), current: None, context: Context::Task, kind };
+    let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
+    let events = vec![
+        event(1_000, switch(task(0, "swapper/0"), PrevState::Runnable, task(7, "hog"))),
+        event(2_000, EventKind::Waking { task: task(8, "app"), target_cpu: CpuId(0) }),
+        event(9_000, switch(task(7, "hog"), PrevState::Sleeping, task(8, "app"))),
+    ];
+    let snapshot = r#"{"schema":"unstarve.snapshot/1","kernel":{},"host":"web1",
+        "clock_pairs":[{"trace_ns":0,"realtime_ns":1600000000000000000}],"tasks":[
+        {"tid":7,"tgid":5,"comm":"hog","policy":"other","cgroup":"/system.slice/hog.service","start_ticks":1},
+        {"tid":8,"comm":"app","policy":"other","cgroup":"/user.slice","start_ticks":1}]}"#;
+    let info = TraceInfo { format: "test".into(), snapshot: Some(snapshot.to_owned()), ..TraceInfo::default() };
+    let ([waits, pieces, blame], _) = tables(Box::new(MemorySource::new(info, events, Names::default())));
+    let of = |row: &Row, columns: &[&str]| columns.iter().map(|column| row[*column].clone()).collect::<Vec<_>>();
+    let utc = "2020-09-13T12:26:40.000002000Z";
+    assert_eq!(of(&waits[0], &["start_utc", "tgid", "cgroup", "host"]), [utc, "8", "/user.slice", "web1"]);
+    let hog = ["7", "5", "/system.slice/hog.service"];
+    assert_eq!(of(&waits[0], &["culprit_tids", "culprit_tgids", "culprit_cgroups"]), hog);
+    assert_eq!(of(&pieces[0], &["occupant_tids", "occupant_tgids", "occupant_cgroups"]), hog);
+    assert_eq!(of(&pieces[0], &["start_utc", "host"]), [utc, "web1"]);
+    assert_eq!(of(&blame[0], &["occupant_tids", "occupant_tgids", "occupant_cgroups"]), hog);
+    assert_eq!(of(&blame[0], &["victim_tids", "victim_cgroups", "host"]), ["8", "/user.slice", "web1"]);
 }

@@ -106,6 +106,7 @@ fn feature_change(row: crate::Row, from: Version, to: Version) -> Option<Change>
     let (a, b) = (feature_at(row, from), feature_at(row, to));
     let kind = match (a, b) {
         (a, b) if a == b => return None,
+        (FeatureState::Unknown(_), _) | (_, FeatureState::Unknown(_)) => return None,
         (FeatureState::Absent, _) => ChangeKind::New,
         (_, FeatureState::Absent) => ChangeKind::Gone,
         _ => ChangeKind::Redefaulted,
@@ -124,6 +125,13 @@ fn feature_change(row: crate::Row, from: Version, to: Version) -> Option<Change>
     })
 }
 
+/// Feature bits that [`changes_between_kernels`] leaves out, because of one of the two kernels it is not known whether it
+/// has them on: mostly since a stable level decides that the version does not name.
+pub fn undecided_between_kernels(from: Version, to: Version) -> Vec<&'static str> {
+    let unknown = |row, version| matches!(feature_at(row, version), FeatureState::Unknown(_));
+    feature::rows().filter(|row| unknown(*row, from) || unknown(*row, to)).map(feature::name).collect()
+}
+
 /// What differs between two hosts: settings, wherever each has them, features, and options of the build.
 pub fn changes_between_snapshots(a: &Snapshot, b: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -138,8 +146,10 @@ pub fn changes_between_snapshots(a: &Snapshot, b: &Snapshot) -> Vec<Change> {
         let find = |snapshot: &Snapshot| found(snapshot, name, path);
         changes.extend(difference(name.map_or(path.as_str(), |knob| knob.name()), find(a), find(b)));
     }
+    let undecided: BTreeSet<&String> = a.undecided_features.union(&b.undecided_features).collect();
     if let (Some(a), Some(b)) = (&a.features, &b.features) {
-        for name in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        for name in names.difference(&undecided).copied() {
             let state = |on: Option<&bool>| on.map(|on| (String::new(), if *on { "on" } else { "off" }.to_owned()));
             changes.extend(difference(name, state(a.get(name)), state(b.get(name))));
         }
@@ -171,5 +181,27 @@ fn difference(name: &str, a: Option<(String, String)>, b: Option<(String, String
         (Some((_, old)), Some((_, new))) if old != new => change(ChangeKind::Value, old, new),
         (Some((old, _)), Some((new, _))) if old != new => change(ChangeKind::Moved, old, new),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_that_are_not_known_of_a_kernel_are_not_compared_and_named() {
+        let version = |text: &str| text.parse::<Version>().expect("a version");
+        let told = |a: &str, b: &str| -> Vec<String> {
+            let changes = changes_between_kernels(version(a), version(b), None, 8);
+            changes.into_iter().map(|change| change.name).filter(|name| name == "RT_PUSH_IPI").collect()
+        };
+        let left_out = |a: &str, b: &str| undecided_between_kernels(version(a), version(b)).contains(&"RT_PUSH_IPI");
+        // It is on in both, or it is not known: never "gone".
+        for (a, b) in [("5.4", "6.5"), ("5.4", "5.10"), ("6.12", "6.18"), ("5.10.30", "5.15")] {
+            assert_eq!(told(a, b), [""; 0], "{a} {b}");
+        }
+        assert_eq!((left_out("5.4", "6.5"), left_out("6.12", "6.18")), (false, true));
+        assert_eq!(told("6.1.176", "6.1.178"), ["RT_PUSH_IPI"]);
+        assert_eq!(told("6.17", "7.2"), ["RT_PUSH_IPI"]);
     }
 }

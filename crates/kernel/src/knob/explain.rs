@@ -1,6 +1,7 @@
 use unstarve_model::KernelThread;
 
-use super::feature::{self, feature_at};
+use super::feature::{self, FeatureState, feature_at};
+use super::names::{called, queue_of_worker};
 use super::{Form, Knob};
 use crate::{BUGS, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Version, WORKQUEUES};
 
@@ -23,8 +24,8 @@ pub fn explain(name: &str) -> Option<Explanation> {
     let bare = name.strip_prefix("NO_").unwrap_or(name);
     let feature =
         || feature::rows().find(|row| names(*row).any(|known| known.eq_ignore_ascii_case(bare))).map(about_feature);
-    let thread = || stated(KTHREADS.row(thread_class(name).unwrap_or(name))).map(about_thread);
-    let queue = || stated(WORKQUEUES.row(name.split('/').next().unwrap_or(name))).map(about_workqueue);
+    let thread = || about_a_thread(name);
+    let queue = || called(WORKQUEUES, name).map(about_workqueue);
     let bug = || stated(BUGS.row(name)).map(about_bug);
     let regression = || stated(REGRESSIONS.row(&name.to_ascii_uppercase())).map(about_regression);
     feature().or_else(knob).or_else(thread).or_else(queue).or_else(bug).or_else(regression)
@@ -32,6 +33,21 @@ pub fn explain(name: &str) -> Option<Explanation> {
 
 fn stated(row: Option<Row>) -> Option<Row> {
     row.filter(|row| row.is_stated())
+}
+
+/// A kernel thread as tables or /proc call it; of a worker with the workqueue for which it works or worked.
+fn about_a_thread(name: &str) -> Option<Explanation> {
+    let row = stated(thread_class(name).and_then(|class| KTHREADS.row(class))).or_else(|| called(KTHREADS, name))?;
+    let mut explanation = about_thread(row);
+    if let Some(queue) = queue_of_worker(name) {
+        explanation.sections.push(("Works for", vec![queue.to_owned()]));
+    }
+    if let Some(queue) = called(WORKQUEUES, queue_of_worker(name).unwrap_or(name)) {
+        let about = about_workqueue(queue);
+        explanation.sections.push(("That workqueue", vec![about.title, about.meaning]));
+        explanation.sections.extend(about.sections);
+    }
+    Some(explanation)
 }
 
 /// All names in a feature's row.
@@ -133,19 +149,15 @@ fn has_word(text: &str, word: &str) -> bool {
 
 fn about_feature(row: Row) -> Explanation {
     let states = ["5.10", "6.1", "6.12", "7.2"].map(|series| {
-        let state = series.parse::<Version>().map(|version| feature_at(row, version).word()).unwrap_or_default();
+        let state = match series.parse::<Version>().map(|version| feature_at(row, version)) {
+            Ok(FeatureState::Unknown(_)) => "by its stable level",
+            Ok(state) => state.word(),
+            Err(_) => "",
+        };
         format!("{series} {state}")
     });
-    let mut sections = vec![("In the trees that were read", vec![states.join(", ")])];
-    sections.extend(columns(
-        row,
-        &[
-            ("Added in", "added"),
-            ("Removed in", "removed"),
-            ("Default changed", "default_changes"),
-            ("In stable series", "stable_backport_trap"),
-        ],
-    ));
+    let mut sections = vec![("By default", vec![states.join(", ")]), ("From which kernel on", feature::history(row))];
+    sections.extend(columns(row, &[("What changed", "changes")]));
     sections.push(("Reported regressions", regressions_about(feature::name(row))));
     sections.extend(columns(row, &[("Source", "source")]));
     sections.retain(|(_, lines)| !lines.is_empty());
@@ -194,8 +206,9 @@ fn about_bug(row: Row) -> Explanation {
         ("Cause", "cause"),
         ("First series", "since"),
         ("Last series", "until"),
+        ("Also in stable series from", "also_from"),
         ("Fixed in", "fixed_in"),
-        ("Not established for", "unclear_in"),
+        ("Not established for (from the level named on)", "unclear_in"),
         ("What helps", "fix"),
         ("Source", "source"),
     ];
@@ -251,6 +264,21 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_is_known_with_its_workqueue() {
+        let sections = |name: &str| explain(name).map(|explanation| explanation.sections).unwrap_or_default();
+        let works_for = |name: &str| {
+            let found = sections(name).into_iter().find(|(heading, _)| *heading == "That workqueue");
+            found.map(|(_, lines)| lines[0].clone()).unwrap_or_default()
+        };
+        assert_eq!(works_for("kworker/0:1-dio/nvme0n1"), "dio, a workqueue");
+        assert_eq!(works_for("kworker/3:0H+kblockd"), "kblockd, a workqueue");
+        assert_eq!(works_for("kworker/R-xfs-conv/sda1"), "xfs-conv, a workqueue");
+        assert_eq!(works_for("loop0"), "loop, a workqueue");
+        assert_eq!(works_for("kworker/1:2-events"), "");
+        assert!(sections("kworker/1:2-events").contains(&("Works for", vec!["events".to_owned()])));
+    }
+
+    #[test]
     fn a_thread_a_feature_and_a_setting_are_known_by_what_people_see() {
         let title = |name: &str| explain(name).map(|explanation| explanation.title).unwrap_or_default();
         assert_eq!(title("kworker/3:1H"), "highpri-worker, a kind of kernel thread");
@@ -260,5 +288,16 @@ mod tests {
         assert_eq!(title("/proc/sys/kernel/sched_latency_ns"), "sched_latency_ns, a setting");
         assert_eq!(title("r01"), "R01, a reported regression (knob lost by upgrade)");
         assert_eq!(title("reweight-lag"), "reweight-lag, a bug");
+        assert_eq!(title("kswapd0"), "kswapd, a kind of kernel thread");
+        assert_eq!(title("jbd2/nvme0n1p2-8"), "jbd2, a kind of kernel thread");
+        assert_eq!(title("irq/24-nvme0q1"), "irq-thread, a kind of kernel thread");
+        assert_eq!(title("rcuog/3"), "rcu, a kind of kernel thread");
+        assert_eq!(title("napi/eth0-8193"), "napi-thread, a kind of kernel thread");
+        assert_eq!(title("kcryptd_io/253:0"), "kcryptd_io, a workqueue");
+        assert_eq!(title("kcryptd-253:0-1"), "kcryptd, a workqueue");
+        assert_eq!(title("btrfs-endio-meta"), "btrfs-endio, a workqueue");
+        assert_eq!(title("wg-crypt-wg0"), "wg-crypt, a workqueue");
+        assert_eq!(title("xprtiod"), "rpciod, a workqueue");
+        assert_eq!(title("loop7"), "loop-thread, a kind of kernel thread");
     }
 }

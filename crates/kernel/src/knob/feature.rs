@@ -9,82 +9,95 @@ pub enum FeatureState {
     Off,
     /// Not there.
     Absent,
-    /// It depends: on the build, or on a stable level. The text is the table's.
+    /// It depends on the build: the text says on what.
     Depends(&'static str),
+    /// It is not known of this kernel: the text says what would settle it.
+    Unknown(&'static str),
 }
 
 impl FeatureState {
-    /// `on`, `off`, `-`, `depends`.
+    /// `on`, `off`, `-`, `depends`, `?`.
     pub fn word(self) -> &'static str {
         match self {
             FeatureState::On => "on",
             FeatureState::Off => "off",
             FeatureState::Absent => "-",
             FeatureState::Depends(_) => "depends",
+            FeatureState::Unknown(_) => "?",
         }
     }
 }
 
-/// Trees whose features were read, in the order of the table's columns.
-const TREES: [(&str, u32, u32); 4] =
-    [("snap_5.10.223", 5, 10), ("snap_6.1.176", 6, 1), ("snap_6.12.107", 6, 12), ("snap_7.2.13", 7, 2)];
+/// One of the states in a row: `6.6:1` from that series on, `6.12.96:0` from that level of its series on, `5.12..5.15:0`
+/// from 5.15 on at the latest and not before 5.12.
+struct Entry {
+    not_before: Option<Version>,
+    from: Version,
+    state: FeatureState,
+}
 
-/// The state of a feature in a kernel: as it was read in the tree of that series; else by when it was added and removed, and
-/// by the trees before and after.
-pub fn feature_at(row: Row, version: Version) -> FeatureState {
-    let series = (version.major, version.minor);
-    if let Some((column, ..)) = TREES.iter().find(|(_, major, minor)| (*major, *minor) == series) {
-        return in_tree(row, column);
+impl Entry {
+    fn read(text: &str) -> Option<Entry> {
+        let (when, state) = text.rsplit_once(':')?;
+        let (not_before, from) = match when.split_once("..") {
+            Some((first, last)) => (Some(first.parse().ok()?), last),
+            None => (None, when),
+        };
+        Some(Entry { not_before, from: from.parse().ok()?, state: state_of(state)? })
     }
-    if row.get("added").is_some_and(|text| !is_reached(text, version)) {
-        return FeatureState::Absent;
-    }
-    if row.get("removed").is_some_and(|text| is_reached(text, version)) {
-        return FeatureState::Absent;
-    }
-    let before = TREES.iter().rfind(|(_, major, minor)| (*major, *minor) < series);
-    let after = TREES.iter().find(|(_, major, minor)| (*major, *minor) > series);
-    let near = [before, after].map(|tree| tree.map(|(column, ..)| in_tree(row, column)));
-    match near.map(|state| state.filter(|state| *state != FeatureState::Absent)) {
-        [Some(a), Some(b)] if a == b => a,
-        [Some(a), None] if row.get("default_changes").is_none() => a,
-        [None, Some(b)] if row.get("default_changes").is_none() => b,
-        _ => by_default(row),
+
+    /// `from 6.12.96: off`.
+    fn line(&self) -> String {
+        match self.not_before {
+            None => format!("from {}: {}", self.from, self.state.word()),
+            Some(first) => format!("from {} at the latest, not before {first}: {}", self.from, self.state.word()),
+        }
     }
 }
 
-fn in_tree(row: Row, column: &'static str) -> FeatureState {
-    match row.get(column).unwrap_or("-") {
+fn state_of(sign: &str) -> Option<FeatureState> {
+    Some(match sign {
         "1" => FeatureState::On,
-        "0" | "0 (dead)" => FeatureState::Off,
+        "0" => FeatureState::Off,
         "-" => FeatureState::Absent,
-        "1*" => FeatureState::Depends("the architecture: on with CONFIG_HRTIMER_REARM_DEFERRED, as on x86"),
-        other if other.starts_with("0 (1 on RT)") => FeatureState::Off,
-        other if other.starts_with("1 (0 on RT)") => FeatureState::On,
-        other => FeatureState::Depends(other),
-    }
+        "*" => FeatureState::Depends("the architecture: on with CONFIG_HRTIMER_REARM_DEFERRED, as on x86"),
+        "?" => FeatureState::Unknown("the changelog of this kernel: its stable series may have changed it"),
+        _ => return None,
+    })
 }
 
-fn by_default(row: Row) -> FeatureState {
-    match (row.get("default_when_added"), row.get("default_changes")) {
-        (_, Some(changes)) => FeatureState::Depends(changes),
-        (Some(text), None) if text.starts_with("on") => FeatureState::On,
-        (Some("off"), None) => FeatureState::Off,
-        (Some(text), None) => FeatureState::Depends(text),
-        (None, None) => FeatureState::Depends("its default is not known"),
-    }
+fn entries(row: Row) -> impl Iterator<Item = Entry> {
+    row.get("states").unwrap_or_default().split(' ').filter_map(Entry::read)
 }
 
-/// Whether a kernel is at least the first version in a text such as `6.6`, `<=3.10`, `~4.11`, `between 6.13 and 7.2`.
-fn is_reached(text: &str, version: Version) -> bool {
-    if text.starts_with("<=") {
-        return true;
+/// What a row says about each kernel, a line for each change.
+pub(super) fn history(row: Row) -> Vec<String> {
+    entries(row).map(|entry| entry.line()).collect()
+}
+
+/// The state of a feature in a kernel: that of its series when it was released, and what its stable levels made of it.
+pub fn feature_at(row: Row, version: Version) -> FeatureState {
+    const BETWEEN: &str = "the source of this kernel: it changed between two kernels that were read";
+    const LEVEL: &str = "the stable level of this kernel: it changed within the series";
+    let mut state = FeatureState::Absent;
+    for entry in entries(row).filter(|entry| entry.from.patch.is_none()) {
+        if version.is_at_least(entry.from.major, entry.from.minor) {
+            state = entry.state;
+        } else if entry.not_before.is_some_and(|first| version.is_at_least(first.major, first.minor)) {
+            state = FeatureState::Unknown(BETWEEN);
+        }
     }
-    let mut versions =
-        text.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|word| word.parse::<Version>().ok());
-    // Of a range, only the end is sure.
-    let sure = if text.starts_with("between") { versions.next_back() } else { versions.next() };
-    sure.is_some_and(|first| version.is_at_least(first.major, first.minor))
+    for entry in entries(row) {
+        let same_series = (entry.from.major, entry.from.minor) == (version.major, version.minor);
+        let Some(first) = entry.from.patch.filter(|_| same_series) else { continue };
+        match version.patch {
+            Some(level) if level >= first => state = entry.state,
+            Some(_) => {}
+            None if entry.state != state => return FeatureState::Unknown(LEVEL),
+            None => {}
+        }
+    }
+    state
 }
 
 /// The names in a row: one, or a pair that was renamed.
@@ -101,15 +114,35 @@ pub(super) fn rows() -> impl Iterator<Item = Row> {
 mod tests {
     use super::*;
 
+    fn at(row: Row, text: &str) -> FeatureState {
+        feature_at(row, text.parse().expect("a version"))
+    }
+
     #[test]
-    fn trees_that_were_read_decide_and_dates_fill_the_rest() {
+    fn every_state_is_that_of_every_tree_that_was_read() {
+        for row in FEATURES.rows() {
+            let states = row.get("states").expect("states").split(' ');
+            assert_eq!(states.count(), entries(row).count(), "{}: unreadable", row.name());
+            let trees: Vec<(&str, &str)> =
+                row.get("trees").expect("trees").split(' ').filter_map(|text| text.rsplit_once(':')).collect();
+            assert_eq!(trees.len(), 20, "{}", row.name());
+            for (tree, sign) in trees {
+                assert_eq!(Some(at(row, tree)), state_of(sign), "{} in {tree}", row.name());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_neither_off_nor_absent() {
         let mut table =
-            String::from("feature              5.4     5.10    5.15    6.1     6.6     6.12    6.18    7.2\n");
+            String::from("feature              5.4     5.10    5.10.40 5.15    6.1     6.6     6.12    6.18.44 7.2\n");
         for name in [
             "GENTLE_FAIR_SLEEPERS",
+            "ALT_PERIOD",
             "PLACE_LAG",
             "PREEMPT_SHORT",
             "RT_RUNTIME_SHARE",
+            "RT_PUSH_IPI",
             "SIS_UTIL",
             "NEXT_BUDDY",
             "HRTICK",
@@ -117,21 +150,23 @@ mod tests {
             "UTIL_EST_FASTUP",
         ] {
             let row = FEATURES.row(name).expect("a row");
-            let states = ["5.4", "5.10", "5.15", "6.1", "6.6", "6.12", "6.18", "7.2"]
-                .map(|text| feature_at(row, text.parse().expect("a version")).word());
+            let states = ["5.4", "5.10", "5.10.40", "5.15", "6.1", "6.6", "6.12", "6.18.44", "7.2"]
+                .map(|text| at(row, text).word());
             table += &format!("{name:<21}{}\n", states.map(|word| format!("{word:<8}")).concat().trim_end());
         }
         insta::assert_snapshot!(table, @"
-        feature              5.4     5.10    5.15    6.1     6.6     6.12    6.18    7.2
-        GENTLE_FAIR_SLEEPERS on      on      on      on      -       -       -       -
-        PLACE_LAG            -       -       -       -       on      on      on      on
-        PREEMPT_SHORT        -       -       -       -       -       on      on      on
-        RT_RUNTIME_SHARE     depends off     off     off     off     off     off     off
-        SIS_UTIL             -       -       -       on      on      on      on      on
-        NEXT_BUDDY           depends off     off     off     off     off     off     off
-        HRTICK               depends off     off     off     off     off     depends depends
-        NI_RANDOM            -       -       -       depends -       on      -       on
-        UTIL_EST_FASTUP      -       on      on      on      on      -       -       -
+        feature              5.4     5.10    5.10.40 5.15    6.1     6.6     6.12    6.18.44 7.2
+        GENTLE_FAIR_SLEEPERS on      on      on      on      on      -       -       -       -
+        ALT_PERIOD           -       ?       on      on      on      -       -       -       -
+        PLACE_LAG            -       -       -       -       -       on      on      on      on
+        PREEMPT_SHORT        -       -       -       -       -       -       on      on      on
+        RT_RUNTIME_SHARE     ?       off     off     off     off     off     off     off     off
+        RT_PUSH_IPI          on      ?       on      ?       ?       ?       ?       off     off
+        SIS_UTIL             -       -       -       ?       on      on      on      on      on
+        NEXT_BUDDY           off     off     off     off     off     off     off     off     off
+        HRTICK               off     off     off     off     off     off     off     off     depends
+        NI_RANDOM            -       -       -       -       ?       ?       ?       on      on
+        UTIL_EST_FASTUP      -       on      on      on      on      on      -       -       -
         ");
     }
 }

@@ -16,8 +16,15 @@ use crate::Root;
 pub struct Journal {
     file: File,
     path: PathBuf,
+    contents: Contents,
+}
+
+/// What a journal tells.
+#[derive(Debug)]
+pub struct Contents {
     entries: Vec<Entry>,
     next: u64,
+    whole: usize,
 }
 
 /// One change.
@@ -153,58 +160,24 @@ impl Journal {
         if bytes.len() as u64 > MOST_BYTES {
             return Err(JournalError::TooLarge { path: shown });
         }
-        let mut journal = Journal { file, path: path.to_owned(), entries: Vec::new(), next: 1 };
-        let whole = journal.replay(&bytes)?;
-        if whole < bytes.len() {
-            journal.file.set_len(whole as u64).map_err(io)?;
+        let contents = Contents::parse(&bytes, path)?;
+        if contents.whole < bytes.len() {
+            file.set_len(contents.whole as u64).map_err(io)?;
         }
-        Ok(journal)
-    }
-
-    /// Reads the lines; how many bytes of them are whole.
-    fn replay(&mut self, bytes: &[u8]) -> Result<usize, JournalError> {
-        let mut whole = 0;
-        for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let is_last = whole + line.len() == bytes.len();
-            match parse(line) {
-                Ok(parsed) => self.take(parsed),
-                Err(_) if is_last => break,
-                Err(what) => {
-                    let path = unstarve_model::clean(&self.path.display().to_string()).into_owned();
-                    return Err(JournalError::Damaged { path, line: index + 1, what });
-                }
-            }
-            whole += line.len();
-        }
-        Ok(whole)
-    }
-
-    fn take(&mut self, line: Line) {
-        match line {
-            Line::Set(entry) => {
-                self.next = self.next.max(entry.id.saturating_add(1));
-                self.entries.push(entry);
-            }
-            Line::Done { id, seen } => {
-                if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) {
-                    entry.seen = Some(seen);
-                }
-            }
-            Line::Undone { id } => self.entries.retain(|entry| entry.id != id),
-        }
+        Ok(Journal { file, path: path.to_owned(), contents })
     }
 
     /// Changes of this boot that were not taken back, oldest first.
     pub fn pending(&self) -> Vec<Entry> {
         let now = boot();
         let is_of_now = |entry: &&Entry| entry.boot.is_none() || now.is_none() || entry.boot == now;
-        self.entries.iter().filter(is_of_now).cloned().collect()
+        self.contents.entries.iter().filter(is_of_now).cloned().collect()
     }
 
     pub(super) fn set(&mut self, step: &Step, root: &Root) -> Result<u64, JournalError> {
         let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_secs());
         let entry = Entry {
-            id: self.next,
+            id: self.contents.next,
             path: step.path.clone(),
             root: root.name(),
             feature: step.feature.clone(),
@@ -239,8 +212,56 @@ impl Journal {
             let _ = self.file.set_len(whole);
         }
         written.map_err(|error| JournalError::Io { path: path(), error, hint: "" })?;
-        self.take(line);
+        self.contents.take(line);
         Ok(())
+    }
+}
+
+impl Contents {
+    /// Reads a journal's lines; errors call it `path`. A torn last line is left out.
+    ///
+    /// # Errors
+    /// If a line before the last is not as it was written.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Contents, JournalError> {
+        let mut contents = Contents { entries: Vec::new(), next: 1, whole: 0 };
+        for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let is_last = contents.whole + line.len() == bytes.len();
+            match parse(line) {
+                Ok(parsed) => contents.take(parsed),
+                Err(_) if is_last => break,
+                Err(what) => {
+                    let path = unstarve_model::clean(&path.display().to_string()).into_owned();
+                    return Err(JournalError::Damaged { path, line: index + 1, what });
+                }
+            }
+            contents.whole += line.len();
+        }
+        Ok(contents)
+    }
+
+    /// The changes that were not taken back, oldest first.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// How many of the bytes belong to whole lines.
+    pub fn whole(&self) -> usize {
+        self.whole
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Set(entry) => {
+                self.next = self.next.max(entry.id.saturating_add(1));
+                self.entries.push(entry);
+            }
+            Line::Done { id, seen } => {
+                if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) {
+                    entry.seen = Some(seen);
+                }
+            }
+            Line::Undone { id } => self.entries.retain(|entry| entry.id != id),
+        }
     }
 }
 

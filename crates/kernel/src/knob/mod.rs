@@ -7,16 +7,17 @@ mod explain;
 mod feature;
 mod journal;
 mod live;
+mod names;
 mod project;
 mod rails;
 
 use crate::{Distribution, Row, Table, Version};
 
-pub use change::{Change, ChangeKind, changes_between_kernels, changes_between_snapshots};
+pub use change::{Change, ChangeKind, changes_between_kernels, changes_between_snapshots, undecided_between_kernels};
 pub use drift::{Drift, DriftKind, drifts};
 pub use explain::{Explanation, explain, explainable};
 pub use feature::{FeatureState, feature_at};
-pub use journal::{Entry, Journal, JournalError};
+pub use journal::{Contents, Entry, Journal, JournalError};
 pub use live::{Extent, KnobError, Live, Plan, Step, Undone, chosen};
 pub use rails::{Harm, check_harm};
 
@@ -238,9 +239,9 @@ impl Form {
     }
 
     fn was_taken_over_by(self, version: Version) -> bool {
-        self.text("stable_from").parse::<Version>().is_ok_and(|from| {
-            let level = from.patch.unwrap_or_default();
-            version.stable_reaches(from.major, from.minor, level) == Some(true)
+        let mut levels = self.text("stable_from").split(' ').filter_map(|text| text.parse::<Version>().ok());
+        levels.any(|from| {
+            from.patch.is_some_and(|level| version.stable_reaches(from.major, from.minor, level) == Some(true))
         })
     }
 
@@ -249,6 +250,7 @@ impl Form {
         match (self.since(), self.until()) {
             (None, None) => "all kernels since 3.10".to_owned(),
             (Some(since), None) => format!("{since} and later"),
+            (Some(since), Some((last, perhaps))) if since == last && last == perhaps => format!("in {since} alone"),
             (None, Some((sure, perhaps))) => format!("up to {}", unsure(sure, perhaps)),
             (Some(since), Some((sure, perhaps))) => format!("{since} to {}", unsure(sure, perhaps)),
         }
@@ -331,7 +333,7 @@ mod tests {
     fn where_it_is_and_what_it_is_by_default() {
         let mut table = String::new();
         for name in ["sched_wakeup_granularity_ns", "base_slice_ns", "sched_rt_runtime_us", "sched_child_runs_first"] {
-            for release in ["5.10", "6.1", "6.5", "6.6", "6.12.30", "6.12.31", "7.2"] {
+            for release in ["5.10", "6.1", "6.5", "6.6", "6.7", "6.12.30", "6.12.31", "6.14.9", "7.2"] {
                 let presence = Knob::named(name).and_then(|knob| knob.at(version(release), None)).expect("known");
                 let text = match presence {
                     Presence::There(form) => format!("{} = {}", form.path(), form.default_with(8).unwrap_or_default()),
@@ -347,30 +349,38 @@ mod tests {
         sched_wakeup_granularity_ns 6.1      /sys/kernel/debug/sched/wakeup_granularity_ns = 4000000
         sched_wakeup_granularity_ns 6.5      /sys/kernel/debug/sched/wakeup_granularity_ns = 4000000
         sched_wakeup_granularity_ns 6.6      gone, was there 5.13 to 6.5
+        sched_wakeup_granularity_ns 6.7      gone, was there 5.13 to 6.5
         sched_wakeup_granularity_ns 6.12.30  gone, was there 5.13 to 6.5
         sched_wakeup_granularity_ns 6.12.31  gone, was there 5.13 to 6.5
+        sched_wakeup_granularity_ns 6.14.9   gone, was there 5.13 to 6.5
         sched_wakeup_granularity_ns 7.2      gone, was there 5.13 to 6.5
         base_slice_ns               5.10     not yet, 6.6 to 6.14
         base_slice_ns               6.1      not yet, 6.6 to 6.14
         base_slice_ns               6.5      not yet, 6.6 to 6.14
         base_slice_ns               6.6      /sys/kernel/debug/sched/base_slice_ns = 3000000
+        base_slice_ns               6.7      /sys/kernel/debug/sched/base_slice_ns = 3000000
         base_slice_ns               6.12.30  /sys/kernel/debug/sched/base_slice_ns = 3000000
         base_slice_ns               6.12.31  /sys/kernel/debug/sched/base_slice_ns = 2800000
+        base_slice_ns               6.14.9   /sys/kernel/debug/sched/base_slice_ns = 2800000
         base_slice_ns               7.2      /sys/kernel/debug/sched/base_slice_ns = 2800000
         sched_rt_runtime_us         5.10     /proc/sys/kernel/sched_rt_runtime_us = 950000
         sched_rt_runtime_us         6.1      /proc/sys/kernel/sched_rt_runtime_us = 950000
         sched_rt_runtime_us         6.5      /proc/sys/kernel/sched_rt_runtime_us = 950000
         sched_rt_runtime_us         6.6      /proc/sys/kernel/sched_rt_runtime_us = 950000
+        sched_rt_runtime_us         6.7      /proc/sys/kernel/sched_rt_runtime_us = 950000
         sched_rt_runtime_us         6.12.30  /proc/sys/kernel/sched_rt_runtime_us = 950000
         sched_rt_runtime_us         6.12.31  /proc/sys/kernel/sched_rt_runtime_us = 950000
+        sched_rt_runtime_us         6.14.9   /proc/sys/kernel/sched_rt_runtime_us = 950000
         sched_rt_runtime_us         7.2      /proc/sys/kernel/sched_rt_runtime_us = 1000000
         sched_child_runs_first      5.10     /proc/sys/kernel/sched_child_runs_first = 0
         sched_child_runs_first      6.1      /proc/sys/kernel/sched_child_runs_first = 0
-        sched_child_runs_first      6.5      unsure, up to 6.1, perhaps to 6.11
-        sched_child_runs_first      6.6      unsure, up to 6.1, perhaps to 6.11
-        sched_child_runs_first      6.12.30  gone, was there up to 6.1, perhaps to 6.11
-        sched_child_runs_first      6.12.31  gone, was there up to 6.1, perhaps to 6.11
-        sched_child_runs_first      7.2      gone, was there up to 6.1, perhaps to 6.11
+        sched_child_runs_first      6.5      /proc/sys/kernel/sched_child_runs_first = 0
+        sched_child_runs_first      6.6      /proc/sys/kernel/sched_child_runs_first = 0
+        sched_child_runs_first      6.7      gone, was there in 6.6 alone
+        sched_child_runs_first      6.12.30  gone, was there in 6.6 alone
+        sched_child_runs_first      6.12.31  gone, was there in 6.6 alone
+        sched_child_runs_first      6.14.9   gone, was there in 6.6 alone
+        sched_child_runs_first      7.2      gone, was there in 6.6 alone
         ");
         let debian = |release: &str| {
             let knob = Knob::named("sched_autogroup_enabled").expect("known");

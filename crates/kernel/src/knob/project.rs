@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::feature::{self, FeatureState, feature_at};
 use super::{Knob, Presence};
@@ -15,7 +15,7 @@ impl Snapshot {
         let distribution = facts.distribution();
         let lazy = version.is_at_least(7, 0) && facts.has_lazy_architecture();
         let mut snapshot = self.clone();
-        snapshot.features = Some(features(version));
+        (snapshot.features, snapshot.undecided_features) = features(version);
         snapshot.settings = settings(self, version, distribution);
         if lazy {
             snapshot.config = snapshot.config.map(without_old_modes);
@@ -42,15 +42,19 @@ fn name_kernel(snapshot: &mut Snapshot, version: Version, distribution: Option<D
     snapshot.kernel.signature = None;
 }
 
-fn features(version: Version) -> BTreeMap<String, bool> {
-    let states = feature::rows().map(|row| (feature::name(row), feature_at(row, version)));
-    states
-        .filter_map(|(name, state)| match state {
-            FeatureState::On => Some((name.to_owned(), true)),
-            FeatureState::Off => Some((name.to_owned(), false)),
-            FeatureState::Absent | FeatureState::Depends(_) => None,
-        })
-        .collect()
+/// Those that the kernel has, on or off by default, and those of which that is not known.
+fn features(version: Version) -> (Option<BTreeMap<String, bool>>, BTreeSet<String>) {
+    let (mut known, mut undecided) = (BTreeMap::new(), BTreeSet::new());
+    for row in feature::rows() {
+        let name = feature::name(row).to_owned();
+        match feature_at(row, version) {
+            FeatureState::On => drop(known.insert(name, true)),
+            FeatureState::Off => drop(known.insert(name, false)),
+            FeatureState::Absent => {}
+            FeatureState::Depends(_) | FeatureState::Unknown(_) => drop(undecided.insert(name)),
+        }
+    }
+    (Some(known), undecided)
 }
 
 fn settings(now: &Snapshot, version: Version, distribution: Option<Distribution>) -> BTreeMap<String, String> {

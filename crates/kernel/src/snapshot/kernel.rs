@@ -64,6 +64,11 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> KernelInfo {
     }
 }
 
+/// The host's name; none where nobody has given it one.
+pub(super) fn host_name(root: &Root) -> Option<String> {
+    root.text("/proc/sys/kernel/hostname").ok().filter(|name| !name.is_empty() && name != "(none)")
+}
+
 fn machine_of_this_host(root: &Root) -> Option<String> {
     let here = root.path("/proc") == std::path::Path::new("/proc");
     here.then(|| rustix::system::uname().machine().to_string_lossy().into_owned())

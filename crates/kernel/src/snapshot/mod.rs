@@ -8,6 +8,7 @@ mod network;
 mod pseudonyms;
 mod queries;
 mod redact;
+mod seen;
 mod services;
 mod settings;
 mod softirqs;
@@ -16,9 +17,11 @@ mod tuned;
 mod units;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+
+use unstarve_model::ClockPair;
 
 use crate::{CpuSet, Root};
 
@@ -28,6 +31,7 @@ pub use devices::{Cpus, IrqFacts, Mount, WorkqueueFacts};
 pub use kernel::KernelInfo;
 pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
+pub use seen::{RunSums, Seen};
 pub use services::{NfsdFacts, Services};
 pub use tasks::{SchedPolicy, TaskFacts};
 pub use view::View;
@@ -48,6 +52,10 @@ pub struct Snapshot {
     /// Scheduler feature bits (debugfs), name → on. `None` when they could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<BTreeMap<String, bool>>,
+    /// Of a preview of another kernel: features of which it is not known whether that kernel has them on. What is neither
+    /// here nor in [`Snapshot::features`] is not there.
+    #[serde(skip)]
+    pub undecided_features: BTreeSet<String>,
     /// Scheduler and workqueue settings: absolute path → text of the file. See [`Snapshot::setting`].
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -78,6 +86,12 @@ pub struct Snapshot {
     /// Mounted filesystems that live on a block device.
     #[serde(default)]
     pub mounts: Vec<Mount>,
+    /// The name of the host (`uname -n`). `None` also where it was left out so that nobody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Of a recording: the trace's clock and CLOCK_REALTIME at the same moment, when it began and when it ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clock_pairs: Vec<ClockPair>,
     /// Clock ticks (1/100 s) since boot, comparable with [`TaskFacts::start_ticks`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ticks: Option<u64>,
@@ -158,6 +172,7 @@ impl Snapshot {
             kernel: kernel::read(root, &mut missing),
             config: kernel::read_config(root, &mut missing),
             features: settings::read_features(root, &mut missing),
+            undecided_features: BTreeSet::new(),
             settings: settings::read_all(root, &mut missing),
             cpus: devices::read_cpus(root, &mut missing),
             cgroups,
@@ -167,6 +182,8 @@ impl Snapshot {
             irqs: devices::read_irqs(root, &mut missing),
             workqueues: devices::read_workqueues(root),
             mounts: devices::read_mounts(root, &mut missing),
+            host: kernel::host_name(root),
+            clock_pairs: Vec::new(),
             uptime_ticks: view::read_uptime(root),
             softirqs: softirqs::read(root),
             networks: Vec::new(),
@@ -183,7 +200,7 @@ impl Snapshot {
     #[must_use]
     pub fn finished_by(mut self, end: Snapshot) -> Snapshot {
         self.throttled_meanwhile = Some(cgroups::throttled_between(&self.cgroups, &end.cgroups));
-        self.tasks = tasks::union(self.tasks, end.tasks);
+        self.tasks = tasks::finish(self.tasks, end.tasks);
         self
     }
 

@@ -28,6 +28,12 @@ impl Snapshot {
         self.task(tid)?.cgroup.as_deref()
     }
 
+    /// The process that a thread belongs to.
+    pub fn process_of(&self, tid: Tid) -> Option<Tid> {
+        let task = self.task(tid)?;
+        Some(task.tgid.unwrap_or(task.tid))
+    }
+
     /// Whether it is a kernel thread.
     pub fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
         Some(self.task(tid)?.kernel_thread)

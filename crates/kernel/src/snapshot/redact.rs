@@ -2,7 +2,7 @@ use super::Snapshot;
 use super::pseudonyms::{Pseudonyms, kernel_thread};
 
 impl Snapshot {
-    /// The snapshot for somebody else: command lines are gone; names of programs, cgroups and units, and places of mounts
+    /// The snapshot for somebody else: command lines and the host's name are gone; names of programs, cgroups and units, and places of mounts
     /// are pseudonyms, the same for the same name. Names of kernel threads, of devices, of interrupts and of settings
     /// stay, without which nothing could be said.
     #[must_use]
@@ -37,6 +37,7 @@ impl Snapshot {
             mount.options = kept_options(&mount.options);
             mount.device = device(names, &mount.device);
         }
+        self.host = None;
         self.redact_boot_line();
         self.redact_places(names);
         self.view.get_or_insert_default().redacted = true;

@@ -2,8 +2,9 @@ use std::fs::File;
 use std::io::Read;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{Policy, Tid};
+use unstarve_model::{Policy, Prio, Tid};
 
+use super::seen::{Seen, sums};
 use super::{CgroupVersion, Detail, Gaps, Hierarchy};
 use crate::{CpuSet, Root};
 
@@ -57,9 +58,40 @@ pub struct TaskFacts {
     /// may hold passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
+    /// What it was doing when it was looked at; of a recording, when that began. Absent for a task that came later, and in
+    /// snapshots of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+    /// The same when a recording ended; absent for a task that was gone by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_last: Option<Seen>,
     /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
     /// names one thread for good, however often ids are used again.
     pub start_ticks: u64,
+}
+
+impl TaskFacts {
+    /// The kernel's priority, as events show it: 120 + nice, 99 - real-time priority; `None` for an unknown policy.
+    pub fn prio(&self) -> Option<Prio> {
+        Some(match self.policy.class()? {
+            Policy::Fair => Prio(120 + self.nice.clamp(-20, 19)),
+            Policy::Rt => Prio(99 - self.rt_priority.min(99) as i32),
+            Policy::Deadline => Prio(-1),
+            Policy::Idle => return None,
+        })
+    }
+
+    /// Whether it was runnable when a recording began and when it ended, and did not get a CPU in between; `None` if that
+    /// is not known. (That it did not sleep either, the recording's events tell.)
+    pub fn has_only_waited(&self) -> Option<bool> {
+        let (begin, end) = (self.seen?, self.seen_last?);
+        if !begin.is_runnable() || !end.is_runnable() {
+            return Some(false);
+        }
+        let (before, after) = (begin.sums?, end.sums?);
+        // One that ran all the time had no new turn either.
+        Some(before.turns == after.turns && before.ran_ns == after.ran_ns)
+    }
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -164,10 +196,28 @@ pub(super) fn read_all(
     tasks
 }
 
-/// The tasks of both, those of `begin` where both know one.
-pub(super) fn union(begin: Vec<TaskFacts>, end: Vec<TaskFacts>) -> Vec<TaskFacts> {
+/// The tasks of a recording's beginning and end: the facts of the beginning where both know one, and what it was doing at
+/// both.
+pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<TaskFacts> {
+    end.iter_mut().for_each(|task| task.seen_last = task.seen.take());
     let mut tasks = begin;
-    tasks.extend(end);
+    tasks.append(&mut end);
+    tasks.sort_by_key(|task| (task.tid, task.start_ticks));
+    tasks.dedup_by(|later, earlier| {
+        let same = (later.tid, later.start_ticks) == (earlier.tid, earlier.start_ticks);
+        if same {
+            earlier.seen_last = later.seen_last;
+        }
+        same
+    });
+    tasks
+}
+
+/// A recording's tasks, and those that were seen only in between.
+pub(super) fn union(known: Vec<TaskFacts>, mut between: Vec<TaskFacts>) -> Vec<TaskFacts> {
+    between.iter_mut().for_each(|task| task.seen = None);
+    let mut tasks = known;
+    tasks.append(&mut between);
     // The sort is stable, so the beginning's facts come first and are the ones that dedup keeps.
     tasks.sort_by_key(|task| (task.tid, task.start_ticks));
     tasks.dedup_by_key(|task| (task.tid, task.start_ticks));
@@ -186,6 +236,9 @@ impl Reader<'_> {
         let mut task = stat(tid, &self.file(&directory, "stat")?)?;
         task.tgid = (tgid != tid).then_some(tgid);
         task.parent = task.parent.filter(|_| tgid == tid);
+        if let Some(seen) = task.seen.as_mut().filter(|seen| seen.is_runnable()) {
+            seen.sums = self.file(&directory, "schedstat").and_then(|text| sums(&text));
+        }
         let status = self.file(&directory, "status")?;
         task.allowed =
             status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).and_then(|list| list.parse().ok());
@@ -246,6 +299,12 @@ pub(super) fn stat(tid: Tid, text: &str) -> Option<TaskFacts> {
         child_faults: field(11).and_then(|text| text.parse().ok()),
         reset_on_fork: None,
         cmdline: None,
+        seen: field(3).and_then(|text| text.chars().next()).map(|state| Seen {
+            state,
+            cpu: field(39).and_then(|text| text.parse().ok()),
+            sums: None,
+        }),
+        seen_last: None,
         start_ticks: field(22)?.parse().ok()?,
     })
 }
@@ -299,6 +358,30 @@ mod tests {
         assert_eq!((task.policy, task.rt_priority, task.nice, task.start_ticks), (SchedPolicy::Fifo, 50, -5, 123));
         assert!(task.kernel_thread && task.affinity_fixed);
         assert!(stat(Tid(7), "7 (cut").is_none());
+    }
+
+    #[test]
+    fn who_was_runnable_at_both_ends_and_got_no_turn_has_only_waited() {
+        let task = |state: &str, turns: u64| {
+            let text = format!(
+                "7 (x) {state} 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0"
+            );
+            let mut task = stat(Tid(7), &text).unwrap();
+            if let Some(seen) = &mut task.seen {
+                assert_eq!(seen.cpu, Some(3));
+                seen.sums = sums(&format!("100 20 {turns}\n"));
+            }
+            task
+        };
+        let waited = |begin, end| finish(vec![begin], vec![end])[0].has_only_waited();
+        assert_eq!(waited(task("R", 5), task("R", 5)), Some(true));
+        assert_eq!(waited(task("R", 5), task("R", 6)), Some(false));
+        assert_eq!(waited(task("R", 5), task("S", 5)), Some(false));
+        assert_eq!(finish(vec![task("R", 5)], vec![])[0].has_only_waited(), None, "it is gone");
+        let came = finish(vec![], vec![task("R", 5)]);
+        assert_eq!((came[0].seen, came[0].seen_last.map(|seen| seen.state)), (None, Some('R')));
+        let between = union(came, vec![task("S", 5)]);
+        assert_eq!((between.len(), between[0].seen), (1, None));
     }
 
     #[test]

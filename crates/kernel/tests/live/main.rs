@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let trials = vec![
         Trial::ignorable_test("a_limit_and_its_throttling_are_seen", a_limit_and_its_throttling_are_seen)
             .with_ignored_flag(true),
+        Trial::ignorable_test("a_task_that_only_waits_is_seen", a_task_that_only_waits_is_seen).with_ignored_flag(true),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -105,5 +106,37 @@ fn a_limit_and_its_throttling_are_seen() -> Result<Completion, Failed> {
     assert_eq!((limit.quota_us, limit.period_us), (10_000, 100_000));
     let throttled = whole.throttled_meanwhile(&path).expect("it was throttled");
     assert!(throttled.count >= 2 && throttled.ns > Nanos::from_millis(100), "{throttled:?}");
+    Ok(Completion::Completed)
+}
+
+/// A limit of 1 ms in a second keeps a task runnable, and off the CPU.
+fn a_task_that_only_waits_is_seen() -> Result<Completion, Failed> {
+    let root = Root::host();
+    let Some(hierarchy) = Snapshot::take(&root).hierarchy else {
+        return Ok(Completion::ignored_with("no cgroup hierarchy"));
+    };
+    let mut group = match Group::create(&hierarchy) {
+        Ok(group) => group,
+        Err(error) => return Ok(Completion::ignored_with(format!("no cgroup can be made: {error}"))),
+    };
+    let limited = match hierarchy.version {
+        CgroupVersion::V1 => {
+            group.set("cpu.cfs_period_us", "1000000").and_then(|()| group.set("cpu.cfs_quota_us", "1000"))
+        }
+        CgroupVersion::V2 => group.set("cpu.max", "1000 1000000"),
+    };
+    if let Err(error) = limited {
+        return Ok(Completion::ignored_with(format!("the CPU controller is not enabled: {error}")));
+    }
+    let hog = group.add_hog();
+    std::thread::sleep(Duration::from_millis(200));
+    // Its millisecond may come between two looks, not between the two of each pair.
+    let looks = (0..3).map(|_| {
+        let begin = Snapshot::take(&root);
+        std::thread::sleep(Duration::from_millis(150));
+        begin.finished_by(Snapshot::take(&root))
+    });
+    let waited: Vec<Option<bool>> = looks.map(|look| look.task(hog).and_then(|task| task.has_only_waited())).collect();
+    assert!(waited.contains(&Some(true)), "{waited:?}");
     Ok(Completion::Completed)
 }

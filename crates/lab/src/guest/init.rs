@@ -7,10 +7,11 @@ use rustix::system::{RebootCommand, reboot, uname};
 use unstarve_kernel::{Root, Snapshot};
 use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Names, Notice, Options, Until};
 
+use super::early::Early;
 use super::guard::Guard;
 use super::keeper::Keeper;
 use super::{
-    GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, modules, mounts, read_request,
+    GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, mark, modules, mounts, read_request,
 };
 use super::{say, setup};
 use crate::console::{Message, Stage};
@@ -18,6 +19,7 @@ use crate::image::{MODULES_EARLY, MODULES_LATE};
 
 /// Runs the guest from its first process to its end; does not return but by a reboot, which ends QEMU.
 pub(super) fn run() -> u8 {
+    mark::as_ours(mark::OURS);
     let mut stage = Stage::Boot;
     // Whatever panics in here would only show as the kernel's words on the death of init.
     std::panic::set_hook(Box::new(|panic| {
@@ -64,8 +66,11 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
 
     let guard = Guard::start(request.setup(&release).chain(request.remedy_steps()))?;
 
+    let early = Early::start(&request)?;
+
     begin(Stage::Record);
     measure()?;
+    early.end()?;
     drop(keeper);
     guard.map_or(Ok(()), Guard::end)?;
 
@@ -96,6 +101,7 @@ fn measure() -> Result<(), GuestError> {
 
 /// What the recorder does.
 pub(super) fn record() -> Result<(), GuestError> {
+    mark::as_ours(mark::RECORDER);
     let request = read_request()?;
     let scenario = &request.scenario;
     // An eighth of the memory for what a few seconds leave, so that nothing is lost while the recorder itself starves.

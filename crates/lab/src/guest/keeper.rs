@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::GuestError;
 use super::place::{Place, Policy};
-use crate::scenario::{Action, Placement};
+use super::{GuestError, mark};
+use crate::scenario::{Action, Placement, fits};
 
 /// How often it is looked for new threads.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -63,7 +63,7 @@ impl Keeper {
                 std::thread::sleep(INTERVAL);
             }
         };
-        let thread = std::thread::Builder::new().name("lab-keeper".into()).spawn(keep);
+        let thread = std::thread::Builder::new().name(mark::OURS.to_string_lossy().into_owned()).spawn(keep);
         let thread = thread.map_err(GuestError::doing("cannot start a thread"))?;
         Ok(Some(Keeper { stop, thread: Some(thread) }))
     }
@@ -124,35 +124,8 @@ fn numbers_in(directory: &str) -> Vec<i32> {
 
 fn apply(rules: &[Rule], tid: i32) {
     let Ok(comm) = fs::read_to_string(format!("/proc/{tid}/comm")) else { return };
-    for rule in rules.iter().filter(|rule| fits(rule.comm.as_bytes(), comm.trim_end().as_bytes())) {
+    for rule in rules.iter().filter(|rule| fits(&rule.comm, comm.trim_end())) {
         // A thread may end meanwhile, and some of the kernel's refuse an affinity.
         let _ = rule.place.give(tid);
-    }
-}
-
-/// Whether a name fits an anchored glob of `*`, `?` and plain characters.
-fn fits(glob: &[u8], name: &[u8]) -> bool {
-    match (glob.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => (0..=name.len()).any(|skipped| fits(rest, &name[skipped..])),
-        (Some((b'?', rest)), Some((_, name))) => fits(rest, name),
-        (Some((expected, rest)), Some((byte, name))) => expected == byte && fits(rest, name),
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_are_anchored() {
-        let fits = |glob: &str, name: &str| fits(glob.as_bytes(), name.as_bytes());
-        assert!(fits("kworker/0:*", "kworker/0:1H"));
-        assert!(fits("ksoftirqd/?", "ksoftirqd/1"));
-        assert!(fits("*:1*", "kworker/u4:1-x"));
-        assert!(!fits("kworker/0:*", "kworker/1:0"));
-        assert!(!fits("nfsd", "nfsd4"));
-        assert!(!fits("nfsd?", "nfsd"));
     }
 }

@@ -3,16 +3,20 @@
 //! Everything here is driven by the request and by virtual time alone: no host time, and no device that answers in host
 //! time until nothing is measured any more.
 
+mod cgroup;
 mod collect;
 mod device;
+mod early;
 mod guard;
 mod init;
 mod keeper;
 mod knobs;
 mod loads;
+mod mark;
 mod modules;
 mod mounts;
 mod place;
+mod running;
 mod setup;
 
 use std::fs;

@@ -6,16 +6,30 @@ use rustix::io::Errno;
 use rustix::system::finit_module;
 
 use super::GuestError;
-use crate::image::MODULES;
+use crate::image::{ASK, MODULES};
 
 /// Loads the modules that a list names, in its order.
 pub(super) fn load_all(list: &str) -> Result<(), GuestError> {
     let text = fs::read_to_string(list).map_err(GuestError::doing(list))?;
     let command_line = fs::read_to_string("/proc/cmdline").map_err(GuestError::doing("/proc/cmdline"))?;
+    let filesystems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     for file in text.lines() {
+        if let Some(name) = file.strip_suffix(ASK) {
+            look_for(name, &filesystems);
+            continue;
+        }
         load(file, &parameters(file.trim_end_matches(".ko"), &command_line))?;
     }
     Ok(())
+}
+
+/// There is no file of the module, and no list says that it is built in. Goes on in any case: not everything built in shows,
+/// and the step that cannot do without fails with this line on the console before it.
+fn look_for(name: &str, filesystems: &str) {
+    let is_file_system = filesystems.lines().filter_map(|line| line.split_whitespace().last()).any(|kind| kind == name);
+    if !is_file_system && !Path::new("/sys/module").join(name).exists() {
+        eprintln!("there is no file of the module `{name}`, and the kernel does not show whether it is built in");
+    }
 }
 
 fn load(file: &str, parameters: &str) -> Result<(), GuestError> {

@@ -1,42 +1,73 @@
 use std::io;
 
-use crate::scenario::Placement;
+use crate::scenario::{Placement, Scheduling};
 
 /// A policy as the system call takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Policy {
-    number: libc::c_int,
-    priority: libc::c_int,
+pub(super) enum Policy {
+    /// Number and priority.
+    Plain(libc::c_int, libc::c_int),
+    Deadline(Attributes),
+}
+
+/// `struct sched_attr` of its first version (include/uapi/linux/sched/types.h).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
 }
 
 impl Policy {
     /// First-in-first-out with this priority, and fair for what it starts.
     pub(super) fn fifo_alone(priority: i32) -> Policy {
-        Policy { number: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
+        Policy::Plain(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
     }
 
     /// As everybody else.
     pub(super) fn fair() -> Policy {
-        Policy { number: libc::SCHED_OTHER, priority: 0 }
+        Policy::Plain(libc::SCHED_OTHER, 0)
     }
 
-    fn named(name: &str, priority: u32) -> Policy {
-        let number = match name {
-            "fifo" => libc::SCHED_FIFO,
-            "rr" => libc::SCHED_RR,
-            "batch" => libc::SCHED_BATCH,
-            "idle" => libc::SCHED_IDLE,
-            _ => libc::SCHED_OTHER,
-        };
-        Policy { number, priority: priority as libc::c_int }
+    fn of(scheduling: Scheduling) -> Policy {
+        match scheduling {
+            Scheduling::Other => Policy::fair(),
+            Scheduling::Batch => Policy::Plain(libc::SCHED_BATCH, 0),
+            Scheduling::Idle => Policy::Plain(libc::SCHED_IDLE, 0),
+            Scheduling::Fifo(priority) => Policy::Plain(libc::SCHED_FIFO, priority as libc::c_int),
+            Scheduling::Rr(priority) => Policy::Plain(libc::SCHED_RR, priority as libc::c_int),
+            Scheduling::Deadline { runtime_us, deadline_us, period_us } => Policy::Deadline(Attributes {
+                size: size_of::<Attributes>() as u32,
+                policy: libc::SCHED_DEADLINE as u32,
+                // Else the kernel lets it start nothing.
+                flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
+                runtime_ns: runtime_us.saturating_mul(1_000),
+                deadline_ns: deadline_us.saturating_mul(1_000),
+                period_ns: period_us.saturating_mul(1_000),
+                ..Attributes::default()
+            }),
+        }
     }
 
     /// Gives it to a thread; 0 is the caller.
     pub(super) fn give(self, tid: i32) -> io::Result<()> {
-        let parameters = libc::sched_param { sched_priority: self.priority };
-        // SAFETY: the parameters live across the call. The system call itself: not every C library has a wrapper.
-        let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, self.number, &parameters) };
-        checked(result)
+        match self {
+            Policy::Plain(number, priority) => {
+                let parameters = libc::sched_param { sched_priority: priority };
+                // SAFETY: the parameters live across the call. The system call itself: not every C library has a wrapper.
+                checked(unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, number, &parameters) })
+            }
+            Policy::Deadline(attributes) => {
+                // SAFETY: the attributes live across the call and say their own size.
+                checked(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attributes, 0) })
+            }
+        }
     }
 }
 
@@ -56,8 +87,7 @@ impl Place {
             numbers.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < most).for_each(|cpu| set.set(cpu));
             set
         });
-        let policy = placement.policy.as_ref().map(|(name, priority)| Policy::named(name, *priority));
-        Place { policy, nice: placement.nice, cpus }
+        Place { policy: placement.policy.map(Policy::of), nice: placement.nice, cpus }
     }
 
     /// Gives it to a thread; 0 is the caller.

@@ -1,15 +1,11 @@
 use std::ffi::CString;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::mount::{MountFlags, mount};
 
-use super::{GuestError, device, keeper, write};
+use super::{GuestError, cgroup, device, keeper, write};
 use crate::scenario::Action;
-
-/// Where cgroups are.
-pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Does one step.
 pub(super) fn perform(action: &Action) -> Result<(), GuestError> {
@@ -19,7 +15,13 @@ pub(super) fn perform(action: &Action) -> Result<(), GuestError> {
         }
         Action::Filesystem { device, kind, at } => make_filesystem(device, kind, at),
         Action::Mount { source, kind, at, options } => mount_plain(source, kind, at, options),
-        Action::Cgroup { path, weight, max } => make_cgroup(path, *weight, max.as_deref()),
+        Action::Cgroup { path, weight, max, cpus, set } => {
+            let weight = weight.map(|weight| weight.to_string());
+            let named =
+                [("cpu.weight", weight.as_deref()), ("cpu.max", max.as_deref()), ("cpuset.cpus", cpus.as_deref())];
+            let named = named.into_iter().filter_map(|(file, text)| Some((file, text?)));
+            cgroup::make(path, named.chain(set.iter().map(|(file, text)| (file.as_str(), text.as_str()))))
+        }
         Action::Write { path, text } => write(path, text),
         Action::Run { argv } => run_to_end(argv),
         Action::Threads { .. } => keeper::apply_once(action),
@@ -49,15 +51,6 @@ fn mount_plain(source: &str, kind: &str, at: &str, options: &str) -> Result<(), 
     let text = CString::new(options).map_err(|_| GuestError(format!("mount {at}: options with a zero byte")))?;
     mount(source, at, kind, MountFlags::empty(), text.as_c_str())
         .map_err(|errno| GuestError(format!("cannot mount {source} ({kind}) on {at}: {errno}")))
-}
-
-fn make_cgroup(path: &str, weight: Option<u32>, max: Option<&str>) -> Result<(), GuestError> {
-    let directory = Path::new(CGROUPS).join(path);
-    fs::create_dir_all(&directory).map_err(GuestError::doing(directory.display()))?;
-    if let Some(weight) = weight {
-        write(directory.join("cpu.weight"), &weight.to_string())?;
-    }
-    max.map_or(Ok(()), |max| write(directory.join("cpu.max"), max))
 }
 
 fn run_to_end(argv: &[String]) -> Result<(), GuestError> {

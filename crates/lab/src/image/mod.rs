@@ -5,6 +5,7 @@
 //! at a time, and costs more than reading 40 MB.
 
 mod cpio;
+mod files;
 mod loadable;
 mod program;
 
@@ -28,6 +29,9 @@ pub(crate) const MODULES: &str = "/modules";
 pub(crate) const MODULES_EARLY: &str = "/modules/early";
 pub(crate) const MODULES_LATE: &str = "/modules/late";
 
+/// Ends the name of a module of which only the kernel knows whether it is built in.
+pub(crate) const ASK: char = '?';
+
 /// The disk for results is only found once nothing is measured any more: its interrupts come in the host's time.
 const LATE: [&str; 2] = ["virtio_mmio", "virtio_blk"];
 
@@ -38,9 +42,25 @@ pub enum ImageError {
     /// A tool is not installed.
     #[error("the scenario needs `{0}`, which is not installed on this host")]
     NoTool(String),
-    /// A tool is not a binary.
-    #[error("{0} is a script; the guest has no interpreters")]
-    Script(PathBuf),
+    /// A tool is a script, and its interpreter is not among the tools.
+    #[error(
+        "{script} is a script for {interpreter}, which the guest has only if it is among the scenario's `tools`, too"
+    )]
+    Script {
+        /// The script.
+        script: PathBuf,
+        /// What its first line names.
+        interpreter: String,
+    },
+    /// A tool is neither a binary nor a script.
+    #[error("{0} is no program: neither ELF nor a script that begins with `#!`")]
+    NoProgram(PathBuf),
+    /// The scenario's own files are too many for a guest's memory.
+    #[error("{path}: the scenario's files have more than {} MiB together, which a guest keeps in its memory", files::MOST >> 20)]
+    TooLarge {
+        /// Where it was too much.
+        path: PathBuf,
+    },
     /// A library of a tool is not installed.
     #[error("{program} needs the library {library}, which is not installed")]
     Library {
@@ -73,7 +93,7 @@ impl ImageError {
 enum Content {
     /// The bytes of a file of the host.
     Copy(PathBuf, u32),
-    Text(String),
+    Text(String, u32),
     Link(&'static str),
 }
 
@@ -111,14 +131,36 @@ fn gather(kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<BTreeM
     for tool in &scenario.tools {
         let file = on_path(tool).ok_or_else(|| ImageError::NoTool(tool.clone()))?;
         let file = fs::canonicalize(&file).map_err(ImageError::file(&file))?;
-        program::libraries(&file, &mut libraries)?;
-        entries.insert(format!("/usr/bin/{tool}"), Content::Copy(file, 0o755));
+        program::needs(&file, &scenario.tools, &mut libraries)?;
+        entries.insert(format!("/usr/bin/{}", base_name(tool)), Content::Copy(file, 0o755));
     }
-    entries.extend(libraries.into_iter().map(|(path, file)| (path, Content::Copy(file, 0o755))));
+    entries.extend(shared(libraries));
     entries.insert("/usr/bin/load".to_owned(), Content::Link("/init"));
-    entries.insert("/etc/passwd".to_owned(), Content::Text("root:x:0:0:root:/:/init\n".to_owned()));
+    entries.insert("/usr/bin/unstarve".to_owned(), Content::Link("/init"));
+    // Scripts name their interpreters so.
+    entries.insert("/bin".to_owned(), Content::Link("/usr/bin"));
+    entries.insert("/etc/passwd".to_owned(), Content::Text("root:x:0:0:root:/:/init\n".to_owned(), 0o644));
+    files::add(scenario, &mut entries)?;
     add_modules(kernel, scenario, &mut entries)?;
     Ok(entries)
+}
+
+/// Libraries as entries.
+fn shared(libraries: BTreeMap<String, PathBuf>) -> impl Iterator<Item = (String, Content)> {
+    libraries.into_iter().map(|(path, file)| (path, Content::Copy(file, 0o755)))
+}
+
+/// What a tool is called without its directory.
+fn base_name(tool: &str) -> &str {
+    tool.rsplit('/').next().unwrap_or(tool)
+}
+
+/// Whether the lab itself needs something at this path of the guest.
+pub(crate) fn is_reserved(path: &str) -> bool {
+    let below =
+        |directory: &str| path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let mounted = ["/proc", "/sys", "/dev", "/run", "/tmp", "/bin"];
+    ["/init", REQUEST, "/usr/bin/load", "/usr/bin/unstarve", MODULES].into_iter().chain(mounted).any(below)
 }
 
 fn add_modules(
@@ -130,8 +172,10 @@ fn add_modules(
     let late: Vec<String> = LATE.map(str::to_owned).to_vec();
     for (list, names) in [(MODULES_EARLY, &scenario.modules), (MODULES_LATE, &late)] {
         let order = modules.in_order(&kernel.info.release, names).map_err(StoreError::from)?;
-        let files: Vec<&str> = order.iter().map(|module| module.file.as_str()).collect();
-        entries.insert(list.to_owned(), Content::Text(files.join("\n")));
+        let files: Vec<&str> = order.load.iter().map(|module| module.file.as_str()).collect();
+        let asked = order.ask.iter().map(|name| format!("{name}{ASK}"));
+        let lines: Vec<String> = files.iter().map(|file| (*file).to_owned()).chain(asked).collect();
+        entries.insert(list.to_owned(), Content::Text(lines.join("\n"), 0o644));
         for file in files {
             entries.insert(format!("{MODULES}/{file}"), Content::Copy(kernel.module_file(file), 0o644));
         }
@@ -146,7 +190,7 @@ fn digest_of(entries: &BTreeMap<String, Content>) -> Result<String, ImageError> 
             Content::Copy(file, permissions) => {
                 format!("{permissions:o} {}", digest_of_file(file).map_err(ImageError::file(file))?)
             }
-            Content::Text(text) => format!("text {}", digest(text.as_bytes())),
+            Content::Text(text, permissions) => format!("text {permissions:o} {}", digest(text.as_bytes())),
             Content::Link(target) => format!("link {target}"),
         };
         text.push_str(&format!("{path} {of}\n"));
@@ -167,7 +211,7 @@ fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageEr
                 let bytes = fs::read(file).map_err(ImageError::file(file))?;
                 archive.file(path, *permissions, &loadable(bytes)).map_err(failed)?;
             }
-            Content::Text(text) => archive.file(path, 0o644, text.as_bytes()).map_err(failed)?,
+            Content::Text(text, permissions) => archive.file(path, *permissions, text.as_bytes()).map_err(failed)?,
             Content::Link(target) => archive.link(path, target).map_err(failed)?,
         }
     }

@@ -6,10 +6,38 @@ use std::process::{Command, Stdio};
 
 use super::ImageError;
 
+/// Adds what a tool needs: of a program its libraries; of a script nothing, if its interpreter is among the tools.
+pub(super) fn needs(
+    tool: &Path,
+    tools: &[String],
+    libraries_into: &mut BTreeMap<String, PathBuf>,
+) -> Result<(), ImageError> {
+    if is_elf(tool)? {
+        return libraries(tool, libraries_into);
+    }
+    let mut first = [0; 256];
+    let length = fs::File::open(tool).and_then(|mut file| file.read(&mut first)).map_err(ImageError::file(tool))?;
+    let interpreter = interpreter(&first[..length]).ok_or_else(|| ImageError::NoProgram(tool.to_owned()))?;
+    let have = |name: &str| tools.iter().any(|tool| super::base_name(tool) == super::base_name(name));
+    if have(&interpreter) {
+        return Ok(());
+    }
+    Err(ImageError::Script { script: tool.to_owned(), interpreter })
+}
+
+/// What the first line names: of `#!/usr/bin/env python3` the last word.
+fn interpreter(first: &[u8]) -> Option<String> {
+    let line = first.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    let program = words.next()?;
+    Some(if program.ends_with("/env") { words.next()? } else { program }.to_owned())
+}
+
 /// Adds the libraries of a program: path in the guest → file on the host.
 pub(super) fn libraries(program: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<(), ImageError> {
     if !is_elf(program)? {
-        return Err(ImageError::Script(program.to_owned()));
+        return Err(ImageError::NoProgram(program.to_owned()));
     }
     let command = Command::new("ldd").arg(program).env("LC_ALL", "C").stdin(Stdio::null()).output();
     let output = command.map_err(ImageError::file("ldd"))?;
@@ -49,7 +77,7 @@ fn parse(said: &str) -> Vec<Needed<'_>> {
     all
 }
 
-fn is_elf(program: &Path) -> Result<bool, ImageError> {
+pub(super) fn is_elf(program: &Path) -> Result<bool, ImageError> {
     let mut magic = [0; 4];
     let mut file = fs::File::open(program).map_err(ImageError::file(program))?;
     Ok(file.read_exact(&mut magic).is_ok() && &magic == b"\x7fELF")
@@ -58,6 +86,14 @@ fn is_elf(program: &Path) -> Result<bool, ImageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_name_their_interpreters() {
+        let of = |text: &str| interpreter(text.as_bytes());
+        assert_eq!(of("#!/bin/sh -e\nexit\n").as_deref(), Some("/bin/sh"));
+        assert_eq!(of("#!/usr/bin/env python3\n").as_deref(), Some("python3"));
+        assert_eq!(of("echo"), None);
+    }
 
     #[test]
     fn what_ldd_says() {

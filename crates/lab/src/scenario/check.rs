@@ -4,8 +4,9 @@ use std::path::Path;
 
 use unstarve_files::{Limit, ReadError, read_text};
 
+use super::expect::{Names, VICTIM_KEYS, Victim};
 use super::when::Bound;
-use super::{Action, Scenario, When};
+use super::{Action, Expect, GuestFile, Placement, Scenario, When};
 
 /// Why a text is no scenario; shows `file:line: what`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,17 +20,6 @@ pub struct ScenarioError {
     pub message: String,
 }
 
-/// `policy`, `nice` and `cpus` of a load or a `threads` step, read.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Placement {
-    /// Policy word (`fifo`, `rr`, `other`) and real-time priority.
-    pub policy: Option<(String, u32)>,
-    /// −20…19.
-    pub nice: Option<i32>,
-    /// CPU numbers.
-    pub cpus: Option<Vec<u32>>,
-}
-
 /// What breaks a rule: the message, and a text of the file near which it is.
 type Broken = (String, String);
 
@@ -37,11 +27,12 @@ impl Scenario {
     /// Reads and checks a scenario; `file` is for messages only.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let failed = |line, message| ScenarioError { file: file.to_owned(), line, message };
-        let scenario: Scenario = toml::from_str(text).map_err(|error: toml::de::Error| {
+        let mut scenario: Scenario = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| line_of(text, span.start));
             let shown = line.and_then(|line| text.lines().nth(line - 1)).map(str::trim).unwrap_or_default();
             failed(line, format!("{} (at `{shown}`)", error.message().trim()))
         })?;
+        scenario.fill(file);
         scenario.check().map_err(|(message, near)| failed(text.find(&near).map(|at| line_of(text, at)), message))?;
         Ok(scenario)
     }
@@ -49,7 +40,7 @@ impl Scenario {
     /// Reads and checks a scenario's file.
     pub fn read(file: &Path) -> Result<Scenario, ScenarioError> {
         let name = file.display().to_string();
-        let limit = Limit { bytes: 1 << 20, expected: "a scenario (docs/lab.md)" };
+        let limit = Limit { bytes: 1 << 20, expected: "a scenario (docs/lab-scenarios.md)" };
         let text = read_text(file, limit).map_err(|error| ScenarioError {
             file: name.clone(),
             line: None,
@@ -58,7 +49,9 @@ impl Scenario {
                 error => error.to_string(),
             },
         })?;
-        Scenario::parse(&name, &text)
+        let mut scenario = Scenario::parse(&name, &text)?;
+        scenario.resolve(file);
+        Ok(scenario)
     }
 
     /// Whether it makes sense on this kernel; `None` if the kernel's name begins with no version.
@@ -81,6 +74,8 @@ impl Scenario {
         for load in &self.load {
             self.check_load(load)?;
         }
+        self.file.iter().try_for_each(check_file)?;
+        check_expect(&self.expect)?;
         for knob in &self.knob {
             self.check_when(knob.when.as_deref(), "knob")?;
             check_bounds(&knob.kernels)?;
@@ -113,7 +108,8 @@ impl Scenario {
             [When::Fault, When::Healthy] | [When::Healthy, When::Fault] => Ok(()),
             [When::Remedy(a), When::UnlessRemedy(b)] | [When::UnlessRemedy(b), When::Remedy(a)] if a == b => Ok(()),
             _ => {
-                let message = "under every condition exactly one load must be `main = true`";
+                let message =
+                    "under every condition exactly one load must be `main = true` (a single load is by itself)";
                 Err((message.to_owned(), "main".to_owned()))
             }
         }
@@ -131,14 +127,36 @@ impl Scenario {
         Placement::read(load.policy.as_deref(), load.nice, load.cpus.as_deref())
             .and_then(|placement| placement.fits(self.cpus))
             .map_err(at)?;
-        let made = |path: &str| {
-            let name = path.trim_start_matches('/');
-            self.setup.iter().any(|step| matches!(&step.action, Action::Cgroup { path, .. } if path == name))
-        };
-        match load.cgroup.as_deref() {
-            Some(path) if !made(path) => Err(at(format!("cgroup = \"{path}\": no `cgroup` step makes it"))),
-            _ => Ok(()),
+        if !(1..=1000).contains(&load.count) {
+            return Err(at(format!("count = {}: expected 1 to 1000", load.count)));
         }
+        if load.main && load.is_early() {
+            return Err(at("the main load cannot start before the recording, which lasts as long as it does".into()));
+        }
+        if load.is_early() && load.jitter_ms > load.start_ms.unsigned_abs() {
+            return Err(at("with its jitter_ms it might start after the recording began".into()));
+        }
+        self.check_cgroup_of(load).map_err(at)
+    }
+
+    fn check_cgroup_of(&self, load: &super::Load) -> Result<(), String> {
+        let Some(path) = load.cgroup.as_deref() else { return Ok(()) };
+        let name = path.trim_start_matches('/');
+        let all = self.setup.iter().filter_map(|step| match &step.action {
+            Action::Cgroup { path, .. } => Some(path.as_str()),
+            _ => None,
+        });
+        let all: Vec<&str> = all.collect();
+        if !all.contains(&name) {
+            return Err(format!("cgroup = \"{path}\": no `cgroup` step makes it"));
+        }
+        let below = all.iter().find(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
+        below.map_or(Ok(()), |other| {
+            Err(format!(
+                "cgroup = \"{path}\": `{other}` is below it, and a group with groups below it that share the CPU can have \
+                 no tasks of its own; give the load a group beside `{other}`"
+            ))
+        })
     }
 
     fn check_when(&self, when: Option<&str>, place: &str) -> Result<(), Broken> {
@@ -151,51 +169,6 @@ impl Scenario {
             _ => Ok(()),
         }
     }
-}
-
-impl Placement {
-    /// Reads the three fields as the file has them; the error says which is wrong and what is expected.
-    pub fn read(policy: Option<&str>, nice: Option<i32>, cpus: Option<&str>) -> Result<Placement, String> {
-        let policy = policy.map(read_policy).transpose()?;
-        if let Some(nice) = nice.filter(|nice| !(-20..=19).contains(nice)) {
-            return Err(format!("nice = {nice}: expected -20 to 19"));
-        }
-        Ok(Placement { policy, nice, cpus: cpus.map(read_cpus).transpose()? })
-    }
-
-    fn fits(self, cpus: u32) -> Result<(), String> {
-        match self.cpus.iter().flatten().find(|&&cpu| cpu >= cpus) {
-            Some(cpu) => Err(format!("cpus: there is no CPU {cpu}, the guest has {cpus}")),
-            None => Ok(()),
-        }
-    }
-}
-
-fn read_policy(text: &str) -> Result<(String, u32), String> {
-    let wrong = || format!("policy = \"{text}\": expected `fifo:1`…`fifo:99`, `rr:…`, `batch` or `other`");
-    match text.split_once(':') {
-        None if text == "other" || text == "batch" => Ok((text.to_owned(), 0)),
-        Some((word @ ("fifo" | "rr"), prio)) => match prio.parse() {
-            Ok(prio @ 1..=99) => Ok((word.to_owned(), prio)),
-            _ => Err(wrong()),
-        },
-        _ => Err(wrong()),
-    }
-}
-
-fn read_cpus(text: &str) -> Result<Vec<u32>, String> {
-    let wrong = || format!("cpus = \"{text}\": expected a list such as `0` or `2-7,9`");
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) =
-            (first.trim().parse().map_err(|_| wrong())?, last.trim().parse().map_err(|_| wrong())?);
-        if first > last || last >= unstarve_model::CpuId::LIMIT {
-            return Err(wrong());
-        }
-        cpus.extend(first..=last);
-    }
-    Ok(cpus)
 }
 
 fn check_bounds(bounds: &[String]) -> Result<(), Broken> {
@@ -217,6 +190,7 @@ fn check_action(action: &Action) -> Result<(), Broken> {
                 .map_err(|what| (format!("threads `{comm}`: {what}"), format!("\"{comm}\"")))?;
             Ok(())
         }
+        Action::Cgroup { path, set, .. } => check_cgroup(path, set.keys()),
         Action::Mount { at, .. } if !at.starts_with('/') => {
             Err((format!("mount: at = \"{at}\": expected a path from the root"), format!("\"{at}\"")))
         }
@@ -224,6 +198,65 @@ fn check_action(action: &Action) -> Result<(), Broken> {
             Err((format!("guard: source = \"{source}\": expected ebpf, netlink or scan"), format!("\"{source}\"")))
         }
         _ => Ok(()),
+    }
+}
+
+fn check_cgroup<'a>(path: &str, files: impl Iterator<Item = &'a String>) -> Result<(), Broken> {
+    if path.is_empty() || path.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        let message = format!("cgroup: path = \"{path}\": expected a path below the root such as `prod/heavy`");
+        return Err((message, format!("\"{path}\"")));
+    }
+    let plain = |name: &str| name.contains('.') && name.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
+    match files.into_iter().find(|name| !plain(name) || name.starts_with('.')) {
+        Some(name) => Err((
+            format!("cgroup `{path}`: `{name}` is no file of a cgroup such as `memory.max`"),
+            format!("\"{name}\""),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn check_file(file: &GuestFile) -> Result<(), Broken> {
+    let at = |what: &str| Err((format!("file `{}`: {what}", file.path), format!("\"{}\"", file.path)));
+    let parts: Vec<&str> = file.path.split('/').skip(1).collect();
+    if !file.path.starts_with('/') || parts.iter().any(|part| part.is_empty() || [".", ".."].contains(part)) {
+        return at("expected a path from the root");
+    }
+    if crate::image::is_reserved(&file.path) {
+        return at("the lab itself needs this path");
+    }
+    match (&file.text, &file.from) {
+        (Some(_), None) => Ok(()),
+        (None, Some(_)) if file.executable => {
+            at("`executable` is for a `text`; a copy may be run if what it is a copy of may")
+        }
+        (None, Some(_)) => Ok(()),
+        _ => at("expected either `text` or `from`"),
+    }
+}
+
+fn check_expect(expect: &Expect) -> Result<(), Broken> {
+    let broken = |message: &str| (format!("expect: {message}"), "[expect]".to_owned());
+    if expect.quiet && (expect.finding.as_ref().is_some_and(|ids| !ids.is_empty()) || !expect.all.is_empty()) {
+        return Err(broken("`quiet` says that nothing is to be found, `finding` or `all` that something is"));
+    }
+    let top = |names: &Names| !names.is_empty();
+    let about_top = top(&expect.culprit) || top(&expect.payer) || !expect.victim.0.is_empty();
+    if about_top && expect.top().is_none_or(<[String]>::is_empty) {
+        return Err(broken(
+            "`victim`, `culprit` and `payer` are the top finding's, of which `finding` has to say what it is",
+        ));
+    }
+    std::iter::once(&expect.victim).chain(expect.all.iter().map(|one| &one.victim)).try_for_each(check_victim)
+}
+
+fn check_victim(victim: &Victim) -> Result<(), Broken> {
+    match victim.0.keys().find(|key| !VICTIM_KEYS.contains(&key.as_str())) {
+        Some(key) => {
+            let message = format!("expect: victim: unknown key `{key}`, expected one of {}", VICTIM_KEYS.join(", "));
+            Err((message, "victim".to_owned()))
+        }
+        None => Ok(()),
     }
 }
 
@@ -248,87 +281,5 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = r#"name = "good"
-title = "A good one"
-source = "nowhere"
-cpus = 2
-seconds = 1.0
-setup = [
-    { null-blk = { devices = 1, size_mib = 64, completion_ns = 0 } },
-    { cgroup = { path = "pods", weight = 1000 }, when = "fault" },
-]
-[[load]]
-name = "ping"
-argv = ["load", "ping"]
-cgroup = "pods"
-cpus = "0-1"
-policy = "rr:10"
-main = true
-metrics = "load"
-[[knob]]
-when = "remedy:cure"
-name = "sched_feature.NEXT_BUDDY"
-value = "on"
-[[remedy]]
-id = "cure"
-title = "Cures"
-steps = [{ threads = { comm = "ksoftirqd/1", policy = "fifo:20" } }]
-[expect]
-finding = ["rt-starvation"]
-metrics = ["ping.max"]
-"#;
-
-    fn message(change: (&str, &str)) -> String {
-        assert!(GOOD.contains(change.0), "{} is not in the scenario", change.0);
-        Scenario::parse("good.toml", &GOOD.replace(change.0, change.1)).expect_err("a broken scenario").to_string()
-    }
-
-    #[test]
-    fn a_scenario_survives_json_as_requests_carry_it() {
-        let scenario = Scenario::parse("good.toml", GOOD).expect("a scenario");
-        let json = serde_json::to_string(&scenario).expect("JSON");
-        assert_eq!(serde_json::from_str::<Scenario>(&json).expect("a scenario"), scenario);
-    }
-
-    #[test]
-    fn mistakes_are_named_with_file_line_and_key() {
-        let said: Vec<String> = [
-            ("size_mib = 64", "size_mb = 64"),
-            ("size_mib = 64", "size_mib = \"x\""),
-            ("null-blk", "null-block"),
-            (", when = \"fault\"", ", when = \"fault\", run = { argv = [\"x\"] }"),
-            ("\"fault\"", "\"faulty\""),
-            ("remedy:cure", "remedy:care"),
-            ("main = true", "main = false"),
-            ("rr:10", "rr:100"),
-            ("0-1", "0-2"),
-            ("\"pods\"\ncpus", "\"pots\"\ncpus"),
-            ("sched_feature.N", "feature.N"),
-            ("metrics = \"load\"", "metrics = \"loud\""),
-            ("seconds = 1.0", "seconds = 0.0"),
-            ("expect", "expected"),
-        ]
-        .into_iter()
-        .map(message)
-        .collect();
-        insta::assert_snapshot!(said.join("\n"), @r#"
-        good.toml:7: unknown field `size_mb`, expected one of `devices`, `size_mib`, `completion_ns` (at `{ null-blk = { devices = 1, size_mb = 64, completion_ns = 0 } },`)
-        good.toml:7: invalid type: string "x", expected u32 (at `{ null-blk = { devices = 1, size_mib = "x", completion_ns = 0 } },`)
-        good.toml:7: unknown variant `null-block`, expected one of `null-blk`, `filesystem`, `mount`, `cgroup`, `write`, `run`, `threads`, `guard` (at `{ null-block = { devices = 1, size_mib = 64, completion_ns = 0 } },`)
-        good.toml:8: `run` is a second action: every step has one (at `{ cgroup = { path = "pods", weight = 1000 }, when = "fault", run = { argv = ["x"] } },`)
-        good.toml:8: setup: when = "faulty": expected `fault`, `healthy`, `remedy:ID` or `unless-remedy:ID`
-        good.toml:19: knob: when = "remedy:care": there is no remedy `care`
-        good.toml:16: under every condition exactly one load must be `main = true`
-        good.toml:11: load `ping`: policy = "rr:100": expected `fifo:1`…`fifo:99`, `rr:…`, `batch` or `other`
-        good.toml:11: load `ping`: cpus: there is no CPU 2, the guest has 2
-        good.toml:11: load `ping`: cgroup = "pots": no `cgroup` step makes it
-        good.toml:20: `feature.NEXT_BUDDY` is no knob: expected sched_feature.NAME, sysctl.PATH, debugfs.PATH or cmdline.NAME
-        good.toml:11: load `ping`: metrics = "loud": expected one of fio, load
-        good.toml:5: seconds = 0: expected more than 0, at most 60
-        good.toml:26: unknown field `expected`, expected one of `name`, `title`, `source`, `cpus`, `memory_mib`, `seconds`, `modules`, `tools`, `kernels`, `setup`, `load`, `knob`, `remedy`, `expect` (at `[expected]`)
-        "#);
-    }
-}
+#[path = "check/tests.rs"]
+mod tests;

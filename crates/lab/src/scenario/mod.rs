@@ -1,43 +1,59 @@
-//! A scenario's file: small TOML that users copy and edit.
+//! A scenario's file: small TOML that users copy and edit. `docs/lab-scenarios.md` is its reference; a test keeps it whole.
 //!
 //! Every step, load and knob may carry `when`: `"fault"` (only with the fault), `"healthy"` (only without),
 //! `"remedy:ID"` or `"unless-remedy:ID"`. Without `when` it always applies. See [`Scenario::parse`] and
 //! [`crate::run::Request`], which picks what applies.
 
 mod check;
+mod expect;
+mod fill;
+mod glob;
+mod place;
 mod step;
 mod when;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{Placement, ScenarioError, check_knob_name};
+pub use check::{ScenarioError, check_knob_name};
+pub use expect::{Expect, Expected, Names, Victim};
+pub use glob::fits;
+pub use place::{Placement, Scheduling};
 pub use when::{When, WhenError, kernel_suits};
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// `kubepods`.
+    /// `kubepods`; the file's name if none is given.
+    #[serde(default)]
     pub name: String,
     /// One line for people.
+    #[serde(default)]
     pub title: String,
     /// The published case behind it.
+    #[serde(default)]
     pub source: String,
     /// Virtual CPUs.
+    #[serde(default = "default_cpus")]
     pub cpus: u32,
     /// Guest memory in MiB.
     #[serde(default = "default_memory")]
     pub memory_mib: u32,
     /// Virtual seconds that are measured and recorded.
+    #[serde(default = "default_seconds")]
     pub seconds: f64,
     /// Kernel modules, loaded in the order of their dependencies before the first step.
     #[serde(default)]
     pub modules: Vec<String>,
-    /// Programs copied from the host with their libraries: `fio`, `mkfs.xfs`.
+    /// Programs copied from the host with their libraries: `fio`, `mkfs.xfs`, `./mine`. They are in the guest's `/usr/bin`.
     #[serde(default)]
     pub tools: Vec<String>,
+    /// Files of one's own in the guest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file: Vec<GuestFile>,
     /// Kernels on which it makes sense, e.g. `[">=6.1"]`; empty: all.
     #[serde(default)]
     pub kernels: Vec<String>,
@@ -53,11 +69,41 @@ pub struct Scenario {
     #[serde(default)]
     pub remedy: Vec<Remedy>,
     /// What `explain` must say of it.
+    #[serde(default)]
     pub expect: Expect,
+}
+
+fn default_cpus() -> u32 {
+    1
 }
 
 fn default_memory() -> u32 {
     1024
+}
+
+fn default_seconds() -> f64 {
+    1.0
+}
+
+/// A file or directory that the guest has before anything runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestFile {
+    /// Where it is in the guest, from the root.
+    pub path: String,
+    /// What is in it; instead of `from`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The host's file or directory that it is a copy of, from the scenario's directory; a program brings its libraries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<PathBuf>,
+    /// Whether a `text` is a script to be run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub executable: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// One thing to prepare.
@@ -108,14 +154,20 @@ pub enum Action {
         #[serde(default)]
         options: String,
     },
-    /// Makes a top-level cgroup (v2).
+    /// Makes a cgroup (v2), and the groups above it that there are not yet.
     Cgroup {
-        /// Its path below the root.
+        /// Its path below the root: `batch`, `prod/heavy`.
         path: String,
         /// `cpu.weight`.
         weight: Option<u32>,
         /// `cpu.max`.
         max: Option<String>,
+        /// `cpuset.cpus`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpus: Option<String>,
+        /// Further files of the group and what is written to them: `memory.max`, `cpu.idle`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        set: BTreeMap<String, String>,
     },
     /// Writes a text to a file.
     Write {
@@ -133,7 +185,7 @@ pub enum Action {
     Threads {
         /// `kworker/0:*`, `ksoftirqd/1`: an anchored glob.
         comm: String,
-        /// `fifo:20`, `rr:10`, `other`.
+        /// As of a load.
         policy: Option<String>,
         /// −20…19.
         nice: Option<i32>,
@@ -154,17 +206,22 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Its name in metrics and in the results' file names.
+    /// Its name in metrics and in the results' file names; its program's if none is given.
+    #[serde(default)]
     pub name: String,
     /// When it applies.
     #[serde(default)]
     pub when: Option<String>,
-    /// Program and arguments; `{seconds}`, `{seed}` are filled in. The program `load` is our own: `load burn …`.
+    /// Program and arguments; `{seconds}`, `{milliseconds}`, `{seed}` and `{copy}` are filled in. The program `load` is our
+    /// own: `load burn …`.
     pub argv: Vec<String>,
+    /// So many of it, called `NAME-1`, `NAME-2`, …; of the main load the first is the main one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: u32,
     /// `0`, `2-7`; none: all.
     #[serde(default)]
     pub cpus: Option<String>,
-    /// `fifo:20`, `rr:10`; none: fair.
+    /// `fifo:20`, `rr:10`, `deadline:RUNTIME/PERIOD` in µs, `batch`, `idle`; none: fair.
     #[serde(default)]
     pub policy: Option<String>,
     /// −20…19.
@@ -173,18 +230,44 @@ pub struct Load {
     /// The cgroup it is started in.
     #[serde(default)]
     pub cgroup: Option<String>,
-    /// Starts this long after the recording began; seeds shift it by up to `jitter_ms`.
+    /// Starts this long after the recording began; seeds shift it by up to `jitter_ms`. Negative: at least so long before.
     #[serde(default)]
-    pub start_ms: u64,
+    pub start_ms: i64,
     /// See `start_ms`.
     #[serde(default)]
     pub jitter_ms: u64,
-    /// The one that is measured.
+    /// The one that is measured; a single load is.
     #[serde(default)]
     pub main: bool,
     /// How to read its output: `fio` (JSON), `load` (our own's lines); none: kept as a file only.
     #[serde(default)]
     pub metrics: Option<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl Load {
+    /// Whether it is started before the recording begins.
+    pub fn is_early(&self) -> bool {
+        self.start_ms < 0
+    }
+
+    /// Its copies, each with a name of its own and `{copy}` filled in.
+    pub fn copies(&self) -> impl Iterator<Item = Load> {
+        (1..=self.count).map(|number| Load {
+            name: if self.count == 1 { self.name.clone() } else { format!("{}-{number}", self.name) },
+            argv: self.argv.iter().map(|argument| argument.replace("{copy}", &number.to_string())).collect(),
+            count: 1,
+            main: self.main && number == 1,
+            ..self.clone()
+        })
+    }
 }
 
 /// A knob that the scenario sets.
@@ -214,20 +297,4 @@ pub struct Remedy {
     /// Done after the setup, and again whenever a new thread fits (workers are born at any time).
     #[serde(default)]
     pub steps: Vec<Action>,
-}
-
-/// What `explain` must say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expect {
-    /// With the fault the top finding is one of these; empty: nothing is starved, only slower, and `explain` stays quiet.
-    pub finding: Vec<String>,
-    /// Its victim: `kind`, `comm`, `work`.
-    #[serde(default)]
-    pub victim: BTreeMap<String, String>,
-    /// One of its culprits.
-    #[serde(default)]
-    pub culprit: Option<String>,
-    /// The metrics that matter, the first one most: shown first, compared first.
-    pub metrics: Vec<String>,
 }

@@ -32,6 +32,11 @@ pub enum Wanted {
 const SUITES: [(&str, &str); 4] = [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
 
 impl Wanted {
+    /// Debian's kernels that can be brought, as users call them, with the suite of each: `6.1` of `bookworm`.
+    pub const fn suites() -> &'static [(&'static str, &'static str)] {
+        &SUITES
+    }
+
     /// What a user calls a kernel: the short name of one of Debian's, or else a file.
     pub fn named(text: &str, name: Option<String>, modules: Option<PathBuf>) -> Wanted {
         match SUITES.iter().find(|(short, _)| *short == text) {

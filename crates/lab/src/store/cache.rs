@@ -79,10 +79,7 @@ impl Part {
     fn name(target: &Path) -> io::Result<Part> {
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent)?;
-        if rustix::process::geteuid().is_root() {
-            // Root makes and removes whole trees here: nobody else may swap them for links meanwhile.
-            Directory::check_way(parent).map_err(io::Error::other)?;
-        }
+        check_way(parent)?;
         remove_abandoned(parent)?;
         let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let path = parent.join(format!("{PART_PREFIX}{}-{name}", std::process::id()));
@@ -115,6 +112,14 @@ impl Drop for Part {
             let _ = remove(&self.path);
         }
     }
+}
+
+/// Root makes and removes whole trees here: nobody else may swap them for links meanwhile.
+pub(super) fn check_way(parent: &Path) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        Directory::check_way(parent).map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
 fn remove_abandoned(directory: &Path) -> io::Result<()> {

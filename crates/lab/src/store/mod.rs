@@ -10,6 +10,7 @@ mod kernel;
 mod modinfo;
 mod modules;
 mod qemu;
+pub(crate) mod runs;
 
 use std::io;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ pub use cache::Cache;
 pub use kernel::{Kernel, KernelInfo, list, remove};
 pub use modules::ModuleError;
 pub use qemu::{OwnQemu, add_qemu};
+pub use runs::{KeptRun, RUNS_LIMIT, Removed, clean_runs, kept_runs};
 
 pub(crate) use cache::{Part, digest, digest_of_file};
 

@@ -12,7 +12,10 @@ use super::modinfo::{ModInfo, canonical};
 #[non_exhaustive]
 pub enum ModuleError {
     /// The kernel has no such module, neither as a file nor built in.
-    #[error("kernel {kernel} has no module `{module}`{wanted_by}")]
+    #[error(
+        "kernel {kernel} has no module `{module}`{wanted_by}: there is neither a file of it, nor is it in the list of what is \
+         built in"
+    )]
     Missing {
         /// The kernel's release.
         kernel: String,
@@ -88,12 +91,12 @@ impl Modules {
     }
 
     /// What to load for `wanted`, each after all that it needs. Modules that are built in need no loading.
-    pub(crate) fn in_order<'a>(&'a self, kernel: &'a str, wanted: &[String]) -> Result<Vec<&'a Module>, ModuleError> {
-        let mut order = Order { modules: self, kernel, seen: BTreeSet::new(), list: Vec::new() };
+    pub(crate) fn in_order<'a>(&'a self, kernel: &'a str, wanted: &[String]) -> Result<Needed<'a>, ModuleError> {
+        let mut order = Order { modules: self, kernel, seen: BTreeSet::new(), list: Vec::new(), ask: BTreeSet::new() };
         for name in wanted {
             order.visit(&canonical(name), None)?;
         }
-        Ok(order.list)
+        Ok(Needed { load: order.list, ask: order.ask })
     }
 
     /// The name of the module that is called so, or has the alias. Of several with an alias the generic one is taken:
@@ -108,17 +111,31 @@ impl Modules {
     }
 }
 
+/// What a guest needs of its kernel's modules.
+pub(crate) struct Needed<'a> {
+    /// To be loaded, in this order.
+    pub(crate) load: Vec<&'a Module>,
+    /// There is no file of these, and no list of what the kernel has built in: the kernel itself has to say.
+    pub(crate) ask: BTreeSet<String>,
+}
+
 struct Order<'a> {
     modules: &'a Modules,
     kernel: &'a str,
     seen: BTreeSet<String>,
     list: Vec<&'a Module>,
+    ask: BTreeSet<String>,
 }
 
 impl Order<'_> {
     fn visit(&mut self, name: &str, wanted_by: Option<&str>) -> Result<(), ModuleError> {
         let Some(resolved) = self.modules.resolve(name) else {
             if self.modules.builtin.contains(name) {
+                return Ok(());
+            }
+            if self.modules.builtin.is_empty() {
+                // Nobody knows what this kernel has built in but itself.
+                self.ask.insert(name.to_owned());
                 return Ok(());
             }
             let wanted_by = wanted_by.map(|other| format!(", which {other} needs")).unwrap_or_default();
@@ -179,7 +196,8 @@ mod tests {
     fn order(modules: &Modules, wanted: &[&str]) -> Result<Vec<String>, String> {
         let wanted: Vec<String> = wanted.iter().map(|name| name.to_string()).collect();
         let order = modules.in_order("6.1.0-x", &wanted).map_err(|error| error.to_string())?;
-        Ok(order.into_iter().map(|module| module.file.clone()).collect())
+        let asked = order.ask.iter().map(|name| format!("{name}?"));
+        Ok(order.load.iter().map(|module| module.file.clone()).chain(asked).collect())
     }
 
     #[test]
@@ -200,9 +218,16 @@ mod tests {
         );
         assert_eq!(
             order(&modules, &["broken"]).unwrap_err(),
-            "kernel 6.1.0-x has no module `absent`, which broken needs"
+            "kernel 6.1.0-x has no module `absent`, which broken needs: there is neither a file of it, nor is it in the \
+             list of what is built in"
         );
-        assert_eq!(order(&modules, &["null-blk"]).unwrap_err(), "kernel 6.1.0-x has no module `null_blk`");
+        assert!(order(&modules, &["null-blk"]).unwrap_err().contains("has no module `null_blk`: there is neither"));
+    }
+
+    #[test]
+    fn without_a_list_of_what_is_built_in_the_kernel_is_asked() {
+        let modules = Modules { files: BTreeMap::from([module("xfs", &["crc16"], &[], &[])]), ..Modules::default() };
+        assert_eq!(order(&modules, &["xfs", "ext4"]).expect("an order"), ["xfs.ko", "crc16?", "ext4?"]);
     }
 
     #[test]

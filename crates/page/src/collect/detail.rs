@@ -1,8 +1,10 @@
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{CpuId, Nanos, Tid, Time};
 use unstarve_timeline::{ActorId, Rule};
+
+use super::density::{Density, Place};
 
 /// Something that the timeline of a moment draws.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,9 @@ pub(crate) enum Kind {
     Softirq,
     /// A work item; its function's name and one, 0 if it is not known.
     Work,
+    /// Runs that were merged: `tid` is how many, `actor` who had most of them, `detail` the part of the time that the CPU was
+    /// busy in 2^-32.
+    Block,
 }
 
 /// A wait that is worth a look.
@@ -87,6 +92,8 @@ pub(crate) struct Detail {
     per_kind: usize,
     pushed: u64,
     first: Option<Time>,
+    /// CPUs that have appeared.
+    cpus: usize,
     thinned: Vec<Thinned>,
 }
 
@@ -136,6 +143,7 @@ impl Detail {
             self.let_go(Detail::BATCH);
         }
         self.pushed += 1;
+        self.cpus = self.cpus.max(record.cpu.index() + 1);
         self.first.get_or_insert(record.start);
         self.queue.push_back(record);
     }
@@ -248,7 +256,7 @@ impl Detail {
     }
 
     /// A long wait on a busy machine has more around it than anybody can see: of a window that holds more than
-    /// [`Detail::DENSE`], the longer half of that stays.
+    /// [`Detail::DENSE`], the longer half of that stays as it is. Shorter runs become blocks; what else is short goes.
     fn thin_out(&mut self) {
         let mut lengths: Vec<Vec<Nanos>> = vec![Vec::new(); self.windows.len()];
         for record in &self.kept {
@@ -261,13 +269,21 @@ impl Detail {
                 Some(*lengths.select_nth_unstable(at).1)
             })
             .collect();
+        let near = self.cpus_that_matter();
+        let density = |(window, near): (&(Time, Time), &FxHashSet<CpuId>)| Density::new(*window, self.cpus, near.len());
+        let mut densities: Vec<Density> = self.windows.iter().zip(&near).map(density).collect();
         let mut dropped = vec![0; self.windows.len()];
         self.kept.retain(|record| {
             let window = window_of(&self.windows, record.start);
             let stays = floors[window].is_none_or(|floor| record.length() > floor);
-            dropped[window] += usize::from(!stays);
+            let place = if near[window].contains(&record.cpu) { Place::Near } else { Place::Far };
+            let goes = !stays && !densities[window].add(record, place);
+            dropped[window] += usize::from(goes);
             stays
         });
+        self.kept.extend(densities.into_iter().flat_map(Density::into_records));
+        // Stable: a wait's pieces stay behind it.
+        self.kept.sort_by_key(|record| record.end);
         for ((window, count), floor) in self.windows.iter().zip(dropped).zip(floors) {
             if let (Some(longest), true) = (floor, count > 0) {
                 self.thinned.push(Thinned { from: window.0, to: window.1, count, longest });
@@ -276,6 +292,17 @@ impl Detail {
         if self.thinned.len() > Detail::THINNED {
             self.thinned.drain(..Detail::THINNED / 2);
         }
+    }
+
+    /// Of each window, the CPUs of the waits for which it is kept.
+    fn cpus_that_matter(&self) -> Vec<FxHashSet<CpuId>> {
+        let mut near = vec![FxHashSet::default(); self.windows.len()];
+        for spot in self.all_spots() {
+            if let Some(cpus) = near.get_mut(window_of(&self.windows, spot.start)) {
+                cpus.insert(spot.cpu);
+            }
+        }
+        near
     }
 
     fn look_at_fewer(&mut self) -> bool {
@@ -388,6 +415,8 @@ mod tests {
         assert_eq!(kept.spots.first().map(Spot::length), Some(last.length()));
         assert!(kept.records.iter().any(|record| record.kind == Kind::Wait), "the wait itself stays");
         assert!(kept.records.len() <= Detail::KEPT + Detail::QUEUE);
-        assert!(kept.thinned.iter().map(|thinned| thinned.count).sum::<usize>() > 0, "and what went is told");
+        let blocks = kept.records.iter().filter(|record| record.kind == Kind::Block);
+        let merged: u64 = blocks.map(|block| u64::from(block.tid.0)).sum();
+        assert!(merged > Detail::KEPT as u64, "and what was too much is in blocks: {merged}");
     }
 }

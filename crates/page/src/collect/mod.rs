@@ -3,7 +3,9 @@
 
 pub(crate) mod activity;
 pub(crate) mod course;
+pub(crate) mod density;
 pub(crate) mod detail;
+pub(crate) mod lanes;
 pub(crate) mod scale;
 pub(crate) mod tables;
 
@@ -16,6 +18,7 @@ use unstarve_timeline::{
 use activity::{Activity, stretch};
 use course::Course;
 use detail::{Detail, Kind, Record, Spot};
+use lanes::Lanes;
 use scale::Scale;
 use tables::{BlameTable, ByPlace, Place, Stays};
 
@@ -26,6 +29,7 @@ pub struct Collector {
     pub(crate) everyone: Course,
     pub(crate) courses: Vec<Course>,
     pub(crate) activity: Activity,
+    pub(crate) lanes: Lanes,
     pub(crate) blame: BlameTable,
     pub(crate) places: ByPlace<Place>,
     pub(crate) interrupts: ByPlace<Stays>,
@@ -60,6 +64,7 @@ impl Default for Collector {
             everyone: Course::default(),
             courses: Vec::new(),
             activity: Activity::default(),
+            lanes: Lanes::default(),
             blame: BlameTable::default(),
             places: ByPlace::default(),
             interrupts: ByPlace::default(),
@@ -81,6 +86,7 @@ impl Collector {
             }
             let width = self.scale.width;
             self.activity.halve(width);
+            self.lanes.halve(width);
             self.everyone.halve();
             self.courses.iter_mut().for_each(Course::halve);
             self.detail.halve();
@@ -146,7 +152,9 @@ impl Sink for Collector {
         place.waited += length;
         place.longest = place.longest.max(length);
         if length > Nanos::ZERO {
-            self.activity.waiting.add(stretch(self.scale, world.start, wait.start, wait.end));
+            let stretch = stretch(self.scale, world.start, wait.start, wait.end);
+            self.activity.waiting.add(stretch);
+            self.lanes.waited(wait.cpu, stretch);
             let tid = world.tasks.get(wait.task).tid;
             let (start, end) = (wait.start, wait.end);
             let rule = wait.pieces.first().map_or(Rule::Unknown, |longest| longest.rule);
@@ -176,7 +184,9 @@ impl Sink for Collector {
             Some(Policy::Rt) => 1,
             _ => 0,
         };
-        self.activity.running[class].add(stretch(self.scale, world.start, run.start, run.end));
+        let stretch = stretch(self.scale, world.start, run.start, run.end);
+        self.activity.running[class].add(stretch);
+        self.lanes.ran(run.cpu, run.actor, stretch, self.scale.width);
         let place = self.places.at(run.actor, run.cpu);
         place.runs += 1;
         place.ran += run.length().saturating_sub(run.irq + run.softirq);

@@ -27,6 +27,8 @@ pub(crate) struct ActorsData {
     kernel_thread: Vec<Option<&'static str>>,
     /// The first few.
     tids: Vec<Vec<u32>>,
+    /// The processes of those, where the snapshot knows them.
+    tgids: Vec<Vec<u32>>,
     members: Column,
     cgroup: Vec<Option<String>>,
     /// The CPUs that its tasks, or the interrupt, may use.
@@ -66,6 +68,7 @@ impl<'a> ActorTable<'a> {
             prio: self.ids.iter().map(|id| actor(id).prio().map(|prio| prio.0)).collect(),
             kernel_thread: self.ids.iter().map(|id| actor(id).kernel_thread.map(KernelThread::word)).collect(),
             tids: self.ids.iter().map(|id| actor(id).tids.iter().take(TIDS).map(|tid| tid.0).collect()).collect(),
+            tgids: self.ids.iter().map(|id| self.tgids(*id)).collect(),
             members: columns.u32(self.ids.iter().map(|id| actor(id).members)),
             cgroup: self.ids.iter().map(|id| self.cgroup(*id)).collect(),
             affinity: self.ids.iter().map(|id| self.affinity(*id)).collect(),
@@ -84,6 +87,14 @@ impl<'a> ActorTable<'a> {
     fn cgroup(&self, id: ActorId) -> Option<String> {
         let tid = self.world.actors.get(id).tids.first()?;
         Some(super::cleaned(self.snapshot?.cgroup_of(*tid)?))
+    }
+
+    fn tgids(&self, id: ActorId) -> Vec<u32> {
+        let tids = self.world.actors.get(id).tids.iter().take(TIDS);
+        let mut tgids: Vec<u32> = tids.filter_map(|tid| Some(self.snapshot?.process_of(*tid)?.0)).collect();
+        tgids.sort_unstable();
+        tgids.dedup();
+        tgids
     }
 
     fn affinity(&self, id: ActorId) -> Option<String> {

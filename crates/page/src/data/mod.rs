@@ -1,6 +1,7 @@
 //! From what was collected to what the page shows.
 
 mod actors;
+mod lanes;
 mod moments;
 mod tables;
 
@@ -16,6 +17,7 @@ use crate::blob::{Column, Columns};
 use crate::collect::course::Course;
 use crate::collect::{Collector, Totals};
 use actors::{ActorTable, ActorsData};
+use lanes::LanesData;
 use moments::{MomentsData, Wanted};
 use tables::{BlameData, InterruptsData, PlacesData};
 
@@ -38,7 +40,12 @@ pub(crate) struct TraceData {
     verdict: VerdictData,
     report: Value,
     recording: RecordingData,
+    /// The time of day at the trace's start, in nanoseconds since 1970; text, as above. Nothing where it is not known.
+    wall: Option<String>,
+    /// How much further the wall's clock went than the trace's, from start to end.
+    wall_drift_ns: i64,
     intervals: IntervalsData,
+    lanes: LanesData,
     courses: Vec<CourseData>,
     blame: BlameData,
     places: PlacesData,
@@ -126,7 +133,7 @@ impl Trace {
         let (courses, findings) = courses(&report, &collector, world, &mut actors, columns);
         let functions = collector.functions.iter().map(|name| cleaned(world.names.get(*name))).collect();
         let intervals = intervals(&collector, columns);
-        let blame = tables::blame(&collector, world, &mut actors, columns);
+        let blame = tables::blame(&collector, &report, world, &mut actors, columns);
         let places = tables::places(&collector, world, &mut actors, columns);
         let interrupts = tables::interrupts(&collector, world, &mut actors, columns);
         let recording = RecordingData {
@@ -137,17 +144,24 @@ impl Trace {
             totals: collector.counts,
         };
         let wanted = Wanted::of(&report);
-        let moments = moments::moments(collector.detail, &wanted, zero, &mut actors, columns);
+        let lanes = lanes::lanes(&collector.lanes, collector.scale, &report, columns);
+        let surroundings = (&collector.lanes, collector.scale);
+        let moments = moments::moments(collector.detail, surroundings, &wanted, zero, &mut actors, columns);
+        let span = world.now.since(zero);
+        let wall = driven.wall().map(|wall| (wall.at(zero).0, wall.at(world.now).0));
         rebase(&mut report, zero.0);
         TraceData {
             name,
             zero: zero.0.to_string(),
-            span_ns: world.now.since(zero).0,
+            span_ns: span.0,
+            wall: wall.map(|(start, _)| start.to_string()),
+            wall_drift_ns: wall.map_or(0, |(start, end)| end as i64 - start as i64 - span.0 as i64),
             verdict: VerdictData { severity: verdict.0, text: verdict.1 },
             // A report is made of text and numbers; nothing in it can fail.
             report: serde_json::to_value(&report).unwrap_or_default(),
             recording,
             intervals,
+            lanes,
             courses,
             blame,
             places,

@@ -1,10 +1,14 @@
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
-use unstarve_model::{Nanos, Time};
+use unstarve_model::{CpuId, Nanos, Tid, Time};
 
 use super::actors::ActorTable;
 use crate::blob::{Column, Columns};
+use crate::collect::density::{Density, Place, share};
 use crate::collect::detail::{Detail, Kept, Kind, Record, Spot};
+use crate::collect::lanes::Lanes;
+use crate::collect::scale::Scale;
 
 /// Moments in detail, and the waits that they show.
 #[derive(Serialize)]
@@ -68,6 +72,7 @@ const ALL_RECORDS: usize = 120_000;
 
 pub(crate) fn moments(
     detail: Detail,
+    (lanes, scale): (&Lanes, Scale),
     wanted: &Wanted,
     zero: Time,
     actors: &mut ActorTable<'_>,
@@ -95,7 +100,8 @@ pub(crate) fn moments(
         let index = match known {
             Some(index) => index,
             None if scenes.len() < MOMENTS && used < ALL_RECORDS => {
-                let scene = Scene::around(&spot, &kept);
+                let mut scene = Scene::around(&spot, &kept);
+                scene.fill_up(lanes, scale, zero);
                 used += scene.records.len();
                 scenes.push(scene);
                 scenes.len() - 1
@@ -148,6 +154,7 @@ impl Scene {
         scene
     }
 
+    /// Of too much, what is shortest goes first: runs into blocks, so that no CPU looks idle that was not, the rest for good.
     fn thin_out(&mut self, spot: &Spot) {
         let rank = |record: &Record| {
             let is_interrupt = matches!(record.kind, Kind::Irq | Kind::Softirq);
@@ -162,18 +169,81 @@ impl Scene {
         let before = self.records.len();
         let mut longest = self.longest_left_out;
         let mut keeps_wait = true;
+        let cpus: FxHashSet<CpuId> = self.records.iter().map(|record| record.cpu).collect();
+        let mut density = Density::new((self.from, self.to), cpus.len(), 1);
+        let mut merged = 0;
         self.records.retain(|record| {
             let keep = if record.kind == Kind::Piece { keeps_wait } else { rank(record) > limit };
             if record.kind == Kind::Wait {
                 keeps_wait = keep;
             }
-            if !keep {
+            if keep {
+                return true;
+            }
+            let place = if record.cpu == spot.cpu { Place::Near } else { Place::Far };
+            if density.add(record, place) {
+                merged += 1;
+            } else {
                 longest = longest.max(record.end.since(record.start));
             }
-            keep
+            false
         });
-        self.left_out += before - self.records.len();
+        self.left_out += before - self.records.len() - merged;
         self.longest_left_out = longest;
+        self.records.extend(density.into_records());
+        self.records.sort_by_key(|record| record.end);
+    }
+
+    /// A wait may reach back further than records were kept before anybody knew that it would be long. How busy a CPU was then,
+    /// and with whom, is known by the interval: what the records do not account for becomes a block.
+    fn fill_up(&mut self, lanes: &Lanes, scale: Scale, zero: Time) {
+        let width = scale.width.0;
+        let (from, to) = (self.from.max(zero).since(zero).0, self.to.since(zero).0);
+        let first = from / width;
+        let kept = self.busy_by_interval(scale, zero);
+        let mut blocks = Vec::new();
+        for (cpu, lane) in lanes.iter() {
+            for (index, busy) in (0..).zip(lane.busy.sums(scale.width)).skip(first as usize) {
+                let (start, end) = ((index * width).max(from), ((index + 1) * width).min(to));
+                if start >= end {
+                    break;
+                }
+                let part = Nanos(end - start);
+                let expected = (busy as f64 * part.share_of(scale.width)) as u64;
+                let known = kept.get(&(cpu, index)).copied().unwrap_or_default();
+                let missing = expected.saturating_sub(known);
+                // Intervals at the window's ends are shared out evenly, which is never quite right.
+                if missing.saturating_mul(20) < part.0 || missing.saturating_mul(10) < expected {
+                    continue;
+                }
+                let Some(actor) = lane.leader(index as usize) else { continue };
+                let (start, end) = (zero + Nanos(start), zero + Nanos(end));
+                // How many runs there were is not known here.
+                let detail = share(missing, part);
+                blocks.push(Record { start, end, kind: Kind::Block, cpu, tid: Tid(0), actor, detail });
+            }
+        }
+        self.records.extend(blocks);
+        self.records.sort_by_key(|record| record.end);
+    }
+
+    /// How long each CPU was busy in each interval, as far as the records tell.
+    fn busy_by_interval(&self, scale: Scale, zero: Time) -> FxHashMap<(CpuId, u64), u64> {
+        let (width, from, to) = (scale.width.0, self.from.max(zero), self.to);
+        let mut kept: FxHashMap<(CpuId, u64), u64> = FxHashMap::default();
+        for record in &self.records {
+            let busy = match record.kind {
+                Kind::Run => 1.0,
+                Kind::Block => f64::from(record.detail) / f64::from(u32::MAX),
+                _ => continue,
+            };
+            let (start, end) = (record.start.max(from).since(zero).0, record.end.min(to).since(zero).0);
+            for index in start / width..=end / width {
+                let overlap = ((index + 1) * width).min(end).saturating_sub((index * width).max(start));
+                *kept.entry((record.cpu, index)).or_default() += (overlap as f64 * busy) as u64;
+            }
+        }
+        kept
     }
 
     fn data(&self, zero: Time, actors: &mut ActorTable<'_>, columns: &mut Columns) -> MomentData {

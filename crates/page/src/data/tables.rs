@@ -1,5 +1,6 @@
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
+use unstarve_diagnose::report::Report;
 use unstarve_model::{CpuId, Nanos};
 use unstarve_timeline::{ActorId, Rule, World};
 
@@ -48,6 +49,7 @@ const PLACES: usize = 12_000;
 
 pub(crate) fn blame(
     collector: &Collector,
+    report: &Report,
     world: &World,
     actors: &mut ActorTable<'_>,
     columns: &mut Columns,
@@ -59,8 +61,11 @@ pub(crate) fn blame(
         .filter(|(_, entry)| entry.length > Nanos::ZERO)
         .filter_map(|(victim, entry)| Some((*ids.get(victim)?, *entry)))
         .collect();
+    let told: FxHashSet<ActorId> = report.findings.iter().flat_map(|finding| finding.actors.iter().copied()).collect();
     cells.sort_unstable_by_key(|(victim, entry)| {
-        (std::cmp::Reverse(entry.length), *victim, entry.occupant, entry.rule, entry.cpu)
+        // What findings are about comes first, however short it is.
+        let is_told = told.contains(victim);
+        (!is_told, std::cmp::Reverse(entry.length), *victim, entry.occupant, entry.rule, entry.cpu)
     });
     let mut rest: FxHashMap<(Rule, CpuId), Nanos> = FxHashMap::default();
     for (_, entry) in cells.split_off(cells.len().min(CELLS)) {

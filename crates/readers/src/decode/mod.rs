@@ -23,6 +23,8 @@ use crate::interner::Interner;
 pub struct BadRecord {
     /// The record's length in bytes.
     pub length: usize,
+    /// The type of event that it should be; `None` if it is too short even to say.
+    pub event: Option<EventType>,
 }
 
 /// Decodes the records of one recorded machine (byte order and event ids are the same throughout).
@@ -114,11 +116,12 @@ impl Decoder {
         names: &mut Interner,
         emit: impl FnOnce(Event),
     ) -> Result<bool, BadRecord> {
-        let bad = BadRecord { length: record.len() };
+        let length = record.len();
         let Some(id) = self.id(record) else {
-            return if self.id_at.is_some() { Err(bad) } else { Ok(false) };
+            return if self.id_at.is_some() { Err(BadRecord { length, event: None }) } else { Ok(false) };
         };
         let Some(layout) = self.layout(id) else { return Ok(false) };
+        let bad = BadRecord { length, event: Some(layout.event) };
         if record.len() < layout.needed {
             return Err(bad);
         }

@@ -125,7 +125,7 @@ fn dynamic_text_functions_and_workqueues_get_names() {
     );
     assert!(table.find("dio/sda").is_some());
     let outside = decode(&decoder, &mut names, &with_locator(9 << 16 | 28));
-    assert_eq!(outside, Err(BadRecord { length: 36 }));
+    assert_eq!(outside, Err(BadRecord { length: 36, event: Some(EventType::WorkQueued) }));
 }
 
 #[test]

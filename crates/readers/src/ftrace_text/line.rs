@@ -3,10 +3,12 @@
 use memchr::memchr_iter;
 use unstarve_model::{Comm, Context, CpuId, Tid};
 
+use super::{kernel_log, latency};
 use crate::text::number::{Stamp, cpu, leading, stamp, tid};
 
 /// What stands before an event's body:
-/// `COMM-PID (TGID) [CPU] FLAGS TIME: EVENT: BODY`, where TGID and FLAGS may be missing.
+/// `COMM-PID (TGID) [CPU] FLAGS TIME: EVENT: BODY`, where TGID and FLAGS may be missing, or the latency format's
+/// `COMM-PID CPUFLAGS TIME: EVENT: BODY`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventLine<'a> {
     pub comm: Comm,
@@ -30,24 +32,41 @@ impl<'a> EventLine<'a> {
     /// Takes a line apart. The comm may hold anything, `[000]` too: the first bracket that makes a whole of the line
     /// is the CPU's.
     pub fn parse(line: &'a [u8]) -> Option<EventLine<'a>> {
-        memchr_iter(b'[', line).find_map(|at| EventLine::with_cpu_at(line, at))
+        let by_bracket = |line| memchr_iter(b'[', line).find_map(|at| EventLine::with_cpu_at(line, at));
+        by_bracket(line).or_else(|| {
+            let line = kernel_log::message(line).unwrap_or(line);
+            by_bracket(line).or_else(|| latency::Head::parse(line).map(EventLine::with_head))
+        })
+    }
+
+    fn with_head(head: latency::Head<'a>) -> EventLine<'a> {
+        let (event, body) = name_and_body(head.rest);
+        let latency::Head { comm, tid, cpu, context, stamp, .. } = head;
+        EventLine { comm, tid, cpu, context, stamp, event, body }
     }
 
     fn with_cpu_at(line: &'a [u8], at: usize) -> Option<EventLine<'a>> {
         let (_, after_cpu) = leading(&line[at + 1..])?;
         let rest = after_cpu.strip_prefix(b"]").filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))?;
         let (comm, tid) = task(&line[..at])?;
-        let (context, rest) = flags(rest.trim_ascii_start());
+        let (context, rest) = flags(after_tgid(rest.trim_ascii_start()));
         let (stamp, rest) = stamp(rest)?;
-        let rest = rest.strip_prefix(b":")?.trim_ascii_start();
-        let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
-        let (event, body) = match rest[length..].strip_prefix(b":") {
-            Some(body) => (&rest[..length], body),
-            None => (&rest[..0], rest),
-        };
+        let (event, body) = name_and_body(rest.strip_prefix(b":")?.trim_ascii_start());
         Some(EventLine { comm, tid, cpu: cpu(&line[at + 1..])?, context, stamp, event, body })
     }
 }
+
+/// `sched_switch: …`: the event's name, empty if there is none, and what follows.
+fn name_and_body(rest: &[u8]) -> (&[u8], &[u8]) {
+    let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    match rest[length..].strip_prefix(b":") {
+        Some(body) => (&rest[..length], body),
+        None => (&rest[..0], rest),
+    }
+}
+
+/// systrace puts the name that the program gave the thread in place of the kernel's 15 bytes: an Android package's.
+const LONGEST_NAME: usize = 128;
 
 /// `   comm-123   (   99)  `: the part before the CPU.
 fn task(text: &[u8]) -> Option<(Comm, Tid)> {
@@ -73,23 +92,41 @@ fn task(text: &[u8]) -> Option<(Comm, Tid)> {
     {
         comm = comm[colon + 1..].trim_ascii_start();
     }
-    (comm.len() <= 16).then_some((Comm::new(comm), tid(pid)?))
+    if comm.len() > 16 {
+        // The kernel's own name of the task stands in its events.
+        return (comm.len() <= LONGEST_NAME).then_some((Comm::default(), tid(pid)?));
+    }
+    Some((Comm::new(comm), tid(pid)?))
 }
 
-/// The flags column if there is one: `d..2.`, `dNh4.`, `..s1`. Its third character tells the context.
+/// Linux 4.13 to 4.17 printed the thread group behind the CPU: `[000] (  1091) d..2`.
+fn after_tgid(text: &[u8]) -> &[u8] {
+    let Some(inner) = text.strip_prefix(b"(") else { return text };
+    let known = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b' ');
+    let length = inner.iter().take_while(|byte| known(byte)).count();
+    inner[length..].strip_prefix(b")").map_or(text, <[u8]>::trim_ascii_start)
+}
+
+/// What the flags say of the context: the third character, or on real-time kernels the fourth, behind that for a lazy
+/// need of rescheduling: `d..2.`, `dNh4.`, `..s1`, `d..h2..`.
+pub(super) fn context(flags: &[u8]) -> Context {
+    let of = |at: usize| match flags.get(at) {
+        Some(b'h' | b'H') => Some(Context::Hardirq),
+        Some(b's') => Some(Context::Softirq),
+        Some(b'z' | b'Z') => Some(Context::Nmi),
+        _ => None,
+    };
+    let plain = if flags.get(2) == Some(&b'.') { Context::Task } else { Context::Unknown };
+    of(2).or_else(|| of(3)).unwrap_or(plain)
+}
+
+/// The flags column if there is one.
 fn flags(text: &[u8]) -> (Context, &[u8]) {
     if text.first().is_some_and(u8::is_ascii_digit) {
         return (Context::Unknown, text);
     }
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
-    let context = match text.get(2) {
-        _ if !(3..=8).contains(&end) => Context::Unknown,
-        Some(b'h' | b'H') => Context::Hardirq,
-        Some(b's') => Context::Softirq,
-        Some(b'z' | b'Z') => Context::Nmi,
-        Some(b'.') => Context::Task,
-        _ => Context::Unknown,
-    };
+    let context = if (3..=8).contains(&end) { context(&text[..end]) } else { Context::Unknown };
     (context, text[end..].trim_ascii_start())
 }
 
@@ -143,6 +180,8 @@ mod tests {
             "          <idle>-0       [003] dNh4.  1234.567890: sched_wakeup: comm=a pid=1 prio=120 target_cpu=003",
             "     ksoftirqd/1-21      [001] ..s2   1234.567890: softirq_entry: vec=3 [action=NET_RX]",
             "            bash-1234    (   1230) [001] d..2.  1234.567890123: sched_switch: x",
+            "            bash-1091    [000] (   1091) d.h2    28.313544: sched_switch: x",
+            "          <idle>-0       [001] d..h2..  1234.567890: sched_waking: x",
             "           <...>-77      (-------) [001] .....  1234.567890: sched_switch: x",
             "    Web Content (-12      [011] d..1.     5.000001: sched_waking: y",
             "     a-1 [000] x-77      [001] .....     5.000001: sched_waking: y",
@@ -151,6 +190,8 @@ mod tests {
             "            bash-9       [000] .....  987654321: sched_switch: z",
             "            bash-9       [000] .....     1.000000: schedule <-do_exit",
             "            bash-9       [9999] .....     1.000000: sched_switch: z",
+            "com.google.android.youtube-23071 (23071) [002] d..5 214168.479892: sched_wakeup: x",
+            "  <idle>-0       0d..2.     6.098464: sched_switch:         x",
             "fio 28143 [011] 2038.648954: sched:sched_waking: comm=kworker/11:68",
             " => try_to_wake_up",
         ];
@@ -159,6 +200,8 @@ mod tests {
         "<idle>" 0 cpu 3 Hardirq Seconds(Time(1234567890000)) sched_wakeup |  comm=a pid=1 prio=120 target_cpu=003
         "ksoftirqd/1" 21 cpu 1 Softirq Seconds(Time(1234567890000)) softirq_entry |  vec=3 [action=NET_RX]
         "bash" 1234 cpu 1 Task Seconds(Time(1234567890123)) sched_switch |  x
+        "bash" 1091 cpu 0 Hardirq Seconds(Time(28313544000)) sched_switch |  x
+        "<idle>" 0 cpu 1 Hardirq Seconds(Time(1234567890000)) sched_waking |  x
         "<...>" 77 cpu 1 Task Seconds(Time(1234567890000)) sched_switch |  x
         "Web Content (" 12 cpu 11 Task Seconds(Time(5000001000)) sched_waking |  y
         "a-1 [000] x" 77 cpu 1 Task Seconds(Time(5000001000)) sched_waking |  y
@@ -167,6 +210,8 @@ mod tests {
         "bash" 9 cpu 0 Task Ticks(987654321) sched_switch |  z
         "bash" 9 cpu 0 Task Seconds(Time(1000000000))  | schedule <-do_exit
         -
+        "<...>" 23071 cpu 2 Task Seconds(Time(214168479892000)) sched_wakeup |  x
+        "<idle>" 0 cpu 0 Task Seconds(Time(6098464000)) sched_switch |          x
         -
         -
         "#);

@@ -1,21 +1,26 @@
-//! ftrace's text: tracefs `trace` and `trace_pipe`, and the output of `trace-cmd report`.
+//! ftrace's text: tracefs `trace` and `trace_pipe`, the output of `trace-cmd report` (with `-l` and `-R` too), and what
+//! a dying kernel prints into its log (`ftrace_dump_on_oops`).
 
+mod kernel_log;
+mod latency;
 mod line;
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
+    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
+    TraceInfo, WallTime,
 };
 
 use self::line::{EventLine, LostLine};
 use crate::interner::Interner;
+use crate::malformed::Malformed;
 use crate::reorder::Reorder;
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
-use crate::text::{BadLines, TextError, body, is_text, never_seen};
+use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted};
 
 const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 
@@ -33,8 +38,10 @@ pub struct FtraceText {
     seen: EventSet,
     any_line: bool,
     ticks: bool,
+    malformed: Malformed,
     bad: BadLines,
-    truncated: bool,
+    /// Why the text ends early.
+    cut: Option<String>,
     /// Losses that the next event of their CPU has to announce.
     pending: BTreeMap<CpuId, Option<u64>>,
     lost: BTreeMap<CpuId, u64>,
@@ -46,23 +53,35 @@ pub struct FtraceText {
 pub fn recognises(prefix: &[u8]) -> bool {
     prefix.starts_with(b"# tracer:")
         || prefix.strip_prefix(b"cpus=").is_some_and(|rest| leading(rest).is_some())
+        || is_text(prefix) && kernel_log::begins_so(prefix)
         || is_text(prefix) && prefix.split(|&byte| byte == b'\n').any(|line| EventLine::parse(line).is_some())
+}
+
+/// Whether a line is the first of such a text, or is about an event.
+pub fn is_line(line: &[u8]) -> bool {
+    line.starts_with(b"# tracer:") || EventLine::parse(line).is_some()
 }
 
 impl FtraceText {
     /// A reader of `input` from its first line on.
     pub fn new(input: Box<dyn Read + Send>) -> FtraceText {
+        FtraceText::of_format(input, "ftrace text")
+    }
+
+    /// A reader of such text that came out of another format.
+    pub fn of_format(input: Box<dyn Read + Send>, format: &str) -> FtraceText {
         FtraceText {
             lines: Lines::new(input),
-            info: TraceInfo { format: "ftrace text".into(), ..TraceInfo::default() },
+            info: TraceInfo { format: format.to_owned(), ..TraceInfo::default() },
             names: Interner::new(),
             reorder: Reorder::new(WINDOW),
             tasks: TaskNames::default(),
             seen: EventSet::default(),
             any_line: false,
             ticks: false,
+            malformed: Malformed::default(),
             bad: BadLines::default(),
-            truncated: false,
+            cut: None,
             pending: BTreeMap::new(),
             lost: BTreeMap::new(),
             gaps: 0,
@@ -72,8 +91,16 @@ impl FtraceText {
 
     fn step(&mut self) -> Result<(), TextError> {
         let line = self.lines.number() + 1;
-        let next = self.lines.next_line().map_err(|source| TextError::Read { line, source })?;
-        let Some(text) = next else { return self.finish() };
+        let text = match self.lines.next_line() {
+            Ok(Some(text)) => text,
+            Ok(None) => return self.finish(),
+            // A torn compressed file: what came before it counts.
+            Err(source) if self.any_line => {
+                self.cut = Some(format!("after line {}: {source}", line - 1));
+                return self.finish();
+            }
+            Err(source) => return Err(TextError::Read { line, source }),
+        };
         // The line is copied out of the buffer only where something has to be kept of it.
         let Some(parsed) = EventLine::parse(text) else {
             let text = text.to_vec();
@@ -90,12 +117,17 @@ impl FtraceText {
         };
         self.tasks.note(parsed.tid, parsed.comm);
         let Some(event_type) = std::str::from_utf8(parsed.event).ok().and_then(EventType::from_name) else {
-            self.truncated |= parsed.event.is_empty() && !self.lines.is_complete();
+            if let Some(wall) = wall_of_marker(parsed.body) {
+                self.info.note_clocks(ClockPair { trace: time, wall });
+            }
+            if parsed.event.is_empty() && !self.lines.is_complete() {
+                self.note_cut();
+            }
             return Ok(());
         };
         let Some(kind) = body::decode(event_type, parsed.body, &mut self.names) else {
             let text = text.to_vec();
-            self.bad_line(&text);
+            self.malformed_line(event_type, &text);
             return Ok(());
         };
         self.seen.insert(event_type);
@@ -108,7 +140,9 @@ impl FtraceText {
     }
 
     /// A line that is not about an event.
-    fn other_line(&mut self, text: &[u8]) {
+    fn other_line(&mut self, line: &[u8]) {
+        let logged = kernel_log::message(line);
+        let text = logged.unwrap_or(line);
         if let Some(lost) = LostLine::parse(text) {
             self.note_loss(lost);
         } else if let Some(comment) = text.strip_prefix(b"#") {
@@ -118,7 +152,7 @@ impl FtraceText {
             }
         } else if let Some(count) = text.strip_prefix(b"cpus=") {
             self.set_cpus(count);
-        } else if !is_decoration(text) {
+        } else if !is_decoration(text) && logged.is_none() {
             self.bad_line(text);
         }
     }
@@ -147,8 +181,20 @@ impl FtraceText {
         if self.lines.is_complete() {
             self.bad.note(self.lines.number(), text);
         } else {
-            self.truncated = true;
+            self.note_cut();
         }
+    }
+
+    fn malformed_line(&mut self, event: EventType, text: &[u8]) {
+        if self.lines.is_complete() {
+            self.malformed.note(event, || quoted(self.lines.number(), text));
+        } else {
+            self.note_cut();
+        }
+    }
+
+    fn note_cut(&mut self) {
+        self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
     }
 
     fn finish(&mut self) -> Result<(), TextError> {
@@ -162,10 +208,23 @@ impl FtraceText {
     }
 }
 
+/// atrace and its kin write the wall's time, in milliseconds, into the buffer: `trace_event_clock_sync: realtime_ts=…`.
+fn wall_of_marker(body: &[u8]) -> Option<WallTime> {
+    const MARKER: &[u8] = b"trace_event_clock_sync: realtime_ts=";
+    let at = memchr::memmem::find(body, MARKER)?;
+    let (millis, rest) = leading(&body[at + MARKER.len()..])?;
+    rest.trim_ascii().is_empty().then(|| millis.checked_mul(1_000_000).map(WallTime))?
+}
+
 /// Blank lines, stack traces (`=> function`), and what `trace-cmd report` prints about the file.
 fn is_decoration(text: &[u8]) -> bool {
     let text = text.trim_ascii();
-    text.is_empty() || text.starts_with(b"=>") || text.starts_with(b"version = ") || text.starts_with(b"trace-cmd: ")
+    let begins = |words: &[u8]| text.starts_with(words);
+    text.is_empty()
+        || begins(b"=>")
+        || begins(b"version = ")
+        || begins(b"trace-cmd: ")
+        || begins(b"CPU ") && text.ends_with(b" is empty")
 }
 
 impl EventSource for FtraceText {
@@ -187,10 +246,10 @@ impl EventSource for FtraceText {
         if self.gaps > 0 {
             losses.push(Loss::new(LossKind::UncountedGap, self.gaps));
         }
-        if self.truncated {
-            let detail = format!("line {} stops in its middle", self.lines.number());
-            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(detail));
+        if let Some(cut) = &self.cut {
+            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()));
         }
+        losses.extend(self.malformed.losses());
         losses.extend(self.bad.loss());
         if self.lines.too_long() > 0 {
             let loss = Loss::new(LossKind::Undecodable, self.lines.too_long());
@@ -201,7 +260,7 @@ impl EventSource for FtraceText {
             let detail = "the trace clock counts ticks; record with `echo mono > trace_clock`";
             losses.push(Loss::new(LossKind::ClockUnit, 1).with_detail(detail));
         }
-        losses.extend(never_seen(self.seen));
+        losses.extend(never_seen(self.malformed.and(self.seen)));
         losses
     }
 }

@@ -77,7 +77,8 @@ nonsense
         10.166060000 [000] 126 ? switch sh:126(120) D -> trace-cmd:125(120)
         loss: 1 gaps of unknown length in the recording
         loss: the file ends early (line 8 stops in its middle)
-        loss: 2 parts of the file could not be decoded (the first is line 6: `fio-126   [000]    10.166062: sched_switch:         fio:126 [120]`)
+        loss: 1 sched_switch events are malformed (the first is line 6: `fio-126   [000]    10.166062: sched_switch:         fio:126 [120]`)
+        loss: 1 parts of the file could not be decoded (the first is line 7: `nonsense`)
         ");
 }
 
@@ -112,6 +113,81 @@ fn events_that_never_appear_were_not_recorded() {
         workqueue_queue_work events were not recorded (no such line in the text)
         workqueue_execute_start events were not recorded (no such line in the text)
         ");
+}
+
+#[test]
+fn fields_without_their_print_format() {
+    insta::assert_snapshot!(read(
+        "\
+version = 6
+cpus=2
+           <...>-1701  [001]    76.211513: sched_switch:          prev_comm=trace-cmd prev_pid=1701 prev_prio=120 \
+         prev_state=64 next_comm=swapper/1 next_pid=0 next_prio=120
+              sh-1642  [000]    76.211696: sched_wakeup:          comm=kworker/u12:1 pid=46 prio=120 success=1 target_cpu=0
+              sh-1642  [000]    76.211701: sched_switch:          prev_comm=sh prev_pid=1642 prev_prio=120 \
+         prev_state=4096 next_comm=kworker/u12:1 next_pid=46 next_prio=120
+"
+    ), @r"
+        cpus Some(2)
+        76.211513000 [001] 1701 ? switch trace-cmd:1701(120) X -> swapper/1:0(120)
+        76.211696000 [000] 1642 ? wakeup kworker/u12:1:46(120) cpu 0
+        76.211701000 [000] 1642 ? switch sh:1642(120) R+ -> kworker/u12:1:46(120)
+        ");
+}
+
+#[test]
+fn a_dump_in_the_log_of_a_dying_kernel() {
+    insta::assert_snapshot!(read(
+        "\
+[    0.000000] Linux version 5.10.0
+[    2.000000] Kernel panic - not syncing: sysrq triggered crash
+[    2.000001] Dumping ftrace buffer:
+[    2.000002] ---------------------------------
+[    2.000003]   <idle>-0       0d.h2. 1500us : sched_waking: comm=fio pid=12 prio=120 target_cpu=000
+[    2.000004][    T1]   <idle>-0       0d..2. 1503us+: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+         prev_state=R ==> next_comm=fio next_pid=12 next_prio=120
+[    2.000005] CPU:0 [LOST 3 EVENTS]
+[    2.000006]      fio-12      0d..2. 1510us!: sched_switch: prev_comm=fio prev_pid=12 prev_prio=120 prev_state=S ==> \
+         next_comm=swapper/0 next_pid=0 next_prio=120
+[    2.000007] ---------------------------------
+"
+    ), @r"
+        cpus None
+        0.001500000 [000] 0 h waking fio:12(120) cpu 0
+        0.001503000 [000] 0 . switch swapper/0:0(120) R -> fio:12(120)
+        0.001510000 [000] - . lost 3
+        0.001510000 [000] 12 . switch fio:12(120) S -> swapper/0:0(120)
+        loss: 3 events were lost while recording (CPU 0)
+        ");
+}
+
+#[test]
+fn malformed_switches_are_malformed_and_not_unrecorded() {
+    let text = "   x-1  [000]  1.000000: sched_switch: garbage\n   x-1  [000]  1.000001: sched_switch: more\n";
+    let mut source = FtraceText::new(Box::new(text.as_bytes()));
+    while source.read(&mut Batch::default()).unwrap() {}
+    let losses: Vec<String> = source.losses().iter().map(|loss| loss.to_string()).collect();
+    assert_eq!(
+        losses[0],
+        "2 sched_switch events are malformed (the first is line 1: `x-1  [000]  1.000000: sched_switch: garbage`)"
+    );
+    assert!(!losses.iter().any(|loss| loss.starts_with("sched_switch events were not recorded")), "{losses:?}");
+}
+
+#[test]
+fn a_torn_stream_keeps_what_came() {
+    struct Torn(&'static [u8]);
+    impl Read for Torn {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if self.0.is_empty() { Err(std::io::Error::other("torn")) } else { self.0.read(buffer) }
+        }
+    }
+    let line = b"   x-1  [000]  1.000000: softirq_entry: vec=1 [action=TIMER]\n   x-1 ";
+    let mut source = FtraceText::new(Box::new(Torn(line)));
+    let mut batch = Batch::default();
+    assert!(source.read(&mut batch).unwrap() && batch.events.len() == 1);
+    assert!(!source.read(&mut batch).unwrap());
+    assert_eq!(source.losses()[0].to_string(), "the file ends early (after line 1: torn)");
 }
 
 #[test]
@@ -152,4 +228,20 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         survives(&flipped);
     }
+}
+
+#[test]
+fn marks_of_the_wall_s_clock_are_kept() {
+    let text = "\
+# tracer: nop
+  atrace-1 [001] ...1  3214.500000: tracing_mark_write: trace_event_clock_sync: parent_ts=3214.5
+  atrace-1 [001] ...1  3214.600000: tracing_mark_write: trace_event_clock_sync: realtime_ts=1491850748338
+  fio-128  [000] d..2  3215.000001: sched_switch: prev_comm=fio prev_pid=128 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+  x-1      [001] ...1  3216.000000: tracing_mark_write: trace_event_clock_sync: realtime_ts=soon
+";
+    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.as_bytes())));
+    let mut batch = Batch::default();
+    while source.read(&mut batch).unwrap() {}
+    let pair = ClockPair { trace: Time(3_214_600_000_000), wall: WallTime(1_491_850_748_338_000_000) };
+    assert_eq!(source.info().clocks, [pair]);
 }

@@ -1,7 +1,7 @@
 //! The header of a perf.data file, what it points to, and the feature sections after the data. Source:
 //! `tools/perf/Documentation/perf.data-file-format.txt`.
 
-use unstarve_model::CpuId;
+use unstarve_model::{ClockPair, CpuId, Time, WallTime};
 
 use super::attr::{Attr, MIN_ATTR};
 use super::bytes::Bytes;
@@ -30,8 +30,30 @@ const MAX_IDS: u64 = CpuId::LIMIT as u64 * 4;
 /// The feature sections that are read; others are passed over.
 pub mod feature {
     pub const TRACING_DATA: u64 = 1;
+    pub const HOSTNAME: u64 = 3;
     pub const OS_RELEASE: u64 = 4;
     pub const NR_CPUS: u64 = 7;
+    pub const CLOCK_DATA: u64 = 29;
+}
+
+const READ: [u64; 5] =
+    [feature::TRACING_DATA, feature::HOSTNAME, feature::OS_RELEASE, feature::NR_CPUS, feature::CLOCK_DATA];
+
+/// What the wall's clock and another one showed at the same moment; perf notes it where `-k` names a clock (5.9 and later).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClockData {
+    pub clock: i32,
+    pub pair: ClockPair,
+}
+
+impl ClockData {
+    /// `u32 version, u32 clockid, u64 wall_clock_ns, u64 clockid_time_ns`.
+    pub fn parse(content: &[u8], endian: Endian) -> Option<ClockData> {
+        endian.u32_at(content, 0).filter(|version| *version == 1)?;
+        let clock = endian.u32_at(content, 4)? as i32;
+        let (wall, trace) = (endian.u64_at(content, 8)?, endian.u64_at(content, 16)?);
+        Some(ClockData { clock, pair: ClockPair { trace: Time(trace), wall: WallTime(wall) } })
+    }
 }
 
 /// Which kind of perf.data begins with these bytes.
@@ -59,6 +81,8 @@ pub struct FileHeader {
     pub tracing_data: Vec<u8>,
     pub os_release: Option<String>,
     pub cpus: Option<u32>,
+    pub host: Option<String>,
+    pub clock_data: Option<ClockData>,
 }
 
 #[derive(Clone, Copy)]
@@ -93,6 +117,8 @@ impl FileHeader {
             tracing_data: Vec::new(),
             os_release: None,
             cpus: None,
+            host: None,
+            clock_data: None,
         };
         if finished {
             this.read_features(&reader, data_end, features)?;
@@ -109,7 +135,7 @@ impl FileHeader {
     ) -> Result<(), PerfDataError> {
         let present = (0..256u64).filter(|&bit| features[(bit / 64) as usize] >> (bit % 64) & 1 != 0);
         for (index, feature) in present.enumerate() {
-            if !matches!(feature, feature::TRACING_DATA | feature::OS_RELEASE | feature::NR_CPUS) {
+            if !READ.contains(&feature) {
                 continue;
             }
             let entry = Section { offset: table.saturating_add(16 * index as u64), size: 16 };
@@ -121,6 +147,8 @@ impl FileHeader {
             match feature {
                 feature::TRACING_DATA => self.tracing_data = content,
                 feature::OS_RELEASE => self.os_release = string(&content, reader.endian),
+                feature::HOSTNAME => self.host = string(&content, reader.endian),
+                feature::CLOCK_DATA => self.clock_data = ClockData::parse(&content, reader.endian),
                 _ => self.cpus = online_cpus(&content, reader.endian),
             }
         }

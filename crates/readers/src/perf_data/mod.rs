@@ -77,6 +77,8 @@ impl PerfData {
             session.add_attr(attr, ids);
         }
         session.info.kernel_release = header.os_release;
+        session.info.host = header.host;
+        session.set_clock_data(header.clock_data);
         session.set_cpus(header.cpus);
         session.add_formats(&header.tracing_data)?;
         session.check()?;

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Tid, Time, TraceInfo,
+    ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Tid, Time, TraceInfo,
+    WallTime,
 };
 
 use super::attr::{Attr, MIN_ATTR, clock_name};
 use super::error::PerfDataError;
 use super::event_ids::EventIds;
-use super::header::{MAX_ATTRS, feature, online_cpus, string, words};
+use super::header::{ClockData, MAX_ATTRS, feature, online_cpus, string, words};
 use super::records::Record;
 use super::sample::{Sample, SampleLayout};
 use super::stacks::Stacks;
 use super::tracing_data::{self, TracingData};
-use crate::decode::Decoder;
+use crate::decode::{BadRecord, Decoder};
 use crate::endian::Endian;
 use crate::interner::Interner;
+use crate::malformed::Malformed;
 use crate::reorder::Reorder;
 use crate::symbols::Symbols;
 use crate::task_names::TaskNames;
@@ -73,6 +75,9 @@ pub struct Session {
     /// How often each event was opened; `None` if they differ.
     openings: Option<usize>,
     kernel_text: Option<u64>,
+    /// The clock of the tracepoints, if one was asked for, and what it showed when the wall's clock was read.
+    clock: Option<i32>,
+    clock_data: Option<ClockData>,
     damage: Damage,
 }
 
@@ -90,6 +95,7 @@ struct Damage {
     lost: BTreeMap<Option<CpuId>, u64>,
     lost_samples: u64,
     throttled: u64,
+    malformed: Malformed,
     undecodable: u64,
     first_undecodable: Option<u64>,
     torn: Option<String>,
@@ -112,6 +118,8 @@ impl Session {
             unasked: 0,
             openings: None,
             kernel_text: None,
+            clock: None,
+            clock_data: None,
             damage: Damage::default(),
         }
     }
@@ -126,6 +134,8 @@ impl Session {
         ids.iter().for_each(|&id| self.ids.insert(id, index));
         if attr.tracepoint.is_some() {
             self.info.clock = Some(clock_name(attr.clock).to_owned());
+            self.clock = attr.clock;
+            self.settle_clocks();
         }
         self.events.push(Recorded { layout: SampleLayout::of(attr), tracepoint: attr.tracepoint, wanted: false });
         self.choose_events();
@@ -140,6 +150,20 @@ impl Session {
         }
         self.choose_events();
         Ok(())
+    }
+
+    pub fn set_clock_data(&mut self, data: Option<ClockData>) {
+        self.clock_data = data;
+        self.settle_clocks();
+    }
+
+    /// Attributes and features come in any order.
+    fn settle_clocks(&mut self) {
+        /// The wall's clock itself.
+        const REALTIME: i32 = 0;
+        let noted = self.clock_data.filter(|data| Some(data.clock) == self.clock).map(|data| data.pair);
+        let same = (self.clock == Some(REALTIME)).then_some(ClockPair { trace: Time(0), wall: WallTime(0) });
+        self.info.clocks = same.or(noted).into_iter().collect();
     }
 
     pub fn set_cpus(&mut self, cpus: Option<u32>) {
@@ -216,6 +240,9 @@ impl Session {
                 }
             }
             Ok(false) => {}
+            Err(BadRecord { event: Some(event), .. }) => {
+                self.damage.malformed.note(event, || format!("the sample at byte {offset}"));
+            }
             Err(_) => self.undecodable(offset),
         }
         self.unasked += 1;
@@ -331,6 +358,8 @@ impl Session {
         let Some(content) = record.payload().get(8..) else { return };
         match record.u64_at(8) {
             Some(feature::OS_RELEASE) => self.info.kernel_release = string(content, record.endian),
+            Some(feature::HOSTNAME) => self.info.host = string(content, record.endian),
+            Some(feature::CLOCK_DATA) => self.set_clock_data(ClockData::parse(content, record.endian)),
             Some(feature::NR_CPUS) => self.set_cpus(online_cpus(content, record.endian)),
             _ => {}
         }
@@ -369,6 +398,7 @@ impl Session {
         if let Some(what) = &damage.torn {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
         }
+        losses.extend(damage.malformed.losses());
         if let Some(first) = damage.first_undecodable {
             let loss = Loss::new(LossKind::Undecodable, damage.undecodable);
             losses.push(loss.with_detail(format!("samples; the first is at byte {first}")));

@@ -1,6 +1,6 @@
 use std::io::Cursor;
 
-use unstarve_model::{LossKind, Names};
+use unstarve_model::{ClockPair, LossKind, Names, Time, WallTime};
 use zstd::stream::raw::{Encoder, Operation};
 
 use super::fixture::{Maker, RUNTIME, WAKING};
@@ -94,11 +94,11 @@ fn a_file_and_a_pipe_of_either_byte_order() {
         0.000000050 [000] - ? lost ?
         loss: 5 events were lost while recording (CPU 1)
         loss: 1 gaps of unknown length in the recording (the kernel throttled perf; record tracepoints with a period of 1 only)
-        loss: 1 parts of the file could not be decoded (samples; the first is at byte 1448)
+        loss: 1 softirq_entry events are malformed (the first is the sample at byte 1448)
         tasks ["fio:42", "fio:43"]; cpus Some(4), kernel Some("6.1.0-test")
         "#);
     // Only the place of the damage differs.
-    let everywhere = |text: String| text.split(" is at byte").next().unwrap().to_owned();
+    let everywhere = |text: String| text.split(" at byte").next().unwrap().to_owned();
     for other in [little.pipe(&two_rounds(little)), big.file(&two_rounds(big)), big.pipe(&two_rounds(big))] {
         assert_eq!(everywhere(read(&other)), everywhere(picture.clone()));
     }
@@ -258,4 +258,35 @@ fn a_compressed_record_that_unpacks_to_very_much_is_read_in_pieces() {
         count += batch.events.len();
     }
     assert_eq!(count, 300_000, "{:?}", source.losses());
+}
+
+#[test]
+fn the_host_and_the_time_of_day_come_with_features() {
+    let maker = Maker::new(Endian::Little);
+    let mut attr = maker.attr(WAKING);
+    let flags = u64::from_le_bytes(attr[40..48].try_into().unwrap()) | 1 << 25;
+    attr[40..48].copy_from_slice(&flags.to_le_bytes());
+    attr[92..96].copy_from_slice(&1u32.to_le_bytes());
+    let host = [maker.long(3).to_vec(), maker.word(5).to_vec(), b"web1\0".to_vec(), vec![0; 7]].concat();
+    let clock = |id: u32| {
+        let times = maker.longs(&[1_600_000_000_000_000_000, 500]);
+        let data = [maker.word(1).to_vec(), maker.word(id).to_vec(), times].concat();
+        maker.record(80, &[maker.long(29).to_vec(), data].concat())
+    };
+    let pipe = |clock: Vec<u8>| {
+        let attr = maker.record(64, &[attr.clone(), maker.long(u64::from(WAKING)).to_vec()].concat());
+        let formats = maker.tracing_data();
+        let mut pipe = [b"PERFILE2".to_vec(), maker.long(16).to_vec(), attr, maker.record(80, &host), clock].concat();
+        pipe.extend(maker.record(66, &maker.word(formats.len() as u32)));
+        pipe.extend(formats);
+        pipe.extend(maker.waking(1000, 0, "a"));
+        let mut source = open(&pipe).unwrap();
+        assert!(source.read(&mut Batch::default()).unwrap());
+        source.info().clone()
+    };
+    let info = pipe(clock(1));
+    assert_eq!(info.host.as_deref(), Some("web1"));
+    let pair = ClockPair { trace: Time(500), wall: WallTime(1_600_000_000_000_000_000) };
+    assert_eq!((info.clock.as_deref(), info.clocks), (Some("mono"), vec![pair]));
+    assert_eq!(pipe(clock(7)).clocks, [], "the pair is of another clock than the events");
 }

@@ -44,6 +44,17 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Whether `line` is an event's as perf prints it without the CPU: `fio 28143 2038.648954: sched:sched_waking: …`.
+pub fn lacks_cpu(line: &[u8]) -> bool {
+    let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).take(16).collect();
+    words.windows(3).any(|three| {
+        let id = three[0].iter().all(|byte| byte.is_ascii_digit() || *byte == b'/');
+        let time = three[1].strip_suffix(b":").and_then(stamp);
+        let whole = time.is_some_and(|(stamp, rest)| matches!(stamp, Stamp::Seconds(_)) && rest.is_empty());
+        id && whole && three[2].starts_with(b"sched") && three[2].ends_with(b":")
+    })
+}
+
 fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
     let cpu = cpu(&line[at + 1..])?;
     let (_, after) = leading(&line[at + 1..])?;

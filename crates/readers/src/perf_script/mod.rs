@@ -1,6 +1,7 @@
 //! The text of `perf script`, with and without stacks, also as people paste it into mails: quoted, with lines wrapped,
 //! frames left out and prose between.
 
+mod header;
 mod line;
 mod stack;
 
@@ -10,14 +11,16 @@ use unstarve_model::{
     Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
 };
 
-use self::line::{Frame, Head, is_elision, unquoted};
+use self::line::{Frame, Head, is_elision};
+pub use self::line::{lacks_cpu, unquoted};
 use self::stack::Stack;
 use crate::interner::Interner;
+use crate::malformed::Malformed;
 use crate::reorder::Reorder;
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
-use crate::text::{BadLines, TextError, body, is_text, never_seen};
+use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted};
 
 const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
 
@@ -36,8 +39,10 @@ pub struct PerfScript {
     tasks: TaskNames,
     seen: EventSet,
     any_head: bool,
+    malformed: Malformed,
     bad: BadLines,
-    truncated: bool,
+    /// Why the text ends early.
+    cut: Option<String>,
     lost: u64,
     /// The event whose lines are being read.
     entry: Entry,
@@ -79,8 +84,9 @@ impl PerfScript {
             tasks: TaskNames::default(),
             seen: EventSet::default(),
             any_head: false,
+            malformed: Malformed::default(),
             bad: BadLines::default(),
-            truncated: false,
+            cut: None,
             lost: 0,
             entry: Entry::None,
             first_line: 0,
@@ -93,8 +99,16 @@ impl PerfScript {
 
     fn step(&mut self) -> Result<(), TextError> {
         let number = self.lines.number() + 1;
-        let next = self.lines.next_line().map_err(|source| TextError::Read { line: number, source })?;
-        let Some(line) = next else { return self.finish() };
+        let line = match self.lines.next_line() {
+            Ok(Some(line)) => line,
+            Ok(None) => return self.finish(),
+            // A torn compressed file: what came before it counts.
+            Err(source) if self.any_head => {
+                self.cut = Some(format!("after line {}: {source}", number - 1));
+                return self.finish();
+            }
+            Err(source) => return Err(TextError::Read { line: number, source }),
+        };
         let line = unquoted(line);
         if let Some(head) = Head::parse(line) {
             let (comm, tid) = (head.comm, head.tid);
@@ -119,6 +133,8 @@ impl PerfScript {
             self.text.extend_from_slice(line.trim_ascii());
             self.parts += 1;
             self.try_entry();
+        } else if let Some(comment) = line.strip_prefix(b"#") {
+            header::note(comment, &mut self.info);
         }
         Ok(())
     }
@@ -148,8 +164,17 @@ impl PerfScript {
         };
         match body::decode(event_type, text, &mut self.names) {
             Some(kind) => self.entry = Entry::Whole(event(&head, time, kind)),
-            None if self.parts > MAX_PARTS => self.bad.note(self.first_line, &self.text),
+            None if self.parts > MAX_PARTS => self.bad_entry(),
             None => {}
+        }
+    }
+
+    /// The entry was not what it began as.
+    fn bad_entry(&mut self) {
+        let event = Head::parse(&self.text).and_then(|head| head.event());
+        match event.and_then(|(name, _)| std::str::from_utf8(name).ok()).and_then(EventType::from_name) {
+            Some(event) => self.malformed.note(event, || quoted(self.first_line, &self.text)),
+            None => self.bad.note(self.first_line, &self.text),
         }
     }
 
@@ -158,7 +183,7 @@ impl PerfScript {
         let stack = std::mem::take(&mut self.stack);
         match std::mem::replace(&mut self.entry, Entry::None) {
             Entry::None => {}
-            Entry::Partial => self.bad.note(self.first_line, &self.text),
+            Entry::Partial => self.bad_entry(),
             Entry::Whole(mut event) => {
                 // A switch on the way out of an interrupt belongs to the task all the same.
                 let is_switch = matches!(event.kind, EventKind::Switch { .. });
@@ -181,7 +206,7 @@ impl PerfScript {
 
     fn finish(&mut self) -> Result<(), TextError> {
         if matches!(self.entry, Entry::Partial) && !self.lines.is_complete() {
-            self.truncated = true;
+            self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
             self.entry = Entry::None;
         }
         self.close_entry();
@@ -228,13 +253,13 @@ impl EventSource for PerfScript {
         if self.lost > 0 {
             losses.push(Loss::new(LossKind::LostEvents, self.lost));
         }
-        if self.truncated {
-            let detail = format!("line {} stops in its middle", self.lines.number());
-            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(detail));
+        if let Some(cut) = &self.cut {
+            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()));
         }
+        losses.extend(self.malformed.losses());
         losses.extend(self.bad.loss());
         losses.extend(self.reorder.loss());
-        losses.extend(never_seen(self.seen));
+        losses.extend(never_seen(self.malformed.and(self.seen)));
         losses
     }
 }

@@ -96,7 +96,7 @@ kworker/0:1 9 [000] 1.000004: sched:sched_switch: prev_comm=kworker/0:1 prev_pid
         1.000001000 [000] 9 ? waking fio:8(120) cpu 0
         1.000003000 [000] 9 ? wakeup fio:8(120) cpu 0
         loss: the file ends early (line 10 stops in its middle)
-        loss: 1 parts of the file could not be decoded (the first is line 6: `kworker/0:1 9 [000] 1.000002: sched:sched_waking: comm=fio pid=eight prio=120 target_cpu=000`)
+        loss: 1 sched_waking events are malformed (the first is line 6: `kworker/0:1 9 [000] 1.000002: sched:sched_waking: comm=fio pid=eight prio=120 target_cpu=000`)
         ");
 }
 

@@ -1,8 +1,11 @@
 //! From the clock of ftrace events to the trace's.
 
+use unstarve_model::{ClockPair, Time, WallTime};
+
 use super::proto::ClockSnapshot;
 
 /// Clock ids of `BuiltinClock` in `common/builtin_clock.proto`.
+const REALTIME: u32 = 1;
 const MONOTONIC_RAW: u32 = 5;
 const BOOTTIME: u32 = 6;
 
@@ -29,13 +32,17 @@ pub struct Pair {
 impl Clocks {
     /// Learns how clocks stand to each other.
     pub fn snapshot(&mut self, snapshot: &ClockSnapshot) {
-        let of = |id| {
-            let clock = snapshot.clocks.iter().find(|clock| clock.clock_id == Some(id))?;
-            i64::try_from(clock.timestamp?).ok()
-        };
+        let of = |id| i64::try_from(timestamp(snapshot, id)?).ok();
         if let (Some(raw), Some(boot)) = (of(MONOTONIC_RAW), of(BOOTTIME)) {
             self.raw_to_boot.get_or_insert(boot.wrapping_sub(raw));
         }
+    }
+
+    /// The trace's clock and the wall's in a snapshot that has both. Where ftrace's clock could not be moved to boot time,
+    /// nobody knows what it showed.
+    pub fn wall(snapshot: &ClockSnapshot) -> Option<ClockPair> {
+        let (boot, wall) = (timestamp(snapshot, BOOTTIME)?, timestamp(snapshot, REALTIME)?);
+        Some(ClockPair { trace: Time(boot), wall: WallTime(wall) })
     }
 
     /// How far the times of a bundle are from the trace's, and the name of the clock that they then are of.
@@ -51,6 +58,10 @@ impl Clocks {
         self.distances[index] = Some(known.unwrap_or(0));
         (known.unwrap_or(0), if known.is_some_and(|distance| distance != 0) { NAMES[0] } else { NAMES[index] })
     }
+}
+
+fn timestamp(snapshot: &ClockSnapshot, id: u32) -> Option<u64> {
+    snapshot.clocks.iter().find(|clock| clock.clock_id == Some(id))?.timestamp
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use unstarve_model::{
 };
 
 use self::bundle::{Bundles, KernelSymbols};
+use self::clocks::Clocks;
 use self::packets::{Next, Packets};
 use self::proto::{FtraceStats, InternedData, ProcessTree, SystemInfo, TraceConfig, TracePacket};
 use crate::reorder::Reorder;
@@ -77,6 +78,8 @@ pub struct Perfetto {
     bundle_count: u64,
     passed: u64,
     torn: Option<String>,
+    /// Some events could not be moved to boot time, which is the clock that snapshots set beside the wall's.
+    on_another_clock: bool,
     at_end: bool,
 }
 
@@ -99,6 +102,7 @@ impl Perfetto {
             bundle_count: 0,
             passed: 0,
             torn: None,
+            on_another_clock: false,
             at_end: false,
         }
     }
@@ -164,7 +168,12 @@ impl Perfetto {
             symbols.clear();
         }
         packet.interned_data.iter().for_each(|data| self.intern(sequence, data));
-        packet.clock_snapshot.iter().for_each(|snapshot| self.bundles.clocks.snapshot(snapshot));
+        if let Some(snapshot) = &packet.clock_snapshot {
+            self.bundles.clocks.snapshot(snapshot);
+            if let Some(pair) = Clocks::wall(snapshot) {
+                self.info.note_clocks(pair);
+            }
+        }
         packet.process_tree.iter().for_each(|tree| self.process_tree(tree));
         packet.trace_config.iter().for_each(|config| self.config(config));
         packet.ftrace_stats.iter().for_each(|stats| self.stats(stats));
@@ -248,6 +257,7 @@ impl Perfetto {
             self.reorder.push(event);
         }
         self.info.clock = self.bundles.clock.map(str::to_owned);
+        self.on_another_clock |= self.bundles.clock.is_some_and(|clock| clock != "boot");
     }
 
     /// The types of events that were enabled. Categories of Android's atrace enable some that the configuration does
@@ -264,6 +274,9 @@ impl Perfetto {
         self.reorder.release_all();
         self.info.tasks = self.bundles.tasks.saved();
         self.info.recorded = self.recorded();
+        if self.on_another_clock {
+            self.info.clocks.clear();
+        }
         if self.bundle_count == 0 && self.bundles.undecodable == 0 {
             return Err(PerfettoError::NoEvents { packets: self.count });
         }

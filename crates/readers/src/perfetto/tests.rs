@@ -338,3 +338,26 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
         survives(&flipped);
     }
 }
+
+#[test]
+fn clock_snapshots_set_the_trace_beside_the_wall_s_clock() {
+    let snapshot = |boot, wall| {
+        let clock = |id, timestamp| Clock { clock_id: Some(id), timestamp: Some(timestamp) };
+        let clock_snapshot = Some(ClockSnapshot { clocks: vec![clock(6, boot), clock(1, wall), clock(3, 7)] });
+        TracePacket { clock_snapshot, ..TracePacket::default() }
+    };
+    let events = |more: &[Vec<u8>]| {
+        events_packet(0, &[(1000, 1, switch(("a", 1), 1, ("b", 2))), (2000, 2, switch(("b", 2), 1, ("a", 1)))], more)
+    };
+    let clocks = |packets: &[TracePacket]| {
+        let mut source = Perfetto::new(Box::new(Cursor::new(trace(packets))));
+        let mut batch = Batch::default();
+        while source.read(&mut batch).unwrap() {}
+        source.info().clocks.iter().map(|pair| (pair.trace.0, pair.wall.0)).collect::<Vec<_>>()
+    };
+    let packets = [snapshot(900, 5_000_900), snapshot(1500, 5_001_501), events(&[]), snapshot(2000, 5_002_002)];
+    assert_eq!(clocks(&packets), [(900, 5_000_900), (2000, 5_002_002)], "the first and the last");
+    // Clock 2 is ftrace's `global`, of which nothing says how far it is from boot time.
+    let other = [snapshot(900, 5_000_900), events(&[number(bundle_field::FTRACE_CLOCK, 2)])];
+    assert_eq!(clocks(&other), [], "events on another clock");
+}

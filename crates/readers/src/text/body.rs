@@ -7,6 +7,7 @@ use memchr::memmem;
 use unstarve_model::{Comm, EventKind, EventType, NameId, PrevState, TaskRef};
 
 use super::number::{cpu, hexadecimal, number, prio, tid};
+use super::raw;
 use crate::interner::Interner;
 
 /// Decodes the body of an event's line. `None` if a part of it is missing or makes no sense.
@@ -34,7 +35,8 @@ pub fn decode(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
         EventType::Fork => {
             let (rest, child) = split_last(body, b" child_pid=")?;
             let (rest, child_comm) = split_last(rest, b" child_comm=")?;
-            let (_, parent) = split_last(rest, b" pid=")?;
+            // `trace-cmd report -R` has the field's own name.
+            let (_, parent) = split_last(rest, b" pid=").or_else(|| split_last(rest, b" parent_pid="))?;
             EventKind::Fork { parent: tid(parent)?, child: tid(child)?, child_comm: Comm::new(child_comm) }
         }
         EventType::Exec => {
@@ -74,19 +76,19 @@ pub fn decode(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
     })
 }
 
-fn split_last<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+pub(super) fn split_last<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = memmem::rfind(text, key)?;
     Some((&text[..at], &text[at + key.len()..]))
 }
 
-fn split_first<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+pub(super) fn split_first<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = memmem::find(text, key)?;
     Some((&text[..at], &text[at + key.len()..]))
 }
 
 fn switch(body: &[u8]) -> Option<EventKind> {
     if let Some(body) = body.strip_prefix(b"prev_comm=") {
-        let (prev, next) = split_last(body, b" ==> next_comm=")?;
+        let Some((prev, next)) = split_last(body, b" ==> next_comm=") else { return raw::switch(body) };
         let (prev, state) = split_last(prev, b" prev_state=")?;
         return Some(EventKind::Switch {
             prev: task(prev, b" prev_pid=", b" prev_prio=")?,
@@ -113,7 +115,7 @@ fn named_task(text: &[u8]) -> Option<TaskRef> {
     task(text.strip_prefix(b"comm=")?, b" pid=", b" prio=")
 }
 
-fn task(text: &[u8], pid_key: &[u8], prio_key: &[u8]) -> Option<TaskRef> {
+pub(super) fn task(text: &[u8], pid_key: &[u8], prio_key: &[u8]) -> Option<TaskRef> {
     let (rest, priority) = split_last(text, prio_key)?;
     let (comm, pid) = split_last(rest, pid_key)?;
     Some(TaskRef { tid: tid(pid)?, comm: Comm::new(comm), prio: Some(prio(priority)?) })
@@ -169,7 +171,8 @@ fn vector(body: &[u8]) -> Option<u8> {
 }
 
 fn work_queued(body: &[u8], names: &mut Interner) -> Option<EventKind> {
-    let (work, rest) = split_first(body.strip_prefix(b"work struct=")?, b" function=")?;
+    let body = body.strip_prefix(b"work struct=").or_else(|| body.strip_prefix(b"work="))?;
+    let (work, rest) = split_first(body, b" function=")?;
     let (function, workqueue) = split_last(rest, b" workqueue=")?;
     let workqueue = split_first(workqueue, b" req_cpu=")?.0;
     Some(EventKind::WorkQueued {
@@ -180,6 +183,10 @@ fn work_queued(body: &[u8], names: &mut Interner) -> Option<EventKind> {
 }
 
 fn work_executed(body: &[u8], names: &mut Interner) -> Option<(u64, Option<NameId>)> {
+    if let Some(raw) = body.strip_prefix(b"work=") {
+        let (work, function) = split_first(raw, b" function=").map_or((raw, None), |(work, name)| (work, Some(name)));
+        return Some((hexadecimal(work)?, function.and_then(|function| symbol(function, names))));
+    }
     let body = body.strip_prefix(b"work struct ")?;
     match split_first(body, b": function ") {
         Some((work, function)) => Some((hexadecimal(work)?, symbol(function, names))),
@@ -203,6 +210,9 @@ fn workqueue_name(text: &[u8], names: &mut Interner) -> Option<NameId> {
 
 /// `259,0 W 4096 () 1234 + 8 none,0,0 [fio]`: device and sector.
 fn request(body: &[u8]) -> Option<(u32, u64)> {
+    if body.starts_with(b"dev=") {
+        return raw::request(body);
+    }
     let (major, rest) = super::number::leading(body)?;
     let (minor, rest) = super::number::leading(rest.strip_prefix(b",")?)?;
     let sector = split_first(rest, b") ")?.1;
@@ -272,6 +282,21 @@ mod tests {
             ("block_rq_issue", "259,1 WS 4096 () 1234 + 8 none,0,0 [fio]"),
             ("block_rq_complete", "8,16 W (2a 00) 5678 + 8 [0]"),
             ("block_rq_complete", "8,16 W"),
+            (
+                "sched_switch",
+                "prev_comm=sh prev_pid=1642 prev_prio=120 prev_state=4096 next_comm=kworker/u12:1 next_pid=46 next_prio=120",
+            ),
+            ("sched_switch", "prev_comm=a b prev_pid=7 prev_prio=-1 prev_state=0x1 next_comm=x next_pid=2 next_prio=0"),
+            ("sched_switch", "prev_comm=a prev_pid=7 prev_prio=120 next_comm=x next_pid=2 next_prio=0"),
+            ("sched_process_fork", "parent_comm=wl parent_pid=120 child_comm=wl child_pid=121"),
+            (
+                "workqueue_queue_work",
+                "work=0xffffffff82b638a0 function=vmstat_update workqueue=events req_cpu=8192 cpu=-1",
+            ),
+            ("workqueue_execute_start", "work=0xffffffff82b638a0 function=vmstat_update"),
+            ("workqueue_execute_end", "work=0xffffffff82b638a0"),
+            ("block_rq_issue", "dev=0x10300001 sector=0x4d2 nr_sector=8 bytes=4096 rwbs=WS comm=fio cmd="),
+            ("block_rq_complete", "dev=8388624 sector=5678 nr_sector=8 error=0 rwbs=W cmd="),
         ];
         let shown: Vec<String> = table.iter().map(|(event, body)| shown(event, body)).collect();
         insta::assert_snapshot!(shown.join("\n"), @r"
@@ -301,6 +326,15 @@ mod tests {
         block-issue 10300001 1234
         block-complete 800010 5678
         -
+        switch sh:1642(120) R+ -> kworker/u12:1:46(120)
+        switch a b:7(-1) S -> x:2(0)
+        -
+        fork 120 -> wl:121
+        work-queued ffffffff82b638a0 vmstat_update on events
+        work-start ffffffff82b638a0 vmstat_update
+        work-end ffffffff82b638a0 ?
+        block-issue 10300001 1234
+        block-complete 800010 5678
         ");
     }
 }

@@ -3,6 +3,7 @@
 pub mod body;
 pub mod lines;
 pub mod number;
+mod raw;
 
 use std::io;
 
@@ -36,11 +37,11 @@ pub fn is_text(prefix: &[u8]) -> bool {
     memchr::memchr(0, prefix).is_none()
 }
 
-/// Lines that should have been events and were not: how many, and where the first one is.
+/// Lines that should have been about an event and were not: how many, and where the first one is.
 #[derive(Debug, Default)]
 pub struct BadLines {
     count: u64,
-    first: Option<(u64, String)>,
+    first: Option<String>,
 }
 
 /// A long bad line is quoted up to here.
@@ -51,17 +52,21 @@ impl BadLines {
     pub fn note(&mut self, number: u64, line: &[u8]) {
         self.count += 1;
         if self.first.is_none() {
-            let line = line.trim_ascii();
-            self.first = Some((number, line[..line.len().min(QUOTED)].escape_ascii().to_string()));
+            self.first = Some(quoted(number, line));
         }
     }
 
     /// The loss to report, if there were any.
     pub fn loss(&self) -> Option<Loss> {
-        let (number, line) = self.first.as_ref()?;
-        let detail = format!("the first is line {number}: `{line}`");
-        Some(Loss::new(LossKind::Undecodable, self.count).with_detail(detail))
+        let first = self.first.as_ref()?;
+        Some(Loss::new(LossKind::Undecodable, self.count).with_detail(format!("the first is {first}")))
     }
+}
+
+/// A line and its number, for a message.
+pub fn quoted(number: u64, line: &[u8]) -> String {
+    let line = line.trim_ascii();
+    format!("line {number}: `{}`", line[..line.len().min(QUOTED)].escape_ascii())
 }
 
 /// A text does not say which events were enabled. One of these that never appears was in all likelihood not: every

@@ -50,6 +50,13 @@ pub fn hexadecimal(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(&text[..digits]).ok()?, 16).ok()
 }
 
+/// A number in decimal, or in hexadecimal after `0x`; it must end as [`number`] has to.
+pub fn any_base(text: &[u8]) -> Option<u64> {
+    let Some(digits) = text.strip_prefix(b"0x") else { return number(text) };
+    let end = digits.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(digits.len());
+    digits.get(end).is_none_or(u8::is_ascii_whitespace).then(|| hexadecimal(text))?
+}
+
 /// A timestamp as trace text prints it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stamp {

@@ -27,15 +27,16 @@ mod v7;
 use std::sync::{Arc, Mutex};
 
 use unstarve_model::{
-    Batch, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
-    TraceInfo,
+    Batch, ClockPair, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError,
+    Time, TraceInfo, WallTime,
 };
 
-use crate::decode::Decoder;
+use crate::decode::{BadRecord, Decoder};
 use crate::endian::Endian;
 use crate::input::{Input, Positioned};
 use crate::interner::Interner;
 use crate::kbuffer::Missed;
+use crate::malformed::Malformed;
 use crate::symbols::Symbols;
 
 use clock::Clock;
@@ -81,6 +82,7 @@ struct Counts {
     /// Dropped events by CPU.
     dropped: Vec<(CpuId, u64)>,
     gaps: u64,
+    malformed: Malformed,
     bad_records: u64,
     out_of_order: u64,
 }
@@ -147,13 +149,23 @@ impl TraceDat {
                 batch.events.push(event);
             }
         });
-        if decoded.is_err() {
-            self.counts.bad_records += 1;
+        if let Err(bad) = decoded {
+            self.counts.add_bad(bad, cpu, stream.place());
         }
     }
 }
 
 impl Counts {
+    #[cold]
+    fn add_bad(&mut self, bad: BadRecord, cpu: CpuId, page: u64) {
+        match bad.event {
+            Some(event) => {
+                self.malformed.note(event, || format!("in the page at byte {page}, of CPU {cpu}: {bad}"));
+            }
+            None => self.bad_records += 1,
+        }
+    }
+
     #[cold]
     fn add_missed(&mut self, cpu: CpuId, missed: Missed) -> Option<u64> {
         let Missed::Count(count) = missed else {
@@ -171,11 +183,12 @@ impl Counts {
         let dropped = self.dropped.iter().map(|&(cpu, count)| Loss::lost_events(cpu, count));
         let counted = [
             (LossKind::UncountedGap, self.gaps, ""),
-            (LossKind::Undecodable, self.bad_records, "records shorter than their format, or with impossible values"),
+            (LossKind::Undecodable, self.bad_records, "records too short to be an event"),
             (LossKind::OutOfOrder, self.out_of_order, ""),
         ];
         let counted = counted.into_iter().filter(|&(_, count, _)| count > 0);
-        dropped.chain(counted.map(|(kind, count, detail)| Loss::new(kind, count).with_detail(detail)))
+        let counted = counted.map(|(kind, count, detail)| Loss::new(kind, count).with_detail(detail));
+        dropped.chain(self.malformed.losses()).chain(counted)
     }
 }
 
@@ -259,6 +272,12 @@ fn info(tables: &mut Tables) -> TraceInfo {
         tasks: std::mem::take(&mut tables.tasks),
         snapshot: tables.snapshot.take(),
         kernel_release: tables.kernel_release.take(),
+        host: tables.host.take(),
+        // The two clocks are one then, from the first moment on.
+        clocks: (tables.is_dated && !tables.is_moved)
+            .then_some(ClockPair { trace: Time(0), wall: WallTime(0) })
+            .into_iter()
+            .collect(),
     }
 }
 

@@ -150,6 +150,15 @@ impl Stream {
         &self.window[self.page..end]
     }
 
+    /// Where in the file the current page, or the chunk that it came out of, begins.
+    #[inline]
+    pub(super) fn place(&self) -> u64 {
+        match self.pages {
+            Pages::Plain { .. } => self.window_at + self.page as u64,
+            Pages::Packed { .. } => self.window_at,
+        }
+    }
+
     /// Starts the page at `self.page`, filling the window if that is behind its end; `false` at the end.
     fn next_page(&mut self) -> bool {
         if self.page >= self.window.len() && !self.fill() {

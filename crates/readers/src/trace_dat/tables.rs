@@ -29,6 +29,11 @@ pub(super) struct Tables {
     /// CPUs that recorded nothing, as their statistics say.
     pub(super) empty_cpus: Vec<u32>,
     pub(super) kernel_release: Option<String>,
+    pub(super) host: Option<String>,
+    /// Whether its times are those of the wall's clock (`trace-cmd record --date`).
+    pub(super) is_dated: bool,
+    /// Whether somebody moved its times by hand (`--ts-offset`).
+    pub(super) is_moved: bool,
     pub(super) snapshot: Option<String>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) is_latency: bool,
@@ -83,6 +88,9 @@ impl Tables {
             cpus: None,
             empty_cpus: Vec::new(),
             kernel_release: None,
+            host: None,
+            is_dated: false,
+            is_moved: false,
             snapshot: None,
             buffers: Vec::new(),
             is_latency: false,
@@ -177,14 +185,26 @@ impl Tables {
         };
         match id {
             // Microseconds, unlike OFFSET.
-            options::DATE => add(clock::number(&text()).map(|us| us.saturating_mul(1000)), &mut self.clock),
-            options::OFFSET => add(clock::number(&text()), &mut self.clock),
+            options::DATE => {
+                let offset = clock::number(&text()).map(|us| us.saturating_mul(1000));
+                self.is_dated |= offset.is_some();
+                add(offset, &mut self.clock);
+            }
+            options::OFFSET => {
+                let offset = clock::number(&text());
+                self.is_moved |= offset.is_some_and(|offset| offset != 0);
+                add(offset, &mut self.clock);
+            }
             options::TRACECLOCK => {
                 self.clock_name = clock::chosen(&text()).map(str::to_owned).or(self.clock_name.take())
             }
             options::UNAME => {
                 // `Linux node release machine`; a node's name has no spaces.
-                self.kernel_release = text().split_whitespace().nth(2).map(str::to_owned);
+                let text = text();
+                let mut words = text.split_whitespace().skip(1).map(str::to_owned);
+                // `(none)` is what a machine is called that nobody has named.
+                self.host = words.next().filter(|name| name != "(none)");
+                self.kernel_release = words.next();
             }
             options::CPUCOUNT => self.cpus = self.endian.u32_at(data, 0).filter(|&cpus| cpus <= CpuId::LIMIT),
             options::CPUSTAT => self.read_cpu_statistics(&text()),

@@ -112,16 +112,31 @@ impl Sink for Notes {
 
 /// The waits of a scene, one a line.
 pub fn waits(settings: Box<dyn Settings>, scene: &str) -> String {
+    notes(Timeline::new(None, None, settings), scene)
+}
+
+/// The same with a timeline that knows more.
+pub fn notes(timeline: Timeline, scene: &str) -> String {
     let mut notes = Notes::default();
-    play(settings, scene, &mut notes);
+    run(timeline, scene, &mut notes);
     notes.0.join("\n")
 }
 
 /// Tells the sink what happens in a scene.
 pub fn play(settings: Box<dyn Settings>, scene: &str, sink: &mut impl Sink) {
-    let mut timeline = Timeline::new(None, None, settings);
+    run(Timeline::new(None, None, settings), scene, sink);
+}
+
+/// The same of a machine with so many CPUs.
+pub fn play_on(cpus: Option<u32>, scene: &str, sink: &mut impl Sink) -> Timeline {
+    run(Timeline::new(cpus, None, Box::new(unstarve_timeline::NoSettings)), scene, sink)
+}
+
+/// The same with a timeline that knows more.
+pub fn run(mut timeline: Timeline, scene: &str, sink: &mut impl Sink) -> Timeline {
     for line in scene.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         timeline.push(&event(line), sink);
     }
     timeline.finish(sink);
+    timeline
 }

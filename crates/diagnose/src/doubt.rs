@@ -1,0 +1,70 @@
+//! What a trace is too small or too damaged to say.
+//!
+//! An all-clear is a statement about all that happened; it takes more than the absence of findings.
+
+use unstarve_model::{EventType, LossKind, Nanos, counted};
+use unstarve_timeline::Rule;
+
+use crate::case::Case;
+use crate::drive::Driven;
+
+/// Fewer switches than this show hardly more than who ran when somebody pressed the button.
+const SWITCHES: u64 = 10;
+/// Where this part of the switches is missing, or of the events unreadable, waits may be as well.
+const MISSING: f64 = 0.1;
+/// Nor is one given when nobody knows for most of the time who ran.
+const UNKNOWN: f64 = 0.5;
+
+/// Time in waits in which nobody knows who had the CPU.
+pub(crate) fn unknown(case: &Case<'_>) -> Nanos {
+    case.victims().map(|(victim, _)| case.blamed(victim, |blame| blame.rule == Rule::Unknown)).sum()
+}
+
+/// Why the trace cannot say that nobody is starved.
+pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
+    let (switches, events) = (driven.switches, driven.events);
+    let lost = |fits: fn(LossKind) -> bool| -> u64 {
+        driven.losses.iter().filter(|loss| fits(loss.kind)).map(|loss| loss.count).fold(0, u64::saturating_add)
+    };
+    let is_much = |count: u64, of: u64| count as f64 >= MISSING * count.saturating_add(of) as f64 && count > 0;
+    let missing = lost(|kind| kind == LossKind::MissingSwitch);
+    let unreadable = lost(|kind| kind == LossKind::Undecodable);
+    let dropped = lost(|kind| kind == LossKind::LostEvents);
+    let unknown = unknown(case);
+    Some(if switches == 0 && unreadable > 0 {
+        format!(
+            "no sched_switch event could be read, and {} of the file could not be decoded",
+            counted(unreadable, "part")
+        )
+    } else if switches == 0 {
+        "it has no sched_switch events, which tell who ran".to_owned()
+    } else if switches < SWITCHES {
+        format!("it has only {}", counted(switches, "sched_switch event"))
+    } else if is_much(missing, switches) {
+        format!(
+            "{} missing beside {} that were read",
+            are(missing, "switch", "switches"),
+            counted(switches, "sched_switch event")
+        )
+    } else if is_much(unreadable, events) {
+        format!("{} could not be decoded", counted(unreadable, "part"))
+    } else if is_much(dropped, events) {
+        format!("{} lost beside {} that were read", are(dropped, "event", "events"), counted(events, "event"))
+    } else if unknown.share_of(case.ledger.waited) >= UNKNOWN {
+        format!("nobody knows who had the CPU in {unknown} of {} of waits", case.ledger.waited)
+    } else {
+        return None;
+    })
+}
+
+fn are(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one} is") } else { format!("{} {many} are", unstarve_model::grouped(count)) }
+}
+
+/// What kind of waits the trace cannot show.
+pub(crate) fn invisible(driven: &Driven) -> Option<String> {
+    let wakes = [EventType::Waking, EventType::Wakeup];
+    let seen = wakes.iter().any(|event| driven.seen.contains(*event));
+    let recorded = driven.info.recorded.is_some_and(|set| wakes.iter().any(|event| set.contains(*event)));
+    (driven.switches > 0 && !seen && !recorded).then(|| "waits after a wakeup".to_owned())
+}

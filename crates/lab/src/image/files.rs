@@ -1,0 +1,104 @@
+//! Files of a scenario's own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::{Content, ImageError, program, shared};
+use crate::scenario::Scenario;
+
+/// All of a scenario's files together: the guest has them in its memory.
+pub(super) const MOST: u64 = 512 << 20;
+
+/// Adds the files of a scenario with what they need; they come before all but the lab's own.
+pub(super) fn add(scenario: &Scenario, entries: &mut BTreeMap<String, Content>) -> Result<(), ImageError> {
+    let mut left = MOST;
+    for file in &scenario.file {
+        if let Some(text) = &file.text {
+            let permissions = if file.executable { 0o755 } else { 0o644 };
+            entries.insert(file.path.clone(), Content::Text(text.clone(), permissions));
+        }
+        if let Some(from) = &file.from {
+            copy(from, &file.path, scenario, &mut left, entries)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file, or a directory with all in it. Links to files are followed; links to directories within one are not, which might
+/// go round in circles.
+fn copy(
+    from: &Path,
+    to: &str,
+    scenario: &Scenario,
+    left: &mut u64,
+    entries: &mut BTreeMap<String, Content>,
+) -> Result<(), ImageError> {
+    let metadata = fs::metadata(from).map_err(ImageError::file(from))?;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(from).map_err(ImageError::file(from))? {
+            let path = entry.map_err(ImageError::file(from))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !(path.is_symlink() && path.is_dir()) && path.exists() {
+                copy(&path, &format!("{to}/{name}"), scenario, left, entries)?;
+            }
+        }
+        return Ok(());
+    }
+    if !metadata.is_file() {
+        return Ok(());
+    }
+    *left = left.checked_sub(metadata.len()).ok_or_else(|| ImageError::TooLarge { path: from.to_owned() })?;
+    let permissions = metadata.permissions().mode() & 0o755;
+    if permissions & 0o111 != 0 && program::is_elf(from)? {
+        let mut libraries = BTreeMap::new();
+        program::needs(from, &scenario.tools, &mut libraries)?;
+        shared(libraries).for_each(|(path, content)| {
+            entries.entry(path).or_insert(content);
+        });
+    }
+    entries.insert(to.to_owned(), Content::Copy(from.to_owned(), permissions));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_scripts_programs_and_directories_are_taken_along() {
+        let host = tempfile::tempdir().expect("a directory");
+        fs::create_dir(host.path().join("data")).expect("made");
+        fs::write(host.path().join("data/a.txt"), "a").expect("written");
+        std::os::unix::fs::symlink(host.path(), host.path().join("data/round")).expect("linked");
+        fs::copy(std::env::current_exe().expect("this test"), host.path().join("mine")).expect("copied");
+        let text = r##"
+tools = ["sh"]
+[[load]]
+argv = ["/opt/go"]
+[[file]]
+path = "/opt/go"
+text = "#!/bin/sh\nexec /opt/mine\n"
+executable = true
+[[file]]
+path = "/opt/mine"
+from = "mine"
+[[file]]
+path = "/opt/data"
+from = "data"
+"##;
+        let file = host.path().join("own.toml");
+        fs::write(&file, text).expect("written");
+        let scenario = Scenario::read(&file).expect("a scenario");
+        let mut entries = BTreeMap::new();
+        add(&scenario, &mut entries).expect("they are all there");
+        let permissions = |path: &str| match entries.get(path) {
+            Some(Content::Copy(_, permissions) | Content::Text(_, permissions)) => Some(*permissions & 0o111),
+            _ => None,
+        };
+        assert_eq!([permissions("/opt/go"), permissions("/opt/mine")], [Some(0o111); 2]);
+        assert_eq!((permissions("/opt/data/a.txt"), permissions("/opt/data/round")), (Some(0), None));
+        assert!(entries.keys().any(|path| path.contains("libc.so")), "{:?}", entries.keys());
+    }
+}

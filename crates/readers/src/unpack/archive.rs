@@ -1,0 +1,174 @@
+use std::io::{self, Read, Seek, SeekFrom};
+
+use super::bounded::Budget;
+use super::layer::Layer;
+use super::member::InArchive;
+use super::{MAX_LAYERS, tar_list, zip_list};
+use crate::input::{Input, Positioned};
+use crate::open::OpenError;
+
+/// A kind of archive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArchiveKind {
+    Tar,
+    Zip,
+}
+
+/// A file in an archive. Its name is shown and compared, never used as a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Harmless to print, and not long.
+    pub name: String,
+    pub packing: Packing,
+    /// Where its bytes are in the archive.
+    pub begin: u64,
+    pub end: u64,
+}
+
+/// How a member's bytes are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packing {
+    None,
+    Deflate,
+    /// Encrypted, sparse, or by a method that nothing here reads.
+    Unreadable,
+}
+
+/// What an archive has to offer.
+pub enum Choice {
+    /// The first recording in it.
+    Member(Input, InArchive),
+    /// None: the names of the first few members.
+    None(Vec<String>),
+}
+
+/// Bundles of support data have hundreds of files; each is looked at.
+const MAX_MEMBERS: usize = 4096;
+
+/// More names make no better message.
+pub const NAMED: usize = 8;
+
+const LONGEST_NAME: usize = 200;
+
+impl Member {
+    /// One with a name from outside.
+    pub fn new(name: &[u8], packing: Packing, begin: u64, end: u64) -> Member {
+        let name = String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]);
+        Member { name: unstarve_model::clean(&name).into_owned(), packing, begin, end }
+    }
+
+    fn open(&self, file: &Positioned, budget: &mut Budget) -> io::Result<Input> {
+        let part = Part { file: file.clone(), at: self.begin, begin: self.begin, end: self.end };
+        let name = format!("{} in {}", self.name, file.name());
+        let packed = budget.source(Box::new(part));
+        match self.packing {
+            Packing::None => Input::from_stream(packed, name),
+            Packing::Deflate => {
+                let stream = io::BufReader::with_capacity(1 << 16, packed);
+                let unpacked = budget.bounded(flate2::bufread::DeflateDecoder::new(stream));
+                Input::from_stream(Box::new(unpacked), name)
+            }
+            Packing::Unreadable => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Whether it is a recording, perhaps compressed.
+    fn is_recording(&self, file: &Positioned, is_recording: fn(&[u8]) -> bool) -> bool {
+        let mut budget = Budget::default();
+        let Ok(mut input) = self.open(file, &mut budget) else { return false };
+        for _ in 0..=MAX_LAYERS {
+            match Layer::of(input.prefix()) {
+                None => return is_recording(input.prefix()),
+                Some(Layer::Archive(_)) => return false,
+                Some(Layer::Stream(stream)) => match stream.open(input, &mut budget) {
+                    Ok(inner) => input = inner,
+                    Err(_) => return false,
+                },
+            }
+        }
+        false
+    }
+}
+
+impl ArchiveKind {
+    /// Which kind something that begins so is.
+    pub fn of(prefix: &[u8]) -> Option<ArchiveKind> {
+        match prefix {
+            [b'P', b'K', 3, 4, ..] => Some(ArchiveKind::Zip),
+            _ if prefix.get(257..262) == Some(b"ustar") => Some(ArchiveKind::Tar),
+            _ => None,
+        }
+    }
+
+    /// Finds the first recording in an archive.
+    pub fn choose(
+        self,
+        input: Input,
+        budget: &mut Budget,
+        is_recording: fn(&[u8]) -> bool,
+    ) -> Result<Choice, OpenError> {
+        let name = input.name().to_owned();
+        let failed = |source| OpenError::Io { name: name.clone(), source };
+        let file = input.into_positioned().map_err(failed)?;
+        let mut members = match self {
+            ArchiveKind::Tar => tar_list::members(&file, MAX_MEMBERS),
+            ArchiveKind::Zip => zip_list::members(&file, MAX_MEMBERS),
+        }
+        .map_err(failed)?;
+        let first = members.iter().position(|member| member.is_recording(&file, is_recording));
+        let Some(first) = first else {
+            return Ok(Choice::None(members.into_iter().take(NAMED).map(|member| member.name).collect()));
+        };
+        let rest = members.split_off(first + 1);
+        let others = rest.into_iter().filter(|member| member.is_recording(&file, is_recording));
+        let others = others.map(|member| member.name).collect();
+        let input = members[first].open(&file, budget).map_err(failed)?;
+        let member = InArchive { name: members.swap_remove(first).name, others, archive: name.clone(), kind: self };
+        Ok(Choice::Member(input, member))
+    }
+
+    /// The command that writes a member to standard output.
+    pub fn extract(self) -> &'static str {
+        match self {
+            ArchiveKind::Tar => "tar -xOf",
+            ArchiveKind::Zip => "unzip -p",
+        }
+    }
+}
+
+/// A part of a file.
+pub struct Part {
+    pub file: Positioned,
+    pub at: u64,
+    pub begin: u64,
+    pub end: u64,
+}
+
+impl Part {
+    /// All of it.
+    pub fn whole(file: &Positioned) -> Part {
+        Part { file: file.clone(), at: 0, begin: 0, end: file.length() }
+    }
+}
+
+impl Read for Part {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_sub(self.at);
+        let wanted = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let length = self.file.read_at(self.at, &mut buffer[..wanted])?;
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
+impl Seek for Part {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(offset) => self.begin.checked_add(offset),
+            SeekFrom::End(offset) => self.end.checked_add_signed(offset),
+            SeekFrom::Current(offset) => self.at.checked_add_signed(offset),
+        };
+        self.at = at.filter(|&at| at >= self.begin).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at - self.begin)
+    }
+}

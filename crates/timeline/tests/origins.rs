@@ -1,0 +1,192 @@
+//! Who is a kernel thread, who was created by whom, and who pays for what kernel threads wait.
+
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_timeline::{Nature, NoSettings, Settings, Sink, Timeline, Wake, World};
+
+fn task(tid: u32, comm: &str) -> TaskRef {
+    TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio::NORMAL) }
+}
+
+fn idle() -> TaskRef {
+    task(0, "swapper/0")
+}
+
+/// Prices as `payer pays 20 for victim`.
+#[derive(Default)]
+struct Prices(Vec<String>);
+
+impl Sink for Prices {
+    fn wake(&mut self, world: &World, wake: &Wake<'_>) {
+        let payer = world.tasks.get(wake.wakee).comm;
+        let lines =
+            wake.prices.iter().map(|price| format!("{payer} pays {} for {}", price.length.0, world.name(price.victim)));
+        self.0.extend(lines);
+    }
+}
+
+/// Events of one CPU.
+fn play(events: &[(u64, EventKind)], settings: Box<dyn Settings>) -> (Timeline, Vec<String>) {
+    let mut timeline = Timeline::new(Some(1), None, settings);
+    let mut prices = Prices::default();
+    for (time, kind) in events {
+        let event = Event { time: Time(*time), cpu: CpuId(0), current: None, context: Context::Unknown, kind: *kind };
+        timeline.push(&event, &mut prices);
+    }
+    timeline.finish(&mut prices);
+    (timeline, prices.0)
+}
+
+fn switch(prev: TaskRef, prev_state: PrevState, next: TaskRef) -> EventKind {
+    EventKind::Switch { prev, prev_state, next }
+}
+
+fn waking(task: TaskRef) -> EventKind {
+    EventKind::Waking { task, target_cpu: CpuId(0) }
+}
+
+fn wakeup(task: TaskRef) -> EventKind {
+    EventKind::Wakeup { task, target_cpu: CpuId(0) }
+}
+
+fn nature(timeline: &Timeline, tid: u32) -> (Nature, bool) {
+    let tasks = &timeline.world().tasks;
+    let task = tasks.get(tasks.find(Tid(tid)).expect("a living task"));
+    (task.nature, task.kernel_thread.is_some())
+}
+
+#[test]
+fn a_program_with_a_kernel_threads_name_is_told_from_the_kernel_thread() {
+    let fork = |parent: u32, child: u32, comm: &str| EventKind::Fork {
+        parent: Tid(parent),
+        child: Tid(child),
+        child_comm: Comm::from(comm),
+    };
+    let (real, fake, renamed) = (task(17, "ksoftirqd/0"), task(121, "ksoftirqd/0"), task(300, "kworker/0:1"));
+    let events = [
+        (0, fork(120, 121, "bash")),
+        (1, fork(2, 200, "kthreadd")),
+        (10, switch(idle(), PrevState::Runnable, fake)),
+        (20, switch(fake, PrevState::Sleeping, real)),
+        (30, switch(real, PrevState::Sleeping, task(200, "kworker/0:3"))),
+        (40, switch(task(200, "kworker/0:3"), PrevState::Sleeping, task(300, "perl"))),
+        (50, switch(renamed, PrevState::Sleeping, idle())),
+    ];
+    let (timeline, _) = play(&events, Box::new(NoSettings));
+    assert_eq!(nature(&timeline, 17), (Nature::Unknown, true), "only its name tells");
+    assert_eq!(nature(&timeline, 121), (Nature::Program, false), "a shell created it");
+    assert_eq!(nature(&timeline, 200), (Nature::Kernel, true), "kthreadd created it");
+    assert_eq!(nature(&timeline, 300), (Nature::Program, false), "it was called perl before");
+    let world = timeline.world();
+    let called = world.actors.iter().filter(|(_, actor)| actor.comm() == Some(Comm::from("ksoftirqd/0")));
+    let called: Vec<_> = called.map(|(_, actor)| (actor.tids.clone(), actor.kernel_thread.is_some())).collect();
+    assert_eq!(called, [(vec![Tid(121)], false), (vec![Tid(17)], true)]);
+}
+
+#[test]
+fn what_the_snapshot_says_goes_before_the_name() {
+    struct Told;
+    impl Settings for Told {
+        fn groups(&self) -> unstarve_timeline::Groups {
+            NoSettings.groups()
+        }
+        fn own_weight(&self, _: Tid) -> Option<u32> {
+            None
+        }
+        fn group(&self, _: Tid) -> Option<unstarve_timeline::GroupId> {
+            None
+        }
+        fn allowed_cpus(&self, _: Tid) -> Option<unstarve_timeline::CpuSet> {
+            None
+        }
+        fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
+            None
+        }
+        fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
+            Some(tid == Tid(17))
+        }
+    }
+    let (a, b) = (task(17, "ksoftirqd/0"), task(121, "kworker/0:1"));
+    let events = [(10, switch(idle(), PrevState::Runnable, a)), (20, switch(a, PrevState::Sleeping, b))];
+    let (timeline, _) = play(&events, Box::new(Told));
+    assert_eq!(nature(&timeline, 17), (Nature::Kernel, true));
+    assert_eq!(nature(&timeline, 121), (Nature::Program, false));
+}
+
+#[test]
+fn who_sleeps_until_a_new_thread_is_there_pays_for_the_waits_of_its_creator() {
+    let (mounter, kthreadd, child, hog) =
+        (task(100, "mounter"), task(2, "kthreadd"), task(200, "kthreadd"), task(101, "hog"));
+    let events = [
+        (0, switch(idle(), PrevState::Runnable, mounter)),
+        (10, waking(kthreadd)),
+        (10, wakeup(kthreadd)),
+        (20, switch(mounter, PrevState::Uninterruptible, hog)),
+        (60, switch(hog, PrevState::Sleeping, kthreadd)),
+        (65, EventKind::Fork { parent: Tid(2), child: Tid(200), child_comm: Comm::from("kthreadd") }),
+        (65, EventKind::WakeupNew { task: child, target_cpu: CpuId(0) }),
+        (70, switch(kthreadd, PrevState::Sleeping, child)),
+        (75, waking(mounter)),
+        (75, wakeup(mounter)),
+        (80, switch(child, PrevState::Sleeping, mounter)),
+    ];
+    let (_, prices) = play(&events, Box::new(NoSettings));
+    // 20..60 for kthreadd itself, 65..70 for its child, which has its name still.
+    assert_eq!(prices, ["mounter pays 45 for kthreadd"]);
+}
+
+/// `configd` sleeps in synchronize_rcu() while rcu_preempt waits behind a hog; the RCU softirq wakes it.
+fn grace_period(state: PrevState, vec: u8) -> Vec<String> {
+    let (configd, rcu, hog) = (task(100, "configd"), task(15, "rcu_preempt"), task(101, "hog"));
+    let events = [
+        (0, switch(idle(), PrevState::Runnable, configd)),
+        (10, switch(configd, state, hog)),
+        (20, waking(rcu)),
+        (20, wakeup(rcu)),
+        (60, switch(hog, PrevState::Sleeping, rcu)),
+        (65, switch(rcu, PrevState::Idle, idle())),
+        (70, EventKind::SoftirqEntry { vec }),
+        (71, waking(configd)),
+        (71, wakeup(configd)),
+        (72, EventKind::SoftirqExit { vec }),
+        (75, switch(idle(), PrevState::Runnable, configd)),
+    ];
+    play(&events, Box::new(NoSettings)).1
+}
+
+#[test]
+fn who_sleeps_for_a_grace_period_pays_for_the_waits_of_the_thread_that_drives_it() {
+    assert_eq!(grace_period(PrevState::Uninterruptible, 9), ["configd pays 40 for rcu_preempt"]);
+    assert!(grace_period(PrevState::Sleeping, 9).is_empty(), "it may have waited for anything");
+    assert!(grace_period(PrevState::Uninterruptible, 4).is_empty(), "a disk, not RCU");
+}
+
+#[test]
+fn names_from_a_list_beside_the_events_make_no_members() {
+    let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
+    (500..600).for_each(|tid| timeline.name_task(Tid(tid), Comm::from("worker")));
+    let (a, b) = (task(500, "worker"), task(501, "worker"));
+    for (time, kind) in [(0, switch(idle(), PrevState::Runnable, a)), (10, switch(a, PrevState::Sleeping, b))] {
+        let event = Event { time: Time(time), cpu: CpuId(0), current: None, context: Context::Unknown, kind };
+        timeline.push(&event, &mut Prices::default());
+    }
+    let actors = &timeline.world().actors;
+    let (_, worker) = actors.iter().find(|(_, actor)| actor.comm() == Some(Comm::from("worker"))).expect("an actor");
+    assert_eq!((worker.members, worker.tids.as_slice()), (2, &[Tid(500), Tid(501)][..]));
+}
+
+#[test]
+fn many_members_are_counted_and_not_capped() {
+    let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
+    for round in 0..2u64 {
+        for tid in 0..300 {
+            let (one, next) = (task(1000 + tid, "nfsd"), task(1000 + (tid + 1) % 300, "nfsd"));
+            let time = Time(round * 3000 + u64::from(tid) * 10);
+            let kind = switch(one, PrevState::Sleeping, next);
+            let event = Event { time, cpu: CpuId(0), current: None, context: Context::Unknown, kind };
+            timeline.push(&event, &mut Prices::default());
+        }
+    }
+    let actors = &timeline.world().actors;
+    let (_, nfsd) = actors.iter().find(|(_, actor)| actor.comm() == Some(Comm::from("nfsd"))).expect("an actor");
+    assert_eq!((nfsd.members, nfsd.tids.len()), (300, 128));
+}
