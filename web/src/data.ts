@@ -46,6 +46,7 @@ export interface Report {
     lost: number;
     cpus: number;
     kernel: string | null;
+    too_little?: string;
     snapshot: boolean;
     waits_total_ns: number;
     waits_count: number;

@@ -12,13 +12,18 @@ const WORDS = { critical: 'Critical', warning: 'Warning', info: 'Worth knowing' 
 /** The answer in a sentence, and the figures behind it. */
 export function verdictView(app: App): HTMLElement {
   const { verdict, report } = app.trace;
-  const severity = verdict.severity ?? 'healthy';
+  // Too little to tell is no all-clear.
+  const [severity, badge] = verdict.severity
+    ? [verdict.severity, WORDS[verdict.severity]]
+    : report.trace.too_little
+      ? ['info', 'Not known']
+      : ['healthy', 'Healthy'];
   const worst = report.findings.find((finding) => finding.severity !== 'info');
   const [headline, rest] = split(verdict.text);
   return h(
     'section',
     { class: `verdict ${severity}`, id: 'verdict', 'aria-labelledby': 'verdict-title' },
-    h('p', { class: 'badge' }, verdict.severity ? WORDS[verdict.severity] : 'Healthy'),
+    h('p', { class: 'badge' }, badge),
     h('h1', { id: 'verdict-title' }, headline),
     rest ? h('p', { class: 'lead' }, rest) : null,
     worst ? figures(app, worst) : null,

@@ -42,10 +42,11 @@ test('the CPU of the worst wait is never drawn empty where it was busy', async (
 test('who a finding names has a row and a column in the matrix', async () => {
   const page = await open(browser, file);
   const findings = await page.$$eval('.card', (cards) => cards.map((card) => card.querySelector('h3').textContent));
-  assert.ok(findings.some((sentence) => sentence.includes('kworker/5:1')), String(findings));
+  const victims = findings.map((sentence) => sentence.match(/^(.+?)(?: \(\d+ threads\))? waited/)?.[1]).filter(Boolean);
+  assert.ok(victims.length > 0, String(findings));
   const rows = await page.$$eval('#blame tbody th', (heads) => heads.map((head) => head.textContent));
   const columns = await page.$$eval('#blame thead th', (heads) => heads.map((head) => head.textContent));
-  assert.ok(rows.some((name) => name.startsWith('kworker/5:1')), String(rows));
+  for (const victim of victims) assert.ok(rows.some((name) => name.startsWith(victim)), `${victim} in ${rows}`);
   assert.ok(columns.some((name) => name.startsWith('hog')), String(columns));
   await page.close();
 });

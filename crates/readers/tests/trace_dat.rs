@@ -276,7 +276,7 @@ fn a_dated_file_is_on_the_wall_s_clock() {
     let dated = info(&[uname.clone(), date.clone()]);
     assert_eq!((dated.host.as_deref(), dated.kernel_release.as_deref()), (Some("web1"), Some("6.1.0")));
     assert_eq!(dated.clocks, [ClockPair { trace: Time(0), wall: WallTime(0) }]);
-    assert_eq!(info(&[uname.clone()]).clocks, []);
+    assert_eq!(info(std::slice::from_ref(&uname)).clocks, []);
     // Somebody moved the times by hand.
     assert_eq!(info(&[uname, date, (7, b"5\0".to_vec())]).clocks, []);
     assert_eq!(info(&[(5, b"Linux (none) 6.1.0 x86_64\0".to_vec())]).host, None);

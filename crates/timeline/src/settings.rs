@@ -21,11 +21,15 @@ pub trait Settings: Send {
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
 
     /// Whether the task, runnable when the trace began, was so when it ended and did not run in between.
-    fn has_only_waited(&self, tid: Tid) -> bool;
+    fn has_only_waited(&self, _: Tid) -> bool {
+        false
+    }
 
     /// Whether a CPU that issued no event at all in the whole trace was idle: it is online, and work on it would have shown
     /// by its ticks.
-    fn is_idle_if_silent(&self, cpu: CpuId) -> bool;
+    fn is_idle_if_silent(&self, _: CpuId) -> bool {
+        false
+    }
 
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
@@ -81,12 +85,6 @@ impl Settings for NoSettings {
     }
     fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
         None
-    }
-    fn has_only_waited(&self, _: Tid) -> bool {
-        false
-    }
-    fn is_idle_if_silent(&self, _: CpuId) -> bool {
-        false
     }
     fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
         None

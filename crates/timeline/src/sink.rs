@@ -55,6 +55,9 @@ const SOFTIRQS: [&str; 10] =
 #[allow(unused_variables, reason = "defaults ignore everything")]
 pub trait Sink {
     /// A wait is over, or the trace is.
+    ///
+    /// Mostly at once, so that `wait.end` is `world.now`. A wait of which a part is a stay that lasts is told when that stay is
+    /// over: after its task ran, and perhaps after later waits of the task. Who needs the order of time has to sort.
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {}
     /// A task left a CPU, or the trace is over.
     fn run(&mut self, world: &World, run: &Run) {}

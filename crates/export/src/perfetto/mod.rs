@@ -32,11 +32,31 @@ pub struct Perfetto<W> {
     cpus: Cpus,
     cast: Cast,
     groups: Groups,
-    waits: FxHashMap<(Tid, Comm), TrackId>,
+    waits: FxHashMap<(Tid, Comm), Rows>,
     items: FxHashMap<(Tid, Comm), TrackId>,
     /// The track, what it counted so far, and until when.
     blame: FxHashMap<(ActorId, ActorId, Rule), (TrackId, Nanos, Time)>,
     longest: Vec<BinaryHeap<Reverse<Nanos>>>,
+}
+
+/// The tracks of one task's waits, each with the end of its last slice: one, and more only for waits that come late.
+///
+/// A wait that is held back until a stay is over comes after waits that began later. Within a track, time must not run
+/// backwards; tracks of one name are one row of the viewer.
+#[derive(Default)]
+struct Rows(Vec<(TrackId, Time)>);
+
+impl Rows {
+    /// The track that takes a slice of this span, or a new one.
+    fn place(&mut self, start: Time, end: Time, new: impl FnOnce() -> TrackId) -> TrackId {
+        if let Some((track, last)) = self.0.iter_mut().find(|(_, last)| *last <= start) {
+            *last = end;
+            return *track;
+        }
+        let track = new();
+        self.0.push((track, end));
+        track
+    }
 }
 
 /// The tracks that the others are below.
@@ -73,7 +93,8 @@ impl<W: Out> Perfetto<W> {
 
     fn wait_slice(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
-        let track = *self.waits.entry((task.tid, task.comm)).or_insert_with(|| {
+        let rows = self.waits.entry((task.tid, task.comm)).or_default();
+        let track = rows.place(wait.start, wait.end, || {
             let name = format!("{} {}", task.comm, task.tid);
             self.stream.track(Some(self.groups.waits), &name, TrackKind::Slices)
         });
