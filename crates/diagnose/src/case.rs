@@ -52,7 +52,8 @@ impl<'a> Case<'a> {
             list.sort_unstable_by_key(|blame| (std::cmp::Reverse(blame.length), blame.occupant, blame.rule));
         }
         let mut payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>> = FxHashMap::default();
-        for ((victim, payer), &length) in ledger.prices.iter().filter(|((_, payer), _)| !observers.contains(*payer)) {
+        for ((victim, payer), &length) in ledger.prices.iter().filter(|((_, payer), _)| !observers.may_contain(*payer))
+        {
             payers.entry(victim).or_default().push((payer, length));
         }
         for list in payers.values_mut() {
@@ -96,7 +97,7 @@ impl<'a> Case<'a> {
         self.world
             .actors
             .iter()
-            .filter(|(id, actor)| actor.comm().is_some() && !self.is_observer(*id))
+            .filter(|(id, actor)| actor.comm().is_some() && !self.observers.may_contain(*id))
             .filter_map(|(id, _)| Some((id, self.ledger.account(id)?)))
             .filter(|(_, account)| account.waits > 0)
     }

@@ -33,7 +33,12 @@ const RECORDERS: [(&str, &[&str]); 4] = [
 
 /// The actors of a trace that only watch.
 #[derive(Debug, Default)]
-pub(crate) struct Observers(FxHashSet<ActorId>);
+pub(crate) struct Observers {
+    watching: FxHashSet<ActorId>,
+    /// Who has such a name, but takes too much to be believed as a culprit. As a victim it is: to pass for one that only watches
+    /// would harm nobody else.
+    claiming: FxHashSet<ActorId>,
+}
 
 impl Observers {
     pub fn of(world: &World, ledger: &Ledger, snapshot: Option<&Snapshot>, format: &str) -> Observers {
@@ -44,20 +49,31 @@ impl Observers {
             let name = comm.as_bytes();
             name.starts_with(OWN.as_bytes()) || recorders.contains(&name) || own == Some(comm)
         };
-        let watches = |id: ActorId, actor: &Actor| {
+        let mut observers = Observers::default();
+        for (id, actor) in world.actors.iter() {
+            let claims = actor.comm().is_some_and(claims);
             let is_recorder = snapshot.is_some_and(|snapshot| is_of_recorder(snapshot, actor));
-            is_recorder || actor.comm().is_some_and(claims) && takes_little(world, ledger, id, actor)
-        };
-        Observers(world.actors.iter().filter(|(id, actor)| watches(*id, actor)).map(|(id, _)| id).collect())
+            if is_recorder || claims && takes_little(world, ledger, id, actor) {
+                observers.watching.insert(id);
+            } else if claims {
+                observers.claiming.insert(id);
+            }
+        }
+        observers
+    }
+
+    /// Whether it is no victim and no payer.
+    pub fn may_contain(&self, id: ActorId) -> bool {
+        self.watching.contains(&id) || self.claiming.contains(&id)
     }
 
     pub fn contains(&self, id: ActorId) -> bool {
-        self.0.contains(&id)
+        self.watching.contains(&id)
     }
 
     /// The CPU time that they took; `None` if none of them is in the trace.
     pub fn took(&self, ledger: &Ledger) -> Option<Nanos> {
-        let accounts: Vec<_> = self.0.iter().filter_map(|id| ledger.account(*id)).collect();
+        let accounts: Vec<_> = self.watching.iter().filter_map(|id| ledger.account(*id)).collect();
         (!accounts.is_empty()).then(|| accounts.iter().map(|account| account.runs.total).sum())
     }
 }
