@@ -39,7 +39,7 @@ impl<'a> Case<'a> {
         events: u64,
         format: &str,
     ) -> Case<'a> {
-        let observers = Observers::of(world, snapshot, format);
+        let observers = Observers::of(world, ledger, snapshot, format);
         let mut by_name: FxHashMap<Comm, Vec<ActorId>> = FxHashMap::default();
         for (id, comm) in world.actors.iter().filter_map(|(id, actor)| Some((id, actor.comm()?))) {
             by_name.entry(comm).or_default().push(id);

@@ -4,8 +4,8 @@
 
 use rustc_hash::FxHashSet;
 use unstarve_kernel::Snapshot;
-use unstarve_model::{Comm, Nanos};
-use unstarve_timeline::{ActorId, World};
+use unstarve_model::{Comm, Nanos, Policy, Tid};
+use unstarve_timeline::{Actor, ActorId, World};
 
 use crate::ledger::Ledger;
 
@@ -13,8 +13,15 @@ use crate::ledger::Ledger;
 /// of the lab.
 const OWN: &str = "unstarve-";
 const LAB: [&str; 1] = ["lab-keeper"];
-/// The thread of `unstarve record` that reads the buffers.
+/// The thread of `unstarve record` that reads the buffers, and what the program may be called: in a guest of the lab it is
+/// process 1.
 const RECORDER: &str = "unstarve-record";
+const PROGRAM: [&str; 2] = ["unstarve", "init"];
+
+/// A name is a claim, which a hog may make, too. It is believed of who takes little: this part of a CPU in the fair class,
+/// and in a class above, where little is enough to starve others.
+const LITTLE: f64 = 0.2;
+const LITTLE_ABOVE: f64 = 0.01;
 
 /// The programs that write each format. Elsewhere the same names may be anybody's.
 const RECORDERS: [(&str, &[&str]); 4] = [
@@ -29,17 +36,19 @@ const RECORDERS: [(&str, &[&str]); 4] = [
 pub(crate) struct Observers(FxHashSet<ActorId>);
 
 impl Observers {
-    pub fn of(world: &World, snapshot: Option<&Snapshot>, format: &str) -> Observers {
+    pub fn of(world: &World, ledger: &Ledger, snapshot: Option<&Snapshot>, format: &str) -> Observers {
         let own = snapshot.and_then(own_program);
         let recorders = RECORDERS.iter().filter(|(prefix, _)| format.starts_with(prefix)).flat_map(|(_, names)| *names);
         let recorders: Vec<&[u8]> = recorders.chain(&LAB).map(|name| name.as_bytes()).collect();
-        let watches = |comm: Comm| {
+        let claims = |comm: Comm| {
             let name = comm.as_bytes();
             name.starts_with(OWN.as_bytes()) || recorders.contains(&name) || own == Some(comm)
         };
-        Observers(
-            world.actors.iter().filter(|(_, actor)| actor.comm().is_some_and(watches)).map(|(id, _)| id).collect(),
-        )
+        let watches = |id: ActorId, actor: &Actor| {
+            let is_recorder = snapshot.is_some_and(|snapshot| is_of_recorder(snapshot, actor));
+            is_recorder || actor.comm().is_some_and(claims) && takes_little(world, ledger, id, actor)
+        };
+        Observers(world.actors.iter().filter(|(id, actor)| watches(*id, actor)).map(|(id, _)| id).collect())
     }
 
     pub fn contains(&self, id: ActorId) -> bool {
@@ -53,9 +62,24 @@ impl Observers {
     }
 }
 
-/// What the program is called in which the recording ran: `unstarve`; in a guest of the lab `init`, which is the program
-/// that starts the loads, too.
+fn takes_little(world: &World, ledger: &Ledger, id: ActorId, actor: &Actor) -> bool {
+    let ran = ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
+    let above = matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline));
+    ran.share_of(ledger.span(world)) <= if above { LITTLE_ABOVE } else { LITTLE }
+}
+
+/// Whether all its threads are those of the process that wrote the recording, as that process says itself.
+fn is_of_recorder(snapshot: &Snapshot, actor: &Actor) -> bool {
+    let Some(recorder) = snapshot.recorder else { return false };
+    let belongs = |tid: &Tid| *tid == recorder || snapshot.task(*tid).is_some_and(|task| task.tgid == Some(recorder));
+    actor.members as usize == actor.tids.len() && !actor.tids.is_empty() && actor.tids.iter().all(belongs)
+}
+
+/// What the program is called in which the recording ran, where it does not say which process that was: `unstarve`; in a guest
+/// of the lab `init`, which is the program that starts the loads, too.
 fn own_program(snapshot: &Snapshot) -> Option<Comm> {
-    let recorder = snapshot.tasks.iter().find(|task| task.comm == RECORDER)?;
-    Some(Comm::from(snapshot.task(recorder.tgid?)?.comm.as_str()))
+    let recorders = snapshot.tasks.iter().filter(|task| task.comm == RECORDER);
+    let programs = recorders.filter_map(|recorder| snapshot.task(recorder.tgid?));
+    let ours = |comm: &str| PROGRAM.contains(&comm) || comm.starts_with(OWN);
+    programs.map(|program| program.comm.as_str()).find(|comm| ours(comm)).map(Comm::from)
 }

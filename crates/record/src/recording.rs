@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use unstarve_kernel::{Missing, Root, Snapshot};
-use unstarve_model::{ClockPair, CpuId, EventType};
+use unstarve_model::{ClockPair, CpuId, EventType, Tid};
 use unstarve_readers::trace_dat_write::Head;
 
 use crate::command::Running;
@@ -262,6 +262,7 @@ impl Begin {
         }
         let known = self.known.get_or_insert_with(|| Snapshot::take(&Root::host()));
         known.clock_pairs.extend(self.clocks.take());
+        known.recorder = Some(Tid(std::process::id()));
         known
     }
 }

@@ -17,9 +17,10 @@ const INVOLUNTARY: f64 = 0.8;
 /// The shortest slice that the fair class means to give, on one CPU (`min_granularity` 0.75 ms, `base_slice` 0.70 ms).
 /// Who keeps the CPU for less than that on average, though it wants more, has lost the benefit of a slice.
 const SHORTEST_SLICE: Nanos = Nanos::from_micros(700);
-/// Rarer than this for each second of running the switches cost nothing measurable (5 µs each, with what the caches
-/// lose: half a percent).
-const PER_SECOND: f64 = 1000.0;
+/// Strangers must take the CPU from it so often in each second of its running that the switches cost a hundredth of it
+/// (5 µs each, with what the caches lose). Less is what fair sharing rounds off, as in `felt.rs`: on a machine that also
+/// serves requests every compiler is pushed off a thousand times a second, and is well.
+const PER_SECOND: f64 = 2000.0;
 /// A burst in a start-up is no thrash.
 const LEAST: u64 = 500;
 /// Most of the preemptions must be by wakeups.
@@ -56,14 +57,14 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         && runs.preempted as f64 >= INVOLUNTARY * runs.count as f64
         && runs.preempted_by_wakeup as f64 >= BY_WAKEUP * runs.preempted as f64
         && stay < SHORTEST_SLICE
-        && runs.preempted as f64 >= PER_SECOND * runs.total.as_secs_f64()
         && runs.total.share_of(case.span()) >= BUSY;
     if !thrashed || case.actor(victim).policy() != Some(Policy::Fair) {
         return None;
     }
     let preemptors = preemptors(case, victim);
     let by_strangers: u64 = preemptors.iter().map(|(_, count)| count).sum();
-    if (by_strangers as f64) < BY_WAKEUP * runs.preempted as f64 {
+    let (count, seconds) = (by_strangers as f64, runs.total.as_secs_f64());
+    if count < BY_WAKEUP * runs.preempted as f64 || count < PER_SECOND * seconds {
         return None;
     }
     let actors: Vec<ActorId> = preemptors.iter().map(|(actor, _)| *actor).collect();

@@ -39,8 +39,14 @@ const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
 const WORKER_FIRST: f64 = 0.1;
 /// Heavier tasks that had less than this part of it are not named.
 const WORTH_A_NAME: f64 = 0.05;
-/// One that is woken this often by a task waits for it again and again. A parent is woken once, by the end of its child.
-const SERVED: u64 = 3;
+/// Who wakes a worker for this part of its turns is the one that it works for.
+const EMPLOYER: f64 = 0.5;
+/// A task that ends this part of its turns only because the CPU is taken from it computes: it is after throughput.
+const COMPUTES: f64 = 0.8;
+/// One that is short of more than this part of an equal share hardly gets on, whatever somebody asked for.
+const HARDLY: f64 = 0.75;
+/// Somebody pays for it from this part of its waits on; less is chance.
+const PAID_FOR: f64 = 0.05;
 
 /// One starved task kind and its main occupant.
 struct Pair<'a> {
@@ -113,6 +119,11 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Opt
     let worker = case.is_kernel_worker(victim);
     let felt = if case.is_last_by_choice(victim, occupant) {
         Felt { lost: price_of_service(case, victim).min(behind), stall: Nanos::ZERO }
+    } else if worker && works_for(case, victim, occupant) {
+        Felt {
+            lost: price_of_programs(case, victim).min(behind),
+            stall: account.longest_by_rule[Rule::Weight as usize],
+        }
     } else {
         let stalled = account.stalled_by_rule[Rule::Weight as usize];
         let owed = if account.shortfall() >= SHORTFALL { account.starved() } else { Nanos::ZERO };
@@ -129,7 +140,31 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Opt
     };
     // A program that lost next to nothing is not worth a line; a worker may be.
     let severity = felt::severity(felt, case.span()).filter(|severity| *severity > Severity::Info || worker)?;
+    let stall = felt::severity(Felt { lost: Nanos::ZERO, ..felt }, case.span());
+    let severity = if got_as_asked(case, victim, account) { stall.unwrap_or(Severity::Info) } else { severity };
     Some(Pair { victim, occupant, account, felt, severity, behind, known: true })
+}
+
+/// A program that only computes, and for which nobody waits, loses throughput and no more. To divide that is what a weight
+/// is for: somebody gave it. Only a stall that anybody would see is bad by itself, and a share that is next to nothing.
+fn got_as_asked(case: &Case<'_>, victim: ActorId, account: &Account) -> bool {
+    let computes = account.runs.preempted as f64 >= COMPUTES * account.runs.count as f64;
+    let paid_for = highest_price(case, victim).share_of(account.waited) >= PAID_FOR;
+    let gets_on = account.runs.count > 0 && account.shortfall() <= HARDLY;
+    !case.is_kernel_thread(victim) && gets_on && computes && !paid_for
+}
+
+/// Whether what keeps the worker from the CPU is mostly the one that gives it its work: it is late for its own work only,
+/// by its own choice, unless some program sleeps until it is done.
+fn works_for(case: &Case<'_>, worker: ActorId, occupant: ActorId) -> bool {
+    let wakeups = case.ledger.account(worker).map_or(0, |account| account.wakeups);
+    wakeups > 0 && case.wakes(occupant, worker) as f64 >= EMPLOYER * wakeups as f64
+}
+
+/// What the program lost that lost most while this one waited. Another worker that sleeps has no work, and who waits for
+/// what it will do is a payer itself.
+fn price_of_programs(case: &Case<'_>, victim: ActorId) -> Nanos {
+    felt::payers(case, victim).find(|(payer, _)| !case.is_kernel_thread(*payer)).map_or(Nanos::ZERO, |(_, price)| price)
 }
 
 /// What the one who lost most while this one waited lost.
@@ -137,10 +172,11 @@ fn highest_price(case: &Case<'_>, victim: ActorId) -> Nanos {
     felt::payers(case, victim).next().map_or(Nanos::ZERO, |(_, price)| price)
 }
 
-/// The same of those whom it serves. A task that somebody made to run last keeps its parent waiting for its end, as was
-/// to be expected.
+/// The same of those whom it serves: it wakes them again and again. A task that somebody made to run last keeps its parent
+/// waiting for its end, as was to be expected: each wakes its parent once.
 fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
-    let served = |payer: ActorId| case.wakes(victim, payer) >= SERVED && !case.asked_to_be_last(payer);
+    let tasks = u64::from(case.actor(victim).members.max(1));
+    let served = |payer: ActorId| case.wakes(victim, payer) > tasks && !case.asked_to_be_last(payer);
     felt::payers(case, victim).find(|(payer, _)| served(*payer)).map_or(Nanos::ZERO, |(_, price)| price)
 }
 

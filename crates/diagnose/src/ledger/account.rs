@@ -159,6 +159,11 @@ impl Account {
     }
 
     fn add_idle(&mut self, idle: Nanos, wait: &Wait<'_>) {
+        // A task that a limit stops may use no CPU, idle or not.
+        let stopped: Nanos =
+            wait.pieces.iter().filter(|piece| piece.rule == Rule::Throttled).map(|piece| piece.length).sum();
+        let free = wait.length().saturating_sub(stopped);
+        let idle = idle.min(free);
         let Some(cpu) = wait.beside_unheard else { return self.idle_elsewhere.add(idle, wait.start, wait.end) };
         let index = match self.beside_unheard.iter().position(|beside| beside.cpu == cpu) {
             Some(index) => index,
@@ -172,7 +177,7 @@ impl Account {
         let own = wait.pieces.iter().filter(|piece| piece.occupant == ActorId::IDLE).map(|piece| piece.length).sum();
         let beside = &mut self.beside_unheard[index];
         beside.if_busy.add(idle, wait.start, wait.end);
-        beside.if_idle.add(wait.length().saturating_sub(own), wait.start, wait.end);
+        beside.if_idle.add(wait.length().saturating_sub(own).min(free), wait.start, wait.end);
     }
 
     /// The trace is over, and it is known which CPUs were idle until they were heard.

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use unstarve_model::{Nanos, Time};
+use unstarve_model::{CpuId, Nanos, Time};
 use unstarve_timeline::{ActorId, Run, Wait};
 
 /// The latest stays of real-time and deadline tasks on each CPU, to tell at the end of a wait how long its longest stretch
@@ -25,20 +25,26 @@ impl RealTimeStays {
     const GAP: Nanos = Nanos::from_micros(100);
 
     pub fn push(&mut self, run: &Run) {
-        let index = run.cpu.index();
+        self.push_stay(run.cpu, Stay { actor: run.actor, start: run.start, end: run.end });
+    }
+
+    fn push_stay(&mut self, cpu: CpuId, run: Stay) {
+        let index = cpu.index();
         if self.by_cpu.len() <= index {
             self.by_cpu.resize_with(index + 1, VecDeque::new);
         }
         let stays = &mut self.by_cpu[index];
-        let continued = stays.iter_mut().rev().take(2).find(|stay| stay.actor == run.actor);
-        if let Some(stay) = continued.filter(|stay| run.start.since(stay.end) <= RealTimeStays::GAP) {
-            stay.end = run.end;
+        let goes_on = |stay: &Stay| stay.actor == run.actor && run.start.since(stay.end) <= RealTimeStays::GAP;
+        let continued = (stays.len().saturating_sub(2)..stays.len()).rev().find(|at| goes_on(&stays[*at]));
+        if let Some(stay) = continued.and_then(|at| stays.remove(at)) {
+            // It ends last now; who looks back stops at the first that ended before.
+            stays.push_back(Stay { end: run.end, ..stay });
             return;
         }
         if stays.len() == RealTimeStays::KEPT {
             stays.pop_front();
         }
-        stays.push_back(Stay { actor: run.actor, start: run.start, end: run.end });
+        stays.push_back(run);
     }
 
     /// The longest stay of this actor within the wait; `None` if it is not known.
@@ -73,5 +79,28 @@ impl RealTimeStays {
                 (cut.end > cut.start).then_some(cut)
             },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two numbers that stand for two tasks: only that they differ counts.
+    const HOG: ActorId = ActorId::OTHERS;
+    const STOPPER: ActorId = ActorId::UNKNOWN;
+
+    #[test]
+    fn a_microsecond_of_the_stop_class_hides_no_hog() {
+        assert_eq!(order_after_a_blip(), [(STOPPER, 10_020), (HOG, 60_000)]);
+    }
+
+    /// The hog from 0 to 60 ms with 20 µs of the stopper at 10 ms: who is kept with which end, in µs.
+    fn order_after_a_blip() -> Vec<(ActorId, u64)> {
+        let mut stays = RealTimeStays::default();
+        for (actor, start, end) in [(HOG, 0, 10_000), (STOPPER, 10_000, 10_020), (HOG, 10_020, 60_000)] {
+            stays.push_stay(CpuId(0), Stay { actor, start: Time(start * 1000), end: Time(end * 1000) });
+        }
+        stays.by_cpu[0].iter().map(|stay| (stay.actor, stay.end.0 / 1000)).collect()
     }
 }

@@ -128,6 +128,31 @@ fn who_only_watches_is_no_victim_and_no_payer() {
     insta::assert_snapshot!(scene("init", "unstarve").findings(), @"critical rt-starvation: init by hog (class)");
 }
 
+/// A hog may call itself anything, and give a thread of its own any name.
+#[test]
+fn who_calls_itself_the_recorder_is_a_hog_all_the_same() {
+    let scene = |name: &str, snapshot: serde_json::Value| {
+        Scene::new(1000)
+            .task('h', name, 79)
+            .task('v', "service", 120)
+            .cpu(&times(10, &format!("{}vv{}", times(40, "h"), times(8, "."))))
+            .wakes('h', &times(10, &format!("!{}", times(49, " "))))
+            .wakes('v', &times(10, &format!("  !{}", times(47, " "))))
+            .snapshot(snapshot)
+    };
+    let nothing = serde_json::json!({"kernel": {"release": "6.1.0"}});
+    for name in ["unstarve-record", "unstarve-x", "lab-keeper", "trace-cmd"] {
+        let findings = scene(name, nothing.clone()).findings();
+        assert_eq!(findings.trim(), format!("critical rt-starvation: service by {name} (class)"));
+    }
+    // A thread that only has the recorder's name makes its process no recorder.
+    let named = serde_json::json!({"kernel": {"release": "6.1.0"}, "tasks": [
+        {"tid": 80, "comm": "hog", "policy": "fifo", "start_ticks": 1},
+        {"tid": 81, "tgid": 80, "comm": "unstarve-record", "policy": "other", "start_ticks": 1},
+    ]});
+    assert_eq!(scene("hog", named).findings().trim(), "critical rt-starvation: service by hog (class)");
+}
+
 #[test]
 fn a_payer_pays_for_its_sleep_and_for_its_own_wait() {
     // One column is 1 ms. Of each 50 ms h takes 20; k waits behind it and wakes f, which burns the rest and so waits

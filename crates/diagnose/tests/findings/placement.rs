@@ -58,6 +58,22 @@ fn of_a_task_of_unknown_affinity_nothing_is_claimed() {
     assert!(!moved.findings().contains("idle-while-runnable"), "{}", moved.findings());
 }
 
+#[test]
+fn a_deadline_task_that_its_runtime_stops_waits_for_no_idle_cpu() {
+    // Runs for 6 ms of every 20 and leaves its CPU runnable, for the idle task; CPU 1 is idle all the time.
+    let task =
+        json!({"tid": 100, "comm": "vision", "policy": "deadline", "cgroup": "/", "start_ticks": 1, "allowed": "0-1"});
+    let scene = Scene::new(1000)
+        .task('d', "vision", -1)
+        .task('z', "other", 120)
+        .cpu(&times(50, &format!("{}{}", times(6, "d"), times(14, "."))))
+        .cpu(&format!("z{}", times(999, ".")))
+        .snapshot(json!({"kernel": {"release": "6.12.9"}, "tasks": [task]}));
+    let findings = scene.findings();
+    assert!(findings.contains("info throttled: vision"), "{findings}");
+    assert!(!findings.contains("idle-while-runnable"), "{findings}");
+}
+
 /// A limited task t alone on its CPU runs for 20 ms of every 100 and is kept off for the rest.
 fn limited(quota: Option<u32>) -> Scene {
     let mut group = json!({"path": "/box", "weight": 100});

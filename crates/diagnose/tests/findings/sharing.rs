@@ -66,6 +66,18 @@ fn short_wakeups_that_push_a_compiler_off_are_a_thrash() {
 }
 
 #[test]
+fn switches_that_cost_less_than_a_hundredth_are_no_thrash() {
+    // The compiler keeps the CPU for 660 µs at a time: 1515 switches for each second that it runs.
+    let rounds = 3000;
+    let scene = Scene::new(60)
+        .task('c', "cc1", 120)
+        .task('t', "ticker", 120)
+        .cpu(&times(rounds, "tccccccccccc"))
+        .wakes('t', &times(rounds, "!           "));
+    assert_eq!(scene.alarms(), Vec::<String>::new());
+}
+
+#[test]
 fn a_partner_and_a_kernel_worker_are_no_thrash() {
     assert_eq!(beside_ticker("consumer", '^').alarms(), Vec::<String>::new(), "woken by the compiler itself");
     assert_eq!(beside_ticker("kworker/0:1", '!').alarms(), Vec::<String>::new(), "somebody's request");

@@ -124,6 +124,14 @@ fn host(groups: &[(&str, u32)], tasks: &[(&str, &str)]) -> serde_json::Value {
 }
 
 #[test]
+fn weights_that_divide_throughput_are_what_somebody_asked_for() {
+    let groups = [("/shop", 300), ("/reports", 100)];
+    let scene = Scene::new(1000).task('a', "reports", 120).task('b', "shop", 120).cpu(&times(200, "abbb"));
+    let scene = scene.snapshot(host(&groups, &[("reports", "/reports"), ("shop", "/shop")]));
+    insta::assert_snapshot!(scene.findings(), @"info weight-starvation: reports by shop (weight)");
+}
+
+#[test]
 fn groups_within_a_group_are_compared_and_can_be_made_equal() {
     let groups = [("/prod", 100), ("/prod/heavy", 1000), ("/prod/light", 10)];
     let scene = two_hogs().snapshot(host(&groups, &[("small", "/prod/light"), ("big", "/prod/heavy")]));

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use unstarve_model::ClockPair;
+use unstarve_model::{ClockPair, Tid};
 
 use crate::{CpuSet, Root};
 
@@ -86,6 +86,10 @@ pub struct Snapshot {
     /// Mounted filesystems that live on a block device.
     #[serde(default)]
     pub mounts: Vec<Mount>,
+    /// The process that made the recording around this snapshot, so that nobody else passes for it by name. `None` in a
+    /// snapshot by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<Tid>,
     /// The name of the host (`uname -n`). `None` also where it was left out so that nobody can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -182,6 +186,7 @@ impl Snapshot {
             irqs: devices::read_irqs(root, &mut missing),
             workqueues: devices::read_workqueues(root),
             mounts: devices::read_mounts(root, &mut missing),
+            recorder: None,
             host: kernel::host_name(root),
             clock_pairs: Vec::new(),
             uptime_ticks: view::read_uptime(root),

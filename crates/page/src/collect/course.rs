@@ -85,13 +85,17 @@ impl Course {
         self.total += wait;
         self.longest = self.longest.max(wait);
         let index = index as u16;
-        // Waits come in the order of their ends.
-        if self.cells.last().is_none_or(|(last, _)| *last != index) {
-            self.cells.push((index, Cell::default()));
-        }
-        if let Some((_, cell)) = self.cells.last_mut() {
-            cell.record(wait.0, 1);
-        }
+        // Most waits come in the order of their ends; one that was held back until a stay was over comes late.
+        let place = match self.cells.last() {
+            Some((last, _)) if *last == index => Ok(self.cells.len() - 1),
+            Some((last, _)) if *last > index => self.cells.binary_search_by_key(&index, |(index, _)| *index),
+            _ => Err(self.cells.len()),
+        };
+        let at = place.unwrap_or_else(|at| {
+            self.cells.insert(at, (index, Cell::default()));
+            at
+        });
+        self.cells[at].1.record(wait.0, 1);
     }
 
     /// Two intervals become one.
@@ -130,6 +134,16 @@ mod tests {
             let found = length(step(ns));
             assert!(found.abs_diff(ns) as f64 <= ns as f64 / 16.0, "{ns} became {found}");
         }
+    }
+
+    #[test]
+    fn a_late_wait_finds_its_interval() {
+        let mut course = Course::default();
+        for index in [2, 7, 4, 7, 2, 9] {
+            course.record(index, Nanos::from_micros(5));
+        }
+        let cells: Vec<(u16, u32)> = course.cells.iter().map(|(index, cell)| (*index, cell.count)).collect();
+        assert_eq!(cells, [(2, 2), (4, 1), (7, 2), (9, 1)]);
     }
 
     #[test]
