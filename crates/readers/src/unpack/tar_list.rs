@@ -1,14 +1,27 @@
-use std::io;
+use std::cell::Cell;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::rc::Rc;
 
 use super::archive::{Member, Packing, Part};
 use crate::input::Positioned;
 
-/// The regular files in a tar archive, up to `limit`. A torn archive gives those before the tear.
+/// What stands before one member: its header, long names, pax attributes, the map of a sparse file. They are read into
+/// memory, and an archive may claim any length for them.
+const LONGEST_HEAD: u64 = 64 << 10;
+
+/// The regular files in a tar archive, up to `limit`. A torn archive gives those before the tear; one with more than
+/// 64 KiB before a member is refused.
 pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
-    let mut archive = tar::Archive::new(Part::whole(file));
+    let left = Rc::new(Cell::new(LONGEST_HEAD));
+    let mut archive = tar::Archive::new(Heads { part: Part::whole(file), left: left.clone(), begin: 0 });
     let mut members = Vec::new();
     for entry in archive.entries_with_seek()? {
-        let Ok(entry) = entry else { break };
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Err(error),
+            Err(_) => break,
+        };
+        left.set(LONGEST_HEAD);
         let kind = entry.header().entry_type();
         let packing = match kind {
             _ if kind.is_file() || kind.is_contiguous() => Packing::None,
@@ -22,4 +35,75 @@ pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
         }
     }
     Ok(members)
+}
+
+/// The archive as the library reads it: heads only, each of bounded length.
+struct Heads {
+    part: Part,
+    /// How many more bytes the head may have.
+    left: Rc<Cell<u64>>,
+    begin: u64,
+}
+
+impl Read for Heads {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.get();
+        if left == LONGEST_HEAD {
+            self.begin = self.part.at;
+        }
+        if left == 0 && !buffer.is_empty() {
+            let what = format!(
+                "the member at byte {} of the tar archive has more than {} KiB of header (long names, pax attributes); \
+                 expected at most that; unpack it with tar and give the recording itself",
+                self.begin,
+                LONGEST_HEAD >> 10
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+        }
+        let wanted = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let length = self.part.read(&mut buffer[..wanted])?;
+        self.left.set(left - length as u64);
+        Ok(length)
+    }
+}
+
+impl Seek for Heads {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.part.seek(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Input;
+
+    /// A file, and before a second one a header of type `kind` with a body of `length` zeros that take no disk.
+    fn archive(kind: u8, length: u64) -> io::Result<Vec<Member>> {
+        let mut file = tempfile::tempfile()?;
+        for (kind, name, size) in [(b'0', "one", 3), (kind, "long", length), (b'0', "two", 3)] {
+            let mut header = tar::Header::new_gnu();
+            header.set_path(name)?;
+            header.set_size(size);
+            header.set_entry_type(tar::EntryType::new(kind));
+            header.set_cksum();
+            io::Write::write_all(&mut file, header.as_bytes())?;
+            file.seek(SeekFrom::Current(size.next_multiple_of(512).cast_signed()))?;
+        }
+        let end = file.stream_position()?;
+        file.set_len(end + 1024)?;
+        file.rewind()?;
+        members(&Input::from_file(file, "x.tar".to_owned())?.into_positioned()?, 9)
+    }
+
+    #[test]
+    fn a_header_without_bounds_is_refused() {
+        for kind in *b"LKx" {
+            let error = archive(kind, 6 << 30).unwrap_err().to_string();
+            assert!(error.starts_with("the member at byte 1024 of the tar archive has more than 64 KiB"), "{error}");
+            assert_eq!(archive(kind, 4096).unwrap().len(), 2);
+        }
+        // Nobody reads what applies to all members.
+        assert_eq!(archive(b'g', 6 << 30).unwrap().len(), 2);
+    }
 }
