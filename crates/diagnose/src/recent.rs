@@ -40,9 +40,13 @@ impl Recent {
         let losses = timeline.losses();
         let case = Case::new(&self.ledger, world, snapshot, facts, &losses, self.ledger.runs, &self.format);
         let fresh = finding::find(&case);
-        let is_fresh = |old: &&Finding| fresh.iter().any(|new| new.id == old.id && new.victim.comm == old.victim.comm);
-        let mut all = fresh.clone();
-        all.extend(self.before.iter().filter(|old| !is_fresh(old)).cloned());
+        // Of the same trouble in both lengths the worse is told: one that has only begun anew looks harmless at first.
+        let is_same = |a: &Finding, b: &Finding| a.id == b.id && a.victim.comm == b.victim.comm;
+        let worse_before =
+            |new: &Finding| self.before.iter().any(|old| is_same(new, old) && old.severity > new.severity);
+        let as_bad_now = |old: &Finding| fresh.iter().any(|new| is_same(new, old) && new.severity >= old.severity);
+        let mut all: Vec<Finding> = fresh.iter().filter(|new| !worse_before(new)).cloned().collect();
+        all.extend(self.before.iter().filter(|old| !as_bad_now(old)).cloned());
         all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let began = *self.began.get_or_insert(world.start);
         if world.now.since(began) >= self.length {
