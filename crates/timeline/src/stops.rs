@@ -16,7 +16,7 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
-    /// While a limit stopped the task, whoever had the CPU had it because of the limit; interrupts and gaps are what they
+    /// While a limit stopped the task, the occupant had the CPU because of the limit; interrupts and gaps are what they
     /// are.
     #[cold]
     pub fn add_to(&self, pieces: &mut Vec<Piece>, actors: &Actors) {

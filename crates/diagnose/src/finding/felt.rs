@@ -31,7 +31,7 @@ const LOST_CRITICAL: f64 = 0.2;
 const LOST_AT_LEAST: Nanos = FAIR_PERIOD;
 /// Two such periods in one wait are beyond anything that sharing among equals does.
 const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 * 2);
-/// A quarter of a second stops whoever looks on.
+/// A person notices a quarter of a second.
 const STALL_CRITICAL: Nanos = Nanos(FAIR_PERIOD.0 * 10);
 /// For a kernel thread's wait to be felt, others (or its own work) must have lost this part of it.
 const FELT: f64 = 0.1;
@@ -48,7 +48,7 @@ pub(super) fn severity(felt: Felt, span: Nanos) -> Option<Severity> {
     }
 }
 
-/// A program's wait is felt by whoever uses it. A kernel thread's is if it had much to do itself, or if somebody slept
+/// A program's wait is felt by its users. A kernel thread's is if it had much to do itself, or if somebody slept
 /// until it was done; housekeeping that runs later harms nobody.
 pub(super) fn is_felt(case: &Case<'_>, victim: ActorId, account: &Account, lost: Nanos) -> bool {
     !case.is_kernel_thread(victim) || (price(case, victim) + account.starved()).0 as f64 >= FELT * lost.0 as f64

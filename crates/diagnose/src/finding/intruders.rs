@@ -1,7 +1,7 @@
 //! Real-time tasks that belong together: what one of them takes is little, the sum may be a CPU.
 //!
 //! A cron job that starts one FIFO process after the other, each with its own name, is one intruder. So are the threads
-//! of a row (`rx-0`, `rx-1`), a task before and after it took another name, and whoever holds a lock for a real-time task
+//! of a row (`rx-0`, `rx-1`), a task before and after it took another name, and the holder of a lock that a real-time task wants
 //! and is lifted to its priority.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -45,7 +45,7 @@ pub(super) fn families(case: &Case<'_>, occupants: &[ActorId]) -> Vec<Family> {
     families
 }
 
-/// Tasks of one name or of numbered names; a task with its earlier and later names; who is lifted with whoever lifts it.
+/// Tasks of one name or of numbered names; a task with its earlier and later names; a lock's holder with the task that lifts it.
 fn by_name_and_thread(case: &Case<'_>, occupants: &[ActorId]) -> Vec<Family> {
     let mut order = occupants.to_vec();
     // The name under which a task ran most is its name: `chrt` and the fork of a shell are others' for a moment.

@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{EventType, KernelThread, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
+use super::felt;
 use super::intruders::{self, Family, ran};
 use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::{Blame, Case};
@@ -34,8 +35,6 @@ const SHARE_OF_SHORT: f64 = 0.2;
 const SHORT_STAY: Nanos = Nanos::from_millis(1);
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
-/// For a kernel thread's wait to be felt, others (or its own work) must have lost this part of it.
-const FELT: f64 = 0.1;
 /// From this part of a victim's waits behind real-time tasks on, its longest stretch is the family's.
 const MOSTLY_THEIRS: f64 = 0.5;
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
@@ -206,11 +205,12 @@ fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Seve
     Some(if is_felt(case, hit) { severity } else { Severity::Info })
 }
 
-/// A program's stall is felt by whoever uses it. A kernel thread's is if it had much to do itself, or if somebody slept
-/// until it was done; housekeeping that runs later harms nobody.
+/// Whether the victim's wait cost anybody anything, by the measure that holds for weights, too.
 fn is_felt(case: &Case<'_>, hit: &Hit) -> bool {
-    let starved = case.ledger.account(hit.victim).map_or(Nanos::ZERO, |account| account.starved());
-    !case.is_kernel_thread(hit.victim) || (case.price(hit.victim) + starved).0 as f64 >= FELT * hit.lost.0 as f64
+    match case.ledger.account(hit.victim) {
+        Some(account) => felt::is_felt(case, hit.victim, account, hit.lost),
+        None => !case.is_kernel_thread(hit.victim),
+    }
 }
 
 fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {

@@ -113,7 +113,7 @@ pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy>
 
 /// The victim goes before the intruder.
 pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
-    // Grace periods wait for RCU's threads, and whoever calls synchronize_rcu() for those.
+    // Grace periods wait for RCU's threads, and callers of synchronize_rcu() wait for those.
     let is_rcu = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Rcu) && case.is_kernel_thread(id);
     let workers: Vec<ActorId> =
         victims.iter().copied().filter(|id| case.is_kernel_worker(*id) || is_rcu(*id)).collect();
@@ -272,7 +272,7 @@ fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     Some(
         Draft {
             id: "raise-victim",
-            text: format!("Take {} out of SCHED_IDLE, or whoever waits for it waits for everybody.", case.name(victim)),
+            text: format!("Take {} out of SCHED_IDLE: what waits for it waits behind every other task.", case.name(victim)),
             apply: for_threads(case, &[victim], "chrt --other --pid 0 $t")?,
             undo: for_threads(case, &[victim], "chrt --idle --pid 0 $t")?,
             risk: "Others on its CPU get less. It holds until the program is restarted, and for what it starts from now on.",
