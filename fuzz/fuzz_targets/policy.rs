@@ -6,8 +6,7 @@ use std::path::Path;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use unstarve_guard::decide::{Surroundings, decide};
 use unstarve_guard::{Attributes, Kind, Owner, Policy, Task, TaskKey, Value};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
     let Ok(text) = std::str::from_utf8(bytes) else { return Corpus::Reject };

@@ -158,7 +158,7 @@ impl Host for ThisHost {
             Target::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
             Target::File { path, .. } => {
                 let text = fs::read_to_string(path);
-                text.map(|text| Some(Value::Text(unstarve_kernel::chosen(path, text.trim()).to_owned())))
+                text.map(|text| Some(Value::Text(unstarve_host::chosen(path, text.trim()).to_owned())))
             }
             Target::Feature { path, name } => {
                 fs::read_to_string(path).map(|text| feature_state(&text, name).map(Value::Text))

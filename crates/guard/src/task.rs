@@ -1,8 +1,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use unstarve_kernel::{CpuSet, SchedPolicy};
-use unstarve_model::Tid;
+use unstarve_model::{CpuSet, SchedPolicy, Tid};
 
 use crate::owner::Owner;
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use unstarve_guard::decide::{NoteKind, Surroundings, decide};
 use unstarve_guard::survey::Crowd;
 use unstarve_guard::{Attributes, Kind, Owner, Policy, Task, TaskKey, Uid, Work};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 fn policy(text: &str) -> Policy {
     Policy::parse(Path::new("p.toml"), &format!("version = 1\n{text}")).unwrap_or_else(|error| panic!("{error}"))

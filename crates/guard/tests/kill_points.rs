@@ -15,8 +15,7 @@ use unstarve_guard::heirs::{self, Kin};
 use unstarve_guard::host::Host;
 use unstarve_guard::journal::{Change, Contents, Journal, Store};
 use unstarve_guard::{Aspect, Target, TaskKey, Value};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 /// What a kill throws.
 struct Killed;

@@ -11,7 +11,7 @@ mod select;
 
 use std::path::Path;
 
-use unstarve_kernel::CpuSet;
+use unstarve_model::CpuSet;
 
 pub use beside::is_sysctl_of_the_scheduler;
 pub(crate) use beside::value_in;

@@ -8,8 +8,7 @@ use unstarve_guard::host::ThisHost;
 use unstarve_guard::state::State;
 use unstarve_guard::survey::Survey;
 use unstarve_guard::{Policy, act, sched};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::child::Guard;
 use crate::family::Family;
