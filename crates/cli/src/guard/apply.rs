@@ -8,7 +8,7 @@ use unstarve_guard::host::{Host, ThisHost, Watched};
 use unstarve_guard::run;
 use unstarve_guard::state::State;
 use unstarve_guard::survey::Survey;
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::{PolicyArgs, StateArgs, plan, rights};
 use crate::FAILED;

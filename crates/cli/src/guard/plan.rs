@@ -8,7 +8,7 @@ use serde::Serialize;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
 use unstarve_guard::survey::Survey;
 use unstarve_guard::{Owner, Policy, Remark, Task, Users, Value};
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::PolicyArgs;
 use crate::output::{self, Out};
