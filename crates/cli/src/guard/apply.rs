@@ -8,7 +8,7 @@ use unstarve_executor::registry::Registry;
 use unstarve_executor::state::State;
 use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::{PolicyArgs, StateArgs, plan, rights};
 use crate::FAILED;

@@ -9,7 +9,7 @@ use unstarve_change::Value;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
 use unstarve_guard::survey::Survey;
 use unstarve_guard::{Owner, Policy, Remark, Task, Users};
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::PolicyArgs;
 use crate::output::{self, Out};

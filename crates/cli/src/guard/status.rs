@@ -8,7 +8,7 @@ use unstarve_executor::state::{self, Holder};
 use unstarve_guard::metrics::Status;
 use unstarve_guard::run;
 use unstarve_model::Nanos;
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use crate::output::{self, Out, counted};
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use unstarve_executor::state::{self, State};
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::StateArgs;
 use crate::FAILED;

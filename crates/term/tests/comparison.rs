@@ -6,7 +6,7 @@ use unstarve_diagnose::compare::{
     Change, Comparison, FindingChange, Metric, Outcome, Role, SCHEMA, Verdict, WaitChange, Waits,
 };
 use unstarve_diagnose::report::{Severity, TraceSummary};
-use unstarve_report::{Charset, Colours, Look, comparison_page};
+use unstarve_term::{Charset, Colours, Look, comparison_page};
 use unstarve_timeline::Rule;
 
 fn trace(events: u64) -> TraceSummary {

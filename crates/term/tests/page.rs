@@ -6,7 +6,7 @@ use unstarve_diagnose::report::{
     Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Severity, TraceSummary, Victim, Waits, Work,
     WorstWait,
 };
-use unstarve_report::{Charset, Colours, Look, Scope, page};
+use unstarve_term::{Charset, Colours, Look, Scope, page};
 
 fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: u64) -> Culprit {
     Culprit {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
-use unstarve_report::{Summary, Timehist};
+use unstarve_term::{Summary, Timehist};
 use unstarve_timeline::{NoSettings, Selection, Sink, TaskPattern, Timeline};
 
 fn task(tid: u32, comm: &str, prio: i32) -> TaskRef {

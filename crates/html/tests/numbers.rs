@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use serde_json::Value;
 use unstarve_diagnose::{Options, explain, explain_beside};
-use unstarve_page::{Collector, Trace, html};
+use unstarve_html::{Collector, Trace, html};
 
 fn traces() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traces");

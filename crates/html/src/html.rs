@@ -61,7 +61,7 @@ pub fn html(traces: Vec<Trace>, generator: &str) -> Result<String, PageError> {
 /// # Errors
 /// As [`html`].
 pub fn comparison_html(sides: [Trace; 2], comparison: &Comparison, generator: &str) -> Result<String, PageError> {
-    let (severity, text) = unstarve_report::comparison_verdict(comparison);
+    let (severity, text) = unstarve_term::comparison_verdict(comparison);
     let names = escaped(&format!("A: {}, B: {}", sides[0].name(), sides[1].name()));
     let title = format!("{} and {} · unstarve", sides[0].name(), sides[1].name());
     let both: String = sides.iter().map(plain).collect();

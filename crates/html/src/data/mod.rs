@@ -10,7 +10,7 @@ use serde_json::Value;
 use unstarve_diagnose::report::Report;
 use unstarve_diagnose::{Driven, Explained};
 use unstarve_model::{EventType, Severity};
-use unstarve_report::Scope;
+use unstarve_term::Scope;
 use unstarve_timeline::{ActorId, World};
 
 use crate::blob::{Column, Columns};
@@ -107,7 +107,7 @@ const COURSES: usize = 40;
 impl Trace {
     /// Puts together what `explain_beside` said and what the collector saw. `name` is what people call the recording.
     pub fn new(name: String, explained: Explained, collector: Collector) -> Trace {
-        let verdict = unstarve_report::verdict(&explained.report, Scope::Whole);
+        let verdict = unstarve_term::verdict(&explained.report, Scope::Whole);
         Trace { name: cleaned(&name), verdict, report: explained.report, driven: explained.driven, collector }
     }
 
