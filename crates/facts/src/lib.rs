@@ -22,7 +22,7 @@ pub use knob::{
     changes_between_kernels, changes_between_snapshots, check_harm, drifts, explain, explainable, feature_at,
     is_feature, undecided_between_kernels,
 };
-pub use modes::{Distribution, PreemptMode};
+pub use modes::{Distribution, PreemptMode, chosen};
 pub use snapshot::{
     Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing,
     Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot, SnapshotError, TaskFacts, Throttled,

@@ -9,7 +9,7 @@ mod root;
 mod snapshot;
 
 pub use knob::{
-    Contents as JournalContents, Entry, Extent, Journal, JournalError, KnobError, Live, Plan, Step, Undone, chosen,
+    Contents as JournalContents, Entry, Extent, Journal, JournalError, KnobError, Live, Plan, Step, Undone,
 };
 pub use root::Root;
 pub use snapshot::{take, take_whole, task};

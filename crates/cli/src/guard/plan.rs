@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
+use unstarve_change::Value;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
 use unstarve_guard::survey::Survey;
-use unstarve_guard::{Owner, Policy, Remark, Task, Users, Value};
+use unstarve_guard::{Owner, Policy, Remark, Task, Users};
 use unstarve_term::clean;
 
 use super::PolicyArgs;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use unstarve_executor::state::{self, Holder};
 use unstarve_guard::metrics::Status;
 use unstarve_guard::run;
-use unstarve_guard::state::{self, Holder};
 use unstarve_model::Nanos;
 use unstarve_term::clean;
 

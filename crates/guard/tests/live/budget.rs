@@ -1,7 +1,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use unstarve_guard::sched;
+use unstarve_executor::sched;
 use unstarve_model::{SchedPolicy, Tid};
 
 use crate::child::{Guard, Running};

@@ -1,6 +1,6 @@
 use std::io::Write;
 
-use unstarve_facts::{Harm, Knob, check_harm, is_feature};
+use unstarve_facts::{Harm, Knob, check_harm, chosen, is_feature};
 use unstarve_model::CpuSet;
 
 use super::{Entry, Journal, JournalError};
@@ -370,13 +370,6 @@ impl<'a> Live<'a> {
             KnobError::Write { path: place.path.clone(), value: value.to_owned(), error, hint }
         })
     }
-}
-
-/// What has to be written so that a file says again what it says now. `sched/preempt` lists all words and has the one in force in
-/// parentheses (`none voluntary (full)`), and takes that word alone.
-pub fn chosen<'a>(path: &str, text: &'a str) -> &'a str {
-    let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-    path.ends_with("/preempt").then(word).flatten().unwrap_or(text)
 }
 
 /// How much is taken back.

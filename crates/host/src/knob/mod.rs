@@ -4,4 +4,4 @@ mod journal;
 mod live;
 
 pub use journal::{Contents, Entry, Journal, JournalError};
-pub use live::{Extent, KnobError, Live, Plan, Step, Undone, chosen};
+pub use live::{Extent, KnobError, Live, Plan, Step, Undone};

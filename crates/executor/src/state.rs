@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use unstarve_files::trust::{Directory, How, TrustError};
 
 use crate::act::{self, Undone};
-use crate::aspect::Target;
 use crate::audit::Audit;
-use crate::births::Registry;
 use crate::host::{Host, Watched};
 use crate::journal::{self, Contents, Journal, JournalError, JournalFile};
+use crate::registry::Registry;
+use unstarve_change::Place;
 
 /// Where a guard keeps its journal. In memory on purpose: task attributes do not outlive the boot either, and a line is
 /// safe from a crash of the guard as soon as it is written, which a birth must wait for (docs/decisions/0070).
@@ -346,13 +346,13 @@ impl State {
         let origins = host.origins();
         // What cannot be asked about now is kept, and what is needed to know what children of the dead have.
         open.retain(|change| {
-            let is_origin = matches!(&change.target, Target::Task(key) if origins.contains(&key.tid));
+            let is_origin = matches!(&change.target, Place::Task(key) if origins.contains(&key.tid));
             is_origin || !matches!(host.read(&change.target, change.new.aspect()), Ok(None))
         });
         self.begin_anew(open, journal.last_seq())
     }
 
-    fn begin_anew(&self, open: Vec<journal::Change>, last_seq: u64) -> Result<Journal, StateError> {
+    fn begin_anew(&self, open: Vec<journal::Step>, last_seq: u64) -> Result<Journal, StateError> {
         let fail = |source| StateError::Io { path: self.path.join(NEW_JOURNAL), source };
         self.directory.remove(OsStr::new(NEW_JOURNAL)).map_err(fail)?;
         let file = self.directory.file(OsStr::new(NEW_JOURNAL), How::Append)?;

@@ -3,9 +3,9 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::Tid;
 
-use crate::aspect::{Aspect, Target, Value};
-use crate::journal::Change;
-use crate::task::TaskKey;
+use crate::journal::Step;
+use unstarve_change::TaskKey;
+use unstarve_change::{Aspect, Place, Value};
 
 /// A task's place in the tree of processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,12 +27,12 @@ const FURTHEST: usize = 256;
 /// set there: what taking back means for them, by the nearest ancestor.
 ///
 /// A child whose parent has ended is not recognised; a running guard has seen it born.
-pub fn find(kin: &[Kin], changes: &[Change], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Change> {
+pub fn find(kin: &[Kin], changes: &[Step], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Step> {
     let process_of: FxHashMap<TaskKey, Tid> = kin.iter().map(|kin| (kin.key, kin.tgid)).collect();
     let parent_of: FxHashMap<Tid, Tid> = kin.iter().map(|kin| (kin.tgid, kin.parent)).collect();
-    let mut by_process: FxHashMap<Tid, Vec<&Change>> = FxHashMap::default();
+    let mut by_process: FxHashMap<Tid, Vec<&Step>> = FxHashMap::default();
     for change in changes {
-        let Target::Task(key) = change.target else { continue };
+        let Place::Task(key) = change.target else { continue };
         if let Some(process) = process_of.get(&key) {
             by_process.entry(*process).or_default().push(change);
         }
@@ -43,7 +43,7 @@ pub fn find(kin: &[Kin], changes: &[Change], value: impl Fn(TaskKey, Aspect) -> 
         return found;
     }
     for heir in kin.iter().filter(|heir| !heir.has_ended) {
-        let mut ancestors: Vec<&[&Change]> = Vec::new();
+        let mut ancestors: Vec<&[&Step]> = Vec::new();
         let mut process = heir.tgid;
         for _ in 0..FURTHEST {
             ancestors.extend(by_process.get(&process).map(Vec::as_slice));
@@ -59,37 +59,33 @@ pub fn find(kin: &[Kin], changes: &[Change], value: impl Fn(TaskKey, Aspect) -> 
 
 /// What a task has inherited from its ancestors' changes, the nearest first. What a nearer one will have again may itself be
 /// inherited, so the search goes on beyond it.
-fn of_ancestors(
-    heir: TaskKey,
-    ancestors: &[&[&Change]],
-    value: &impl Fn(TaskKey, Aspect) -> Option<Value>,
-) -> Vec<Change> {
+fn of_ancestors(heir: TaskKey, ancestors: &[&[&Step]], value: &impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Step> {
     let mut aspects: Vec<Aspect> = ancestors.iter().flat_map(|changes| aspects_of(changes, heir)).collect();
     aspects.sort();
     aspects.dedup();
     let found = aspects.into_iter().filter_map(|aspect| {
         let value = value(heir, aspect)?;
         let of_aspect = || ancestors.iter().flat_map(|changes| changes.iter()).filter(|c| c.new.aspect() == aspect);
-        let exactly = |change: &Change| change.new.same(&value);
-        let by_steps = |change: &Change| value.is_step_down(&change.old, &change.new);
+        let exactly = |change: &Step| change.new.same(&value);
+        let by_steps = |change: &Step| value.is_step_down(&change.old, &change.new);
         let exact = ancestors.iter().find_map(|changes| inherited(changes, heir, &value, exactly));
         // What some ancestor had before was more likely inherited before than come down to.
         let may_be_step = || !of_aspect().any(|change| change.old.same(&value) || change.new.same(&value));
         let step = || ancestors.iter().find_map(|changes| inherited(changes, heir, &value, by_steps));
         let (change, before) = exact.or_else(|| may_be_step().then(step).flatten())?;
-        Some(Change { old: before, new: value, ..change.inherited_by(heir, &change.comm) })
+        Some(Step { old: before, new: value, ..change.inherited_by(heir, &change.comm) })
     });
     found.collect()
 }
 
 /// A process may have thousands of threads, all changed in the same way. Two that were changed first stand for all of them (two, since
 /// none is its own heir), in the order of time: what a task was born with has the number of the change on its parent.
-fn representatives<'a>(changes: &[&'a Change]) -> Vec<&'a Change> {
-    let mut by_task: FxHashMap<&Target, Vec<&'a Change>> = FxHashMap::default();
+fn representatives<'a>(changes: &[&'a Step]) -> Vec<&'a Step> {
+    let mut by_task: FxHashMap<&Place, Vec<&'a Step>> = FxHashMap::default();
     for change in changes {
         by_task.entry(&change.target).or_default().push(change);
     }
-    let mut tasks: Vec<Vec<&Change>> = by_task.into_values().collect();
+    let mut tasks: Vec<Vec<&Step>> = by_task.into_values().collect();
     tasks.iter_mut().for_each(|changes| changes.sort_by_key(|change| change.seq));
     tasks.sort_by_key(|changes| changes.first().map(|change| (change.at, change.seq)));
     let mut seen: FxHashMap<String, u32> = FxHashMap::default();
@@ -99,22 +95,22 @@ fn representatives<'a>(changes: &[&'a Change]) -> Vec<&'a Change> {
         *count += 1;
         *count <= 2
     });
-    let mut kept: Vec<&Change> = tasks.into_iter().flatten().collect();
+    let mut kept: Vec<&Step> = tasks.into_iter().flatten().collect();
     kept.sort_by_key(|change| change.seq);
     kept
 }
 
 /// What a task has inherited of these changes, all of one other task, by the value that it has of each aspect.
-pub fn of_one(heir: TaskKey, changes: &[&Change], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Change> {
+pub fn of_one(heir: TaskKey, changes: &[&Step], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Step> {
     of_ancestors(heir, &[changes], &value)
 }
 
 /// Whether a task was born after a change of another one.
-fn is_since(change: &Change, heir: TaskKey) -> bool {
-    change.at > 0 && heir.start >= change.at && change.target != Target::Task(heir)
+fn is_since(change: &Step, heir: TaskKey) -> bool {
+    change.at > 0 && heir.start >= change.at && change.target != Place::Task(heir)
 }
 
-fn aspects_of(changes: &[&Change], heir: TaskKey) -> Vec<Aspect> {
+fn aspects_of(changes: &[&Step], heir: TaskKey) -> Vec<Aspect> {
     let mut aspects: Vec<Aspect> =
         changes.iter().filter(|change| is_since(change, heir)).map(|change| change.new.aspect()).collect();
     aspects.sort();
@@ -125,13 +121,13 @@ fn aspects_of(changes: &[&Change], heir: TaskKey) -> Vec<Aspect> {
 /// The change that has set a value on an ancestor which a task was born with, and what that ancestor will have when all
 /// its changes are taken back. `None` if it is not from there, or will be the same.
 fn inherited<'a>(
-    changes: &[&'a Change],
+    changes: &[&'a Step],
     heir: TaskKey,
     value: &Value,
-    is_its_doing: impl Fn(&Change) -> bool,
-) -> Option<(&'a Change, Value)> {
+    is_its_doing: impl Fn(&Step) -> bool,
+) -> Option<(&'a Step, Value)> {
     let aspect = value.aspect();
-    let is_it = |change: &&&Change| change.new.aspect() == aspect && is_since(change, heir) && is_its_doing(change);
+    let is_it = |change: &&&Step| change.new.aspect() == aspect && is_since(change, heir) && is_its_doing(change);
     let set = changes.iter().rev().find(is_it)?;
     // A task may have been changed several times; what it goes back to is where the chain of its changes begins.
     let mut before: Option<&Value> = None;
@@ -157,7 +153,7 @@ mod tests {
 
     #[test]
     fn children_grandchildren_and_threads_born_since_have_inherited() {
-        let mut change = Change::new(Target::Task(key(10, 5)), "parent", "rule", Value::Nice(0), Value::Nice(-10));
+        let mut change = Step::new(Place::Task(key(10, 5)), "parent", "rule", Value::Nice(0), Value::Nice(-10));
         change.at = 100;
         let kin = [
             kin(1, 0, 1, 0),
@@ -179,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_circle_of_parents_ends() {
-        let mut change = Change::new(Target::Task(key(3, 0)), "", "rule", Value::Nice(0), Value::Nice(1));
+        let mut change = Step::new(Place::Task(key(3, 0)), "", "rule", Value::Nice(0), Value::Nice(1));
         change.at = 1;
         let kin = [kin(3, 0, 3, 4), kin(4, 1, 4, 3), kin(5, 1, 5, 4)];
         assert_eq!(find(&kin, &[change], |_, _| Some(Value::Nice(1))).len(), 2);

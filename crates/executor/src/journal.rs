@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::aspect::{Target, Value};
 use crate::sched::{self, TICK_NS};
-use crate::task::TaskKey;
+use unstarve_change::TaskKey;
+use unstarve_change::{Place, Value};
 
 /// The journal cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ pub enum Record {
         boot: String,
     },
     /// A change about to be made.
-    Change(Change),
+    Change(Step),
     /// A change taken back, or found to be somebody else's by now: there is nothing left to do for it.
     Settled {
         /// The change's number.
@@ -62,11 +62,11 @@ pub enum Record {
 
 /// A change about to be made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Change {
+pub struct Step {
     /// Counts up through the file.
     pub seq: u64,
     /// Whose.
-    pub target: Target,
+    pub target: Place,
     /// The name of a task, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comm: String,
@@ -84,7 +84,7 @@ pub struct Change {
     pub from: Option<TaskKey>,
 }
 
-impl Change {
+impl Step {
     /// Whether a value that the target has now is this change's doing: what was set, or a step down from it, to which a raised
     /// task can go by itself.
     pub fn explains(&self, now: &Value) -> bool {
@@ -96,7 +96,7 @@ impl Change {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     /// The changes of this boot that are not settled, oldest first.
-    pub open: Vec<Change>,
+    pub open: Vec<Step>,
     /// Changes of other boots: the tasks are gone and the files have their defaults again.
     pub stale: usize,
     /// Lines whose sum was wrong.
@@ -240,7 +240,7 @@ pub struct Journal<S = JournalFile> {
     store: S,
     last_seq: u64,
     buffer: Vec<u8>,
-    open: BTreeMap<u64, Change>,
+    open: BTreeMap<u64, Step>,
     /// Lines that nothing depends on and that could not be written yet.
     backlog: Vec<u8>,
     /// The last line may have no end.
@@ -288,7 +288,7 @@ impl<S: Store> Journal<S> {
     ///
     /// # Errors
     /// If they cannot be written down with room to spare; then none may be made.
-    pub fn promise(&mut self, changes: &mut [Change]) -> Result<(), JournalError> {
+    pub fn promise(&mut self, changes: &mut [Step]) -> Result<(), JournalError> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -305,7 +305,7 @@ impl<S: Store> Journal<S> {
     }
 
     /// Writes down what changes that were made have become. They are known from now on, whether that can be written or not.
-    pub fn amend(&mut self, changes: &mut [Change]) {
+    pub fn amend(&mut self, changes: &mut [Step]) {
         for change in changes {
             self.last_seq += 1;
             change.seq = self.last_seq;
@@ -319,7 +319,7 @@ impl<S: Store> Journal<S> {
     ///
     /// # Errors
     /// If they cannot be written down.
-    pub fn carry_over(&mut self, changes: &[Change]) -> Result<(), JournalError> {
+    pub fn carry_over(&mut self, changes: &[Step]) -> Result<(), JournalError> {
         for change in changes {
             self.last_seq = self.last_seq.max(change.seq);
             encode(&Record::Change(change.clone()), &mut self.buffer);
@@ -368,7 +368,7 @@ impl<S: Store> Journal<S> {
     }
 
     /// The changes that are not settled, oldest first.
-    pub fn open_changes(&self) -> Vec<Change> {
+    pub fn open_changes(&self) -> Vec<Step> {
         self.open.values().cloned().collect()
     }
 
@@ -402,10 +402,10 @@ mod tests {
         Journal::over(JournalFile::new(file).unwrap(), path, "now", before).unwrap()
     }
 
-    fn change(seq: u64, tid: u32) -> Change {
-        Change {
+    fn change(seq: u64, tid: u32) -> Step {
+        Step {
             seq,
-            target: Target::Task(TaskKey { tid: Tid(tid), start: 7 }),
+            target: Place::Task(TaskKey { tid: Tid(tid), start: 7 }),
             comm: "kworker/0:1\n\u{1b}[31m".to_owned(),
             rule: "dio".to_owned(),
             old: Value::Nice(0),

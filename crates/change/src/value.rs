@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, SchedPolicy};
 
-use crate::task::{Attributes, TaskKey};
+use crate::TaskKey;
 
 /// Whose value.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Target {
+pub enum Place {
     /// A task's.
     Task(TaskKey),
     /// A file's below /proc or /sys. The inode tells a group or device made anew from the one that was meant.
@@ -123,7 +123,7 @@ impl Value {
     }
 
     /// The value to set so that a clamp that is above the default does not come down. A greatest clamp holds as it is given.
-    pub(crate) fn without_lowering(self, old: &Value) -> Value {
+    pub fn without_lowering(self, old: &Value) -> Value {
         match (self, old) {
             (Value::Uclamp { min, max }, Value::Uclamp { min: has, .. }) if min > 0 => {
                 Value::Uclamp { min: min.max(*has).min(max), max }
@@ -152,24 +152,6 @@ impl Value {
     /// Whether it makes the task real-time.
     pub fn is_realtime(&self) -> bool {
         matches!(self, Value::Class { policy: SchedPolicy::Fifo | SchedPolicy::Rr, .. })
-    }
-}
-
-impl Attributes {
-    /// The present value of an aspect; `None` where this kernel does not have it.
-    pub fn value(&self, aspect: Aspect) -> Option<Value> {
-        Some(match aspect {
-            Aspect::Class => Value::Class { policy: self.policy, rt_priority: self.rt_priority, slice: self.slice },
-            Aspect::Nice => Value::Nice(self.nice),
-            Aspect::Slice => Value::Slice(self.slice?),
-            Aspect::Affinity => Value::Affinity(self.affinity.clone()),
-            Aspect::Uclamp => {
-                let (min, max) = self.uclamp?;
-                Value::Uclamp { min, max }
-            }
-            Aspect::ResetOnFork => Value::ResetOnFork(self.reset_on_fork),
-            Aspect::Text => return None,
-        })
     }
 }
 
@@ -202,12 +184,26 @@ impl fmt::Display for Value {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for Aspect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Aspect::Class => "policy",
+            Aspect::Nice => "nice",
+            Aspect::Slice => "slice",
+            Aspect::Affinity => "affinity",
+            Aspect::Uclamp => "uclamp",
+            Aspect::ResetOnFork => "reset-on-fork",
+            Aspect::Text => "value",
+        })
+    }
+}
+
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Task(key) => write!(f, "task {}", key.tid),
-            Target::File { path, .. } => f.write_str(path),
-            Target::Feature { name, .. } => write!(f, "feature {name}"),
+            Place::Task(key) => write!(f, "task {}", key.tid),
+            Place::File { path, .. } => f.write_str(path),
+            Place::Feature { name, .. } => write!(f, "feature {name}"),
         }
     }
 }

@@ -9,12 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::path::Path;
 use std::rc::Rc;
 
-use unstarve_guard::act;
-use unstarve_guard::audit::Audit;
-use unstarve_guard::heirs::{self, Kin};
-use unstarve_guard::host::Host;
-use unstarve_guard::journal::{Change, Contents, Journal, Store};
-use unstarve_guard::{Aspect, Target, TaskKey, Value};
+use unstarve_change::{Aspect, Place, TaskKey, Value};
+use unstarve_executor::act;
+use unstarve_executor::audit::Audit;
+use unstarve_executor::heirs::{self, Kin};
+use unstarve_executor::host::Host;
+use unstarve_executor::journal::{Contents, Journal, Step, Store};
 use unstarve_model::{SchedPolicy, Tid};
 
 /// What a kill throws.
@@ -32,7 +32,7 @@ impl Fuse {
     }
 }
 
-type Values = BTreeMap<(Target, Aspect), Value>;
+type Values = BTreeMap<(Place, Aspect), Value>;
 
 /// A machine in memory. It writes, and then is killed or not; or is killed before. Each task may have a child at any moment,
 /// which has what its parent has.
@@ -65,15 +65,15 @@ impl Model {
 }
 
 impl Host for Model {
-    fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>> {
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         Ok(self.values.borrow().get(&(target.clone(), aspect)).cloned())
     }
 
-    fn is_there(&self, target: &Target) -> bool {
+    fn is_there(&self, target: &Place) -> bool {
         self.values.borrow().keys().any(|(known, _)| known == target)
     }
 
-    fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
         self.maybe_born();
         if self.fuse.burn() {
             panic_any(Killed);
@@ -96,20 +96,20 @@ impl Host for Model {
         Ok(())
     }
 
-    fn heirs(&self, changes: &[Change]) -> Vec<Change> {
+    fn heirs(&self, changes: &[Step]) -> Vec<Step> {
         let values = self.values.borrow();
         let tasks: BTreeSet<TaskKey> = values.keys().filter_map(|(target, _)| key_of(target)).collect();
         let kin: Vec<Kin> = tasks
             .iter()
             .map(|key| Kin { key: *key, tgid: key.tid, parent: Tid(key.tid.0.saturating_sub(CHILD)), has_ended: false })
             .collect();
-        heirs::find(&kin, changes, |key, aspect| values.get(&(Target::Task(key), aspect)).cloned())
+        heirs::find(&kin, changes, |key, aspect| values.get(&(Place::Task(key), aspect)).cloned())
     }
 }
 
-fn key_of(target: &Target) -> Option<TaskKey> {
+fn key_of(target: &Place) -> Option<TaskKey> {
     match target {
-        Target::Task(key) => Some(*key),
+        Place::Task(key) => Some(*key),
         _ => None,
     }
 }
@@ -144,10 +144,10 @@ impl Random {
     }
 }
 
-fn task(number: u32) -> Target {
+fn task(number: u32) -> Place {
     // Children are born after anything that is changed.
     let start = if number < CHILD { u64::from(number) * 7 } else { u64::MAX };
-    Target::Task(TaskKey { tid: Tid(number), start })
+    Place::Task(TaskKey { tid: Tid(number), start })
 }
 
 fn at_first() -> Values {
@@ -170,12 +170,12 @@ fn any_value(random: &mut Random, aspect: Aspect) -> Value {
 }
 
 /// Some changes of what is there.
-fn changes(random: &mut Random, values: &Values) -> Vec<Change> {
+fn changes(random: &mut Random, values: &Values) -> Vec<Step> {
     let mut changes = Vec::new();
     for ((target, aspect), old) in values {
         let new = any_value(random, *aspect);
         if random.below(2) == 0 && !new.same(old) {
-            changes.push(Change::new(target.clone(), "t", "rule", old.clone(), new));
+            changes.push(Step::new(target.clone(), "t", "rule", old.clone(), new));
         }
     }
     changes
@@ -257,7 +257,7 @@ fn after_ten_thousand_kills_everything_is_as_it_began() {
     assert!(born > 5000, "only {born} children were born");
 }
 
-fn ancestor(target: &Target) -> Target {
+fn ancestor(target: &Place) -> Place {
     key_of(target).map_or_else(|| target.clone(), |key| task(key.tid.0 % CHILD))
 }
 
@@ -297,7 +297,7 @@ fn what_the_kernel_made_of_a_value_is_recognised() {
     let mut host = Model { values: values.clone(), fuse: fuse.clone(), births: None };
     let store = Disk { bytes: disk.clone(), fuse, random: Random(1) };
     let mut journal = Journal::over(store, Path::new("journal"), "boot", Contents::default()).unwrap();
-    let mut changes = [Change::new(task(1), "t", "rule", cpus("0"), cpus("1-3"))];
+    let mut changes = [Step::new(task(1), "t", "rule", cpus("0"), cpus("1-3"))];
     act::apply(&mut host, &mut journal, &mut Audit::none(), &mut changes).unwrap();
     assert_eq!(values.borrow()[&key], cpus("1"));
     let open = Contents::parse(&disk.borrow(), "boot").unwrap().open;

@@ -154,7 +154,7 @@ impl Registry {
     #[cfg(feature = "bpf")]
     pub fn forget_ended(&self) {
         use std::os::fd::AsRawFd;
-        for kept in self.tasks().into_iter().filter(|kept| crate::scan::start_of(kept.tid).is_none()) {
+        for kept in self.tasks().into_iter().filter(|kept| crate::proc::start_of(kept.tid).is_none()) {
             // SAFETY: keys of the map are 4 bytes, and so is this.
             unsafe { libbpf_sys::bpf_map_delete_elem(self.kept.as_raw_fd(), (&raw const kept.tid.0).cast()) };
         }

@@ -30,9 +30,9 @@ use unstarve_model::{SchedPolicy, Tid};
 
 use crate::act;
 use crate::audit::{Audit, Entry, Event};
-use crate::births::Registry;
 use crate::host::Watched;
 use crate::journal::Journal;
+use crate::registry::Registry;
 use crate::sched;
 use crate::state::{self, State, StateError};
 

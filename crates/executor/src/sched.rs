@@ -5,7 +5,7 @@ use std::mem::{size_of, zeroed};
 
 use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid};
 
-use crate::task::Attributes;
+use crate::attributes::Attributes;
 
 /// `struct sched_attr` of `include/uapi/linux/sched/types.h`, as of 5.3 (with utilisation clamps).
 #[repr(C)]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use crate::aspect::{Target, Value};
+use unstarve_change::{Place, Value};
 
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -64,7 +64,7 @@ pub struct Entry<'a> {
     pub rule: Option<&'a str>,
     /// Whose.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<&'a Target>,
+    pub target: Option<&'a Place>,
     /// The task's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comm: Option<&'a str>,

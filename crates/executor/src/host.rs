@@ -9,22 +9,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
 use unstarve_model::Tid;
 
-use crate::aspect::{Aspect, Target, Value};
-use crate::births::Registry;
-use crate::journal::Change;
-use crate::task::TaskKey;
-use crate::{heirs, scan, sched};
+use crate::journal::Step;
+use crate::registry::Registry;
+use crate::{heirs, proc, sched};
+use unstarve_change::TaskKey;
+use unstarve_change::{Aspect, Place, Value};
 
 /// A machine whose values can be read and set.
 pub trait Host {
     /// The present value; `None` if the target is gone, or is another one by now.
-    fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>>;
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>>;
     /// Whether the target is there, and still the one that was meant.
-    fn is_there(&self, target: &Target) -> bool;
+    fn is_there(&self, target: &Place) -> bool;
     /// Sets a value of a target that was just seen to be there. ESRCH if it is gone.
-    fn write(&mut self, target: &Target, value: &Value) -> io::Result<()>;
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()>;
     /// What tasks have inherited from these changes that are not among them; nothing where nobody inherits.
-    fn heirs(&self, _changes: &[Change]) -> Vec<Change> {
+    fn heirs(&self, _changes: &[Step]) -> Vec<Step> {
         Vec::new()
     }
     /// The changed task from which a task has what it has, where that is noted.
@@ -39,7 +39,7 @@ pub trait Host {
     fn forget_ended(&self) {}
     /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
     /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
-    fn let_births_finish(&self, _changes: &[Change]) {}
+    fn let_births_finish(&self, _changes: &[Step]) {}
 }
 
 /// A parent that has run for so long since has not been in one and the same fork all the time.
@@ -51,21 +51,21 @@ const LONGEST_BIRTH_MEANWHILE: Duration = Duration::from_millis(200);
 
 /// Those that may still be in a fork: they run, or wait for a CPU or for something that cannot be interrupted. With how long each
 /// has run.
-fn may_be_forking(changes: &[Change]) -> FxHashMap<TaskKey, u64> {
+fn may_be_forking(changes: &[Step]) -> FxHashMap<TaskKey, u64> {
     let tasks = changes.iter().filter_map(|change| match &change.target {
-        Target::Task(key) => Some(*key),
+        Place::Task(key) => Some(*key),
         _ => None,
     });
     let tasks: FxHashSet<TaskKey> = tasks.collect();
-    let busy = tasks.into_iter().filter(|key| scan::is_busy_program(*key));
-    busy.filter_map(|key| Some((key, scan::waited(key.tid)?.0))).collect()
+    let busy = tasks.into_iter().filter(|key| proc::is_busy_program(*key));
+    busy.filter_map(|key| Some((key, proc::waited(key.tid)?.0))).collect()
 }
 
 /// This machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
 
-fn wait_for_births(changes: &[Change], longest: Duration) {
+fn wait_for_births(changes: &[Step], longest: Duration) {
     let mut busy = may_be_forking(changes);
     let (began, mut pause) = (Instant::now(), Duration::from_millis(2));
     while !busy.is_empty() && began.elapsed() < longest {
@@ -73,8 +73,8 @@ fn wait_for_births(changes: &[Change], longest: Duration) {
         thread::sleep(pause.min(longest));
         pause = (pause * 2).min(Duration::from_millis(100));
         busy.retain(|key, ran| {
-            let now = scan::waited(key.tid).map_or(u64::MAX, |(ran, _)| ran);
-            scan::is_busy_program(*key) && now.saturating_sub(*ran) < LONG_FORK
+            let now = proc::waited(key.tid).map_or(u64::MAX, |(ran, _)| ran);
+            proc::is_busy_program(*key) && now.saturating_sub(*ran) < LONG_FORK
         });
     }
 }
@@ -89,15 +89,15 @@ pub struct Watched {
 }
 
 impl Host for Watched {
-    fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>> {
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         ThisHost.read(target, aspect)
     }
 
-    fn is_there(&self, target: &Target) -> bool {
+    fn is_there(&self, target: &Place) -> bool {
         ThisHost.is_there(target)
     }
 
-    fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
         ThisHost.write(target, value)
     }
 
@@ -116,26 +116,26 @@ impl Host for Watched {
         }
     }
 
-    fn let_births_finish(&self, changes: &[Change]) {
+    fn let_births_finish(&self, changes: &[Step]) {
         wait_for_births(changes, if self.at_work { LONGEST_BIRTH_MEANWHILE } else { LONGEST_BIRTH });
     }
 
     /// By the tree of processes, and by what the kernel has noted: it knows orphans, too.
-    fn heirs(&self, changes: &[Change]) -> Vec<Change> {
+    fn heirs(&self, changes: &[Step]) -> Vec<Step> {
         let mut found = ThisHost.heirs(changes);
         let Some(registry) = &self.registry else { return found };
-        let mut by_tid: FxHashMap<Tid, Vec<&Change>> = FxHashMap::default();
+        let mut by_tid: FxHashMap<Tid, Vec<&Step>> = FxHashMap::default();
         for change in changes {
-            if let Target::Task(key) = &change.target {
+            if let Place::Task(key) = &change.target {
                 by_tid.entry(key.tid).or_default().push(change);
             }
         }
-        let known: FxHashSet<Target> = found.iter().map(|change| change.target.clone()).collect();
+        let known: FxHashSet<Place> = found.iter().map(|change| change.target.clone()).collect();
         for kept in registry.tasks() {
             let Some(of_ancestor) = by_tid.get(&kept.from).filter(|_| kept.from != kept.tid) else { continue };
-            let Some(start) = scan::start_of(kept.tid) else { continue };
+            let Some(start) = proc::start_of(kept.tid) else { continue };
             let key = TaskKey { tid: kept.tid, start };
-            if !known.contains(&Target::Task(key)) {
+            if !known.contains(&Place::Task(key)) {
                 found.extend(heirs::of_one(key, of_ancestor, value_of));
             }
         }
@@ -153,14 +153,14 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 impl Host for ThisHost {
-    fn read(&self, target: &Target, aspect: Aspect) -> io::Result<Option<Value>> {
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
-            Target::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
-            Target::File { path, .. } => {
+            Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
+            Place::File { path, .. } => {
                 let text = fs::read_to_string(path);
-                text.map(|text| Some(Value::Text(unstarve_host::chosen(path, text.trim()).to_owned())))
+                text.map(|text| Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned())))
             }
-            Target::Feature { path, name } => {
+            Place::Feature { path, name } => {
                 fs::read_to_string(path).map(|text| feature_state(&text, name).map(Value::Text))
             }
         };
@@ -172,13 +172,13 @@ impl Host for ThisHost {
         }
     }
 
-    fn is_there(&self, target: &Target) -> bool {
+    fn is_there(&self, target: &Place) -> bool {
         is_same(target)
     }
 
-    fn write(&mut self, target: &Target, value: &Value) -> io::Result<()> {
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
         match (target, value) {
-            (Target::Task(key), value) => match value {
+            (Place::Task(key), value) => match value {
                 Value::Class { policy, rt_priority, slice } => sched::set_class(key.tid, *policy, *rt_priority, *slice),
                 Value::Nice(nice) => sched::set_nice(key.tid, *nice),
                 Value::Slice(ns) => sched::set_slice(key.tid, *ns),
@@ -187,21 +187,21 @@ impl Host for ThisHost {
                 Value::ResetOnFork(on) => sched::set_reset_on_fork(key.tid, *on),
                 Value::Text(_) => Err(ErrorKind::InvalidInput.into()),
             },
-            (Target::File { path, .. } | Target::Feature { path, .. }, Value::Text(text)) => write_file(path, text),
+            (Place::File { path, .. } | Place::Feature { path, .. }, Value::Text(text)) => write_file(path, text),
             _ => Err(ErrorKind::InvalidInput.into()),
         }
     }
 
-    fn let_births_finish(&self, changes: &[Change]) {
+    fn let_births_finish(&self, changes: &[Step]) {
         wait_for_births(changes, LONGEST_BIRTH);
     }
 
-    fn heirs(&self, changes: &[Change]) -> Vec<Change> {
-        if !changes.iter().any(|change| matches!(change.target, Target::Task(_))) {
+    fn heirs(&self, changes: &[Step]) -> Vec<Step> {
+        if !changes.iter().any(|change| matches!(change.target, Place::Task(_))) {
             return Vec::new();
         }
         // Kernel threads are set up anew when they are made (`kthread()`, kernel/kthread.c).
-        let kin = scan::kin().unwrap_or_default();
+        let kin = proc::kin().unwrap_or_default();
         heirs::find(&kin, changes, value_of)
     }
 }
@@ -210,7 +210,7 @@ impl Host for ThisHost {
 /// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
 fn write_file(path: &str, text: &str) -> io::Result<()> {
     use std::io::Write;
-    if !may_be_set(path) {
+    if !unstarve_change::may_be_set(path) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "no setting of the scheduler's"));
     }
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -225,31 +225,12 @@ fn write_file(path: &str, text: &str) -> io::Result<()> {
 /// `include/uapi/linux/magic.h`: proc, sysfs, debugfs, cgroup of both versions.
 const SETTINGS_LIVE_ON: [u64; 5] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x0027_e0eb, 0x6367_7270];
 
-/// Whether a rule can have set the file: what [`crate::settings`] finds, and nothing else.
-pub fn may_be_set(path: &str) -> bool {
-    if !path.starts_with('/') || path.split('/').skip(1).any(|part| matches!(part, "" | "." | "..")) {
-        return false;
-    }
-    let is_interrupt = || {
-        let number = path.strip_prefix("/proc/irq/").and_then(|rest| rest.strip_suffix("/smp_affinity_list"));
-        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let below_sys = path.strip_prefix("/proc/sys/").map(|name| name.replace('/', "."));
-    below_sys.is_some_and(|name| crate::policy::is_sysctl_of_the_scheduler(&name))
-        || path.starts_with("/sys/kernel/debug/sched/")
-        || path == "/sys/kernel/debug/sched_features"
-        || is_interrupt()
-        // Wherever the hierarchy is mounted; that it is one is seen once the file is open.
-        || path.ends_with("/cpu.weight")
-        || path.ends_with("/cpu.shares")
-}
-
 /// Whether the target is still the one that was meant.
-fn is_same(target: &Target) -> bool {
+fn is_same(target: &Place) -> bool {
     match target {
-        Target::Task(key) => scan::start_of(key.tid) == Some(key.start),
-        Target::File { path, inode } => inode_of(Path::new(path)) == Some(*inode),
-        Target::Feature { path, .. } => Path::new(path).exists(),
+        Place::Task(key) => proc::start_of(key.tid) == Some(key.start),
+        Place::File { path, inode } => inode_of(Path::new(path)) == Some(*inode),
+        Place::Feature { path, .. } => Path::new(path).exists(),
     }
 }
 
@@ -271,37 +252,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_rule_can_have_set_may_be_written() {
-        for path in [
-            "/proc/sys/kernel/sched_rt_runtime_us",
-            "/proc/sys/kernel/numa_balancing",
-            "/sys/kernel/debug/sched/features",
-            "/proc/irq/17/smp_affinity_list",
-            "/sys/fs/cgroup/kubepods/cpu.weight",
-        ] {
-            assert!(may_be_set(path), "{path}");
-        }
-        for path in [
-            "/etc/passwd",
-            "/proc/sys/kernel/core_pattern",
-            "/proc/sys/kernel/modprobe",
-            "/proc/sys/kernel/../vm/overcommit_memory",
-            "/proc/sys/kernel//core_pattern",
-            "/sys/kernel/debug/sched/../../../../etc/passwd",
-            "/proc/irq/../sysrq-trigger/smp_affinity_list",
-            "proc/sys/kernel/sched_rt_runtime_us",
-            "",
-        ] {
-            assert!(!may_be_set(path), "{path}");
-        }
-    }
-
-    #[test]
     fn a_file_of_a_setting_s_name_elsewhere_is_not_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.weight");
         fs::write(&path, "1").unwrap();
-        let target = Target::File { path: path.to_str().unwrap().to_owned(), inode: inode_of(&path).unwrap() };
+        let target = Place::File { path: path.to_str().unwrap().to_owned(), inode: inode_of(&path).unwrap() };
         let error = ThisHost.write(&target, &Value::Text("100".to_owned())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
         assert_eq!(fs::read_to_string(&path).unwrap(), "1");

@@ -4,11 +4,11 @@ use std::io;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::aspect::{Aspect, Target, Value};
 use crate::audit::{Audit, Entry, Event};
 use crate::host::Host;
-use crate::journal::{Change, Journal, JournalError, Store};
-use crate::task::TaskKey;
+use crate::journal::{Journal, JournalError, Step, Store};
+use unstarve_change::TaskKey;
+use unstarve_change::{Aspect, Place, Value};
 
 /// What came of a change.
 #[derive(Debug)]
@@ -29,13 +29,13 @@ pub fn apply<H: Host, S: Store>(
     host: &mut H,
     journal: &mut Journal<S>,
     audit: &mut Audit,
-    changes: &mut [Change],
+    changes: &mut [Step],
 ) -> Result<Vec<Outcome>, JournalError> {
     journal.promise(changes)?;
     let mut outcomes = Vec::with_capacity(changes.len());
     let mut settled = Vec::new();
     let mut amended = Vec::new();
-    let mut last: Option<(&Target, bool)> = None;
+    let mut last: Option<(&Place, bool)> = None;
     for change in changes.iter() {
         // A task's changes follow each other: one look for all of them.
         let there = match last {
@@ -69,7 +69,7 @@ pub fn apply<H: Host, S: Store>(
 pub fn adopt<S: Store>(
     journal: &mut Journal<S>,
     audit: &mut Audit,
-    inherited: &mut [Change],
+    inherited: &mut [Step],
 ) -> Result<(), JournalError> {
     journal.promise(inherited)?;
     for change in inherited.iter() {
@@ -85,16 +85,16 @@ fn gone() -> io::Error {
 
 /// The kernel may set something near what was asked (CPUs that are there, a rounded number). What it has set is what undo
 /// has to recognise.
-fn amendment<H: Host>(host: &H, change: &Change) -> Option<Change> {
+fn amendment<H: Host>(host: &H, change: &Step) -> Option<Step> {
     // The rest it sets exactly or not at all.
     if !matches!(change.new, Value::Affinity(_) | Value::Text(_)) {
         return None;
     }
     let actual = host.read(&change.target, change.new.aspect()).ok()??;
-    (!actual.same(&change.new)).then(|| Change { new: actual, ..change.clone() })
+    (!actual.same(&change.new)).then(|| Step { new: actual, ..change.clone() })
 }
 
-fn entry<'a>(change: &'a Change, outcome: &Outcome) -> Entry<'a> {
+fn entry<'a>(change: &'a Step, outcome: &Outcome) -> Entry<'a> {
     let (event, errno) = match outcome {
         Outcome::Done => (Event::Applied, None),
         Outcome::Gone => (Event::Gone, None),
@@ -103,11 +103,11 @@ fn entry<'a>(change: &'a Change, outcome: &Outcome) -> Entry<'a> {
     Entry { errno, ..about(change, event) }
 }
 
-fn about(change: &Change, event: Event) -> Entry<'_> {
+fn about(change: &Step, event: Event) -> Entry<'_> {
     Entry {
         rule: Some(&change.rule),
         target: Some(&change.target),
-        comm: matches!(change.target, Target::Task(_)).then_some(&change.comm),
+        comm: matches!(change.target, Place::Task(_)).then_some(&change.comm),
         old: Some(&change.old),
         new: Some(&change.new),
         ..Entry::of(event)
@@ -128,7 +128,7 @@ pub struct Undone {
     /// Tasks' values that were inherited and not in the journal; they are as before, too.
     pub inherited: usize,
     /// The system refused; they stay in the journal.
-    pub failed: Vec<(Change, io::Error)>,
+    pub failed: Vec<(Step, io::Error)>,
     /// Children were still being born with these values after so many looks that somebody must be racing with us.
     pub racing: bool,
 }
@@ -162,7 +162,7 @@ const TRIES: u32 = 4;
 /// Takes changes back, the last one first, each only if the value is still what we have set, and the same from tasks that have
 /// inherited it. Writes nothing down but in `audit`, so it needs no space; it may be cut off anywhere and begun again.
 /// Gives also the numbers of those for which nothing is left to do.
-pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Change]) -> (Undone, Vec<u64>) {
+pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step]) -> (Undone, Vec<u64>) {
     let mut undone = Undone::default();
     let mut settled = Vec::with_capacity(changes.len());
     take_back(host, audit, changes, &mut undone, &mut settled);
@@ -213,12 +213,7 @@ pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Change]) -> 
 
 /// As [`restore`], and settles them in the journal. What was inherited from a task stays possible until its change is settled, so
 /// that is done last.
-pub fn undo<H: Host, S: Store>(
-    host: &mut H,
-    journal: &mut Journal<S>,
-    audit: &mut Audit,
-    changes: &[Change],
-) -> Undone {
+pub fn undo<H: Host, S: Store>(host: &mut H, journal: &mut Journal<S>, audit: &mut Audit, changes: &[Step]) -> Undone {
     let (undone, settled) = restore(host, audit, changes);
     journal.settle(settled);
     undone
@@ -229,7 +224,7 @@ pub fn release<H: Host, S: Store>(
     host: &mut H,
     journal: &mut Journal<S>,
     audit: &mut Audit,
-    changes: &[Change],
+    changes: &[Step],
 ) -> Undone {
     let (mut undone, mut settled) = (Undone::default(), Vec::new());
     take_back(host, audit, changes, &mut undone, &mut settled);
@@ -238,14 +233,8 @@ pub fn release<H: Host, S: Store>(
     undone
 }
 
-fn take_back<H: Host>(
-    host: &mut H,
-    audit: &mut Audit,
-    changes: &[Change],
-    undone: &mut Undone,
-    settled: &mut Vec<u64>,
-) {
-    let mut theirs: FxHashSet<(Target, Aspect)> = FxHashSet::default();
+fn take_back<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step], undone: &mut Undone, settled: &mut Vec<u64>) {
+    let mut theirs: FxHashSet<(Place, Aspect)> = FxHashSet::default();
     for change in changes.iter().rev() {
         let event = match put_back(host, change) {
             Ok(event) => event,
@@ -279,7 +268,7 @@ fn take_back<H: Host>(
 }
 
 /// `None`: it is as before already, be it that the change was never made.
-fn put_back<H: Host>(host: &mut H, change: &Change) -> io::Result<Option<Event>> {
+fn put_back<H: Host>(host: &mut H, change: &Step) -> io::Result<Option<Event>> {
     let Some(now) = host.read(&change.target, change.new.aspect())? else { return Ok(Some(Event::Gone)) };
     if now.same(&change.old) {
         return Ok(None);
@@ -294,18 +283,18 @@ fn put_back<H: Host>(host: &mut H, change: &Change) -> io::Result<Option<Event>>
     }
 }
 
-impl Change {
+impl Step {
     /// A change that has no number yet.
-    pub fn new(target: Target, comm: &str, rule: &str, old: Value, new: Value) -> Change {
-        Change { seq: 0, target, comm: comm.to_owned(), rule: rule.to_owned(), old, new, at: 0, from: None }
+    pub fn new(target: Place, comm: &str, rule: &str, old: Value, new: Value) -> Step {
+        Step { seq: 0, target, comm: comm.to_owned(), rule: rule.to_owned(), old, new, at: 0, from: None }
     }
 
     /// What a child was born with that was set on its parent by this.
-    pub fn inherited_by(&self, child: TaskKey, comm: &str) -> Change {
+    pub fn inherited_by(&self, child: TaskKey, comm: &str) -> Step {
         let from = match &self.target {
-            Target::Task(key) => Some(*key),
+            Place::Task(key) => Some(*key),
             _ => None,
         };
-        Change { target: Target::Task(child), comm: comm.to_owned(), from, ..self.clone() }
+        Step { target: Place::Task(child), comm: comm.to_owned(), from, ..self.clone() }
     }
 }
