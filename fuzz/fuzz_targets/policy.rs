@@ -62,6 +62,7 @@ fn task(name: &str, kind: Kind) -> Task {
         works: Vec::new(),
         attributes: Attributes {
             policy: SchedPolicy::Other,
+            deadline: None,
             rt_priority: 0,
             nice: 0,
             reset_on_fork: false,

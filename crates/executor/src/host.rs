@@ -180,6 +180,9 @@ impl Host for ThisHost {
         match (target, value) {
             (Place::Task(key), value) => match value {
                 Value::Class { policy, rt_priority, slice } => sched::set_class(key.tid, *policy, *rt_priority, *slice),
+                Value::Deadline { runtime, deadline, period } => {
+                    sched::set_deadline(key.tid, *runtime, *deadline, *period)
+                }
                 Value::Nice(nice) => sched::set_nice(key.tid, *nice),
                 Value::Slice(ns) => sched::set_slice(key.tid, *ns),
                 Value::Affinity(cpus) => sched::set_affinity(key.tid, cpus),

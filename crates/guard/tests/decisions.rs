@@ -29,6 +29,7 @@ fn task(tid: u32, comm: &str, kind: Kind) -> Task {
         works: Vec::new(),
         attributes: Attributes {
             policy: SchedPolicy::Other,
+            deadline: None,
             rt_priority: 0,
             nice: 0,
             reset_on_fork: false,
