@@ -100,6 +100,7 @@ fn rt_starvation() -> Finding {
             undo: "chrt --other -p 0 19".to_owned(),
             risk: "A flood of packets can then keep every lower task off CPU 1.".to_owned(),
             valid_on: "all kernels; lost when the CPU goes offline".to_owned(),
+            changes: vec![],
         }],
         actors: vec![],
     }

@@ -24,6 +24,7 @@ use unstarve_model::Nanos;
 use unstarve_timeline::ActorId;
 
 use crate::case::Case;
+use crate::remedy;
 use crate::report::{Finding, Severity};
 
 /// The longest period in which the fair class itself means to give every runnable task a turn: `sched_latency_ns`, 6 ms,
@@ -44,6 +45,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     findings.extend(throttled::find(case));
     findings.extend(overrun::find(case));
     findings.extend(ping_pong);
+    remedy::spare_no_other_culprit(case, &mut findings);
     findings.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
     findings
 }

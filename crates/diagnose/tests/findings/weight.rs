@@ -148,7 +148,7 @@ fn groups_within_a_group_are_compared_and_can_be_made_equal() {
     );
     assert_eq!(
         first.undo,
-        "echo 1000 > /sys/fs/cgroup/prod/heavy/cpu.weight; echo 10 > /sys/fs/cgroup/prod/light/cpu.weight"
+        "echo 10 > /sys/fs/cgroup/prod/light/cpu.weight; echo 1000 > /sys/fs/cgroup/prod/heavy/cpu.weight"
     );
 }
 
