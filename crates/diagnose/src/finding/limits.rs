@@ -4,7 +4,7 @@
 //! time is charged twice, to the limit and to those others, this tells what was the limit's, and what the limit allows at most.
 
 use rustc_hash::FxHashMap;
-use unstarve_kernel::{Bandwidth, CgroupFacts};
+use unstarve_facts::{Bandwidth, CgroupFacts};
 use unstarve_model::Nanos;
 use unstarve_timeline::{ActorId, Rule};
 
