@@ -36,7 +36,7 @@ check() { # what, command…
     fi
 }
 same_as_committed() {
-    node build.mjs "$room" && cmp "$room/page.js" ../crates/page/assets/page.js && cmp "$room/page.css" ../crates/page/assets/page.css
+    node build.mjs "$room" && cmp "$room/page.js" ../crates/html/assets/page.js && cmp "$room/page.css" ../crates/html/assets/page.css
 }
 check "the page's types" node node_modules/typescript/bin/tsc --noEmit
 check "the committed page is what web/ builds" same_as_committed

@@ -1,10 +1,10 @@
-// Builds the page's program and style into crates/page/assets, or with a directory as argument into that.
+// Builds the page's program and style into crates/html/assets, or with a directory as argument into that.
 import { build } from 'esbuild';
 import { fileURLToPath } from 'node:url';
 import { join, resolve } from 'node:path';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const out = process.argv[2] ? resolve(process.argv[2]) : join(here, '../crates/page/assets');
+const out = process.argv[2] ? resolve(process.argv[2]) : join(here, '../crates/html/assets');
 
 await build({
   absWorkingDir: here,

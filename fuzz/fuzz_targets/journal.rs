@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use unstarve_guard::journal::{Contents, sealed};
+use unstarve_executor::journal::{Contents, sealed};
 
 const BOOT: &str = "now";
 

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use unstarve_guard::decide::{Surroundings, decide};
-use unstarve_guard::{Attributes, Kind, Owner, Policy, Task, TaskKey, Value};
+use unstarve_change::{TaskKey, Value};
+use unstarve_executor::Attributes;
+use unstarve_guard::{Kind, Owner, Policy, Task};
 use unstarve_kernel::SchedPolicy;
 use unstarve_model::Tid;
 

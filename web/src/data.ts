@@ -1,4 +1,4 @@
-// What the page is given: see crates/page/src/blob.rs for the layout and crates/page/src/data for the meaning.
+// What the page is given: see crates/html/src/blob.rs for the layout and crates/html/src/data for the meaning.
 
 export type Severity = 'critical' | 'warning' | 'info';
 

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_check::{RULES, Severity, audit, audit_upgrade, sarif};
 use unstarve_kernel::Version;
-use unstarve_report::{Look, audit_page, rules_page};
+use unstarve_term::{Look, audit_page, rules_page};
 
 use crate::fail_on::FailOn;
 use crate::output::{self, Color, Out};

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Severity};
 use unstarve_diagnose::{Options, explain_beside};
-use unstarve_report::{Look, Scope, page};
+use unstarve_term::{Look, Scope, page};
 use unstarve_timeline::Selection;
 
 use crate::fail_on::FailOn;

@@ -9,7 +9,7 @@ use unstarve_diagnose::{Options, explain_beside};
 use unstarve_export::{ArrowRows, ParquetRows};
 use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
 use unstarve_files::trust::make_for_results;
-use unstarve_report::with_unrecorded_together;
+use unstarve_term::with_unrecorded_together;
 use unstarve_timeline::Selection;
 
 use crate::input::{Recording, is_same_file};

@@ -5,7 +5,7 @@ use std::process;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use unstarve_report::{Charset, Colours, Look, clean};
+use unstarve_term::{Charset, Colours, Look, clean};
 
 /// When to colour, as typed.
 #[derive(Clone, Copy, Default, ValueEnum)]

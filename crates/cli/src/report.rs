@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_diagnose::compare::{Both, Comparison, Profile, Side, compare};
 use unstarve_diagnose::{Options, explain_beside};
-use unstarve_page::{Collector, Trace, comparison_html, html};
+use unstarve_html::{Collector, Trace, comparison_html, html};
 
 use crate::input::{Recording, is_same_file};
 use crate::output;

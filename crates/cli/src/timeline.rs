@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::drive;
-use unstarve_report::{Summary, Timehist, with_unrecorded_together};
+use unstarve_term::{Summary, Timehist, with_unrecorded_together};
 use unstarve_timeline::Selection;
 
 use crate::input::Recording;

@@ -35,3 +35,4 @@ mod throughout;
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
 pub use recent::Recent;
+pub use remedy::{REMEDIES, RemedyKind};

@@ -8,9 +8,9 @@ use std::fmt;
 use unstarve_kernel::{CpuSet, SchedPolicy};
 use unstarve_model::{Policy as Class, Tid, load_weight_of_nice};
 
-use crate::aspect::{Aspect, Value};
 use crate::policy::{Policy, Want};
 use crate::task::{Kind, Task};
+use unstarve_change::{Aspect, Value};
 
 /// What has to be known of the machine beside its tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -353,19 +353,5 @@ impl fmt::Display for Weakness {
             Weakness::InsideAutogroup => f.write_str("nice counts only inside its session's autogroup"),
             Weakness::RealTime => f.write_str("nice has no effect while the task is real-time"),
         }
-    }
-}
-
-impl fmt::Display for Aspect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Aspect::Class => "policy",
-            Aspect::Nice => "nice",
-            Aspect::Slice => "slice",
-            Aspect::Affinity => "affinity",
-            Aspect::Uclamp => "uclamp",
-            Aspect::ResetOnFork => "reset-on-fork",
-            Aspect::Text => "value",
-        })
     }
 }

@@ -4,16 +4,9 @@
 //! [`keeper::Keeper`] carries it out, each change in the [`journal`] before it is made, and [`undo()`] takes back what nobody
 //! else has changed since.
 
-pub mod act;
-mod aspect;
-pub mod audit;
 pub mod births;
-pub mod deadman;
 pub mod decide;
 mod glob;
-pub mod heirs;
-pub mod host;
-pub mod journal;
 pub mod keeper;
 pub mod metrics;
 mod notify;
@@ -21,15 +14,12 @@ mod owner;
 mod policy;
 pub mod run;
 pub mod scan;
-pub mod sched;
 pub mod settings;
-pub mod state;
 pub mod survey;
 mod task;
 pub mod verify;
 
-pub use aspect::{Aspect, Target, Value, policy_name};
 pub use glob::Glob;
 pub use owner::{Owner, Uid, UidSet, Users};
 pub use policy::{Limits, OnDrift, Parent, Policy, PolicyError, Remark, Rule, Selector, Setting, SettingKind, Want};
-pub use task::{Attributes, Kind, Task, TaskKey, Work, flag};
+pub use task::{Kind, Task, Work};

@@ -11,19 +11,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use unstarve_files::TargetError;
 use unstarve_model::Tid;
 
-use crate::act::Undone;
-use crate::aspect::Target;
-use crate::audit::{Audit, Entry, Event};
-use crate::births::{self, Interest, Programs, Registry, Source, SourceName, WorkDetail};
-use crate::deadman::{Canary, DeadMan};
-use crate::host::{ThisHost, Watched};
-use crate::journal::Change;
+use crate::births::{self, Interest, Programs, Source, SourceName, WorkDetail};
 use crate::keeper::{Keeper, KeeperError};
 use crate::metrics::{self, Outlet};
 use crate::notify::{Manager, watchdog_interval};
 use crate::policy::Policy;
-use crate::sched;
-use crate::state::{self, State, StateError};
+use unstarve_change::Place;
+use unstarve_executor::act::Undone;
+use unstarve_executor::audit::{Audit, Entry, Event};
+use unstarve_executor::deadman::{Canary, DeadMan};
+use unstarve_executor::host::{ThisHost, Watched};
+use unstarve_executor::journal::Step;
+use unstarve_executor::registry::Registry;
+use unstarve_executor::sched;
+use unstarve_executor::state::{self, State, StateError};
 
 /// How a guard is to run.
 pub struct Options {
@@ -116,10 +117,10 @@ pub fn run(policy: Policy, options: Options, audit: Audit) -> Result<Undone, Run
 ///
 /// # Errors
 /// Why it cannot.
-pub fn note_births(policy: &Policy, changes: &[Change]) -> Result<(), String> {
+pub fn note_births(policy: &Policy, changes: &[Step]) -> Result<(), String> {
     let interest = interest(policy);
     let tids = changes.iter().filter_map(|change| match &change.target {
-        Target::Task(key) => Some(key.tid),
+        Place::Task(key) => Some(key.tid),
         _ => None,
     });
     if interest.programs == Programs::None {
@@ -542,7 +543,7 @@ impl Guard {
     }
 
     /// The dead-man first: what is written into the new one must be known to it.
-    fn use_journal(&mut self, journal: crate::journal::Journal) -> Result<(), RunError> {
+    fn use_journal(&mut self, journal: unstarve_executor::journal::Journal) -> Result<(), RunError> {
         let given = self.dead_man.as_ref().map_or(Ok(()), |dead_man| dead_man.give_journal(&journal));
         self.keeper.continue_in(journal);
         match given {
@@ -635,6 +636,9 @@ pub fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
 /// # Errors
 /// If it cannot be read or believed.
 pub fn status(directory: &Path) -> Result<Option<metrics::Status>, StateError> {
-    let fail = |error| StateError::Io { path: directory.join(crate::state::STATUS), source: io::Error::other(error) };
+    let fail = |error| StateError::Io {
+        path: directory.join(unstarve_executor::state::STATUS),
+        source: io::Error::other(error),
+    };
     state::status_text(directory)?.map(|text| serde_json::from_str(&text).map_err(fail)).transpose()
 }

@@ -7,13 +7,14 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
+use unstarve_change::TaskKey;
+use unstarve_executor::proc::{Stat, flag, start_of};
+use unstarve_executor::sched;
 use unstarve_model::Tid;
 
-use crate::heirs::Kin;
 use crate::owner::Owner;
 use crate::policy::{Policy, Selector};
-use crate::sched;
-use crate::task::{Kind, Task, TaskKey, Work, flag};
+use crate::task::{Kind, Task, Work};
 
 /// Which files are worth reading for each task: a rule that does not ask for a command line costs no read of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,7 +89,7 @@ impl Scanner {
     }
 
     fn task_of(&self, tgid: Option<Tid>, tid: Tid, parents: &mut FxHashMap<Tid, String>) -> Option<Task> {
-        let stat = Stat::read(tid, &self.file(tid, "stat")?)?;
+        let stat = Stat::parse(&self.file(tid, "stat")?)?;
         let kernel = stat.flags & flag::KTHREAD != 0;
         let status = match tgid {
             Some(_) if !self.wanted.owner => None,
@@ -130,7 +131,7 @@ impl Scanner {
     }
 
     fn comm(&self, tid: Tid) -> Option<String> {
-        let stat = Stat::read(tid, &self.file(tid, "stat")?)?;
+        let stat = Stat::parse(&self.file(tid, "stat")?)?;
         Some(split_worker(&stat.comm, stat.flags).0)
     }
 
@@ -214,99 +215,12 @@ fn numeric(entry: &fs::DirEntry) -> Option<Tid> {
     entry.file_name().to_str()?.parse().ok().map(Tid)
 }
 
-/// When the task was created, if there is one of this id.
-pub fn start_of(tid: Tid) -> Option<u64> {
-    let mut bytes = [0; 1024];
-    let count = fs::File::open(format!("/proc/{tid}/stat")).ok()?.read(&mut bytes).ok()?;
-    Stat::read(tid, &String::from_utf8_lossy(&bytes[..count])).map(|stat| stat.start)
-}
-
-/// All tasks but kernel threads, and whose children they are.
-///
-/// # Errors
-/// If `/proc` cannot be read.
-pub fn kin() -> std::io::Result<Vec<Kin>> {
-    let mut all = Vec::new();
-    let mut buffer = Vec::new();
-    for process in fs::read_dir("/proc")?.flatten() {
-        let Some(tgid) = numeric(&process) else { continue };
-        let Ok(threads) = fs::read_dir(process.path().join("task")) else { continue };
-        for tid in threads.flatten().filter_map(|thread| numeric(&thread)) {
-            buffer.clear();
-            let read = fs::File::open(format!("/proc/{tid}/stat")).and_then(|mut file| file.read_to_end(&mut buffer));
-            let stat = read.ok().and_then(|_| Stat::read(tid, &String::from_utf8_lossy(&buffer)));
-            let Some(stat) = stat.filter(|stat| stat.flags & flag::KTHREAD == 0) else { continue };
-            let has_ended = matches!(stat.state, 'Z' | 'X');
-            all.push(Kin { key: TaskKey { tid, start: stat.start }, tgid, parent: stat.parent, has_ended });
-        }
-    }
-    Ok(all)
-}
-
 /// Whose a task is, if it is still the one that was meant.
 pub fn owner_of(key: TaskKey) -> Option<Owner> {
     // The kernel escapes newlines in `Name:`, so no task can write a line of its own.
     let owner = Owner::read(&fs::read_to_string(format!("/proc/{}/status", key.tid)).ok()?);
     // Asked afterwards: an id used again meanwhile is noticed.
     owner.filter(|_| start_of(key.tid) == Some(key.start))
-}
-
-/// How long a task has run, in ns, and on which CPU it was last.
-pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
-    let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    let stat = fs::read(format!("/proc/{tid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    // Field 39, counted from the third, which is the first after the name.
-    let cpu = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?;
-    Some((times.split_ascii_whitespace().next()?.parse().ok()?, cpu.parse().ok()?))
-}
-
-/// Whether a task is a program's and neither sleeps nor has ended, so that it may be in the middle of a fork.
-pub fn is_busy_program(key: TaskKey) -> bool {
-    let stat = fs::read(format!("/proc/{}/stat", key.tid)).ok();
-    let stat = stat.and_then(|stat| Stat::read(key.tid, &String::from_utf8_lossy(&stat)));
-    stat.is_some_and(|stat| {
-        stat.start == key.start && stat.flags & flag::KTHREAD == 0 && matches!(stat.state, 'R' | 'D')
-    })
-}
-
-/// How long a task has run and how long it has waited for a CPU, in ns.
-pub fn waited(tid: Tid) -> Option<(u64, u64)> {
-    times(tid).map(|(ran, waited, _)| (ran, waited))
-}
-
-/// As [`waited`], and how often it got a CPU, each time after a wait however short (`sched_info_arrive`, kernel/sched/stats.h).
-pub fn times(tid: Tid) -> Option<(u64, u64, u64)> {
-    let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    let mut times = times.split_ascii_whitespace().map(|number| number.parse().ok());
-    Some((times.next()??, times.next()??, times.next()??))
-}
-
-/// The fields of `/proc/PID/stat` that are used here.
-struct Stat {
-    comm: String,
-    state: char,
-    parent: Tid,
-    flags: u64,
-    start: u64,
-}
-
-impl Stat {
-    /// The name stands in parentheses and may hold them, blanks and newlines, so fields are counted from the last one.
-    fn read(_tid: Tid, text: &str) -> Option<Stat> {
-        let (head, tail) = text.rsplit_once(')')?;
-        let (_, comm) = head.split_once('(')?;
-        let fields: Vec<&str> = tail.split_ascii_whitespace().take(20).collect();
-        // The manual numbers fields from 1; the third is the first after the name.
-        let field = |number: usize| fields.get(number - 3).copied();
-        Some(Stat {
-            comm: comm.to_owned(),
-            state: field(3)?.chars().next()?,
-            parent: field(4)?.parse().ok().map(Tid)?,
-            flags: field(9)?.parse().ok()?,
-            start: field(22)?.parse().ok()?,
-        })
-    }
 }
 
 fn status_tgid(text: &str) -> Option<Tid> {
@@ -415,7 +329,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_newlines_does_not_shift_the_fields() {
         let text = "12 (a) R 9 (\n) S 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 4711 0";
-        let stat = Stat::read(Tid(12), text).unwrap();
+        let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.comm.as_str(), stat.parent, stat.start), ("a) R 9 (\n", Tid(2), 4711));
     }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use unstarve_kernel::check_harm;
 
-use crate::aspect::{Target, Value};
 use crate::decide::Surroundings;
-use crate::host::{Host, ThisHost, inode_of};
 use crate::policy::{Policy, Setting, SettingKind, value_in};
+use unstarve_change::{Place, Value};
+use unstarve_executor::host::{Host, ThisHost, inode_of};
 
 /// A setting of the policy, and what it means here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub struct Found {
     /// The setting's index in the policy.
     pub setting: usize,
     /// Where.
-    pub target: Target,
+    pub target: Place,
     /// What it is.
     pub old: Value,
     /// What it shall be.
@@ -58,7 +58,7 @@ pub fn find(policy: &Policy) -> (Vec<Found>, Vec<Absent>) {
     (found, absent)
 }
 
-type Places = Vec<(Target, Value)>;
+type Places = Vec<(Place, Value)>;
 
 fn place(policy: &Policy, setting: &Setting) -> Result<Places, String> {
     match &setting.what {
@@ -94,13 +94,13 @@ fn place(policy: &Policy, setting: &Setting) -> Result<Places, String> {
             let path = files.into_iter().find(|path| Path::new(path).exists());
             let path = path.ok_or("debugfs with the scheduler's features is not there (or not readable)")?.to_owned();
             let text = if *on { name.clone() } else { format!("NO_{name}") };
-            Ok(vec![(Target::Feature { path, name: name.clone() }, Value::Text(text))])
+            Ok(vec![(Place::Feature { path, name: name.clone() }, Value::Text(text))])
         }
     }
 }
 
-fn file(path: &Path) -> Option<Target> {
-    Some(Target::File { path: path.to_str()?.to_owned(), inode: inode_of(path)? })
+fn file(path: &Path) -> Option<Place> {
+    Some(Place::File { path: path.to_str()?.to_owned(), inode: inode_of(path)? })
 }
 
 /// Directories of interrupts that have a handler of such a name.

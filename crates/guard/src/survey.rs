@@ -5,13 +5,13 @@ use std::io;
 use rustc_hash::FxHashSet;
 use unstarve_model::Tid;
 
-use crate::aspect::Target;
 use crate::decide::{NoteKind, Plan, Surroundings, decide};
-use crate::journal::Change;
 use crate::policy::Policy;
 use crate::scan::{self, Scanner};
 use crate::settings::{self, Absent, Found};
 use crate::task::{Kind, Task};
+use unstarve_change::Place;
+use unstarve_executor::journal::Step;
 
 /// What a policy would change now.
 #[derive(Debug)]
@@ -113,10 +113,10 @@ impl Survey {
     }
 
     /// All changes, without numbers: settings first, since weights decide what a nice value is worth.
-    pub fn changes(&self, policy: &Policy) -> Vec<Change> {
+    pub fn changes(&self, policy: &Policy) -> Vec<Step> {
         let settings = self.settings.iter().filter(|found| !found.old.same(&found.new)).map(|found| {
             let rule = &policy.settings[found.setting].name;
-            Change::new(found.target.clone(), "", rule, found.old.clone(), found.new.clone())
+            Step::new(found.target.clone(), "", rule, found.old.clone(), found.new.clone())
         });
         let tasks = self.tasks.iter().flat_map(|(task, plan)| changes_of(policy, task, plan));
         settings.chain(tasks).collect()
@@ -130,10 +130,10 @@ impl Survey {
 }
 
 /// A task's changes, for the journal.
-pub fn changes_of(policy: &Policy, task: &Task, plan: &Plan) -> Vec<Change> {
+pub fn changes_of(policy: &Policy, task: &Task, plan: &Plan) -> Vec<Step> {
     let of = |planned: &crate::decide::Planned| {
         let rule = &policy.rules[planned.rule].name;
-        Change::new(Target::Task(task.key), &task.comm, rule, planned.old.clone(), planned.new.clone())
+        Step::new(Place::Task(task.key), &task.comm, rule, planned.old.clone(), planned.new.clone())
     };
     plan.changes.iter().map(of).collect()
 }

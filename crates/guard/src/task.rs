@@ -1,19 +1,12 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_change::TaskKey;
+use unstarve_executor::Attributes;
+use unstarve_executor::proc::flag;
 use unstarve_model::Tid;
 
 use crate::owner::Owner;
-
-/// One thread for good, however often its id is used again: `starttime` of proc_pid_stat(5), in clock ticks since boot.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct TaskKey {
-    /// The thread.
-    pub tid: Tid,
-    /// When it was created.
-    pub start: u64,
-}
 
 /// What a task is to the scheduler's user. Kernel threads are told by `PF_KTHREAD` and `PF_WQ_WORKER`, which no program
 /// can set, and only then by name.
@@ -91,35 +84,6 @@ impl fmt::Display for Kind {
             Kind::Untouchable => "untouchable",
         })
     }
-}
-
-/// `PF_*` of `include/linux/sched.h`; unchanged from 3.10 to 7.2.
-pub mod flag {
-    /// A workqueue's worker.
-    pub const WQ_WORKER: u64 = 0x0000_0020;
-    /// A kernel thread.
-    pub const KTHREAD: u64 = 0x0020_0000;
-    /// User space may not change its affinity.
-    pub const NO_SETAFFINITY: u64 = 0x0400_0000;
-}
-
-/// Everything about a task that can be set, as read at one moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Attributes {
-    /// Its policy.
-    pub policy: SchedPolicy,
-    /// 1 to 99 for FIFO and RR, else 0.
-    pub rt_priority: u32,
-    /// −20 to 19; kept, and without effect, while the task is real-time.
-    pub nice: i32,
-    /// Whether its children start as ordinary tasks.
-    pub reset_on_fork: bool,
-    /// The length of its turn in ns; `None` where the kernel does not tell (before 6.12, or real-time).
-    pub slice: Option<u64>,
-    /// Utilisation clamps, 0 to 1024; `None` where the kernel has none.
-    pub uclamp: Option<(u32, u32)>,
-    /// The CPUs on which it may run.
-    pub affinity: CpuSet,
 }
 
 /// A work item's identity: the workqueue and the function, as far as known.

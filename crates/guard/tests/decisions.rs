@@ -3,9 +3,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use unstarve_change::TaskKey;
+use unstarve_executor::Attributes;
 use unstarve_guard::decide::{NoteKind, Surroundings, decide};
 use unstarve_guard::survey::Crowd;
-use unstarve_guard::{Attributes, Kind, Owner, Policy, Task, TaskKey, Uid, Work};
+use unstarve_guard::{Kind, Owner, Policy, Task, Uid, Work};
 use unstarve_kernel::SchedPolicy;
 use unstarve_model::Tid;
 

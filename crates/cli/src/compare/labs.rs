@@ -10,7 +10,7 @@ use unstarve_diagnose::compare::{Comparison, compare};
 use unstarve_files::{Limit, read_text};
 use unstarve_lab::compare::{Plan, of_outcomes};
 use unstarve_lab::run::Outcome;
-use unstarve_report::comparison_page;
+use unstarve_term::comparison_page;
 
 use super::latency::Watches;
 use super::{Form, read};

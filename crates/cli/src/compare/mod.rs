@@ -12,7 +12,7 @@ use serde::Serialize;
 use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
-use unstarve_report::{Look, comparison_page};
+use unstarve_term::{Look, comparison_page};
 
 use self::latency::{Beside, LowLatency};
 use self::sniff::Kind;

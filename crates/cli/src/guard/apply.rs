@@ -2,13 +2,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use unstarve_guard::act::{self, Outcome};
-use unstarve_guard::births::Registry;
-use unstarve_guard::host::{Host, ThisHost, Watched};
+use unstarve_executor::act::{self, Outcome};
+use unstarve_executor::host::{Host, ThisHost, Watched};
+use unstarve_executor::registry::Registry;
+use unstarve_executor::state::State;
 use unstarve_guard::run;
-use unstarve_guard::state::State;
 use unstarve_guard::survey::Survey;
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::{PolicyArgs, StateArgs, plan, rights};
 use crate::FAILED;
@@ -75,7 +75,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
 
 fn undo_command(args: &ApplyArgs) -> String {
     let state = &args.state.state;
-    match state.as_os_str() == unstarve_guard::state::DEFAULT_DIRECTORY {
+    match state.as_os_str() == unstarve_executor::state::DEFAULT_DIRECTORY {
         true => "unstarve guard undo".to_owned(),
         false => format!("unstarve guard undo --state {}", state.display()),
     }

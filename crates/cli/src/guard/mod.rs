@@ -13,10 +13,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use unstarve_executor::act::Undone;
+use unstarve_executor::audit::Audit;
+use unstarve_executor::state;
 use unstarve_files::trust::{Distrust, TrustError, for_a_shell};
-use unstarve_guard::act::Undone;
-use unstarve_guard::audit::Audit;
-use unstarve_guard::{Policy, PolicyError, state};
+use unstarve_guard::{Policy, PolicyError};
 
 use crate::output;
 

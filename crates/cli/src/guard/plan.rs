@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
+use unstarve_change::Value;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
 use unstarve_guard::survey::Survey;
-use unstarve_guard::{Owner, Policy, Remark, Task, Users, Value};
-use unstarve_report::clean;
+use unstarve_guard::{Owner, Policy, Remark, Task, Users};
+use unstarve_term::clean;
 
 use super::PolicyArgs;
 use crate::output::{self, Out};

@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use unstarve_executor::deadman;
 use unstarve_guard::births::SourceName;
+use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::{deadman, run};
 
 use super::{PolicyArgs, StateArgs, plan, rights};
 use crate::FAILED;

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use unstarve_executor::state::{self, Holder};
 use unstarve_guard::metrics::Status;
 use unstarve_guard::run;
-use unstarve_guard::state::{self, Holder};
 use unstarve_model::Nanos;
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use crate::output::{self, Out, counted};
 

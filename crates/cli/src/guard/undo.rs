@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use unstarve_guard::state::{self, State};
-use unstarve_report::clean;
+use unstarve_executor::state::{self, State};
+use unstarve_term::clean;
 
 use super::StateArgs;
 use crate::FAILED;

@@ -10,7 +10,7 @@ use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
 use unstarve_guard::verify::{self, By, Fared, Keep, Outcome, Trial, Verdict};
 use unstarve_model::Nanos;
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::{PolicyArgs, StateArgs, rights};
 use crate::output::{self, Out};

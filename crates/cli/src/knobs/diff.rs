@@ -8,7 +8,7 @@ use unstarve_kernel::{
     Change, Distribution, Drift, DriftKind, Facts, Snapshot, Version, changes_between_kernels,
     changes_between_snapshots, drifts, undecided_between_kernels,
 };
-use unstarve_report::{Look, changes_page, clean};
+use unstarve_term::{Look, changes_page, clean};
 
 use crate::output::{self, Color, Out};
 use crate::snapshot;

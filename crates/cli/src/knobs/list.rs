@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use unstarve_kernel::{Facts, Knob, Presence, Snapshot};
-use unstarve_report::{KnobLine, clean, knobs_page};
+use unstarve_term::{KnobLine, clean, knobs_page};
 
 use crate::output::{self, Color, Out, remark};
 use crate::snapshot;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use unstarve_kernel::{Live, Root, explain, explainable};
-use unstarve_report::explanation_page;
+use unstarve_term::explanation_page;
 
 use crate::output::{self, Color, Out};
 
@@ -87,7 +87,7 @@ fn explain_name(name: &str, color: Color) -> Result<ExitCode> {
     if let Ok(values) = Live::new(&Root::host()).get(name) {
         text += "\nOn this host\n";
         for (path, value) in values.iter().take(8) {
-            text += &format!("  {path} = {}\n", unstarve_report::clean(value));
+            text += &format!("  {path} = {}\n", unstarve_term::clean(value));
         }
     }
     Out::new().text(&text)?;
@@ -113,7 +113,7 @@ fn get(name: &str, place: &PlaceArgs) -> Result<ExitCode> {
     let root = place.root();
     let values = Live::new(&root).get(name)?;
     let lines: String =
-        values.iter().map(|(path, value)| format!("{path} = {}\n", unstarve_report::clean(value))).collect();
+        values.iter().map(|(path, value)| format!("{path} = {}\n", unstarve_term::clean(value))).collect();
     Out::new().text(&lines)?;
     Ok(ExitCode::SUCCESS)
 }

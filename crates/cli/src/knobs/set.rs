@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use unstarve_kernel::{Extent, Journal, Live, Step};
-use unstarve_report::clean;
+use unstarve_term::clean;
 
 use super::PlaceArgs;
 use crate::output::{Out, complain, hint_at_root};

@@ -14,7 +14,7 @@ use unstarve_lab::qemu::{Clock, Limits};
 use unstarve_lab::run::{Outcome, Request, Runner};
 use unstarve_lab::runner::{QemuRunner, Reuse};
 use unstarve_lab::store::Cache;
-use unstarve_report::{Scope, page};
+use unstarve_term::{Scope, page};
 
 use super::experiment::{Init, own_file, seconds};
 use crate::input::Recording;

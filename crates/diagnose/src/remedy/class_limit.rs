@@ -3,7 +3,7 @@
 use unstarve_model::Policy;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, for_threads};
+use super::{Draft, for_threads, kind};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -19,7 +19,7 @@ pub(crate) enum ClassLimit {
 /// The cure of the cause, for who can change the program.
 pub(super) fn leave_room(case: &Case<'_>, victim: ActorId) -> Remedy {
     Draft {
-        id: "leave-room",
+        id: kind::LEAVE_ROOM,
         text: format!(
             "Let {} sleep now and then, or do the part of its work that has no deadline in an ordinary thread: the kernel \
              stops only those that leave nothing to others.",
@@ -43,7 +43,7 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
             let old = setting("sched_rt_runtime_us").unwrap_or("950000");
             Some(
                 Draft {
-                    id: "no-rt-throttling",
+                    id: kind::NO_RT_THROTTLING,
                     text: "Lift the limit, if this task has a CPU of its own and nothing else is to run there.".into(),
                     apply: "sysctl -w kernel.sched_rt_runtime_us=-1".into(),
                     undo: format!("sysctl -w kernel.sched_rt_runtime_us={old}"),
@@ -60,7 +60,7 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
             let old = setting(&format!("fair_server/cpu{cpu}/runtime")).unwrap_or("50000000");
             Some(
                 Draft {
-                    id: "no-fair-server",
+                    id: kind::NO_FAIR_SERVER,
                     text: format!("Turn the fair server of CPU {cpu} off, if nothing else is to run there."),
                     apply: format!("echo 0 > {path}"),
                     undo: format!("echo {old} > {path}"),
@@ -91,7 +91,7 @@ pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Reme
     let first = *tasks.first()?;
     Some(
         Draft {
-            id: "less-deadline-runtime",
+            id: kind::LESS_DEADLINE_RUNTIME,
             text: format!(
                 "Give {} half of its runtime in each period: the rest of the period is for others. Neither real-time \
                  throttling nor the fair server holds a deadline task back.",
@@ -110,7 +110,7 @@ pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Reme
 pub(super) fn more_runtime(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     Some(
         Draft {
-            id: "more-deadline-runtime",
+            id: kind::MORE_DEADLINE_RUNTIME,
             text: format!(
                 "If {} does not give the rest of its runtime back by itself, it needs more.",
                 case.name(victim)

@@ -1,7 +1,7 @@
 use unstarve_kernel::{CgroupFacts, CgroupVersion};
 use unstarve_timeline::ActorId;
 
-use super::Draft;
+use super::{Draft, kind};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -77,7 +77,7 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     };
     Some(
         Draft {
-            id: if old > target { "lower-group-weight" } else { "raise-group-weight" },
+            id: if old > target { kind::LOWER_GROUP_WEIGHT } else { kind::RAISE_GROUP_WEIGHT },
             text: format!(
                 "{} competes with the weight of {} ({file} {old}); {beside}",
                 case.name(occupant),
@@ -119,7 +119,7 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     let group = format!("g=/sys/fs/cgroup/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)");
     Some(
         Draft {
-            id: "lower-group-weight",
+            id: kind::LOWER_GROUP_WEIGHT,
             text: format!(
                 "If the top-level cgroup of {} has a cpu.weight above 100 (the command shows it first): bring it down to \
                  what kernel threads weigh.",
@@ -140,7 +140,7 @@ pub(super) fn read_limit(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     let tid = case.first_tid(victim)?;
     Some(
         Draft {
-            id: "raise-limit",
+            id: kind::RAISE_LIMIT,
             text: "The limit was not recorded. Read cpu.max of the task's group and those above it; `max` is no limit."
                 .into(),
             apply: format!(
@@ -175,7 +175,7 @@ pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
     };
     Some(
         Draft {
-            id: "raise-limit",
+            id: kind::RAISE_LIMIT,
             text: format!(
                 "{} may use {} µs of each {} µs; twice that, or no limit, stops the throttling.",
                 place.group.path.escape_debug(),

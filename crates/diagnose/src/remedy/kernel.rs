@@ -2,7 +2,7 @@ use unstarve_kernel::Holds;
 use unstarve_model::KernelThread;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, where_valid};
+use super::{Draft, kind, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -16,7 +16,7 @@ pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Reme
     }
     Some(
         Draft {
-            id: "inline-completion",
+            id: kind::INLINE_COMPLETION,
             text: "From 6.19 on direct writes over allocated blocks complete in the interrupt and need no worker; extending, \
                    unwritten and O_DSYNC writes still do. Preallocating and writing the files once helps there."
                 .into(),
@@ -36,7 +36,7 @@ pub(super) fn reweight_bug(case: &Case<'_>) -> Option<Remedy> {
     let valid_on = where_valid(case, holds, "kernels from 6.13 to 6.18.44, 6.19 and 7.0")?;
     Some(
         Draft {
-            id: "update-kernel",
+            id: kind::UPDATE_KERNEL,
             text: "A bug in EEVDF's reweighting starves kernel workers beside busy nested cgroups; 6.18.45 and 7.1 have the \
                    fix."
                 .into(),
@@ -58,7 +58,7 @@ pub(super) fn one_wakeup_at_a_time(case: &Case<'_>, crowd: ActorId) -> Option<Re
     let holds = if version.is_some() { Holds::Yes } else { Holds::Depends("the kernel's version (uname -r)") };
     Some(
         Draft {
-            id: "nfsd-lifo",
+            id: kind::NFSD_LIFO,
             text: "From 6.7 on the kernel's NFS server wakes one idle thread at a time, the one that ran last.".into(),
             apply: String::new(),
             undo: String::new(),
@@ -78,7 +78,7 @@ pub(super) fn newidle_regression(case: &Case<'_>) -> Option<Remedy> {
     let affected = matches!((version.major, version.minor), (6, 17 | 18)) || within(12, 43, 64) || within(1, 149, 160);
     affected.then(|| {
         Draft {
-            id: "update-kernel",
+            id: kind::UPDATE_KERNEL,
             text:
                 "This kernel's idle CPUs give up too early when they look for waiting tasks; the change was reverted."
                     .into(),

@@ -7,6 +7,7 @@
 mod class_limit;
 mod group;
 mod kernel;
+mod kind;
 mod placement;
 mod pool;
 mod preemption;
@@ -21,6 +22,7 @@ use crate::report::Remedy;
 
 pub(crate) use class_limit::ClassLimit;
 pub(crate) use group::read_weight_command;
+pub use kind::{REMEDIES, RemedyKind};
 
 /// Against real-time tasks that keep others off the CPU. `creator` starts them, one after the other: then commands that
 /// name them come too late.
@@ -145,7 +147,7 @@ pub(crate) fn against_deadline_limit(case: &Case<'_>, victim: ActorId) -> Vec<Re
 
 /// A remedy in the making.
 struct Draft {
-    id: &'static str,
+    id: RemedyKind,
     text: String,
     apply: String,
     undo: String,
@@ -156,7 +158,7 @@ struct Draft {
 impl Draft {
     fn done(self) -> Remedy {
         let Draft { id, text, apply, undo, risk, valid_on } = self;
-        Remedy { id: id.into(), text, apply, undo, risk: risk.into(), valid_on }
+        Remedy { id: id.id.into(), text, apply, undo, risk: risk.into(), valid_on }
     }
 }
 

@@ -2,7 +2,7 @@ use unstarve_kernel::CpuSet;
 use unstarve_model::{CpuId, KernelThread};
 use unstarve_timeline::{ActorId, ActorKind};
 
-use super::{Draft, for_threads, give_back, is_fixed, where_valid};
+use super::{Draft, for_threads, give_back, is_fixed, kind, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -58,7 +58,7 @@ pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId
     let free = others(case, victims).filter(|_| bound)?;
     Some(
         Draft {
-            id: "move-intruder",
+            id: kind::MOVE_INTRUDER,
             text: format!("Keep {} off the CPU that {} cannot leave.", case.name(first), case.name(*victims.first()?)),
             apply: for_threads(case, &movable, &format!("taskset -c -p {free} $t"))?,
             undo: undo_affinity(case, &movable)?,
@@ -78,7 +78,7 @@ pub(super) fn move_victim(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     let free = others(case, &[victim])?;
     Some(
         Draft {
-            id: "move-victim",
+            id: kind::MOVE_VICTIM,
             text: format!("Keep {} on CPUs where these interrupts are not served.", case.name(victim)),
             apply: for_threads(case, &[victim], &format!("taskset -c -p {free} $t"))?,
             undo: undo_affinity(case, &[victim])?,
@@ -100,7 +100,7 @@ pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Actor
     let old = case.snapshot.and_then(|snapshot| snapshot.irq_affinity(irq)).map(ToString::to_string);
     Some(
         Draft {
-            id: "move-interrupt",
+            id: kind::MOVE_INTERRUPT,
             text: format!("Serve interrupt {irq} on other CPUs than those that {} uses.", case.name(victim)),
             apply: match &old {
                 Some(_) => format!("echo {free} > {path}"),
@@ -142,7 +142,7 @@ fn napi(case: &Case<'_>) -> Option<Remedy> {
         where_valid(case, case.facts.threaded_napi(), "kernels from 5.12 on, drivers that use NAPI (not lo)")?;
     Some(
         Draft {
-            id: "threaded-napi",
+            id: kind::THREADED_NAPI,
             text: NAPI_TEXT.into(),
             apply: NAPI_APPLY.into(),
             undo: NAPI_UNDO.into(),
@@ -174,7 +174,7 @@ pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
     let (path, old) = migration_cost(case);
     Some(
         Draft {
-            id: "lower-migration-cost",
+            id: kind::LOWER_MIGRATION_COST,
             text:
                 "A CPU that goes idle looks for waiting tasks only if it expects to be idle for longer than this; some \
                    tuning profiles set it to 5 or 50 ms."
@@ -193,7 +193,7 @@ pub(super) fn balance_later(case: &Case<'_>) -> Option<Remedy> {
     let (path, old) = migration_cost(case);
     Some(
         Draft {
-            id: "raise-migration-cost",
+            id: kind::RAISE_MIGRATION_COST,
             text: "Let the balancer leave tasks alone that ran within the last 5 ms.".into(),
             apply: format!("cat {path}; echo 5000000 > {path}"),
             undo: format!("echo {old} > {path}  # or the number that was shown"),
@@ -213,7 +213,7 @@ pub(super) fn scan_wider(case: &Case<'_>) -> Option<Remedy> {
     }
     Some(
         Draft {
-            id: "no-sis-util",
+            id: kind::NO_SIS_UTIL,
             text:
                 "Let a wakeup look at all CPUs of its cache for an idle one; busy pinned tasks make it give up early."
                     .into(),
@@ -245,7 +245,7 @@ pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy>
     let apply: Vec<String> = threads.map(|(tid, cpu)| format!("taskset -c -p {cpu} {tid}")).collect();
     Some(
         Draft {
-            id: "pin",
+            id: kind::PIN,
             text: format!(
                 "Give {} a CPU of its own, to see whether placement is all that is wrong.",
                 case.name(victim)

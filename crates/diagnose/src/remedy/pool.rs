@@ -1,7 +1,7 @@
 use unstarve_model::KernelThread;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, for_threads};
+use super::{Draft, for_threads, kind};
 use crate::case::Case;
 use crate::finding::cpus;
 use crate::report::Remedy;
@@ -15,7 +15,7 @@ pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Rem
     }
     Some(
         Draft {
-            id: "raise-bystander",
+            id: kind::RAISE_BYSTANDER,
             text: format!(
                 "Let {} go before the crowd: nice {raised} weighs as much as nine of its threads.",
                 case.name(bystander)
@@ -57,7 +57,7 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     };
     Some(
         Draft {
-            id: "fewer-threads",
+            id: kind::FEWER_THREADS,
             text,
             apply,
             undo,
@@ -73,7 +73,7 @@ pub(super) fn gate(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     case.actor(crowd).comm()?;
     Some(
         Draft {
-            id: "gate-wakeups",
+            id: kind::GATE_WAKEUPS,
             text: "In the dispatcher, count threads that are woken and not yet running, and wake no more while there are a \
                    few: a thread that is done takes the next call itself."
                 .into(),

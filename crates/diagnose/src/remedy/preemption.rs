@@ -1,7 +1,7 @@
 use unstarve_kernel::Holds;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, for_threads, rt_priority, undo_policy};
+use super::{Draft, for_threads, kind, rt_priority, undo_policy};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -13,7 +13,7 @@ pub(super) fn batch(case: &Case<'_>, wakees: &[ActorId]) -> Option<Remedy> {
     let first = *tasks.first()?;
     Some(
         Draft {
-            id: "batch-wakee",
+            id: kind::BATCH_WAKEE,
             text: format!(
                 "Make {} SCHED_BATCH: woken, it waits for its turn instead of taking the CPU at once.",
                 case.name(first)
@@ -34,7 +34,7 @@ pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
     let Some(knob) = case.facts.preemption_knob() else {
         return vec![
             Draft {
-                id: "wakeup-granularity",
+                id: kind::WAKEUP_GRANULARITY,
                 text: "Let a woken task preempt less easily. Which setting that is depends on the kernel (uname -r)."
                     .into(),
                 apply: "for f in /proc/sys/kernel/sched_wakeup_granularity_ns \
@@ -53,9 +53,13 @@ pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
     let old = case.snapshot.and_then(|snapshot| snapshot.setting(name)).map(|(_, value)| value);
     // 15 ms is what distributions' throughput profiles used before 5.13 took the sysctl away, and what cured it there.
     let (id, value, range) = if knob.is_wakeup_granularity {
-        ("wakeup-granularity", 15_000_000, if knob.path.starts_with("/proc") { "up to 5.12" } else { "5.13 to 6.5" })
+        (
+            kind::WAKEUP_GRANULARITY,
+            15_000_000,
+            if knob.path.starts_with("/proc") { "up to 5.12" } else { "5.13 to 6.5" },
+        )
     } else {
-        ("base-slice", 10_000_000, "6.6 and later")
+        (kind::BASE_SLICE, 10_000_000, "6.6 and later")
     };
     if old.and_then(|old| old.parse::<u64>().ok()).is_some_and(|old| old >= value) {
         return Vec::new();
@@ -95,7 +99,7 @@ pub(super) fn none(case: &Case<'_>) -> Option<Remedy> {
     let lazy = if case.facts.eevdf() == Holds::Yes { "; on EEVDF RUN_TO_PARITY should be on too" } else { "" };
     Some(
         Draft {
-            id: "no-wakeup-preemption",
+            id: kind::NO_WAKEUP_PREEMPTION,
             text: format!("Turn wakeup preemption off for the whole machine{lazy}."),
             undo: apply.replace("NO_WAKEUP", "WAKEUP"),
             apply,

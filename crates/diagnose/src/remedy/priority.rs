@@ -2,7 +2,9 @@ use unstarve_kernel::{Holds, TaskFacts, least_nice_that_equals};
 use unstarve_model::{KernelThread, Policy, Tid, clean, load_weight_of_nice};
 use unstarve_timeline::{ActorId, Ancestor};
 
-use super::{Draft, chrt_arguments, chrt_word, for_threads, give_back, guessed, rt_priority, undo_policy, where_valid};
+use super::{
+    Draft, chrt_arguments, chrt_word, for_threads, give_back, guessed, kind, rt_priority, undo_policy, where_valid,
+};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -19,7 +21,7 @@ pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<R
     let told = parents.iter().all(|task| task.reset_on_fork.is_some());
     Some(
         Draft {
-            id: "reset-on-fork",
+            id: kind::RESET_ON_FORK,
             text: format!(
                 "{} has the priority of its parent {} ({}), real-time too, as if inherited: let the parent's children be \
                  ordinary.",
@@ -75,7 +77,7 @@ pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
         None => (String::new(), String::new()),
     };
     Draft {
-        id: "creator-to-fair",
+        id: kind::CREATOR_TO_FAIR,
         text: format!(
             "Let {} ({}) start them as ordinary tasks: without `chrt` in its commands, without CPUSchedulingPolicy= in its              unit. Those that run are gone before a command could name them.",
             clean(&creator.comm.to_string()),
@@ -100,7 +102,7 @@ pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy>
     };
     Some(
         Draft {
-            id: "intruder-to-fair",
+            id: kind::INTRUDER_TO_FAIR,
             text: format!("Take {} out of the real-time class; nice −10 still favours it.", case.name(first)),
             apply: for_threads(case, intruder, "chrt --other --pid 0 $t && renice -n -10 -p $t")?,
             undo: give_back(case, intruder, back)? + guessed(case, intruder),
@@ -138,7 +140,7 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
     };
     Some(
         Draft {
-            id: "victim-above-intruder",
+            id: kind::VICTIM_ABOVE_INTRUDER,
             text,
             apply: for_threads(case, &workers, &format!("chrt --fifo --pid {priority} $t"))?,
             undo: undo_policy(case, &workers)?,
@@ -172,7 +174,7 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
         let path = format!("/sys/kernel/debug/sched/{name}");
         remedies.push(
             Draft {
-                id: "fair-server",
+                id: kind::FAIR_SERVER,
                 text: "Give starved fair tasks of this CPU 200 ms instead of 50 ms of each second. They get it as a \
                        class and share it by weight; it begins only after they starved for the rest of the second."
                     .into(),
@@ -196,7 +198,7 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
         let old = turned_off.map_or("-1", |(_, value)| value);
         remedies.push(
             Draft {
-                id: "rt-throttling",
+                id: kind::RT_THROTTLING,
                 text: "Real-time throttling is off; back at its default it leaves other classes 5 % of each second."
                     .into(),
                 apply: "sysctl -w kernel.sched_rt_runtime_us=950000".into(),
@@ -244,13 +246,15 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
     }
     let (id, risk) = match case.actor(victim).kernel_thread {
         Some(KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer) => (
-            "raise-worker",
+            kind::RAISE_WORKER,
             "Workers come and go and serve every workqueue of their CPU's pool: it holds for this thread only, and for \
              whatever it does next.",
         ),
-        Some(_) => ("raise-worker", "Programs on its CPU wait for it longer. It holds until the machine is restarted."),
+        Some(_) => {
+            (kind::RAISE_WORKER, "Programs on its CPU wait for it longer. It holds until the machine is restarted.")
+        }
         None => (
-            "raise-victim",
+            kind::RAISE_VICTIM,
             "Others on its CPU get less. It holds until the program is restarted, and for what it starts from now on.",
         ),
     };
@@ -271,7 +275,7 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
 fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     Some(
         Draft {
-            id: "raise-victim",
+            id: kind::RAISE_VICTIM,
             text: format!("Take {} out of SCHED_IDLE: what waits for it waits behind every other task.", case.name(victim)),
             apply: for_threads(case, &[victim], "chrt --other --pid 0 $t")?,
             undo: for_threads(case, &[victim], "chrt --idle --pid 0 $t")?,
@@ -287,7 +291,7 @@ pub(super) fn real_time_worker(case: &Case<'_>, worker: ActorId) -> Option<Remed
     rt_priority(case, worker).is_none().then_some(())?;
     Some(
         Draft {
-            id: "worker-to-rt",
+            id: kind::WORKER_TO_RT,
             text: format!(
                 "Make {} real-time at the lowest priority: it then goes before every fair task.",
                 case.name(worker)
@@ -309,7 +313,7 @@ pub(super) fn back_to_normal(case: &Case<'_>, occupant: ActorId) -> Option<Remed
     }
     Some(
         Draft {
-            id: "occupant-to-nice-0",
+            id: kind::OCCUPANT_TO_NICE_0,
             text: format!("{} runs at nice {nice}; at nice 0 it has no more weight than others.", case.name(occupant)),
             apply: for_threads(case, &[occupant], "renice -n 0 -p $t")?,
             undo: for_threads(case, &[occupant], &format!("renice -n {nice} -p $t"))?,

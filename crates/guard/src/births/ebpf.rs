@@ -13,7 +13,8 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, Tid};
 
 use super::{Born, Follower, Interest, Programs, Registry, Signal, Source, SourceName, WorkDetail};
-use crate::task::{Work, flag};
+use crate::task::Work;
+use unstarve_executor::proc::flag;
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
 mod births {

@@ -3,7 +3,6 @@
 #[cfg(feature = "bpf")]
 mod ebpf;
 mod netlink;
-mod registry;
 
 use std::fmt;
 use std::io;
@@ -13,7 +12,7 @@ use unstarve_model::Tid;
 
 use crate::task::Work;
 
-pub use registry::Registry;
+use unstarve_executor::registry::Registry;
 
 /// News.
 #[derive(Clone, PartialEq, Eq, Debug)]

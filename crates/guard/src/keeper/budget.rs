@@ -5,13 +5,14 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use super::{Keeper, KeeperError};
-use crate::act;
-use crate::aspect::Aspect;
-use crate::audit::{Entry, Event};
-use crate::host::Host;
 use crate::policy::Want;
 use crate::survey::Crowd;
-use crate::task::{Task, TaskKey};
+use crate::task::Task;
+use unstarve_change::Aspect;
+use unstarve_change::TaskKey;
+use unstarve_executor::act;
+use unstarve_executor::audit::{Entry, Event};
+use unstarve_executor::host::Host;
 
 impl<H: Host> Keeper<H> {
     /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
@@ -24,7 +25,7 @@ impl<H: Host> Keeper<H> {
             if !managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
                 continue;
             }
-            let Some((ran, cpu)) = crate::scan::ran_on(key.tid) else { continue };
+            let Some((ran, cpu)) = unstarve_executor::proc::ran_on(key.tid) else { continue };
             let before = managed.ran.replace(ran);
             let slot = by_cpu.entry(cpu).or_default();
             slot.0 += before.map_or(0, |before| ran.saturating_sub(before));

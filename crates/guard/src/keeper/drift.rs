@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use unstarve_model::Tid;
 
 use super::{Keeper, KeeperError};
-use crate::act::{self, Outcome};
-use crate::audit::{Entry, Event};
-use crate::host::Host;
-use crate::journal::Change;
 use crate::policy::OnDrift;
 use crate::settings;
 use crate::task::{Kind, Task};
+use unstarve_executor::act::{self, Outcome};
+use unstarve_executor::audit::{Entry, Event};
+use unstarve_executor::host::Host;
+use unstarve_executor::journal::Step;
 
 /// The kernel itself sets nice, policy and affinity of its threads in their first moments (`kthread()`, `create_worker()`);
 /// what it overwrites then is put back and is nobody's drift.
@@ -34,7 +34,7 @@ impl<H: Host> Keeper<H> {
         let now = Instant::now();
         let settling = now.duration_since(managed.since) < SETTLING && task.kind != Kind::User && by.is_none();
         managed.corrections.retain(|at| now.duration_since(*at) < Duration::from_secs(60));
-        let mut again: Vec<(usize, Change)> = Vec::new();
+        let mut again: Vec<(usize, Step)> = Vec::new();
         let mut given_up = Vec::new();
         for (rule, change) in &mut managed.set {
             let Some(value) = task.attributes.value(change.new.aspect()) else { continue };
@@ -62,7 +62,7 @@ impl<H: Host> Keeper<H> {
                 ..Entry::of(Event::Drift)
             };
             if settling {
-                again.push((*rule, Change { old: value, ..change.clone() }));
+                again.push((*rule, Step { old: value, ..change.clone() }));
                 continue;
             }
             self.metrics.counts.drift += 1;
@@ -72,7 +72,7 @@ impl<H: Host> Keeper<H> {
                 managed.corrections.push(now);
                 // A step down is ours, so what it goes back to in the end is what it was at first.
                 let old = if steps_down { change.old.clone() } else { value };
-                again.push((*rule, Change { old, ..change.clone() }));
+                again.push((*rule, Step { old, ..change.clone() }));
             } else {
                 if keep {
                     entry.event = Event::GaveUp;
@@ -94,11 +94,11 @@ impl<H: Host> Keeper<H> {
         Ok(())
     }
 
-    fn put_back(&mut self, task: &Task, again: Vec<(usize, Change)>) -> Result<(), KeeperError> {
+    fn put_back(&mut self, task: &Task, again: Vec<(usize, Step)>) -> Result<(), KeeperError> {
         if again.is_empty() {
             return Ok(());
         }
-        let (rules, mut changes): (Vec<usize>, Vec<Change>) = again.into_iter().unzip();
+        let (rules, mut changes): (Vec<usize>, Vec<Step>) = again.into_iter().unzip();
         let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
         for ((rule, change), outcome) in rules.into_iter().zip(changes).zip(outcomes) {
             if matches!(outcome, Outcome::Done) {
@@ -130,7 +130,7 @@ impl<H: Host> Keeper<H> {
                 }
                 None if found.old.same(&found.new) => {}
                 None => {
-                    changes.push(Change::new(found.target.clone(), "", name, found.old, found.new.clone()));
+                    changes.push(Step::new(found.target.clone(), "", name, found.old, found.new.clone()));
                     self.files.insert(found.target, found.new);
                 }
             }

@@ -4,11 +4,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
 use super::{Keeper, KeeperError};
-use crate::act;
 use crate::births::Born;
-use crate::host::Host;
-use crate::journal::Change;
-use crate::task::{Kind, Task, TaskKey};
+use crate::task::{Kind, Task};
+use unstarve_change::TaskKey;
+use unstarve_executor::act;
+use unstarve_executor::host::Host;
+use unstarve_executor::journal::Step;
 
 impl<H: Host> Keeper<H> {
     /// Takes a new task into care that was born with what was set on the one that made it.
@@ -38,9 +39,9 @@ impl<H: Host> Keeper<H> {
         if !tasks.iter().any(|task| task.kind == Kind::User && self.managed.contains_key(&task.key)) {
             return Ok(());
         }
-        let mut by_task: FxHashMap<TaskKey, Vec<Change>> = FxHashMap::default();
+        let mut by_task: FxHashMap<TaskKey, Vec<Step>> = FxHashMap::default();
         for heir in self.host.heirs(&self.journal.open_changes()) {
-            if let crate::Target::Task(key) = heir.target {
+            if let unstarve_change::Place::Task(key) = heir.target {
                 by_task.entry(key).or_default().push(heir);
             }
         }
@@ -52,17 +53,17 @@ impl<H: Host> Keeper<H> {
         Ok(())
     }
 
-    fn rule_of(&self, change: &Change) -> usize {
+    fn rule_of(&self, change: &Step) -> usize {
         // A journal names rules; one that this policy has not is nobody's.
         self.policy.rules.iter().position(|rule| rule.name == change.rule).unwrap_or(usize::MAX)
     }
 
-    fn adopt(&mut self, task: &Task, inherited: Vec<(usize, Change)>) -> Result<(), KeeperError> {
+    fn adopt(&mut self, task: &Task, inherited: Vec<(usize, Step)>) -> Result<(), KeeperError> {
         let known = self.managed.get(&task.key);
-        let is_new = |change: &Change| {
+        let is_new = |change: &Step| {
             known.is_none_or(|known| known.set.iter().all(|(_, set)| set.new.aspect() != change.new.aspect()))
         };
-        let (rules, mut changes): (Vec<usize>, Vec<Change>) =
+        let (rules, mut changes): (Vec<usize>, Vec<Step>) =
             inherited.into_iter().filter(|(_, change)| is_new(change)).unzip();
         if changes.is_empty() {
             return Ok(());
@@ -88,7 +89,7 @@ impl<H: Host> Keeper<H> {
         let of_process = |(key, managed): &(&TaskKey, &super::Managed)| managed.tgid == task.tgid && **key != task.key;
         let others: Vec<TaskKey> = self.managed.iter().filter(of_process).map(|(key, _)| *key).collect();
         for key in others {
-            if crate::scan::start_of(key.tid) == Some(key.start) {
+            if unstarve_executor::proc::start_of(key.tid) == Some(key.start) {
                 continue;
             }
             let Some(gone) = self.managed.remove(&key) else { continue };

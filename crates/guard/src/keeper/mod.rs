@@ -10,20 +10,21 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
-use crate::act::{self, Outcome};
-use crate::aspect::{Aspect, Target, Value};
-use crate::audit::{Audit, Entry, Event};
 use crate::births::{Born, Follower, Signal};
 use crate::decide::{NoteKind, Plan, Surroundings, decide};
-use crate::host::Host;
-use crate::journal::{Change, Journal, JournalError};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::scan::Scanner;
-use crate::sched::{self, TICK_NS};
 use crate::settings;
 use crate::survey::TooManyRealtime;
-use crate::task::{Kind, Task, TaskKey, Work};
+use crate::task::{Kind, Task, Work};
+use unstarve_change::TaskKey;
+use unstarve_change::{Aspect, Place, Value};
+use unstarve_executor::act::{self, Outcome};
+use unstarve_executor::audit::{Audit, Entry, Event};
+use unstarve_executor::host::Host;
+use unstarve_executor::journal::{Journal, JournalError, Step};
+use unstarve_executor::sched::{self, TICK_NS};
 
 /// When a new kernel thread is looked at again.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
@@ -37,7 +38,7 @@ struct Managed {
     tgid: Tid,
     since: Instant,
     /// What was set, by which rule.
-    set: Vec<(usize, Change)>,
+    set: Vec<(usize, Step)>,
     /// What is left to others.
     yielded: Vec<Aspect>,
     /// When it was put back.
@@ -83,7 +84,7 @@ pub struct Keeper<H> {
     /// The only rules that set something, if not all do.
     only: Option<FxHashSet<usize>>,
     /// Files and features set.
-    files: FxHashMap<Target, Value>,
+    files: FxHashMap<Place, Value>,
     began: u64,
 }
 
@@ -333,10 +334,10 @@ impl<H: Host> Keeper<H> {
     fn release(&mut self, task: &Task) {
         let rules = &self.policy.rules;
         let Some(managed) = self.managed.get_mut(&task.key) else { return };
-        let is_over = |rule: usize, change: &Change| {
+        let is_over = |rule: usize, change: &Step| {
             change.from.is_none() && rules.get(rule).is_some_and(|rule| !rule.selector.matches(task))
         };
-        let over: Vec<Change> =
+        let over: Vec<Step> =
             managed.set.extract_if(.., |(rule, change)| is_over(*rule, change)).map(|(_, change)| change).collect();
         if !over.is_empty() {
             let undone = act::release(&mut self.host, &mut self.journal, &mut self.audit, &over);
@@ -380,7 +381,7 @@ impl<H: Host> Keeper<H> {
                 if self.told.len() < MOST_WORKERS && self.told.insert((note.rule, name)) {
                     self.audit.log(&Entry {
                         rule: Some(&self.policy.rules[note.rule].name),
-                        target: Some(&Target::Task(task.key)),
+                        target: Some(&Place::Task(task.key)),
                         comm: Some(&task.comm),
                         reason: Some(&refusal.to_string()),
                         ..Entry::of(Event::Refused)
@@ -416,8 +417,8 @@ impl<H: Host> Keeper<H> {
         for (index, due) in due.iter().enumerate() {
             for planned in &due.plan.changes {
                 let rule = &self.policy.rules[planned.rule].name;
-                let target = Target::Task(due.task.key);
-                changes.push(Change::new(target, &due.task.comm, rule, planned.old.clone(), planned.new.clone()));
+                let target = Place::Task(due.task.key);
+                changes.push(Step::new(target, &due.task.comm, rule, planned.old.clone(), planned.new.clone()));
                 owners.push((index, planned.rule));
             }
         }
@@ -453,7 +454,7 @@ impl<H: Host> Keeper<H> {
         Ok(())
     }
 
-    fn remember(&mut self, task: &Task, rule: usize, change: Change) {
+    fn remember(&mut self, task: &Task, rule: usize, change: Step) {
         self.by_tid.insert(task.key.tid, task.key);
         self.by_process.insert(task.tgid, task.key);
         let managed = self.managed.entry(task.key).or_insert_with(|| Managed {

@@ -40,14 +40,6 @@ pub(super) fn irq(source: &Source, table: &Spanned<IrqTable>) -> Result<Setting,
     })
 }
 
-/// What may be set below /proc/sys: a policy is not a way to write just any file.
-const SYSCTLS: [&str; 3] = ["kernel.sched_", "kernel.numa_balancing", "kernel.timer_migration"];
-
-/// Whether it is one of these, by its name with dots.
-pub fn is_sysctl_of_the_scheduler(name: &str) -> bool {
-    SYSCTLS.iter().any(|prefix| name.starts_with(prefix))
-}
-
 pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<Setting, PolicyError> {
     let TunableTable { name, value } = table.get_ref();
     let text = text_of(value.get_ref());
@@ -57,11 +49,11 @@ pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<
         let message = format!("tunable \"{written}\"; expected a name such as \"kernel.sched_rt_runtime_us\"");
         return Err(source.wrong(name.span().start, message));
     }
-    if written.contains('.') && !is_sysctl_of_the_scheduler(written) {
+    if written.contains('.') && !unstarve_change::is_sysctl_of_the_scheduler(written) {
         let message = format!(
             "tunable \"{written}\" is none of the scheduler's; expected a name that begins with {}, or one of \
              /sys/kernel/debug/sched",
-            SYSCTLS.join(", ")
+            unstarve_change::SYSCTLS.join(", ")
         );
         return Err(source.wrong(name.span().start, message));
     }

@@ -17,10 +17,10 @@ use super::file::{KindName, LimitsTable, PolicyFile, PolicyName, RuleTable, Sele
 use super::kernel_names::{self, Names};
 use super::select::{Cpus, Index, Parent, Selector};
 use super::{Limits, Policy, Rule, Setting, Want, beside};
-use crate::aspect::{Aspect, Value};
 use crate::glob::Glob;
 use crate::owner::{Uid, UidSet, Users};
 use crate::task::Kind;
+use unstarve_change::{Aspect, Value};
 
 /// Files that include each other are found at once; this only bounds a long chain.
 const DEEPEST: usize = 16;

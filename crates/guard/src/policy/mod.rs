@@ -13,7 +13,6 @@ use std::path::Path;
 
 use unstarve_kernel::CpuSet;
 
-pub use beside::is_sysctl_of_the_scheduler;
 pub(crate) use beside::value_in;
 pub use error::PolicyError;
 pub use file::OnDrift;
@@ -22,9 +21,9 @@ pub use select::{Index, Parent, Selector};
 
 use compile::Trust;
 
-use crate::aspect::Value;
 use crate::glob::Glob;
 use crate::scan::Wanted;
+use unstarve_change::Value;
 
 /// A checked policy.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@ use super::breadth::is_many_users;
 use super::kernel_names::{self, Names};
 use super::select::{Parent, Selector};
 use super::{Rule, Want};
-use crate::aspect::Value;
 use crate::glob::Glob;
 use crate::task::Kind;
+use unstarve_change::Value;
 
 /// What the author of a rule should know of it.
 #[derive(Clone, PartialEq, Eq, Debug)]

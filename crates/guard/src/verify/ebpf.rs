@@ -8,8 +8,8 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use rustc_hash::FxHashMap;
 
 use super::{Fared, Tally, Waits};
-use crate::sched;
-use crate::task::TaskKey;
+use unstarve_change::TaskKey;
+use unstarve_executor::sched;
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
 mod waits {

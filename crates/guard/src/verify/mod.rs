@@ -17,8 +17,9 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::policy::Policy;
-use crate::scan::{self, Scanner};
-use crate::task::{Task, TaskKey};
+use crate::scan::Scanner;
+use crate::task::Task;
+use unstarve_change::TaskKey;
 
 /// How tasks of a rule fared for a while.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -225,7 +226,7 @@ type Times = (u64, u64, u64);
 
 impl Meter for Sums {
     fn see(&mut self, task: TaskKey, rules: &[usize], first: bool) -> io::Result<()> {
-        let Some(now) = scan::times(task.tid) else { return Ok(()) };
+        let Some(now) = unstarve_executor::proc::times(task.tid) else { return Ok(()) };
         // One born meanwhile began at nothing.
         let begin = if first { now } else { (0, 0, 0) };
         let sums = self.tasks.entry(task).or_insert_with(|| (begin, now, Vec::new()));
@@ -242,7 +243,9 @@ impl Meter for Sums {
                 continue;
             }
             // The last that was seen of one that has ended since, or whose number somebody else has.
-            if let Some(now) = scan::times(task.tid).filter(|_| scan::start_of(task.tid) == Some(task.start)) {
+            if let Some(now) = unstarve_executor::proc::times(task.tid)
+                .filter(|_| unstarve_executor::proc::start_of(task.tid) == Some(task.start))
+            {
                 *last = now;
             }
             let since = |of: fn(&Times) -> u64| of(last).saturating_sub(of(first));

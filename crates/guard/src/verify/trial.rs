@@ -10,10 +10,10 @@ use std::time::Duration;
 use rustc_hash::FxHashSet;
 
 use super::{Judged, Measured, Span, Verdict, judge, watch};
-use crate::act::Undone;
-use crate::audit::Audit;
 use crate::policy::Policy;
 use crate::run::{Guard, Options, Over, RunError};
+use unstarve_executor::act::Undone;
+use unstarve_executor::audit::Audit;
 
 /// What a trial leaves behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -61,13 +61,13 @@ pub fn price(stage: &Stage) -> Ended {
         let guard = Guard::start(stage, &stage.policy("p.toml", rules)?, "")?;
         let began = std::time::Instant::now();
         let pid = unstarve_model::Tid(guard.process.0.id());
-        let before = unstarve_guard::scan::ran_on(pid).map_or(0, |(ran, _)| ran);
+        let before = unstarve_executor::proc::ran_on(pid).map_or(0, |(ran, _)| ran);
         let mut load = crate::child::load();
         load.args(["births", "--nice", "0", "--lives", "1", "--rate", "20000", "--lasts", "4000"]);
         let output = load.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
         let storm: serde_json::Value =
             serde_json::from_slice(output.stdout.trim_ascii()).map_err(|error| error.to_string())?;
-        let ran = unstarve_guard::scan::ran_on(pid).map_or(0, |(ran, _)| ran) - before;
+        let ran = unstarve_executor::proc::ran_on(pid).map_or(0, |(ran, _)| ran) - before;
         let status = guard.settled_status()?;
         guard.end()?;
         if status.source != unstarve_guard::births::SourceName::Ebpf {

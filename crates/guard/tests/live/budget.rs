@@ -1,7 +1,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use unstarve_guard::sched;
+use unstarve_executor::sched;
 use unstarve_kernel::SchedPolicy;
 use unstarve_model::Tid;
 

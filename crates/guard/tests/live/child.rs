@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use unstarve_guard::audit::Audit;
+use unstarve_executor::audit::Audit;
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::state::State;
+use unstarve_executor::{act, deadman};
 use unstarve_guard::births::SourceName;
-use unstarve_guard::host::ThisHost;
 use unstarve_guard::metrics::Status;
-use unstarve_guard::state::State;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::{Policy, act, deadman, run};
+use unstarve_guard::{Policy, run};
 
 use crate::stage::{self, Stage, Stop};
 

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use unstarve_guard::audit::Audit;
-use unstarve_guard::host::ThisHost;
-use unstarve_guard::state::State;
+use unstarve_executor::audit::Audit;
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::state::State;
 
 use crate::child::{Guard, Running, role};
 use crate::sleepers::Sleepers;

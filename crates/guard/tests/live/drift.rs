@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use unstarve_guard::sched;
+use unstarve_executor::sched;
 
 use crate::child::Guard;
 use crate::sleepers::Sleepers;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use unstarve_guard::sched;
+use unstarve_executor::sched;
 use unstarve_kernel::SchedPolicy;
 use unstarve_model::Tid;
 
@@ -139,7 +139,7 @@ pub fn by_an_unread_log(stage: &Stage) -> Ended {
             family.changed()
         );
         // Nothing keeps the lock.
-        let free = || unstarve_guard::state::holder().is_ok_and(|holder| holder.is_none());
+        let free = || unstarve_executor::state::holder().is_ok_and(|holder| holder.is_none());
         assert!(eventually(Duration::from_secs(5), free), "{signal:?}");
         let mut text = vec![0; 100];
         let _ = reader.read(&mut text);

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
-use unstarve_guard::audit::Audit;
-use unstarve_guard::host::ThisHost;
-use unstarve_guard::state::State;
+use unstarve_executor::audit::Audit;
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::state::State;
+use unstarve_executor::{act, sched};
+use unstarve_guard::Policy;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::{Policy, act, sched};
 use unstarve_kernel::SchedPolicy;
 use unstarve_model::Tid;
 
@@ -118,7 +119,7 @@ pub fn reset_on_fork(stage: &Stage) -> Ended {
         let is_fifo = || sched::read(parent).is_ok_and(|attributes| attributes.policy == SchedPolicy::Fifo);
         assert!(eventually(Duration::from_secs(3), is_fifo), "{}", guard.audit());
         // The parent's threads are meant by the rule as well; its child processes are not.
-        let processes = |(tid, attributes): (Tid, unstarve_guard::Attributes)| {
+        let processes = |(tid, attributes): (Tid, unstarve_executor::Attributes)| {
             let is_child = std::fs::read_to_string(format!("/proc/{tid}/comm")).is_ok_and(|comm| comm == "sleep\n");
             (is_child && attributes.policy == SchedPolicy::Fifo).then_some(tid)
         };

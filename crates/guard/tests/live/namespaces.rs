@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use unstarve_guard::state::{State, StateError};
+use unstarve_executor::state::{State, StateError};
 
 use crate::child::role;
 use crate::stage::{self, Ended, Stage, Stop};

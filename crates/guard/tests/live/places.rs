@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
-use unstarve_guard::audit::Audit;
-use unstarve_guard::host::ThisHost;
-use unstarve_guard::state::{State, StateError};
+use unstarve_executor::audit::Audit;
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::state::{State, StateError};
 
 use crate::child::Guard;
 use crate::deaths::everything;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use unstarve_guard::{Attributes, sched};
+use unstarve_executor::{Attributes, sched};
 use unstarve_model::Tid;
 
 use crate::child::Running;

@@ -4,8 +4,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use unstarve_executor::sched;
+use unstarve_guard::Policy;
 use unstarve_guard::verify::{self, By, Fared, Measured, Span, Verdict};
-use unstarve_guard::{Policy, sched};
 use unstarve_model::Tid;
 
 use crate::child::Running;

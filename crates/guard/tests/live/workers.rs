@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use unstarve_guard::scan::{self, Scanner, Wanted};
+use unstarve_guard::scan::{Scanner, Wanted};
 use unstarve_guard::{Kind, Task};
 
 use crate::child::{Guard, Running};
@@ -97,7 +97,9 @@ fn workers() -> Vec<Task> {
 /// How long each worker of the CPU has waited.
 fn waits() -> BTreeMap<(u32, u64), u64> {
     let of_cpu = workers().into_iter().filter(|task| task.attributes.affinity.to_string() == CPU);
-    of_cpu.filter_map(|task| Some(((task.key.tid.0, task.key.start), scan::waited(task.key.tid)?.1))).collect()
+    of_cpu
+        .filter_map(|task| Some(((task.key.tid.0, task.key.start), unstarve_executor::proc::waited(task.key.tid)?.1)))
+        .collect()
 }
 
 fn measure(disk: &Disk, group: &Group) -> Result<Sum, Stop> {

@@ -1,0 +1,209 @@
+//! What can be changed, of whom, and what it was and shall be.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use unstarve_kernel::{CpuSet, SchedPolicy};
+
+use crate::TaskKey;
+
+/// Whose value.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// A task's.
+    Task(TaskKey),
+    /// A file's below /proc or /sys. The inode tells a group or device made anew from the one that was meant.
+    File {
+        /// Where it is.
+        path: String,
+        /// Its inode.
+        inode: u64,
+    },
+    /// A scheduler feature's.
+    Feature {
+        /// The file with all of them.
+        path: String,
+        /// Which.
+        name: String,
+    },
+}
+
+/// A value of one aspect. The variant is the aspect.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Value {
+    /// Policy and real-time priority, which the kernel sets together.
+    Class {
+        /// The policy.
+        policy: SchedPolicy,
+        /// 1 to 99, or 0 for the fair policies.
+        rt_priority: u32,
+        /// The slice that the task had with a fair policy: without it, it could not be put back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slice: Option<u64>,
+    },
+    /// Nice.
+    Nice(i32),
+    /// The length of a turn, in ns.
+    Slice(u64),
+    /// The CPUs on which the task may run.
+    Affinity(CpuSet),
+    /// Utilisation clamps.
+    Uclamp {
+        /// The least, 0 to 1024.
+        min: u32,
+        /// The greatest.
+        max: u32,
+    },
+    /// Whether children start as ordinary tasks.
+    ResetOnFork(bool),
+    /// A file's text.
+    Text(String),
+}
+
+/// A value without its amount.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aspect {
+    /// See [`Value::Class`].
+    Class,
+    /// See [`Value::Nice`].
+    Nice,
+    /// See [`Value::Slice`].
+    Slice,
+    /// See [`Value::Affinity`].
+    Affinity,
+    /// See [`Value::Uclamp`].
+    Uclamp,
+    /// See [`Value::ResetOnFork`].
+    ResetOnFork,
+    /// See [`Value::Text`].
+    Text,
+}
+
+impl Value {
+    /// What it is a value of.
+    pub fn aspect(&self) -> Aspect {
+        match self {
+            Value::Class { .. } => Aspect::Class,
+            Value::Nice(_) => Aspect::Nice,
+            Value::Slice(_) => Aspect::Slice,
+            Value::Affinity(_) => Aspect::Affinity,
+            Value::Uclamp { .. } => Aspect::Uclamp,
+            Value::ResetOnFork(_) => Aspect::ResetOnFork,
+            Value::Text(_) => Aspect::Text,
+        }
+    }
+
+    /// Whether both are the same state. The slice that a class carries along is only a memory.
+    pub fn same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (
+                Value::Class { policy, rt_priority, .. },
+                Value::Class { policy: other_policy, rt_priority: other_priority, .. },
+            ) => (policy, rt_priority) == (other_policy, other_priority),
+            // Files give back tabs and blanks as they like.
+            (Value::Text(text), Value::Text(other)) => text.split_whitespace().eq(other.split_whitespace()),
+            _ => self == other,
+        }
+    }
+
+    /// Whether a task with this value is stronger than one with `wanted`, where `wanted` is stronger than the default: a
+    /// real-time priority, or a nice below 0. A weaker value than the default (nice 10, SCHED_IDLE) is asked for as it is,
+    /// and slices, affinities and flags have no order.
+    pub fn is_stronger_than(&self, wanted: &Value) -> bool {
+        match (self, wanted) {
+            (Value::Nice(has), Value::Nice(wanted)) => *wanted < 0 && has < wanted,
+            (Value::Class { rt_priority: has, .. }, Value::Class { rt_priority, .. }) => {
+                wanted.is_realtime() && has > rt_priority
+            }
+            _ => false,
+        }
+    }
+
+    /// The value to set so that a clamp that is above the default does not come down. A greatest clamp holds as it is given.
+    pub fn without_lowering(self, old: &Value) -> Value {
+        match (self, old) {
+            (Value::Uclamp { min, max }, Value::Uclamp { min: has, .. }) if min > 0 => {
+                Value::Uclamp { min: min.max(*has).min(max), max }
+            }
+            (value, _) => value,
+        }
+    }
+
+    /// Whether it is on the way from `old` to `new`, where `new` is stronger: a task that was raised may go down step by step
+    /// without any right, and keeps what it was given down to there. Such a value is ours as much as `new`.
+    pub fn is_step_down(&self, old: &Value, new: &Value) -> bool {
+        match (old, new, self) {
+            (Value::Nice(old), Value::Nice(new), Value::Nice(now)) => new < old && new <= now && now < old,
+            (
+                Value::Class { rt_priority: old, .. },
+                Value::Class { rt_priority: new, .. },
+                Value::Class { rt_priority: now, .. },
+            ) => new > old && now > old && now <= new,
+            (Value::Uclamp { min: old, .. }, Value::Uclamp { min: new, .. }, Value::Uclamp { min: now, .. }) => {
+                new > old && now > old && now <= new
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it makes the task real-time.
+    pub fn is_realtime(&self) -> bool {
+        matches!(self, Value::Class { policy: SchedPolicy::Fifo | SchedPolicy::Rr, .. })
+    }
+}
+
+/// The policy's name as chrt(1) and rules write it.
+pub fn policy_name(policy: SchedPolicy) -> &'static str {
+    match policy {
+        SchedPolicy::Other => "other",
+        SchedPolicy::Fifo => "fifo",
+        SchedPolicy::Rr => "rr",
+        SchedPolicy::Batch => "batch",
+        SchedPolicy::Idle => "idle",
+        SchedPolicy::Deadline => "deadline",
+        SchedPolicy::Ext => "ext",
+        SchedPolicy::Unknown => "unknown",
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Class { policy, rt_priority: 0, .. } => write!(f, "{}", policy_name(*policy)),
+            Value::Class { policy, rt_priority, .. } => write!(f, "{} {rt_priority}", policy_name(*policy)),
+            Value::Nice(nice) => write!(f, "nice {nice}"),
+            Value::Slice(ns) => write!(f, "slice {}", unstarve_model::Nanos(*ns)),
+            Value::Affinity(cpus) => write!(f, "CPUs {cpus}"),
+            Value::Uclamp { min, max } => write!(f, "uclamp {min}..{max}"),
+            Value::ResetOnFork(on) => write!(f, "reset-on-fork {}", if *on { "on" } else { "off" }),
+            Value::Text(text) => write!(f, "`{text}`"),
+        }
+    }
+}
+
+impl fmt::Display for Aspect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Aspect::Class => "policy",
+            Aspect::Nice => "nice",
+            Aspect::Slice => "slice",
+            Aspect::Affinity => "affinity",
+            Aspect::Uclamp => "uclamp",
+            Aspect::ResetOnFork => "reset-on-fork",
+            Aspect::Text => "value",
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Task(key) => write!(f, "task {}", key.tid),
+            Place::File { path, .. } => f.write_str(path),
+            Place::Feature { name, .. } => write!(f, "feature {name}"),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! All kinds of remedies. Scenarios of the lab, programs that read the JSON, and the documentation name them by id.
+
+/// A kind of remedy: what `explain` may advise.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RemedyKind {
+    /// Its id, in kebab-case; never given to another.
+    pub id: &'static str,
+    /// What it does, in one line.
+    pub title: &'static str,
+}
+
+impl RemedyKind {
+    /// The kind with this id.
+    pub fn of_id(id: &str) -> Option<RemedyKind> {
+        REMEDIES.iter().copied().find(|kind| kind.id == id)
+    }
+}
+
+/// Declares each kind once: its constant, and its place in [`REMEDIES`].
+macro_rules! remedies {
+    ($($name:ident = $id:literal: $title:literal;)*) => {
+        $(
+            #[doc = concat!("`", $id, "`: ", $title, ".")]
+            pub(crate) const $name: RemedyKind = RemedyKind { id: $id, title: $title };
+        )*
+
+        /// All kinds of remedies, in the order of the documentation.
+        pub const REMEDIES: &[RemedyKind] = &[$($name),*];
+    };
+}
+
+remedies! {
+    LOWER_GROUP_WEIGHT = "lower-group-weight": "gives a heavy cgroup the weight of the group that it competes with";
+    RAISE_GROUP_WEIGHT = "raise-group-weight": "gives a light cgroup the weight of the group that it competes with";
+    BATCH_WAKEE = "batch-wakee": "makes a woken task wait for its turn (SCHED_BATCH)";
+    RAISE_WORKER = "raise-worker": "gives a kernel worker the smallest nice that weighs as much as what outweighs it";
+    RAISE_VICTIM = "raise-victim": "gives a program the smallest nice that weighs as much as what outweighs it";
+    WORKER_TO_RT = "worker-to-rt": "makes a kernel worker real-time at the lowest priority";
+    OCCUPANT_TO_NICE_0 = "occupant-to-nice-0": "takes the negative nice of a task that outweighs others";
+    WAKEUP_GRANULARITY = "wakeup-granularity": "lets a running task go on for longer before a woken one takes its CPU";
+    BASE_SLICE = "base-slice": "makes the slices of the fair class longer";
+    NO_WAKEUP_PREEMPTION = "no-wakeup-preemption": "turns wakeup preemption off for the whole machine";
+    INLINE_COMPLETION = "inline-completion": "a kernel that completes overwrites without a worker";
+    UPDATE_KERNEL = "update-kernel": "a kernel without a known bug of the scheduler";
+    MOVE_INTRUDER = "move-intruder": "keeps a real-time task off the CPU that the victim cannot leave";
+    RESET_ON_FORK = "reset-on-fork": "lets the children of a real-time program start as ordinary tasks";
+    CREATOR_TO_FAIR = "creator-to-fair": "lets what starts real-time tasks that come and go start ordinary ones";
+    INTRUDER_TO_FAIR = "intruder-to-fair": "makes a real-time task an ordinary one with a high weight";
+    VICTIM_ABOVE_INTRUDER = "victim-above-intruder": "gives a kernel thread a higher real-time priority than the intruder";
+    THREADED_NAPI = "threaded-napi": "receives packets in threads with a policy of their own instead of in softirqs";
+    FAIR_SERVER = "fair-server": "gives starved fair tasks a part of each second (6.12 and later)";
+    LESS_DEADLINE_RUNTIME = "less-deadline-runtime": "gives a deadline task half of its runtime in each period";
+    LEAVE_ROOM = "leave-room": "a real-time program that leaves time to others";
+    NO_RT_THROTTLING = "no-rt-throttling": "lifts the limit on real-time tasks (before 6.12)";
+    NO_FAIR_SERVER = "no-fair-server": "takes away what the fair server gives to fair tasks (6.12 and later)";
+    MORE_DEADLINE_RUNTIME = "more-deadline-runtime": "gives a deadline task half as much runtime again in each period";
+    RT_THROTTLING = "rt-throttling": "limits real-time tasks to 95 % of each second (before 6.12)";
+    RAISE_BYSTANDER = "raise-bystander": "gives more weight to a task that waits behind a crowd";
+    FEWER_THREADS = "fewer-threads": "a smaller pool of threads";
+    GATE_WAKEUPS = "gate-wakeups": "a dispatcher that counts threads that were woken and do not run yet";
+    NFSD_LIFO = "nfsd-lifo": "a kernel that wakes one thread of knfsd at a time (6.7 and later)";
+    MOVE_INTERRUPT = "move-interrupt": "serves an interrupt on other CPUs";
+    MOVE_VICTIM = "move-victim": "moves a task away from the CPU of an interrupt";
+    LOWER_MIGRATION_COST = "lower-migration-cost": "lets an idle CPU look for waiting tasks sooner";
+    NO_SIS_UTIL = "no-sis-util": "lets a wakeup look at more CPUs for an idle one";
+    PIN = "pin": "spreads tasks over CPUs by hand";
+    RAISE_MIGRATION_COST = "raise-migration-cost": "leaves recently run tasks where they are";
+    RAISE_LIMIT = "raise-limit": "raises the CPU limit of a cgroup";
+}

@@ -1,0 +1,264 @@
+//! Where values are read and written: this machine, or a test's model of one.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+use std::{fs, path::Path, thread};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
+use unstarve_model::Tid;
+
+use crate::journal::Step;
+use crate::registry::Registry;
+use crate::{heirs, proc, sched};
+use unstarve_change::TaskKey;
+use unstarve_change::{Aspect, Place, Value};
+
+/// A machine whose values can be read and set.
+pub trait Host {
+    /// The present value; `None` if the target is gone, or is another one by now.
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>>;
+    /// Whether the target is there, and still the one that was meant.
+    fn is_there(&self, target: &Place) -> bool;
+    /// Sets a value of a target that was just seen to be there. ESRCH if it is gone.
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()>;
+    /// What tasks have inherited from these changes that are not among them; nothing where nobody inherits.
+    fn heirs(&self, _changes: &[Step]) -> Vec<Step> {
+        Vec::new()
+    }
+    /// The changed task from which a task has what it has, where that is noted.
+    fn origin(&self, _tid: Tid) -> Option<Tid> {
+        None
+    }
+    /// Tasks from which others have what they have, as far as that is noted.
+    fn origins(&self) -> FxHashSet<Tid> {
+        FxHashSet::default()
+    }
+    /// Notes of tasks that have ended may be thrown away.
+    fn forget_ended(&self) {}
+    /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
+    /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
+    fn let_births_finish(&self, _changes: &[Step]) {}
+}
+
+/// A parent that has run for so long since has not been in one and the same fork all the time.
+const LONG_FORK: u64 = 300_000_000;
+/// For how long births that do not finish are waited for.
+const LONGEST_BIRTH: Duration = Duration::from_millis(1500);
+/// The same while the guard goes on, and has other things to do.
+const LONGEST_BIRTH_MEANWHILE: Duration = Duration::from_millis(200);
+
+/// Those that may still be in a fork: they run, or wait for a CPU or for something that cannot be interrupted. With how long each
+/// has run.
+fn may_be_forking(changes: &[Step]) -> FxHashMap<TaskKey, u64> {
+    let tasks = changes.iter().filter_map(|change| match &change.target {
+        Place::Task(key) => Some(*key),
+        _ => None,
+    });
+    let tasks: FxHashSet<TaskKey> = tasks.collect();
+    let busy = tasks.into_iter().filter(|key| proc::is_busy_program(*key));
+    busy.filter_map(|key| Some((key, proc::waited(key.tid)?.0))).collect()
+}
+
+/// This machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThisHost;
+
+fn wait_for_births(changes: &[Step], longest: Duration) {
+    let mut busy = may_be_forking(changes);
+    let (began, mut pause) = (Instant::now(), Duration::from_millis(2));
+    while !busy.is_empty() && began.elapsed() < longest {
+        // Long enough for others to run, whatever our priority is.
+        thread::sleep(pause.min(longest));
+        pause = (pause * 2).min(Duration::from_millis(100));
+        busy.retain(|key, ran| {
+            let now = proc::waited(key.tid).map_or(u64::MAX, |(ran, _)| ran);
+            proc::is_busy_program(*key) && now.saturating_sub(*ran) < LONG_FORK
+        });
+    }
+}
+
+/// This machine, and what its kernel has noted of births.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// Where that is; `None` where it notes nothing.
+    pub registry: Option<Registry>,
+    /// A guard is at work, which must not wait for long.
+    pub at_work: bool,
+}
+
+impl Host for Watched {
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
+        ThisHost.read(target, aspect)
+    }
+
+    fn is_there(&self, target: &Place) -> bool {
+        ThisHost.is_there(target)
+    }
+
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
+        ThisHost.write(target, value)
+    }
+
+    fn origin(&self, tid: Tid) -> Option<Tid> {
+        self.registry.as_ref()?.origin(tid)
+    }
+
+    fn origins(&self) -> FxHashSet<Tid> {
+        let tasks = self.registry.as_ref().map(Registry::tasks).unwrap_or_default();
+        tasks.into_iter().filter(|kept| kept.from != kept.tid).map(|kept| kept.from).collect()
+    }
+
+    fn forget_ended(&self) {
+        if let Some(registry) = &self.registry {
+            registry.forget_ended();
+        }
+    }
+
+    fn let_births_finish(&self, changes: &[Step]) {
+        wait_for_births(changes, if self.at_work { LONGEST_BIRTH_MEANWHILE } else { LONGEST_BIRTH });
+    }
+
+    /// By the tree of processes, and by what the kernel has noted: it knows orphans, too.
+    fn heirs(&self, changes: &[Step]) -> Vec<Step> {
+        let mut found = ThisHost.heirs(changes);
+        let Some(registry) = &self.registry else { return found };
+        let mut by_tid: FxHashMap<Tid, Vec<&Step>> = FxHashMap::default();
+        for change in changes {
+            if let Place::Task(key) = &change.target {
+                by_tid.entry(key.tid).or_default().push(change);
+            }
+        }
+        let known: FxHashSet<Place> = found.iter().map(|change| change.target.clone()).collect();
+        for kept in registry.tasks() {
+            let Some(of_ancestor) = by_tid.get(&kept.from).filter(|_| kept.from != kept.tid) else { continue };
+            let Some(start) = proc::start_of(kept.tid) else { continue };
+            let key = TaskKey { tid: kept.tid, start };
+            if !known.contains(&Place::Task(key)) {
+                found.extend(heirs::of_one(key, of_ancestor, value_of));
+            }
+        }
+        found
+    }
+}
+
+fn value_of(key: TaskKey, aspect: Aspect) -> Option<Value> {
+    sched::read(key.tid).ok()?.value(aspect)
+}
+
+/// ESRCH has no kind of its own.
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::NotFound
+}
+
+impl Host for ThisHost {
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
+        let value = match target {
+            Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
+            Place::File { path, .. } => {
+                let text = fs::read_to_string(path);
+                text.map(|text| Some(Value::Text(unstarve_kernel::chosen(path, text.trim()).to_owned())))
+            }
+            Place::Feature { path, name } => {
+                fs::read_to_string(path).map(|text| feature_state(&text, name).map(Value::Text))
+            }
+        };
+        match value {
+            // Asked after the value: an id used again meanwhile is noticed.
+            Ok(value) => Ok(if is_same(target) { value } else { None }),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_there(&self, target: &Place) -> bool {
+        is_same(target)
+    }
+
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
+        match (target, value) {
+            (Place::Task(key), value) => match value {
+                Value::Class { policy, rt_priority, slice } => sched::set_class(key.tid, *policy, *rt_priority, *slice),
+                Value::Nice(nice) => sched::set_nice(key.tid, *nice),
+                Value::Slice(ns) => sched::set_slice(key.tid, *ns),
+                Value::Affinity(cpus) => sched::set_affinity(key.tid, cpus),
+                Value::Uclamp { min, max } => sched::set_uclamp(key.tid, *min, *max),
+                Value::ResetOnFork(on) => sched::set_reset_on_fork(key.tid, *on),
+                Value::Text(_) => Err(ErrorKind::InvalidInput.into()),
+            },
+            (Place::File { path, .. } | Place::Feature { path, .. }, Value::Text(text)) => write_file(path, text),
+            _ => Err(ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    fn let_births_finish(&self, changes: &[Step]) {
+        wait_for_births(changes, LONGEST_BIRTH);
+    }
+
+    fn heirs(&self, changes: &[Step]) -> Vec<Step> {
+        if !changes.iter().any(|change| matches!(change.target, Place::Task(_))) {
+            return Vec::new();
+        }
+        // Kernel threads are set up anew when they are made (`kthread()`, kernel/kthread.c).
+        let kin = proc::kin().unwrap_or_default();
+        heirs::find(&kin, changes, value_of)
+    }
+}
+
+/// In one write, as the kernel's files want it, never making a file, never through a symbolic link at the end, and only on
+/// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
+fn write_file(path: &str, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    if !unstarve_change::may_be_set(path) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "no setting of the scheduler's"));
+    }
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    let magic = fstatfs(&file)?.f_type;
+    if !SETTINGS_LIVE_ON.iter().any(|known| *known as i64 == magic as i64) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "not on a file system of the kernel's settings"));
+    }
+    fs::File::from(file).write_all(text.as_bytes())
+}
+
+/// `include/uapi/linux/magic.h`: proc, sysfs, debugfs, cgroup of both versions.
+const SETTINGS_LIVE_ON: [u64; 5] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x0027_e0eb, 0x6367_7270];
+
+/// Whether the target is still the one that was meant.
+fn is_same(target: &Place) -> bool {
+    match target {
+        Place::Task(key) => proc::start_of(key.tid) == Some(key.start),
+        Place::File { path, inode } => inode_of(Path::new(path)) == Some(*inode),
+        Place::Feature { path, .. } => Path::new(path).exists(),
+    }
+}
+
+/// A file's inode; those of /proc/sys are made up anew whenever the kernel forgets the file, so they count as 0.
+pub fn inode_of(path: &Path) -> Option<u64> {
+    let inode = fs::metadata(path).ok()?.ino();
+    Some(if path.starts_with("/proc") { 0 } else { inode })
+}
+
+/// `WA_WEIGHT` or `NO_WA_WEIGHT`, whichever the list of features holds.
+fn feature_state(text: &str, name: &str) -> Option<String> {
+    text.split_ascii_whitespace()
+        .find(|word| *word == name || word.strip_prefix("NO_") == Some(name))
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_setting_s_name_elsewhere_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cpu.weight");
+        fs::write(&path, "1").unwrap();
+        let target = Place::File { path: path.to_str().unwrap().to_owned(), inode: inode_of(&path).unwrap() };
+        let error = ThisHost.write(&target, &Value::Text("100".to_owned())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1");
+    }
+}

@@ -1,0 +1,488 @@
+//! What was changed, written down before it is changed.
+//!
+//! A file of lines, each `CRC32 JSON`. Lines are only ever added. A line that is torn (the machine lost power, the disk
+//! filled) has a wrong sum and is left out; since its change had to wait for the line to be on disk, nothing is lost
+//! with it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sched::{self, TICK_NS};
+use unstarve_change::TaskKey;
+use unstarve_change::{Place, Value};
+
+/// The journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The file cannot be read or written.
+    #[error("{}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Written by a later version.
+    #[error("{}: journal of version {found}; this program knows {VERSION}. Undo with the version that wrote it", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version in the file.
+        found: u32,
+    },
+}
+
+/// The format's version.
+const VERSION: u32 = 1;
+
+/// One line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub enum Record {
+    /// The first line of each run that writes.
+    Begin {
+        /// The format's version.
+        version: u32,
+        /// `/proc/sys/kernel/random/boot_id`: task ids and start times mean something only within a boot.
+        boot: String,
+    },
+    /// A change about to be made.
+    Change(Step),
+    /// A change taken back, or found to be somebody else's by now: there is nothing left to do for it.
+    Settled {
+        /// The change's number.
+        seq: u64,
+    },
+}
+
+/// A change about to be made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// Counts up through the file.
+    pub seq: u64,
+    /// Whose.
+    pub target: Place,
+    /// The name of a task, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comm: String,
+    /// Why: the rule's name.
+    pub rule: String,
+    /// What it was.
+    pub old: Value,
+    /// What we set.
+    pub new: Value,
+    /// When, in the unit of tasks' start times: a child that was born before has not inherited it.
+    #[serde(default)]
+    pub at: u64,
+    /// The task was born with it: the one that it has it from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<TaskKey>,
+}
+
+impl Step {
+    /// Whether a value that the target has now is this change's doing: what was set, or a step down from it, to which a raised
+    /// task can go by itself.
+    pub fn explains(&self, now: &Value) -> bool {
+        now.same(&self.new) || now.is_step_down(&self.old, &self.new)
+    }
+}
+
+/// What a journal holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Contents {
+    /// The changes of this boot that are not settled, oldest first.
+    pub open: Vec<Step>,
+    /// Changes of other boots: the tasks are gone and the files have their defaults again.
+    pub stale: usize,
+    /// Lines whose sum was wrong.
+    pub damaged: usize,
+    /// The highest number used.
+    pub last_seq: u64,
+}
+
+impl Contents {
+    /// Reads the bytes of a journal, as seen in `boot`. Never fails but for a later version: `Err` is that version.
+    pub fn parse(bytes: &[u8], boot: &str) -> Result<Contents, u32> {
+        let mut contents = Contents::default();
+        let mut this_boot = false;
+        for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            match decode(line) {
+                None => {
+                    contents.damaged += 1;
+                    // It may have been the line that said which boot. Keys and values are compared before anything is
+                    // restored, so to take too many for open is harmless.
+                    this_boot = true;
+                }
+                Some(Record::Begin { version, .. }) if version > VERSION => return Err(version),
+                Some(Record::Begin { boot: of, .. }) => this_boot = of == boot,
+                Some(Record::Change(change)) => {
+                    contents.last_seq = contents.last_seq.max(change.seq);
+                    if this_boot { contents.open.push(change) } else { contents.stale += 1 }
+                }
+                Some(Record::Settled { seq }) => {
+                    // Almost always one of the last.
+                    if let Some(at) = contents.open.iter().rposition(|change| change.seq == seq) {
+                        contents.open.remove(at);
+                    }
+                }
+            }
+        }
+        Ok(contents)
+    }
+}
+
+fn decode(line: &[u8]) -> Option<Record> {
+    let (sum, json) = line.split_at_checked(9)?;
+    let sum = u32::from_str_radix(std::str::from_utf8(sum).ok()?.strip_suffix(' ')?, 16).ok()?;
+    (sum == crc32fast::hash(json)).then(|| serde_json::from_slice(json).ok())?
+}
+
+fn encode(record: &Record, into: &mut Vec<u8>) {
+    // Nothing in a record can fail to serialise: no maps with odd keys, no failing impls.
+    let Ok(json) = serde_json::to_vec(record) else { return };
+    sealed(&json, into);
+}
+
+/// Adds a line with its sum.
+pub fn sealed(json: &[u8], into: &mut Vec<u8>) {
+    let _ = write!(into, "{:08x} ", crc32fast::hash(json));
+    into.extend_from_slice(json);
+    into.push(b'\n');
+}
+
+/// Where lines go. A trait so that tests can tear any write and kill between any two.
+pub trait Store {
+    /// Adds bytes and returns when they are safe.
+    ///
+    /// # Errors
+    /// If they are not; some of them may be there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes sure that so many bytes can be added, and [`RESERVE`] beyond them.
+    ///
+    /// # Errors
+    /// If there is no room.
+    fn reserve(&mut self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Room that is kept for writing down what was taken back, which must not fail because the disk is full.
+pub const RESERVE: u64 = 64 << 10;
+/// How much room is asked for at a time.
+const ROOM: u64 = 1 << 20;
+
+impl Store for JournalFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(bytes);
+        self.length = match &written {
+            Ok(()) => self.length + bytes.len() as u64,
+            // A part of it may be there.
+            Err(_) => self.file.metadata()?.len(),
+        };
+        written.and_then(|()| self.file.sync_data())
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let needed = self.length.saturating_add(bytes).saturating_add(RESERVE);
+        if needed <= self.room {
+            return Ok(());
+        }
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        for room in [needed.saturating_add(ROOM), needed] {
+            match rustix::fs::fallocate(&self.file, flags, 0, room) {
+                Ok(()) => {
+                    self.room = room;
+                    return Ok(());
+                }
+                // This file system cannot; then there is no reserve, and taking back goes without writing anything down.
+                Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => return Ok(()),
+                Err(_) => {}
+            }
+        }
+        Err(rustix::io::Errno::NOSPC.into())
+    }
+}
+
+/// A journal's file, at its end.
+#[derive(Debug)]
+pub struct JournalFile {
+    file: File,
+    length: u64,
+    room: u64,
+}
+
+impl JournalFile {
+    /// One that was opened for adding.
+    ///
+    /// # Errors
+    /// If its length cannot be read.
+    pub fn new(file: File) -> io::Result<JournalFile> {
+        let length = file.metadata()?.len();
+        Ok(JournalFile { file, length, room: 0 })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// A journal that is being written. What is open is known in memory, too: the file may be lost or full.
+#[derive(Debug)]
+pub struct Journal<S = JournalFile> {
+    path: PathBuf,
+    store: S,
+    last_seq: u64,
+    buffer: Vec<u8>,
+    open: BTreeMap<u64, Step>,
+    /// Lines that nothing depends on and that could not be written yet.
+    backlog: Vec<u8>,
+    /// The last line may have no end.
+    torn: bool,
+}
+
+/// More than this of what could not be written is given up.
+const MOST_BACKLOG: usize = 1 << 20;
+
+/// The id of this boot.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+impl Journal<JournalFile> {
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.store.file
+    }
+
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        self.store.length
+    }
+}
+
+impl<S: Store> Journal<S> {
+    /// A journal over a store that holds `before`.
+    ///
+    /// # Errors
+    /// If its first line cannot be written.
+    pub fn over(store: S, path: &Path, boot: &str, before: Contents) -> Result<Journal<S>, JournalError> {
+        let open = before.open.into_iter().map(|change| (change.seq, change)).collect();
+        let (path, buffer, backlog) = (path.to_owned(), Vec::new(), Vec::new());
+        let mut journal = Journal { path, store, last_seq: before.last_seq, buffer, open, backlog, torn: true };
+        encode(&Record::Begin { version: VERSION, boot: boot.to_owned() }, &mut journal.buffer);
+        journal.flush()?;
+        Ok(journal)
+    }
+
+    /// Writes changes down; they may be made when this returns. Gives them their numbers and their time.
+    ///
+    /// # Errors
+    /// If they cannot be written down with room to spare; then none may be made.
+    pub fn promise(&mut self, changes: &mut [Step]) -> Result<(), JournalError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let now = sched::boot_ns() / TICK_NS;
+        for change in changes.iter_mut() {
+            self.last_seq += 1;
+            change.seq = self.last_seq;
+            change.at = now;
+            encode(&Record::Change(change.clone()), &mut self.buffer);
+        }
+        self.flush()?;
+        self.open.extend(changes.iter().map(|change| (change.seq, change.clone())));
+        Ok(())
+    }
+
+    /// Writes down what changes that were made have become. They are known from now on, whether that can be written or not.
+    pub fn amend(&mut self, changes: &mut [Step]) {
+        for change in changes {
+            self.last_seq += 1;
+            change.seq = self.last_seq;
+            encode(&Record::Change(change.clone()), &mut self.backlog);
+            self.open.insert(change.seq, change.clone());
+        }
+        self.catch_up();
+    }
+
+    /// Writes down changes of an earlier journal, with the numbers that they have.
+    ///
+    /// # Errors
+    /// If they cannot be written down.
+    pub fn carry_over(&mut self, changes: &[Step]) -> Result<(), JournalError> {
+        for change in changes {
+            self.last_seq = self.last_seq.max(change.seq);
+            encode(&Record::Change(change.clone()), &mut self.buffer);
+            self.open.insert(change.seq, change.clone());
+        }
+        self.flush()
+    }
+
+    /// Writes down that nothing is left to do for these. That it cannot be written does no harm: who takes them back once
+    /// more finds everything as it was.
+    pub fn settle(&mut self, changes: impl IntoIterator<Item = u64>) {
+        for seq in changes {
+            self.open.remove(&seq);
+            if self.backlog.len() < MOST_BACKLOG {
+                encode(&Record::Settled { seq }, &mut self.backlog);
+            }
+        }
+        self.catch_up();
+    }
+
+    /// Writes what nothing depends on; if it cannot be written, it waits for the next time.
+    fn catch_up(&mut self) {
+        if self.backlog.is_empty() {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.backlog);
+        if self.append(&bytes).is_err() {
+            self.backlog = bytes;
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), JournalError> {
+        let bytes = std::mem::take(&mut self.buffer);
+        let result = self.store.reserve(bytes.len() as u64).and_then(|()| self.append(&bytes));
+        self.buffer = bytes;
+        self.buffer.clear();
+        result.map_err(|source| JournalError::Io { path: self.path.clone(), source })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // A line that was cut off must not swallow the next.
+        let result = if self.torn { self.store.append(b"\n") } else { Ok(()) };
+        let result = result.and_then(|()| self.store.append(bytes));
+        self.torn = result.is_err();
+        result
+    }
+
+    /// The changes that are not settled, oldest first.
+    pub fn open_changes(&self) -> Vec<Step> {
+        self.open.values().cloned().collect()
+    }
+
+    /// How many these are.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The highest number used.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use unstarve_model::Tid;
+
+    use super::*;
+
+    fn opened(path: &Path) -> Journal {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path).unwrap();
+        let before = Contents::parse(&fs::read(path).unwrap(), "now").unwrap();
+        Journal::over(JournalFile::new(file).unwrap(), path, "now", before).unwrap()
+    }
+
+    fn change(seq: u64, tid: u32) -> Step {
+        Step {
+            seq,
+            target: Place::Task(TaskKey { tid: Tid(tid), start: 7 }),
+            comm: "kworker/0:1\n\u{1b}[31m".to_owned(),
+            rule: "dio".to_owned(),
+            old: Value::Nice(0),
+            new: Value::Nice(-5),
+            at: 0,
+            from: None,
+        }
+    }
+
+    fn written(records: &[Record]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        records.iter().for_each(|record| encode(record, &mut bytes));
+        bytes
+    }
+
+    fn begin(boot: &str) -> Record {
+        Record::Begin { version: 1, boot: boot.to_owned() }
+    }
+
+    #[test]
+    fn what_is_settled_or_of_another_boot_is_not_open() {
+        let records = [
+            begin("old"),
+            Record::Change(change(1, 1)),
+            begin("now"),
+            Record::Change(change(2, 2)),
+            Record::Change(change(3, 3)),
+            Record::Settled { seq: 2 },
+        ];
+        let contents = Contents::parse(&written(&records), "now").unwrap();
+        assert_eq!(contents, Contents { open: vec![change(3, 3)], stale: 1, damaged: 0, last_seq: 3 });
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_holds_what_was_whole() {
+        let records = [begin("now"), Record::Change(change(1, 1)), Record::Change(change(2, 2))];
+        let bytes = written(&records);
+        let mut seen = Vec::new();
+        for length in 0..=bytes.len() {
+            let contents = Contents::parse(&bytes[..length], "now").unwrap();
+            // The last line without its newline is as whole as with it.
+            seen.push(contents.open.len());
+            assert!(contents.damaged <= 1);
+        }
+        assert!(seen.is_sorted());
+        assert_eq!(seen.last(), Some(&2));
+    }
+
+    #[test]
+    fn a_flipped_byte_costs_its_line_alone() {
+        let bytes = written(&[begin("now"), Record::Change(change(1, 1)), Record::Change(change(2, 2))]);
+        let at = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 20;
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        let contents = Contents::parse(&damaged, "now").unwrap();
+        assert_eq!((contents.open, contents.damaged), (vec![change(2, 2)], 1));
+    }
+
+    #[test]
+    fn a_later_version_is_not_guessed_at() {
+        let bytes = written(&[Record::Begin { version: 9, boot: "now".to_owned() }]);
+        assert_eq!(Contents::parse(&bytes, "now"), Err(9));
+    }
+
+    #[test]
+    fn writing_goes_on_after_a_torn_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let mut journal = opened(&path);
+        journal.promise(&mut [change(0, 1)]).unwrap();
+        drop(journal);
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"0123abcd {\"rec").unwrap();
+        let mut journal = opened(&path);
+        let mut more = [change(0, 2)];
+        journal.promise(&mut more).unwrap();
+        assert_eq!(more[0].seq, 2);
+        let contents = Contents::parse(&fs::read(&path).unwrap(), "now").unwrap();
+        assert_eq!((contents.open.len(), contents.damaged), (2, 1));
+    }
+}

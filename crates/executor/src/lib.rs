@@ -1,0 +1,19 @@
+//! Makes changes and takes them back, for the guard, `fix`, `knobs` and the lab's guests alike.
+//!
+//! Each change is in the [`journal`] before it is made ([`act`]); [`act::restore`] takes back what nobody else has changed since, from
+//! the children of changed tasks, too. A [`state::State`] is the lock and the directory; a [`deadman`] takes over when the process
+//! that makes the changes dies.
+
+pub mod act;
+mod attributes;
+pub mod audit;
+pub mod deadman;
+pub mod heirs;
+pub mod host;
+pub mod journal;
+pub mod proc;
+pub mod registry;
+pub mod sched;
+pub mod state;
+
+pub use attributes::Attributes;

@@ -1,0 +1,248 @@
+//! The system calls by which a task's scheduling is read and set. Each changes one aspect and keeps the others.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+
+use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_model::{CpuId, Tid};
+
+use crate::attributes::Attributes;
+
+/// `struct sched_attr` of `include/uapi/linux/sched/types.h`, as of 5.3 (with utilisation clamps).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+    util_min: u32,
+    util_max: u32,
+}
+
+const RESET_ON_FORK: u64 = 0x01;
+const KEEP_POLICY: u64 = 0x08;
+const KEEP_PARAMS: u64 = 0x10;
+const UTIL_CLAMP_MIN: u64 = 0x20;
+const UTIL_CLAMP_MAX: u64 = 0x40;
+
+/// A mask for as many CPUs as there can be.
+const MASK_WORDS: usize = CpuId::LIMIT as usize / 64;
+
+/// The policy's number in the kernel.
+pub fn number(policy: SchedPolicy) -> Option<u32> {
+    Some(match policy {
+        SchedPolicy::Other => 0,
+        SchedPolicy::Fifo => 1,
+        SchedPolicy::Rr => 2,
+        SchedPolicy::Batch => 3,
+        SchedPolicy::Idle => 5,
+        SchedPolicy::Deadline => 6,
+        SchedPolicy::Ext => 7,
+        SchedPolicy::Unknown => return None,
+    })
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn raw(tid: Tid) -> libc::pid_t {
+    // A tid is at most 2^22 (PID_MAX_LIMIT); one that is no pid_t names no task, and −1 gives ESRCH or EINVAL.
+    libc::pid_t::try_from(tid.0).unwrap_or(-1)
+}
+
+fn getattr(tid: Tid) -> io::Result<SchedAttr> {
+    let mut attr = SchedAttr::default();
+    let size = size_of::<SchedAttr>() as libc::c_ulong;
+    // SAFETY: the kernel writes at most `size` bytes into `attr`, all of whose bit patterns are valid.
+    check(unsafe { libc::syscall(libc::SYS_sched_getattr, raw(tid), &raw mut attr, size, 0) })?;
+    Ok(attr)
+}
+
+fn setattr(tid: Tid, mut attr: SchedAttr) -> io::Result<()> {
+    attr.size = size_of::<SchedAttr>() as u32;
+    // SAFETY: the kernel reads `size` bytes of `attr`.
+    check(unsafe { libc::syscall(libc::SYS_sched_setattr, raw(tid), &raw const attr, 0) }).map(drop)
+}
+
+/// The nice value, which sched_getattr does not tell of real-time tasks.
+fn getpriority(tid: Tid) -> io::Result<i32> {
+    // The system call itself, unlike the C library's function, returns 20 − nice, which is never negative.
+    // SAFETY: no memory is passed.
+    let value = check(unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, raw(tid)) })?;
+    Ok(20 - i32::try_from(value).unwrap_or(20))
+}
+
+/// The CPUs on which a task may run.
+pub fn affinity(tid: Tid) -> io::Result<CpuSet> {
+    let mut mask = [0_u64; MASK_WORDS];
+    let size = size_of_val(&mask);
+    // SAFETY: the kernel writes at most `size` bytes into `mask`.
+    let bytes = check(unsafe { libc::syscall(libc::SYS_sched_getaffinity, raw(tid), size, &raw mut mask) })?;
+    let words = &mask[..(bytes as usize).div_ceil(8).min(MASK_WORDS)];
+    let cpus = (0..CpuId::LIMIT).take(words.len() * 64);
+    Ok(cpus.filter(|&cpu| words[cpu as usize / 64] & (1 << (cpu % 64)) != 0).map(CpuId).collect())
+}
+
+/// Sets the CPUs on which a task may run.
+pub fn set_affinity(tid: Tid, cpus: &CpuSet) -> io::Result<()> {
+    let mut mask = [0_u64; MASK_WORDS];
+    for cpu in cpus.iter() {
+        mask[cpu.index() / 64] |= 1 << (cpu.0 % 64);
+    }
+    let size = size_of_val(&mask);
+    // SAFETY: the kernel reads `size` bytes of `mask`.
+    check(unsafe { libc::syscall(libc::SYS_sched_setaffinity, raw(tid), size, &raw const mask) }).map(drop)
+}
+
+/// Reads everything about a task that can be set.
+pub fn read(tid: Tid) -> io::Result<Attributes> {
+    let attr = getattr(tid)?;
+    let policy = SchedPolicy::from_number(attr.policy);
+    let fair = policy.class() == Some(unstarve_model::Policy::Fair);
+    Ok(Attributes {
+        policy,
+        rt_priority: attr.priority,
+        nice: getpriority(tid)?,
+        reset_on_fork: attr.flags & RESET_ON_FORK != 0,
+        slice: (fair && attr.runtime > 0).then_some(attr.runtime),
+        uclamp: clamps_exist().then_some((attr.util_min, attr.util_max)),
+        affinity: affinity(tid)?,
+    })
+}
+
+/// Whether this kernel clamps utilisation (CONFIG_UCLAMP_TASK): without it sched_getattr leaves the clamps at 0, and no
+/// task has 0 as its greatest clamp unless somebody set it so; one that nobody can have set is our own.
+fn clamps_exist() -> bool {
+    static EXIST: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *EXIST.get_or_init(|| getattr(Tid(0)).is_ok_and(|own| own.util_max > 0))
+}
+
+/// The slice that a task has which nobody gave one: of our own, unless something changed that.
+fn default_slice() -> Option<u64> {
+    static SLICE: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
+    *SLICE.get_or_init(|| {
+        // A new thread of ours that has the ordinary policy: slices are not inherited through reset-on-fork.
+        std::thread::spawn(|| {
+            let plain = SchedAttr { flags: 0, ..SchedAttr::default() };
+            setattr(Tid(0), plain).ok()?;
+            getattr(Tid(0)).ok().map(|attr| attr.runtime).filter(|&runtime| runtime > 0)
+        })
+        .join()
+        .ok()
+        .flatten()
+    })
+}
+
+/// What to pass so that a task keeps its slice: 0 keeps the default one the default one.
+fn kept_slice(slice: Option<u64>) -> u64 {
+    slice.filter(|_| slice != default_slice()).unwrap_or(0)
+}
+
+fn reset_flag(on: bool) -> u64 {
+    if on { RESET_ON_FORK } else { 0 }
+}
+
+/// Sets policy and real-time priority. Nice and reset-on-fork stay; a fair policy gets `slice`, if one is given.
+pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<u64>) -> io::Result<()> {
+    let number = number(policy).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let now = read(tid)?;
+    let fair = policy.class() == Some(unstarve_model::Policy::Fair);
+    setattr(
+        tid,
+        SchedAttr {
+            policy: number,
+            flags: reset_flag(now.reset_on_fork),
+            nice: if fair { now.nice } else { 0 },
+            priority: rt_priority,
+            runtime: if fair { kept_slice(slice.or(now.slice)) } else { 0 },
+            ..SchedAttr::default()
+        },
+    )
+}
+
+/// Sets nice. setpriority(2) keeps the slice, which sched_setattr(2) does not.
+pub fn set_nice(tid: Tid, nice: i32) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, raw(tid), nice) }).map(drop)
+}
+
+/// Sets whether children start as ordinary tasks.
+pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
+    let now = read(tid)?;
+    let number = number(now.policy).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    setattr(
+        tid,
+        SchedAttr {
+            policy: number,
+            flags: reset_flag(on),
+            nice: now.nice,
+            priority: now.rt_priority,
+            runtime: kept_slice(now.slice),
+            ..SchedAttr::default()
+        },
+    )
+}
+
+/// Sets the slice of a fair task, in ns.
+pub fn set_slice(tid: Tid, slice: u64) -> io::Result<()> {
+    let now = read(tid)?;
+    let number = number(now.policy).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    setattr(
+        tid,
+        SchedAttr {
+            policy: number,
+            flags: reset_flag(now.reset_on_fork),
+            nice: now.nice,
+            priority: now.rt_priority,
+            runtime: kept_slice(Some(slice)),
+            ..SchedAttr::default()
+        },
+    )
+}
+
+/// Sets both utilisation clamps.
+pub fn set_uclamp(tid: Tid, min: u32, max: u32) -> io::Result<()> {
+    setattr(
+        tid,
+        SchedAttr {
+            flags: KEEP_POLICY | KEEP_PARAMS | UTIL_CLAMP_MIN | UTIL_CLAMP_MAX,
+            util_min: min,
+            util_max: max,
+            ..SchedAttr::default()
+        },
+    )
+}
+
+/// Raises the calling thread to a real-time priority; its children are ordinary.
+pub fn become_realtime(priority: u32) -> io::Result<()> {
+    setattr(Tid(0), SchedAttr { policy: 1, flags: RESET_ON_FORK, priority, ..SchedAttr::default() })
+}
+
+/// The unit of start times in /proc (USER_HZ is 100 on all architectures but Alpha and ia64), on the boot clock.
+pub const TICK_NS: u64 = 10_000_000;
+
+/// Nanoseconds of the clock by which births are told (BPF's `ktime_get_ns`, the process connector).
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of the clock of tasks' start times, which goes on while the machine sleeps.
+pub fn boot_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    // SAFETY: a timespec is plain data, and the call fills it.
+    let time = unsafe {
+        let mut time: libc::timespec = zeroed();
+        libc::clock_gettime(clock, &raw mut time);
+        time
+    };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}

@@ -1,0 +1,456 @@
+//! The directory in which a guard keeps its journal, and the lock that makes it the only one of the machine.
+//!
+//! Both are believed only where nobody but root can have written them: who can plant a journal can have any value set.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use unstarve_files::trust::{Directory, How, TrustError};
+
+use crate::act::{self, Undone};
+use crate::audit::Audit;
+use crate::host::{Host, Watched};
+use crate::journal::{self, Contents, Journal, JournalError, JournalFile};
+use crate::registry::Registry;
+use unstarve_change::Place;
+
+/// Where a guard keeps its journal. In memory on purpose: task attributes do not outlive the boot either, and a line is
+/// safe from a crash of the guard as soon as it is written, which a birth must wait for (docs/decisions/0070).
+pub const DEFAULT_DIRECTORY: &str = "/run/unstarve";
+/// Where the lock is, wherever the journal may be: two guards with two journals would fight, and each call the other's work
+/// somebody else's.
+const LOCK_DIRECTORY: &str = "/run/unstarve";
+const LOCK: &str = "guard.lock";
+const JOURNAL: &str = "guard.journal";
+const NEW_JOURNAL: &str = "guard.journal.new";
+/// The running guard's status.
+pub const STATUS: &str = "guard.status";
+
+/// A journal this long was not written by a guard, which begins it anew long before.
+const LONGEST_JOURNAL: u64 = 1 << 30;
+const LONGEST_LOCK: u64 = 1 << 16;
+/// For how long a dead guard's dead-man is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// It cannot be made or opened.
+    #[error("{}", path.display())]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It cannot be believed.
+    #[error("the guard's state cannot be used")]
+    Trust(#[from] TrustError),
+    /// Another guard is at work.
+    #[error("another guard is at work on this machine: {holder}; stop it first")]
+    Busy {
+        /// Who.
+        holder: Holder,
+    },
+    /// The numbers in /proc are not those that system calls take here.
+    #[error(
+        "/proc shows the processes of another PID namespace, so a change could hit a wrong task; mount the proc of this \
+             one (`mount -t proc proc /proc`), or run in the host's PID namespace. Nothing was changed"
+    )]
+    ForeignProc,
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Who has the lock, as the lock's file says.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process.
+    pub pid: u32,
+    /// What it does: `guard run`.
+    pub doing: String,
+    /// Its dead-man.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_man: Option<u32>,
+    /// Where its journal is.
+    pub state: PathBuf,
+    /// Where earlier ones may have left changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<PathBuf>,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.pid == 0 {
+            return f.write_str("its lock does not say which");
+        }
+        write!(f, "process {} (`unstarve {}`, journal in {})", self.pid, self.doing, self.state.display())
+    }
+}
+
+/// The lock of this machine.
+#[derive(Debug)]
+struct Lock {
+    file: File,
+}
+
+fn holder_in(file: &File) -> Holder {
+    let mut text = String::new();
+    let _ = (&*file).rewind().and_then(|()| file.take(LONGEST_LOCK).read_to_string(&mut text));
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// A stopped process takes nothing back, and keeps the lock. To continue one that is not stopped does nothing.
+fn continue_dead_man(holder: &Holder) {
+    let Some(pid) = holder.dead_man else { return };
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    if name.trim_end().as_bytes() == crate::deadman::NAME.to_bytes()
+        && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+impl Lock {
+    /// Gives also what the last holder has left in it.
+    fn take(patience: Duration) -> Result<(Lock, Holder), StateError> {
+        let began = Instant::now();
+        loop {
+            let file = Directory::make(Path::new(LOCK_DIRECTORY))?.file(OsStr::new(LOCK), How::Update)?;
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                let holder = holder_in(&file);
+                // A dead guard's dead-man has it until everything is taken back.
+                if is_alive(holder.pid) || began.elapsed() >= patience {
+                    return Err(StateError::Busy { holder });
+                }
+                if began.elapsed() >= patience / 5 {
+                    continue_dead_man(&holder);
+                }
+                thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            // One that was removed meanwhile keeps nobody out.
+            if file.metadata().is_ok_and(|meta| meta.nlink() > 0) {
+                let last = holder_in(&file);
+                return Ok((Lock { file }, last));
+            }
+        }
+    }
+
+    /// Who has it now, if anybody.
+    fn holder() -> Result<Option<Holder>, StateError> {
+        let file = Directory::open(Path::new(LOCK_DIRECTORY)).and_then(|at| at.file(OsStr::new(LOCK), How::Read));
+        let file = match file {
+            Err(error) if error.is_absent() => return Ok(None),
+            file => file?,
+        };
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(None),
+            Err(_) => Ok(Some(holder_in(&file))),
+        }
+    }
+
+    /// Says who has it. Only for people and for the next one, so it may fail.
+    fn sign(&self, holder: &Holder) {
+        let Ok(text) = serde_json::to_string(holder) else { return };
+        let _ = self.file.write_all_at(text.as_bytes(), 0).and_then(|()| self.file.set_len(text.len() as u64));
+    }
+}
+
+/// A state directory, ours until this is dropped.
+#[derive(Debug)]
+pub struct State {
+    directory: Directory,
+    path: PathBuf,
+    boot: String,
+    lock: Lock,
+    holder: Holder,
+}
+
+/// Who holds the lock of this machine now; `None` if nobody does.
+///
+/// # Errors
+/// If the lock cannot be read or believed.
+pub fn holder() -> Result<Option<Holder>, StateError> {
+    Lock::holder()
+}
+
+/// What the journal in a directory holds, without the lock.
+///
+/// # Errors
+/// If it cannot be read or believed.
+pub fn look_into(directory: &Path) -> Result<Contents, StateError> {
+    match Directory::open(directory) {
+        Err(error) if error.is_absent() => Ok(Contents::default()),
+        directory => contents_in(&directory?, &boot()?),
+    }
+}
+
+fn boot() -> Result<String, StateError> {
+    let path = || PathBuf::from("/proc/sys/kernel/random/boot_id");
+    journal::boot_id().map_err(|source| StateError::Io { path: path(), source })
+}
+
+fn contents_in(directory: &Directory, boot: &str) -> Result<Contents, StateError> {
+    let bytes = directory.read(OsStr::new(JOURNAL), LONGEST_JOURNAL)?.unwrap_or_default();
+    let later = |found| JournalError::Version { path: directory.path().join(JOURNAL), found };
+    Ok(Contents::parse(&bytes, boot).map_err(later)?)
+}
+
+/// Takes back what a journal has open, and removes it if nothing is left. Begins with nothing that needs space.
+fn undo_in<H: Host>(
+    directory: &Directory,
+    boot: &str,
+    host: &mut H,
+    audit: &mut Audit,
+) -> Result<(Undone, Contents), StateError> {
+    let contents = contents_in(directory, boot)?;
+    let (undone, settled) = act::restore(host, audit, &contents.open);
+    let gone = if undone.is_complete() { directory.remove(OsStr::new(JOURNAL)) } else { Ok(()) };
+    if (!undone.is_complete() || gone.is_err())
+        && !settled.is_empty()
+        && let Ok(mut journal) = journal_in(directory, boot)
+    {
+        journal.settle(settled);
+    }
+    Ok((undone, contents))
+}
+
+fn journal_in(directory: &Directory, boot: &str) -> Result<Journal, StateError> {
+    let path = directory.path().join(JOURNAL);
+    let before = contents_in(directory, boot)?;
+    let file = directory.file(OsStr::new(JOURNAL), How::Append)?;
+    // The name must be as safe as what is in it.
+    let _ = File::open(directory.path()).and_then(|directory| directory.sync_all());
+    let file = JournalFile::new(file).map_err(|source| StateError::Io { path: path.clone(), source })?;
+    Ok(Journal::over(file, &path, boot, before)?)
+}
+
+impl State {
+    /// Makes the directory if there is none, and takes the lock of this machine. `doing` is what others are told.
+    ///
+    /// # Errors
+    /// If another guard is at work, or if the directory cannot be made or believed.
+    pub fn lock(directory: &Path, doing: &str) -> Result<State, StateError> {
+        if fs::read_link("/proc/self").ok() != Some(std::process::id().to_string().into()) {
+            return Err(StateError::ForeignProc);
+        }
+        let (lock, last) = Lock::take(PATIENCE)?;
+        let opened = Directory::make(directory)?;
+        let path = opened.path().to_owned();
+        let mut before = last.before;
+        before.push(last.state);
+        before.retain(|other| !other.as_os_str().is_empty() && *other != path);
+        before.dedup();
+        let holder =
+            Holder { pid: std::process::id(), doing: doing.to_owned(), dead_man: None, state: path.clone(), before };
+        lock.sign(&holder);
+        Ok(State { directory: opened, path, boot: boot()?, lock, holder })
+    }
+
+    /// The journal's file.
+    pub fn journal_path(&self) -> PathBuf {
+        self.path.join(JOURNAL)
+    }
+
+    /// What the journal holds.
+    ///
+    /// # Errors
+    /// If it cannot be read or believed.
+    pub fn contents(&self) -> Result<Contents, StateError> {
+        contents_in(&self.directory, &self.boot)
+    }
+
+    /// The journal, for writing.
+    ///
+    /// # Errors
+    /// If it cannot be opened, believed or written.
+    pub fn journal(&self) -> Result<Journal, StateError> {
+        journal_in(&self.directory, &self.boot)
+    }
+
+    /// Takes back everything that the journal has open, and removes the journal if nothing is left; the same for
+    /// journals of others who had the lock before us and kept theirs elsewhere.
+    ///
+    /// # Errors
+    /// If the journal cannot be read or believed.
+    pub fn undo<H: Host>(&mut self, host: &mut H, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
+        let mut others = Undone::default();
+        let (boot, mut kept) = (&self.boot, Vec::new());
+        for other in std::mem::take(&mut self.holder.before) {
+            let undone = match Directory::open(&other) {
+                // Nothing there is nothing to take back.
+                Err(error) if error.is_absent() => continue,
+                directory => directory.map_err(StateError::from).and_then(|at| undo_in(&at, boot, host, audit)),
+            };
+            match undone {
+                Ok((undone, _)) if undone.is_complete() => others = others.and(undone),
+                Ok((undone, _)) => {
+                    others = others.and(undone);
+                    kept.push(other);
+                }
+                // What is not to be believed now was not ours.
+                Err(StateError::Trust(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.holder.before = kept;
+        self.lock.sign(&self.holder);
+        let (undone, contents) = undo_in(&self.directory, &self.boot, host, audit)?;
+        Ok((undone.and(others), contents))
+    }
+
+    /// As [`State::undo`] on this machine, also for children that the kernel has noted for whoever takes back.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn undo_left(&mut self, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
+        let result = self.undo(&mut Watched { registry: Registry::pinned(), at_work: false }, audit);
+        if matches!(&result, Ok((undone, _)) if undone.is_complete()) {
+            Registry::unpin();
+        }
+        result
+    }
+
+    /// Takes back what a journal in memory has open: its file may be lost.
+    pub fn undo_known<H: Host>(&self, host: &mut H, journal: &mut Journal, audit: &mut Audit) -> Undone {
+        let undone = act::undo(host, journal, audit, &journal.open_changes());
+        if undone.is_complete() {
+            // An empty one says the same as none.
+            let _ = journal.file().set_len(0);
+            let _ = self.directory.remove(OsStr::new(JOURNAL));
+        }
+        undone
+    }
+
+    /// Begins the journal anew with what is still open and alive. The old one stays until the new one is complete.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn shorten<H: Host>(&self, host: &H, journal: &Journal) -> Result<Journal, StateError> {
+        let mut open = journal.open_changes();
+        let origins = host.origins();
+        // What cannot be asked about now is kept, and what is needed to know what children of the dead have.
+        open.retain(|change| {
+            let is_origin = matches!(&change.target, Place::Task(key) if origins.contains(&key.tid));
+            is_origin || !matches!(host.read(&change.target, change.new.aspect()), Ok(None))
+        });
+        self.begin_anew(open, journal.last_seq())
+    }
+
+    fn begin_anew(&self, open: Vec<journal::Step>, last_seq: u64) -> Result<Journal, StateError> {
+        let fail = |source| StateError::Io { path: self.path.join(NEW_JOURNAL), source };
+        self.directory.remove(OsStr::new(NEW_JOURNAL)).map_err(fail)?;
+        let file = self.directory.file(OsStr::new(NEW_JOURNAL), How::Append)?;
+        let file = JournalFile::new(file).map_err(fail)?;
+        let before = Contents { last_seq, ..Contents::default() };
+        let mut journal = Journal::over(file, &self.journal_path(), &self.boot, before)?;
+        journal.carry_over(&open)?;
+        self.directory.rename(OsStr::new(NEW_JOURNAL), OsStr::new(JOURNAL)).map_err(fail)?;
+        Ok(journal)
+    }
+
+    /// Whether the directory, the journal or the lock was removed by somebody.
+    pub fn is_lost(&self, journal: &Journal) -> bool {
+        let has_name = |file: &File| file.metadata().is_ok_and(|meta| meta.nlink() > 0);
+        !(self.directory.is_there() && has_name(journal.file()) && has_name(&self.lock.file))
+    }
+
+    /// Makes anew what was removed, with everything that is open.
+    ///
+    /// # Errors
+    /// If that cannot be; then the old ones, which have no name any more, are still used.
+    pub fn heal(&mut self, journal: &Journal) -> Result<Journal, StateError> {
+        if self.lock.file.metadata().is_ok_and(|meta| meta.nlink() == 0) {
+            // Somebody who has it already is another guard.
+            self.lock = Lock::take(Duration::ZERO)?.0;
+            self.lock.sign(&self.holder);
+        }
+        self.directory = Directory::make(&self.path)?;
+        self.begin_anew(journal.open_changes(), journal.last_seq())
+    }
+
+    /// Writes the status that `guard status` shows. Nothing depends on it.
+    pub fn write_status(&self, text: &str) {
+        let _ = self.directory.replace(OsStr::new(STATUS), text.as_bytes(), 0o644);
+    }
+
+    /// Removes it.
+    pub fn remove_status(&self) {
+        let _ = self.directory.remove(OsStr::new(STATUS));
+    }
+
+    /// Says who has the lock, too.
+    pub fn name_dead_man(&mut self, pid: u32) {
+        self.holder.dead_man = Some(pid);
+        self.lock.sign(&self.holder);
+    }
+
+    /// The lock, for the dead-man: as long as one of both has it open, no other guard begins.
+    ///
+    /// # Errors
+    /// If there are too many open files.
+    pub fn share_lock(&self) -> io::Result<OwnedFd> {
+        self.lock.file.as_fd().try_clone_to_owned()
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Removes what is left in a directory of a guard that is dead and has left nothing changed: its status, and its journal if that is
+/// the one with this inode.
+pub(crate) fn remove_left(directory: &Path, journal: Option<u64>) {
+    let Ok(directory) = Directory::open(directory) else { return };
+    let _ = directory.remove(OsStr::new(STATUS));
+    let inode = directory.file(OsStr::new(JOURNAL), How::Read).map(|file| file.metadata().ok().map(|m| m.ino()));
+    if journal.is_some() && inode.ok().flatten() == journal {
+        let _ = directory.remove(OsStr::new(JOURNAL));
+    }
+}
+
+/// The text of the status that a running guard left in a directory; `None` if there is none.
+///
+/// # Errors
+/// If it cannot be read or believed.
+pub fn status_text(directory: &Path) -> Result<Option<String>, StateError> {
+    let bytes = match Directory::open(directory) {
+        Err(error) if error.is_absent() => return Ok(None),
+        directory => directory?.read(OsStr::new(STATUS), LONGEST_LOCK)?,
+    };
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// What a journal holds, by a descriptor of it: the dead-man's way, who may find no directory any more.
+///
+/// # Errors
+/// If it cannot be read, or is of a later version.
+pub fn contents_of(file: &File) -> io::Result<Contents> {
+    let boot = journal::boot_id()?;
+    let mut bytes = vec![0; usize::try_from(fs::File::metadata(file)?.len().min(LONGEST_JOURNAL)).unwrap_or(0)];
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], done as u64)? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    bytes.truncate(done);
+    Contents::parse(&bytes, &boot).map_err(|version| io::Error::other(format!("journal of version {version}")))
+}

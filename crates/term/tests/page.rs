@@ -1,0 +1,362 @@
+//! The page as people see it, at the widths of real terminals.
+
+use insta::assert_snapshot;
+use unicode_width::UnicodeWidthStr;
+use unstarve_diagnose::report::{
+    Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Severity, TraceSummary, Victim, Waits, Work,
+    WorstWait,
+};
+use unstarve_term::{Charset, Colours, Look, Scope, page};
+
+fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: u64) -> Culprit {
+    Culprit {
+        comm: comm.to_owned(),
+        tids: tids.to_vec(),
+        tasks: tids.len() as u32,
+        policy: policy.map(|(policy, _)| policy.to_owned()),
+        prio: policy.map(|(_, prio)| prio),
+        rule: rule.to_owned(),
+        ns,
+        ..Culprit::default()
+    }
+}
+
+fn trace() -> TraceSummary {
+    TraceSummary {
+        format: "trace.dat v7".to_owned(),
+        events: 213_514,
+        lost: 0,
+        cpus: 2,
+        start_ns: 811_000_000_000,
+        end_ns: 812_204_000_000,
+        kernel: Some("5.10.0-32-cloud-amd64".to_owned()),
+        snapshot: false,
+        waits_total_ns: 1_330_000_000,
+        waits_count: 30_100,
+        ..TraceSummary::default()
+    }
+}
+
+fn healthy() -> Report {
+    Report {
+        schema: SCHEMA.to_owned(),
+        trace: trace(),
+        findings: vec![],
+        more_findings: 0,
+        worst_waits: vec![WorstWait {
+            comm: "wl".to_owned(),
+            tid: 131,
+            cpu: 1,
+            start_ns: 811_204_000_000,
+            end_ns: 811_204_980_000,
+            blame: vec![piece("ksoftirqd/1", &[19], Some(("fair", 120)), "fair", 980_000)],
+            ..WorstWait::default()
+        }],
+        losses: vec!["no host snapshot came with the trace".to_owned()],
+    }
+}
+
+fn rt_starvation() -> Finding {
+    let wl = piece("wl", &[231], Some(("rt", 89)), "class", 312_000_000);
+    Finding {
+        id: "rt-starvation".to_owned(),
+        severity: Severity::Critical,
+        confidence: 0.95,
+        sentence: "The real-time task wl holds CPU 1 for up to 94.8 ms at a time; ksoftirqd/1, which is not real-time, cannot run there meanwhile, and received packets wait.".to_owned(),
+        victim: Victim {
+            kind: "ksoftirqd".to_owned(),
+            comm: "ksoftirqd/1".to_owned(),
+            tids: vec![19],
+            tasks: 1,
+            policy: Some("fair".to_owned()),
+            prio: Some(120),
+            work: None,
+            ..Victim::default()
+        },
+        culprits: vec![wl.clone()],
+        blame: vec![
+            wl,
+            piece("softirq NET_RX", &[], None, "softirq", 17_000_000),
+            piece("irq 33 virtio0-input.0", &[], None, "irq", 900_000),
+            piece("idle", &[], Some(("idle", 120)), "idle", 100_000),
+        ],
+        waits: Waits { count: 4, total_ns: 330_000_000, max_ns: 94_800_000, p99_ns: 94_800_000, owed_ns: 161_000_000 },
+        cpus: vec![1],
+        period_ns: Some(1_000_000_000),
+        price: vec![PricePaid {
+            comm: "ping".to_owned(),
+            tids: vec![128],
+            tasks: 1,
+            ns: 290_000_000,
+            ..PricePaid::default()
+        }],
+        evidence: vec!["4 of 4 waits of more than 10 ms were under wl".to_owned()],
+        worst: vec![Instance { cpu: 1, start_ns: 812_000_000_000, end_ns: 812_094_800_000, ..Instance::default() }],
+        losses: vec![],
+        remedies: vec![Remedy {
+            id: "raise-ksoftirqd".to_owned(),
+            text: "Give ksoftirqd/1 a real-time priority above that of wl, so that it goes first.".to_owned(),
+            apply: "chrt --fifo -p 11 19".to_owned(),
+            undo: "chrt --other -p 0 19".to_owned(),
+            risk: "A flood of packets can then keep every lower task off CPU 1.".to_owned(),
+            valid_on: "all kernels; lost when the CPU goes offline".to_owned(),
+        }],
+        actors: vec![],
+    }
+}
+
+fn ping_pong() -> Finding {
+    let fio = piece("fio", &[128], Some(("fair", 120)), "wakeup-preemption", 312_000_000);
+    Finding {
+        id: "completion-ping-pong".to_owned(),
+        severity: Severity::Warning,
+        confidence: 0.9,
+        sentence:
+            "kworker/0:2 completes one direct I/O, wakes fio, is pushed off by it, and has to wait before the next."
+                .to_owned(),
+        victim: Victim {
+            kind: "kworker".to_owned(),
+            comm: "kworker/0:2".to_owned(),
+            tids: vec![47, 48, 49],
+            tasks: 3,
+            policy: Some("fair".to_owned()),
+            prio: Some(120),
+            work: Some(Work {
+                function: "iomap_dio_complete_work".to_owned(),
+                workqueue: Some("dio/nullb0".to_owned()),
+            }),
+            ..Victim::default()
+        },
+        culprits: vec![fio.clone()],
+        blame: std::iter::once(fio)
+            .chain((0..11).map(|n| piece(&format!("other{n}"), &[300 + n], Some(("fair", 125)), "fair", 1_000_000)))
+            .collect(),
+        waits: Waits { count: 30_100, total_ns: 323_000_000, max_ns: 98_000, p99_ns: 21_000, owed_ns: 141_000_000 },
+        cpus: vec![0],
+        period_ns: None,
+        price: (0..7)
+            .map(|n| PricePaid {
+                comm: "fio".to_owned(),
+                tids: vec![128 + n, 1],
+                tasks: 2,
+                ns: 290_000_000,
+                ..PricePaid::default()
+            })
+            .collect(),
+        evidence: vec!["2.0 switches per completed item (1.0 is the floor)".to_owned()],
+        worst: vec![],
+        losses: vec!["1,204 events were lost while recording (CPU 0)".to_owned()],
+        remedies: vec![],
+        actors: vec![],
+    }
+}
+
+fn sick() -> Report {
+    let blame = vec![
+        piece("wl", &[231], Some(("rt", 89)), "class", 94_000_000),
+        piece("softirq NET_RX", &[], None, "softirq", 700_000),
+        piece("unknown", &[], None, "unknown", 100_000),
+    ];
+    Report {
+        findings: vec![rt_starvation(), ping_pong()],
+        worst_waits: vec![
+            WorstWait {
+                comm: "ksoftirqd/1".to_owned(),
+                tid: 19,
+                cpu: 1,
+                start_ns: 812_000_000_000,
+                end_ns: 812_094_800_000,
+                blame: blame.clone(),
+                ..WorstWait::default()
+            },
+            WorstWait {
+                comm: "kworker/u16:3-ev".to_owned(),
+                tid: 40_231,
+                cpu: 11,
+                start_ns: 811_500_000_000,
+                end_ns: 811_503_000_000,
+                blame,
+                ..WorstWait::default()
+            },
+        ],
+        ..healthy()
+    }
+}
+
+fn look(columns: usize) -> Look {
+    Look::new(columns, Charset::Utf8, Colours::Plain)
+}
+
+#[test]
+fn a_healthy_trace_takes_one_sentence() {
+    assert_snapshot!("healthy_80", page(&healthy(), Scope::Whole, look(80)));
+}
+
+#[test]
+fn a_sick_trace_at_80_columns() {
+    assert_snapshot!("sick_80", page(&sick(), Scope::Whole, look(80)));
+}
+
+#[test]
+fn a_sick_trace_at_120_columns() {
+    assert_snapshot!("sick_120", page(&sick(), Scope::Whole, look(120)));
+}
+
+#[test]
+fn a_sick_trace_at_60_columns_without_unicode() {
+    let text = page(&sick(), Scope::Whole, Look::new(10, Charset::Ascii, Colours::Plain));
+    assert!(text.is_ascii());
+    assert_snapshot!("sick_60_ascii", text);
+}
+
+#[test]
+fn an_empty_trace_is_neither_healthy_nor_sick() {
+    let report =
+        Report { trace: TraceSummary { events: 0, ..trace() }, worst_waits: vec![], losses: vec![], ..healthy() };
+    assert!(page(&report, Scope::Whole, look(80)).starts_with("Nothing can be said"));
+}
+
+#[test]
+fn too_little_is_no_all_clear() {
+    let verdict = |trace: TraceSummary| {
+        page(&Report { trace, ..healthy() }, Scope::Whole, look(160)).lines().next().unwrap_or_default().to_owned()
+    };
+    let three = TraceSummary { too_little: Some("it has only 3 sched_switch events".into()), ..trace() };
+    assert_eq!(verdict(three), "Too little was recorded to tell who is starved: it has only 3 sched_switch events.");
+    let blind = verdict(TraceSummary { invisible: Some("waits after a wakeup".into()), ..trace() });
+    assert!(blind.starts_with("No wakeup was recorded, so waits after a wakeup are invisible here. Nobody"), "{blind}");
+    let unknown = trace().waits_total_ns / 2;
+    let text = page(
+        &Report { trace: TraceSummary { waits_unknown_ns: unknown, ..trace() }, ..healthy() },
+        Scope::Whole,
+        look(160),
+    );
+    assert!(text.contains("nobody knows who had the CPU"), "{text}");
+}
+
+#[test]
+fn what_is_said_of_a_part_is_not_said_of_all() {
+    let verdict = |report: &Report| page(report, Scope::Part, look(80)).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(verdict(&healthy()), "Nobody is starved in the selected part; the longest wait there took 980 µs.");
+    assert_eq!(verdict(&Report { worst_waits: vec![], ..healthy() }), "Nothing in the selected part has waited.");
+}
+
+#[test]
+fn only_commands_may_be_wider_than_the_terminal() {
+    for columns in [60, 61, 72, 80, 100, 120, 160] {
+        for line in page(&sick(), Scope::Whole, look(columns)).lines().filter(|line| !line.contains("do:  ")) {
+            assert!(line.width() <= columns, "{columns} columns: {line:?} takes {}", line.width());
+        }
+    }
+}
+
+#[test]
+fn colours_come_only_when_asked_and_change_no_letter() {
+    let plain = page(&sick(), Scope::Whole, look(80));
+    assert!(!plain.contains('\u{1b}'));
+    let coloured = page(&sick(), Scope::Whole, Look::new(80, Charset::Utf8, Colours::Ansi));
+    assert!(coloured.contains("\u{1b}[1m\u{1b}[31mCRITICAL\u{1b}[0m"), "{coloured:?}");
+    let mut stripped = String::new();
+    for (index, part) in coloured.split('\u{1b}').enumerate() {
+        stripped.push_str(if index == 0 { part } else { part.split_once('m').expect("an SGR sequence ends in m").1 });
+    }
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn hostile_names_reach_no_terminal() {
+    let evil = "\u{1b}]0;pwned\u{7}\r\n\u{202e}";
+    let mut report = sick();
+    let finding = &mut report.findings[0];
+    finding.id.push_str(evil);
+    finding.sentence.push_str(evil);
+    finding.victim.comm = evil.to_owned();
+    finding.evidence.push(evil.to_owned());
+    finding.price[0].comm = evil.to_owned();
+    finding.blame[0].comm = evil.to_owned();
+    finding.blame[0].rule = evil.to_owned();
+    finding.losses.push(evil.to_owned());
+    finding.remedies[0].apply.push_str(evil);
+    finding.remedies[0].text.push_str(evil);
+    report.worst_waits[0].comm = evil.to_owned();
+    report.trace.kernel = Some(evil.to_owned());
+    report.losses.push(evil.to_owned());
+    for charset in [Charset::Utf8, Charset::Ascii] {
+        let text = page(&report, Scope::Whole, Look::new(80, charset, Colours::Plain));
+        let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
+        assert_eq!(bad, None, "{text}");
+        assert!(text.contains("pwned"));
+    }
+}
+
+#[test]
+fn a_report_of_nonsense_is_still_a_page() {
+    let mut report = sick();
+    let finding = &mut report.findings[0];
+    finding.confidence = f64::NAN;
+    finding.blame = vec![
+        piece("", &[], Some(("rt", i32::MIN)), "", u64::MAX),
+        piece("x", &[], Some(("fair", i32::MAX)), "fair", u64::MAX),
+    ];
+    finding.waits = Waits { count: u64::MAX, total_ns: 0, max_ns: u64::MAX, p99_ns: 0, owed_ns: 0 };
+    finding.worst = vec![Instance { cpu: u32::MAX, start_ns: u64::MAX, end_ns: 0, ..Instance::default() }];
+    finding.cpus = vec![u32::MAX, 0, 1];
+    report.worst_waits[0].end_ns = 0;
+    report.trace.end_ns = 0;
+    assert!(page(&report, Scope::Whole, look(80)).contains("rt-starvation"));
+}
+
+/// Where the recording tells, the time of day and the host stand beside the trace's own clock, and culprits have an address.
+#[test]
+fn the_time_of_day_the_host_and_where_culprits_are_stand_beside() {
+    let mut report = Report { findings: vec![rt_starvation()], ..healthy() };
+    report.trace.host = Some("web1".to_owned());
+    report.trace.start_utc = Some("2026-11-22T14:03:06.000000123Z".to_owned());
+    report.trace.end_utc = Some("2026-11-22T14:03:07.204000123Z".to_owned());
+    report.worst_waits[0].start_utc = Some("2026-11-22T14:03:06.204000123Z".to_owned());
+    let finding = &mut report.findings[0];
+    finding.worst[0].start_utc = Some("2026-11-22T14:03:07.000000123Z".to_owned());
+    for piece in finding.culprits.iter_mut().chain(finding.blame.iter_mut().take(1)) {
+        piece.tgids = vec![230];
+        piece.cgroups = vec!["/system.slice/wl.service".to_owned()];
+    }
+    let shown = |width| page(&report, Scope::Whole, look(width));
+    let wide = shown(120);
+    let about = wide.replace('\n', " ");
+    assert!(about.contains("host web1 · 2026-11-22 14:03:06.000 to 14:03:07.204 UTC"), "{wide}");
+    assert!(wide.contains("Worst at 812.000000 s (+1.000 s, 14:03:07.000 UTC) on CPU 1 for 94.8 ms."), "{wide}");
+    assert!(wide.contains("\n      tgid 230 · /system.slice/wl.service\n"), "{wide}");
+    assert!(wide.contains("811.204000  14:03:06.204    1  wl[131]"), "{wide}");
+    let narrow = shown(60);
+    assert!(narrow.contains("14:03:06.204 UTC  ksoftirqd/1[19] fair"), "{narrow}");
+    assert!(narrow.lines().all(|line| line.width() <= 60), "{narrow}");
+}
+
+#[test]
+fn a_hundred_findings_are_summed_up() {
+    let mut report = sick();
+    report.findings = (0..64).map(|_| ping_pong()).collect();
+    report.more_findings = 44;
+    let text = page(&report, Scope::Whole, look(100));
+    assert_eq!(text.matches("Who had the CPU while").count(), 8);
+    assert!(text.contains("88 more findings, none of them worse."), "{text}");
+    assert!(text.contains("--json") && text.lines().count() < 400, "{} lines", text.lines().count());
+}
+
+#[test]
+fn a_cap_of_the_list_is_not_shown_as_a_count() {
+    let mut report = sick();
+    let many: Vec<u32> = (1000..1128).collect();
+    report.findings[0].blame[0] = Culprit { tasks: 700, ..piece("job", &many, Some(("rt", 79)), "class", 5_000_000) };
+    report.findings[0].price[0] = PricePaid {
+        comm: "fio".to_owned(),
+        tids: vec![128],
+        tasks: 1,
+        ns: 2_430_000_000,
+        waited_ns: 2_350_000_000,
+        ..PricePaid::default()
+    };
+    let text = page(&report, Scope::Whole, look(120));
+    assert!(text.contains("job ×700") && !text.contains("×128"), "{text}");
+    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
+}
