@@ -1,9 +1,15 @@
 //! A change: one setting of one thing. Pure: nothing here reads or writes a host.
 
+mod change;
+mod durable;
 mod settable;
+mod shell;
 mod task_key;
 mod value;
 
+pub use change::{Change, FeatureState, Relative, Selector, Target, Thread, To};
+pub use durable::{Durable, Form, NotDurable, Whose, durable};
 pub use settable::{SYSCTLS, is_sysctl_of_the_scheduler, may_be_set};
+pub use shell::{Commands, commands, quoted};
 pub use task_key::TaskKey;
 pub use value::{Aspect, Place, Value, policy_name};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_model::{CpuSet, SchedPolicy};
 
 use crate::TaskKey;
 
@@ -42,6 +42,15 @@ pub enum Value {
         /// The slice that the task had with a fair policy: without it, it could not be put back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slice: Option<u64>,
+    },
+    /// The deadline policy with its three times, in ns.
+    Deadline {
+        /// How long it may run in each period.
+        runtime: u64,
+        /// By when it has run so long.
+        deadline: u64,
+        /// How often.
+        period: u64,
     },
     /// Nice.
     Nice(i32),
@@ -86,7 +95,7 @@ impl Value {
     /// What it is a value of.
     pub fn aspect(&self) -> Aspect {
         match self {
-            Value::Class { .. } => Aspect::Class,
+            Value::Class { .. } | Value::Deadline { .. } => Aspect::Class,
             Value::Nice(_) => Aspect::Nice,
             Value::Slice(_) => Aspect::Slice,
             Value::Affinity(_) => Aspect::Affinity,
@@ -174,6 +183,10 @@ impl fmt::Display for Value {
         match self {
             Value::Class { policy, rt_priority: 0, .. } => write!(f, "{}", policy_name(*policy)),
             Value::Class { policy, rt_priority, .. } => write!(f, "{} {rt_priority}", policy_name(*policy)),
+            Value::Deadline { runtime, deadline, period } => {
+                let time = |ns: &u64| unstarve_model::Nanos(*ns).to_string();
+                write!(f, "deadline {}/{}/{}", time(runtime), time(deadline), time(period))
+            }
             Value::Nice(nice) => write!(f, "nice {nice}"),
             Value::Slice(ns) => write!(f, "slice {}", unstarve_model::Nanos(*ns)),
             Value::Affinity(cpus) => write!(f, "CPUs {cpus}"),

@@ -1,5 +1,5 @@
 use rustc_hash::FxHashMap;
-use unstarve_kernel::{Facts, Snapshot};
+use unstarve_facts::{Facts, Snapshot};
 use unstarve_model::{Comm, KernelThread, Loss, Nanos, Policy, Tid, Time, WallClock, clean};
 use unstarve_timeline::{Actor, ActorId, Rule, World};
 

@@ -1,4 +1,4 @@
-use unstarve_kernel::Facts;
+use unstarve_facts::Facts;
 use unstarve_model::{Comm, EventSource, LossKind, Tid};
 use unstarve_timeline::{Selection, Sink};
 

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstarve_kernel::{SchedPolicy, Snapshot};
-use unstarve_model::{CpuId, Tid, TraceInfo, WallClock};
-use unstarve_timeline::{CpuSet, GroupId, Groups, Settings};
+use unstarve_facts::Snapshot;
+use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid, TraceInfo, WallClock};
+use unstarve_timeline::{GroupId, Groups, Settings};
 
 use crate::origin;
 
@@ -50,7 +50,7 @@ impl Settings for HostSettings {
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {
-        Some(self.snapshot.as_ref()?.allowed_cpus(tid)?.iter().collect())
+        self.snapshot.as_ref()?.allowed_cpus(tid).cloned()
     }
 
     fn has_only_waited(&self, tid: Tid) -> bool {
@@ -60,7 +60,7 @@ impl Settings for HostSettings {
 
     fn is_idle_if_silent(&self, cpu: CpuId) -> bool {
         let Some(cpus) = self.snapshot.as_ref().map(|snapshot| &snapshot.cpus) else { return false };
-        let has = |set: &unstarve_kernel::CpuSet| set.contains(cpu);
+        let has = |set: &CpuSet| set.contains(cpu);
         // A CPU without ticks may have run one task all the time, and nothing would show it.
         cpus.online.as_ref().is_some_and(has) && !cpus.nohz_full.as_ref().is_some_and(has)
     }

@@ -1,4 +1,4 @@
-use unstarve_kernel::CgroupFacts;
+use unstarve_facts::CgroupFacts;
 use unstarve_timeline::ActorId;
 
 use crate::case::Case;

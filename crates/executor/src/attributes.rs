@@ -1,11 +1,13 @@
 use unstarve_change::{Aspect, Value};
-use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_model::{CpuSet, SchedPolicy};
 
 /// Everything about a task that can be set, as read at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attributes {
     /// Its policy.
     pub policy: SchedPolicy,
+    /// Runtime, deadline and period in ns, of a deadline task.
+    pub deadline: Option<(u64, u64, u64)>,
     /// 1 to 99 for FIFO and RR, else 0.
     pub rt_priority: u32,
     /// −20 to 19; kept, and without effect, while the task is real-time.
@@ -24,7 +26,10 @@ impl Attributes {
     /// The present value of an aspect; `None` where this kernel does not have it.
     pub fn value(&self, aspect: Aspect) -> Option<Value> {
         Some(match aspect {
-            Aspect::Class => Value::Class { policy: self.policy, rt_priority: self.rt_priority, slice: self.slice },
+            Aspect::Class => match self.deadline {
+                Some((runtime, deadline, period)) => Value::Deadline { runtime, deadline, period },
+                None => Value::Class { policy: self.policy, rt_priority: self.rt_priority, slice: self.slice },
+            },
             Aspect::Nice => Value::Nice(self.nice),
             Aspect::Slice => Value::Slice(self.slice?),
             Aspect::Affinity => Value::Affinity(self.affinity.clone()),

@@ -26,8 +26,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::act;
 use crate::audit::{Audit, Entry, Event};

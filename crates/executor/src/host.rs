@@ -158,7 +158,7 @@ impl Host for ThisHost {
             Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
             Place::File { path, .. } => {
                 let text = fs::read_to_string(path);
-                text.map(|text| Some(Value::Text(unstarve_kernel::chosen(path, text.trim()).to_owned())))
+                text.map(|text| Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned())))
             }
             Place::Feature { path, name } => {
                 fs::read_to_string(path).map(|text| feature_state(&text, name).map(Value::Text))
@@ -180,6 +180,9 @@ impl Host for ThisHost {
         match (target, value) {
             (Place::Task(key), value) => match value {
                 Value::Class { policy, rt_priority, slice } => sched::set_class(key.tid, *policy, *rt_priority, *slice),
+                Value::Deadline { runtime, deadline, period } => {
+                    sched::set_deadline(key.tid, *runtime, *deadline, *period)
+                }
                 Value::Nice(nice) => sched::set_nice(key.tid, *nice),
                 Value::Slice(ns) => sched::set_slice(key.tid, *ns),
                 Value::Affinity(cpus) => sched::set_affinity(key.tid, cpus),

@@ -3,8 +3,7 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 
-use unstarve_kernel::{CpuSet, SchedPolicy};
-use unstarve_model::{CpuId, Tid};
+use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid};
 
 use crate::attributes::Attributes;
 
@@ -107,6 +106,7 @@ pub fn read(tid: Tid) -> io::Result<Attributes> {
     let fair = policy.class() == Some(unstarve_model::Policy::Fair);
     Ok(Attributes {
         policy,
+        deadline: (policy == SchedPolicy::Deadline).then_some((attr.runtime, attr.deadline, attr.period)),
         rt_priority: attr.priority,
         nice: getpriority(tid)?,
         reset_on_fork: attr.flags & RESET_ON_FORK != 0,
@@ -166,6 +166,14 @@ pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<
     )
 }
 
+/// Makes a task a deadline task with these times, in ns. Reset-on-fork stays.
+pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::Result<()> {
+    let now = read(tid)?;
+    let number = number(SchedPolicy::Deadline).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let flags = reset_flag(now.reset_on_fork);
+    setattr(tid, SchedAttr { policy: number, flags, runtime, deadline, period, ..SchedAttr::default() })
+}
+
 /// Sets nice. setpriority(2) keeps the slice, which sched_setattr(2) does not.
 pub fn set_nice(tid: Tid, nice: i32) -> io::Result<()> {
     // SAFETY: no memory is passed.
@@ -183,7 +191,9 @@ pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
             flags: reset_flag(on),
             nice: now.nice,
             priority: now.rt_priority,
-            runtime: kept_slice(now.slice),
+            runtime: now.deadline.map_or_else(|| kept_slice(now.slice), |(runtime, ..)| runtime),
+            deadline: now.deadline.map_or(0, |(_, deadline, _)| deadline),
+            period: now.deadline.map_or(0, |(.., period)| period),
             ..SchedAttr::default()
         },
     )

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_kernel::Throttled;
+use unstarve_facts::Throttled;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 

@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_kernel::CgroupFacts;
+use unstarve_facts::CgroupFacts;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 

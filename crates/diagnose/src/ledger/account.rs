@@ -1,5 +1,5 @@
-use unstarve_model::{CpuId, NameId, Nanos, Time};
-use unstarve_timeline::{ActorId, CpuSet, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
+use unstarve_model::{CpuId, CpuSet, NameId, Nanos, Time};
+use unstarve_timeline::{ActorId, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
 use super::{Episodes, Longest, Quantiles, Spot};
 use crate::finding::FAIR_PERIOD;

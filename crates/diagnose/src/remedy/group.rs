@@ -1,4 +1,4 @@
-use unstarve_kernel::{CgroupFacts, CgroupVersion};
+use unstarve_facts::{CgroupFacts, CgroupVersion};
 use unstarve_timeline::ActorId;
 
 use super::{Draft, kind};

@@ -13,8 +13,8 @@ mod pool;
 mod preemption;
 mod priority;
 
-use unstarve_kernel::{Holds, SchedPolicy, TaskFacts};
-use unstarve_model::{KernelThread, Policy, Tid};
+use unstarve_facts::{Holds, TaskFacts};
+use unstarve_model::{KernelThread, Policy, SchedPolicy, Tid};
 use unstarve_timeline::{ActorId, Ancestor};
 
 use crate::case::Case;

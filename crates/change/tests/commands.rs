@@ -1,0 +1,189 @@
+//! Printed commands, run by `sh -eu` on processes of this machine: they do what they say, and leave nothing behind.
+
+use std::fs;
+use std::process::{Child, Command};
+
+use unstarve_change::{Change, Commands, Relative, Selector, Target, Thread, To, Value, commands};
+use unstarve_model::{SchedPolicy, Tid};
+
+/// A process that sleeps until the test is over.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        Sleeper(Command::new("sleep").arg("60").spawn().expect("sleep"))
+    }
+
+    fn thread(&self) -> Thread {
+        Thread { reset_on_fork: Some(false), ..Thread::known_by(Tid(self.0.id()), "x; reboot #") }
+    }
+
+    /// Priority, nice, real-time priority and policy of proc_pid_stat(5), and the CPUs.
+    fn state(&self) -> String {
+        let pid = self.0.id();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+        let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace().collect();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+        let cpus = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).expect("its CPUs");
+        let chrt = Command::new("chrt").args(["-p", &pid.to_string()]).output().expect("chrt");
+        format!("{:?} {cpus} {}", [fields[16], fields[37], fields[38]], String::from_utf8_lossy(&chrt.stdout))
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sh(line: &str) {
+    let output = Command::new("sh").args(["-euc", line]).output().expect("sh");
+    assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0)
+}
+
+fn class(policy: SchedPolicy, rt_priority: u32) -> Value {
+    Value::Class { policy, rt_priority, slice: None }
+}
+
+/// Applies, sees a difference, takes back, sees none.
+fn there_and_back(sleeper: &Sleeper, changes: &[Change]) -> Commands {
+    let lines = commands(changes).expect("commands");
+    let before = sleeper.state();
+    sh(&lines.apply);
+    assert_ne!(sleeper.state(), before, "{}", lines.apply);
+    sh(&lines.undo);
+    assert_eq!(sleeper.state(), before, "{}\n{}", lines.apply, lines.undo);
+    for line in [&lines.apply, &lines.undo] {
+        assert!(!line.contains("reboot") && !line.contains("OLD"), "{line}");
+    }
+    lines
+}
+
+#[test]
+fn what_was_recorded_is_put_back_by_plain_commands() {
+    if !is_root() {
+        println!("skipped: real-time policies need root");
+        return;
+    }
+    let sleeper = Sleeper::new();
+    let at = || Target::Thread(sleeper.thread());
+    let other = class(SchedPolicy::Other, 0);
+    let lines = there_and_back(&sleeper, &[Change::of(at(), class(SchedPolicy::Fifo, 1)).from(other.clone())]);
+    let tid = sleeper.0.id();
+    assert_eq!(lines.apply, format!("chrt --fifo --pid 1 {tid}"));
+    assert_eq!(lines.undo, format!("chrt --other --pid 0 {tid}"));
+    there_and_back(&sleeper, &[Change::of(at(), Value::Nice(-5)).from(Value::Nice(0))]);
+    there_and_back(
+        &sleeper,
+        &[
+            Change::of(at(), class(SchedPolicy::Batch, 0)).from(other),
+            Change::of(at(), Value::Nice(7)).from(Value::Nice(0)),
+        ],
+    );
+}
+
+#[test]
+fn what_was_not_recorded_is_written_down_first() {
+    if !is_root() {
+        println!("skipped: real-time policies need root");
+        return;
+    }
+    let (sleeper, second) = (Sleeper::new(), Sleeper::new());
+    let at = || Target::Thread(Thread { reset_on_fork: None, ..sleeper.thread() });
+    let start = format!("--fifo --pid 3 {}", sleeper.0.id());
+    sh(&format!("chrt --reset-on-fork {start}"));
+    for to in [
+        To::Value(class(SchedPolicy::Other, 0)),
+        To::Value(class(SchedPolicy::Rr, 9)),
+        To::Value(Value::ResetOnFork(false)),
+        To::Value(Value::Nice(-3)),
+        To::Value(Value::Affinity("0".parse().expect("a CPU"))),
+    ] {
+        there_and_back(&sleeper, &[Change { target: at(), to: Some(to), was: None }]);
+    }
+    let process = Target::Threads(Selector::Process(sleeper.thread()));
+    there_and_back(&sleeper, &[Change::of(process, class(SchedPolicy::Idle, 0))]);
+    // Two threads with different pasts; one has ended before the undo.
+    let lines = commands(&[
+        Change::of(at(), class(SchedPolicy::Other, 0)),
+        Change::of(Target::Thread(second.thread()), class(SchedPolicy::Other, 0)),
+    ])
+    .expect("commands");
+    let before = sleeper.state();
+    sh(&lines.apply);
+    assert!(!Command::new("sh").args(["-euc", &lines.apply]).output().expect("sh").status.success(), "twice");
+    drop(second);
+    sh(&lines.undo);
+    assert_eq!(sleeper.state(), before);
+}
+
+#[test]
+fn a_deadline_task_gets_half_of_its_runtime_and_all_of_it_back() {
+    let sleeper = Sleeper::new();
+    let make = format!(
+        "chrt --deadline --sched-runtime 4000000 --sched-deadline 50000000 --sched-period 100000000 --pid 0 {}",
+        sleeper.0.id()
+    );
+    if !is_root() || !Command::new("sh").args(["-euc", &make]).output().expect("sh").status.success() {
+        println!("skipped: no deadline tasks here");
+        return;
+    }
+    let half = Change::relative(Target::Thread(sleeper.thread()), Relative::RuntimePercent(50));
+    let lines = there_and_back(&sleeper, std::slice::from_ref(&half));
+    sh(&lines.apply);
+    assert!(sleeper.state().contains("2000000/50000000/100000000"), "{}", sleeper.state());
+    sh(&lines.undo);
+}
+
+#[test]
+fn files_are_put_back_and_odd_names_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("cpu.max").to_str().expect("UTF-8").to_owned();
+    fs::write(&path, "max 100000\n").expect("written");
+    let known = Change::file(&path, "5000 10000").from(Value::Text("max 100000".to_owned()));
+    for change in [Change::file(&path, "5000 10000"), known] {
+        let lines = commands(&[change]).expect("commands");
+        sh(&lines.apply);
+        assert_eq!(fs::read_to_string(&path).expect("read"), "5000 10000\n");
+        sh(&lines.undo);
+        assert_eq!(fs::read_to_string(&path).expect("read"), "max 100000\n");
+    }
+    for odd in ["/sys/fs/cgroup/it's/cpu.max", "/sys/fs/cgroup/\u{202e}x/cpu.max", "/sys/fs/cgroup/a\nb/cpu.max"] {
+        assert_eq!(commands(&[Change::file(odd, "1")]), None, "{odd:?}");
+    }
+}
+
+#[test]
+fn the_weight_of_a_group_that_was_not_recorded() {
+    let root = if fs::metadata("/sys/fs/cgroup/cpu/cpu.shares").is_ok() {
+        ("/sys/fs/cgroup/cpu", "cpu.shares", "1024")
+    } else if fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control").is_ok_and(|text| text.contains("cpu ")) {
+        ("/sys/fs/cgroup", "cpu.weight", "100")
+    } else {
+        println!("skipped: no cgroup hierarchy with the CPU controller at its usual place");
+        return;
+    };
+    let group = format!("{}/unstarve-{}", root.0, std::process::id());
+    if !is_root() || fs::create_dir(&group).is_err() {
+        println!("skipped: a cgroup cannot be made here");
+        return;
+    }
+    let sleeper = Sleeper::new();
+    let weight = || fs::read_to_string(format!("{group}/{}", root.1)).expect("its weight").trim().to_owned();
+    fs::write(format!("{group}/cgroup.procs"), sleeper.0.id().to_string()).expect("moved");
+    fs::write(format!("{group}/{}", root.1), "5000").expect("set");
+    let lines = commands(&[Change::relative(Target::GroupWeightOf(sleeper.thread()), Relative::Weight(100))]);
+    let lines = lines.expect("commands");
+    sh(&lines.apply);
+    let lowered = weight();
+    sh(&lines.undo);
+    let restored = weight();
+    drop(sleeper);
+    let _ = fs::remove_dir(&group);
+    assert_eq!((lowered.as_str(), restored.as_str()), (root.2, "5000"), "{}", lines.apply);
+}
