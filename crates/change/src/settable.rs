@@ -34,7 +34,9 @@ const GROUP_FILES: [&str; 5] = ["cpu.weight", "cpu.shares", "cpu.max", "cpu.cfs_
 
 /// `threaded` of an interface, and the CPUs of receive packet steering.
 fn is_of_network(path: &str) -> bool {
-    let Some((_, file)) = path.strip_prefix("/sys/class/net/").and_then(|rest| rest.split_once('/')) else { return false };
+    let Some((_, file)) = path.strip_prefix("/sys/class/net/").and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
     let is_queue = |name: &str| {
         let number = name.strip_prefix("rx-");
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))

@@ -26,7 +26,9 @@ pub enum ByHandError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A guard keeps it where its policy says, and would write its own value again.
-    #[error("{what}: `unstarve {holder}` (process {pid}) keeps it, by its rule \"{rule}\"; change that policy, or stop it first")]
+    #[error(
+        "{what}: `unstarve {holder}` (process {pid}) keeps it, by its rule \"{rule}\"; change that policy, or stop it first"
+    )]
     Guarded {
         /// What.
         what: String,
@@ -94,7 +96,12 @@ impl ByHand {
     ///
     /// # Errors
     /// If one is a guard's, if they cannot be written down, or if the system refuses one.
-    pub fn apply<H: Host>(&mut self, host: &mut H, audit: &mut Audit, steps: &mut [Step]) -> Result<usize, ByHandError> {
+    pub fn apply<H: Host>(
+        &mut self,
+        host: &mut H,
+        audit: &mut Audit,
+        steps: &mut [Step],
+    ) -> Result<usize, ByHandError> {
         check_guard(steps)?;
         let outcomes = act::apply(host, &mut self.journal, audit, steps)?;
         let mut done = 0;
@@ -166,9 +173,8 @@ pub fn named(step: &Step) -> String {
 fn check_guard(steps: &[Step]) -> Result<(), ByHandError> {
     let Some(holder) = state::holder()? else { return Ok(()) };
     let open = state::look_into(&holder.state, Role::Guard)?.open;
-    let theirs = |step: &Step| {
-        open.iter().find(|other| other.target == step.target && other.new.aspect() == step.new.aspect())
-    };
+    let theirs =
+        |step: &Step| open.iter().find(|other| other.target == step.target && other.new.aspect() == step.new.aspect());
     match steps.iter().find_map(|step| Some((step, theirs(step)?))) {
         None => Ok(()),
         Some((step, other)) => Err(ByHandError::Guarded {

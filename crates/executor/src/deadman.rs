@@ -317,7 +317,13 @@ pub fn watch(directory: &Path, role: Role, limit: Duration, priority: u32, guard
     Ok(end)
 }
 
-fn take_back(journal: &File, directory: &Path, role: Role, host: &mut Watched, audit: &mut Audit) -> Result<(), StateError> {
+fn take_back(
+    journal: &File,
+    directory: &Path,
+    role: Role,
+    host: &mut Watched,
+    audit: &mut Audit,
+) -> Result<(), StateError> {
     let fail = |source| StateError::Io { path: directory.to_owned(), source };
     for attempt in 0..TRIES {
         let contents = state::contents_of(journal).map_err(fail)?;

@@ -170,7 +170,9 @@ fn steps<L: Look>(look: &L, change: &Change, rule: &str, ids: Ids) -> Result<Ste
 
 fn text_of(change: &Change) -> Result<&str, Obstacle> {
     match change.value() {
-        Some(Value::Text(text)) if !text.is_empty() && text.len() <= 4096 && !text.contains(char::is_control) => Ok(text),
+        Some(Value::Text(text)) if !text.is_empty() && text.len() <= 4096 && !text.contains(char::is_control) => {
+            Ok(text)
+        }
         _ => Err(unfit(change)),
     }
 }

@@ -103,8 +103,8 @@ pub fn run<T: Send + 'static>(
     let mut journal = state.journal()?;
     let highest = steps.iter().map(|step| rt_priority(&step.new).max(rt_priority(&step.old))).max().unwrap_or(0);
     let priority = (highest + 1).clamp(50, 98);
-    let mut dead_man = DeadMan::start((options.dead_man)(priority), priority, &state, &journal, audit)
-        .map_err(TrialError::DeadMan)?;
+    let mut dead_man =
+        DeadMan::start((options.dead_man)(priority), priority, &state, &journal, audit).map_err(TrialError::DeadMan)?;
     state.name_dead_man(dead_man.pid());
     let mut host = Watched { registry: Registry::pinned(), at_work: false };
     let outcomes = match act::apply(&mut host, &mut journal, audit, steps) {

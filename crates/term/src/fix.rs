@@ -9,7 +9,7 @@ use unstarve_executor::by_hand::named;
 use unstarve_executor::plan::Planned;
 use unstarve_model::Nanos;
 
-use crate::{Look, clean};
+use crate::{Charset, Look, clean};
 
 /// A plan, and what came of it.
 pub struct Page<'a> {
@@ -67,7 +67,7 @@ impl Page<'_> {
 pub fn text(page: &Page<'_>, look: Look) -> String {
     let (finding, remedy) = (page.finding(), page.remedy());
     let wrap = |text: &str, indent: &str| {
-        let options = textwrap::Options::new(look.columns()).initial_indent(indent).subsequent_indent(indent);
+        let options = textwrap::Options::new(look.width()).initial_indent(indent).subsequent_indent(indent);
         textwrap::fill(&clean(text), options)
     };
     let mut text = String::new();
@@ -96,7 +96,7 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
 const SHOWN: usize = 16;
 
 fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
-    let arrow = look.arrow();
+    let arrow = if look.charset() == Charset::Utf8 { "→" } else { "->" };
     for step in planned.steps.iter().take(SHOWN) {
         let (old, new) = (step.old.to_string(), step.new.to_string());
         let _ = writeln!(text, "    {}: {} {arrow} {}", named(step), clean(&old), clean(&new));
@@ -154,7 +154,11 @@ fn outcome(text: &mut String, page: &Page<'_>) {
         None => text.push_str("It cannot be carried out here.\n"),
     }
     if !page.lasting.is_empty() && can {
-        let _ = writeln!(text, "Until a reboot, or until the thread ends. To make it last: --as {}", page.lasting.join(", --as "));
+        let _ = writeln!(
+            text,
+            "Until a reboot, or until the thread ends. To make it last: --as {}",
+            page.lasting.join(", --as ")
+        );
     }
 }
 

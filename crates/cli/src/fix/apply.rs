@@ -38,7 +38,12 @@ pub fn run(
     let mut came = Came::Applied { undo: undo_command(args) };
     if let Some(time) = args.verify {
         let tried = verify::run(args, chosen.finding(&explained.report), &mut steps.clone(), time)?;
-        came = Came::Tried { helped: tried.helped(), reason: tried.reason(), measured: tried.measured(), undo: undo_command(args) };
+        came = Came::Tried {
+            helped: tried.helped(),
+            reason: tried.reason(),
+            measured: tried.measured(),
+            undo: undo_command(args),
+        };
         if !tried.helped() {
             let mut page = page_of(recording, explained, chosen, &plan, origin);
             page.came = Some(came);

@@ -37,7 +37,8 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
             .iter()
             .map(|file| serde_json::json!({ "file": file.file, "text": file.text, "activate": file.activate }))
             .collect();
-        let page = serde_json::json!({ "schema": "unstarve.fix/1", "remedy": remedy.id, "form": form.word(), "files": files });
+        let page =
+            serde_json::json!({ "schema": "unstarve.fix/1", "remedy": remedy.id, "form": form.word(), "files": files });
         serde_json::to_string_pretty(&page)? + "\n"
     } else {
         let each = files.iter().map(|file| {

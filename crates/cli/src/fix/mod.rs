@@ -115,9 +115,14 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
 fn explain(recording: &Recording) -> Result<Explained> {
     let source = recording.open()?;
     let mut progress = Progress::new();
-    explain_beside(source, &Options::default(), &mut (), |events| progress.events(events))
+    explain_beside(source, &Options::default(), &mut Nothing, |events| progress.events(events))
         .with_context(|| recording.name())
 }
+
+/// Beside the diagnosis nobody listens.
+struct Nothing;
+
+impl unstarve_timeline::Sink for Nothing {}
 
 /// The plan alone.
 fn show(
