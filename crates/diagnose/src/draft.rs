@@ -3,6 +3,7 @@ use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
 use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::{Blame, Case};
+use crate::finding::FindingKind;
 use crate::ledger::{Episodes, Period, Quantiles};
 use crate::report::{Culprit, Finding, Instance, PricePaid, Remedy, Severity, Victim, Waits, Work};
 use crate::throughout::Throughouts;
@@ -18,7 +19,7 @@ const PAYERS: usize = 12;
 
 /// A finding in the making: what only its own module can say. The rest follows from the victims and the culprits.
 pub(crate) struct Draft {
-    pub id: &'static str,
+    pub kind: FindingKind,
     pub severity: Severity,
     /// Before losses.
     pub confidence: f64,
@@ -51,7 +52,7 @@ impl Draft {
         let losses = losses_against(case, self.needs, self.infers_settings, throughout.guessed);
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         Finding {
-            id: self.id.into(),
+            id: self.kind.id.into(),
             severity: throughout.temper(self.severity),
             confidence: confidence(self.confidence, case, &self.victims, &losses),
             sentence: throughout.sentence(self.sentence),
@@ -317,7 +318,11 @@ fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss
             | LossKind::Undecodable
             | LossKind::Malformed(_) => 1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5),
             LossKind::SilentTasks => 0.6,
-            LossKind::UncountedGap | LossKind::NotRecorded(_) | LossKind::NoSnapshot | LossKind::ClockUnit => 0.9,
+            LossKind::UncountedGap
+            | LossKind::NotRecorded(_)
+            | LossKind::NoSnapshot
+            | LossKind::NoPriorities
+            | LossKind::ClockUnit => 0.9,
             _ => 1.0,
         };
     }

@@ -8,7 +8,8 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::felt::{self, Felt};
-use super::{FAIR_PERIOD, names, percent, title};
+use super::overrun;
+use super::{FAIR_PERIOD, FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::remedy;
@@ -28,6 +29,17 @@ const SEEN: f64 = 0.5;
 /// Tasks of a group that the snapshot never saw are its members most likely if they waited at least this part of the time
 /// that it was stopped.
 const MEMBER: f64 = 0.5;
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "throttled",
+    title: "a limit, not contention, keeps tasks off the CPU",
+    about: "A cgroup has used up its quota (cpu.max), or real-time and deadline tasks what the kernel lets them \
+            have. CPUs may be idle meanwhile.",
+    needs: &[EventType::Waking, EventType::Migrate],
+    snapshot: Some("the limits and the kernel's counters of them; without them a limit is inferred from idle CPUs"),
+    find: |case, _| find(case).into_iter().chain(overrun::find(case)).collect(),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut groups = limited_groups(case);
@@ -56,7 +68,7 @@ struct Limited {
     counted: Option<Throttled>,
 }
 
-fn stopped(case: &Case<'_>, victim: ActorId) -> Nanos {
+pub(super) fn stopped(case: &Case<'_>, victim: ActorId) -> Nanos {
     case.blamed(victim, is_limit)
 }
 
@@ -110,13 +122,13 @@ fn group(case: &Case<'_>, victim: ActorId) -> Option<String> {
     Some(case.snapshot?.limited_cgroup_of(case.first_tid(victim)?)?.path.clone())
 }
 
-/// On how many CPUs at once the group can have been stopped: the kernel sums over them.
-fn breadth(case: &Case<'_>, group: &Limited) -> u32 {
-    let accounts: Vec<_> = group.members.iter().filter_map(|id| case.ledger.account(*id)).collect();
+/// On how many CPUs at once a group with these tasks can have been stopped: the kernel sums over them.
+pub(super) fn breadth(case: &Case<'_>, members: &[ActorId]) -> u32 {
+    let accounts: Vec<_> = members.iter().filter_map(|id| case.ledger.account(*id)).collect();
     let cpus = (0..case.world.cpus).map(unstarve_model::CpuId);
     let used = cpus.filter(|cpu| accounts.iter().any(|account| account.cpus.contains(*cpu))).count() as u32;
-    let tasks = group.members.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add);
-    if group.members.is_empty() || !group.known { case.world.cpus.max(1) } else { used.min(tasks).max(1) }
+    let tasks = members.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add);
+    if members.is_empty() { case.world.cpus.max(1) } else { used.min(tasks).max(1) }
 }
 
 /// On a busy CPU others run while a group is stopped, and the events look like plain sharing: the kernel's counters
@@ -127,7 +139,8 @@ fn felt_by(case: &Case<'_>, group: &Limited) -> Felt {
         |id: &ActorId| case.ledger.account(*id).map(|account| account.longest_by_rule[Rule::Throttled as usize]);
     let seen = Felt { lost: worst, stall: group.members.iter().filter_map(longest).max().unwrap_or(Nanos::ZERO) };
     let Some(counted) = group.counted else { return seen };
-    let lost = Nanos(counted.ns.0 / u64::from(breadth(case, group)));
+    let known = if group.known { group.members.as_slice() } else { &[] };
+    let lost = Nanos(counted.ns.0 / u64::from(breadth(case, known)));
     let mean = Nanos(lost.0 / counted.count.max(1));
     Felt { lost: seen.lost.max(lost.min(case.span())), stall: seen.stall.max(mean) }
 }
@@ -158,7 +171,7 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         });
     }
     let draft = Draft {
-        id: "throttled",
+        kind: KIND,
         severity,
         confidence: if known { 0.95 } else { 0.7 },
         sentence: format!("{who} {was} stopped for {} by the CPU limit of {path}, not by other tasks.", felt.lost),
@@ -166,7 +179,7 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         evidence,
         also_paid: Vec::new(),
         period: crate::draft::period(case, &group.members),
-        needs: if group.counted.is_some() { &[] } else { &[EventType::Waking, EventType::Migrate] },
+        needs: if group.counted.is_some() { &[] } else { KIND.needs },
         infers_settings: false,
         remedies: remedy::against_limit(case, &group.path),
     };
@@ -217,7 +230,7 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
         evidence.push(format!("the same befell {}", names(case, rest.iter().copied())));
     }
     let draft = Draft {
-        id: "throttled",
+        kind: KIND,
         severity,
         confidence: 0.6,
         sentence: format!(
@@ -229,7 +242,7 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
         evidence,
         also_paid: Vec::new(),
         period: crate::draft::period(case, &[worst]),
-        needs: &[EventType::Waking, EventType::Migrate],
+        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, worst),
     };

@@ -40,18 +40,16 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
                         threads included: the machine may hang.";
     let setting = |name: &str| case.snapshot.and_then(|snapshot| snapshot.setting(name)).map(|(_, value)| value.trim());
     match kind {
-        ClassLimit::Throttling => {
-            Some(
-                Draft {
-                    id: kind::NO_RT_THROTTLING,
-                    text: "Lift the limit, if this task has a CPU of its own and nothing else is to run there.".into(),
-                    changes: rewrite(RT_RUNTIME, "-1", setting("sched_rt_runtime_us")),
-                    risk: RISK,
-                    valid_on: "kernels up to 6.11, and later ones with CONFIG_RT_GROUP_SCHED".into(),
-                }
-                .done(),
-            )
-        }
+        ClassLimit::Throttling => Some(
+            Draft {
+                id: kind::NO_RT_THROTTLING,
+                text: "Lift the limit, if this task has a CPU of its own and nothing else is to run there.".into(),
+                changes: rewrite(RT_RUNTIME, "-1", setting("sched_rt_runtime_us")),
+                risk: RISK,
+                valid_on: "kernels up to 6.11, and later ones with CONFIG_RT_GROUP_SCHED".into(),
+            }
+            .done(),
+        ),
         ClassLimit::FairServer => {
             let account = case.ledger.account(victim)?;
             let cpu = (0..case.world.cpus).find(|cpu| account.cpus.contains(unstarve_model::CpuId(*cpu)))?;

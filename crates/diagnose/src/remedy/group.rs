@@ -1,5 +1,6 @@
 use unstarve_change::{Change, Relative, Target};
 use unstarve_facts::{CgroupFacts, CgroupVersion};
+use unstarve_model::Tid;
 use unstarve_timeline::ActorId;
 
 use super::threads::{Members, members};
@@ -11,9 +12,40 @@ use crate::report::Remedy;
 pub(crate) fn read_weight_command(case: &Case<'_>, actor: ActorId) -> String {
     match case.first_tid(actor) {
         Some(tid) => {
-            format!("cat \"/sys/fs/cgroup/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)/cpu.weight\"")
+            let (group, file) = (find_top_group(case, tid), weight_file(version(case)).0);
+            format!("cat \"{group}/{file}\"")
         }
         None => "cat /sys/fs/cgroup/*/cpu.weight".into(),
+    }
+}
+
+/// The version of the hierarchy with the CPU controller; v2 where nothing tells.
+fn version(case: &Case<'_>) -> CgroupVersion {
+    case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref()).map_or(CgroupVersion::V2, |known| known.version)
+}
+
+/// The directory of the top-level group in which a task sits, for a shell to find.
+fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
+    let known = case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref());
+    let mount = known.and_then(|known| unstarve_change::quoted(known.mount.trim_end_matches('/')));
+    match version(case) {
+        CgroupVersion::V2 => {
+            let mount = mount.unwrap_or_else(|| "/sys/fs/cgroup".into());
+            format!("{mount}/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)")
+        }
+        CgroupVersion::V1 => {
+            // One line for each hierarchy: `3:cpu,cpuacct:/path`.
+            let mount = mount.unwrap_or_else(|| "/sys/fs/cgroup/cpu".into());
+            format!("{mount}/$(sed -nE 's|^[0-9]+:([^:]*,)?cpu(,[^:]*)?:/([^/]*).*|\\3|p' /proc/{tid}/cgroup)")
+        }
+    }
+}
+
+/// The file with a group's weight, and what it holds if nobody changes it.
+fn weight_file(version: CgroupVersion) -> (&'static str, u32) {
+    match version {
+        CgroupVersion::V2 => ("cpu.weight", 100),
+        CgroupVersion::V1 => ("cpu.shares", 1024),
     }
 }
 
@@ -41,7 +73,7 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     };
     let heavy = place(case, heavy)?;
     let light = place(case, light);
-    let (file, normal) = heavy.weight_file();
+    let (file, normal) = weight_file(heavy.version);
     let old = heavy.weight()?;
     let of_light = light.as_ref().and_then(Place::weight);
     // Down to what is normal, but not below the other; what is below it by choice stays, and the other comes up to it.
@@ -86,14 +118,6 @@ impl Place<'_> {
         format!("{}/{file}", self.directory)
     }
 
-    /// The file with the weight, and what it holds if nobody changes it.
-    fn weight_file(&self) -> (&'static str, u32) {
-        match self.version {
-            CgroupVersion::V2 => ("cpu.weight", 100),
-            CgroupVersion::V1 => ("cpu.shares", 1024),
-        }
-    }
-
     fn weight(&self) -> Option<u32> {
         match self.version {
             CgroupVersion::V2 => self.group.weight,
@@ -110,18 +134,21 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     let Members::All(threads) = members(case, &[occupant]) else { return None };
     let first = case.first_tid(occupant)?;
     let (_, thread) = threads.into_iter().find(|(_, thread)| thread.tid == first)?;
+    let (file, normal) = weight_file(version(case));
     Some(
         Draft {
             id: kind::LOWER_GROUP_WEIGHT,
             text: format!(
-                "If the top-level cgroup of {} has a weight above normal (cpu.weight 100, or cpu.shares 1024): bring it \
-                 down to what kernel threads weigh.",
+                "If the top-level cgroup of {} has a {file} above {normal}: bring it down to what kernel threads weigh.",
                 case.name(occupant)
             ),
             changes: vec![Change::relative(Target::GroupWeightOf(thread), Relative::Weight(100))],
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
-            valid_on: "the weight was not recorded in this trace".into(),
+            valid_on: match version(case) {
+                CgroupVersion::V2 => "cgroup v2; the weight was not recorded in this trace".into(),
+                CgroupVersion::V1 => "cgroup v1; the weight was not recorded in this trace".into(),
+            },
         }
         .done(),
     )

@@ -25,8 +25,8 @@ use crate::report::Remedy;
 
 pub(crate) use class_limit::ClassLimit;
 pub(crate) use group::read_weight_command;
-pub(crate) use other_culprits::spare_no_other_culprit;
 pub use kind::{REMEDIES, RemedyKind};
+pub(crate) use other_culprits::spare_no_other_culprit;
 
 /// Against real-time tasks that keep others off the CPU. `creator` starts them, one after the other: then commands that
 /// name them come too late.

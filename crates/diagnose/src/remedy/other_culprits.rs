@@ -11,8 +11,7 @@ pub(crate) fn spare_no_other_culprit(case: &Case<'_>, findings: &mut [Finding]) 
     let own: Vec<FxHashSet<u32>> = findings.iter().map(culprits).collect();
     let accused: FxHashSet<u32> = own.iter().flatten().copied().collect();
     for (finding, own) in findings.iter_mut().zip(&own) {
-        let others: FxHashSet<u32> = accused.difference(own).copied().collect();
-        finding.remedies.retain(|remedy| !touches(case, remedy, &others));
+        finding.remedies.retain(|remedy| !touches_another(case, remedy, &accused, own));
     }
 }
 
@@ -20,11 +19,11 @@ fn culprits(finding: &Finding) -> FxHashSet<u32> {
     finding.culprits.iter().flat_map(|culprit| culprit.tids.iter().copied()).collect()
 }
 
-fn touches(case: &Case<'_>, remedy: &Remedy, others: &FxHashSet<u32>) -> bool {
+fn touches_another(case: &Case<'_>, remedy: &Remedy, accused: &FxHashSet<u32>, own: &FxHashSet<u32>) -> bool {
     remedy.changes.iter().any(|change| match &change.target {
-        Target::Thread(thread) => others.contains(&thread.tid.0),
+        Target::Thread(thread) => accused.contains(&thread.tid.0) && !own.contains(&thread.tid.0),
         Target::Threads(Selector::Process(process)) => {
-            others.iter().any(|tid| case.process_of(Tid(*tid)) == Some(process.tid))
+            accused.iter().any(|tid| !own.contains(tid) && case.process_of(Tid(*tid)) == Some(process.tid))
         }
         _ => false,
     })

@@ -1,11 +1,10 @@
 use unstarve_change::Value;
-use unstarve_model::KernelThread;
+use unstarve_model::{KernelThread, counted};
 use unstarve_timeline::ActorId;
 
 use super::threads::{for_all, nice_before};
 use super::{Draft, advice, kind, rewrite};
 use crate::case::Case;
-use crate::finding::cpus;
 use crate::report::Remedy;
 
 /// The one who has no part in the storm gets the CPU sooner.
@@ -44,7 +43,7 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     let text = format!(
         "Run {enough} threads instead of {members} on {}: more can only wait. More are right where they mostly wait \
          for disks.",
-        cpus(case.world.cpus)
+        counted(case.world.cpus.into(), "CPU")
     );
     // The threads that the trace has seen need not be all, so the old number is read when it is changed.
     let (changes, valid_on) = if is_nfsd {

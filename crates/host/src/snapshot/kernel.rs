@@ -26,11 +26,6 @@ pub(super) fn host_name(root: &Root) -> Option<String> {
     root.text("/proc/sys/kernel/hostname").ok().filter(|name| !name.is_empty() && name != "(none)")
 }
 
-/// Which boot this is (random(4)).
-pub(super) fn boot(root: &Root) -> Option<String> {
-    root.text("/proc/sys/kernel/random/boot_id").ok().filter(|id| !id.is_empty())
-}
-
 fn machine_of_this_host(root: &Root) -> Option<String> {
     let here = root.path("/proc") == std::path::Path::new("/proc");
     here.then(|| rustix::system::uname().machine().to_string_lossy().into_owned())
