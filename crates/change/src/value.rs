@@ -19,6 +19,9 @@ pub enum Place {
         path: String,
         /// Its inode.
         inode: u64,
+        /// The directory below which that path is, where that is not `/`: a host's as seen from a container.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        root: Option<String>,
     },
     /// A scheduler feature's.
     Feature {
@@ -26,6 +29,9 @@ pub enum Place {
         path: String,
         /// Which.
         name: String,
+        /// As of a file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        root: Option<String>,
     },
 }
 
