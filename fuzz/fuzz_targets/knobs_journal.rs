@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use unstarve_kernel::JournalContents;
+use unstarve_host::JournalContents;
 
 fuzz_target!(|bytes: &[u8]| {
     check(bytes);

@@ -8,8 +8,7 @@ use unstarve_guard::decide::{Surroundings, decide};
 use unstarve_change::{TaskKey, Value};
 use unstarve_executor::Attributes;
 use unstarve_guard::{Kind, Owner, Policy, Task};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
     let Ok(text) = std::str::from_utf8(bytes) else { return Corpus::Reject };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use unstarve_kernel::{Snapshot, changes_between_snapshots, drifts};
+use unstarve_facts::{Snapshot, changes_between_snapshots, drifts};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
     let Ok(text) = std::str::from_utf8(bytes) else { return Corpus::Reject };

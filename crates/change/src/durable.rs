@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::str::FromStr;
 
-use unstarve_kernel::SchedPolicy;
+use unstarve_model::SchedPolicy;
 
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
 use crate::{Value, policy_name, quoted};

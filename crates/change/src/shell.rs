@@ -4,8 +4,7 @@
 //! file of commands before each change, and the second runs that file. Nothing is guessed, and nothing that a task or a
 //! container can choose (a name, a path with odd characters) becomes part of a command unquoted.
 
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
 use crate::{Value, policy_name};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_model::{CpuSet, SchedPolicy};
 
 use crate::TaskKey;
 

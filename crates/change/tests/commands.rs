@@ -4,8 +4,7 @@ use std::fs;
 use std::process::{Child, Command};
 
 use unstarve_change::{Change, Commands, Relative, Selector, Target, Thread, To, Value, commands};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 /// A process that sleeps until the test is over.
 struct Sleeper(Child);

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use unstarve_kernel::{Missing, Snapshot, Version};
+use unstarve_facts::{Missing, Snapshot, Version};
 use unstarve_model::clean;
 
 use crate::case::Case;
@@ -81,7 +81,7 @@ fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Opt
         schema: Audit::SCHEMA.to_owned(),
         host: Host {
             kernel: snapshot.kernel.release.as_deref().map(|text| clean(text).into_owned()),
-            cpus: snapshot.cpus.online.as_ref().map(unstarve_kernel::CpuSet::len),
+            cpus: snapshot.cpus.online.as_ref().map(unstarve_model::CpuSet::len),
             threads: snapshot.tasks.len(),
             real_time: case.real_time.iter().map(|group| group.tasks.len()).sum(),
         },

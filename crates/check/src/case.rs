@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{CpuSet, Facts, SchedPolicy, Snapshot, TaskFacts};
-use unstarve_model::{CpuId, KernelThread, Policy};
+use unstarve_facts::{Facts, Snapshot, TaskFacts};
+use unstarve_model::{CpuId, CpuSet, KernelThread, Policy, SchedPolicy};
 pub(crate) use unstarve_model::{counted, grouped};
 
 use crate::hit::Severity;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{CgroupFacts, CgroupVersion, CpuSet, Holds, SchedPolicy, Snapshot};
-use unstarve_model::Tid;
+use unstarve_facts::{CgroupFacts, CgroupVersion, Holds, Snapshot};
+use unstarve_model::{CpuSet, SchedPolicy, Tid};
 
 use crate::case::{Case, without};
 use crate::hit::Fix;

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use unstarve_kernel::Configured;
+use unstarve_facts::Configured;
 pub use unstarve_model::Severity;
 use unstarve_model::clean;
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{CpuSet, IrqFacts, Snapshot};
-use unstarve_model::CpuId;
+use unstarve_facts::{IrqFacts, Snapshot};
+use unstarve_model::{CpuId, CpuSet};
 
 /// What kind of device an interrupt serves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{CpuSet, SchedPolicy, Snapshot, TaskFacts};
-use unstarve_model::Tid;
+use unstarve_facts::{Snapshot, TaskFacts};
+use unstarve_model::{CpuSet, SchedPolicy, Tid};
 
 use crate::case::{is_above_fair, use_of_cpu};
 use crate::hit::Severity;

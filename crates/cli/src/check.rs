@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_check::{RULES, Severity, audit, audit_upgrade, sarif};
-use unstarve_kernel::Version;
+use unstarve_facts::Version;
 use unstarve_term::{Look, audit_page, rules_page};
 
 use crate::fail_on::FailOn;

@@ -1,7 +1,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
-use unstarve_model::clean;
-use unstarve_timeline::{CpuSet, Moment, Run, Selection, Sink, Task, TaskPattern, Wait, World};
+use unstarve_model::{CpuSet, CpuSetError, clean};
+use unstarve_timeline::{Moment, Run, Selection, Sink, Task, TaskPattern, Wait, World};
 
 use crate::output;
 
@@ -12,7 +12,7 @@ pub struct LowSelection {
     #[arg(long, value_name = "TID|NAME", value_delimiter = ',')]
     task: Vec<TaskPattern>,
     /// Only these CPUs, as in 0,2-3
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpu: Option<CpuSet>,
     /// From here on: 812.5 (as in the trace), +1.2s or 1200ms (from its start)
     #[arg(long, value_name = "TIME")]
@@ -20,6 +20,12 @@ pub struct LowSelection {
     /// Up to here
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
+}
+
+/// An empty list would select nothing.
+fn some_cpus(text: &str) -> Result<CpuSet, String> {
+    let cpus: CpuSet = text.parse().map_err(|error: CpuSetError| error.to_string())?;
+    if cpus.is_empty() { Err("expected a list of CPUs such as 0,2-3".to_owned()) } else { Ok(cpus) }
 }
 
 impl LowSelection {

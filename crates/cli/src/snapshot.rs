@@ -3,8 +3,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use unstarve_facts::Snapshot;
 use unstarve_files::whole::{Limit, read_text, text_of};
-use unstarve_kernel::{Root, Snapshot};
+use unstarve_host::Root;
 
 use crate::output::remark;
 use crate::target::Target;
@@ -49,7 +50,7 @@ pub fn take(root: &Path) -> Result<Snapshot> {
     if !place.path("/proc").is_dir() {
         bail!("{}: there is no proc in it; expected the root directory of a host", root.display());
     }
-    Ok(Snapshot::take_whole(&place))
+    Ok(unstarve_host::take_whole(&place))
 }
 
 /// A host with half a million threads has less.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
-use unstarve_kernel::{Snapshot, TaskFacts};
+use unstarve_facts::{Snapshot, TaskFacts};
 use unstarve_model::{
     Batch, Comm, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef,
     TraceInfo, WallClock,

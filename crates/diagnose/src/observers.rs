@@ -3,7 +3,7 @@
 //! That they come late harms nobody, and what they take is the cost of the recording, no cause of anything.
 
 use rustc_hash::FxHashSet;
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 use unstarve_model::{Comm, Nanos, Policy, Tid};
 use unstarve_timeline::{Actor, ActorId, World};
 

@@ -1,6 +1,6 @@
 //! From which machine a recording is, and at what time of day.
 
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 use unstarve_model::{TraceInfo, WallClock, clean};
 
 /// Where the wall's clock stood: as the recorder noted it, else as the file tells.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use unstarve_kernel::{Facts, Snapshot};
+use unstarve_facts::{Facts, Snapshot};
 use unstarve_model::{Nanos, Time, TraceInfo};
 use unstarve_timeline::{Interrupt, Migration, Moment, Run, Selection, Sink, Timeline, Wait, Wake, WorkItem, World};
 

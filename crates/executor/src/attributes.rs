@@ -1,5 +1,5 @@
 use unstarve_change::{Aspect, Value};
-use unstarve_kernel::{CpuSet, SchedPolicy};
+use unstarve_model::{CpuSet, SchedPolicy};
 
 /// Everything about a task that can be set, as read at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]

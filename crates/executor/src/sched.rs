@@ -3,8 +3,7 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 
-use unstarve_kernel::{CpuSet, SchedPolicy};
-use unstarve_model::{CpuId, Tid};
+use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid};
 
 use crate::attributes::Attributes;
 

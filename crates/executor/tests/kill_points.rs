@@ -15,8 +15,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::heirs::{self, Kin};
 use unstarve_executor::host::Host;
 use unstarve_executor::journal::{Contents, Journal, Step, Store};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 /// What a kill throws.
 struct Killed;

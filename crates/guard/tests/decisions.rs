@@ -8,8 +8,7 @@ use unstarve_executor::Attributes;
 use unstarve_guard::decide::{NoteKind, Surroundings, decide};
 use unstarve_guard::survey::Crowd;
 use unstarve_guard::{Kind, Owner, Policy, Task, Uid, Work};
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 fn policy(text: &str) -> Policy {
     Policy::parse(Path::new("p.toml"), &format!("version = 1\n{text}")).unwrap_or_else(|error| panic!("{error}"))

@@ -4,11 +4,13 @@
 //! the same [`Event`]s, so the analysis cannot tell them apart.
 
 mod counted;
+mod cpu_set;
 mod event;
 mod harmless;
 mod ids;
 mod loss;
 mod names;
+mod sched_policy;
 mod severity;
 mod source;
 mod task;
@@ -16,11 +18,13 @@ mod time;
 mod wall;
 
 pub use counted::{counted, grouped};
+pub use cpu_set::{CpuSet, CpuSetError};
 pub use event::{Context, Event, EventKind, EventSet, EventType, PrevState, TaskRef};
 pub use harmless::{clean, is_harmful};
 pub use ids::{Comm, CpuId, Tid};
 pub use loss::{Loss, LossKind};
 pub use names::{NameId, Names};
+pub use sched_policy::SchedPolicy;
 pub use severity::Severity;
 pub use source::{Batch, EventSource, MemorySource, SavedTask, SourceError, TraceInfo};
 pub use task::{KernelThread, Policy, Prio, load_weight_of_nice};

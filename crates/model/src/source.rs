@@ -15,7 +15,7 @@ pub struct TraceInfo {
     pub recorded: Option<EventSet>,
     /// Names of tasks that the file keeps besides its events.
     pub tasks: Vec<SavedTask>,
-    /// The host snapshot that `unstarve record` put into the file: JSON, see `unstarve_kernel::Snapshot`.
+    /// The host snapshot that `unstarve record` put into the file: JSON, see `unstarve_facts::Snapshot`.
     pub snapshot: Option<String>,
     /// The recorded kernel's release (`6.1.0-32-cloud-amd64`), where the file says so.
     pub kernel_release: Option<String>,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read;
 
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 use unstarve_model::{EventType, Tid};
 use unstarve_readers::trace_dat_write::{Machine, Recording, SystemFormats};
 

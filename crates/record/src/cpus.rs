@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_millis(40);
 /// The CPUs to record. One that comes online later is not recorded: its switches would have no beginning.
 pub(crate) fn online() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    match text.trim().parse::<unstarve_kernel::CpuSet>() {
+    match text.trim().parse::<unstarve_model::CpuSet>() {
         Ok(cpus) if !text.trim().is_empty() => cpus.iter().map(|cpu| cpu.0).collect(),
         _ => (0..std::thread::available_parallelism().map_or(1, |count| count.get() as u32)).collect(),
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use unstarve_kernel::{Root, Snapshot};
+use unstarve_facts::Snapshot;
+use unstarve_host::Root;
 use unstarve_model::{Batch, Comm, Context, CpuId, Event, EventKind, EventSet, SavedTask, Time, TraceInfo};
 use unstarve_readers::kbuffer::{Missed, PageFormat};
 use unstarve_readers::symbols::Symbols;
@@ -66,7 +67,7 @@ impl Live {
         let opened = cpus.iter().map(open).collect::<Result<_, _>>()?;
         instance.set("tracing_on", "1")?;
         drop(hurry);
-        let snapshot = Snapshot::take(&Root::host());
+        let snapshot = unstarve_host::take(&Root::host());
         let mut names = Interner::new();
         names.set_symbols(Symbols::lazily(Box::new(|| std::fs::read("/proc/kallsyms").ok())));
         Ok(Live {

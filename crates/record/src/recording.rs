@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use unstarve_kernel::{Missing, Root, Snapshot};
+use unstarve_facts::{Missing, Snapshot};
+use unstarve_host::Root;
 use unstarve_model::{ClockPair, CpuId, EventType, Tid};
 use unstarve_readers::trace_dat_write::Head;
 
@@ -164,7 +165,7 @@ pub fn record(
 
     // Before our own threads end, which are in the trace too.
     let Session { mut begin, between, .. } = session;
-    let snapshot = begin.snapshot().clone().finished_by(Snapshot::take(&Root::host()));
+    let snapshot = begin.snapshot().clone().finished_by(unstarve_host::take(&Root::host()));
     let mut snapshot = between.into_iter().fold(snapshot, Snapshot::joined_by);
     snapshot.clock_pairs.extend(end);
     let snapshot = redacted(snapshot, redactor.as_ref());
@@ -250,7 +251,7 @@ struct Begin {
 impl Begin {
     fn look(clocks: Option<ClockPair>) -> Begin {
         let thread = std::thread::Builder::new().name("unstarve-record".into());
-        Begin { coming: thread.spawn(|| Snapshot::take(&Root::host())).ok(), known: None, clocks }
+        Begin { coming: thread.spawn(|| unstarve_host::take(&Root::host())).ok(), known: None, clocks }
     }
 
     fn snapshot(&mut self) -> &Snapshot {
@@ -260,7 +261,7 @@ impl Begin {
                 Err(panic) => std::panic::resume_unwind(panic),
             };
         }
-        let known = self.known.get_or_insert_with(|| Snapshot::take(&Root::host()));
+        let known = self.known.get_or_insert_with(|| unstarve_host::take(&Root::host()));
         known.clock_pairs.extend(self.clocks.take());
         known.recorder = Some(Tid(std::process::id()));
         known
@@ -318,7 +319,7 @@ impl Session<'_> {
             let until = |at: Option<Duration>| at.map(|at| at.saturating_sub(self.started.elapsed()));
             let (until_look, until_keep) = (until(next_look), until(keep_at));
             if until_look == Some(Duration::ZERO) {
-                self.between.push(Snapshot::take(&Root::host()));
+                self.between.push(unstarve_host::take(&Root::host()));
                 next_look = next_look.map(|at| at * LOOKS_SPREAD);
                 continue;
             }

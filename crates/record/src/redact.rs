@@ -7,7 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use unstarve_kernel::{Pseudonyms, Root, Snapshot, TaskFacts, kernel_thread};
+use unstarve_facts::{Pseudonyms, Snapshot, TaskFacts, kernel_thread};
+use unstarve_host::Root;
 use unstarve_model::{EventType, Tid};
 use unstarve_readers::Endian;
 use unstarve_readers::format::{EventFormat, Field, FieldKind};
@@ -202,7 +203,9 @@ impl Known {
 
     /// One that was born since the host was looked at.
     fn is_kernel_thread_now(&mut self, tid: u32, comm: &[u8]) -> bool {
-        let Some(task) = TaskFacts::of(&Root::host(), Tid(tid)).filter(|task| task.kernel_thread) else { return false };
+        let Some(task) = unstarve_host::task(&Root::host(), Tid(tid)).filter(|task| task.kernel_thread) else {
+            return false;
+        };
         self.note(&task);
         traced_name(&task.comm).as_bytes() == comm
     }

@@ -1,4 +1,4 @@
-use unstarve_kernel::{Change, ChangeKind, Explanation};
+use unstarve_facts::{Change, ChangeKind, Explanation};
 
 use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};

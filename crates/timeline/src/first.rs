@@ -3,10 +3,10 @@
 //! No switch came from it, so it did all the time what that event finds it doing, unless events of other CPUs contradict
 //! (buffers that were overwritten begin at different times).
 
-use unstarve_model::{CpuId, Nanos};
+use unstarve_model::{CpuId, CpuSet, Nanos};
 
+use crate::ActorId;
 use crate::timeline::Timeline;
-use crate::{ActorId, CpuSet};
 
 /// An idle CPU takes a task that is put on its runqueue within the time that it needs to leave idle, a vCPU included.
 const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(5);

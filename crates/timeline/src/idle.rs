@@ -1,6 +1,4 @@
-use unstarve_model::{CpuId, Nanos, Time};
-
-use crate::CpuSet;
+use unstarve_model::{CpuId, CpuSet, Nanos, Time};
 
 /// For how long at least one CPU of a set has been idle, for the sets that tasks are bound to.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ impl IdleWatch {
         if self.groups.len() >= IdleWatch::LIMIT {
             return None;
         }
-        let idle = (0..CpuId::LIMIT).map(CpuId).filter(|cpu| cpus.contains(*cpu) && self.idle.contains(*cpu)).count();
+        let idle = cpus.iter().filter(|cpu| self.idle.contains(*cpu)).count();
         self.groups.push(Group { cpus: Some(cpus), idle: idle as u32, since: now, total: Nanos::ZERO });
         Some(self.groups.len() - 1)
     }
@@ -72,7 +70,10 @@ impl IdleWatch {
 
     /// The highest of these CPUs that belongs to the group.
     pub fn last_of(&self, group: usize, cpus: &CpuSet) -> Option<CpuId> {
-        cpus.last_common(self.groups[group].cpus.as_ref())
+        match &self.groups[group].cpus {
+            Some(those) => cpus.last_common(those),
+            None => cpus.last(),
+        }
     }
 
     /// Whether the CPU belongs to the group.

@@ -44,7 +44,7 @@ pub use now::OnCpu;
 pub use origin::{Ancestor, Birth, Nature};
 pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
-pub use settings::{CpuSet, NoSettings, NotCpus, Settings};
+pub use settings::{NoSettings, Settings};
 pub use sink::{
     Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem,
     World,

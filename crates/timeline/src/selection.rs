@@ -1,9 +1,9 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use unstarve_model::{Comm, CpuId, Tid, Time};
+use unstarve_model::{Comm, CpuId, CpuSet, Tid, Time};
 
-use crate::{CpuSet, Moment};
+use crate::Moment;
 
 /// What part of a trace is asked for; the default is all of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

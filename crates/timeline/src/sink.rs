@@ -1,7 +1,7 @@
-use unstarve_model::{CpuId, NameId, Names, Nanos, Time};
+use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, Time};
 
 use crate::settings::BoxedSettings;
-use crate::{ActorId, ActorKind, Actors, CpuSet, Rule, Settings, TaskKey, Tasks};
+use crate::{ActorId, ActorKind, Actors, Rule, Settings, TaskKey, Tasks};
 
 /// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
 #[derive(Debug)]

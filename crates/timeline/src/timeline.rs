@@ -1,5 +1,6 @@
 use unstarve_model::{
-    Comm, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Names, Nanos, Prio, TaskRef, Tid, Time, counted,
+    Comm, CpuId, CpuSet, Event, EventKind, EventSet, EventType, Loss, LossKind, Names, Nanos, Prio, TaskRef, Tid, Time,
+    counted,
 };
 
 use crate::before::Before;
@@ -12,8 +13,8 @@ use crate::places::Places;
 use crate::settings::BoxedSettings;
 use crate::work::WorkTable;
 use crate::{
-    ActorId, ActorKind, Actors, CpuSet, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks,
-    WaitEnd, World,
+    ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd,
+    World,
 };
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.

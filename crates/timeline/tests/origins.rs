@@ -95,7 +95,7 @@ fn what_the_snapshot_says_goes_before_the_name() {
         fn group(&self, _: Tid) -> Option<unstarve_timeline::GroupId> {
             None
         }
-        fn allowed_cpus(&self, _: Tid) -> Option<unstarve_timeline::CpuSet> {
+        fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
             None
         }
         fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {

@@ -4,8 +4,8 @@ mod scene;
 
 use insta::assert_snapshot;
 use scene::waits;
-use unstarve_model::{CpuId, Tid};
-use unstarve_timeline::{CpuSet, GroupId, Groups, NoSettings, Settings, Sink, Throughout, Timeline, Wait, World};
+use unstarve_model::{CpuId, CpuSet, Tid};
+use unstarve_timeline::{GroupId, Groups, NoSettings, Settings, Sink, Throughout, Timeline, Wait, World};
 
 fn drawn(text: &str) -> String {
     waits(Box::new(NoSettings), text)

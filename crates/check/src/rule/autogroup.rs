@@ -1,4 +1,4 @@
-use unstarve_kernel::TaskFacts;
+use unstarve_facts::TaskFacts;
 
 use super::Rule;
 use crate::case::{Case, counted};

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{Holds, TaskFacts};
+use unstarve_facts::{Holds, TaskFacts};
 
 use super::Rule;
 use crate::case::{Case, counted};

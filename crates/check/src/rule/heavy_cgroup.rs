@@ -1,4 +1,4 @@
-use unstarve_kernel::{CgroupFacts, CgroupVersion, Configured, Holds, least_nice_that_equals, share_against};
+use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds, least_nice_that_equals, share_against};
 
 use super::Rule;
 use super::rt_beside_worker::{completing_mounts, described, seen_at_work};
@@ -35,7 +35,7 @@ fn heavy<'a>(case: &Case<'a>) -> impl Iterator<Item = (&'a CgroupFacts, u32)> {
 
 fn hit(case: &Case<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
     let threads = members(case, group);
-    let cpus = group.cpus.as_ref().map_or(case.online.len(), unstarve_kernel::CpuSet::len).max(1);
+    let cpus = group.cpus.as_ref().map_or(case.online.len(), unstarve_model::CpuSet::len).max(1);
     let alone = share_against(NORMAL, weight);
     let mounts = completing_mounts(case);
     let severity = match (threads, alone < STARVED && !mounts.is_empty()) {

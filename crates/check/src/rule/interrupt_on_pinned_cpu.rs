@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{CpuSet, IrqFacts};
+use unstarve_facts::IrqFacts;
+use unstarve_model::CpuSet;
 
 use super::Rule;
 use crate::case::{Case, common, cpus, use_of_cpu, without};

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{Configured, ConfiguredBy, Drift, DriftKind, Facts, Knob, Presence, Snapshot, Version, drifts};
+use unstarve_facts::{Configured, ConfiguredBy, Drift, DriftKind, Facts, Knob, Presence, Snapshot, Version, drifts};
 
 use super::Rule;
 use crate::case::Case;

@@ -1,4 +1,4 @@
-use unstarve_kernel::{BUGS, Bug, Holds};
+use unstarve_facts::{BUGS, Bug, Holds};
 
 use super::Rule;
 use crate::case::Case;
@@ -50,7 +50,7 @@ fn hit(case: &Case<'_>, bug: Bug) -> Option<Hit> {
 
 /// Whether this host does what the bug needs.
 fn applies(case: &Case<'_>, bug: Bug) -> bool {
-    use unstarve_kernel::SchedPolicy::Idle;
+    use unstarve_model::SchedPolicy::Idle;
     match bug.needs() {
         "" => true,
         "idle-tasks" => case.snapshot.tasks.iter().any(|task| task.policy == Idle && !task.kernel_thread),

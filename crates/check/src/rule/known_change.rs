@@ -1,4 +1,4 @@
-use unstarve_kernel::{Holds, REGRESSIONS, Row, Version};
+use unstarve_facts::{Holds, REGRESSIONS, Row, Version};
 
 use super::Rule;
 use crate::case::Case;

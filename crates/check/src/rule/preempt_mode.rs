@@ -1,4 +1,4 @@
-use unstarve_kernel::{ConfiguredBy, Holds, PreemptMode};
+use unstarve_facts::{ConfiguredBy, Holds, PreemptMode};
 
 use super::Rule;
 use crate::case::{Case, counted};

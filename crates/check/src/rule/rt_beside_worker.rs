@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{CpuSet, Holds, Mount};
-use unstarve_model::CpuId;
+use unstarve_facts::{Holds, Mount};
+use unstarve_model::{CpuId, CpuSet};
 
 use super::Rule;
 use super::rt_on_interrupt_cpu::limit;
@@ -38,7 +38,7 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
 /// Mounted file systems whose direct writes complete in bound workers of normal priority.
 pub(super) fn completing_mounts<'a>(case: &Case<'a>) -> Vec<&'a Mount> {
     let of = |fs: &str| {
-        let rows = unstarve_kernel::WORKQUEUES.rows().filter(|row| row.name() == "dio");
+        let rows = unstarve_facts::WORKQUEUES.rows().filter(|row| row.name() == "dio");
         rows.filter_map(|row| row.get("file_systems")).any(|list| list.split(' ').any(|name| name == fs))
     };
     let mut mounts: Vec<&Mount> = case

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{Holds, TaskFacts};
+use unstarve_facts::{Holds, TaskFacts};
 use unstarve_model::{Tid, clean};
 
 use super::Rule;

@@ -1,4 +1,4 @@
-use unstarve_kernel::Holds;
+use unstarve_facts::Holds;
 
 use super::Rule;
 use crate::case::Case;

@@ -1,5 +1,5 @@
-use unstarve_kernel::{CpuSet, Holds, TaskFacts};
-use unstarve_model::CpuId;
+use unstarve_facts::{Holds, TaskFacts};
+use unstarve_model::{CpuId, CpuSet};
 
 use super::Rule;
 use crate::case::{Case, common, counted, cpus, is_above_fair};

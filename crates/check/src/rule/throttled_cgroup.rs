@@ -1,4 +1,4 @@
-use unstarve_kernel::{CgroupFacts, CgroupVersion, Holds};
+use unstarve_facts::{CgroupFacts, CgroupVersion, Holds};
 
 use super::Rule;
 use crate::case::{Case, grouped};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_check::{Audit, audit, audit_upgrade};
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 
 use crate::host::{Host, healthy};
 

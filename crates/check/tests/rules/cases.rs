@@ -1,7 +1,7 @@
 //! Published cases, written down as snapshots: what a check before the trouble would have said.
 
 use unstarve_check::{Audit, Severity, When, audit, audit_upgrade};
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 
 fn case(name: &str) -> Snapshot {
     let path = format!("{}/../../testdata/snapshots/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -48,7 +48,7 @@ fn the_storage_controller_with_its_cure() {
     let mut snapshot = case("storage-controller-5.10.json");
     for task in snapshot.tasks.iter_mut() {
         if task.kernel_thread {
-            (task.policy, task.rt_priority) = (unstarve_kernel::SchedPolicy::Rr, 10);
+            (task.policy, task.rt_priority) = (unstarve_model::SchedPolicy::Rr, 10);
         } else {
             task.reset_on_fork = Some(true);
         }

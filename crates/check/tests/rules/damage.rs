@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use unstarve_kernel::{Snapshot, changes_between_snapshots, drifts};
+use unstarve_facts::{Snapshot, changes_between_snapshots, drifts};
 
 /// A generator whose numbers are the same in every run.
 struct Random(u64);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use unstarve_check::{Audit, Hit, Severity, audit, audit_upgrade};
-use unstarve_kernel::{
-    Bandwidth, CgroupFacts, Configured, ConfiguredBy, IrqFacts, Mount, NetworkFacts, SchedPolicy, Services, Snapshot,
-    TaskFacts, Throttled,
+use unstarve_facts::{
+    Bandwidth, CgroupFacts, Configured, ConfiguredBy, IrqFacts, Mount, NetworkFacts, Services, Snapshot, TaskFacts,
+    Throttled,
 };
-use unstarve_model::{CpuId, Nanos, Tid};
+use unstarve_model::{CpuId, Nanos, SchedPolicy, Tid};
 
 /// An hour after boot.
 const UPTIME: u64 = 360_000;
@@ -74,7 +74,7 @@ impl Host {
     }
 
     pub fn irq(&mut self, irq: u32, handler: &str, device: &str, cpu: &str, count: u64) -> &mut Host {
-        let cpus: unstarve_kernel::CpuSet = cpu.parse().expect("CPUs");
+        let cpus: unstarve_model::CpuSet = cpu.parse().expect("CPUs");
         let first: CpuId = cpus.iter().next().expect("a CPU");
         self.0.irqs.push(IrqFacts {
             irq,

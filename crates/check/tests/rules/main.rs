@@ -9,8 +9,8 @@ mod upgrade;
 
 use host::healthy;
 use unstarve_check::{RULES, Severity};
-use unstarve_kernel::{ConfiguredBy, NfsdFacts, SchedPolicy};
-use unstarve_model::Tid;
+use unstarve_facts::{ConfiguredBy, NfsdFacts};
+use unstarve_model::{SchedPolicy, Tid};
 
 #[test]
 fn a_healthy_host_has_no_hit_at_all() {

@@ -12,7 +12,7 @@ fn hostile_names_are_harmless_in_every_text() {
     host.real_time(900, HOSTILE, 10, "0-1", 0.5).child_faults = Some(999);
     host.group(&format!("/{HOSTILE}"), 5000).task(700, HOSTILE, "0-7", &format!("/{HOSTILE}"));
     host.limit(&format!("/system.slice/{HOSTILE}"), 1000, 900);
-    host.written(unstarve_kernel::ConfiguredBy::Sysctl, "kernel.sched_\u{1b}x", "\u{9b}31m");
+    host.written(unstarve_facts::ConfiguredBy::Sysctl, "kernel.sched_\u{1b}x", "\u{9b}31m");
     host.boots_with("preempt=\u{202e}x");
     let audit = host.audit();
     assert!(audit.hits.len() >= 6, "{:#?}", audit.hits);
@@ -59,7 +59,7 @@ fn ten_thousand_threads_are_audited_in_under_a_second() {
     let json = host.0.to_json();
     // CPU time: the machine may be busy with other tests.
     let begin = cpu_time();
-    let snapshot = unstarve_kernel::Snapshot::from_json(&json).expect("a snapshot");
+    let snapshot = unstarve_facts::Snapshot::from_json(&json).expect("a snapshot");
     let audit = unstarve_check::audit_upgrade(&snapshot, "7.2".parse().expect("a version"));
     let taken = cpu_time() - begin;
     assert!(!audit.hits.is_empty());
@@ -74,9 +74,9 @@ fn cpu_time() -> Duration {
 #[test]
 fn sarif_has_what_its_readers_need() {
     let mut host = healthy();
-    host.written(unstarve_kernel::ConfiguredBy::Sysctl, "kernel.sched_latency_ns", "1");
+    host.written(unstarve_facts::ConfiguredBy::Sysctl, "kernel.sched_latency_ns", "1");
     host.real_time(900, "monitor", 10, "0-1", 0.5);
-    host.0.missing = vec![unstarve_kernel::Missing { what: "debugfs".into(), why: "not mounted".into() }];
+    host.0.missing = vec![unstarve_facts::Missing { what: "debugfs".into(), why: "not mounted".into() }];
     let audit = host.audit();
     let log = unstarve_check::sarif(&audit, "1.2.3");
     assert_eq!((&log["version"], &log["runs"][0]["tool"]["driver"]["version"]), (&"2.1.0".into(), &"1.2.3".into()));

@@ -1,7 +1,7 @@
 //! What an upgrade loses, moves, ends and begins.
 
 use unstarve_check::{Audit, Severity, When};
-use unstarve_kernel::ConfiguredBy;
+use unstarve_facts::ConfiguredBy;
 
 use crate::host::{Host, healthy};
 

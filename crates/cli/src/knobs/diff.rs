@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use unstarve_kernel::{
+use unstarve_facts::{
     Change, Distribution, Drift, DriftKind, Facts, Snapshot, Version, changes_between_kernels,
     changes_between_snapshots, drifts, undecided_between_kernels,
 };

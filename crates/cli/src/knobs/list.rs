@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use unstarve_kernel::{Facts, Knob, Presence, Snapshot};
+use unstarve_facts::{Facts, Knob, Presence, Snapshot};
 use unstarve_term::{KnobLine, clean, knobs_page};
 
 use crate::output::{self, Color, Out, remark};

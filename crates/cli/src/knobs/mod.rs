@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use unstarve_kernel::{Live, Root, explain, explainable};
+use unstarve_facts::{explain, explainable};
+use unstarve_host::{Live, Root};
 use unstarve_term::explanation_page;
 
 use crate::output::{self, Color, Out};

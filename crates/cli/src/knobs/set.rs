@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use unstarve_kernel::{Extent, Journal, Live, Step};
+use unstarve_host::{Extent, Journal, Live, Step};
 use unstarve_term::clean;
 
 use super::PlaceArgs;

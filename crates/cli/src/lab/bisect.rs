@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use unstarve_facts::Snapshot;
 use unstarve_files::{Limit, read_text};
-use unstarve_kernel::Snapshot;
 use unstarve_lab::bench::Bench;
 use unstarve_lab::bisect::{self, Search, Settings, settings_of};
 use unstarve_lab::catalogue;

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_kernel::Holds;
+use unstarve_facts::Holds;
 use unstarve_model::{EventType, KernelThread, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 

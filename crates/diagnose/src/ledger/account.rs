@@ -1,5 +1,5 @@
-use unstarve_model::{CpuId, NameId, Nanos, Time};
-use unstarve_timeline::{ActorId, CpuSet, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
+use unstarve_model::{CpuId, CpuSet, NameId, Nanos, Time};
+use unstarve_timeline::{ActorId, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
 use super::{Episodes, Longest, Quantiles, Spot};
 use crate::finding::FAIR_PERIOD;
@@ -209,11 +209,6 @@ impl Account {
     /// Ideal equal-share service minus service received; zero for who got more than its share.
     pub fn owed(&self) -> Nanos {
         self.ideal.saturating_sub(self.got)
-    }
-
-    /// The part of its due share that it did not get, 0 to 1.
-    pub fn shortfall(&self) -> f64 {
-        self.owed().share_of(self.ideal)
     }
 
     /// Owed time as far as the task would have used it. An ideal processor never owes a task that runs a little and

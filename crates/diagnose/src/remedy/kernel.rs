@@ -1,4 +1,4 @@
-use unstarve_kernel::Holds;
+use unstarve_facts::Holds;
 use unstarve_model::KernelThread;
 use unstarve_timeline::ActorId;
 

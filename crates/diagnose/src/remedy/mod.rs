@@ -13,8 +13,8 @@ mod pool;
 mod preemption;
 mod priority;
 
-use unstarve_kernel::{Holds, SchedPolicy, TaskFacts};
-use unstarve_model::{KernelThread, Policy, Tid};
+use unstarve_facts::{Holds, TaskFacts};
+use unstarve_model::{KernelThread, Policy, SchedPolicy, Tid};
 use unstarve_timeline::{ActorId, Ancestor};
 
 use crate::case::Case;
@@ -158,7 +158,7 @@ struct Draft {
 impl Draft {
     fn done(self) -> Remedy {
         let Draft { id, text, apply, undo, risk, valid_on } = self;
-        Remedy { id: id.id.into(), text, apply, undo, risk: risk.into(), valid_on }
+        Remedy { id: id.id.into(), text, apply, undo, risk: risk.into(), valid_on, changes: Vec::new() }
     }
 }
 

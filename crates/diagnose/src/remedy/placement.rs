@@ -1,5 +1,4 @@
-use unstarve_kernel::CpuSet;
-use unstarve_model::{CpuId, KernelThread};
+use unstarve_model::{CpuId, CpuSet, KernelThread};
 use unstarve_timeline::{ActorId, ActorKind};
 
 use super::{Draft, for_threads, give_back, is_fixed, kind, where_valid};

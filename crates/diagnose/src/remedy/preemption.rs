@@ -1,4 +1,4 @@
-use unstarve_kernel::Holds;
+use unstarve_facts::Holds;
 use unstarve_timeline::ActorId;
 
 use super::{Draft, for_threads, kind, rt_priority, undo_policy};

@@ -1,4 +1,4 @@
-use unstarve_kernel::{Holds, TaskFacts, least_nice_that_equals};
+use unstarve_facts::{Holds, TaskFacts, least_nice_that_equals};
 use unstarve_model::{KernelThread, Policy, Tid, clean, load_weight_of_nice};
 use unstarve_timeline::{ActorId, Ancestor};
 

@@ -1,7 +1,7 @@
 //! What a policy sets beside tasks: from tables as written to checked settings.
 
 use toml::Spanned;
-use unstarve_kernel::check_harm;
+use unstarve_facts::check_harm;
 
 use super::breadth::is_every_group;
 use super::compile::{cpus, within};

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use toml::Spanned;
 use unstarve_files::{TrustError, read_trusted};
-use unstarve_kernel::{CpuSet, SchedPolicy};
-use unstarve_model::Tid;
+use unstarve_model::{CpuSet, SchedPolicy, Tid};
 
 use super::error::{PolicyError, Source};
 use super::file::{KindName, LimitsTable, PolicyFile, PolicyName, RuleTable, SelectorTable, SetTable, UidText};

@@ -11,7 +11,7 @@ mod select;
 
 use std::path::Path;
 
-use unstarve_kernel::CpuSet;
+use unstarve_model::CpuSet;
 
 pub(crate) use beside::value_in;
 pub use error::PolicyError;

@@ -1,6 +1,5 @@
 use rustc_hash::FxHashMap;
-use unstarve_kernel::CpuSet;
-use unstarve_model::Tid;
+use unstarve_model::{CpuSet, Tid};
 
 use crate::glob::Glob;
 use crate::owner::UidSet;

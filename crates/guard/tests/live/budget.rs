@@ -2,8 +2,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use unstarve_executor::sched;
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::child::{Guard, Running};
 use crate::stage::{Ended, Stage, eventually};

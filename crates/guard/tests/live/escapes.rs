@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use unstarve_executor::sched;
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::child::{Guard, Running, role};
 use crate::stage::{Ended, Stage, Stop, eventually};

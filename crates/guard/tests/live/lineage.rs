@@ -9,8 +9,7 @@ use unstarve_executor::state::State;
 use unstarve_executor::{act, sched};
 use unstarve_guard::Policy;
 use unstarve_guard::survey::Survey;
-use unstarve_kernel::SchedPolicy;
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::child::Guard;
 use crate::family::Family;

@@ -1,6 +1,6 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 use unstarve_model::{KernelThread, Policy};
 use unstarve_timeline::{ActorId, ActorKind, World};
 

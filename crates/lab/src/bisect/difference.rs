@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 
 use crate::run::Request;
 

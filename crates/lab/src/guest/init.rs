@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::system::{RebootCommand, reboot, uname};
-use unstarve_kernel::{Root, Snapshot};
+use unstarve_host::Root;
 use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Names, Notice, Options, Until};
 
 use super::early::Early;
@@ -81,7 +81,7 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
 
 fn write_snapshot() -> Result<(), GuestError> {
     let path = Path::new(RESULTS).join("snapshot.json");
-    fs::write(&path, Snapshot::take(&Root::host()).to_json()).map_err(GuestError::doing(path.display()))
+    fs::write(&path, unstarve_host::take(&Root::host()).to_json()).map_err(GuestError::doing(path.display()))
 }
 
 /// Records in a process of its own: the recorder handles signals and starts threads, which init should not.

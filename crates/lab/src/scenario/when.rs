@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use unstarve_kernel::Version;
+use unstarve_facts::Version;
 
 /// Under which request a step, load or knob applies.
 #[derive(Clone, Debug, PartialEq, Eq)]

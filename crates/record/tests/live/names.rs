@@ -5,7 +5,7 @@ use std::process::Command;
 
 use libtest_mimic::Completion;
 use tempfile::TempDir;
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 use unstarve_model::{Batch, Comm, EventKind, EventType};
 use unstarve_record::salvage;
 
@@ -31,7 +31,7 @@ fn named_load(place: &TempDir) -> Recorder {
 /// The names that must not be in a file: those of all processes that are long enough not to occur by chance, of their
 /// cgroups, and of the host.
 fn names() -> Vec<String> {
-    let snapshot = Snapshot::take(&unstarve_kernel::Root::host());
+    let snapshot = unstarve_host::take(&unstarve_host::Root::host());
     let kernel: Vec<&str> =
         snapshot.tasks.iter().filter(|task| task.kernel_thread).map(|task| task.comm.as_str()).collect();
     let processes = snapshot.tasks.iter().filter(|task| !task.kernel_thread).map(|task| task.comm.clone());

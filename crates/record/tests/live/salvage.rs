@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libtest_mimic::Completion;
 use rustix::process::Signal;
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 use unstarve_model::EventType;
 use unstarve_record::{RecordError, salvage};
 

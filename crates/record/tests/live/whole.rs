@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use libtest_mimic::Completion;
 use tempfile::TempDir;
-use unstarve_kernel::Snapshot;
+use unstarve_facts::Snapshot;
 use unstarve_model::{Batch, Comm, EventKind, EventType, LossKind, TraceInfo};
 
 use crate::Outcome;

@@ -1,0 +1,87 @@
+//! What a snapshot keeps of texts that may hold anything, addresses and passwords among it.
+
+/// Options of the kernel's build that decide how it schedules; anything else of the configuration is left out.
+const CONFIG_PREFIXES: [&str; 12] = [
+    "HZ",
+    "PREEMPT",
+    "SCHED_",
+    "RT_GROUP_SCHED",
+    "CFS_BANDWIDTH",
+    "FAIR_GROUP_SCHED",
+    "NO_HZ",
+    "IRQ_FORCED",
+    "RCU_NOCB",
+    "UCLAMP",
+    "NUMA_BALANCING",
+    "WQ_",
+];
+
+/// Whether a snapshot keeps the option of this name, if it is set.
+pub fn is_scheduling_option(name: &str) -> bool {
+    CONFIG_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a sysctl is about scheduling.
+pub fn is_scheduling_key(key: &str) -> bool {
+    const BEGINNINGS: [&str; 3] = ["kernel.sched_", "kernel.numa_balancing", "kernel.timer_migration"];
+    BEGINNINGS.iter().any(|beginning| key.starts_with(beginning))
+}
+
+/// Boot parameters that decide who runs where.
+///
+/// Source: Documentation/admin-guide/kernel-parameters.txt.
+const BOOT: [&str; 22] = [
+    "preempt",
+    "isolcpus",
+    "nohz_full",
+    "nohz",
+    "rcu_nocbs",
+    "rcu_nocb_poll",
+    "irqaffinity",
+    "threadirqs",
+    "noautogroup",
+    "kthread_cpus",
+    "sched_tick_max_deferment",
+    "skew_tick",
+    "maxcpus",
+    "nr_cpus",
+    "nosmt",
+    "mitigations",
+    "cgroup_disable",
+    "cgroup_no_v1",
+    "numa_balancing",
+    "schedstats",
+    "sched_energy_aware",
+    "systemd.unified_cgroup_hierarchy",
+];
+
+fn is_scheduling_parameter(name: &str) -> bool {
+    let name = name.replace('-', "_");
+    BOOT.contains(&name.as_str()) || name.starts_with("workqueue.") || name.starts_with("sched_")
+}
+
+/// Of a kernel command line, the parameters about scheduling.
+pub fn boot_line(cmdline: &str) -> String {
+    let words = parameters(cmdline).map(
+        |(name, value)| {
+            if value.is_empty() { name.to_owned() } else { format!("{name}={value}") }
+        },
+    );
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The scheduling parameters of a kernel command line; what follows `--` is for init.
+pub fn parameters(cmdline: &str) -> impl Iterator<Item = (&str, &str)> {
+    let words = cmdline.split_ascii_whitespace().take_while(|word| *word != "--");
+    words.map(|word| word.split_once('=').unwrap_or((word, ""))).filter(|(name, _)| is_scheduling_parameter(name))
+}
+/// Whether a command names a setting of the scheduler.
+pub fn names_setting(text: &str) -> bool {
+    ["/debug/sched", "kernel.sched_", "kernel/sched_"].iter().any(|part| text.contains(part))
+}
+
+/// Of a command, the words with paths and keys of scheduler settings: the rest may be anything, passwords among it.
+pub fn kept_settings(command: &str) -> String {
+    let words = command.split_ascii_whitespace().filter(|word| names_setting(word));
+    words.map(|word| word.trim_matches(['"', '\''])).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,24 @@
+use serde::{Deserialize, Serialize};
+
+/// Which kernel runs, and how it was started.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct KernelInfo {
+    /// `uname -r`: `6.1.0-32-cloud-amd64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// `uname -v`: `#1 SMP PREEMPT_DYNAMIC Debian 6.1.129-1 (2025-03-06)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// `uname -m`: `x86_64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// `/proc/version_signature`, which only Ubuntu has: the last word is the upstream version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// Of the kernel command line, the parameters about scheduling: the rest may hold addresses and keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmdline: Option<String>,
+    /// `none`, `integrity` or `confidentiality`. `None` when securityfs does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockdown: Option<String>,
+}

@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+
+use super::services;
+
+/// Replaces names by pseudonyms: the same name by the same pseudonym for as long as this lives.
+///
+/// They are numbers in the order in which names come, and so say nothing about a name: there is no key that could be guessed
+/// and nothing that could be compared with names from a list or from another file.
+#[derive(Default, Debug)]
+pub struct Pseudonyms {
+    given: BTreeMap<(&'static str, String), String>,
+    counts: BTreeMap<&'static str, usize>,
+    services: Services,
+}
+
+/// Whether programs that bear on scheduling keep their names.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Services {
+    /// They are programs like any other.
+    #[default]
+    Named,
+    /// They do, on every host the same.
+    Kept,
+}
+
+/// A task's name in events, without its NUL.
+const LONGEST_PROGRAM: usize = 15;
+
+/// This program's own threads, which no finding is about.
+const OWN: [&str; 2] = ["unstarve-record", "unstarve-canary"];
+
+/// More digits than a pool has threads may be a name by themselves.
+const MOST_DIGITS: usize = 4;
+
+impl Pseudonyms {
+    /// Those of a snapshot that is audited: programs that move interrupts or change policies, and systemd, keep their names.
+    pub(super) fn with_services() -> Pseudonyms {
+        Pseudonyms { services: Services::Kept, ..Pseudonyms::default() }
+    }
+
+    pub(super) fn of(&mut self, kind: &'static str, name: &str) -> String {
+        if let Some(pseudonym) = self.given.get(&(kind, name.to_owned())) {
+            return pseudonym.clone();
+        }
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        let pseudonym = format!("{kind}-{count}");
+        self.given.insert((kind, name.to_owned()), pseudonym.clone());
+        pseudonym
+    }
+
+    /// The pseudonym of a task's name. A pool's threads keep their number, so that they can still be told to be a pool. It is
+    /// never longer than the kernel's own names, 15 bytes.
+    pub fn program(&mut self, comm: &str) -> String {
+        if self.services == Services::Kept && (services::WATCHED.contains(&comm) || comm == "systemd") {
+            return comm.to_owned();
+        }
+        if OWN.contains(&comm) {
+            return comm.to_owned();
+        }
+        let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = &comm[stem.len()..];
+        if !stem.is_empty() && digits.len() <= MOST_DIGITS {
+            let pseudonym = format!("{}{}", self.of("program", stem), pool_number(digits));
+            if pseudonym.len() <= LONGEST_PROGRAM {
+                return pseudonym;
+            }
+        }
+        // Of the whole name, which no stem can be: a stem has no digits at its end.
+        let mut pseudonym = self.of("program", comm);
+        pseudonym.truncate(LONGEST_PROGRAM);
+        pseudonym
+    }
+}
+
+/// The name of a kernel thread, which stays, unless it is an address: the NFS client's manager of a server is called
+/// `10.0.0.7-manager` (`nfs4_schedule_state_manager()` in fs/nfs/nfs4state.c).
+pub fn kernel_thread(comm: &str) -> &str {
+    let address: Vec<char> = comm.chars().take_while(|c| c.is_ascii_hexdigit() || matches!(c, '.' | ':')).collect();
+    let many = |of: char| address.iter().filter(|c| **c == of).count() >= 2;
+    if many('.') || many(':') { "nfs-manager" } else { comm }
+}
+
+/// `worker12` becomes `program-3.12`; the dot keeps `program-31` and number 2 apart from `program-3` and number 12.
+fn pool_number(digits: &str) -> String {
+    if digits.is_empty() { String::new() } else { format!(".{digits}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_stays_one_and_digits_are_no_name() {
+        let mut names = Pseudonyms::default();
+        let given = ["worker1", "worker22", "other", "20260117", "cust123456", "worker1", "systemd", ""];
+        let given = given.map(|name| names.program(name));
+        let expected = [
+            "program-1.1",
+            "program-1.22",
+            "program-2",
+            "program-3",
+            "program-4",
+            "program-1.1",
+            "program-5",
+            "program-6",
+        ];
+        assert_eq!(given, expected);
+        assert_eq!(Pseudonyms::with_services().program("systemd"), "systemd");
+    }
+
+    #[test]
+    fn an_address_is_no_name_of_a_kernel_thread() {
+        for (comm, kept) in [
+            ("kworker/0:1", "kworker/0:1"),
+            ("kworker/u8:3", "kworker/u8:3"),
+            ("ext4-rsv-conver", "ext4-rsv-conver"),
+            ("ceph-watch", "ceph-watch"),
+            ("192.168.100.201", "nfs-manager"),
+            ("10.0.0.7-manage", "nfs-manager"),
+            ("fd00:1::7-manag", "nfs-manager"),
+        ] {
+            assert_eq!(kernel_thread(comm), kept);
+        }
+    }
+
+    #[test]
+    fn no_pseudonym_is_longer_than_a_name_can_be() {
+        let mut names = Pseudonyms::default();
+        for index in 0..20_000 {
+            let name = names.program(&format!("p{index}x1234"));
+            assert!(name.len() <= LONGEST_PROGRAM, "{name}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use super::Snapshot;
+use super::pseudonyms::{Pseudonyms, kernel_thread};
+
+impl Snapshot {
+    /// The snapshot for somebody else: command lines and the host's name are gone; names of programs, cgroups and units, and places of mounts
+    /// are pseudonyms, the same for the same name. Names of kernel threads, of devices, of interrupts and of settings
+    /// stay, without which nothing could be said.
+    #[must_use]
+    pub fn redacted(self) -> Snapshot {
+        self.redacted_by(&mut Pseudonyms::with_services())
+    }
+
+    /// The same with pseudonyms that are also given elsewhere.
+    #[must_use]
+    pub fn redacted_by(mut self, names: &mut Pseudonyms) -> Snapshot {
+        for task in self.tasks.iter_mut() {
+            task.cmdline = None;
+            task.comm = match task.kernel_thread {
+                true => kernel_thread(&task.comm).to_owned(),
+                false => names.program(&task.comm),
+            };
+            task.cgroup = task.cgroup.take().map(|path| group(names, &path));
+        }
+        for facts in &mut self.cgroups {
+            facts.path = group(names, &facts.path);
+        }
+        self.cgroups.sort_by(|a, b| a.path.cmp(&b.path));
+        if let Some(throttled) = self.throttled_meanwhile.take() {
+            self.throttled_meanwhile =
+                Some(throttled.into_iter().map(|(path, counters)| (group(names, &path), counters)).collect());
+        }
+        for mount in &mut self.mounts {
+            // Every host has this one; its device and options may be names as those of any other.
+            if mount.target != "/" {
+                mount.target = names.of("mount", &mount.target);
+            }
+            mount.options = kept_options(&mount.options);
+            mount.device = device(names, &mount.device);
+        }
+        self.host = None;
+        self.boot = None;
+        self.redact_boot_line();
+        self.redact_places(names);
+        self.view.get_or_insert_default().redacted = true;
+        self
+    }
+
+    /// Only what this program understands stays: a command line may hold addresses and keys.
+    fn redact_boot_line(&mut self) {
+        self.kernel.cmdline = self.kernel.cmdline.as_deref().map(super::kept::boot_line);
+        // The builder's name and host may stand in it; the rest is the version.
+        self.kernel.version = self.kernel.version.take().map(|text| without_builder(&text));
+    }
+
+    fn redact_places(&mut self, names: &mut Pseudonyms) {
+        for setting in &mut self.configured {
+            let Some(owner) = setting.owner.as_mut() else { continue };
+            if setting.by != super::ConfiguredBy::Unit {
+                continue;
+            }
+            let pseudonym = unit(names, owner);
+            setting.file = setting.file.replace(owner.as_str(), &pseudonym);
+            *owner = pseudonym;
+            if setting.key == "Slice" {
+                setting.value = unit(names, &setting.value);
+            }
+            if setting.key.starts_with("Exec") {
+                setting.value = super::kept::kept_settings(&setting.value);
+            }
+        }
+        // Reasons may quote paths of users.
+        for missing in &mut self.missing {
+            if missing.what.starts_with("/home/") {
+                missing.what = names.of("file", &missing.what);
+            }
+        }
+    }
+}
+
+/// Every part of a path for itself, so that parents stay parents. systemd's and Kubernetes' own slices are the same on
+/// every host.
+fn group(names: &mut Pseudonyms, path: &str) -> String {
+    const KNOWN: [&str; 9] =
+        ["", "..", "system.slice", "user.slice", "init.scope", "machine.slice", "kubepods", "kubepods.slice", "docker"];
+    let parts = path.split('/').map(|part| if KNOWN.contains(&part) { part.to_owned() } else { unit(names, part) });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn unit(names: &mut Pseudonyms, unit: &str) -> String {
+    const SUFFIXES: [&str; 3] = [".service", ".slice", ".scope"];
+    const KNOWN: [&str; 5] = ["system.slice", "user.slice", "machine.slice", "kubepods.slice", "system.conf"];
+    if KNOWN.contains(&unit) {
+        return unit.to_owned();
+    }
+    match SUFFIXES.iter().find_map(|suffix| Some((unit.strip_suffix(suffix)?, suffix))) {
+        Some((stem, suffix)) => format!("{}{suffix}", names.of("unit", stem)),
+        None => names.of("group", unit),
+    }
+}
+
+/// Names of disks stay: workers are named after them. Names of volumes and pools are chosen by people.
+fn device(names: &mut Pseudonyms, device: &str) -> String {
+    match device.strip_prefix("/dev/") {
+        Some(name) if !name.contains('/') => device.to_owned(),
+        Some(name) => {
+            let (directory, volume) = name.rsplit_once('/').unwrap_or(("", name));
+            let directory = if directory == "mapper" { "mapper".to_owned() } else { names.of("volumes", directory) };
+            format!("/dev/{directory}/{}", names.of("volume", volume))
+        }
+        None => names.of("volume", device),
+    }
+}
+
+/// Options without a value say how a file system works; values may be names.
+fn kept_options(options: &str) -> String {
+    options.split(',').filter(|option| !option.contains('=')).collect::<Vec<_>>().join(",")
+}
+
+/// `#1 SMP PREEMPT_DYNAMIC Debian 6.1.129-1 (2025-03-06)` has no builder; `/proc/version` would. What could be an address
+/// is cut out.
+fn without_builder(text: &str) -> String {
+    text.split(' ').filter(|word| !word.contains('@') || *word == "@0").collect::<Vec<_>>().join(" ")
+}

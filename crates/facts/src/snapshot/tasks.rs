@@ -1,0 +1,150 @@
+use serde::{Deserialize, Serialize};
+use unstarve_model::{CpuSet, Policy, Prio, SchedPolicy, Tid};
+
+use super::Seen;
+
+/// A thread, as `/proc` shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TaskFacts {
+    /// The thread.
+    pub tid: Tid,
+    /// Its process; the same as `tid` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tgid: Option<Tid>,
+    /// Its name. Of a worker with what it does (`kworker/0:1-dio/nvme0n1`), which no trace knows.
+    pub comm: String,
+    /// Its policy.
+    pub policy: SchedPolicy,
+    /// 1 (lowest) to 99 for FIFO and RR, otherwise 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rt_priority: u32,
+    /// −20 (heaviest) to 19. It matters only to the fair policies.
+    #[serde(default, skip_serializing_if = "is_zero_nice")]
+    pub nice: i32,
+    /// The CPUs on which it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<CpuSet>,
+    /// Its group in the hierarchy that has the CPU controller; `/` is the root group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Whether it is a kernel thread (PF_KTHREAD).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_thread: bool,
+    /// Whether user space may not change its affinity (PF_NO_SETAFFINITY), as of every bound kernel thread.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub affinity_fixed: bool,
+    /// The process that made it (its parent), of a process's first thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Tid>,
+    /// CPU time that it used since it was created, user and system, in clock ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ticks: Option<u64>,
+    /// CPU time of the children of its process that ended and were waited for, in clock ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_ticks: Option<u64>,
+    /// Page faults of children that it waited for: above zero, its process has had children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_faults: Option<u64>,
+    /// Whether its children begin as SCHED_OTHER (SCHED_RESET_ON_FORK). Asked for real-time and deadline tasks of the
+    /// running host alone; `/proc` does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_on_fork: Option<bool>,
+    /// The command line of a process's first thread, its words joined by blanks. In snapshots of older versions alone: it
+    /// may hold passwords.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmdline: Option<String>,
+    /// What it was doing when it was looked at; of a recording, when that began. Absent for a task that came later, and in
+    /// snapshots of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+    /// The same when a recording ended; absent for a task that was gone by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_last: Option<Seen>,
+    /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
+    /// names one thread for good, however often ids are used again.
+    pub start_ticks: u64,
+}
+
+impl TaskFacts {
+    /// The kernel's priority, as events show it: 120 + nice, 99 - real-time priority; `None` for an unknown policy.
+    pub fn prio(&self) -> Option<Prio> {
+        Some(match self.policy.class()? {
+            Policy::Fair => Prio(120 + self.nice.clamp(-20, 19)),
+            Policy::Rt => Prio(99 - self.rt_priority.min(99) as i32),
+            Policy::Deadline => Prio(-1),
+            Policy::Idle => return None,
+        })
+    }
+
+    /// Whether it was runnable when a recording began and when it ended, and did not get a CPU in between; `None` if that
+    /// is not known. (That it did not sleep either, the recording's events tell.)
+    pub fn has_only_waited(&self) -> Option<bool> {
+        let (begin, end) = (self.seen?, self.seen_last?);
+        if !begin.is_runnable() || !end.is_runnable() {
+            return Some(false);
+        }
+        let (before, after) = (begin.sums?, end.sums?);
+        // One that ran all the time had no new turn either.
+        Some(before.turns == after.turns && before.ran_ns == after.ran_ns)
+    }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_zero_nice(nice: &i32) -> bool {
+    *nice == 0
+}
+
+/// The tasks of a recording's beginning and end: the facts of the beginning where both know one, and what it was doing at
+/// both.
+pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<TaskFacts> {
+    end.iter_mut().for_each(|task| task.seen_last = task.seen.take());
+    let mut tasks = begin;
+    tasks.append(&mut end);
+    tasks.sort_by_key(|task| (task.tid, task.start_ticks));
+    tasks.dedup_by(|later, earlier| {
+        let same = (later.tid, later.start_ticks) == (earlier.tid, earlier.start_ticks);
+        if same {
+            earlier.seen_last = later.seen_last;
+        }
+        same
+    });
+    tasks
+}
+
+/// A recording's tasks, and those that were seen only in between.
+pub(super) fn union(known: Vec<TaskFacts>, mut between: Vec<TaskFacts>) -> Vec<TaskFacts> {
+    between.iter_mut().for_each(|task| task.seen = None);
+    let mut tasks = known;
+    tasks.append(&mut between);
+    // The sort is stable, so the beginning's facts come first and are the ones that dedup keeps.
+    tasks.sort_by_key(|task| (task.tid, task.start_ticks));
+    tasks.dedup_by_key(|task| (task.tid, task.start_ticks));
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_runnable_at_both_ends_and_got_no_turn_has_only_waited() {
+        let task = |state: char, turns: u64| -> TaskFacts {
+            let sums = serde_json::json!({ "ran_ns": 100, "run_delay_ns": 20, "turns": turns });
+            let seen = serde_json::json!({ "state": state, "cpu": 3, "sums": sums });
+            let task = serde_json::json!({ "tid": 7, "comm": "x", "policy": "other", "start_ticks": 9, "seen": seen });
+            serde_json::from_value(task).expect("a task")
+        };
+        let waited = |begin, end| finish(vec![begin], vec![end])[0].has_only_waited();
+        assert_eq!(waited(task('R', 5), task('R', 5)), Some(true));
+        assert_eq!(waited(task('R', 5), task('R', 6)), Some(false));
+        assert_eq!(waited(task('R', 5), task('S', 5)), Some(false));
+        assert_eq!(finish(vec![task('R', 5)], vec![])[0].has_only_waited(), None, "it is gone");
+        let came = finish(vec![], vec![task('R', 5)]);
+        assert_eq!((came[0].seen, came[0].seen_last.map(|seen| seen.state)), (None, Some('R')));
+        let between = union(came, vec![task('S', 5)]);
+        assert_eq!((between.len(), between[0].seen), (1, None));
+    }
+}

@@ -1,0 +1,110 @@
+//! Reads the state of a host: every file that a [`Snapshot`] is made of.
+
+mod cgroups;
+mod configured;
+mod devices;
+mod kernel;
+mod network;
+mod services;
+mod settings;
+mod softirqs;
+mod tasks;
+mod tuned;
+mod units;
+mod view;
+
+use std::collections::BTreeSet;
+
+use unstarve_facts::{Missing, Snapshot};
+use unstarve_model::CpuSet;
+
+use crate::Root;
+
+pub use tasks::task;
+
+/// Reads the state of the host at `root`, as a recording needs it. Never fails: what cannot be read is in
+/// [`Snapshot::missing`].
+pub fn take(root: &Root) -> Snapshot {
+    take_with(root, Detail::Recording)
+}
+
+/// The same with everything that an audit of the host needs: which programs change others' scheduling, who serves which
+/// device, and where settings are written down. Command lines are looked at and not kept.
+pub fn take_whole(root: &Root) -> Snapshot {
+    let mut snapshot = take_with(root, Detail::Whole);
+    let mut missing = Gaps { list: std::mem::take(&mut snapshot.missing) };
+    devices::add_counts_and_devices(root, &mut snapshot.irqs, &mut missing);
+    snapshot.networks = network::read_all(root, &mut missing);
+    snapshot.services = Some(services::read(root, &snapshot.tasks));
+    // They have passwords in them, and nothing else needs them.
+    snapshot.tasks.iter_mut().for_each(|task| task.cmdline = None);
+    snapshot.configured = configured::read_all(root, snapshot.kernel.cmdline.as_deref(), &mut missing);
+    snapshot.view = Some(view::read(root, &snapshot, &mut missing));
+    snapshot.missing = missing.list;
+    snapshot
+}
+
+fn take_with(root: &Root, detail: Detail) -> Snapshot {
+    let mut missing = Gaps::default();
+    let hierarchy = cgroups::find_hierarchy(root, &mut missing);
+    let cgroups = hierarchy.as_ref().map(|h| cgroups::read_all(root, h, &mut missing)).unwrap_or_default();
+    Snapshot {
+        schema: Snapshot::SCHEMA.to_owned(),
+        kernel: kernel::read(root, &mut missing),
+        config: kernel::read_config(root, &mut missing),
+        features: settings::read_features(root, &mut missing),
+        undecided_features: BTreeSet::new(),
+        settings: settings::read_all(root, &mut missing),
+        cpus: devices::read_cpus(root, &mut missing),
+        cgroups,
+        throttled_meanwhile: None,
+        tasks: tasks::read_all(root, hierarchy.as_ref(), detail, &mut missing),
+        hierarchy,
+        irqs: devices::read_irqs(root, &mut missing),
+        workqueues: devices::read_workqueues(root),
+        mounts: devices::read_mounts(root, &mut missing),
+        recorder: None,
+        host: kernel::host_name(root),
+        boot: root.text("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned()),
+        clock_pairs: Vec::new(),
+        uptime_ticks: view::read_uptime(root),
+        softirqs: softirqs::read(root),
+        networks: Vec::new(),
+        services: None,
+        configured: Vec::new(),
+        view: None,
+        missing: missing.list,
+    }
+}
+
+/// How much of a host is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Detail {
+    /// What a recording needs: it goes into every trace, so nothing that is private or takes long.
+    Recording,
+    /// What an audit needs.
+    Whole,
+}
+
+/// Collects what is missing.
+#[derive(Default)]
+pub(crate) struct Gaps {
+    list: Vec<Missing>,
+}
+
+impl Gaps {
+    /// Notes that `what` is absent because of `why`.
+    fn note(&mut self, what: impl Into<String>, why: impl ToString) {
+        self.list.push(Missing { what: what.into(), why: why.to_string() });
+    }
+
+    /// The file's text, or a note of why there is none.
+    fn text(&mut self, root: &Root, path: &str) -> Option<String> {
+        root.text(path).map_err(|error| self.note(path, error)).ok()
+    }
+
+    /// A list of CPUs from a file.
+    fn cpus(&mut self, root: &Root, path: &str) -> Option<CpuSet> {
+        self.text(root, path)?.parse().map_err(|error| self.note(path, error)).ok()
+    }
+}

@@ -1,0 +1,49 @@
+use std::fs;
+
+use unstarve_facts::{CgroupVersion, Snapshot, View};
+
+use super::Gaps;
+use crate::Root;
+
+/// Inodes of the namespaces that a kernel makes when it starts.
+///
+/// Source: `PROC_PID_INIT_INO` and `PROC_CGROUP_INIT_INO` in include/linux/proc_ns.h (7.2: include/uapi/linux/nsfs.h).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+const FIRST_CGROUP_NAMESPACE: &str = "cgroup:[4026531835]";
+
+pub(super) fn read(root: &Root, snapshot: &Snapshot, missing: &mut Gaps) -> View {
+    let is = |file: &str, first: &str| {
+        let link = fs::read_link(root.path(&format!("/proc/self/ns/{file}"))).ok()?;
+        Some(link.to_str() == Some(first))
+    };
+    let view = View {
+        all_processes: is("pid", FIRST_PID_NAMESPACE),
+        all_cgroups: is("cgroup", FIRST_CGROUP_NAMESPACE).map(|first| first && !mounts_a_part(root, snapshot)),
+        root: root.is_host().then(|| rustix::process::geteuid().is_root()),
+        redacted: false,
+    };
+    if view.all_processes == Some(false) {
+        missing.note("tasks of the host", "this is a container with process ids of its own; use --root or run outside");
+    } else if !snapshot.tasks.is_empty() && !snapshot.tasks.iter().any(|task| task.tid.0 == 1) {
+        missing.note("tasks of other users", "/proc is mounted with hidepid; run as root");
+    }
+    if view.all_cgroups == Some(false) {
+        missing.note("cgroups of the host", "this is a container with cgroups of its own; use --root or run outside");
+    }
+    view
+}
+
+/// A v2 group that is not the root has the file `cgroup.type`; if the mount's own directory does, it is a part.
+fn mounts_a_part(root: &Root, snapshot: &Snapshot) -> bool {
+    snapshot.hierarchy.as_ref().is_some_and(|hierarchy| {
+        hierarchy.version == CgroupVersion::V2 && root.path(&format!("{}/cgroup.type", hierarchy.mount)).exists()
+    })
+}
+
+/// Seconds with two decimals become ticks.
+pub(super) fn read_uptime(root: &Root) -> Option<u64> {
+    let text = root.text("/proc/uptime").ok()?;
+    let (seconds, rest) = text.split_once('.')?;
+    let hundredths: u64 = rest.get(..2)?.parse().ok()?;
+    seconds.parse::<u64>().ok()?.checked_mul(100)?.checked_add(hundredths)
+}
