@@ -1,6 +1,6 @@
 //! The model does what this machine's programs do, and sees what commands leave behind.
 
-use unstarve_kernel::SchedPolicy;
+use unstarve_model::SchedPolicy;
 use unstarve_testing::model::{Model, ModelThread, Running};
 
 fn host() -> Option<Running> {

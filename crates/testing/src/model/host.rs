@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use unstarve_kernel::{CgroupVersion, CpuSet, SchedPolicy, Snapshot, TaskFacts};
+use unstarve_facts::{CgroupVersion, Snapshot, TaskFacts};
+use unstarve_model::{CpuSet, SchedPolicy};
 
 use super::running::{NotHere, Running};
 
@@ -131,7 +132,7 @@ impl Model {
         let words = features.iter().map(|(name, on)| if *on { format!("{name} ") } else { format!("NO_{name} ") });
         let text: String = words.collect();
         let release = snapshot.kernel.release.as_deref().unwrap_or_default();
-        let version: Option<unstarve_kernel::Version> = release.parse().ok();
+        let version: Option<unstarve_facts::Version> = release.parse().ok();
         let is_new = version.is_none_or(|version| version.is_at_least(5, 13));
         let path = if is_new { "/sys/kernel/debug/sched/features" } else { "/sys/kernel/debug/sched_features" };
         self.files.insert(path.to_owned(), format!("{text}\n"));

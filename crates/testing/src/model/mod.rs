@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use unstarve_testing::model::Model;
-//! # let snapshot = unstarve_kernel::Snapshot::from_json("{}").unwrap();
+//! # let snapshot = unstarve_facts::Snapshot::from_json("{}").unwrap();
 //! let mut host = Model::of(&snapshot).start().expect("namespaces");
 //! host.there_and_back("echo 100 > /sys/fs/cgroup/x/cpu.weight", "echo 900 > /sys/fs/cgroup/x/cpu.weight").expect("restored");
 //! ```

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use unstarve_kernel::SchedPolicy;
+use unstarve_model::SchedPolicy;
 
 use super::files;
 use super::host::{Model, ModelThread};
