@@ -245,6 +245,74 @@ fn a_cpu_that_took_nothing_for_long_was_not_idle_before_its_first_event() {
     "), @"d wakeup 10..9000010 cpu 1: unknown 9000000 unknown");
 }
 
+#[test]
+fn a_cpu_that_must_have_switched_before_its_first_event_is_unknown_until_then() {
+    // A real-time task is not kept waiting by a fair one…
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d! @1
+        9000010 1 switch c S > d!
+    "), @"d wakeup 10..9000010 cpu 1: unknown 9000000 unknown");
+    // …a task that is woken again has run meanwhile…
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake d @1
+        200010 0 wake d @1
+        200020 1 switch c S > d
+    "), @"d wakeup 200010..200020 cpu 1: unknown 10 unknown");
+    // …and limits end what real-time tasks may take at a time.
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d @1
+        2500000000 1 switch c! S > d
+    "), @"d wakeup 10..2500000000 cpu 1: unknown 2499999990 unknown");
+    // True: fair tasks among each other, and real-time ones within those limits.
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d @1
+        1500000000 1 switch c! S > d
+    "), @"d wakeup 10..1500000000 cpu 1: c 1499999990 class");
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d @1
+        90000000 1 switch c S > d
+    "), @"d wakeup 10..90000000 cpu 1: c 89999990 fair");
+}
+
+/// The ring buffer's own format says where events were overwritten.
+struct Marked;
+
+impl Settings for Marked {
+    fn groups(&self) -> Groups {
+        Groups::default()
+    }
+    fn group(&self, _: Tid) -> Option<GroupId> {
+        None
+    }
+    fn own_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
+    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
+        None
+    }
+    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
+        None
+    }
+    fn marks_overwritten(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_recording_that_marks_what_was_overwritten_is_believed_without_a_mark() {
+    let hog = "
+        0 0 switch idle R > a
+        10 0 queued d @1
+        2500000000 1 switch c! S > d
+    ";
+    assert_snapshot!(waits(Box::new(Marked), hog), @"d wakeup 10..2500000000 cpu 1: c 2499999990 class");
+}
+
 /// Idle time elsewhere, and beside which CPU that was not heard of, by wait.
 #[derive(Default)]
 struct Beside(Vec<(Tid, Option<u64>, Option<u32>)>);
