@@ -204,7 +204,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
     // SAFETY: between fork and exec only this system call is made.
     unsafe {
         command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
             Ok(())
         });
     }

@@ -126,7 +126,10 @@ mod tests {
     #[test]
     fn dpkg_orders_neighbours_alike() {
         let dpkg = |a: &str, b: &str| {
-            std::process::Command::new("dpkg").args(["--compare-versions", a, "lt-nl", b]).output().map(|out| out.status)
+            std::process::Command::new("dpkg")
+                .args(["--compare-versions", a, "lt-nl", b])
+                .output()
+                .map(|out| out.status)
         };
         let neighbours = ASCENDING.windows(2).map(|pair| (pair[0][0], pair[1][0]));
         for (a, b) in neighbours {
