@@ -77,6 +77,12 @@ impl<'a> Case<'a> {
         self.snapshot?.process_of(tid)
     }
 
+    /// Who created a thread's process, where the snapshot knows it.
+    pub fn parent_of(&self, tid: Tid) -> Option<Tid> {
+        let snapshot = self.snapshot?;
+        snapshot.task(snapshot.process_of(tid)?)?.parent
+    }
+
     /// The path of a thread's cgroup, where the snapshot knows it; harmless to terminals.
     pub fn cgroup_of(&self, tid: Tid) -> Option<String> {
         Some(clean(self.snapshot?.cgroup_of(tid)?).into_owned())
@@ -151,11 +157,6 @@ impl<'a> Case<'a> {
     /// All actors of this name.
     pub fn actors_named(&self, comm: Comm) -> impl Iterator<Item = ActorId> {
         self.by_name.get(&comm).map_or(&[][..], Vec::as_slice).iter().copied()
-    }
-
-    /// Real-time tasks.
-    pub fn real_time(&self) -> impl Iterator<Item = ActorId> {
-        self.world.actors.iter().filter(|(_, actor)| actor.policy() == Some(Policy::Rt)).map(|(id, _)| id)
     }
 
     /// Whether it is of the fair class.

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use unstarve_facts::Snapshot;
+use unstarve_facts::{Snapshot, TaskFacts};
 use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid, TraceInfo, WallClock};
 use unstarve_timeline::{GroupId, Groups, Settings};
 
@@ -103,14 +104,16 @@ struct Node {
     weight: u32,
     /// The weight that all groups directly in it have, if they have one and the same.
     inside: Option<u32>,
-    /// Whether at each level below it all groups weigh the same: then nothing in it outweighs anything else in it.
+    /// Whether at each level below it all groups weigh the same, and all tasks do, too: then nothing in it outweighs
+    /// anything else in it.
     flat: bool,
 }
 
 /// The groups of the snapshot as far as they must be told apart, and which one stands for each path.
 ///
 /// A group in which all weigh the same stands for everything in it, and one such group for its equals beside it. So a
-/// host that leaves all weights alone has one group, however many containers it runs.
+/// host that leaves all weights alone has one group, however many containers it runs. A group with a task that is nice (or
+/// the opposite) stands for itself alone: nice counts inside a group, and says nothing to tasks of others.
 fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
     let mut nodes: Vec<Node> = Vec::new();
     let mut index: BTreeMap<&str, usize> = BTreeMap::new();
@@ -121,6 +124,17 @@ fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
         let parent = index.get(above(&group.path)).copied();
         index.insert(&group.path, nodes.len());
         nodes.push(Node { parent, weight, inside: None, flat: true });
+    }
+    for group in snapshot.tasks.iter().filter(|task| weighs_otherwise(task)).filter_map(|task| task.cgroup.as_deref()) {
+        let mut path = group;
+        while !path.is_empty() {
+            // In the nearest group with a weight; a group above that is not flat because this one is not.
+            if let Some(node) = index.get(path) {
+                nodes[*node].flat = false;
+                break;
+            }
+            path = above(path);
+        }
     }
     for child in (0..nodes.len()).rev() {
         let Node { parent, weight, flat, .. } = nodes[child];
@@ -134,11 +148,20 @@ fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
     for node in &nodes {
         let parent = node.parent.and_then(|parent| Some((ids.get(parent).copied()?, nodes[parent].flat)));
         let id = match parent {
-            Some((stands_for_all, true)) => stands_for_all,
+            Some((stands_for_all, true)) => {
+                groups.share(stands_for_all);
+                stands_for_all
+            }
             _ => {
                 let parent = parent.map(|(id, _)| id);
                 if node.flat {
-                    *equals.entry((parent, node.weight)).or_insert_with(|| groups.add(parent, node.weight))
+                    match equals.entry((parent, node.weight)) {
+                        Entry::Occupied(known) => {
+                            groups.share(*known.get());
+                            *known.get()
+                        }
+                        Entry::Vacant(new) => *new.insert(groups.add(parent, node.weight)),
+                    }
                 } else {
                     groups.add(parent, node.weight)
                 }
@@ -150,16 +173,30 @@ fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
     (groups, by_path)
 }
 
+/// Whether the task is a fair one that weighs more or less than nice 0.
+fn weighs_otherwise(task: &TaskFacts) -> bool {
+    match task.policy {
+        SchedPolicy::Idle => true,
+        SchedPolicy::Other | SchedPolicy::Batch => task.nice != 0,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn settings(groups: &[(&str, u32)], tasks: &[(u32, &str)]) -> HostSettings {
+        nice_settings(groups, tasks, &[])
+    }
+
+    fn nice_settings(groups: &[(&str, u32)], tasks: &[(u32, &str)], nice: &[(u32, i32)]) -> HostSettings {
+        let nice_of = |tid: u32| nice.iter().find(|(nice, _)| *nice == tid).map_or(0, |(_, nice)| *nice);
         let groups: Vec<_> =
             groups.iter().map(|(path, weight)| serde_json::json!({"path": path, "weight": weight})).collect();
         let tasks: Vec<_> = tasks
             .iter()
-            .map(|(tid, group)| serde_json::json!({"tid": tid, "comm": "t", "policy": "other", "cgroup": group, "start_ticks": 1}))
+            .map(|(tid, group)| serde_json::json!({"tid": tid, "comm": "t", "policy": "other", "nice": nice_of(*tid), "cgroup": group, "start_ticks": 1}))
             .collect();
         let json = serde_json::json!({
             "schema": "unstarve.snapshot/1", "kernel": {}, "cgroups": groups, "tasks": tasks,
@@ -176,6 +213,26 @@ mod tests {
         assert!(group(1).is_some() && group(1) == group(2) && group(2) == group(3) && group(2) == group(6));
         assert_ne!(group(4), group(1));
         assert_eq!((group(5), group(7)), (None, None));
+    }
+
+    #[test]
+    fn tasks_of_different_groups_compete_by_the_groups_weights_and_never_by_nice() {
+        let groups = [("/a", 100), ("/a/x", 100), ("/a/y", 100), ("/b", 100)];
+        let (one, other) = ((1, "/a/x"), (2, "/a/y"));
+        let tasks = [one, other, (3, "/b"), (4, "/b"), (5, "/a/x")];
+        let rivals = |host: &HostSettings, (one, nice): (u32, u32), (other, its): (u32, u32)| {
+            host.groups.rivals((host.group(Tid(one)), nice), (host.group(Tid(other)), its))
+        };
+        // Task 5 is nice 19, which counts against task 1, beside it, and against nobody else.
+        let host = nice_settings(&groups, &tasks, &[(5, 19)]);
+        assert_eq!(rivals(&host, (5, 15), (1, 1024)), (15, 1024));
+        assert_eq!(rivals(&host, (5, 15), (2, 1024)), (1024, 1024));
+        assert_eq!(rivals(&host, (5, 15), (3, 1024)), (1024, 1024));
+        assert_ne!(host.group(Tid(5)), host.group(Tid(2)));
+        // One that is made nice only later is in a group that stands for all.
+        let host = nice_settings(&groups, &tasks, &[]);
+        assert_eq!(host.group(Tid(1)), host.group(Tid(3)));
+        assert_eq!(rivals(&host, (3, 15), (1, 1024)), (1024, 1024));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
 use serde::{Deserialize, Serialize};
+use unstarve_change::Change;
 pub use unstarve_model::{ClockPair, Severity};
 use unstarve_timeline::ActorId;
 
@@ -271,4 +272,8 @@ pub struct Remedy {
     pub risk: String,
     /// The kernels and conditions it is valid on.
     pub valid_on: String,
+    /// The same as `apply`, one setting of one thing each; [`Target::Advice`](unstarve_change::Target::Advice) where only a
+    /// person can do it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
 }

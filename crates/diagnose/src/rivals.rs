@@ -46,7 +46,7 @@ impl<'a> Case<'a> {
     /// tasks of other groups, but a group may be last by choice as a whole (`cpu.idle`).
     pub fn is_last_by_choice(&self, victim: ActorId, occupant: ActorId) -> bool {
         let group = self.actor(victim).group();
-        let by_itself = group.is_none() || group == self.actor(occupant).group();
+        let by_itself = group.is_none() || self.world.actors.groups().is_one(group, self.actor(occupant).group());
         let idle = self.rivals(victim, occupant).and_then(|rivals| rivals.victim).is_some_and(|group| group.idle);
         idle || by_itself && self.asked_to_be_last(victim)
     }

@@ -5,9 +5,10 @@
 //! and is lifted to its priority.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstarve_model::{Nanos, Policy, Tid};
+use unstarve_model::{Nanos, Prio, Tid};
 use unstarve_timeline::{ActorId, Ancestor, Birth};
 
+use super::boosters::Boosters;
 use super::stem;
 use crate::case::Case;
 
@@ -37,43 +38,109 @@ pub(super) enum Tie {
 }
 
 /// The families among these real-time and deadline tasks.
-pub(super) fn families(case: &Case<'_>, occupants: &[ActorId]) -> Vec<Family> {
-    let mut families = by_name_and_thread(case, occupants);
+pub(super) fn families(case: &Case<'_>, occupants: &[ActorId], boosters: &Boosters) -> Vec<Family> {
+    let mut families = by_name_and_thread(case, occupants, boosters);
     for ties in [creators as fn(&Case<'_>, &Family) -> Vec<Tie>, ancestors, groups] {
         families = tied(case, families, ties);
     }
     families
 }
 
-/// Tasks of one name or of numbered names; a task with its earlier and later names; a lock's holder with the task that lifts it.
-fn by_name_and_thread(case: &Case<'_>, occupants: &[ActorId]) -> Vec<Family> {
+/// What makes tasks of one stem one program: that they are threads of one process, or of one priority and of one cgroup or,
+/// outside of cgroups, of one parent. Of tasks of which no such thing is known, name and priority must do.
+#[derive(PartialEq, Eq, Hash)]
+enum Origin {
+    Process(Tid),
+    Group(String, Option<Prio>),
+    Parent(Tid, Option<Prio>),
+    /// Neither cgroup nor parent is known.
+    Unknown(Option<Prio>),
+    /// Of this priority, whatever is known of it.
+    Any(Option<Prio>),
+}
+
+/// Who has no other parent left, and all daemons for children.
+const INIT: Tid = Tid(1);
+
+/// Where the actor's tasks are from, as far as it is known. Any one of these is enough to belong together.
+fn origins(case: &Case<'_>, id: ActorId) -> Vec<Origin> {
+    let actor = case.actor(id);
+    let (tid, prio, birth) = (case.first_tid(id), actor.prio(), actor.births.first());
+    let mut origins: Vec<Origin> = tid.and_then(|tid| case.process_of(tid)).map(Origin::Process).into_iter().collect();
+    // A task that the snapshot did not see inherited the group.
+    let group = |tid: Tid| case.snapshot?.cgroup_of(tid).filter(|path| *path != "/");
+    let path = tid.and_then(group).or_else(|| group(birth?.root.tid));
+    let parent = birth.map(|birth| birth.parent.tid).or_else(|| case.parent_of(tid?));
+    match (path, parent) {
+        (Some(path), _) => origins.push(Origin::Group(path.to_owned(), prio)),
+        (None, Some(INIT)) => {}
+        (None, Some(parent)) => origins.push(Origin::Parent(parent, prio)),
+        (None, None) => origins.push(Origin::Unknown(prio)),
+    }
+    origins
+}
+
+/// Families found so far, by what their members have.
+#[derive(Default)]
+struct Known {
+    by_stem: FxHashMap<String, FxHashMap<Origin, usize>>,
+    by_tid: FxHashMap<Tid, usize>,
+}
+
+impl Known {
+    /// The family of one that has this name and is from there, or else of one of its tasks under another name.
+    fn find(&self, case: &Case<'_>, id: ActorId, name: &str, origins: &[Origin]) -> Option<usize> {
+        let actor = case.actor(id);
+        let is_unknown = origins.iter().any(|origin| matches!(origin, Origin::Unknown(_)));
+        let same = self.by_stem.get(name).and_then(|of_stem| {
+            let by_origin = origins.iter().find_map(|origin| of_stem.get(origin));
+            let otherwise = if is_unknown { Origin::Any(actor.prio()) } else { Origin::Unknown(actor.prio()) };
+            by_origin.or_else(|| of_stem.get(&otherwise))
+        });
+        same.or_else(|| actor.tids.iter().find_map(|tid| self.by_tid.get(tid))).copied()
+    }
+
+    fn add(&mut self, case: &Case<'_>, id: ActorId, name: &str, mut origins: Vec<Origin>, family: usize) {
+        origins.push(Origin::Any(case.actor(id).prio()));
+        let of_stem = self.by_stem.entry(name.to_owned()).or_default();
+        for origin in origins {
+            of_stem.entry(origin).or_insert(family);
+        }
+        for tid in &case.actor(id).tids {
+            self.by_tid.entry(*tid).or_insert(family);
+        }
+    }
+}
+
+/// Tasks of one program with one name or with numbered names; a task with its earlier and later names; a lock's holder with
+/// the task that lifts it.
+fn by_name_and_thread(case: &Case<'_>, occupants: &[ActorId], boosters: &Boosters) -> Vec<Family> {
     let mut order = occupants.to_vec();
     // The name under which a task ran most is its name: `chrt` and the fork of a shell are others' for a moment.
     order.sort_by_key(|id| (std::cmp::Reverse(ran(case, *id)), *id));
     let mut families: Vec<Family> = Vec::new();
-    let mut by_stem: FxHashMap<String, usize> = FxHashMap::default();
-    let mut by_tid: FxHashMap<Tid, usize> = FxHashMap::default();
-    let boosters: Vec<(ActorId, ActorId)> =
-        order.iter().filter_map(|id| Some((*id, booster(case, *id, occupants)?))).collect();
-    let is_boosted = |id: ActorId| boosters.iter().any(|(boosted, _)| *boosted == id);
-    for id in order.iter().copied().filter(|id| !is_boosted(*id)) {
+    let mut known = Known::default();
+    let mut family_of: FxHashMap<ActorId, usize> = FxHashMap::default();
+    for id in order.iter().copied().filter(|id| boosters.of_task(*id).is_none()) {
         let name = stem(&case.name(id)).to_owned();
-        let known = by_stem.get(&name).or_else(|| case.actor(id).tids.iter().find_map(|tid| by_tid.get(tid))).copied();
-        let index = known.unwrap_or_else(|| {
+        let origins = origins(case, id);
+        let index = known.find(case, id, &name, &origins).unwrap_or_else(|| {
             families.push(Family::default());
             families.len() - 1
         });
         families[index].actors.push(id);
-        by_stem.entry(name).or_insert(index);
-        for tid in &case.actor(id).tids {
-            by_tid.entry(*tid).or_insert(index);
-        }
+        family_of.insert(id, index);
+        known.add(case, id, &name, origins, index);
     }
-    for (boosted, booster) in boosters {
-        match families.iter_mut().find(|family| family.actors.contains(&booster)) {
-            Some(family) => family.actors.push(boosted),
+    let boosted = order.iter().filter_map(|id| Some((*id, boosters.of_task(*id)?)));
+    for (boosted, booster) in boosted {
+        match family_of.get(&booster) {
+            Some(index) => families[*index].actors.push(boosted),
             // The booster itself kept nobody waiting.
-            None => families.push(Family { actors: vec![boosted, booster], tie: None }),
+            None => {
+                family_of.insert(booster, families.len());
+                families.push(Family { actors: vec![boosted, booster], tie: None });
+            }
         }
     }
     families
@@ -81,26 +148,6 @@ fn by_name_and_thread(case: &Case<'_>, occupants: &[ActorId]) -> Vec<Family> {
 
 pub(super) fn ran(case: &Case<'_>, id: ActorId) -> Nanos {
     case.ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total)
-}
-
-/// Who lifted this one by priority inheritance: an ordinary task that is real-time for a moment, and in the end wakes one
-/// of just that priority, which waited for its lock.
-pub(super) fn booster(case: &Case<'_>, id: ActorId, occupants: &[ActorId]) -> Option<ActorId> {
-    let actor = case.actor(id);
-    let same_task = |other: &ActorId| {
-        case.actor(*other).comm() == actor.comm() && case.actor(*other).tids.iter().any(|tid| actor.tids.contains(tid))
-    };
-    let ordinary: Vec<ActorId> =
-        case.actors_named(actor.comm()?).filter(|other| case.is_fair(*other)).filter(same_task).collect();
-    if ordinary.is_empty() || actor.policy() != Some(Policy::Rt) {
-        return None;
-    }
-    let lifts = |other: &ActorId| {
-        case.actor(*other).prio() == actor.prio()
-            && case.actor(*other).comm() != actor.comm()
-            && ordinary.iter().chain([&id]).any(|waker| case.wakes(*waker, *other) > 0)
-    };
-    occupants.iter().copied().find(lifts).or_else(|| case.real_time().find(lifts))
 }
 
 /// Puts families together of which many have the same tie.

@@ -6,11 +6,13 @@
 //! *Waiting* is no finding: ten equals on one CPU all wait. What counts is time that somebody was due and did not get
 //! (owed time), and time that others lost to it (price).
 
+mod boosters;
 mod completion_ping_pong;
 mod felt;
 mod idle_while_runnable;
 mod intruders;
 mod irq_interference;
+mod limits;
 mod migration_churn;
 mod overrun;
 mod preemption_thrash;

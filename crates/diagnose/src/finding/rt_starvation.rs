@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{EventType, KernelThread, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
+use super::boosters::Boosters;
 use super::felt;
 use super::intruders::{self, Family, ran};
 use super::{FAIR_PERIOD, names, percent, title};
@@ -31,8 +32,10 @@ const SHARE_CRITICAL: f64 = 0.25;
 const STAY_THAT_COUNTS: Nanos = TICK;
 /// Shorter stays are what real-time tasks are for; together they may take every fifth nanosecond…
 const SHARE_OF_SHORT: f64 = 0.2;
-/// …and those shorter than a short tick all of them.
+/// …and those shorter than a short tick do no harm by themselves, whatever their sum. What the victim lost decides.
 const SHORT_STAY: Nanos = Nanos::from_millis(1);
+/// One that is short of more than this part of an equal share hardly gets on.
+const HARDLY: f64 = 0.75;
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
 /// From this part of a victim's waits behind real-time tasks on, its longest stretch is the family's.
@@ -48,6 +51,38 @@ const MOST: usize = 6;
 struct Hit {
     victim: ActorId,
     lost: Nanos,
+    /// The longest single stay.
+    stay: Nanos,
+}
+
+/// All that real-time and deadline tasks took from others, to be found by who took it.
+#[derive(Default)]
+struct Taken {
+    /// In the order of their first appearance.
+    occupants: Vec<ActorId>,
+    from: FxHashMap<ActorId, Vec<(ActorId, Nanos)>>,
+    /// What each victim lost to its class in all.
+    by_class: FxHashMap<ActorId, Nanos>,
+}
+
+impl Taken {
+    fn of(case: &Case<'_>) -> Taken {
+        let mut taken = Taken::default();
+        for (victim, _) in case.victims() {
+            for blame in case.blame(victim).iter().filter(|blame| blame.rule == Rule::Class) {
+                *taken.by_class.entry(victim).or_default() += blame.length;
+                if !is_intrusion(case, victim, blame) {
+                    continue;
+                }
+                let from = taken.from.entry(blame.occupant).or_default();
+                if from.is_empty() {
+                    taken.occupants.push(blame.occupant);
+                }
+                from.push((victim, blame.length));
+            }
+        }
+        taken
+    }
 }
 
 /// What one intruder did.
@@ -58,18 +93,9 @@ struct Intrusion {
 }
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let mut occupants: Vec<ActorId> = Vec::new();
-    let mut taken: Vec<(ActorId, Blame)> = Vec::new();
-    let mut known = FxHashSet::default();
-    for (victim, _) in case.victims() {
-        for blame in case.blame(victim).iter().filter(|blame| is_intrusion(case, victim, blame)) {
-            taken.push((victim, *blame));
-            if known.insert(blame.occupant) {
-                occupants.push(blame.occupant);
-            }
-        }
-    }
-    let families = intruders::families(case, &occupants);
+    let taken = Taken::of(case);
+    let boosters = Boosters::of(case, &taken.occupants);
+    let families = intruders::families(case, &taken.occupants, &boosters);
     let intrusions = families.into_iter().map(|family| Intrusion::of(case, family, &taken)).collect();
     let mut found: Vec<Intrusion> = together(case, intrusions, &taken);
     found.retain(|intrusion| intrusion.severity.is_some());
@@ -78,15 +104,15 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
         let rest = found.split_off(MOST - 1);
         found.push(Intrusion::of(case, Family::merged(rest.into_iter().map(|rest| rest.family)), &taken));
     }
-    found.into_iter().filter_map(|intrusion| of_intruder(case, intrusion)).collect()
+    found.into_iter().filter_map(|intrusion| of_intruder(case, intrusion, &taken, &boosters)).collect()
 }
 
 /// Those of which none does much harm count as one, if that one does.
-fn together(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &[(ActorId, Blame)]) -> Vec<Intrusion> {
+fn together(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &Taken) -> Vec<Intrusion> {
     let is_loud = |intrusion: &Intrusion| intrusion.severity > Some(Severity::Info);
     let (mut found, quiet): (Vec<_>, Vec<_>) = intrusions.into_iter().partition(is_loud);
     let sum = Intrusion::of(case, Family::merged(quiet.iter().map(|quiet| quiet.family.clone())), taken);
-    if quiet.len() > 1 && is_loud(&sum) {
+    if quiet.len() > 1 && sum.severity > quiet.iter().map(|quiet| quiet.severity).max().flatten() {
         found.push(sum);
     } else {
         found.extend(quiet);
@@ -95,22 +121,25 @@ fn together(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &[(ActorId, Blam
 }
 
 impl Intrusion {
-    fn of(case: &Case<'_>, family: Family, taken: &[(ActorId, Blame)]) -> Intrusion {
+    fn of(case: &Case<'_>, family: Family, taken: &Taken) -> Intrusion {
         let members: FxHashSet<ActorId> = family.actors.iter().copied().collect();
         let mut hits: Vec<Hit> = Vec::new();
         let mut by_victim = FxHashMap::default();
-        // They may keep each other waiting; that is their own affair.
-        let by_them =
-            taken.iter().filter(|(victim, blame)| members.contains(&blame.occupant) && !members.contains(victim));
-        for (victim, blame) in by_them {
-            let index = *by_victim.entry(*victim).or_insert(hits.len());
-            match hits.get_mut(index) {
-                Some(hit) => hit.lost += blame.length,
-                None => hits.push(Hit { victim: *victim, lost: blame.length }),
+        for occupant in &family.actors {
+            // They may keep each other waiting; that is their own affair.
+            let from = taken.from.get(occupant).into_iter().flatten().filter(|(victim, _)| !members.contains(victim));
+            for (victim, length) in from {
+                let index = *by_victim.entry(*victim).or_insert(hits.len());
+                if index == hits.len() {
+                    hits.push(Hit { victim: *victim, lost: Nanos::ZERO, stay: Nanos::ZERO });
+                }
+                let hit = &mut hits[index];
+                hit.lost += *length;
+                hit.stay = hit.stay.max(case.longest_stay(*victim, *occupant));
             }
         }
         let had: Nanos = family.actors.iter().map(|id| ran(case, *id)).sum();
-        let severity = hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, &family, hit))).max();
+        let severity = hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, hit, taken))).max();
         Intrusion { family, hits, severity }
     }
 
@@ -126,7 +155,7 @@ fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     blame.rule == Rule::Class && is_intruder(blame.occupant) && !is_stopper(victim)
 }
 
-fn of_intruder(case: &Case<'_>, intrusion: Intrusion) -> Option<Finding> {
+fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &Boosters) -> Option<Finding> {
     let Intrusion { mut family, mut hits, severity } = intrusion;
     // The name under which it ran most comes first.
     family.actors.sort_by_key(|id| Reverse((ran(case, *id), *id)));
@@ -134,26 +163,28 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion) -> Option<Finding> {
     let actors = &family.actors;
     let members: FxHashSet<ActorId> = actors.iter().copied().collect();
     let by_them = |blame: &Blame| blame.rule == Rule::Class && members.contains(&blame.occupant);
-    let of_kind = || hits.iter().filter(|hit| victims.contains(&hit.victim));
+    let named: FxHashSet<ActorId> = victims.iter().copied().collect();
+    let of_kind = || hits.iter().filter(|hit| named.contains(&hit.victim));
     let lost: Nanos = of_kind().map(|hit| hit.lost).sum();
-    let longest = of_kind().map(|hit| stall(case, &family, hit)).max()?;
+    let longest = of_kind().map(|hit| stall(case, hit, taken)).max()?;
     // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
     let had: Nanos = actors.iter().map(|id| ran(case, *id)).sum();
     let worst = of_kind().map(|hit| hit.lost).max()?;
     let period = draft::period(case, &victims).or_else(|| period_of_runs(case, actors));
-    let also: Vec<&Hit> = hits.iter().filter(|hit| !victims.contains(&hit.victim)).collect();
+    let also: Vec<&Hit> = hits.iter().filter(|hit| !named.contains(&hit.victim)).collect();
     let mut evidence = evidence(case, &victims, actors, worst.min(had).share_of(case.span()), period, &also);
     evidence.extend(family.in_common(case));
-    evidence.extend(lifted(case, actors));
+    evidence.extend(lifted(case, actors, boosters));
     let draft = Draft {
         id: "rt-starvation",
         severity: severity?,
         confidence: 0.95,
         sentence: format!(
-            "{} waited {lost} while {} ({}) had its CPU, up to {longest} at a time{}.",
+            "{} waited {lost} while {} ({}) had its CPU{}{}.",
             title(case, &victims),
             names(case, actors.iter().copied()),
             class(case, actors),
+            at_a_time(longest),
             period.map(|period| format!(", every {}", period.interval)).unwrap_or_default(),
         ),
         evidence,
@@ -161,24 +192,28 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion) -> Option<Finding> {
         period,
         needs: &[EventType::Waking],
         infers_settings: false,
-        remedies: remedies(case, &victims, &family),
+        remedies: remedies(case, &victims, &family, boosters),
         victims: victims.clone(),
     };
     Some(draft.finish(case, by_them))
 }
 
-fn remedies(case: &Case<'_>, victims: &[ActorId], family: &Family) -> Vec<Remedy> {
+fn remedies(case: &Case<'_>, victims: &[ActorId], family: &Family, boosters: &Boosters) -> Vec<Remedy> {
     // Who is lifted for a moment has nothing that could be taken from it.
-    let is_lifted = |id: &ActorId| intruders::booster(case, *id, &family.actors).is_some();
-    let own: Vec<ActorId> = family.actors.iter().copied().filter(|id| !is_lifted(id)).collect();
+    let own: Vec<ActorId> = family.actors.iter().copied().filter(|id| boosters.of_task(*id).is_none()).collect();
     let intruder = if own.is_empty() { &family.actors } else { &own };
     let creator = family.creator(case).filter(|_| family.names(case) > 3);
     remedy::against_rt(case, victims, intruder, creator)
 }
 
+/// How long one stay was, where it is known: those below a millisecond are not kept one by one.
+fn at_a_time(longest: Nanos) -> String {
+    if longest > Nanos::ZERO { format!(", up to {longest} at a time") } else { ", less than 1 ms at a time".to_owned() }
+}
+
 /// What tells that an ordinary task is among them for its lock's sake.
-fn lifted(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
-    let (holder, booster) = actors.iter().find_map(|id| Some((*id, intruders::booster(case, *id, actors)?)))?;
+fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<String> {
+    let (holder, booster) = actors.iter().find_map(|id| Some((*id, boosters.of_task(*id)?)))?;
     Some(format!(
         "{} is an ordinary task, lifted to the priority of {}, which it wakes in the end (priority inheritance)",
         case.name(holder),
@@ -197,12 +232,23 @@ fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Seve
         || many(SHARE_OF_SHORT, SHORT_STAY, STALL_WARNING)
     {
         Severity::Warning
+    } else if share >= SHARE_OF_SHORT && hit.lost >= STALL_WARNING {
+        if is_hurt(case, hit) { Severity::Warning } else { Severity::Info }
     } else if stall >= STALL_INFO {
         Severity::Info
     } else {
         return None;
     };
     Some(if is_felt(case, hit) { severity } else { Severity::Info })
+}
+
+/// Whether many short stays cost more than throughput: somebody slept for as much of the trace as would be an alarm if it had
+/// been waited at a time, or the victim hardly gets on.
+fn is_hurt(case: &Case<'_>, hit: &Hit) -> bool {
+    let price = felt::payers(case, hit.victim).next().map_or(Nanos::ZERO, |(_, price)| price.min(hit.lost));
+    let paid = price >= STALL_WARNING && price.share_of(case.span()) >= SHARE_WARNING;
+    let account = case.ledger.account(hit.victim);
+    paid || account.is_some_and(|account| account.owed().share_of(account.ideal) > HARDLY)
 }
 
 /// Whether the victim's wait cost anybody anything, by the measure that holds for weights, too.
@@ -220,13 +266,12 @@ fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
 
 /// The longest that this family kept one wait of the victim waiting at a time. One may follow the other without a gap:
 /// where most of the victim's waits are this family's, so is its longest stretch behind real-time tasks.
-fn stall(case: &Case<'_>, family: &Family, hit: &Hit) -> Nanos {
-    let single = family.actors.iter().map(|id| case.longest_stay(hit.victim, *id)).max().unwrap_or(Nanos::ZERO);
-    let by_class = case.blamed(hit.victim, |blame| blame.rule == Rule::Class);
+fn stall(case: &Case<'_>, hit: &Hit, taken: &Taken) -> Nanos {
+    let by_class = taken.by_class.get(&hit.victim).copied().unwrap_or(Nanos::ZERO);
     let stretch = case.ledger.account(hit.victim).map(|account| account.longest_by_rule[Rule::Class as usize]);
     match stretch {
-        Some(stretch) if hit.lost.share_of(by_class) >= MOSTLY_THEIRS => single.max(stretch).min(hit.lost),
-        _ => single.min(hit.lost),
+        Some(stretch) if hit.lost.share_of(by_class) >= MOSTLY_THEIRS => hit.stay.max(stretch).min(hit.lost),
+        _ => hit.stay.min(hit.lost),
     }
 }
 

@@ -56,7 +56,7 @@ struct Limited {
     counted: Option<Throttled>,
 }
 
-fn stopped(case: &Case<'_>, victim: ActorId) -> Nanos {
+pub(super) fn stopped(case: &Case<'_>, victim: ActorId) -> Nanos {
     case.blamed(victim, is_limit)
 }
 
@@ -110,13 +110,13 @@ fn group(case: &Case<'_>, victim: ActorId) -> Option<String> {
     Some(case.snapshot?.limited_cgroup_of(case.first_tid(victim)?)?.path.clone())
 }
 
-/// On how many CPUs at once the group can have been stopped: the kernel sums over them.
-fn breadth(case: &Case<'_>, group: &Limited) -> u32 {
-    let accounts: Vec<_> = group.members.iter().filter_map(|id| case.ledger.account(*id)).collect();
+/// On how many CPUs at once a group with these tasks can have been stopped: the kernel sums over them.
+pub(super) fn breadth(case: &Case<'_>, members: &[ActorId]) -> u32 {
+    let accounts: Vec<_> = members.iter().filter_map(|id| case.ledger.account(*id)).collect();
     let cpus = (0..case.world.cpus).map(unstarve_model::CpuId);
     let used = cpus.filter(|cpu| accounts.iter().any(|account| account.cpus.contains(*cpu))).count() as u32;
-    let tasks = group.members.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add);
-    if group.members.is_empty() || !group.known { case.world.cpus.max(1) } else { used.min(tasks).max(1) }
+    let tasks = members.iter().map(|id| case.actor(*id).members).fold(0, u32::saturating_add);
+    if members.is_empty() { case.world.cpus.max(1) } else { used.min(tasks).max(1) }
 }
 
 /// On a busy CPU others run while a group is stopped, and the events look like plain sharing: the kernel's counters
@@ -127,7 +127,8 @@ fn felt_by(case: &Case<'_>, group: &Limited) -> Felt {
         |id: &ActorId| case.ledger.account(*id).map(|account| account.longest_by_rule[Rule::Throttled as usize]);
     let seen = Felt { lost: worst, stall: group.members.iter().filter_map(longest).max().unwrap_or(Nanos::ZERO) };
     let Some(counted) = group.counted else { return seen };
-    let lost = Nanos(counted.ns.0 / u64::from(breadth(case, group)));
+    let known = if group.known { group.members.as_slice() } else { &[] };
+    let lost = Nanos(counted.ns.0 / u64::from(breadth(case, known)));
     let mean = Nanos(lost.0 / counted.count.max(1));
     Felt { lost: seen.lost.max(lost.min(case.span())), stall: seen.stall.max(mean) }
 }

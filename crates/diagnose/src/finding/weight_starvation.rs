@@ -12,6 +12,7 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::felt::{self, Felt};
+use super::limits::{Allowance, Allowances};
 use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
@@ -55,8 +56,12 @@ struct Pair<'a> {
     account: &'a Account,
     felt: Felt,
     severity: Severity,
-    /// What it waited behind the occupant and its like.
+    /// What it waited behind the occupant and its like, and not for a limit.
     behind: Nanos,
+    /// The longest of that in one wait.
+    longest: Nanos,
+    /// What its limits leave to it.
+    allowance: Allowance,
     /// Whether the rule is known, not inferred.
     known: bool,
 }
@@ -66,12 +71,14 @@ pub(crate) fn find(case: &Case<'_>, ping_pong: &[Finding]) -> Vec<Finding> {
         let name = case.name(victim);
         ping_pong.iter().any(|finding| finding.victim.comm == name)
     };
+    let allowances = Allowances::of(case);
     let pairs = case.victims().filter(|(id, _)| case.is_fair(*id)).filter_map(|(victim, account)| {
+        let allowance = allowances.get(victim, account);
         let by_weight = case.blamed(victim, is_weight).share_of(account.waited) >= MAIN_REASON;
         if by_weight || account.longest_by_rule[Rule::Weight as usize] >= FAIR_PERIOD {
-            known_pair(case, victim, account)
+            known_pair(case, victim, account, allowance)
         } else if !explained(victim) {
-            inferred_pair(case, victim, account)
+            inferred_pair(case, victim, account, allowance)
         } else {
             None
         }
@@ -110,9 +117,10 @@ fn main_occupant(case: &Case<'_>, victim: ActorId, fits: fn(&Blame) -> bool) -> 
     Some(case.blame(victim).iter().find(|blame| fits(blame))?.occupant)
 }
 
-fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Option<Pair<'a>> {
+fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowance: Allowance) -> Option<Pair<'a>> {
     let occupant = main_occupant(case, victim, is_weight)?;
-    let behind = case.blamed(victim, is_weight);
+    let behind = case.blamed(victim, is_weight).saturating_sub(allowance.hidden);
+    let longest = account.longest_by_rule[Rule::Weight as usize].saturating_sub(allowance.longest_stop);
     if !felt::is_felt(case, victim, account, behind) {
         return None;
     }
@@ -120,37 +128,33 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Opt
     let felt = if case.is_last_by_choice(victim, occupant) {
         Felt { lost: price_of_service(case, victim).min(behind), stall: Nanos::ZERO }
     } else if worker && works_for(case, victim, occupant) {
-        Felt {
-            lost: price_of_programs(case, victim).min(behind),
-            stall: account.longest_by_rule[Rule::Weight as usize],
-        }
+        Felt { lost: price_of_programs(case, victim).min(behind), stall: longest }
     } else {
-        let stalled = account.stalled_by_rule[Rule::Weight as usize];
-        let owed = if account.shortfall() >= SHORTFALL { account.starved() } else { Nanos::ZERO };
+        let stalled = account.stalled_by_rule[Rule::Weight as usize].saturating_sub(allowance.hidden);
+        let short = allowance.shortfall(account) >= SHORTFALL;
+        let owed = if short { account.starved().min(allowance.owed(account)) } else { Nanos::ZERO };
         // Nobody owes a task more than its nice asks for. But nobody chose a worker's nice against this program's, and
         // the worker's wait is everybody's.
         let outweighed = worker && case.actor(occupant).kernel_thread.is_none();
         let busy = behind.share_of(account.waited + account.runs.total) >= MAIN_REASON;
         let of_worker = if outweighed && busy { behind } else { Nanos::ZERO };
         let price = highest_price(case, victim).min(behind);
-        Felt {
-            lost: stalled.max(owed).max(of_worker).max(price),
-            stall: account.longest_by_rule[Rule::Weight as usize],
-        }
+        Felt { lost: stalled.max(owed).max(of_worker).max(price), stall: longest }
     };
     // A program that lost next to nothing is not worth a line; a worker may be.
     let severity = felt::severity(felt, case.span()).filter(|severity| *severity > Severity::Info || worker)?;
     let stall = felt::severity(Felt { lost: Nanos::ZERO, ..felt }, case.span());
-    let severity = if got_as_asked(case, victim, account) { stall.unwrap_or(Severity::Info) } else { severity };
-    Some(Pair { victim, occupant, account, felt, severity, behind, known: true })
+    let severity =
+        if got_as_asked(case, victim, account, &allowance) { stall.unwrap_or(Severity::Info) } else { severity };
+    Some(Pair { victim, occupant, account, felt, severity, behind, longest, allowance, known: true })
 }
 
 /// A program that only computes, and for which nobody waits, loses throughput and no more. To divide that is what a weight
 /// is for: somebody gave it. Only a stall that anybody would see is bad by itself, and a share that is next to nothing.
-fn got_as_asked(case: &Case<'_>, victim: ActorId, account: &Account) -> bool {
+fn got_as_asked(case: &Case<'_>, victim: ActorId, account: &Account, allowance: &Allowance) -> bool {
     let computes = account.runs.preempted as f64 >= COMPUTES * account.runs.count as f64;
     let paid_for = highest_price(case, victim).share_of(account.waited) >= PAID_FOR;
-    let gets_on = account.runs.count > 0 && account.shortfall() <= HARDLY;
+    let gets_on = account.runs.count > 0 && allowance.shortfall(account) <= HARDLY;
     !case.is_kernel_thread(victim) && gets_on && computes && !paid_for
 }
 
@@ -180,11 +184,11 @@ fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
     felt::payers(case, victim).find(|(payer, _)| served(*payer)).map_or(Nanos::ZERO, |(_, price)| price)
 }
 
-fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> Option<Pair<'a>> {
+fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowance: Allowance) -> Option<Pair<'a>> {
     let occupant = main_occupant(case, victim, is_sharing)?;
     let long = account.waits >= WAITS_INFERRED && account.waited >= WAITED_INFERRED;
     let known = case.knows_group(victim) && case.knows_group(occupant);
-    if known || !long || account.shortfall() < SHORTFALL_INFERRED || occupant == victim {
+    if known || !long || allowance.shortfall(account) < SHORTFALL_INFERRED || occupant == victim {
         return None;
     }
     // A worker's turn ends with its items, so it need not have been cut short.
@@ -201,10 +205,21 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account) -> 
     if behind.share_of(account.waited) < MAIN_REASON || !favoured || partners {
         return None;
     }
-    let felt = Felt { lost: account.starved(), stall: Nanos::ZERO };
+    let felt = Felt { lost: account.starved().min(allowance.owed(account)), stall: Nanos::ZERO };
+    let longest = account.longest;
     felt::severity(felt, case.span()).filter(|severity| *severity >= Severity::Warning)?;
     // It is inferred: never worse than a warning.
-    Some(Pair { victim, occupant, account, felt, severity: Severity::Warning, behind, known: false })
+    Some(Pair {
+        victim,
+        occupant,
+        account,
+        felt,
+        severity: Severity::Warning,
+        behind,
+        longest,
+        allowance,
+        known: false,
+    })
 }
 
 /// The worst kind of victim first: kernel workers before programs, then who lost most, price included.
@@ -264,17 +279,18 @@ fn known_sentence(case: &Case<'_>, pairs: &[Pair<'_>]) -> String {
         .collect();
     let weigh = if heavy.len() == 1 { "weighs" } else { "weigh" };
     let lost: Nanos = pairs.iter().map(|pair| pair.behind).sum();
-    let longest = pairs.iter().map(|pair| pair.account.longest_by_rule[Rule::Weight as usize]).max();
-    let share = if worst.account.shortfall() >= SHORTFALL {
-        format!(", and got {} of its equal share", percent(1.0 - worst.account.shortfall()))
+    let longest = pairs.iter().map(|pair| pair.longest).max().filter(|longest| *longest > Nanos::ZERO);
+    let longest = longest.map_or_else(String::new, |longest| format!(", up to {longest} at a time"));
+    let shortfall = worst.allowance.shortfall(worst.account);
+    let share = if shortfall >= SHORTFALL {
+        format!(", and got {} of its equal share", percent(1.0 - shortfall))
     } else {
         String::new()
     };
     format!(
-        "{} waited {lost} behind {}, which {weigh} more, up to {} at a time{share}.",
+        "{} waited {lost} behind {}, which {weigh} more{longest}{share}.",
         title(case, &victims),
         names(case, heavy),
-        longest.unwrap_or(Nanos::ZERO),
     )
 }
 
@@ -288,17 +304,18 @@ fn inferred_sentence(case: &Case<'_>, worst: &Pair<'_>) -> String {
         "{}{} got only {} of an equal share beside {name}{}: most likely {name} sits in a cgroup with a high cpu.weight.",
         title(case, &[worst.victim]),
         nice(worst.victim),
-        percent(1.0 - worst.account.shortfall()),
+        percent(1.0 - worst.allowance.shortfall(worst.account)),
         nice(worst.occupant),
     )
 }
 
 fn known_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
     let mut evidence = vec![weights(case, pair.victim, pair.occupant)];
-    if pair.account.owed() > Nanos::ZERO {
-        evidence.push(owed_evidence(case, pair.account));
+    if pair.allowance.owed(pair.account) > Nanos::ZERO {
+        evidence.push(owed_evidence(case, pair));
     }
-    let stalled = pair.account.stalled_by_rule[Rule::Weight as usize];
+    evidence.extend(pair.allowance.evidence.clone());
+    let stalled = pair.account.stalled_by_rule[Rule::Weight as usize].saturating_sub(pair.allowance.hidden);
     if stalled > Nanos::ZERO {
         evidence.push(format!(
             "{stalled} ({} of the trace) of that in waits of more than {FAIR_PERIOD}, which no sharing among equals takes",
@@ -310,7 +327,7 @@ fn known_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
 
 fn inferred_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
     vec![
-        owed_evidence(case, pair.account),
+        owed_evidence(case, pair),
         format!(
             "its cgroup's weight was not recorded (a bandwidth limit, cpu.max, would look alike); `unstarve record` keeps \
              both, or read the weight with: {}",
@@ -319,13 +336,13 @@ fn inferred_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
     ]
 }
 
-fn owed_evidence(case: &Case<'_>, account: &Account) -> String {
-    let owed = account.owed();
+fn owed_evidence(case: &Case<'_>, pair: &Pair<'_>) -> String {
+    let owed = pair.allowance.owed(pair.account);
     format!(
         "owed {owed} ({} of the trace): an equal share of its CPU would have been {}, it got {}",
         percent(owed.share_of(case.span())),
-        account.ideal,
-        account.got
+        pair.allowance.due,
+        pair.account.got
     )
 }
 

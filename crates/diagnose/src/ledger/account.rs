@@ -211,11 +211,6 @@ impl Account {
         self.ideal.saturating_sub(self.got)
     }
 
-    /// The part of its due share that it did not get, 0 to 1.
-    pub fn shortfall(&self) -> f64 {
-        self.owed().share_of(self.ideal)
-    }
-
     /// Owed time as far as the task would have used it. An ideal processor never owes a task that runs a little and
     /// goes back to sleep more than that little, however long it waits; one that keeps losing the CPU while it is
     /// runnable would have used all.

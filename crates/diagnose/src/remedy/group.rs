@@ -1,4 +1,5 @@
 use unstarve_facts::{CgroupFacts, CgroupVersion};
+use unstarve_model::Tid;
 use unstarve_timeline::ActorId;
 
 use super::{Draft, kind};
@@ -9,9 +10,40 @@ use crate::report::Remedy;
 pub(crate) fn read_weight_command(case: &Case<'_>, actor: ActorId) -> String {
     match case.first_tid(actor) {
         Some(tid) => {
-            format!("cat \"/sys/fs/cgroup/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)/cpu.weight\"")
+            let (group, file) = (find_top_group(case, tid), weight_file(version(case)).0);
+            format!("cat \"{group}/{file}\"")
         }
         None => "cat /sys/fs/cgroup/*/cpu.weight".into(),
+    }
+}
+
+/// The version of the hierarchy with the CPU controller; v2 where nothing tells.
+fn version(case: &Case<'_>) -> CgroupVersion {
+    case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref()).map_or(CgroupVersion::V2, |known| known.version)
+}
+
+/// The directory of the top-level group in which a task sits, for a shell to find.
+fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
+    let known = case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref());
+    let mount = known.and_then(|known| shell_path(known.mount.trim_end_matches('/')));
+    match version(case) {
+        CgroupVersion::V2 => {
+            let mount = mount.unwrap_or_else(|| "/sys/fs/cgroup".into());
+            format!("{mount}/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)")
+        }
+        CgroupVersion::V1 => {
+            // One line for each hierarchy: `3:cpu,cpuacct:/path`.
+            let mount = mount.unwrap_or_else(|| "/sys/fs/cgroup/cpu".into());
+            format!("{mount}/$(sed -nE 's|^[0-9]+:([^:]*,)?cpu(,[^:]*)?:/([^/]*).*|\\3|p' /proc/{tid}/cgroup)")
+        }
+    }
+}
+
+/// The file with a group's weight, and what it holds if nobody changes it.
+fn weight_file(version: CgroupVersion) -> (&'static str, u32) {
+    match version {
+        CgroupVersion::V2 => ("cpu.weight", 100),
+        CgroupVersion::V1 => ("cpu.shares", 1024),
     }
 }
 
@@ -49,7 +81,7 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     };
     let heavy = place(case, heavy)?;
     let light = place(case, light);
-    let (file, normal) = heavy.weight_file();
+    let (file, normal) = weight_file(heavy.version);
     let old = heavy.weight()?;
     let of_light = light.as_ref().and_then(Place::weight);
     // Down to what is normal, but not below the other; what is below it by choice stays, and the other comes up to it.
@@ -95,14 +127,6 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
 }
 
 impl Place<'_> {
-    /// The file with the weight, and what it holds if nobody changes it.
-    fn weight_file(&self) -> (&'static str, u32) {
-        match self.version {
-            CgroupVersion::V2 => ("cpu.weight", 100),
-            CgroupVersion::V1 => ("cpu.shares", 1024),
-        }
-    }
-
     fn weight(&self) -> Option<u32> {
         match self.version {
             CgroupVersion::V2 => self.group.weight,
@@ -116,20 +140,24 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     if case.is_kernel_worker(occupant) {
         return None;
     }
-    let group = format!("g=/sys/fs/cgroup/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)");
+    let (group, version) = (find_top_group(case, tid), version(case));
+    let (file, normal) = weight_file(version);
     Some(
         Draft {
             id: kind::LOWER_GROUP_WEIGHT,
             text: format!(
-                "If the top-level cgroup of {} has a cpu.weight above 100 (the command shows it first): bring it down to \
+                "If the top-level cgroup of {} has a {file} above {normal} (the command shows it first): bring it down to \
                  what kernel threads weigh.",
                 case.name(occupant)
             ),
-            apply: format!("{group}; cat \"$g/cpu.weight\"; echo 100 > \"$g/cpu.weight\""),
-            undo: "echo OLD > \"$g/cpu.weight\"  # the number that was shown".into(),
+            apply: format!("g={group}; cat \"$g/{file}\"; echo {normal} > \"$g/{file}\""),
+            undo: format!("echo OLD > \"$g/{file}\"  # the number that was shown"),
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
-            valid_on: "cgroup v2; the weight was not recorded in this trace".into(),
+            valid_on: match version {
+                CgroupVersion::V2 => "cgroup v2; the weight was not recorded in this trace".into(),
+                CgroupVersion::V1 => "cgroup v1; the weight was not recorded in this trace".into(),
+            },
         }
         .done(),
     )

@@ -1,5 +1,10 @@
 //! Who belongs together, who counts, and how long a stall is.
 
+use unstarve_diagnose::{Options, explain};
+use unstarve_model::{
+    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+};
+
 use crate::scene::{Scene, times};
 
 #[test]
@@ -45,6 +50,32 @@ fn jobs_of_any_name_belong_to_the_cgroup_that_they_are_in() {
     assert_eq!(finding.culprits.len(), 5);
     let told = finding.evidence.iter().any(|line| line.contains("in the cgroup /system.slice/cron.service"));
     assert!(told, "{:?}", finding.evidence);
+}
+
+/// Two real-time threads with numbered names take 20 ms of every 100 ms each. One column is 5 ms.
+fn numbered(prios: [i32; 2], groups: [&str; 2]) -> Scene {
+    let task = |tid: u32, group: &str| serde_json::json!({"tid": tid, "comm": "t", "policy": "fifo", "cgroup": group, "start_ticks": 1});
+    let round = |place: usize| times(10, &format!("{}!{}", times(place, " "), times(19 - place, " ")));
+    Scene::new(5000)
+        .task('v', "victim", 120)
+        .task('a', "Thread-1", prios[0])
+        .task('b', "Thread-2", prios[1])
+        .cpu(&times(10, &format!("aaaa{}bbbb{}", times(6, "v"), times(6, "v"))))
+        .wakes('a', &round(0))
+        .wakes('b', &round(10))
+        .snapshot(
+            serde_json::json!({"kernel": {"release": "6.1.0"}, "tasks": [task(101, groups[0]), task(102, groups[1])]}),
+        )
+}
+
+#[test]
+fn numbered_names_of_two_programs_are_two_intruders() {
+    let intruders =
+        |scene: Scene| scene.explain().findings.iter().filter(|finding| finding.id == "rt-starvation").count();
+    assert_eq!(intruders(numbered([79, 79], ["/audio", "/audio"])), 1);
+    assert_eq!(intruders(numbered([79, 79], ["/audio", "/fieldbus"])), 2);
+    assert_eq!(intruders(numbered([79, 49], ["/audio", "/audio"])), 2, "not of one process, as far as is known");
+    assert_eq!(intruders(numbered([79, 79], ["/", "/"])), 1, "nothing speaks against it");
 }
 
 #[test]
@@ -169,4 +200,64 @@ fn a_payer_pays_for_its_sleep_and_for_its_own_wait() {
     assert_eq!(finding.victim.comm, "kworker/0:1");
     let fio = finding.price.iter().find(|payer| payer.comm == "fio").expect("fio pays");
     assert!(fio.waited_ns >= 19 * 20_000_000 && fio.ns >= fio.waited_ns, "{fio:?}");
+}
+
+#[test]
+fn many_short_stays_are_as_bad_as_what_the_victim_lost() {
+    // One column is 200 µs: a codec takes two of five columns from a program that only computes…
+    let codec = |row: &str| Scene::new(200).task('c', "codec", 79).task('v', "victim", 120).cpu(&times(1000, row));
+    let computes = codec("cvvcvv").wakes('c', &times(1000, "!  !  "));
+    insta::assert_snapshot!(computes.findings(), @"info rt-starvation: victim by codec (class)");
+    let sentence = &computes.explain().findings[0].sentence;
+    assert!(sentence.contains("less than 1 ms at a time") || sentence.contains("200 µs at a time"), "{sentence}");
+    // …and from one for whose answers a client sleeps: it pays for the waits.
+    let serves = Scene::new(200)
+        .task('c', "codec", 79)
+        .task('v', "victim", 120)
+        .task('a', "client", 120)
+        .cpu(&times(1000, "vcvva"))
+        .wakes('c', &times(1000, " !   "))
+        .wakes('v', &times(1000, "^    "))
+        .wakes('a', &times(1000, "    ^"));
+    insta::assert_snapshot!(serves.findings(), @"warning rt-starvation: victim by codec (class)");
+}
+
+/// Real-time tasks of so many names, each of which runs for 200 µs and takes the CPU from a victim.
+fn many_names(count: u32) -> MemorySource {
+    let victim = TaskRef { tid: Tid(50), comm: Comm::from("victim"), prio: Some(Prio::NORMAL) };
+    let mut events = Vec::new();
+    for number in 0..count {
+        let letters: String = (0..5).map(|place| char::from(b'a' + (number / 26u32.pow(place) % 26) as u8)).collect();
+        let job = TaskRef { tid: Tid(1000 + number), comm: Comm::from(letters.as_str()), prio: Some(Prio(89)) };
+        let start = 1_000_000_000 + u64::from(number) * 500_000;
+        let mut push = |time, current: TaskRef, kind| {
+            events.push(Event {
+                time: Time(time),
+                cpu: CpuId(0),
+                current: Some(current.tid),
+                context: Context::Task,
+                kind,
+            });
+        };
+        push(start, victim, EventKind::Waking { task: job, target_cpu: CpuId(0) });
+        push(start + 2, victim, EventKind::Switch { prev: victim, prev_state: PrevState::Preempted, next: job });
+        push(start + 200_000, job, EventKind::Switch { prev: job, prev_state: PrevState::Sleeping, next: victim });
+    }
+    let info = TraceInfo { format: "scene".into(), cpus: Some(1), ..TraceInfo::default() };
+    MemorySource::new(info, events, Names::default())
+}
+
+#[test]
+fn the_time_it_takes_grows_with_the_number_of_names_and_not_with_its_square() {
+    let seconds = |count: u32| {
+        let once = || {
+            let begun = std::time::Instant::now();
+            explain(Box::new(many_names(count)), &Options::default(), |_| {}).expect("it has events");
+            begun.elapsed().as_secs_f64()
+        };
+        once().min(once())
+    };
+    // Eight times as many: 64 times as long if each name were compared with each.
+    let (few, many) = (seconds(2000), seconds(16_000));
+    assert!(many < 24.0 * few, "{few} s, {many} s");
 }

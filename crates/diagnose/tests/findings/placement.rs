@@ -170,6 +170,48 @@ fn a_quota_that_is_used_up_in_every_period_is_a_warning() {
     assert!(findings.contains("info throttled: tenant"), "{findings}");
 }
 
+/// The same beside a group ten times as heavy, with this quota of each 100 ms.
+fn limited_beside_a_heavy_group(quota_us: u32, counted: serde_json::Value) -> Scene {
+    let mut snapshot = json!({
+        "kernel": {"release": "6.1.0"},
+        "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
+        "cgroups": [
+            {"path": "/box", "weight": 100, "limit": {"quota_us": quota_us, "period_us": 100_000}},
+            {"path": "/heavy", "weight": 1000},
+        ],
+        "tasks": [member(100, "tenant", "/box"), member(101, "hog", "/heavy")],
+    });
+    if !counted.is_null() {
+        snapshot["throttled_meanwhile"] = counted;
+    }
+    limited_beside_a_hog(json!([]), json!({})).snapshot(snapshot)
+}
+
+#[test]
+fn what_a_limit_takes_is_not_charged_to_a_heavier_group() {
+    let counted = json!({"/box": {"periods": 15, "count": 15, "ns": 1_200_000_000}});
+    let findings = limited_beside_a_heavy_group(10_000, counted).findings();
+    assert!(findings.starts_with("critical throttled: tenant"), "{findings}");
+    assert!(!findings.contains("weight-starvation"), "the quota was used up: {findings}");
+    // An older recording does not say how long the limit held it; that it got all that it allows is known.
+    let findings = limited_beside_a_heavy_group(10_000, json!(null)).findings();
+    assert!(!findings.contains("weight-starvation"), "{findings}");
+}
+
+#[test]
+fn a_limit_that_did_not_hold_a_task_excuses_no_heavier_group() {
+    let scene = limited_beside_a_heavy_group(90_000, json!({}));
+    assert!(scene.findings().starts_with("critical weight-starvation: tenant by hog (weight)"), "{}", scene.findings());
+    // A limit of 30 ms that stopped it now and then: it is due those, not half the CPU.
+    let counted = json!({"/box": {"periods": 15, "count": 2, "ns": 20_000_000}});
+    let findings = limited_beside_a_heavy_group(30_000, counted).explain().findings;
+    let finding =
+        findings.iter().find(|finding| finding.id == "weight-starvation").expect("it got a third of its limit");
+    let told = finding.evidence.join("\n");
+    assert!(told.contains("would have been 450 ms") && told.contains("30000 µs of each 100000 µs"), "{told}");
+    assert!(told.contains("20.0 ms of its waits were that limit's"), "{told}");
+}
+
 #[test]
 fn without_a_snapshot_one_finding_stands_for_all_and_is_a_question() {
     let row = times(20, &format!("{}{}{}", times(20, "t"), times(20, "u"), times(60, ".")));

@@ -81,6 +81,22 @@ fn two_hogs() -> Scene {
 }
 
 #[test]
+fn a_weight_that_was_not_recorded_is_read_and_set_as_the_hosts_cgroup_version_does() {
+    let host = |version: &str, mount: &str| json!({"kernel": {"release": "6.1.0"}, "tasks": [], "hierarchy": {"version": version, "mount": mount}});
+    let remedy = |snapshot| {
+        let findings = two_hogs().snapshot(snapshot).explain().findings;
+        let remedy = findings[0].remedies.iter().find(|remedy| remedy.id == "lower-group-weight").cloned();
+        (remedy.expect("its weight may be to blame"), findings[0].evidence.join("\n"))
+    };
+    let (v1, evidence) = remedy(host("v1", "/sys/fs/cgroup/cpu,cpuacct"));
+    assert!(v1.apply.starts_with("g=/sys/fs/cgroup/cpu,cpuacct/$(sed"), "{}", v1.apply);
+    assert!(v1.apply.ends_with("echo 1024 > \"$g/cpu.shares\"") && v1.undo.contains("cpu.shares"), "{}", v1.apply);
+    assert!(v1.valid_on.starts_with("cgroup v1") && evidence.contains("cpu.shares"), "{evidence}");
+    let (v2, _) = remedy(host("v2", "/sys/fs/cgroup"));
+    assert!(v2.apply.ends_with("echo 100 > \"$g/cpu.weight\"") && !v2.apply.contains("shares"), "{}", v2.apply);
+}
+
+#[test]
 fn a_known_group_weight_starves_the_lighter_task() {
     let task = |tid: u32, comm: &str, group: &str| json!({"tid": tid, "comm": comm, "policy": "other", "cgroup": group, "start_ticks": 1, "allowed": "0"});
     let snapshot = json!({
