@@ -7,7 +7,7 @@ use unstarve_timeline::Rule;
 
 use crate::case::Case;
 use crate::drive::Driven;
-use crate::finding::FAIR_PERIOD;
+use crate::ledger::FAIR_PERIOD;
 
 /// Fewer switches than this show hardly more than who ran when somebody pressed the button.
 const SWITCHES: u64 = 10;

@@ -46,8 +46,8 @@ pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};
 pub use sink::{
-    Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem,
-    World,
+    Both, Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker,
+    WorkItem, World,
 };
 pub use task::{State, Task, TaskKey, Tasks};
 pub use timeline::Timeline;

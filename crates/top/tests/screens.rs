@@ -2,13 +2,12 @@
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{
     Batch, Comm, Context, CpuId, Event, EventKind, EventSource, MemorySource, Names, Nanos, PrevState, TaskRef, Tid,
     Time, TraceInfo,
 };
-use unstarve_timeline::Timeline;
+use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{Action, App, Beside, Key, Order, View, Window, draw};
 
 struct Show {

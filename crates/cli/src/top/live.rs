@@ -2,12 +2,11 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::Result;
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_facts::Stat;
 use unstarve_model::{Batch, Comm, Tid};
 use unstarve_record::Live;
-use unstarve_timeline::Timeline;
+use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{App, Beside, View, Window};
 
 use super::feed::Feed;

@@ -3,10 +3,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, EventKind, EventSource, Nanos, SourceError, Tid, TraceInfo};
-use unstarve_timeline::Timeline;
+use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{App, Beside, View, Window};
 
 use super::feed::Feed;

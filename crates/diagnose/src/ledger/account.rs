@@ -2,7 +2,6 @@ use unstarve_model::{CpuId, CpuSet, NameId, Nanos, Time};
 use unstarve_timeline::{ActorId, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
 use super::{Episodes, Longest, Quantiles, Spot};
-use crate::finding::FAIR_PERIOD;
 
 /// What is known about one actor at the end of the trace.
 #[derive(Clone, Debug)]
@@ -89,6 +88,10 @@ const UNHEARD: usize = 8;
 /// A tick at the usual CONFIG_HZ=250. The periodic balancer looks for waiting tasks on a tick, so an idle CPU may well
 /// stay so for this long.
 pub(crate) const TICK: Nanos = Nanos::from_millis(4);
+/// The longest period in which the fair class itself means to give every runnable task a turn: `sched_latency_ns`, 6 ms,
+/// times 4 on eight CPUs or more (EEVDF has no such promise, but its slices are not longer). A longer wait that is not
+/// plain sharing is a stall.
+pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
 
 impl Account {
     const WORST_KEPT: usize = 16;

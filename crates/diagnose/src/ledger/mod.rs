@@ -16,7 +16,7 @@ use unstarve_timeline::{
     ActorId, Interrupt, Migration, Piece, Rule, Run, RunEnd, Selection, Sink, Wait, Wake, Waker, WorkItem, World,
 };
 
-pub(crate) use account::{Account, TICK};
+pub(crate) use account::{Account, FAIR_PERIOD, TICK};
 pub(crate) use episodes::{Episodes, Period};
 pub(crate) use quantiles::Quantiles;
 use real_time::RealTimeStays;

@@ -1,9 +1,8 @@
-use unstarve_model::KernelThread;
+use unstarve_model::{KernelThread, counted};
 use unstarve_timeline::ActorId;
 
 use super::{Draft, for_threads, kind};
 use crate::case::Case;
-use crate::finding::cpus;
 use crate::report::Remedy;
 
 /// The one who has no part in the storm gets the CPU sooner.
@@ -43,7 +42,7 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     let text = format!(
         "Run {enough} threads instead of {members} on {}: more can only wait. More are right where they mostly wait \
          for disks.",
-        cpus(case.world.cpus)
+        counted(case.world.cpus.into(), "CPU")
     );
     let (apply, undo, valid_on) = if is_nfsd {
         (

@@ -74,6 +74,26 @@ fn without_work_events_the_switches_still_tell_less_surely() {
     assert!(without.findings[0].losses.iter().any(|loss| loss.contains("workqueue_execute_start")));
 }
 
+#[test]
+fn ping_pong_explains_the_waits_of_its_own_worker_alone() {
+    // On another CPU a program of the same name as the worker, at another nice, gets one turn of eleven.
+    let rounds = 2750;
+    let (pair, hogs) = (times(rounds, "kfff"), times(200, &format!("{}{}", times(5, "a"), times(50, "b"))));
+    let scene = Scene::new(200)
+        .task('f', "fio", 120)
+        .task('k', "writer", 120)
+        .task('a', "writer", 119)
+        .task('b', "big", 119)
+        .cpu(&pair)
+        .cpu(&hogs)
+        .wakes('f', &times(rounds, " ^  "))
+        .items('k', "iomap_dio_complete_work", &times(rounds, "i   "));
+    insta::assert_snapshot!(scene.findings(), @r"
+    critical completion-ping-pong: writer by fio (wakeup-preemption)
+    warning weight-starvation: writer by big (fair)
+    ");
+}
+
 /// Two hogs on one CPU; a gets one column of eleven. One column is 1 ms.
 fn two_hogs() -> Scene {
     let row = times(200, "abbbbbbbbbb");
