@@ -42,6 +42,8 @@ pub(crate) struct Cpu {
     pub whole: Option<(Time, Vec<(ActorId, Nanos)>)>,
     /// Whether a limit stops tasks of a higher class that wait here.
     pub stops: bool,
+    /// Whether it has issued any event.
+    pub issued: bool,
     /// The last event that this CPU issued.
     pub last_event: Time,
 }
@@ -75,6 +77,7 @@ impl Cpu {
             arrival: None,
             whole: None,
             stops: false,
+            issued: false,
             last_event: Time(0),
         }
     }

@@ -33,6 +33,7 @@ mod switches;
 mod task;
 mod tid_map;
 mod timeline;
+mod unrecorded;
 mod waits;
 mod wakes;
 mod work;
