@@ -38,6 +38,8 @@ pub(crate) struct Cpu {
     pub heard: bool,
     /// When something was first put on its runqueue by another CPU, before it was heard itself.
     pub arrival: Option<Time>,
+    /// Whether a task left it before it was heard itself: its first events are missing.
+    pub was_left: bool,
     /// Who had it since when, up to the time when that was last added up; kept where somebody may have waited all the time.
     pub whole: Option<(Time, Vec<(ActorId, Nanos)>)>,
     /// Whether a limit stops tasks of a higher class that wait here.
@@ -75,6 +77,7 @@ impl Cpu {
             queue: Vec::new(),
             heard: false,
             arrival: None,
+            was_left: false,
             whole: None,
             stops: false,
             issued: false,

@@ -27,6 +27,7 @@ mod rule;
 mod selection;
 mod settings;
 mod sink;
+mod so_far;
 mod stays;
 mod stops;
 mod switches;

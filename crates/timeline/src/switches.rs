@@ -55,7 +55,7 @@ impl Timeline {
         }
         self.begin_run(index, key, false);
         if first {
-            self.ran_before(index, is_new);
+            self.ran_before(index, is_new, task.prio);
         }
     }
 

@@ -29,6 +29,9 @@ impl Timeline {
             State::Waiting if !self.is_woken(key) => {}
             State::Waiting => {
                 self.missing_switches += 1;
+                if let Some((_, cpu)) = self.world.tasks.get(key).waiting_since() {
+                    self.note_left(cpu);
+                }
                 self.drop_wait(key);
                 self.world.tasks.get_mut(key).sleep_start = None;
                 self.cpu(target);

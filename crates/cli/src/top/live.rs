@@ -68,7 +68,7 @@ impl Feed for LiveFeed {
 
     fn view(&mut self, app: &App) -> View {
         let own = (cpu_time() - self.cpu_before).as_secs_f64() / self.began.elapsed().as_secs_f64().max(1e-3);
-        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline) };
+        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
         let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
         View { events: self.events, lost: self.live.lost(), own_cpu: Some(own), ..view }
     }
