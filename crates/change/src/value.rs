@@ -170,25 +170,11 @@ impl Value {
     }
 }
 
-/// The policy's name as chrt(1) and rules write it.
-pub fn policy_name(policy: SchedPolicy) -> &'static str {
-    match policy {
-        SchedPolicy::Other => "other",
-        SchedPolicy::Fifo => "fifo",
-        SchedPolicy::Rr => "rr",
-        SchedPolicy::Batch => "batch",
-        SchedPolicy::Idle => "idle",
-        SchedPolicy::Deadline => "deadline",
-        SchedPolicy::Ext => "ext",
-        SchedPolicy::Unknown => "unknown",
-    }
-}
-
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Class { policy, rt_priority: 0, .. } => write!(f, "{}", policy_name(*policy)),
-            Value::Class { policy, rt_priority, .. } => write!(f, "{} {rt_priority}", policy_name(*policy)),
+            Value::Class { policy, rt_priority: 0, .. } => write!(f, "{}", policy.name()),
+            Value::Class { policy, rt_priority, .. } => write!(f, "{} {rt_priority}", policy.name()),
             Value::Deadline { runtime, deadline, period } => {
                 let time = |ns: &u64| unstarve_model::Nanos(*ns).to_string();
                 write!(f, "deadline {}/{}/{}", time(runtime), time(deadline), time(period))

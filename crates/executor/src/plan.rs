@@ -6,12 +6,12 @@ use std::path::Path;
 
 use rustc_hash::FxHashSet;
 use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value, may_be_set};
-use unstarve_facts::{Harm, check_harm};
+use unstarve_facts::{Harm, check_harm, flag};
 use unstarve_model::Tid;
 
 use crate::host::{Host, ThisHost, place_of};
 use crate::journal::Step;
-use crate::proc::{self, flag};
+use crate::proc;
 
 /// What a plan has to know of a host beside values.
 pub trait Look: Host {
