@@ -209,7 +209,7 @@ fn nobody_who_reads_is_no_error_for_any_command() {
         &["guard", "plan", "--policy", &policy],
         &["lab", "list"],
         &["lab", "kernel", "list"],
-        &["top", "--once", "--replay", &one],
+        &["top", "--once", &one],
         &["--help"],
     ];
     for arguments in commands {
