@@ -73,7 +73,7 @@ fn errors_name_the_file_and_the_reason_once() {
         "{wrong}"
     );
     let wrong = message(&["timeline", "x", "--cpu", "all"]);
-    assert!(wrong.contains("not a list of CPUs; expected one like 0,2-3"), "{wrong}");
+    assert!(wrong.contains("`all` is not a list of CPUs such as 0-3,8"), "{wrong}");
 }
 
 #[test]
