@@ -6,8 +6,8 @@
 
 use unstarve_model::{SchedPolicy, Tid};
 
+use crate::Value;
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
-use crate::{Value, policy_name};
 
 /// Commands that run as printed under `sh -eu`, the second also in another shell than the first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -117,7 +117,7 @@ fn for_thread(value: &Value, thread: &Thread) -> Option<String> {
 }
 
 fn chrt_word(policy: SchedPolicy) -> Option<String> {
-    (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy_name(policy)))
+    (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy.name()))
 }
 
 fn write(text: &str) -> Option<String> {

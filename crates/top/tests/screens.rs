@@ -50,7 +50,7 @@ impl Show {
 
     /// On a machine that knows who is runnable.
     fn view_where(&mut self, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> View {
-        let beside = Beside { is_runnable, findings: self.recent.findings(&self.timeline) };
+        let beside = Beside { is_runnable, findings: self.recent.findings(&self.timeline, is_runnable) };
         View::of(&mut self.window, &self.timeline, &self.app, self.name, beside)
     }
 

@@ -119,7 +119,8 @@ impl Feed for Replay {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let beside = Beside { findings: self.recent.findings(&self.timeline), ..Beside::nothing() };
+        let nothing = Beside::nothing();
+        let beside = Beside { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };
         let view = View::of(&mut self.window, &self.timeline, app, &self.name, beside);
         View { events: self.events, lost: self.lost, ..view }
     }

@@ -1,6 +1,7 @@
 use unstarve_model::{CpuId, CpuSet, NameId, Nanos, Time};
 use unstarve_timeline::{ActorId, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
+use super::spans::Spans;
 use super::{Episodes, Longest, Quantiles, Spot};
 
 /// What is known about one actor at the end of the trace.
@@ -67,8 +68,8 @@ pub(crate) struct IdleElsewhere {
     pub long_total: Nanos,
     /// The same, each moment once however many waited then: one idle CPU takes one of them.
     pub long_span: Nanos,
-    /// Up to where `long_span` has counted.
-    counted_to: Time,
+    /// What `long_span` has counted, as far back as is remembered.
+    counted: Spans,
     /// The most in one wait.
     pub longest: Nanos,
 }
@@ -235,7 +236,7 @@ impl IdleElsewhere {
         self.long += other.long;
         self.long_total += other.long_total;
         self.long_span += other.long_span;
-        self.counted_to = self.counted_to.max(other.counted_to);
+        self.counted.merge(&other.counted);
         self.longest = self.longest.max(other.longest);
     }
 
@@ -246,8 +247,7 @@ impl IdleElsewhere {
         if idle >= TICK {
             self.long += 1;
             self.long_total += idle;
-            self.long_span += idle.min(end.since(start.max(self.counted_to)));
-            self.counted_to = self.counted_to.max(end);
+            self.long_span += idle.min(self.counted.add(start, end));
         }
     }
 }
