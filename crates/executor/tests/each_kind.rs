@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use unstarve_change::{Change, FeatureState, Relative, Selector, Target, Thread, Value};
@@ -13,6 +14,9 @@ use unstarve_executor::host::ThisHost;
 use unstarve_executor::journal::Step;
 use unstarve_executor::plan::{Ids, Look, Obstacle, plan};
 use unstarve_model::{SchedPolicy, Tid};
+
+/// Both tests that change something change the same sysctl.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const SYSCTL: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
@@ -115,6 +119,7 @@ impl Drop for Stage {
 
 #[test]
 fn each_kind_of_target_is_made_and_taken_back() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(stage) = Stage::new() else { return };
     let before = stage.state();
     let mut steps = stage.steps();
@@ -152,6 +157,7 @@ fn a_child_that_changes_things() {
 
 #[test]
 fn a_process_that_is_killed_leaves_nothing_that_cannot_be_taken_back() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(stage) = Stage::new() else { return };
     let before = stage.state();
     let text = format!("{}\n{}", stage.journal().display(), serde_json::to_string(&stage.steps()).expect("JSON"));
