@@ -145,7 +145,7 @@ pub fn refuses_another_boot(stage: &Stage) -> Ended {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(|error| error.to_string())?;
     let (boot, other) = (boot.trim().as_bytes(), b"00000000-0000-4000-8000-000000000000");
     let at = bytes.windows(boot.len()).position(|part| part == boot);
-    let at = at.ok_or("the recording does not say of which boot it is")?;
+    let at = at.ok_or_else(|| "the recording does not say of which boot it is".to_owned())?;
     let mut bytes = bytes.clone();
     bytes[at..at + boot.len()].copy_from_slice(other);
     fs::write(&case.recording, bytes).map_err(|error| error.to_string())?;
