@@ -78,7 +78,7 @@ fn without(snapshot: &Snapshot, seen: &BTreeMap<Tid, BTreeSet<Prio>>) -> Snapsho
 fn as_traced(thread: &Thread, seen: Option<&Prio>, facts: Option<&TaskFacts>) -> ModelThread {
     let odd = thread.tid.0 % 2 == 1;
     let mut new = ModelThread::new(thread.tid.0, &thread.comm);
-    new.reset_on_fork = facts.is_none_or(|facts| !facts.kernel_thread) && thread.tid.0 % 3 == 0;
+    new.reset_on_fork = facts.is_none_or(|facts| !facts.kernel_thread) && thread.tid.0.is_multiple_of(3);
     if let Some(facts) = facts {
         new.nice = facts.nice;
         new.tgid = facts.tgid.unwrap_or(facts.tid).0;
