@@ -123,6 +123,7 @@ export interface Trace {
   };
   verdict: { severity: Severity | null; text: string };
   report: Report;
+  losses: string[];
   recording: {
     clock: string | null;
     recorded: [string, boolean][] | null;
@@ -238,6 +239,7 @@ export interface PageData {
   schema: string;
   generator: string;
   comparison: Comparison | null;
+  rules: { word: string; meaning: string }[];
   traces: Trace[];
 }
 

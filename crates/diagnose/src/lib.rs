@@ -15,6 +15,8 @@
 //! | `rivals` | who competes with whom by which weight |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod case;
 pub mod compare;
 mod doubt;

@@ -27,6 +27,7 @@ use unstarve_timeline::ActorId;
 
 use crate::case::Case;
 use crate::ledger::FAIR_PERIOD;
+use crate::remedy;
 use crate::report::{Finding, Severity};
 
 /// A kind of finding.
@@ -73,6 +74,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
         let more = (kind.find)(case, &findings);
         findings.extend(more);
     }
+    remedy::spare_no_other_culprit(case, &mut findings);
     findings.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
     findings
 }

@@ -60,8 +60,9 @@ impl Reader<'_> {
         if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
             task.cgroup = cgroup(&text, version);
         }
+        // A thread of the kernel gets it from nobody, unless somebody gave it with a policy.
         let keeps_class = matches!(task.policy.class(), Some(Policy::Rt | Policy::Deadline));
-        if keeps_class && self.root.is_host() {
+        if (keeps_class || !task.kernel_thread) && self.root.is_host() {
             task.reset_on_fork = reset_on_fork(task.tid);
         }
         if self.detail == Detail::Whole {
