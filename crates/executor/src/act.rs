@@ -286,7 +286,7 @@ fn put_back<H: Host>(host: &mut H, change: &Step) -> io::Result<Option<Event>> {
 impl Step {
     /// A change that has no number yet.
     pub fn new(target: Place, comm: &str, rule: &str, old: Value, new: Value) -> Step {
-        Step { seq: 0, target, comm: comm.to_owned(), rule: rule.to_owned(), old, new, at: 0, from: None }
+        Step { seq: 0, target, comm: comm.to_owned(), rule: rule.to_owned(), old, new, at: 0, from: None, batch: None }
     }
 
     /// What a child was born with that was set on its parent by this.

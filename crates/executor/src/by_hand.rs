@@ -151,6 +151,8 @@ impl ByHand {
         steps: &mut [Step],
     ) -> Result<usize, ByHandError> {
         check_guard(steps)?;
+        let batch = self.journal.last_seq() + 1;
+        steps.iter_mut().for_each(|step| step.batch = Some(batch));
         let outcomes = act::apply(host, &mut self.journal, audit, steps)?;
         let mut done = 0;
         let mut refused = None;
@@ -163,9 +165,8 @@ impl ByHand {
         }
         let Some((step, error)) = refused else { return Ok(done) };
         let (what, new) = (named(step), step.new.to_string());
-        let numbers: Vec<u64> = steps.iter().map(|step| step.seq).collect();
         let mut open = self.journal.open_changes();
-        open.retain(|step| numbers.contains(&step.seq) || numbers.first().is_some_and(|first| step.seq > *first));
+        open.retain(|step| step.batch == Some(batch));
         let undone = act::undo(host, &mut self.journal, audit, &open);
         match undone.is_complete() {
             true => Err(ByHandError::Refused { what, new, error }),
@@ -245,9 +246,8 @@ pub fn look_into(directory: &Path) -> Result<Vec<Batch>, StateError> {
     Ok(batches(state::look_into(directory, Role::ByHand)?.open))
 }
 
-/// Changes that were made at once were promised at once: they are for the same, and have the same time.
 fn batches(open: Vec<Step>) -> Vec<Batch> {
-    let same = |a: &Step, b: &Step| a.rule == b.rule && a.at == b.at;
+    let same = |a: &Step, b: &Step| a.batch.is_some() && a.batch == b.batch;
     open.chunk_by(same).map(|steps| Batch { rule: steps[0].rule.clone(), steps: steps.to_vec() }).collect()
 }
 

@@ -82,6 +82,9 @@ pub struct Step {
     /// The task was born with it: the one that it has it from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<TaskKey>,
+    /// Changes made at once by hand have the number of the first of them, and are taken back at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u64>,
 }
 
 impl Step {
@@ -412,6 +415,7 @@ mod tests {
             new: Value::Nice(-5),
             at: 0,
             from: None,
+            batch: None,
         }
     }
 
