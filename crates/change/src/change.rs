@@ -100,8 +100,9 @@ pub enum To {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Relative {
-    /// A cgroup's weight, 100 being normal: `cpu.weight`, or `cpu.shares` on the older hierarchy.
-    Weight(u32),
+    /// A cgroup's weight brought down to this, 100 being normal: `cpu.weight`, or `cpu.shares` on the older hierarchy. A lighter
+    /// group stays as it is.
+    WeightAtMost(u32),
     /// A deadline task's runtime, in per cent of what it has.
     RuntimePercent(u32),
 }
@@ -164,7 +165,7 @@ impl Change {
     pub fn aspect(&self) -> Option<Aspect> {
         match self.to.as_ref()? {
             To::Value(value) => Some(value.aspect()),
-            To::Relative(Relative::Weight(_)) => Some(Aspect::Text),
+            To::Relative(Relative::WeightAtMost(_)) => Some(Aspect::Text),
             To::Relative(Relative::RuntimePercent(_)) => Some(Aspect::Class),
         }
     }

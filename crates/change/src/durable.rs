@@ -127,7 +127,7 @@ fn of_form(changes: &[Change], form: Form, whose: &dyn Fn(&Thread) -> Whose) -> 
         Form::Tmpfiles => tmpfiles(changes),
         Form::Cmdline => cmdline(changes),
         Form::Guard => guard(changes, whose),
-        Form::Tuned => tuned(changes),
+        Form::Tuned => tuned(changes, whose),
     }
 }
 
@@ -143,12 +143,15 @@ fn systemd(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<D
                 let unit = whose.unit.ok_or_else(|| {
                     format!("the recording does not say in which unit of systemd thread {} runs", thread.tid)
                 })?;
+                if !unit.ends_with(".service") {
+                    return Err(format!("{unit} is no service, and others' processes have no settings in systemd"));
+                }
                 let lines = change.value().and_then(in_service).ok_or_else(|| no_word(change, "systemd"))?;
                 (unit, lines)
             }
             Target::File { path } => {
                 let (group, file) = path.rsplit_once('/').unwrap_or(("", path));
-                let unit = group.rsplit('/').next().filter(|name| is_unit(name));
+                let unit = group.rsplit('/').next().filter(|name| is_unit(name) && is_systems(group));
                 let unit = unit.ok_or_else(|| format!("{path} belongs to no unit of systemd"))?;
                 let text = text_of(change).ok_or_else(|| no_word(change, "systemd"))?;
                 let line = in_group(file, text).ok_or_else(|| no_word(change, "systemd"))?;
@@ -157,9 +160,14 @@ fn systemd(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<D
             _ => return Err(no_word(change, "systemd")),
         };
         let section = units.entry(unit).or_default();
-        lines.into_iter().filter(|line| !section.contains(line)).collect::<Vec<_>>().into_iter().for_each(|line| {
+        for line in lines.into_iter().filter(|line| !section.contains(line)).collect::<Vec<_>>() {
+            let key = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.is_empty()));
+            let same = |other: &String| key(other) == key(&line) && key(&line).is_some_and(|(_, empty)| !empty);
+            if let Some(other) = section.iter().find(|other| same(other)) {
+                return Err(format!("one unit cannot have both {other} and {line} for different threads"));
+            }
             section.push(line);
-        });
+        }
     }
     let durable = units.into_iter().map(|(unit, lines)| {
         let kind = unit.rsplit('.').next().unwrap_or("service");
@@ -182,6 +190,22 @@ fn is_unit(name: &str) -> bool {
         && !name.contains(['\\', '\''])
 }
 
+/// Whether the system's manager has the group: a user's manager and whatever runs in a container have units of their own, which
+/// may be called as the host's are.
+fn is_systems(group: &str) -> bool {
+    let mut above = group.split('/').filter(|part| !part.is_empty());
+    above.next_back();
+    !above.any(|part| part.ends_with(".scope") || part.ends_with(".service") || part == "machine.slice")
+}
+
+/// The service of the system's manager in whose cgroup something is.
+pub fn service_of(group: &str) -> Option<&str> {
+    let at = group.split('/').position(|part| part.ends_with(".service"))?;
+    let parts: Vec<&str> = group.split('/').take(at + 1).collect();
+    let name = *parts.last()?;
+    (is_systems(&parts.join("/")) && !name.starts_with("user@")).then_some(name)
+}
+
 /// systemd.exec(5).
 fn in_service(value: &Value) -> Option<Vec<String>> {
     Some(match value {
@@ -199,7 +223,8 @@ fn in_service(value: &Value) -> Option<Vec<String>> {
             lines
         }
         Value::Nice(nice) => vec![format!("Nice={nice}")],
-        Value::Affinity(cpus) => vec![format!("CPUAffinity={cpus}")],
+        // An empty one first: values of several files are added up.
+        Value::Affinity(cpus) => vec!["CPUAffinity=".to_owned(), format!("CPUAffinity={cpus}")],
         Value::ResetOnFork(on) => {
             vec![format!("CPUSchedulingResetOnFork={}", if *on { "yes" } else { "no" })]
         }
@@ -214,8 +239,9 @@ fn in_group(file: &str, text: &str) -> Option<String> {
         "cpu.shares" => Some(format!("CPUWeight={}", (text.parse::<u64>().ok()? * 100 / 1024).clamp(1, 10_000))),
         "cpu.max" => {
             let (quota, period) = text.split_once(' ')?;
-            let Ok(quota) = quota.parse::<u64>() else { return Some("CPUQuota=infinity".to_owned()) };
-            Some(format!("CPUQuota={}%", quota * 100 / period.parse::<u64>().ok()?.max(1)))
+            let Ok(quota) = quota.parse::<u64>() else { return Some("CPUQuota=".to_owned()) };
+            let percent = (quota * 100).div_ceil(period.parse::<u64>().ok()?.max(1)).max(1);
+            Some(format!("CPUQuota={percent}%"))
         }
         _ => None,
     }
@@ -239,6 +265,10 @@ fn as_sysctl(change: &Change) -> Option<(String, &str)> {
 
 fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
     let mut text = String::new();
+    // Of two lines with one path tmpfiles.d takes the first.
+    if changes.iter().filter(|change| matches!(change.target, Target::Feature { .. })).count() > 1 {
+        return Err("tmpfiles.d writes to the features file only once".to_owned());
+    }
     for change in changes {
         let value = text_of(change).ok_or_else(|| no_word(change, "tmpfiles.d"))?;
         let path = match &change.target {
@@ -412,7 +442,7 @@ fn beside(path: &str, value: &str) -> Option<String> {
     Some(format!("\n[[cgroup]]\npath = {}\nweight = {weight}\n", toml_text(&escaped(group))))
 }
 
-fn tuned(changes: &[Change]) -> Result<Vec<Durable>, String> {
+fn tuned(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
     let mut sections: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (index, change) in changes.iter().enumerate() {
         let (section, line) = match (&change.target, as_sysctl(change)) {
@@ -421,7 +451,7 @@ fn tuned(changes: &[Change]) -> Result<Vec<Durable>, String> {
             (Target::File { path }, _) if path.starts_with("/sys/") => {
                 ("sysfs", format!("{path}={}", text_of(change).ok_or_else(|| no_word(change, "TuneD"))?))
             }
-            (Target::Thread(thread), _) => {
+            (Target::Thread(thread), _) if whose(thread).kernel_thread => {
                 let line = in_tuned(thread, change.value()).ok_or_else(|| no_word(change, "TuneD"))?;
                 ("scheduler", format!("group.unstarve_{index}={line}"))
             }
@@ -440,20 +470,19 @@ fn tuned(changes: &[Change]) -> Result<Vec<Durable>, String> {
     }])
 }
 
-/// `rule priority:policy:nice/priority:affinity:regex` of TuneD's scheduler plug-in.
+/// `rule priority:policy:priority:affinity:regex` of TuneD's scheduler plug-in. It matches the whole command line of a program, so
+/// kernel threads alone can be named; of several rules for a thread the last one counts.
 fn in_tuned(thread: &Thread, value: Option<&Value>) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_ ".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
     thread.comm.chars().all(plain).then_some(())?;
-    let regex = format!("^\\[?{}\\]?$", thread.comm);
-    Some(match value? {
-        Value::Class { policy: SchedPolicy::Fifo, rt_priority, .. } => format!("0:f:{rt_priority}:*:{regex}"),
-        Value::Class { policy: SchedPolicy::Rr, rt_priority, .. } => format!("0:r:{rt_priority}:*:{regex}"),
-        Value::Class { policy: SchedPolicy::Other, .. } => format!("0:o:0:*:{regex}"),
-        Value::Class { policy: SchedPolicy::Batch, .. } => format!("0:b:0:*:{regex}"),
-        Value::Nice(nice) => format!("0:o:{nice}:*:{regex}"),
-        Value::Affinity(cpus) => format!("0:*:*:{cpus}:{regex}"),
+    let (word, priority) = match value? {
+        Value::Class { policy: SchedPolicy::Fifo, rt_priority, .. } => ('f', *rt_priority),
+        Value::Class { policy: SchedPolicy::Rr, rt_priority, .. } => ('r', *rt_priority),
+        Value::Class { policy: SchedPolicy::Other, .. } => ('o', 0),
+        Value::Class { policy: SchedPolicy::Batch, .. } => ('b', 0),
         _ => return None,
-    })
+    };
+    Some(format!("0:{word}:{priority}:*:^\\[{}\\]$", thread.comm))
 }
 
 fn text_of(change: &Change) -> Option<&str> {
@@ -471,7 +500,7 @@ fn no_word(change: &Change, form: &str) -> String {
         (Target::Threads(Selector::KernelThreads { prefix }), _) => format!("the change of {prefix}*"),
         (Target::Threads(Selector::Workers { .. }), _) => "workers bound to a CPU".to_owned(),
         (Target::File { path }, _) => path.clone(),
-        (Target::GroupWeightOf(thread), Some(To::Relative(Relative::Weight(_)))) => {
+        (Target::GroupWeightOf(thread), Some(To::Relative(Relative::WeightAtMost(_)))) => {
             format!("the weight of a group that was not recorded (of thread {})", thread.tid)
         }
         (Target::Feature { name }, _) => format!("the feature {name}"),

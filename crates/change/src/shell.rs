@@ -151,7 +151,7 @@ pub fn quoted(word: &str) -> Option<String> {
 /// Prints what chrt(1) has to be given so that `$t` has its policy, priority and flag again.
 const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
 /// The nineteenth field of proc_pid_stat(5); the name before it may hold anything.
-const NICE_BEFORE: &str = "sed 's/.*) //' /proc/$t/stat | cut -d ' ' -f 17";
+const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | sed 's/.*) //' | cut -d ' ' -f 17";
 const CPUS_BEFORE: &str = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
 
 fn recorded(changes: &[&Change]) -> Option<Commands> {
@@ -219,7 +219,7 @@ fn step(change: &Change) -> Option<Step> {
             of_threads(Vec::new(), Some(format!("$(pgrep -P 2 '^kworker/{cpus}:[0-9]+([-+]|$)')")))
         }
         Target::File { path } => {
-            let (to, path) = (quoted(text(change.value()?)?)?, quoted(path)?);
+            let (to, path) = (quoted(text(change.value()?)?)?, requotable(path)?);
             Some(Step { tids: Vec::new(), list: None, body: replace_text(&path, &to) })
         }
         Target::Feature { name } => {
@@ -230,7 +230,7 @@ fn step(change: &Change) -> Option<Step> {
             Some(Step { tids: Vec::new(), list: None, body })
         }
         Target::GroupWeightOf(thread) => match change.to.as_ref()? {
-            To::Relative(Relative::Weight(weight)) => {
+            To::Relative(Relative::WeightAtMost(weight)) => {
                 Some(Step { tids: Vec::new(), list: None, body: group_weight(thread.tid, *weight) })
             }
             _ => None,
@@ -239,37 +239,43 @@ fn step(change: &Change) -> Option<Step> {
     }
 }
 
+/// A quoted path that is the same once more between double quotes; `None` if a shell or `echo` could take a part of it otherwise.
+fn requotable(path: &str) -> Option<String> {
+    let quoted = quoted(path)?;
+    (!quoted.contains(['$', '`', '\\', '"', '!'])).then_some(quoted)
+}
+
 fn replace_text(path: &str, to: &str) -> String {
     // A file that lists its words has the one in force in parentheses.
     let now = if path.ends_with("/preempt") { "sed 's/.*(\\(.*\\)).*/\\1/'" } else { "cat" };
-    format!("echo \"echo '$({now} {path})' > {path}\" >> $u; echo {to} > {path}")
+    format!("echo \"[ ! -e {path} ] || echo '$({now} {path})' > {path}\" >> $u; echo {to} > {path}")
 }
 
 fn save_and_set(to: &To) -> Option<String> {
     Some(match to {
         To::Value(Value::Class { policy, rt_priority, .. }) => format!(
-            "c=$({CHRT_BEFORE}); echo \"[ ! -d /proc/$t ] || chrt $c $t\" >> $u; chrt $(echo \"$c\" | grep -o -e \
+            "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; echo \"[ ! -d /proc/$t ] || chrt $c $t\" >> $u; chrt $(echo \"$c\" | grep -o -e \
              --reset-on-fork || :) {} --pid {rt_priority} $t",
             chrt_word(*policy)?
         ),
         To::Value(Value::ResetOnFork(on)) => {
             let flag = if *on { "--reset-on-fork " } else { "" };
             format!(
-                "c=$({CHRT_BEFORE}); echo \"[ ! -d /proc/$t ] || chrt $c $t\" >> $u; chrt {flag}${{c#--reset-on-fork }} $t"
+                "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; echo \"[ ! -d /proc/$t ] || chrt $c $t\" >> $u; chrt {flag}${{c#--reset-on-fork }} $t"
             )
         }
         To::Value(Value::Nice(nice)) => format!(
-            "echo \"[ ! -d /proc/$t ] || renice -n $({NICE_BEFORE}) -p $t > /dev/null\" >> $u; renice -n {nice} -p $t > /dev/null"
+            "n=$({NICE_BEFORE}); [ \"$n\" ] || continue; echo \"[ ! -d /proc/$t ] || renice -n $n -p $t > /dev/null\" >> $u; renice -n {nice} -p $t > /dev/null"
         ),
         To::Value(Value::Affinity(cpus)) => format!(
-            "echo \"[ ! -d /proc/$t ] || taskset -pc $({CPUS_BEFORE}) $t > /dev/null\" >> $u; taskset -pc {cpus} $t > /dev/null"
+            "n=$({CPUS_BEFORE}); [ \"$n\" ] || continue; echo \"[ ! -d /proc/$t ] || taskset -pc $n $t > /dev/null\" >> $u; taskset -pc {cpus} $t > /dev/null"
         ),
         To::Relative(Relative::RuntimePercent(percent)) => format!(
-            "c=$({CHRT_BEFORE}); echo \"[ ! -d /proc/$t ] || chrt $c $t\" >> $u; chrt $(echo \"$c\" | awk '{{ for (i = 1; i < NF; \
+            "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; echo \"[ ! -d /proc/$t ] || chrt $c $t\" >> $u; chrt $(echo \"$c\" | awk '{{ for (i = 1; i < NF; \
              i++) if ($i == \"--sched-runtime\") $(i + 1) = int($(i + 1) * {percent} / 100); print }}') $t"
         ),
         To::Value(Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Text(_)) => return None,
-        To::Relative(Relative::Weight(_)) => return None,
+        To::Relative(Relative::WeightAtMost(_)) => return None,
     })
 }
 
@@ -279,8 +285,9 @@ fn group_weight(tid: Tid, weight: u32) -> String {
     format!(
         "for f in \"/sys/fs/cgroup$(sed -n 's|^0::\\(/[^/]\\{{1,\\}}\\).*|\\1|p' /proc/{tid}/cgroup)/cpu.weight\" \
          \"/sys/fs/cgroup/cpu$(sed -n 's|^[0-9]*:\\(.*,\\)*cpu\\(,.*\\)*:\\(/[^/]\\{{1,\\}}\\).*|\\3|p' /proc/{tid}/cgroup)/cpu.shares\"; \
-         do case $f in /sys/fs/cgroup/cpu.*|/sys/fs/cgroup/cpu/cpu.*|*\\'*) continue;; esac; [ -e \"$f\" ] || continue; \
-         w={weight}; [ \"${{f%.shares}}\" = \"$f\" ] || w={shares}; echo \"echo $(cat \"$f\") > '$f'\" >> $u; echo $w > \"$f\"; done"
+         do case $f in /sys/fs/cgroup/cpu.*|/sys/fs/cgroup/cpu/cpu.*|*\\'*|*\\\\*) continue;; esac; [ -e \"$f\" ] || continue; \
+         w={weight}; [ \"${{f%.shares}}\" = \"$f\" ] || w={shares}; \
+         o=$(cat \"$f\"); [ \"$o\" -gt $w ] || continue; echo \"[ ! -e '$f' ] || echo $o > '$f'\" >> $u; echo $w > \"$f\"; done"
     )
 }
 

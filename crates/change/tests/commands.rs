@@ -177,7 +177,7 @@ fn the_weight_of_a_group_that_was_not_recorded() {
     let weight = || fs::read_to_string(format!("{group}/{}", root.1)).expect("its weight").trim().to_owned();
     fs::write(format!("{group}/cgroup.procs"), sleeper.0.id().to_string()).expect("moved");
     fs::write(format!("{group}/{}", root.1), "5000").expect("set");
-    let lines = commands(&[Change::relative(Target::GroupWeightOf(sleeper.thread()), Relative::Weight(100))]);
+    let lines = commands(&[Change::relative(Target::GroupWeightOf(sleeper.thread()), Relative::WeightAtMost(100))]);
     let lines = lines.expect("commands");
     sh(&lines.apply);
     let lowered = weight();

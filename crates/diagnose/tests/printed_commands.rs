@@ -186,7 +186,7 @@ fn remedies_of_the_traces_with_outside_truth_run_as_printed() {
 
 #[test]
 fn the_weight_of_an_unknown_group_is_set_on_either_hierarchy() {
-    let change = Change::relative(Target::GroupWeightOf(Thread::known_by(Tid(7), "x")), Relative::Weight(100));
+    let change = Change::relative(Target::GroupWeightOf(Thread::known_by(Tid(7), "x")), Relative::WeightAtMost(100));
     let Commands { apply, undo } = unstarve_change::commands(&[change]).expect("commands");
     for (version, mount, file) in [
         ("v2", "/sys/fs/cgroup", "/sys/fs/cgroup/box/cpu.weight"),

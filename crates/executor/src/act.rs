@@ -34,7 +34,6 @@ pub fn apply<H: Host, S: Store>(
     journal.promise(changes)?;
     let mut outcomes = Vec::with_capacity(changes.len());
     let mut settled = Vec::new();
-    let mut amended = Vec::new();
     let mut last: Option<(&Place, bool)> = None;
     for change in changes.iter() {
         // A task's changes follow each other: one look for all of them.
@@ -49,14 +48,18 @@ pub fn apply<H: Host, S: Store>(
             Err(error) => Outcome::Failed(error),
         };
         match &outcome {
-            Outcome::Done => amended.extend(amendment(host, change)),
+            // At once: an undo after a kill has to recognise it.
+            Outcome::Done => {
+                if let Some(amended) = amendment(host, change) {
+                    journal.amend(&mut [amended]);
+                }
+            }
             // Nothing was changed, so there is nothing to take back.
             Outcome::Gone | Outcome::Failed(_) => settled.push(change.seq),
         }
         audit.log(&entry(change, &outcome));
         outcomes.push(outcome);
     }
-    journal.amend(&mut amended);
     journal.settle(settled);
     audit.flush();
     Ok(outcomes)

@@ -48,6 +48,24 @@ pub enum ByHandError {
         /// Its rule.
         rule: String,
     },
+    /// Somebody has changed it since it was looked at.
+    #[error("{what} was {was} a moment ago, and is {now} now: somebody else is changing it. Nothing is changed")]
+    Changed {
+        /// What.
+        what: String,
+        /// Then.
+        was: String,
+        /// Now.
+        now: String,
+    },
+    /// The journal of an earlier version was taken over, and cannot be removed: it would be taken over again.
+    #[error("{path} was taken over, and cannot be removed: {error}. Remove it")]
+    Leftover {
+        /// Which.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
     /// The system refused one; the others were taken back.
     #[error("{what}: {new}: {error}. Nothing is changed")]
     Refused {
@@ -135,9 +153,14 @@ impl ByHand {
         let Some(bytes) = directory.read(name, LONGEST_LEGACY).map_err(StateError::from)? else { return Ok(()) };
         let contents = legacy::Contents::parse(&bytes, path)?;
         let mut steps = legacy::steps(&contents, self.state.boot());
+        let open = self.journal.open_changes();
+        let is_known = |step: &Step| {
+            open.iter().any(|other| (&other.target, &other.old, &other.new) == (&step.target, &step.old, &step.new))
+        };
+        steps.retain(|step| !is_known(step));
         self.journal.promise(&mut steps)?;
-        let _ = directory.remove(name);
-        Ok(())
+        let leftover = |error| ByHandError::Leftover { path: path.display().to_string(), error };
+        directory.remove(name).map_err(leftover)
     }
 
     /// Makes all of these changes, or none. Gives how many were made: things may be gone by now.
@@ -151,6 +174,7 @@ impl ByHand {
         steps: &mut [Step],
     ) -> Result<usize, ByHandError> {
         check_guard(steps)?;
+        check_unchanged(host, steps)?;
         let batch = self.journal.last_seq() + 1;
         steps.iter_mut().for_each(|step| step.batch = Some(batch));
         let outcomes = act::apply(host, &mut self.journal, audit, steps)?;
@@ -193,9 +217,11 @@ impl ByHand {
             batches.drain(..batches.len().saturating_sub(1));
         }
         let steps: Vec<Step> = batches.iter().flat_map(|batch| batch.steps.iter().cloned()).collect();
-        let (theirs, ours) = theirs_and_ours(host, steps);
+        let open = self.journal.open_changes();
+        let (steps, covered) = uncovered(&open, steps);
+        let (theirs, ours) = theirs_and_ours(host, &open, steps);
         let undone = act::undo(host, &mut self.journal, audit, &ours);
-        TakenBack { undone, batches, theirs }
+        TakenBack { undone, batches, theirs, covered }
     }
 
     /// Where the journal is.
@@ -213,18 +239,42 @@ pub struct TakenBack {
     pub batches: Vec<Batch>,
     /// What somebody else has changed since, with its value now.
     pub theirs: Vec<(Step, Value)>,
+    /// What a later change that stays has set again, with what that one was for.
+    pub covered: Vec<(Step, String)>,
 }
 
 /// The journal of an earlier version was never longer.
 const LONGEST_LEGACY: u64 = 64 << 20;
 
-/// What has another value than any of our changes left it with. Several changes of one thing are one chain, of which each value is ours.
-fn theirs_and_ours<H: Host>(host: &H, steps: Vec<Step>) -> (Vec<(Step, Value)>, Vec<Step>) {
+/// Whether both are of one value of one thing.
+fn is_alike(a: &Step, b: &Step) -> bool {
+    a.target == b.target && a.new.aspect() == b.new.aspect()
+}
+
+/// Changes of one thing are a chain: a link in its middle cannot be taken out as long as a later one is in force.
+fn uncovered(open: &[Step], steps: Vec<Step>) -> (Vec<Step>, Vec<(Step, String)>) {
+    let wanted: Vec<u64> = steps.iter().map(|step| step.seq).collect();
+    let cover = |step: &Step| {
+        let later =
+            open.iter().find(|other| other.seq > step.seq && is_alike(other, step) && !wanted.contains(&other.seq));
+        later.map(|other| other.rule.clone())
+    };
+    let (mut free, mut covered) = (Vec::new(), Vec::new());
+    for step in steps {
+        match cover(&step) {
+            Some(rule) => covered.push((step, rule)),
+            None => free.push(step),
+        }
+    }
+    (free, covered)
+}
+
+/// What has another value than any of our changes left it with, and the rest.
+fn theirs_and_ours<H: Host>(host: &H, open: &[Step], steps: Vec<Step>) -> (Vec<(Step, Value)>, Vec<Step>) {
     let now: Vec<Option<Value>> =
         steps.iter().map(|step| host.read(&step.target, step.new.aspect()).ok().flatten()).collect();
     let is_ours = |step: &Step, now: &Value| {
-        let chain = steps.iter().filter(|other| other.target == step.target && other.new.aspect() == step.new.aspect());
-        chain.into_iter().any(|other| other.explains(now) || other.old.same(now))
+        open.iter().filter(|other| is_alike(other, step)).any(|other| other.explains(now) || other.old.same(now))
     };
     let ours: Vec<bool> =
         steps.iter().zip(&now).map(|(step, now)| now.as_ref().is_none_or(|now| is_ours(step, now))).collect();
@@ -259,8 +309,20 @@ pub fn named(step: &Step) -> String {
     if comm.is_empty() { target.into_owned() } else { format!("{comm} ({target})") }
 }
 
+/// Between a plan and its deed somebody may have changed something, whose value an undo would then lose.
+fn check_unchanged<H: Host>(host: &H, steps: &[Step]) -> Result<(), ByHandError> {
+    for step in steps {
+        if let Ok(Some(now)) = host.read(&step.target, step.new.aspect())
+            && !now.same(&step.old)
+        {
+            return Err(ByHandError::Changed { what: named(step), was: step.old.to_string(), now: now.to_string() });
+        }
+    }
+    Ok(())
+}
+
 /// What a guard keeps is its own.
-fn check_guard(steps: &[Step]) -> Result<(), ByHandError> {
+pub(crate) fn check_guard(steps: &[Step]) -> Result<(), ByHandError> {
     let Some(holder) = state::holder()? else { return Ok(()) };
     let open = state::look_into(&holder.state, Role::Guard)?.open;
     let theirs =

@@ -331,7 +331,9 @@ fn take_back(
         if undone.is_complete() {
             // An empty journal says the same as none, and needs no room.
             let _ = journal.set_len(0);
-            Registry::unpin();
+            if role == Role::Guard {
+                Registry::unpin();
+            }
             state::remove_left(directory, role, journal.metadata().map(|meta| meta.ino()).ok());
             return Ok(());
         }

@@ -107,6 +107,16 @@ pub enum Obstacle {
     /// The value has no meaning for it.
     #[error("{0} is not what it can be set to")]
     Unfit(String),
+    /// Somebody has changed it since it was recorded.
+    #[error("{what} was {was} when it was recorded, and is {now} now: record again")]
+    ChangedSince {
+        /// What.
+        what: String,
+        /// Then.
+        was: String,
+        /// Now.
+        now: String,
+    },
     /// It cannot be read.
     #[error("{what} cannot be read: {error}")]
     Unreadable {
@@ -150,7 +160,7 @@ fn steps<L: Look>(look: &L, change: &Change, rule: &str, ids: Ids) -> Result<Ste
         }
         Target::File { path } => {
             let text = text_of(change)?;
-            of_file(look, path, text, rule)
+            of_file(look, path, text, change.was.as_ref(), rule)
         }
         Target::GroupWeightOf(thread) => {
             let key = identify(look, thread, ids)?;
@@ -158,12 +168,17 @@ fn steps<L: Look>(look: &L, change: &Change, rule: &str, ids: Ids) -> Result<Ste
                 what: format!("a cgroup with a weight around thread {}", key.tid),
                 hint: "",
             })?;
-            let Some(To::Relative(Relative::Weight(weight))) = &change.to else { return Err(unfit(change)) };
+            let Some(To::Relative(Relative::WeightAtMost(weight))) = &change.to else { return Err(unfit(change)) };
             let shares = (u64::from(*weight) * 1024 + 50) / 100;
             let text = if path.ends_with("/cpu.shares") { shares.to_string() } else { weight.to_string() };
-            of_file(look, &path, &text, rule)
+            let (steps, already) = of_file(look, &path, &text, None, rule)?;
+            let is_lighter = |step: &Step| match (&step.old, &step.new) {
+                (Value::Text(old), Value::Text(new)) => old.parse::<u64>().ok() <= new.parse::<u64>().ok(),
+                _ => false,
+            };
+            if steps.iter().any(is_lighter) { Ok((Vec::new(), 1)) } else { Ok((steps, already)) }
         }
-        Target::Feature { name } => of_feature(look, name, text_of(change)?, rule),
+        Target::Feature { name } => of_feature(look, name, text_of(change)?, change.was.as_ref(), rule),
         other => Err(Obstacle::Unfit(format!("{other:?}"))),
     }
 }
@@ -232,7 +247,11 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
     let (mut steps, mut already) = (Vec::new(), 0);
     for key in keys {
         let comm = look.comm_of(key.tid).unwrap_or_default();
-        check_task(look, key.tid, &comm, aspect)?;
+        match check_task(look, key.tid, &comm, aspect) {
+            // One of several that has ended meanwhile needs nothing.
+            Err(Obstacle::Ended(_)) if keys.len() > 1 => continue,
+            checked => checked?,
+        }
         let place = Place::Task(*key);
         let unreadable = |error| Obstacle::Unreadable { what: format!("thread {}", key.tid), error };
         let Some(old) = look.read(&place, aspect).map_err(unreadable)? else { continue };
@@ -244,12 +263,21 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
         if old.same(&new) {
             already += 1;
         } else {
+            check_since(change.was.as_ref(), &old, || format!("thread {}", key.tid))?;
             steps.push(Step::new(place, &comm, rule, old, new));
         }
     }
     match keys {
         [key] if steps.is_empty() && already == 0 => Err(Obstacle::Ended(key.tid)),
         _ => Ok((steps, already)),
+    }
+}
+
+/// Somebody may have changed it since it was recorded: what was proposed then may be the opposite of a cure now.
+fn check_since(was: Option<&Value>, now: &Value, what: impl Fn() -> String) -> Result<(), Obstacle> {
+    match was.filter(|was| !was.same(now)) {
+        None => Ok(()),
+        Some(was) => Err(Obstacle::ChangedSince { what: what(), was: was.to_string(), now: now.to_string() }),
     }
 }
 
@@ -281,7 +309,7 @@ fn relative_to(relative: Relative, old: &Value) -> Option<Value> {
     }
 }
 
-fn of_file<L: Look>(look: &L, path: &str, text: &str, rule: &str) -> Result<Steps, Obstacle> {
+fn of_file<L: Look>(look: &L, path: &str, text: &str, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
     let shown = || unstarve_model::clean(path).into_owned();
     if !may_be_set(path) {
         return Err(Obstacle::NoSetting(shown()));
@@ -289,7 +317,7 @@ fn of_file<L: Look>(look: &L, path: &str, text: &str, rule: &str) -> Result<Step
     let other = |name: &str| look.text(&format!("/proc/sys/kernel/{name}")).ok();
     check_harm(path, text, other).map_err(|harm| Obstacle::Harm { path: shown(), value: text.to_owned(), harm })?;
     let place = look.file(path).ok_or_else(|| Obstacle::NotHere { what: shown(), hint: hint(path) })?;
-    one(look, place, Value::Text(text.to_owned()), rule)
+    one(look, place, Value::Text(text.to_owned()), was, rule)
 }
 
 fn hint(path: &str) -> &'static str {
@@ -303,23 +331,24 @@ fn hint(path: &str) -> &'static str {
 /// The second until 5.12.
 const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 
-fn of_feature<L: Look>(look: &L, name: &str, word: &str, rule: &str) -> Result<Steps, Obstacle> {
+fn of_feature<L: Look>(look: &L, name: &str, word: &str, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
     let path = FEATURES.into_iter().find(|path| look.file(path).is_some());
     let missing = || Obstacle::NotHere { what: format!("the feature {name}"), hint: hint(FEATURES[0]) };
     let path = path.ok_or_else(missing)?.to_owned();
     if word.strip_prefix("NO_").unwrap_or(word) != name {
         return Err(Obstacle::Unfit(word.to_owned()));
     }
-    one(look, Place::Feature { path, name: name.to_owned(), root: None }, Value::Text(word.to_owned()), rule)
+    one(look, Place::Feature { path, name: name.to_owned(), root: None }, Value::Text(word.to_owned()), was, rule)
 }
 
-fn one<L: Look>(look: &L, place: Place, new: Value, rule: &str) -> Result<Steps, Obstacle> {
+fn one<L: Look>(look: &L, place: Place, new: Value, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
     let what = || unstarve_model::clean(&place.to_string()).into_owned();
     let old = look.read(&place, Aspect::Text).map_err(|error| Obstacle::Unreadable { what: what(), error })?;
     let old = old.ok_or_else(|| Obstacle::NotHere { what: what(), hint: "" })?;
     if old.same(&new) {
         return Ok((Vec::new(), 1));
     }
+    check_since(was, &old, what)?;
     Ok((vec![Step::new(place, "", rule, old, new)], 0))
 }
 

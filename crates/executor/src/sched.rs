@@ -24,6 +24,8 @@ struct SchedAttr {
 }
 
 const RESET_ON_FORK: u64 = 0x01;
+/// SCHED_FLAG_RECLAIM and SCHED_FLAG_DL_OVERRUN, which a deadline task keeps.
+const OF_DEADLINE: u64 = 0x02 | 0x04;
 const KEEP_POLICY: u64 = 0x08;
 const KEEP_PARAMS: u64 = 0x10;
 const UTIL_CLAMP_MIN: u64 = 0x20;
@@ -156,7 +158,7 @@ pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<
 pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::Result<()> {
     let now = read(tid)?;
     let number = SchedPolicy::Deadline.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-    let flags = reset_flag(now.reset_on_fork);
+    let flags = reset_flag(now.reset_on_fork) | getattr(tid)?.flags & OF_DEADLINE;
     setattr(tid, SchedAttr { policy: number, flags, runtime, deadline, period, ..SchedAttr::default() })
 }
 
@@ -174,7 +176,7 @@ pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
         tid,
         SchedAttr {
             policy: number,
-            flags: reset_flag(on),
+            flags: reset_flag(on) | getattr(tid)?.flags & OF_DEADLINE,
             nice: now.nice,
             priority: now.rt_priority,
             runtime: now.deadline.map_or_else(|| kept_slice(now.slice), |(runtime, ..)| runtime),

@@ -384,7 +384,8 @@ impl State {
     /// As there.
     pub fn undo_left(&mut self, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
         let result = self.undo(&mut Watched { registry: Registry::pinned(), at_work: false }, audit);
-        if matches!(&result, Ok((undone, _)) if undone.is_complete()) {
+        // A guard's notes are needed as long as it may have left something.
+        if self.role == Role::Guard && matches!(&result, Ok((undone, _)) if undone.is_complete()) {
             Registry::unpin();
         }
         result

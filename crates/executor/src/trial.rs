@@ -13,7 +13,7 @@ use unstarve_change::Value;
 
 use crate::act::{self, Outcome, Undone};
 use crate::audit::Audit;
-use crate::by_hand::named;
+use crate::by_hand::{ByHandError, check_guard, named};
 use crate::deadman::{Canary, DeadMan};
 use crate::host::Watched;
 use crate::journal::{JournalError, Step};
@@ -30,6 +30,17 @@ pub enum TrialError {
     /// The journal; nothing was changed.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A guard keeps it.
+    #[error(transparent)]
+    Guarded(#[from] ByHandError),
+    /// Somebody else changed it during the trial.
+    #[error(
+        "somebody else changed {0} of these values during the trial, so it proves nothing; everything else was taken back"
+    )]
+    Disturbed(usize),
+    /// The process that takes everything back is gone.
+    #[error("{0}; everything was taken back")]
+    Alone(String),
     /// An earlier trial left something that cannot be taken back.
     #[error("an earlier trial left {} values that the system does not let us take back", .0.failed.len())]
     Earlier(Box<Undone>),
@@ -94,7 +105,10 @@ pub fn run<T: Send + 'static>(
     steps: &mut [Step],
     measure: impl Fn(Arc<AtomicBool>) -> io::Result<T> + Clone + Send + 'static,
 ) -> Result<Measured<T>, TrialError> {
+    // Nobody else changes a setting by hand meanwhile: neither would know of the other's.
+    let _by_hand = State::lock_as(Role::ByHand, options.directory, "fix --verify")?;
     let mut state = State::lock_as(Role::Trial, options.directory, "fix --verify")?;
+    check_guard(steps)?;
     let (earlier, _) = state.undo_left(audit)?;
     if !earlier.is_complete() {
         return Err(TrialError::Earlier(Box::new(earlier)));
@@ -102,7 +116,7 @@ pub fn run<T: Send + 'static>(
     let before = wait(options, None, measure.clone())?;
     let mut journal = state.journal()?;
     let highest = steps.iter().map(|step| rt_priority(&step.new).max(rt_priority(&step.old))).max().unwrap_or(0);
-    let priority = (highest + 1).clamp(50, 98);
+    let priority = (highest + 1).clamp(50, 99);
     let mut dead_man =
         DeadMan::start((options.dead_man)(priority), priority, &state, &journal, audit).map_err(TrialError::DeadMan)?;
     state.name_dead_man(dead_man.pid());
@@ -129,7 +143,13 @@ pub fn run<T: Send + 'static>(
     }
     dead_man.dismiss();
     let with = with?;
+    if undone.others > 0 {
+        return Err(TrialError::Disturbed(undone.others));
+    }
     let again = wait(options, None, measure)?;
+    if options.stop.load(Ordering::Relaxed) {
+        return Err(TrialError::Ended);
+    }
     Ok([before, with, again])
 }
 
@@ -162,10 +182,14 @@ fn wait<T: Send + 'static>(
         if canary.has_run() {
             if let Some(dead_man) = dead_man.as_deref_mut() {
                 dead_man.sign();
+                if let Some(reason) = dead_man.failure(options.patience) {
+                    ended.store(true, Ordering::Relaxed);
+                    return Err(TrialError::Alone(reason));
+                }
             }
-        } else if dead_man.is_some() && canary.silent_for() > options.patience {
+        } else if dead_man.is_some() && canary.silent_for() > options.patience / 2 {
             ended.store(true, Ordering::Relaxed);
-            return Err(TrialError::Starved(options.patience));
+            return Err(TrialError::Starved(options.patience / 2));
         }
         thread::sleep(BEAT);
     }

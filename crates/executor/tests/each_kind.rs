@@ -66,7 +66,7 @@ impl Stage {
             Change::file(SYSCTL, "90"),
         ];
         if self.group.is_some() {
-            changes.push(Change::relative(Target::GroupWeightOf(seen(&self.grouped)), Relative::Weight(100)));
+            changes.push(Change::relative(Target::GroupWeightOf(seen(&self.grouped)), Relative::WeightAtMost(100)));
         }
         let feature = Change::feature("NEXT_BUDDY", FeatureState::On);
         if ThisHost.file("/sys/kernel/debug/sched/features").is_some() {

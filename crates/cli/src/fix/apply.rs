@@ -52,7 +52,9 @@ pub fn run(
         }
     }
     let mut hand = ByHand::open(&args.state, "fix --apply").map_err(|error| output::hint_at_root(error.into()))?;
-    hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)?;
+    if hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)? == 0 {
+        bail!("everything that was to be changed is gone by now");
+    }
     let mut page = page_of(recording, explained, chosen, &plan, origin);
     page.came = Some(came);
     write(args, &page, color)?;

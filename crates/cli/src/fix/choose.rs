@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use unstarve_diagnose::report::{Finding, Remedy, Report};
-use unstarve_executor::plan::{Look, plan};
+use unstarve_executor::plan::{Ids, Look, plan};
 use unstarve_term::clean;
 
 use super::LowArgs;
@@ -32,6 +32,9 @@ impl Choice {
 /// What the journal's entries of fixes begin with.
 pub const RULE: &str = "fix: ";
 
+/// Without these limits a task that never sleeps stops a CPU for good, or every woken task waits.
+const ON_REQUEST: [&str; 3] = ["no-rt-throttling", "no-fair-server", "no-wakeup-preemption"];
+
 /// What was asked for, else the first remedy of the worst finding that can be carried out here, else the first of all.
 pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice> {
     let findings: Vec<usize> = match &args.finding {
@@ -60,7 +63,16 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
         let plan = plan(look, &choice.remedy(report).changes, "", origin.ids);
         super::can_be_done(&plan)
     };
-    match candidates.iter().position(can) {
+    // On another host or boot, or for a file that lasts, nobody is surprised by another remedy than the first. What can hang the
+    // machine is done only if somebody asks for it.
+    let as_asked = origin.ids == Ids::AreStrange || args.form.is_some() || args.remedy.is_some();
+    let is_tame = |choice: &Choice| !ON_REQUEST.contains(&choice.remedy(report).id.as_str());
+    let chosen = if as_asked {
+        candidates.iter().position(|choice| args.remedy.is_some() || is_tame(choice))
+    } else {
+        candidates.iter().position(|choice| is_tame(choice) && can(choice))
+    };
+    match chosen.or_else(|| candidates.iter().position(is_tame)) {
         Some(at) => Ok(candidates.swap_remove(at)),
         None if candidates.is_empty() && args.remedy.is_some() => {
             bail!("no finding of this recording has that remedy; `unstarve explain` lists them")

@@ -54,9 +54,8 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
 /// By the group in which the recording saw it.
 pub fn whose(snapshot: Option<&Snapshot>, thread: &Thread) -> Whose {
     let Some(task) = snapshot.and_then(|snapshot| snapshot.task(thread.tid)) else { return Whose::default() };
-    let unit = |group: &str| {
-        let is_unit = |name: &&str| name.ends_with(".service") || name.ends_with(".scope");
-        group.rsplit('/').find(is_unit).map(str::to_owned)
-    };
-    Whose { unit: task.cgroup.as_deref().and_then(unit), kernel_thread: task.kernel_thread }
+    Whose {
+        unit: task.cgroup.as_deref().and_then(unstarve_change::service_of).map(str::to_owned),
+        kernel_thread: task.kernel_thread,
+    }
 }

@@ -27,6 +27,9 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
         text += &format!("{}\n", crate::guard::summary(&undone));
     }
     Out::new().text(&text)?;
+    for (step, rule) in &taken.covered {
+        output::remark(&format!("{}: `{}` has set it again since; take that back first", named(step), clean(rule)));
+    }
     for (step, now) in &taken.theirs {
         output::remark(&format!("{} is {now} by now: somebody has changed it since, so it is left alone", named(step)));
     }
@@ -35,7 +38,7 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     }
     Ok(match undone.is_complete() {
         false => ExitCode::from(FAILED),
-        true => ExitCode::from(u8::from(!taken.theirs.is_empty())),
+        true => ExitCode::from(u8::from(!taken.theirs.is_empty() || !taken.covered.is_empty())),
     })
 }
 

@@ -134,10 +134,13 @@ fn change_back(args: &UndoArgs) -> Result<ExitCode> {
         if let Some(of) = elsewhere {
             output::remark(&format!("what was set below {of} is undone with --root {of}"));
         }
-    } else if text.is_empty() && taken.theirs.is_empty() && taken.undone.failed.is_empty() {
+    } else if text.is_empty() && taken.theirs.is_empty() && taken.covered.is_empty() && taken.undone.failed.is_empty() {
         text = "it was what it had been already\n".to_owned();
     }
     Out::new().text(&text)?;
+    for (step, rule) in &taken.covered {
+        output::remark(&format!("{}: `{}` has set it again since; take that back first", step.target, clean(rule)));
+    }
     for (step, now) in &taken.theirs {
         let (path, now, set) = (step.target.to_string(), bare(now), bare(&step.new));
         output::remark(&format!(
@@ -147,7 +150,7 @@ fn change_back(args: &UndoArgs) -> Result<ExitCode> {
     for (step, error) in &taken.undone.failed {
         output::remark(&format!("{}: {} stays: {error}", step.target, bare(&step.new)));
     }
-    let all = taken.theirs.is_empty() && taken.undone.is_complete();
+    let all = taken.theirs.is_empty() && taken.covered.is_empty() && taken.undone.is_complete();
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -147,7 +147,7 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
                 "If the top-level cgroup of {} has a {file} above {normal}: bring it down to what kernel threads weigh.",
                 case.name(occupant)
             ),
-            changes: vec![Change::relative(Target::GroupWeightOf(thread), Relative::Weight(100))],
+            changes: vec![Change::relative(Target::GroupWeightOf(thread), Relative::WeightAtMost(100))],
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
             valid_on: match version(case) {
