@@ -121,6 +121,17 @@ fn of_form(changes: &[Change], form: Form, whose: &dyn Fn(&Thread) -> Whose) -> 
     if changes.iter().any(|change| matches!(change.target, Target::Advice)) {
         return Err("this is a change of a program or a machine, which no file of settings can keep".to_owned());
     }
+    for change in changes {
+        let Target::File { path } = &change.target else { continue };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+,".contains(c);
+        if !crate::may_be_set(path) || !path.chars().all(plain) {
+            return Err(format!("{} is no setting that a file could name", unstarve_model::clean(path)));
+        }
+        let value = text_of(change).unwrap_or_default();
+        if value.chars().any(|c| c.is_control() || unstarve_model::is_harmful(c)) {
+            return Err("the value is no line of text".to_owned());
+        }
+    }
     match form {
         Form::Systemd => systemd(changes, whose),
         Form::Sysctl => sysctl(changes),
@@ -361,7 +372,7 @@ fn guard(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Dur
         );
     }
     let file = "/etc/unstarve/policies/60-fix.toml".to_owned();
-    let activate = format!("unstarve guard plan {file}; unstarve guard run {file}");
+    let activate = format!("unstarve guard plan --policy {file}; unstarve guard run --policy {file}");
     Ok(vec![Durable { file: Some(file), text, activate }])
 }
 

@@ -11,7 +11,7 @@ mod value;
 
 pub use change::{Change, FeatureState, Relative, Selector, Target, Thread, To};
 pub use durable::{Durable, Form, NotDurable, Whose, durable, service_of};
-pub use settable::{SYSCTLS, is_sysctl_of_the_scheduler, may_be_set};
+pub use settable::{SYSCTLS, is_of_group, is_sysctl_of_the_scheduler, may_be_set};
 pub use shell::{Commands, commands, quoted};
 pub use task_key::TaskKey;
 pub use value::{Aspect, Place, Value};

@@ -26,7 +26,12 @@ pub fn may_be_set(path: &str) -> bool {
         || is_of_workqueues(path)
         || path == "/proc/fs/nfsd/threads"
         // Wherever the hierarchy is mounted; that it is one is seen once the file is open.
-        || path.rsplit_once('/').is_some_and(|(_, name)| GROUP_FILES.contains(&name))
+        || is_of_group(path)
+}
+
+/// Whether the file is called as one of a cgroup.
+pub fn is_of_group(path: &str) -> bool {
+    path.rsplit_once('/').is_some_and(|(_, name)| GROUP_FILES.contains(&name))
 }
 
 /// Of a cgroup: weight, idleness and limit of both versions.

@@ -310,7 +310,7 @@ pub fn named(step: &Step) -> String {
 }
 
 /// Between a plan and its deed somebody may have changed something, whose value an undo would then lose.
-fn check_unchanged<H: Host>(host: &H, steps: &[Step]) -> Result<(), ByHandError> {
+pub(crate) fn check_unchanged<H: Host>(host: &H, steps: &[Step]) -> Result<(), ByHandError> {
     for step in steps {
         if let Ok(Some(now)) = host.read(&step.target, step.new.aspect())
             && !now.same(&step.old)

@@ -229,12 +229,15 @@ fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
     }
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match root {
-        None => openat(CWD, path, flags, Mode::empty())?,
+        // `/proc/PID/root` is a way into whatever somebody has mounted for themselves.
+        None => openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?,
         Some(root) => open_below(root, path, flags)?,
     };
     // A tree that somebody named is what they say it is.
     let magic = fstatfs(&file)?.f_type;
-    if root.is_none() && !SETTINGS_LIVE_ON.iter().any(|known| *known as i64 == magic as i64) {
+    let is_of_group = unstarve_change::is_of_group(path);
+    let lives_on = if is_of_group { &SETTINGS_LIVE_ON[..GROUPS_LIVE_ON] } else { &SETTINGS_LIVE_ON[..] };
+    if root.is_none() && !lives_on.iter().any(|known| *known as i64 == magic as i64) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "not on a file system of the kernel's settings"));
     }
     fs::File::from(file).write_all(text.as_bytes())
@@ -262,8 +265,10 @@ fn is_features_file(path: &str) -> bool {
     ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"].contains(&path)
 }
 
-/// `include/uapi/linux/magic.h`: proc, sysfs, debugfs, cgroup of both versions, and the NFS server's.
-const SETTINGS_LIVE_ON: [u64; 6] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x0027_e0eb, 0x6367_7270, 0x6e66_7364];
+/// `include/uapi/linux/magic.h`: cgroup of both versions, proc, sysfs, debugfs, and the NFS server's.
+const SETTINGS_LIVE_ON: [u64; 6] = [0x0027_e0eb, 0x6367_7270, 0x9fa0, 0x6265_6572, 0x6462_6720, 0x6e66_7364];
+/// How many of these are of cgroups. Any file can be bound to a name that a group's file has.
+const GROUPS_LIVE_ON: usize = 2;
 
 /// Whether the target is still the one that was meant.
 fn is_same(target: &Place) -> bool {

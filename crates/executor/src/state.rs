@@ -89,7 +89,7 @@ pub enum StateError {
         source: io::Error,
     },
     /// It cannot be believed.
-    #[error("the guard's state cannot be used")]
+    #[error("the directory for journals cannot be used")]
     Trust(#[from] TrustError),
     /// Another guard is at work.
     #[error("{}: {holder}; {}", role.busy().0, role.busy().1)]

@@ -13,7 +13,7 @@ use unstarve_change::Value;
 
 use crate::act::{self, Outcome, Undone};
 use crate::audit::Audit;
-use crate::by_hand::{ByHandError, check_guard, named};
+use crate::by_hand::{ByHandError, check_guard, check_unchanged, named};
 use crate::deadman::{Canary, DeadMan};
 use crate::host::Watched;
 use crate::journal::{JournalError, Step};
@@ -114,13 +114,14 @@ pub fn run<T: Send + 'static>(
         return Err(TrialError::Earlier(Box::new(earlier)));
     }
     let before = wait(options, None, measure.clone())?;
+    let mut host = Watched { registry: Registry::pinned(), at_work: false };
+    check_unchanged(&host, steps)?;
     let mut journal = state.journal()?;
     let highest = steps.iter().map(|step| rt_priority(&step.new).max(rt_priority(&step.old))).max().unwrap_or(0);
     let priority = (highest + 1).clamp(50, 99);
     let mut dead_man =
         DeadMan::start((options.dead_man)(priority), priority, &state, &journal, audit).map_err(TrialError::DeadMan)?;
     state.name_dead_man(dead_man.pid());
-    let mut host = Watched { registry: Registry::pinned(), at_work: false };
     let outcomes = match act::apply(&mut host, &mut journal, audit, steps) {
         Ok(outcomes) => outcomes,
         Err(error) => {

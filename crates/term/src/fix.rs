@@ -134,7 +134,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
                     let _ = writeln!(text, "It helped ({reason}), and is in force. Take it back: sudo {undo}");
                 }
                 false => {
-                    let _ = writeln!(text, "It did not help ({reason}), and was taken back.");
+                    let _ = writeln!(text, "It is not shown to help ({reason}), and was taken back.");
                 }
             }
         }
@@ -153,10 +153,11 @@ fn outcome(text: &mut String, page: &Page<'_>) {
         }
         None => text.push_str("It cannot be carried out here.\n"),
     }
-    if !page.lasting.is_empty() && can {
+    let in_force = !matches!(&page.came, Some(Came::NothingDone | Came::Tried { helped: false, .. }));
+    if !page.lasting.is_empty() && can && in_force {
         let _ = writeln!(
             text,
-            "Until a reboot, or until the thread ends. To make it last: --as {}",
+            "It lasts until a reboot at most. To make it last longer: --as {}",
             page.lasting.join(", --as ")
         );
     }

@@ -88,7 +88,8 @@ fn find<'a>(asked: &str, ids: impl Iterator<Item = &'a str> + Clone, what: &str)
         if (1..=count).contains(&number) {
             return Ok(number - 1);
         }
-        bail!("there is no {what} {number}; this recording has {count}");
+        let whose = if what == "remedy" { "this finding" } else { "this recording" };
+        bail!("there is no {what} {number}; {whose} has {count}: {}", ids.collect::<Vec<_>>().join(", "));
     }
     if let Some(at) = ids.clone().position(|id| id == asked) {
         return Ok(at);

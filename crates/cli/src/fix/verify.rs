@@ -10,11 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use unstarve_change::TaskKey;
+use unstarve_change::{Place, TaskKey};
 use unstarve_diagnose::report::Finding;
 use unstarve_executor::audit::Audit;
 use unstarve_executor::journal::Step;
 use unstarve_executor::{proc, trial};
+use unstarve_facts::flag;
+use unstarve_model::Tid;
 use unstarve_guard::verify::{By, Fared, Judged, Span, Verdict, judge, watch_tasks};
 
 use super::LowArgs;
@@ -37,7 +39,8 @@ impl Tried {
     }
 
     pub fn reason(&self) -> String {
-        self.judged.reason.clone()
+        // The measure is the guard's, whose option has another name.
+        self.judged.reason.replace("(--for)", "(--verify)").replace("the policy", "it")
     }
 
     /// What the victim did without it, with it, and without it again: how long it ran and waited, in ns.
@@ -47,13 +50,14 @@ impl Tried {
 }
 
 pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration) -> Result<Tried> {
-    let names = names(finding);
-    if names.is_empty() {
-        bail!("the finding names no thread whose waits could be measured; apply it without --verify, and record again");
-    }
-    let look = move || Ok(threads_called(&names));
+    let changed: Vec<TaskKey> = steps.iter().filter_map(|step| task_of(&step.target)).collect();
+    let victim = Victim::of(finding, changed);
+    let look = move || Ok(victim.threads());
     if look().is_ok_and(|found: Vec<TaskKey>| found.is_empty()) {
-        bail!("no thread called {} is here now: run it while the load that suffers runs", finding.victim.comm);
+        bail!(
+            "no thread of the victim ({}) is here now: run it while the load that suffers runs, or apply it without --verify",
+            finding.victim.comm
+        );
     }
     let program = std::env::current_exe().context("this program's own file")?;
     let state = args.state.clone();
@@ -90,25 +94,64 @@ fn stop_on_signals(stop: Arc<AtomicBool>) -> Result<()> {
     Ok(())
 }
 
-/// What the victim's threads are called: of a worker, its pool, since workers come and go.
-fn names(finding: &Finding) -> Vec<String> {
-    let comm = finding.victim.comm.as_str();
-    match comm.strip_prefix("kworker/").and_then(|rest| rest.split_once(':')) {
-        Some((pool, _)) => vec![format!("kworker/{pool}:")],
-        None if comm.is_empty() || finding.victim.kind == "cgroup" => Vec::new(),
-        None => vec![comm.to_owned()],
+fn task_of(place: &Place) -> Option<TaskKey> {
+    match place {
+        Place::Task(key) => Some(*key),
+        _ => None,
     }
 }
 
-fn threads_called(names: &[String]) -> Vec<TaskKey> {
-    let is_called = |comm: &str| {
-        names.iter().any(|name| if name.ends_with(':') { comm.starts_with(name.as_str()) } else { comm == name })
-    };
-    let processes = proc::numbers_in("/proc");
-    let threads = processes.into_iter().flat_map(|process| proc::numbers_in(&format!("/proc/{process}/task")));
-    let keys = threads.filter_map(|tid| {
-        let stat = proc::stat_of(tid)?;
-        is_called(&stat.comm).then_some(TaskKey { tid, start: stat.start })
-    });
-    keys.collect()
+/// Whose waits are measured: the finding's threads, and what their processes have started since; of the kernel's workers the pool, since
+/// they come and go. Never a thread that the fix changes, and no other program that has the victim's name.
+#[derive(Clone)]
+struct Victim {
+    tids: Vec<Tid>,
+    processes: Vec<Tid>,
+    /// What kernel threads are called.
+    kernel: Option<String>,
+    comm: String,
+    changed: Vec<TaskKey>,
+}
+
+impl Victim {
+    fn of(finding: &Finding, changed: Vec<TaskKey>) -> Victim {
+        let victim = &finding.victim;
+        let pool = victim.comm.strip_prefix("kworker/").and_then(|rest| rest.split_once(':'));
+        let kernel = match pool {
+            Some((pool, _)) => Some(format!("kworker/{pool}:")),
+            None => (victim.kind != "task" && victim.kind != "cgroup").then(|| victim.comm.clone()),
+        };
+        Victim {
+            tids: victim.tids.iter().copied().map(Tid).collect(),
+            processes: victim.tgids.iter().copied().map(Tid).collect(),
+            kernel,
+            comm: victim.comm.clone(),
+            changed,
+        }
+    }
+
+    fn threads(&self) -> Vec<TaskKey> {
+        let mut tids = self.tids.clone();
+        match &self.kernel {
+            Some(_) => tids.extend(proc::numbers_in("/proc")),
+            None => {
+                let threads = self.processes.iter().flat_map(|process| proc::numbers_in(&format!("/proc/{process}/task")));
+                tids.extend(threads);
+            }
+        }
+        tids.sort_unstable();
+        tids.dedup();
+        let keys = tids.into_iter().filter_map(|tid| {
+            let stat = proc::stat_of(tid)?;
+            let is_it = match &self.kernel {
+                Some(name) => {
+                    let of_pool = name.ends_with(':') && stat.comm.starts_with(name.as_str());
+                    stat.flags & flag::KTHREAD != 0 && (of_pool || stat.comm == *name)
+                }
+                None => stat.comm == self.comm,
+            };
+            is_it.then_some(TaskKey { tid, start: stat.start })
+        });
+        keys.filter(|key| !self.changed.contains(key)).collect()
+    }
 }

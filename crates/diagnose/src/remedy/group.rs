@@ -27,7 +27,9 @@ fn version(case: &Case<'_>) -> CgroupVersion {
 /// The directory of the top-level group in which a task sits, for a shell to find.
 fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
     let known = case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref());
+    // Between double quotes, where a shell would still take a part of an odd path as a command.
     let mount = known.and_then(|known| unstarve_change::quoted(known.mount.trim_end_matches('/')));
+    let mount = mount.filter(|mount| !mount.starts_with('\''));
     match version(case) {
         CgroupVersion::V2 => {
             let mount = mount.unwrap_or_else(|| "/sys/fs/cgroup".into());
