@@ -8,6 +8,7 @@ use crate::doubt;
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
+use crate::proofs::{self, Proofs};
 use crate::ledger::{Ledger, LongWait};
 use crate::report::{Finding, Report, SCHEMA, Severity, TraceSummary, WorstWait};
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub selection: Selection,
     /// Only findings at least this bad.
     pub min_severity: Option<Severity>,
+    /// Whether remedies are weighed by what was proved of them.
+    pub proofs: Proofs,
 }
 
 /// Says who was starved in a trace, by whom, by which rule, at what price, and what to do.
@@ -75,6 +78,9 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     findings.retain(|finding| is_wanted(finding, options));
     let more_findings = findings.len().saturating_sub(MOST) as u64;
     findings.truncate(MOST);
+    if options.proofs == Proofs::Shipped {
+        proofs::weigh(&mut findings, release, proofs::shipped());
+    }
     Report {
         schema: SCHEMA.into(),
         trace: summary(&case, driven, release),

@@ -271,4 +271,10 @@ pub struct Remedy {
     pub risk: String,
     /// The kernels and conditions it is valid on.
     pub valid_on: String,
+    /// The same as settings that a program can make.
+    #[serde(default)]
+    pub changes: Vec<unstarve_change::Change>,
+    /// What it was proved to do on real kernels of this series, or where nothing was, of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proved: Vec<crate::proofs::Proved>,
 }

@@ -82,7 +82,8 @@ pub fn prove<R: Runner>(
     })
 }
 
-fn answer(effect: &Comparison, drift: &Comparison) -> Answer {
+/// What the effect comes to, if it is beyond what changes when nothing is changed.
+pub(crate) fn answer(effect: &Comparison, drift: &Comparison) -> Answer {
     let (Some(effect), Some(drift)) = (effect.main(), drift.main()) else { return Answer::NotShown };
     // In logarithms: twice as much and half as much are as far from nothing.
     let size = |relative: Option<f64>| relative.map(|relative| relative.ln_1p().abs());

@@ -158,7 +158,7 @@ struct Draft {
 impl Draft {
     fn done(self) -> Remedy {
         let Draft { id, text, apply, undo, risk, valid_on } = self;
-        Remedy { id: id.id.into(), text, apply, undo, risk: risk.into(), valid_on }
+        Remedy { id: id.id.into(), text, apply, undo, risk: risk.into(), valid_on, changes: Vec::new(), proved: Vec::new() }
     }
 }
 

@@ -18,6 +18,7 @@ mod mounts;
 mod place;
 mod running;
 mod setup;
+mod trial;
 
 use std::fs;
 use std::io::Write;

@@ -23,6 +23,7 @@ name = "sched_feature.NEXT_BUDDY"
 value = "on"
 [[remedy]]
 id = "cure"
+own = true
 title = "Cures"
 steps = [{ threads = { comm = "ksoftirqd/1", policy = "fifo:20" } }]
 [expect]
@@ -64,6 +65,9 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("0-1", "0-2"),
         ("\"pods\"\ncpus", "\"pots\"\ncpus"),
         ("sched_feature.N", "feature.N"),
+        ("\"cure\"\nown = true", "\"cure\""),
+        ("\"cure\"", "\"raise-worker\""),
+        ("\"cure\"\nown = true", "\"raise-worker\""),
         ("metrics = \"load\"", "metrics = \"loud\""),
         ("seconds = 1.0", "seconds = 0.0"),
         ("expect", "expected"),

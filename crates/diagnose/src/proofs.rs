@@ -1,0 +1,418 @@
+//! What remedies were proved to do on real kernels, by `unstarve lab prove SCENARIO --all`: `data/proofs.tsv`.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+use unstarve_facts::Version;
+
+use crate::report::{Finding, Remedy};
+
+/// The table that comes with this version.
+const SHIPPED: &str = include_str!("../data/proofs.tsv");
+
+/// Its columns, as its first line has them.
+const COLUMNS: [&str; 16] = [
+    "remedy", "finding", "scenario", "kernel", "answer", "metric", "effect", "low", "high", "seeds", "costs", "release", "package",
+    "unstarve", "date", "note",
+];
+
+/// Whether remedies are weighed by what was proved of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Proofs {
+    /// What was proved comes first, what was proved useless on this kernel is not offered.
+    #[default]
+    Shipped,
+    /// All remedies, as if nothing had been proved: to prove them.
+    PutAside,
+}
+
+/// What a remedy did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The main metric got better by what matters.
+    Helped,
+    /// It got worse.
+    Harmed,
+    /// No difference that matters.
+    NoDifference,
+    /// Too much spread, or as much drift as effect.
+    NotShown,
+    /// It could not be made, or was so already; the note says why.
+    NotMade,
+}
+
+impl Answer {
+    const ALL: [Answer; 5] =
+        [Answer::Helped, Answer::Harmed, Answer::NoDifference, Answer::NotShown, Answer::NotMade];
+
+    /// As the table and the JSON have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Answer::Helped => "helped",
+            Answer::Harmed => "harmed",
+            Answer::NoDifference => "no-difference",
+            Answer::NotShown => "not-shown",
+            Answer::NotMade => "not-made",
+        }
+    }
+}
+
+/// A line of the table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The remedy's id.
+    pub remedy: String,
+    /// The finding's, that offered it.
+    pub finding: String,
+    /// The lab's scenario.
+    pub scenario: String,
+    /// The kernel's series: `6.1`.
+    pub kernel: String,
+    /// What it came to.
+    pub answer: Answer,
+    /// The metric of which `effect` is.
+    pub metric: String,
+    /// What the metric was above that without the remedy, as a part of it: −0.86 is 86 % less.
+    pub effect: Option<f64>,
+    /// The 95 % interval's lower bound.
+    pub low: Option<f64>,
+    /// The upper one.
+    pub high: Option<f64>,
+    /// Pairs of runs.
+    pub seeds: usize,
+    /// Metrics that got worse.
+    pub costs: Vec<String>,
+    /// The kernel's own release string.
+    pub release: String,
+    /// Its package with the version, where it came from one.
+    pub package: String,
+    /// The version and commit of unstarve that proved it.
+    pub unstarve: String,
+    /// The day.
+    pub date: String,
+    /// What else is to be known.
+    pub note: String,
+}
+
+/// What was proved of a remedy, beside it in a report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proved {
+    /// The kernel's series: `6.1`.
+    pub kernel: String,
+    /// The lab's scenario.
+    pub scenario: String,
+    /// What it came to.
+    pub answer: Answer,
+    /// The metric.
+    pub metric: String,
+    /// What it was above that without the remedy, as a part of it.
+    pub effect: Option<f64>,
+    /// The 95 % interval's lower bound.
+    pub low: Option<f64>,
+    /// The upper one.
+    pub high: Option<f64>,
+    /// Pairs of runs.
+    pub seeds: usize,
+}
+
+/// A line of the table that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct ProofError {
+    /// Which, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// The table that comes with this version.
+pub fn shipped() -> &'static [Proof] {
+    static TABLE: OnceLock<Vec<Proof>> = OnceLock::new();
+    // A test reads it: what is shipped can be read.
+    TABLE.get_or_init(|| read(SHIPPED).unwrap_or_default())
+}
+
+/// Reads a table.
+///
+/// # Errors
+/// If a line is none.
+pub fn read(text: &str) -> Result<Vec<Proof>, ProofError> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
+    match lines.next() {
+        None => return Ok(Vec::new()),
+        Some((_, head)) if head.split('\t').eq(COLUMNS) => {}
+        Some((index, _)) => {
+            let what = format!("expected the columns {}", COLUMNS.join(", "));
+            return Err(ProofError { line: index + 1, what });
+        }
+    }
+    lines.map(|(index, line)| read_line(line).map_err(|what| ProofError { line: index + 1, what })).collect()
+}
+
+fn read_line(line: &str) -> Result<Proof, String> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let fields: [&str; 16] =
+        fields.try_into().map_err(|fields: Vec<_>| format!("{} fields, expected {}", fields.len(), COLUMNS.len()))?;
+    let [remedy, finding, scenario, kernel, answer, metric, effect, low, high, seeds, costs, release, package, unstarve, date, note] =
+        fields;
+    let number = |text: &str| match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| format!("`{text}` is no number")),
+    };
+    let text = str::to_owned;
+    Ok(Proof {
+        answer: Answer::ALL
+            .into_iter()
+            .find(|known| known.word() == answer)
+            .ok_or_else(|| format!("`{answer}` is no answer"))?,
+        effect: number(effect)?,
+        low: number(low)?,
+        high: number(high)?,
+        seeds: seeds.parse().map_err(|_| format!("`{seeds}` is no number of seeds"))?,
+        costs: costs.split(' ').filter(|cost| !cost.is_empty()).map(text).collect(),
+        remedy: text(remedy),
+        finding: text(finding),
+        scenario: text(scenario),
+        kernel: text(kernel),
+        metric: text(metric),
+        release: text(release),
+        package: text(package),
+        unstarve: text(unstarve),
+        date: text(date),
+        note: text(note),
+    })
+}
+
+/// Writes a table, in an order that does not depend on when what was proved.
+pub fn write(proofs: &[Proof]) -> String {
+    let mut sorted: Vec<&Proof> = proofs.iter().collect();
+    sorted.sort_by_key(|proof| (&proof.scenario, order_of(&proof.kernel), &proof.finding, &proof.remedy));
+    let mut text = "# What `unstarve lab prove SCENARIO --all` found: docs/proofs.md. Made by bench/proofs.sh, not by hand.\n".to_owned();
+    text += &COLUMNS.join("\t");
+    text.push('\n');
+    for proof in sorted {
+        let number = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
+        let plain = |text: &str| text.replace(['\t', '\n'], " ");
+        let fields = [
+            plain(&proof.remedy),
+            plain(&proof.finding),
+            plain(&proof.scenario),
+            plain(&proof.kernel),
+            proof.answer.word().to_owned(),
+            plain(&proof.metric),
+            number(proof.effect),
+            number(proof.low),
+            number(proof.high),
+            proof.seeds.to_string(),
+            plain(&proof.costs.join(" ")),
+            plain(&proof.release),
+            plain(&proof.package),
+            plain(&proof.unstarve),
+            plain(&proof.date),
+            plain(&proof.note),
+        ];
+        text += &fields.join("\t");
+        text.push('\n');
+    }
+    text
+}
+
+fn order_of(kernel: &str) -> Option<(u32, u32)> {
+    kernel.parse::<Version>().ok().map(|version| (version.major, version.minor))
+}
+
+/// The series of a release: `6.1` of `6.1.0-50-cloud-amd64`.
+pub fn series(release: &str) -> Option<String> {
+    order_of(release).map(|(major, minor)| format!("{major}.{minor}"))
+}
+
+/// Puts beside each remedy what was proved of it, what was proved to help on this kernel's series before what was not, and leaves out
+/// what was proved useless there. Among equals the order stays: least invasive first.
+pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[Proof]) {
+    let here = release.and_then(series);
+    for finding in findings {
+        for remedy in &mut finding.remedies {
+            remedy.proved = proved(&finding.id, remedy, here.as_deref(), proofs);
+        }
+        let useless = |remedy: &Remedy| verdict(remedy, here.as_deref()) == Some(Verdict::Useless);
+        finding.remedies.retain(|remedy| !useless(remedy));
+        finding.remedies.sort_by_key(|remedy| verdict(remedy, here.as_deref()) != Some(Verdict::Helps));
+    }
+}
+
+/// What is known of it on this kernel's series; where nothing is, on others.
+fn proved(finding: &str, remedy: &Remedy, here: Option<&str>, proofs: &[Proof]) -> Vec<Proved> {
+    let about = proofs.iter().filter(|proof| proof.remedy == remedy.id && proof.finding == finding);
+    let told: Vec<&Proof> = about.filter(|proof| proof.answer != Answer::NotMade).collect();
+    let on_this = told.iter().copied().filter(|proof| Some(proof.kernel.as_str()) == here);
+    let on_this: Vec<&Proof> = on_this.collect();
+    let shown = if on_this.is_empty() { told } else { on_this };
+    shown.into_iter().map(Proved::from).collect()
+}
+
+impl From<&Proof> for Proved {
+    fn from(proof: &Proof) -> Proved {
+        Proved {
+            kernel: proof.kernel.clone(),
+            scenario: proof.scenario.clone(),
+            answer: proof.answer,
+            metric: proof.metric.clone(),
+            effect: proof.effect,
+            low: proof.low,
+            high: proof.high,
+            seeds: proof.seeds,
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Verdict {
+    /// In at least one case.
+    Helps,
+    /// In none, and in each case it is sure that it does not.
+    Useless,
+}
+
+fn verdict(remedy: &Remedy, here: Option<&str>) -> Option<Verdict> {
+    let here: Vec<&Proved> =
+        remedy.proved.iter().filter(|proved| Some(proved.kernel.as_str()) == here).collect();
+    let is_useless = |proved: &&Proved| matches!(proved.answer, Answer::Harmed | Answer::NoDifference);
+    if here.iter().any(|proved| proved.answer == Answer::Helped) {
+        Some(Verdict::Helps)
+    } else if !here.is_empty() && here.iter().all(is_useless) {
+        Some(Verdict::Useless)
+    } else {
+        None
+    }
+}
+
+/// `on 6.1: switches.per_io −86 % (−90 to −80), in kubepods`.
+impl fmt::Display for Proved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "on {}: ", self.kernel)?;
+        match self.answer {
+            Answer::Helped => {}
+            Answer::Harmed => f.write_str("harm, ")?,
+            Answer::NoDifference => f.write_str("no difference that matters, ")?,
+            Answer::NotShown | Answer::NotMade => f.write_str("not shown to help, ")?,
+        }
+        f.write_str(&self.metric)?;
+        if let Some(effect) = self.effect {
+            write!(f, " {}", percent(effect))?;
+        }
+        if let (Some(low), Some(high)) = (self.low, self.high) {
+            write!(f, " ({} to {})", percent(low), percent(high))?;
+        }
+        write!(f, ", in {}", self.scenario)
+    }
+}
+
+/// `−86 %`, `+3.1 %`, `×12`.
+fn percent(part: f64) -> String {
+    let sign = if part < 0.0 { "−" } else { "+" };
+    let size = part.abs() * 100.0;
+    match size {
+        _ if part >= 9.0 => format!("×{:.0}", part + 1.0),
+        size if size < 9.95 => format!("{sign}{size:.1} %"),
+        size => format!("{sign}{size:.0} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proof(remedy: &str, kernel: &str, answer: Answer, effect: f64) -> Proof {
+        Proof {
+            remedy: remedy.into(),
+            finding: "rt-starvation".into(),
+            scenario: "spike".into(),
+            kernel: kernel.into(),
+            answer,
+            metric: "ping.max".into(),
+            effect: Some(effect),
+            low: Some(effect - 0.05),
+            high: Some(effect + 0.05),
+            seeds: 3,
+            costs: vec!["flood.sent".into()],
+            release: format!("{kernel}.0-cloud"),
+            package: "linux 1".into(),
+            unstarve: "0.1.0 abc".into(),
+            date: "2026-11-22".into(),
+            note: String::new(),
+        }
+    }
+
+    fn finding(remedies: &[&str]) -> Finding {
+        let remedies: Vec<serde_json::Value> = remedies
+            .iter()
+            .map(|id| serde_json::json!({ "id": id, "text": "", "apply": "", "undo": "", "risk": "", "valid_on": "" }))
+            .collect();
+        let json = serde_json::json!({
+            "id": "rt-starvation", "severity": "critical", "confidence": 1.0, "sentence": "",
+            "victim": { "kind": "task", "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
+            "culprits": [], "blame": [], "waits": { "count": 0, "total_ns": 0, "max_ns": 0, "p99_ns": 0, "owed_ns": 0 },
+            "cpus": [], "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [], "remedies": remedies
+        });
+        serde_json::from_value(json).expect("a finding")
+    }
+
+    fn offered(release: Option<&str>, proofs: &[Proof]) -> String {
+        let mut findings = [finding(&["move-intruder", "intruder-to-fair", "victim-above-intruder"])];
+        weigh(&mut findings, release, proofs);
+        let shown = |remedy: &Remedy| {
+            let proved: Vec<String> = remedy.proved.iter().map(ToString::to_string).collect();
+            format!("{}: {}", remedy.id, proved.join("; "))
+        };
+        findings[0].remedies.iter().map(shown).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_is_shipped_can_be_read_and_is_written_alike() {
+        let table = read(SHIPPED).expect("a table");
+        assert_eq!(write(&table), SHIPPED);
+        for proof in &table {
+            assert!(crate::RemedyKind::of_id(&proof.remedy).is_some(), "{} is no remedy", proof.remedy);
+        }
+    }
+
+    #[test]
+    fn a_line_is_written_and_read_alike() {
+        let table = vec![proof("batch-wakee", "6.1", Answer::Helped, -0.5), proof("pin", "6.12", Answer::NotMade, 0.25)];
+        assert_eq!(read(&write(&table)), Ok(table));
+        let broken = write(&[proof("pin", "6.1", Answer::Helped, 0.1)]).replace("helped", "cured");
+        assert_eq!(read(&broken).map_err(|error| error.to_string()), Err("line 3: `cured` is no answer".to_owned()));
+    }
+
+    #[test]
+    fn what_helped_here_comes_first_and_what_was_useless_here_is_not_offered() {
+        let proofs = [
+            proof("victim-above-intruder", "6.1", Answer::Helped, -0.861),
+            proof("move-intruder", "6.1", Answer::NoDifference, 0.001),
+            proof("move-intruder", "6.12", Answer::Helped, -0.4),
+        ];
+        insta::assert_snapshot!(offered(Some("6.1.0-50-cloud-amd64"), &proofs), @r"
+        victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
+        intruder-to-fair:
+        ");
+        insta::assert_snapshot!(offered(Some("6.12.107"), &proofs), @r"
+        move-intruder: on 6.12: ping.max −40 % (−45 % to −35 %), in spike
+        intruder-to-fair:
+        victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
+        ");
+    }
+
+    #[test]
+    fn what_is_unclear_or_helped_in_another_case_stays() {
+        let useless = proof("move-intruder", "6.1", Answer::Harmed, 0.3);
+        let unclear = Proof { scenario: "oplog".into(), ..proof("move-intruder", "6.1", Answer::NotShown, -0.1) };
+        let helped = Proof { scenario: "oplog".into(), ..proof("move-intruder", "6.1", Answer::Helped, -0.1) };
+        let is_offered = |proofs: &[Proof]| offered(Some("6.1.9"), proofs).contains("move-intruder");
+        assert!(!is_offered(std::slice::from_ref(&useless)));
+        assert!(is_offered(&[useless.clone(), unclear]));
+        assert!(is_offered(&[useless.clone(), helped]));
+        assert!(offered(None, &[useless]).contains("move-intruder: on 6.1: harm, ping.max +30 %"));
+    }
+}
