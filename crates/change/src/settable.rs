@@ -22,9 +22,37 @@ pub fn may_be_set(path: &str) -> bool {
         || path.starts_with("/sys/kernel/debug/sched/")
         || path == "/sys/kernel/debug/sched_features"
         || is_interrupt()
+        || is_of_network(path)
+        || is_of_workqueues(path)
+        || path == "/proc/fs/nfsd/threads"
         // Wherever the hierarchy is mounted; that it is one is seen once the file is open.
-        || path.ends_with("/cpu.weight")
-        || path.ends_with("/cpu.shares")
+        || path.rsplit_once('/').is_some_and(|(_, name)| GROUP_FILES.contains(&name))
+}
+
+/// Of a cgroup: weight and limit of both versions.
+const GROUP_FILES: [&str; 5] = ["cpu.weight", "cpu.shares", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"];
+
+/// `threaded` of an interface, and the CPUs of receive packet steering.
+fn is_of_network(path: &str) -> bool {
+    let Some((_, file)) = path.strip_prefix("/sys/class/net/").and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    let is_queue = |name: &str| {
+        let number = name.strip_prefix("rx-");
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let queue = || file.strip_prefix("queues/").and_then(|rest| rest.strip_suffix("/rps_cpus"));
+    file == "threaded" || queue().is_some_and(is_queue)
+}
+
+/// The defaults of all workqueues, and what one with a directory of its own shows.
+fn is_of_workqueues(path: &str) -> bool {
+    let of_one = || {
+        let (_, file) = path.strip_prefix("/sys/devices/virtual/workqueue/")?.split_once('/')?;
+        Some(["nice", "cpumask", "affinity_scope", "affinity_strict", "max_active"].contains(&file))
+    };
+    let parameter = path.strip_prefix("/sys/module/workqueue/parameters/");
+    parameter.is_some_and(|name| !name.contains('/')) || of_one() == Some(true)
 }
 
 #[cfg(test)]
@@ -39,6 +67,12 @@ mod tests {
             "/sys/kernel/debug/sched/features",
             "/proc/irq/17/smp_affinity_list",
             "/sys/fs/cgroup/kubepods/cpu.weight",
+            "/sys/fs/cgroup/cpu/kubepods/cpu.cfs_quota_us",
+            "/sys/class/net/eth0/threaded",
+            "/sys/class/net/eth0/queues/rx-3/rps_cpus",
+            "/sys/devices/virtual/workqueue/writeback/cpumask",
+            "/sys/module/workqueue/parameters/default_affinity_scope",
+            "/proc/fs/nfsd/threads",
         ] {
             assert!(may_be_set(path), "{path}");
         }
@@ -51,6 +85,10 @@ mod tests {
             "/sys/kernel/debug/sched/../../../../etc/passwd",
             "/proc/irq/../sysrq-trigger/smp_affinity_list",
             "proc/sys/kernel/sched_rt_runtime_us",
+            "/sys/class/net/eth0/device/remove",
+            "/sys/class/net/eth0/queues/rx-/rps_cpus",
+            "/sys/module/workqueue/parameters/a/b",
+            "/sys/devices/virtual/workqueue/writeback/power/control",
             "",
         ] {
             assert!(!may_be_set(path), "{path}");

@@ -22,6 +22,7 @@ mod compare;
 mod explain;
 mod export;
 mod fail_on;
+mod fix;
 mod guard;
 mod input;
 mod knobs;
@@ -56,6 +57,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo unstarve record --for 10s    into unstarve.dat, with the host's settings
   unstarve explain trace.dat        who is starved, by whom, and what to do
+  sudo unstarve fix trace.dat --apply --verify 10s    do it, and keep it only if it helps
   unstarve report trace.dat         the same and much more as one HTML file
   unstarve timeline trace.dat       every wait with what had the CPU meanwhile
   unstarve compare old.dat new.dat  what changed: who waits more, by which rule
@@ -69,6 +71,7 @@ Examples:
 enum Command {
     Record(record::RecordArgs),
     Explain(explain::LowArgs),
+    Fix(fix::LowArgs),
     Report(report::LowArgs),
     Timeline(timeline::LowArgs),
     Compare(compare::LowArgs),
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
     let result = match low.command {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),
+        Command::Fix(args) => fix::run(&args, low.color),
         Command::Report(args) => args.raise().and_then(report::run),
         Command::Compare(args) => args.raise(low.color).and_then(compare::run),
         Command::Export(args) => args.raise().and_then(export::run),

@@ -7,9 +7,13 @@ use unstarve_timeline::Rule;
 
 use crate::case::Case;
 use crate::drive::Driven;
+use crate::finding::FAIR_PERIOD;
 
 /// Fewer switches than this show hardly more than who ran when somebody pressed the button.
 const SWITCHES: u64 = 10;
+/// The shortest single stall that is a warning whatever the trace's length (`docs/blame.md`, "How bad"). What is shorter than
+/// that could not have shown one.
+const SHORTEST: Nanos = Nanos(FAIR_PERIOD.0 * 2);
 /// Where this part of the switches is missing, or of the events unreadable, waits may be as well.
 const MISSING: f64 = 0.1;
 /// Nor is one given when nobody knows for most of the time who ran.
@@ -31,6 +35,9 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
     let unreadable = lost(|kind| kind == LossKind::Undecodable);
     let dropped = lost(|kind| kind == LossKind::LostEvents);
     let unknown = unknown(case);
+    let span = case.world.now.since(case.world.start);
+    let longest = case.ledger.longest.sorted().first().map(|(length, _)| *length);
+    let unranked = lost(|kind| kind == LossKind::NoPriorities) > 0;
     Some(if switches == 0 && unreadable > 0 {
         format!(
             "no sched_switch event could be read, and {} of the file could not be decoded",
@@ -40,6 +47,12 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
         "it has no sched_switch events, which tell who ran".to_owned()
     } else if switches < SWITCHES {
         format!("it has only {}", counted(switches, "sched_switch event"))
+    } else if span < SHORTEST {
+        format!("it covers {span}, and what is called a stall lasts {SHORTEST} or more")
+    } else if let Some(longest) = longest.filter(|longest| unranked && *longest > FAIR_PERIOD) {
+        format!(
+            "its switches have no priorities (PERF_RECORD_SWITCH), so a wait of {longest} may be behind a real-time task"
+        )
     } else if is_much(missing, switches) {
         format!(
             "{} missing beside {} that were read",

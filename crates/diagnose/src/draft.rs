@@ -317,7 +317,11 @@ fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss
             | LossKind::Undecodable
             | LossKind::Malformed(_) => 1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5),
             LossKind::SilentTasks => 0.6,
-            LossKind::UncountedGap | LossKind::NotRecorded(_) | LossKind::NoSnapshot | LossKind::ClockUnit => 0.9,
+            LossKind::UncountedGap
+            | LossKind::NotRecorded(_)
+            | LossKind::NoSnapshot
+            | LossKind::NoPriorities
+            | LossKind::ClockUnit => 0.9,
             _ => 1.0,
         };
     }

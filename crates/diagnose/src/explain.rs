@@ -74,25 +74,39 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
     let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events, &driven.info.format);
     let case = case.on(driven.wall());
-    let mut findings = finding::find(&case);
+    // Without switches nothing shows that a wait has ended: each is an invention.
+    let has_waits = driven.switches > 0;
+    let mut findings = if has_waits { finding::find(&case) } else { Vec::new() };
+    let unranked = driven.losses.iter().any(|loss| loss.kind == LossKind::NoPriorities);
+    findings.retain(|finding| !(unranked && infers_weights(finding)));
     findings.retain(|finding| is_wanted(finding, options));
     let more_findings = findings.len().saturating_sub(MOST) as u64;
     findings.truncate(MOST);
+<<<<<<< HEAD
     if options.proofs == Proofs::Shipped {
         proofs::weigh(&mut findings, release, proofs::shipped());
     }
+=======
+    let longest = if has_waits { ledger.longest.sorted() } else { Vec::new() };
+>>>>>>> main
     Report {
         schema: SCHEMA.into(),
         trace: summary(&case, driven, release),
         findings,
         more_findings,
-        worst_waits: ledger.longest.sorted().into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
+        worst_waits: longest.into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
         losses: driven.losses.iter().map(ToString::to_string).collect(),
     }
 }
 
 /// Findings of one report, worst first. Nobody reads more, and a program can narrow the selection.
 const MOST: usize = 64;
+
+/// Whether the finding takes a task that got more than its share for a heavier one, because nothing else is known of it. Where
+/// priorities were not recorded, it may as well be a real-time task.
+fn infers_weights(finding: &Finding) -> bool {
+    finding.id == "weight-starvation" && finding.culprits.iter().any(|culprit| culprit.rule == "fair")
+}
 
 fn is_wanted(finding: &Finding, options: &Options) -> bool {
     let bad_enough = options.min_severity.is_none_or(|least| finding.severity >= least);

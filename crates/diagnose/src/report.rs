@@ -1,6 +1,7 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
 use serde::{Deserialize, Serialize};
+use unstarve_change::Change;
 pub use unstarve_model::{ClockPair, Severity};
 use unstarve_timeline::ActorId;
 
@@ -271,9 +272,10 @@ pub struct Remedy {
     pub risk: String,
     /// The kernels and conditions it is valid on.
     pub valid_on: String,
-    /// The same as settings that a program can make.
-    #[serde(default)]
-    pub changes: Vec<unstarve_change::Change>,
+    /// The same as `apply`, one setting of one thing each; [`Target::Advice`](unstarve_change::Target::Advice) where only a
+    /// person can do it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
     /// What it was proved to do on real kernels of this series, or where nothing was, of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proved: Vec<crate::proofs::Proved>,

@@ -34,7 +34,7 @@ use crate::host::Watched;
 use crate::journal::Journal;
 use crate::registry::Registry;
 use crate::sched;
-use crate::state::{self, State, StateError};
+use crate::state::{self, Role, State, StateError};
 
 /// What is sent, a byte each; the first five with a descriptor.
 mod word {
@@ -272,7 +272,7 @@ const TRIES: usize = 5;
 ///
 /// # Errors
 /// If the journal cannot be read.
-pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Result<End, StateError> {
+pub fn watch(directory: &Path, role: Role, limit: Duration, priority: u32, guard: u32) -> Result<End, StateError> {
     // Above everything the guard sets. Without the right to it, a normal one is better than none.
     let _ = sched::become_realtime(priority);
     // SAFETY: no memory is passed.
@@ -311,13 +311,19 @@ pub fn watch(directory: &Path, limit: Duration, priority: u32, guard: u32) -> Re
     audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::Stopped) });
     let Some(journal) = given.journal else { return Ok(end) };
     let registry = given.kept.map(|kept| Registry::new(kept.into(), given.links));
-    take_back(&journal, directory, &mut Watched { registry, at_work: false }, &mut audit)?;
+    take_back(&journal, directory, role, &mut Watched { registry, at_work: false }, &mut audit)?;
     // Only now: nobody may read the log.
     audit.finish(Duration::from_secs(2));
     Ok(end)
 }
 
-fn take_back(journal: &File, directory: &Path, host: &mut Watched, audit: &mut Audit) -> Result<(), StateError> {
+fn take_back(
+    journal: &File,
+    directory: &Path,
+    role: Role,
+    host: &mut Watched,
+    audit: &mut Audit,
+) -> Result<(), StateError> {
     let fail = |source| StateError::Io { path: directory.to_owned(), source };
     for attempt in 0..TRIES {
         let contents = state::contents_of(journal).map_err(fail)?;
@@ -326,7 +332,7 @@ fn take_back(journal: &File, directory: &Path, host: &mut Watched, audit: &mut A
             // An empty journal says the same as none, and needs no room.
             let _ = journal.set_len(0);
             Registry::unpin();
-            state::remove_left(directory, journal.metadata().map(|meta| meta.ino()).ok());
+            state::remove_left(directory, role, journal.metadata().map(|meta| meta.ino()).ok());
             return Ok(());
         }
         thread::sleep(Duration::from_millis(20 << attempt));

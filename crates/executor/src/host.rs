@@ -225,8 +225,8 @@ fn write_file(path: &str, text: &str) -> io::Result<()> {
     fs::File::from(file).write_all(text.as_bytes())
 }
 
-/// `include/uapi/linux/magic.h`: proc, sysfs, debugfs, cgroup of both versions.
-const SETTINGS_LIVE_ON: [u64; 5] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x0027_e0eb, 0x6367_7270];
+/// `include/uapi/linux/magic.h`: proc, sysfs, debugfs, cgroup of both versions, and the NFS server's.
+const SETTINGS_LIVE_ON: [u64; 6] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x0027_e0eb, 0x6367_7270, 0x6e66_7364];
 
 /// Whether the target is still the one that was meant.
 fn is_same(target: &Place) -> bool {

@@ -7,13 +7,16 @@
 pub mod act;
 mod attributes;
 pub mod audit;
+pub mod by_hand;
 pub mod deadman;
 pub mod heirs;
 pub mod host;
 pub mod journal;
+pub mod plan;
 pub mod proc;
 pub mod registry;
 pub mod sched;
 pub mod state;
+pub mod trial;
 
 pub use attributes::Attributes;

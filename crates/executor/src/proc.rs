@@ -114,3 +114,17 @@ impl Stat {
         })
     }
 }
+
+/// A task's fields, if there is one of this id.
+pub fn stat_of(tid: Tid) -> Option<Stat> {
+    let bytes = fs::read(format!("/proc/{tid}/stat")).ok()?;
+    Stat::parse(&String::from_utf8_lossy(&bytes))
+}
+
+/// The entries of a directory whose names are numbers, in order.
+pub fn numbers_in(directory: &str) -> Vec<Tid> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut tids: Vec<Tid> = entries.filter_map(|entry| numeric(&entry)).collect();
+    tids.sort_unstable();
+    tids
+}

@@ -28,9 +28,44 @@ pub const DEFAULT_DIRECTORY: &str = "/run/unstarve";
 /// Where the lock is, wherever the journal may be: two guards with two journals would fight, and each call the other's work
 /// somebody else's.
 const LOCK_DIRECTORY: &str = "/run/unstarve";
-const LOCK: &str = "guard.lock";
-const JOURNAL: &str = "guard.journal";
-const NEW_JOURNAL: &str = "guard.journal.new";
+
+/// Whose changes: each has a lock and a journal of its own, since a guard holds its lock as long as it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A guard, which takes everything back when it ends.
+    Guard,
+    /// A person, by `fix` or `knobs`: it stays until somebody takes it back.
+    ByHand,
+    /// A fix that is being tried out, which is taken back whatever comes of it.
+    Trial,
+}
+
+impl Role {
+    fn lock(self) -> &'static OsStr {
+        OsStr::new(match self {
+            Role::Guard => "guard.lock",
+            Role::ByHand => "changes.lock",
+            Role::Trial => "trial.lock",
+        })
+    }
+
+    fn journal(self) -> &'static OsStr {
+        OsStr::new(match self {
+            Role::Guard => "guard.journal",
+            Role::ByHand => "changes.journal",
+            Role::Trial => "trial.journal",
+        })
+    }
+
+    fn new_journal(self) -> &'static OsStr {
+        OsStr::new(match self {
+            Role::Guard => "guard.journal.new",
+            Role::ByHand => "changes.journal.new",
+            Role::Trial => "trial.journal.new",
+        })
+    }
+}
+
 /// The running guard's status.
 pub const STATUS: &str = "guard.status";
 
@@ -127,10 +162,10 @@ fn is_alive(pid: u32) -> bool {
 
 impl Lock {
     /// Gives also what the last holder has left in it.
-    fn take(patience: Duration) -> Result<(Lock, Holder), StateError> {
+    fn take(role: Role, patience: Duration) -> Result<(Lock, Holder), StateError> {
         let began = Instant::now();
         loop {
-            let file = Directory::make(Path::new(LOCK_DIRECTORY))?.file(OsStr::new(LOCK), How::Update)?;
+            let file = Directory::make(Path::new(LOCK_DIRECTORY))?.file(role.lock(), How::Update)?;
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
                 let holder = holder_in(&file);
                 // A dead guard's dead-man has it until everything is taken back.
@@ -152,8 +187,8 @@ impl Lock {
     }
 
     /// Who has it now, if anybody.
-    fn holder() -> Result<Option<Holder>, StateError> {
-        let file = Directory::open(Path::new(LOCK_DIRECTORY)).and_then(|at| at.file(OsStr::new(LOCK), How::Read));
+    fn holder(role: Role) -> Result<Option<Holder>, StateError> {
+        let file = Directory::open(Path::new(LOCK_DIRECTORY)).and_then(|at| at.file(role.lock(), How::Read));
         let file = match file {
             Err(error) if error.is_absent() => return Ok(None),
             file => file?,
@@ -174,6 +209,7 @@ impl Lock {
 /// A state directory, ours until this is dropped.
 #[derive(Debug)]
 pub struct State {
+    role: Role,
     directory: Directory,
     path: PathBuf,
     boot: String,
@@ -186,17 +222,17 @@ pub struct State {
 /// # Errors
 /// If the lock cannot be read or believed.
 pub fn holder() -> Result<Option<Holder>, StateError> {
-    Lock::holder()
+    Lock::holder(Role::Guard)
 }
 
 /// What the journal in a directory holds, without the lock.
 ///
 /// # Errors
 /// If it cannot be read or believed.
-pub fn look_into(directory: &Path) -> Result<Contents, StateError> {
+pub fn look_into(directory: &Path, role: Role) -> Result<Contents, StateError> {
     match Directory::open(directory) {
         Err(error) if error.is_absent() => Ok(Contents::default()),
-        directory => contents_in(&directory?, &boot()?),
+        directory => contents_in(&directory?, role, &boot()?),
     }
 }
 
@@ -205,35 +241,36 @@ fn boot() -> Result<String, StateError> {
     journal::boot_id().map_err(|source| StateError::Io { path: path(), source })
 }
 
-fn contents_in(directory: &Directory, boot: &str) -> Result<Contents, StateError> {
-    let bytes = directory.read(OsStr::new(JOURNAL), LONGEST_JOURNAL)?.unwrap_or_default();
-    let later = |found| JournalError::Version { path: directory.path().join(JOURNAL), found };
+fn contents_in(directory: &Directory, role: Role, boot: &str) -> Result<Contents, StateError> {
+    let bytes = directory.read(role.journal(), LONGEST_JOURNAL)?.unwrap_or_default();
+    let later = |found| JournalError::Version { path: directory.path().join(role.journal()), found };
     Ok(Contents::parse(&bytes, boot).map_err(later)?)
 }
 
 /// Takes back what a journal has open, and removes it if nothing is left. Begins with nothing that needs space.
 fn undo_in<H: Host>(
     directory: &Directory,
+    role: Role,
     boot: &str,
     host: &mut H,
     audit: &mut Audit,
 ) -> Result<(Undone, Contents), StateError> {
-    let contents = contents_in(directory, boot)?;
+    let contents = contents_in(directory, role, boot)?;
     let (undone, settled) = act::restore(host, audit, &contents.open);
-    let gone = if undone.is_complete() { directory.remove(OsStr::new(JOURNAL)) } else { Ok(()) };
+    let gone = if undone.is_complete() { directory.remove(role.journal()) } else { Ok(()) };
     if (!undone.is_complete() || gone.is_err())
         && !settled.is_empty()
-        && let Ok(mut journal) = journal_in(directory, boot)
+        && let Ok(mut journal) = journal_in(directory, role, boot)
     {
         journal.settle(settled);
     }
     Ok((undone, contents))
 }
 
-fn journal_in(directory: &Directory, boot: &str) -> Result<Journal, StateError> {
-    let path = directory.path().join(JOURNAL);
-    let before = contents_in(directory, boot)?;
-    let file = directory.file(OsStr::new(JOURNAL), How::Append)?;
+fn journal_in(directory: &Directory, role: Role, boot: &str) -> Result<Journal, StateError> {
+    let path = directory.path().join(role.journal());
+    let before = contents_in(directory, role, boot)?;
+    let file = directory.file(role.journal(), How::Append)?;
     // The name must be as safe as what is in it.
     let _ = File::open(directory.path()).and_then(|directory| directory.sync_all());
     let file = JournalFile::new(file).map_err(|source| StateError::Io { path: path.clone(), source })?;
@@ -246,10 +283,18 @@ impl State {
     /// # Errors
     /// If another guard is at work, or if the directory cannot be made or believed.
     pub fn lock(directory: &Path, doing: &str) -> Result<State, StateError> {
+        State::lock_as(Role::Guard, directory, doing)
+    }
+
+    /// As [`State::lock`], for changes of this kind.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lock_as(role: Role, directory: &Path, doing: &str) -> Result<State, StateError> {
         if fs::read_link("/proc/self").ok() != Some(std::process::id().to_string().into()) {
             return Err(StateError::ForeignProc);
         }
-        let (lock, last) = Lock::take(PATIENCE)?;
+        let (lock, last) = Lock::take(role, PATIENCE)?;
         let opened = Directory::make(directory)?;
         let path = opened.path().to_owned();
         let mut before = last.before;
@@ -259,12 +304,12 @@ impl State {
         let holder =
             Holder { pid: std::process::id(), doing: doing.to_owned(), dead_man: None, state: path.clone(), before };
         lock.sign(&holder);
-        Ok(State { directory: opened, path, boot: boot()?, lock, holder })
+        Ok(State { role, directory: opened, path, boot: boot()?, lock, holder })
     }
 
     /// The journal's file.
     pub fn journal_path(&self) -> PathBuf {
-        self.path.join(JOURNAL)
+        self.path.join(self.role.journal())
     }
 
     /// What the journal holds.
@@ -272,7 +317,7 @@ impl State {
     /// # Errors
     /// If it cannot be read or believed.
     pub fn contents(&self) -> Result<Contents, StateError> {
-        contents_in(&self.directory, &self.boot)
+        contents_in(&self.directory, self.role, &self.boot)
     }
 
     /// The journal, for writing.
@@ -280,7 +325,7 @@ impl State {
     /// # Errors
     /// If it cannot be opened, believed or written.
     pub fn journal(&self) -> Result<Journal, StateError> {
-        journal_in(&self.directory, &self.boot)
+        journal_in(&self.directory, self.role, &self.boot)
     }
 
     /// Takes back everything that the journal has open, and removes the journal if nothing is left; the same for
@@ -290,12 +335,12 @@ impl State {
     /// If the journal cannot be read or believed.
     pub fn undo<H: Host>(&mut self, host: &mut H, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
         let mut others = Undone::default();
-        let (boot, mut kept) = (&self.boot, Vec::new());
+        let (role, boot, mut kept) = (self.role, &self.boot, Vec::new());
         for other in std::mem::take(&mut self.holder.before) {
             let undone = match Directory::open(&other) {
                 // Nothing there is nothing to take back.
                 Err(error) if error.is_absent() => continue,
-                directory => directory.map_err(StateError::from).and_then(|at| undo_in(&at, boot, host, audit)),
+                directory => directory.map_err(StateError::from).and_then(|at| undo_in(&at, role, boot, host, audit)),
             };
             match undone {
                 Ok((undone, _)) if undone.is_complete() => others = others.and(undone),
@@ -310,7 +355,7 @@ impl State {
         }
         self.holder.before = kept;
         self.lock.sign(&self.holder);
-        let (undone, contents) = undo_in(&self.directory, &self.boot, host, audit)?;
+        let (undone, contents) = undo_in(&self.directory, self.role, &self.boot, host, audit)?;
         Ok((undone.and(others), contents))
     }
 
@@ -332,7 +377,7 @@ impl State {
         if undone.is_complete() {
             // An empty one says the same as none.
             let _ = journal.file().set_len(0);
-            let _ = self.directory.remove(OsStr::new(JOURNAL));
+            let _ = self.directory.remove(self.role.journal());
         }
         undone
     }
@@ -353,14 +398,14 @@ impl State {
     }
 
     fn begin_anew(&self, open: Vec<journal::Step>, last_seq: u64) -> Result<Journal, StateError> {
-        let fail = |source| StateError::Io { path: self.path.join(NEW_JOURNAL), source };
-        self.directory.remove(OsStr::new(NEW_JOURNAL)).map_err(fail)?;
-        let file = self.directory.file(OsStr::new(NEW_JOURNAL), How::Append)?;
+        let fail = |source| StateError::Io { path: self.path.join(self.role.new_journal()), source };
+        self.directory.remove(self.role.new_journal()).map_err(fail)?;
+        let file = self.directory.file(self.role.new_journal(), How::Append)?;
         let file = JournalFile::new(file).map_err(fail)?;
         let before = Contents { last_seq, ..Contents::default() };
         let mut journal = Journal::over(file, &self.journal_path(), &self.boot, before)?;
         journal.carry_over(&open)?;
-        self.directory.rename(OsStr::new(NEW_JOURNAL), OsStr::new(JOURNAL)).map_err(fail)?;
+        self.directory.rename(self.role.new_journal(), self.role.journal()).map_err(fail)?;
         Ok(journal)
     }
 
@@ -377,7 +422,7 @@ impl State {
     pub fn heal(&mut self, journal: &Journal) -> Result<Journal, StateError> {
         if self.lock.file.metadata().is_ok_and(|meta| meta.nlink() == 0) {
             // Somebody who has it already is another guard.
-            self.lock = Lock::take(Duration::ZERO)?.0;
+            self.lock = Lock::take(self.role, Duration::ZERO)?.0;
             self.lock.sign(&self.holder);
         }
         self.directory = Directory::make(&self.path)?;
@@ -416,12 +461,14 @@ impl State {
 
 /// Removes what is left in a directory of a guard that is dead and has left nothing changed: its status, and its journal if that is
 /// the one with this inode.
-pub(crate) fn remove_left(directory: &Path, journal: Option<u64>) {
+pub(crate) fn remove_left(directory: &Path, role: Role, journal: Option<u64>) {
     let Ok(directory) = Directory::open(directory) else { return };
-    let _ = directory.remove(OsStr::new(STATUS));
-    let inode = directory.file(OsStr::new(JOURNAL), How::Read).map(|file| file.metadata().ok().map(|m| m.ino()));
+    if role == Role::Guard {
+        let _ = directory.remove(OsStr::new(STATUS));
+    }
+    let inode = directory.file(role.journal(), How::Read).map(|file| file.metadata().ok().map(|m| m.ino()));
     if journal.is_some() && inode.ok().flatten() == journal {
-        let _ = directory.remove(OsStr::new(JOURNAL));
+        let _ = directory.remove(role.journal());
     }
 }
 

@@ -36,6 +36,8 @@ pub enum LossKind {
     ShiftedStates,
     /// The file is an archive with more recordings than the one that was read.
     OtherRecordings,
+    /// Switches were recorded without the priorities of the tasks.
+    NoPriorities,
     /// A task ran or switched in a way that earlier events exclude: a switch is missing.
     MissingSwitch,
     /// Events came out of order by more than the reader can sort, and were moved to the last known time.
@@ -83,6 +85,7 @@ impl fmt::Display for Loss {
             }
             LossKind::OtherRecordings => write!(f, "{n} more recordings in the archive were not read")?,
             LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
+            LossKind::NoPriorities => write!(f, "{n} switches were recorded without priorities")?,
             LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
             LossKind::TooManyNames => write!(f, "{n} names were not kept")?,
             LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,

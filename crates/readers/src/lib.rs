@@ -39,6 +39,7 @@ mod picture;
 mod prev_state;
 mod reorder;
 mod shifted_states;
+mod switch_records;
 pub mod symbols;
 pub mod systrace_page;
 mod task_names;

@@ -26,6 +26,11 @@ impl TaskNames {
         }
     }
 
+    /// The task's name.
+    pub fn get(&self, tid: Tid) -> Option<Comm> {
+        self.0.get(&tid).copied()
+    }
+
     /// All of them, by id.
     pub fn saved(&self) -> Vec<SavedTask> {
         let mut tasks: Vec<SavedTask> = self.0.iter().map(|(&tid, &comm)| SavedTask { tid, comm }).collect();

@@ -7,6 +7,7 @@ mod audit;
 mod bars;
 mod comparison;
 mod finding;
+pub mod fix;
 mod ink;
 mod knobs;
 mod look;

@@ -94,6 +94,7 @@ fn rt_starvation() -> Finding {
         worst: vec![Instance { cpu: 1, start_ns: 812_000_000_000, end_ns: 812_094_800_000, ..Instance::default() }],
         losses: vec![],
         remedies: vec![Remedy {
+            changes: Vec::new(),
             id: "raise-ksoftirqd".to_owned(),
             text: "Give ksoftirqd/1 a real-time priority above that of wl, so that it goes first.".to_owned(),
             apply: "chrt --fifo -p 11 19".to_owned(),

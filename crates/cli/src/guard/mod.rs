@@ -122,7 +122,7 @@ impl StateArgs {
 }
 
 /// What came of what was changed, on one line.
-fn summary(undone: &Undone) -> String {
+pub(crate) fn summary(undone: &Undone) -> String {
     let mut parts = vec![format!("{} restored", undone.restored)];
     match undone.inherited {
         0 => {}

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_executor::deadman;
+use unstarve_executor::state::Role;
 use unstarve_guard::births::SourceName;
 use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
@@ -49,6 +50,9 @@ enum SourceArg {
 pub struct DeadManArgs {
     #[arg(long)]
     state: PathBuf,
+    /// Of a fix on trial, not of a guard
+    #[arg(long)]
+    trial: bool,
     #[arg(long)]
     limit: u64,
     #[arg(long)]
@@ -102,6 +106,7 @@ pub fn dead_man_command(state: &StateArgs, limit: u32) -> Result<Box<dyn Fn(u32)
 }
 
 pub fn dead_man(args: &DeadManArgs) -> Result<ExitCode> {
-    deadman::watch(&args.state, Duration::from_secs(args.limit), args.priority, args.guard)?;
+    let role = if args.trial { Role::Trial } else { Role::Guard };
+    deadman::watch(&args.state, role, Duration::from_secs(args.limit), args.priority, args.guard)?;
     Ok(ExitCode::SUCCESS)
 }

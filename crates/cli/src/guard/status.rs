@@ -106,7 +106,7 @@ fn is_alive(pid: u32) -> bool {
 }
 
 fn left(args: &StatusArgs) -> Result<String> {
-    let contents = state::look_into(&args.state)?;
+    let contents = state::look_into(&args.state, unstarve_executor::state::Role::Guard)?;
     Ok(match contents.open.len() {
         0 => "No changes are in place.".to_owned(),
         1 => "1 change from an earlier apply or guard is still in place; run `unstarve guard undo`.".to_owned(),

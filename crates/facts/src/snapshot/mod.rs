@@ -88,6 +88,9 @@ pub struct Snapshot {
     /// The name of the host (`uname -n`). `None` also where it was left out so that nobody can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The boot (`/proc/sys/kernel/random/boot_id`): thread ids mean the same threads only within one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
     /// Of a recording: the trace's clock and CLOCK_REALTIME at the same moment, when it began and when it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clock_pairs: Vec<ClockPair>,

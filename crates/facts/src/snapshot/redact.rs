@@ -38,6 +38,7 @@ impl Snapshot {
             mount.device = device(names, &mount.device);
         }
         self.host = None;
+        self.boot = None;
         self.redact_boot_line();
         self.redact_places(names);
         self.view.get_or_insert_default().redacted = true;

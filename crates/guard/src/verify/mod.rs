@@ -151,11 +151,52 @@ trait Meter {
     fn so_far(&mut self, rules: usize) -> io::Result<Vec<Fared>>;
 }
 
-fn watch_with(policy: &Policy, span: Span, mut meter: impl Meter) -> io::Result<Vec<Fared>> {
+fn watch_with(policy: &Policy, span: Span, meter: impl Meter) -> io::Result<Vec<Fared>> {
     let scanner = Scanner::of(policy);
     let rules = policy.rules.len();
     // What a worker was once known for it stays known for.
     let mut selected: FxHashMap<TaskKey, Vec<usize>> = FxHashMap::default();
+    let look = || {
+        let tasks = scanner.all()?.into_iter().map(|task| {
+            let of_task = selected.entry(task.key).or_default();
+            for rule in rules_of(policy, &task) {
+                if !of_task.contains(&rule) {
+                    of_task.push(rule);
+                }
+            }
+            (task.key, of_task.clone())
+        });
+        Ok(tasks.collect())
+    };
+    measure(look, rules, span, meter)
+}
+
+/// Watches tasks for a while and sums them up as one group; `look` names those that count, again and again.
+///
+/// # Errors
+/// If they cannot be looked for, or measured.
+pub fn watch_tasks(look: impl Fn() -> io::Result<Vec<TaskKey>>, span: Span) -> io::Result<(By, Fared)> {
+    let named = || Ok(look()?.into_iter().map(|key| (key, vec![0])).collect());
+    let only = |fared: Vec<Fared>| fared.into_iter().next().unwrap_or_default();
+    #[cfg(feature = "bpf")]
+    let reason = match ebpf::Meter::open() {
+        Ok(meter) => return Ok((By::Ebpf, only(measure(named, 1, span, meter)?))),
+        Err(reason) => reason,
+    };
+    #[cfg(not(feature = "bpf"))]
+    let reason = "this program was built without the feature `bpf`".to_owned();
+    Ok((By::Schedstat { reason }, only(measure(named, 1, span, Sums::default())?)))
+}
+
+/// Tasks that are there, each with the groups for which it counts.
+type Seen = Vec<(TaskKey, Vec<usize>)>;
+
+fn measure(
+    mut look: impl FnMut() -> io::Result<Seen>,
+    rules: usize,
+    span: Span,
+    mut meter: impl Meter,
+) -> io::Result<Vec<Fared>> {
     let (last, slices) = (vec![Tally::default(); rules], vec![Vec::new(); rules]);
     let mut sliced = Sliced { began: Instant::now(), count: 0, last, slices };
     let slice = span.time / SLICES as u32;
@@ -164,14 +205,8 @@ fn watch_with(policy: &Policy, span: Span, mut meter: impl Meter) -> io::Result<
         let now = Instant::now();
         if now >= next_look {
             let first = next_look == sliced.began;
-            for task in scanner.all()? {
-                let of_task = selected.entry(task.key).or_default();
-                for rule in rules_of(policy, &task) {
-                    if !of_task.contains(&rule) {
-                        of_task.push(rule);
-                    }
-                }
-                meter.see(task.key, of_task, first)?;
+            for (task, rules) in look()? {
+                meter.see(task, &rules, first)?;
             }
             next_look = Instant::now() + span.step;
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use unstarve_executor::audit::Audit;
 use unstarve_executor::host::ThisHost;
-use unstarve_executor::state::State;
+use unstarve_executor::state::{Role, State};
 use unstarve_executor::{act, deadman};
 use unstarve_guard::births::SourceName;
 use unstarve_guard::metrics::Status;
@@ -30,7 +30,9 @@ pub fn act() -> Option<ExitCode> {
         "dead-man" => {
             let number = |index: usize| word(index).parse().unwrap_or(0);
             let limit = Duration::from_secs(u64::from(number(1)));
-            deadman::watch(Path::new(word(0)), limit, number(2), number(3)).map(drop).map_err(|error| error.to_string())
+            deadman::watch(Path::new(word(0)), Role::Guard, limit, number(2), number(3))
+                .map(drop)
+                .map_err(|error| error.to_string())
         }
         "flicker" => flicker(Path::new(word(0)), Path::new(word(1))),
         "family" => crate::family::be(&arguments),

@@ -65,6 +65,7 @@ fn take_with(root: &Root, detail: Detail) -> Snapshot {
         mounts: devices::read_mounts(root, &mut missing),
         recorder: None,
         host: kernel::host_name(root),
+        boot: root.text("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned()),
         clock_pairs: Vec::new(),
         uptime_ticks: view::read_uptime(root),
         softirqs: softirqs::read(root),

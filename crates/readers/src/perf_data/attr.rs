@@ -14,6 +14,8 @@ pub struct Attr {
     pub sample_id_all: bool,
     /// The clock that was asked for; none is perf's own, the scheduler's clock.
     pub clock: Option<i32>,
+    /// Whether context switches come as records (`--switch-events`).
+    pub context_switch: bool,
 }
 
 const TYPE_TRACEPOINT: u32 = 2;
@@ -36,6 +38,7 @@ impl Attr {
             read_format: endian.u64_at(data, 32)?,
             sample_id_all: flags.has(18),
             clock: if flags.has(25) { endian.u32_at(data, 92).map(|id| id as i32) } else { None },
+            context_switch: flags.has(26),
         })
     }
 }

@@ -36,11 +36,12 @@ pub const RUNTIME: u16 = 311;
 pub struct Maker {
     pub endian: Endian,
     pub sample_type: u64,
+    pub flags: u64,
 }
 
 impl Maker {
     pub fn new(endian: Endian) -> Maker {
-        Maker { endian, sample_type: SAMPLE_TYPE }
+        Maker { endian, sample_type: SAMPLE_TYPE, flags: 1 << 18 }
     }
 
     pub fn word(&self, value: u32) -> [u8; 4] {
@@ -107,11 +108,28 @@ impl Maker {
         self.record(kind, &payload)
     }
 
+    /// A task leaves a CPU (`--switch-events`): who, whether it stays runnable, and who is next.
+    pub fn leaves(&self, (time, cpu): (u64, u32), prev: u32, runnable: bool, next: u32) -> Vec<u8> {
+        let mut payload = [self.word(next), self.word(next), self.word(prev), self.word(prev)].concat();
+        payload.extend(self.long(time));
+        payload.extend(self.word(cpu));
+        payload.extend([0; 4]);
+        payload.extend(self.long(u64::from(WAKING)));
+        let mut record = self.record(15, &payload);
+        record[4..6].copy_from_slice(&self.endian.bytes16(1 << 13 | u16::from(runnable) << 14));
+        record
+    }
+
+    /// The same files, but perf was asked for switches too.
+    pub fn with_switches(self) -> Maker {
+        Maker { flags: self.flags | 1 << 26, ..self }
+    }
+
     pub fn attr(&self, id: u16) -> Vec<u8> {
-        let sample_id_all = if self.endian == Endian::Little { 1 << 18 } else { 1 << (63 - 18) };
+        let flags = if self.endian == Endian::Little { self.flags } else { self.flags.reverse_bits() };
         let mut attr = self.word(2).to_vec();
         attr.extend(self.word(128));
-        attr.extend(self.longs(&[u64::from(id), 1, self.sample_type, 0, sample_id_all]));
+        attr.extend(self.longs(&[u64::from(id), 1, self.sample_type, 0, flags]));
         attr.resize(128, 0);
         attr
     }

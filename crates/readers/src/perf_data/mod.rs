@@ -18,6 +18,7 @@ mod running_kernel;
 mod sample;
 mod session;
 mod stacks;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod tracing_data;
@@ -69,7 +70,8 @@ impl PerfData {
     fn file(input: Input, endian: Endian) -> Result<PerfData, PerfDataError> {
         let file = input.into_positioned().map_err(|source| PerfDataError::Read { offset: 0, source })?;
         let header = FileHeader::read(&file, endian)?;
-        if header.tracing_data.is_empty() {
+        let any_switches = header.attrs.iter().any(|(attr, _)| attr.context_switch);
+        if header.tracing_data.is_empty() && !any_switches {
             return Err(PerfDataError::NoFormats);
         }
         let mut session = Session::new("perf.data", endian);
@@ -80,7 +82,9 @@ impl PerfData {
         session.info.host = header.host;
         session.set_clock_data(header.clock_data);
         session.set_cpus(header.cpus);
-        session.add_formats(&header.tracing_data)?;
+        if !header.tracing_data.is_empty() {
+            session.add_formats(&header.tracing_data)?;
+        }
         session.check()?;
         let cut = file.cut().map(str::to_owned);
         let records = Records::section(file, header.data.start, header.data.end, endian);

@@ -1,6 +1,6 @@
 //! Where the fields of a sample are. Source: the comment at `PERF_RECORD_SAMPLE` in `include/uapi/linux/perf_event.h`.
 
-use unstarve_model::{CpuId, Time};
+use unstarve_model::{CpuId, Tid, Time};
 
 use super::attr::Attr;
 use crate::endian::Endian;
@@ -17,6 +17,9 @@ const PERIOD: u64 = 1 << 8;
 const STREAM_ID: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
 const IDENTIFIER: u64 = 1 << 16;
+
+/// Stands for the id of a task that has been reaped.
+pub const NO_ID: u32 = u32::MAX;
 
 /// Bytes of a record's header.
 pub const HEADER: usize = 8;
@@ -45,9 +48,19 @@ struct ReadFormat {
 /// The ids and times at the end of other records. Offsets count backwards from the record's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trailer {
+    tid: Option<usize>,
     time: Option<usize>,
     cpu: Option<usize>,
     size: usize,
+}
+
+/// When and where a record that is not a sample was written, and who ran there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub time: Option<Time>,
+    pub cpu: Option<CpuId>,
+    /// `None` also for a task that has no id any longer.
+    pub tid: Option<Tid>,
 }
 
 /// What a sample says, as far as it is needed.
@@ -120,14 +133,19 @@ impl SampleLayout {
     }
 
     /// When and where a record that is not a sample was written, where it says so.
-    pub fn trailer(&self, record: &[u8], endian: Endian) -> (Option<Time>, Option<CpuId>) {
-        let Some(trailer) = self.trailer else { return (None, None) };
-        if record.len() < HEADER + trailer.size {
-            return (None, None);
-        }
+    pub fn trailer(&self, record: &[u8], endian: Endian) -> Written {
+        let Some(trailer) = self.trailer.filter(|trailer| record.len() >= HEADER + trailer.size) else {
+            return Written::default();
+        };
         let time = trailer.time.and_then(|back| endian.u64_at(record, record.len() - back)).map(Time);
         let cpu = trailer.cpu.and_then(|back| endian.u32_at(record, record.len() - back));
-        (time, cpu.filter(|&cpu| cpu < CpuId::LIMIT).map(CpuId))
+        // The process's id stands before the thread's.
+        let tid = trailer.tid.and_then(|back| endian.u32_at(record, record.len() - back + 4));
+        Written {
+            time,
+            cpu: cpu.filter(|&cpu| cpu < CpuId::LIMIT).map(CpuId),
+            tid: tid.filter(|&tid| tid != NO_ID).map(Tid),
+        }
     }
 }
 
@@ -158,8 +176,8 @@ impl Trailer {
             (sample_type & bit != 0).then_some(back)
         };
         let (_, cpu, _, _) = (field(IDENTIFIER), field(CPU), field(STREAM_ID), field(ID));
-        let (time, _) = (field(TIME), field(TID));
-        Trailer { time, cpu, size: back }
+        let (time, tid) = (field(TIME), field(TID));
+        Trailer { tid, time, cpu, size: back }
     }
 }
 
@@ -168,7 +186,14 @@ mod tests {
     use super::*;
 
     fn layout(sample_type: u64, read_format: u64) -> SampleLayout {
-        let attr = Attr { tracepoint: Some(1), sample_type, read_format, sample_id_all: true, clock: None };
+        let attr = Attr {
+            tracepoint: Some(1),
+            sample_type,
+            read_format,
+            sample_id_all: true,
+            clock: None,
+            context_switch: false,
+        };
         SampleLayout::of(&attr)
     }
 
@@ -214,9 +239,11 @@ mod tests {
     #[test]
     fn other_records_say_at_their_end_when_and_where() {
         let layout = layout(TID | TIME | ID | CPU | IDENTIFIER | RAW, 0);
-        let record: Vec<u8> = [0u64, 55, 9, 123, 77, 3, 77].iter().flat_map(|word| word.to_le_bytes()).collect();
-        assert_eq!(layout.trailer(&record, Endian::Little), (Some(Time(123)), Some(CpuId(3))));
-        assert_eq!(layout.trailer(&record[..40], Endian::Little), (None, None));
+        let record: Vec<u8> =
+            [0u64, 55, 2 << 32 | 1, 123, 77, 3, 77].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let written = Written { time: Some(Time(123)), cpu: Some(CpuId(3)), tid: Some(Tid(2)) };
+        assert_eq!(layout.trailer(&record, Endian::Little), written);
+        assert_eq!(layout.trailer(&record[..40], Endian::Little), Written::default());
     }
 
     #[test]

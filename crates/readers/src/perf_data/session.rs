@@ -12,8 +12,9 @@ use super::error::PerfDataError;
 use super::event_ids::EventIds;
 use super::header::{ClockData, MAX_ATTRS, feature, online_cpus, string, words};
 use super::records::Record;
-use super::sample::{Sample, SampleLayout};
+use super::sample::{Sample, SampleLayout, Written};
 use super::stacks::Stacks;
+use super::switches::Switches;
 use super::tracing_data::{self, TracingData};
 use crate::decode::{BadRecord, Decoder};
 use crate::endian::Endian;
@@ -29,10 +30,12 @@ pub mod kind {
     pub const MMAP: u32 = 1;
     pub const LOST: u32 = 2;
     pub const COMM: u32 = 3;
+    pub const EXIT: u32 = 4;
     pub const THROTTLE: u32 = 5;
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
     pub const LOST_SAMPLES: u32 = 13;
+    pub const SWITCH_CPU_WIDE: u32 = 15;
     pub const HEADER_ATTR: u32 = 64;
     pub const HEADER_TRACING_DATA: u32 = 66;
     pub const FINISHED_ROUND: u32 = 68;
@@ -66,9 +69,9 @@ pub struct Session {
     events: Vec<Recorded>,
     ids: EventIds,
     stacks: Stacks,
-    tasks: TaskNames,
+    pub(super) tasks: TaskNames,
     /// The latest time seen, and what it was when the last round ended.
-    latest: Time,
+    pub(super) latest: Time,
     round_end: Time,
     /// Samples of use since it was last asked what all CPUs have gone beyond.
     unasked: u32,
@@ -78,6 +81,7 @@ pub struct Session {
     /// The clock of the tracepoints, if one was asked for, and what it showed when the wall's clock was read.
     clock: Option<i32>,
     clock_data: Option<ClockData>,
+    pub(super) switches: Switches,
     damage: Damage,
 }
 
@@ -120,6 +124,7 @@ impl Session {
             kernel_text: None,
             clock: None,
             clock_data: None,
+            switches: Switches::default(),
             damage: Damage::default(),
         }
     }
@@ -136,6 +141,9 @@ impl Session {
             self.info.clock = Some(clock_name(attr.clock).to_owned());
             self.clock = attr.clock;
             self.settle_clocks();
+        }
+        if attr.context_switch {
+            self.switches.layout = Some(SampleLayout::of(attr));
         }
         self.events.push(Recorded { layout: SampleLayout::of(attr), tracepoint: attr.tracepoint, wanted: false });
         self.choose_events();
@@ -175,7 +183,7 @@ impl Session {
     /// Whether events can be decoded, once all tables have been read.
     pub fn check(&self) -> Result<(), PerfDataError> {
         let mut wanted = self.events.iter().filter(|event| event.wanted).peekable();
-        if wanted.peek().is_none() {
+        if wanted.peek().is_none() && !self.switches.may_come() {
             return Err(PerfDataError::NoSchedulerEvents);
         }
         match wanted.find_map(|event| event.layout.missing()) {
@@ -310,6 +318,8 @@ impl Session {
                 self.damage.throttled += 1;
                 self.gap(record, None);
             }
+            kind::SWITCH_CPU_WIDE => self.context_switch(record),
+            kind::EXIT => self.task_exit(record),
             kind::MMAP => self.mapping(record),
             kind::HEADER_ATTR => self.pipe_attr(record),
             kind::HEADER_FEATURE => self.pipe_feature(record),
@@ -322,7 +332,7 @@ impl Session {
         // Records that are not samples need not bear an id where samples do: their trailer is then taken for the first event's.
         let known = event_of(&self.events, &self.ids, record).and_then(|event| self.events.get(usize::from(event)));
         let event = known.or(self.events.first())?;
-        let (time, cpu) = event.layout.trailer(record.bytes, record.endian);
+        let Written { time, cpu, .. } = event.layout.trailer(record.bytes, record.endian);
         if let (Some(time), Some(cpu)) = (time.filter(|time| time.0 > 0), cpu) {
             let kind = EventKind::Lost { count };
             self.reorder.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
@@ -404,6 +414,7 @@ impl Session {
             losses.push(loss.with_detail(format!("samples; the first is at byte {first}")));
         }
         losses.extend(self.reorder.loss());
+        losses.extend(self.switches.records.loss());
         let recorded = self.info.recorded.unwrap_or_default();
         let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event));
         losses.extend(missing.map(|&event| Loss::new(LossKind::NotRecorded(event), 1)));

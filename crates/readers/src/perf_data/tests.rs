@@ -105,6 +105,57 @@ fn a_file_and_a_pipe_of_either_byte_order() {
 }
 
 #[test]
+fn switch_records_are_the_switches_where_no_other_was_recorded() {
+    let make = |endian| {
+        let make = Maker::new(endian).with_switches();
+        let name = [&make.word(42), &make.word(42), &b"fio\0\0\0\0\0"[..]].concat();
+        let data = [
+            make.record_at(3, &name, 0, 0),
+            make.waking(10, 0, "fio"),
+            make.leaves((20, 0), 7, true, 42),
+            make.leaves((30, 0), 42, false, 0),
+            make.leaves((40, 0), 0, true, 42),
+            // It has been reaped: nobody has its id any longer.
+            make.leaves((50, 0), u32::MAX, false, 7),
+            make.record_at(4, &[7u32, 1, 7, 1].map(|id| make.word(id)).concat(), 60, 0),
+        ]
+        .concat();
+        make.file(&data)
+    };
+    let picture = read(&make(Endian::Little));
+    insta::assert_snapshot!(picture, @r#"
+        0.000000010 [000] 7 . waking fio:42(120) cpu 0
+        0.000000020 [000] 7 . switch <...>:7(?) R -> fio:42(?)
+        0.000000030 [000] 42 . switch fio:42(?) S -> <...>:0(?)
+        0.000000040 [000] 0 . switch <...>:0(?) R -> fio:42(?)
+        0.000000050 [000] 42 . switch fio:42(?) X -> <...>:7(?)
+        0.000000060 [000] - . exit <...>:7
+        loss: 4 switches were recorded without priorities (PERF_RECORD_SWITCH: who is real-time is known only of tasks that a wakeup names; record with `perf sched record`, or add -e sched:sched_switch)
+        tasks ["fio:42"]; cpus Some(4), kernel Some("6.1.0-test")
+        "#);
+    assert_eq!(read(&make(Endian::Big)), picture);
+    // Not asked for: the end of the record would be taken for what it is not.
+    let plain = Maker::new(Endian::Little);
+    let file = plain.file(&[plain.waking(10, 0, "a"), plain.leaves((20, 0), 7, true, 42)].concat());
+    assert!(!read(&file).contains("switch"));
+}
+
+#[test]
+fn before_4_17_no_record_says_who_is_still_runnable() {
+    let make = Maker::new(Endian::Little).with_switches();
+    let data = [make.leaves((20, 0), 7, false, 42), make.leaves((30, 0), 42, true, 7)].concat();
+    let mut file = make.file(&data);
+    let at = file.windows(10).position(|bytes| bytes == b"6.1.0-test").unwrap();
+    file[at..at + 10].copy_from_slice(b"4.16.0-tes");
+    insta::assert_snapshot!(read(&file), @r#"
+        0.000000020 [000] 7 . switch <...>:7(?) ? -> <...>:42(?)
+        0.000000030 [000] 42 . switch <...>:42(?) R -> <...>:7(?)
+        loss: 2 switches were recorded without priorities (PERF_RECORD_SWITCH: who is real-time is known only of tasks that a wakeup names; record with `perf sched record`, or add -e sched:sched_switch)
+        tasks []; cpus Some(4), kernel Some("4.16.0-tes")
+        "#);
+}
+
+#[test]
 fn records_inside_compressed_ones_may_be_cut_anywhere() {
     let make = Maker::new(Endian::Little);
     let inside: Vec<u8> = (0..100).flat_map(|i| make.waking(1000 + i, (i % 2) as u32, "fio")).collect();

@@ -33,6 +33,11 @@ impl<'a> Head<'a> {
         memchr_iter(b'[', line).any(|at| task_on_cpu(line, at).is_some_and(|(.., rest)| rest.is_empty()))
     }
 
+    /// What follows `PERF_RECORD_` where the line is one of perf's own records and not an event: `LOST lost 208`.
+    pub fn record(&self) -> Option<&'a [u8]> {
+        self.rest.strip_prefix(b"PERF_RECORD_")
+    }
+
     /// The event's name without its system, and what follows it; `None` as long as the name is not whole.
     pub fn event(&self) -> Option<(&'a [u8], &'a [u8])> {
         let length = self.rest.iter().position(u8::is_ascii_whitespace).unwrap_or(self.rest.len());

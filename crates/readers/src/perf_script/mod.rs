@@ -3,23 +3,27 @@
 
 mod header;
 mod line;
+mod record;
 mod stack;
 
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
+    Batch, Comm, Context, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Tid, Time,
+    TraceInfo,
 };
 
 use self::line::{Frame, Head, is_elision};
 pub use self::line::{lacks_cpu, unquoted};
+use self::record::Record;
 use self::stack::Stack;
 use crate::interner::Interner;
 use crate::malformed::Malformed;
 use crate::reorder::Reorder;
+use crate::switch_records::{SwitchRecords, task};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
-use crate::text::number::{Stamp, leading};
+use crate::text::number::Stamp;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted};
 
 const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
@@ -44,6 +48,9 @@ pub struct PerfScript {
     /// Why the text ends early.
     cut: Option<String>,
     lost: u64,
+    switches: SwitchRecords,
+    /// Whether a record's switch is as good as it gets.
+    sched_switch: bool,
     /// The event whose lines are being read.
     entry: Entry,
     /// Its first line's number and its text so far, unwrapped.
@@ -67,7 +74,7 @@ enum Entry {
 /// Whether a file that begins with `prefix` is such a text.
 pub fn recognises(prefix: &[u8]) -> bool {
     let is_head = |line| match Head::parse(line) {
-        Some(head) => head.event().is_some() || head.rest.is_empty(),
+        Some(head) => head.event().is_some() || head.record().is_some() || head.rest.is_empty(),
         None => Head::is_cut(line),
     };
     is_text(prefix) && prefix.split(|&byte| byte == b'\n').map(unquoted).any(is_head)
@@ -88,6 +95,8 @@ impl PerfScript {
             bad: BadLines::default(),
             cut: None,
             lost: 0,
+            switches: SwitchRecords::default(),
+            sched_switch: false,
             entry: Entry::None,
             first_line: 0,
             text: Vec::new(),
@@ -116,7 +125,8 @@ impl PerfScript {
             let line = line.to_vec();
             self.any_head = true;
             self.close_entry();
-            tid.into_iter().for_each(|tid| self.tasks.note(tid, comm));
+            let named = tid.filter(|tid| !is_stand_in(comm, *tid));
+            named.into_iter().for_each(|tid| self.tasks.note(tid, comm));
             self.open_entry(&line);
         } else if line.trim_ascii().is_empty() {
             self.close_entry();
@@ -153,8 +163,16 @@ impl PerfScript {
         let Some(head) = Head::parse(&self.text) else { return };
         // Ticks do not occur: perf's clock is in nanoseconds, printed as seconds.
         let Stamp::Seconds(time) = head.stamp else { return };
-        if let Some(kind) = lost_record(head.rest) {
-            self.entry = Entry::Whole(event(&head, time, kind));
+        if let Some(record) = head.record() {
+            let kind = match record::parse(record) {
+                Some(Record::Lost(count)) => Some(EventKind::Lost { count: Some(count) }),
+                Some(Record::Leaves { prev_state, next }) if !self.sched_switch => {
+                    let prev = head.tid.map(|tid| task(tid, self.tasks.get(tid)));
+                    self.switches.leave(head.cpu, prev, prev_state, task(next, self.tasks.get(next)))
+                }
+                _ => None,
+            };
+            self.entry = kind.map_or(Entry::None, |kind| Entry::Whole(event(&head, time, kind)));
             return;
         }
         let Some((name, text)) = head.event() else { return };
@@ -162,6 +180,7 @@ impl PerfScript {
             self.entry = Entry::None;
             return;
         };
+        self.sched_switch |= event_type == EventType::Switch;
         match body::decode(event_type, text, &mut self.names) {
             Some(kind) => self.entry = Entry::Whole(event(&head, time, kind)),
             None if self.parts > MAX_PARTS => self.bad_entry(),
@@ -220,18 +239,17 @@ impl PerfScript {
     }
 }
 
+/// perf prints `:TID` where it does not know the name.
+fn is_stand_in(comm: Comm, tid: Tid) -> bool {
+    comm.as_bytes().strip_prefix(b":") == Some(tid.to_string().as_bytes())
+}
+
 fn event(head: &Head<'_>, time: Time, kind: EventKind) -> Event {
     let current = match kind {
         EventKind::Switch { prev, .. } => head.tid.or(Some(prev.tid)),
         _ => head.tid,
     };
     Event { time, cpu: head.cpu, current, context: Context::Unknown, kind }
-}
-
-/// `PERF_RECORD_LOST lost 208`, with `--show-lost-events`.
-fn lost_record(rest: &[u8]) -> Option<EventKind> {
-    let count = rest.strip_prefix(b"PERF_RECORD_LOST")?.trim_ascii().strip_prefix(b"lost ")?;
-    Some(EventKind::Lost { count: Some(leading(count)?.0) })
 }
 
 impl EventSource for PerfScript {
@@ -259,6 +277,7 @@ impl EventSource for PerfScript {
         losses.extend(self.malformed.losses());
         losses.extend(self.bad.loss());
         losses.extend(self.reorder.loss());
+        losses.extend(self.switches.loss());
         losses.extend(never_seen(self.malformed.and(self.seen)));
         losses
     }

@@ -79,6 +79,36 @@ fn perf_s_own_columns_without_stacks() {
 }
 
 #[test]
+fn perf_s_own_records_are_no_damage_and_their_switches_are_read() {
+    insta::assert_snapshot!(read(
+        "\
+         swapper     0 [000]     0.000000: PERF_RECORD_FORK(2:2):(0:0)
+        kthreadd     2 [000]     0.000000: PERF_RECORD_COMM: kthreadd:2/2
+         swapper     0 [000]     0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x120bb08) @ 0xffffffff81000000]: x [kernel.kallsyms]_text
+       opt cgu.0 24187 [001] 24070.919888: PERF_RECORD_SWITCH_CPU_WIDE OUT preempt  next pid/tid:    15/15
+     rcu_preempt    15 [001] 24070.919890: PERF_RECORD_SWITCH_CPU_WIDE IN           prev pid/tid: 24173/24187
+     rcu_preempt    15 [001] 24070.919896: PERF_RECORD_SWITCH_CPU_WIDE OUT          next pid/tid: 24173/24187
+          :24187 24187 [001] 24070.919898: PERF_RECORD_EXIT(24173:24187):(1:1)
+             :-1    -1 [001] 24070.919899: PERF_RECORD_SWITCH_CPU_WIDE OUT          next pid/tid:     0/0
+"
+    ), @r#"
+        24070.919888000 [001] 24187 ? switch opt cgu.0:24187(?) R -> <...>:15(?)
+        24070.919896000 [001] 15 ? switch rcu_preempt:15(?) S -> opt cgu.0:24187(?)
+        24070.919899000 [001] 24187 ? switch opt cgu.0:24187(?) X -> <...>:0(?)
+        loss: 3 switches were recorded without priorities (PERF_RECORD_SWITCH: who is real-time is known only of tasks that a wakeup names; record with `perf sched record`, or add -e sched:sched_switch)
+        "#);
+    // sched_switch says more than the record that follows it.
+    insta::assert_snapshot!(read(
+        "\
+     a     1 [001] 1.000000: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120
+     a     1 [001] 1.000001: PERF_RECORD_SWITCH_CPU_WIDE OUT          next pid/tid:    2/2
+"
+    ), @r#"
+        1.000000000 [001] 1 ? switch a:1(120) S -> b:2(120)
+        "#);
+}
+
+#[test]
 fn frames_left_out_and_broken_lines() {
     insta::assert_snapshot!(read(
         "\

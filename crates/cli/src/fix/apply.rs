@@ -1,0 +1,68 @@
+//! Making the changes, after a trial if one was asked for.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use unstarve_diagnose::Explained;
+use unstarve_executor::audit::Audit;
+use unstarve_executor::by_hand::ByHand;
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::journal::Step;
+use unstarve_term::fix::Came;
+
+use super::choose::Choice;
+use super::origin::Origin;
+use super::{LowArgs, NOT_DONE, can_be_done, page_of, planned, verify, write};
+use crate::input::Recording;
+use crate::output::{self, Color};
+
+pub fn run(
+    args: &LowArgs,
+    recording: &Recording,
+    explained: &Explained,
+    chosen: &Choice,
+    origin: &Origin,
+    color: Color,
+) -> Result<ExitCode> {
+    let plan = planned(explained, chosen, origin);
+    if !can_be_done(&plan) {
+        let mut page = page_of(recording, explained, chosen, &plan, origin);
+        page.came = Some(Came::NothingDone);
+        write(args, &page, color)?;
+        return Ok(ExitCode::from(NOT_DONE));
+    }
+    if !rustix::process::geteuid().is_root() {
+        bail!("changes need root: sudo unstarve fix … --apply");
+    }
+    let mut steps: Vec<Step> = plan.iter().flat_map(|planned| planned.steps.iter().cloned()).collect();
+    let mut came = Came::Applied { undo: undo_command(args) };
+    if let Some(time) = args.verify {
+        let tried = verify::run(args, chosen.finding(&explained.report), &mut steps.clone(), time)?;
+        came = Came::Tried {
+            helped: tried.helped(),
+            reason: tried.reason(),
+            measured: tried.measured(),
+            undo: undo_command(args),
+        };
+        if !tried.helped() {
+            let mut page = page_of(recording, explained, chosen, &plan, origin);
+            page.came = Some(came);
+            write(args, &page, color)?;
+            return Ok(ExitCode::from(NOT_DONE));
+        }
+    }
+    let mut hand = ByHand::open(&args.state, "fix --apply").map_err(|error| output::hint_at_root(error.into()))?;
+    hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)?;
+    let mut page = page_of(recording, explained, chosen, &plan, origin);
+    page.came = Some(came);
+    write(args, &page, color)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command that takes it back, with the same journal.
+fn undo_command(args: &LowArgs) -> String {
+    match args.state.as_os_str() == unstarve_executor::state::DEFAULT_DIRECTORY {
+        true => "unstarve fix --undo".to_owned(),
+        false => format!("unstarve fix --undo --state {}", unstarve_files::trust::for_a_shell(&args.state)),
+    }
+}

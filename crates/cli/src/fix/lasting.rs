@@ -1,0 +1,62 @@
+//! The same change in a form that lasts.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use unstarve_change::{Form, Thread, Whose, durable};
+use unstarve_diagnose::Explained;
+use unstarve_facts::Snapshot;
+
+use super::choose::Choice;
+use super::{LowArgs, NOT_DONE};
+use crate::output::{self, Out};
+
+/// Prints the files. Writes none: they belong to the host's configuration.
+pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -> Result<ExitCode> {
+    let remedy = chosen.remedy(&explained.report);
+    let whose = |thread: &Thread| whose(explained.driven.snapshot.as_deref(), thread);
+    let files = match durable(&remedy.changes, form, &whose) {
+        Ok(files) if !files.is_empty() => files,
+        Ok(_) => {
+            output::remark(&format!("{} changes nothing that a file could keep: {}", remedy.id, remedy.text));
+            return Ok(ExitCode::from(NOT_DONE));
+        }
+        Err(not) => {
+            let instead: Vec<&str> = not.instead.iter().map(|form| form.word()).collect();
+            let instead = if instead.is_empty() {
+                "; no form can keep it".to_owned()
+            } else {
+                format!("; --as {} can", instead.join(" or "))
+            };
+            output::remark(&format!("{}{instead}", not.why));
+            return Ok(ExitCode::from(NOT_DONE));
+        }
+    };
+    let text = if args.json {
+        let files: Vec<_> = files
+            .iter()
+            .map(|file| serde_json::json!({ "file": file.file, "text": file.text, "activate": file.activate }))
+            .collect();
+        let page =
+            serde_json::json!({ "schema": "unstarve.fix/1", "remedy": remedy.id, "form": form.word(), "files": files });
+        serde_json::to_string_pretty(&page)? + "\n"
+    } else {
+        let each = files.iter().map(|file| {
+            let place = file.file.as_deref().unwrap_or("the kernel's command line");
+            format!("# {place}\n# then: {}\n{}", file.activate, file.text)
+        });
+        each.collect::<Vec<_>>().join("\n")
+    };
+    Out::new().text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// By the group in which the recording saw it.
+pub fn whose(snapshot: Option<&Snapshot>, thread: &Thread) -> Whose {
+    let Some(task) = snapshot.and_then(|snapshot| snapshot.task(thread.tid)) else { return Whose::default() };
+    let unit = |group: &str| {
+        let is_unit = |name: &&str| name.ends_with(".service") || name.ends_with(".scope");
+        group.rsplit('/').find(is_unit).map(str::to_owned)
+    };
+    Whose { unit: task.cgroup.as_deref().and_then(unit), kernel_thread: task.kernel_thread }
+}

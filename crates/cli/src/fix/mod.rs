@@ -1,0 +1,176 @@
+//! `unstarve fix`: does what `explain` proposes, measures whether it helped, and takes it back.
+
+mod apply;
+mod choose;
+mod lasting;
+mod origin;
+mod undo;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use unstarve_change::Form;
+use unstarve_diagnose::{Explained, Options, explain_beside};
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::plan::{self, Planned};
+use unstarve_executor::state;
+use unstarve_term::fix::{self as page, Page};
+
+use crate::input::Recording;
+use crate::output::{self, Color, Out};
+use crate::progress::Progress;
+use choose::Choice;
+
+/// Carry out a remedy of `unstarve explain`: show the plan, apply it, measure whether it helped, take it back
+#[derive(Args)]
+#[command(after_help = "Examples:
+  unstarve fix unstarve.dat                              the plan: what would change, from what to what
+  sudo unstarve fix unstarve.dat --apply --verify 10s    try the least invasive remedy; keep it only if it helped
+  sudo unstarve fix unstarve.dat --remedy 2 --apply      apply the second remedy of the worst finding
+  unstarve fix unstarve.dat --remedy 2 --as systemd      print the drop-in that makes it last
+  sudo unstarve fix --undo                               take the last fix back
+
+Old values are in a journal before anything is written. --verify measures the victim's waits three times (without the change, with
+it, without it again) and keeps the change only if they were shorter with it; a second small process takes everything
+back if this one is killed meanwhile.
+Exit code: 0 done (or a plan that can be carried out), 1 it cannot be carried out, or did not help, 2 it failed.")]
+pub struct LowArgs {
+    /// A recording of any format; thread ids count only if it was made on this host since it was booted
+    #[arg(required_unless_present_any = ["undo", "status"])]
+    file: Option<PathBuf>,
+    /// Which finding: its number in `explain`, or its id [default: the worst with a remedy that can be applied here]
+    #[arg(long, value_name = "N|ID")]
+    finding: Option<String>,
+    /// Which of its remedies: its number, or its id [default: the first that can be applied here]
+    #[arg(long, value_name = "N|ID")]
+    remedy: Option<String>,
+    /// Make the changes
+    #[arg(long, conflicts_with_all = ["form", "undo", "status"])]
+    apply: bool,
+    /// Measure three times for so long, and keep the changes only if they helped: 10s, 1m
+    #[arg(long, value_name = "TIME", requires = "apply", value_parser = parse_time)]
+    verify: Option<Duration>,
+    /// Print the files that make it last: systemd, sysctl, tmpfiles, cmdline, guard, tuned
+    #[arg(long = "as", value_name = "FORM", conflicts_with_all = ["undo", "status"])]
+    form: Option<Form>,
+    /// The recording was made on this host since it was booted, though it does not say so
+    #[arg(long)]
+    this_boot: bool,
+    /// Take the last fix back
+    #[arg(long, conflicts_with_all = ["file", "status"])]
+    undo: bool,
+    /// With --undo: take all fixes back
+    #[arg(long, requires = "undo")]
+    all: bool,
+    /// List the fixes that are in force
+    #[arg(long, conflicts_with = "file")]
+    status: bool,
+    /// As JSON (schema unstarve.fix/1)
+    #[arg(long)]
+    json: bool,
+    /// Where the journal is kept
+    #[arg(long, value_name = "DIR", default_value = state::DEFAULT_DIRECTORY)]
+    state: PathBuf,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = crate::record::parse_time(text)?;
+    match (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) {
+        true => Ok(time),
+        false => Err("it must be between 1s and 1h".to_owned()),
+    }
+}
+
+/// Nothing was wrong with the request, but it cannot be carried out, or did not help.
+const NOT_DONE: u8 = 1;
+
+pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
+    if args.undo {
+        return undo::run(args).map_err(output::hint_at_root);
+    }
+    if args.status {
+        return undo::status(args, color);
+    }
+    let Some(file) = &args.file else { bail!("name a recording") };
+    let recording = Recording::new(file.clone())?;
+    let explained = explain(&recording)?;
+    if explained.report.findings.is_empty() {
+        Out::new().text(&format!("{}: no finding, so there is nothing to fix\n", recording.name()))?;
+        return Ok(ExitCode::from(NOT_DONE));
+    }
+    let snapshot = explained.driven.snapshot.as_deref();
+    let origin = origin::of(snapshot, args.this_boot);
+    let chosen = choose::choose(&explained.report, &ThisHost, &origin, args)?;
+    match args.form {
+        Some(form) => lasting::run(args, &explained, &chosen, form),
+        None if args.apply => apply::run(args, &recording, &explained, &chosen, &origin, color),
+        None => show(args, &recording, &explained, &chosen, &origin, color),
+    }
+}
+
+fn explain(recording: &Recording) -> Result<Explained> {
+    let source = recording.open()?;
+    let mut progress = Progress::new();
+    explain_beside(source, &Options::default(), &mut Nothing, |events| progress.events(events))
+        .with_context(|| recording.name())
+}
+
+/// Beside the diagnosis nobody listens.
+struct Nothing;
+
+impl unstarve_timeline::Sink for Nothing {}
+
+/// The plan alone.
+fn show(
+    args: &LowArgs,
+    recording: &Recording,
+    explained: &Explained,
+    chosen: &Choice,
+    origin: &origin::Origin,
+    color: Color,
+) -> Result<ExitCode> {
+    let plan = planned(explained, chosen, origin);
+    let can = can_be_done(&plan);
+    write(args, &page_of(recording, explained, chosen, &plan, origin), color)?;
+    Ok(if can { ExitCode::SUCCESS } else { ExitCode::from(NOT_DONE) })
+}
+
+fn planned<'a>(explained: &'a Explained, chosen: &Choice, origin: &origin::Origin) -> Vec<Planned<'a>> {
+    plan::plan(&ThisHost, &chosen.remedy(&explained.report).changes, &chosen.rule(&explained.report), origin.ids)
+}
+
+/// Whether something would change, and nothing stands in the way.
+fn can_be_done(plan: &[Planned<'_>]) -> bool {
+    plan.iter().all(|planned| planned.obstacle.is_none()) && plan.iter().any(|planned| !planned.steps.is_empty())
+}
+
+fn page_of<'a>(
+    recording: &Recording,
+    explained: &'a Explained,
+    chosen: &Choice,
+    plan: &'a [Planned<'a>],
+    origin: &origin::Origin,
+) -> Page<'a> {
+    let whose = |thread: &unstarve_change::Thread| lasting::whose(explained.driven.snapshot.as_deref(), thread);
+    let changes = &chosen.remedy(&explained.report).changes;
+    let lasting = Form::ALL.into_iter().filter(|form| unstarve_change::durable(changes, *form, &whose).is_ok());
+    Page {
+        file: recording.name(),
+        report: &explained.report,
+        finding: chosen.finding,
+        remedy: chosen.remedy,
+        plan,
+        strange: origin.why.clone(),
+        lasting: lasting.map(Form::word).collect(),
+        came: None,
+    }
+}
+
+fn write(args: &LowArgs, page: &Page<'_>, color: Color) -> Result<()> {
+    let text = if args.json { page::json(page)? } else { page::text(page, output::look(color)) };
+    Out::new().text(&text)
+}

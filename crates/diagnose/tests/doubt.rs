@@ -1,0 +1,82 @@
+//! When a trace cannot say that nobody is starved, and when its waits are no waits.
+
+use unstarve_diagnose::report::{Report, Severity};
+use unstarve_diagnose::{Options, explain};
+use unstarve_readers::{Input, open_input};
+
+fn explained(text: &str) -> Report {
+    let input = Input::from_stream(Box::new(std::io::Cursor::new(text.to_owned().into_bytes())), "x".into()).unwrap();
+    explain(open_input(input).unwrap(), &Options::default(), |_| {}).unwrap()
+}
+
+fn too_little(text: &str) -> String {
+    explained(text).trace.too_little.unwrap_or_else(|| "-".to_owned())
+}
+
+/// Two tasks take turns of a millisecond on one CPU.
+fn turns(count: u64) -> String {
+    let turn = |at: u64| {
+        let (prev, next) = if at.is_multiple_of(2) { ("a", "b") } else { ("b", "a") };
+        let id = |name| if name == "a" { 7 } else { 8 };
+        format!(
+            "{prev} {} [000] 1.{:06}: sched:sched_switch: prev_comm={prev} prev_pid={} prev_prio=120 prev_state=R ==> \
+             next_comm={next} next_pid={} next_prio=120\n",
+            id(prev),
+            at * 1000,
+            id(prev),
+            id(next)
+        )
+    };
+    (0..count).map(turn).collect()
+}
+
+#[test]
+fn a_trace_in_which_no_stall_fits_is_no_all_clear() {
+    assert_eq!(too_little(&turns(40)), "it covers 39.0 ms, and what is called a stall lasts 48.0 ms or more");
+    assert_eq!(too_little(&turns(60)), "-");
+}
+
+#[test]
+fn without_switches_there_are_no_waits() {
+    let wake = |at: u64| {
+        let wakee = 100 + at % 3;
+        format!("irq 9 [000] 1.{:06}: sched:sched_waking: comm=w pid={wakee} prio=120 target_cpu=000\n", at * 10_000)
+    };
+    let report = explained(&(0..90).map(wake).collect::<String>());
+    assert_eq!(report.trace.too_little.as_deref(), Some("it has no sched_switch events, which tell who ran"));
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert!(report.worst_waits.is_empty());
+}
+
+/// A hog keeps a CPU of a woken task for 200 ms, as perf's own records show it.
+fn hog() -> String {
+    let quick = |at: u64| {
+        let line = |us: u64, from: &str, to: &str| {
+            let time = at * 1000 + us;
+            format!("{from} [000] 1.{time:06}: PERF_RECORD_SWITCH_CPU_WIDE OUT          next pid/tid: {to}\n")
+        };
+        [line(0, "swapper 0", "5/5"), line(100, "quick 5", "0/0")].concat()
+    };
+    let mut text: String = (0..30).map(quick).collect();
+    text.push_str("swapper 0 [000] 1.040000: PERF_RECORD_SWITCH_CPU_WIDE OUT          next pid/tid: 6/6\n");
+    text.push_str("hog 6 [000] 1.050000: sched:sched_waking: comm=quick pid=5 prio=120 target_cpu=000\n");
+    text.push_str("hog 6 [000] 1.250000: PERF_RECORD_SWITCH_CPU_WIDE OUT preempt  next pid/tid: 5/5\n");
+    text + "quick 5 [000] 1.251000: PERF_RECORD_SWITCH_CPU_WIDE OUT          next pid/tid: 6/6\n"
+}
+
+#[test]
+fn a_long_wait_behind_a_task_of_unknown_priority_is_no_all_clear_and_no_alarm() {
+    let report = explained(&hog());
+    assert!(report.findings.iter().all(|finding| finding.severity < Severity::Warning), "{:?}", report.findings);
+    assert_eq!(
+        report.trace.too_little.as_deref(),
+        Some(
+            "its switches have no priorities (PERF_RECORD_SWITCH), so a wait of 200 ms may be behind a real-time task"
+        )
+    );
+    // Where something else says that it is real-time, it is.
+    let named = "swapper 0 [000] 1.039990: sched:sched_waking: comm=hog pid=6 prio=89 target_cpu=000\n";
+    let hog = "swapper 0 [000] 1.040000";
+    let report = explained(&self::hog().replace(hog, &format!("{named}{hog}")));
+    assert_eq!(report.findings.first().map(|finding| finding.severity), Some(Severity::Critical));
+}

@@ -1,0 +1,376 @@
+//! What changes mean on this host: what is there, what it holds now, and what stands in the way.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustc_hash::FxHashSet;
+use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value, may_be_set};
+use unstarve_facts::{Harm, check_harm};
+use unstarve_model::Tid;
+
+use crate::host::{Host, ThisHost, inode_of};
+use crate::journal::Step;
+use crate::proc::{self, flag};
+
+/// What a plan has to know of a host beside values.
+pub trait Look: Host {
+    /// When a thread was created; `None` if there is none of this id.
+    fn start_of(&self, tid: Tid) -> Option<u64>;
+    /// Its name.
+    fn comm_of(&self, tid: Tid) -> Option<String>;
+    /// Its `PF_*` flags.
+    fn flags_of(&self, tid: Tid) -> Option<u64>;
+    /// The threads of a process.
+    fn threads_of(&self, process: Tid) -> Vec<Tid>;
+    /// Kernel threads whose names begin so.
+    fn kernel_threads(&self, prefix: &str) -> Vec<Tid>;
+    /// The file's place, if it is there.
+    fn file(&self, path: &str) -> Option<Place>;
+    /// What a file holds.
+    fn text(&self, path: &str) -> io::Result<String>;
+    /// The directory of the top-level group in which a thread sits, and its file with the weight; `None` in the root group.
+    fn weight_file(&self, tid: Tid) -> Option<String>;
+}
+
+/// Whether thread ids of a recording mean anything on this host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ids {
+    /// It was made here, since this boot.
+    Hold,
+    /// It was made elsewhere, or before; or nobody knows.
+    AreStrange,
+}
+
+/// A change as it would be made here.
+#[derive(Debug)]
+pub struct Planned<'a> {
+    /// The change.
+    pub change: &'a Change,
+    /// What would be written. Empty if it is so already, or if something stands in the way.
+    pub steps: Vec<Step>,
+    /// How many things have the value already.
+    pub already: usize,
+    /// What stands in the way.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Why a change cannot be made here.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// Only a person can do it.
+    #[error("only a person can do this")]
+    ForAPerson,
+    /// From the next boot on.
+    #[error("it is read at boot: put it on the kernel's command line (--as cmdline)")]
+    AtBoot,
+    /// The recording is of another host or boot.
+    #[error("thread {0} is of another host or boot than this one; its number means nothing here")]
+    Strange(Tid),
+    /// The thread has ended.
+    #[error("thread {0} has ended")]
+    Ended(Tid),
+    /// The id belongs to another thread now.
+    #[error("thread {0} is another one by now")]
+    Another(Tid),
+    /// The first process: what it has, all that is started has.
+    #[error("thread {0} is the host's init, whose scheduling everything that it starts would inherit")]
+    Init(Tid),
+    /// Threads that must not be touched.
+    #[error("thread {0} ({1}) is one that stands above all others for the kernel's own safety")]
+    Untouchable(Tid, String),
+    /// `PF_NO_SETAFFINITY`.
+    #[error("the kernel does not let thread {0} be moved to other CPUs")]
+    Bound(Tid),
+    /// This kernel or host does not have it.
+    #[error("{what} is not here{hint}")]
+    NotHere {
+        /// What.
+        what: String,
+        /// Why perhaps.
+        hint: &'static str,
+    },
+    /// Nothing that any unstarve sets.
+    #[error("{0} is no setting of the scheduler's, so it is not written")]
+    NoSetting(String),
+    /// It would harm the machine.
+    #[error("{path} = {value}: {harm}")]
+    Harm {
+        /// Where.
+        path: String,
+        /// What.
+        value: String,
+        /// Why.
+        harm: Harm,
+    },
+    /// The value has no meaning for it.
+    #[error("{0} is not what it can be set to")]
+    Unfit(String),
+    /// It cannot be read.
+    #[error("{what} cannot be read: {error}")]
+    Unreadable {
+        /// What.
+        what: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// What each change would do on this host. Changes nothing. `rule` is what the journal will say it was for.
+pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) -> Vec<Planned<'a>> {
+    let mut plans: Vec<Planned<'a>> = changes
+        .iter()
+        .map(|change| match steps(look, change, rule, ids) {
+            Ok((steps, already)) => Planned { change, steps, already, obstacle: None },
+            Err(obstacle) => Planned { change, steps: Vec::new(), already: 0, obstacle: Some(obstacle) },
+        })
+        .collect();
+    // A thread that is named twice is changed once.
+    let mut seen: FxHashSet<(Place, Aspect)> = FxHashSet::default();
+    for planned in &mut plans {
+        planned.steps.retain(|step| seen.insert((step.target.clone(), step.new.aspect())));
+    }
+    plans
+}
+
+type Steps = (Vec<Step>, usize);
+
+fn steps<L: Look>(look: &L, change: &Change, rule: &str, ids: Ids) -> Result<Steps, Obstacle> {
+    match &change.target {
+        Target::Advice => Err(Obstacle::ForAPerson),
+        Target::Boot { .. } => Err(Obstacle::AtBoot),
+        Target::Thread(thread) => {
+            let key = identify(look, thread, ids)?;
+            of_tasks(look, change, rule, &[key])
+        }
+        Target::Threads(selector) => {
+            let keys = select(look, selector, ids)?;
+            of_tasks(look, change, rule, &keys)
+        }
+        Target::File { path } => {
+            let text = text_of(change)?;
+            of_file(look, path, text, rule)
+        }
+        Target::GroupWeightOf(thread) => {
+            let key = identify(look, thread, ids)?;
+            let path = look.weight_file(key.tid).ok_or_else(|| Obstacle::NotHere {
+                what: format!("a cgroup with a weight around thread {}", key.tid),
+                hint: "",
+            })?;
+            let Some(To::Relative(Relative::Weight(weight))) = &change.to else { return Err(unfit(change)) };
+            let shares = (u64::from(*weight) * 1024 + 50) / 100;
+            let text = if path.ends_with("/cpu.shares") { shares.to_string() } else { weight.to_string() };
+            of_file(look, &path, &text, rule)
+        }
+        Target::Feature { name } => of_feature(look, name, text_of(change)?, rule),
+        other => Err(Obstacle::Unfit(format!("{other:?}"))),
+    }
+}
+
+fn text_of(change: &Change) -> Result<&str, Obstacle> {
+    match change.value() {
+        Some(Value::Text(text)) if !text.is_empty() && text.len() <= 4096 && !text.contains(char::is_control) => {
+            Ok(text)
+        }
+        _ => Err(unfit(change)),
+    }
+}
+
+fn unfit(change: &Change) -> Obstacle {
+    let text = match &change.to {
+        Some(To::Value(value)) => value.to_string(),
+        Some(To::Relative(relative)) => format!("{relative:?}"),
+        None => "nothing".to_owned(),
+    };
+    Obstacle::Unfit(unstarve_model::clean(&text).into_owned())
+}
+
+/// The thread that a recording means, if it is still there.
+fn identify<L: Look>(look: &L, thread: &Thread, ids: Ids) -> Result<TaskKey, Obstacle> {
+    if ids == Ids::AreStrange {
+        return Err(Obstacle::Strange(thread.tid));
+    }
+    let start = look.start_of(thread.tid).ok_or(Obstacle::Ended(thread.tid))?;
+    let same = match thread.start {
+        Some(of_recording) => of_recording == start,
+        // A recording that does not say when it was created says at least how it is called.
+        None => look.comm_of(thread.tid).is_some_and(|comm| stem(&comm) == stem(&thread.comm)),
+    };
+    same.then_some(TaskKey { tid: thread.tid, start }).ok_or(Obstacle::Another(thread.tid))
+}
+
+/// /proc adds to a worker's name what it works on.
+fn stem(comm: &str) -> &str {
+    match comm.strip_prefix("kworker/").and_then(|rest| rest.find(['-', '+'])) {
+        Some(at) => &comm[.."kworker/".len() + at],
+        None => comm,
+    }
+}
+
+fn select<L: Look>(look: &L, selector: &Selector, ids: Ids) -> Result<Vec<TaskKey>, Obstacle> {
+    let (tids, what) = match selector {
+        Selector::Process(process) => {
+            let key = identify(look, process, ids)?;
+            (look.threads_of(key.tid), format!("process {}", key.tid))
+        }
+        Selector::KernelThreads { prefix } => (look.kernel_threads(prefix), format!("a kernel thread {prefix}*")),
+        other => return Err(Obstacle::Unfit(format!("{other:?}"))),
+    };
+    let keys: Vec<TaskKey> =
+        tids.into_iter().filter_map(|tid| Some(TaskKey { tid, start: look.start_of(tid)? })).collect();
+    if keys.is_empty() { Err(Obstacle::NotHere { what, hint: "" }) } else { Ok(keys) }
+}
+
+fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) -> Result<Steps, Obstacle> {
+    let aspect = change.aspect().ok_or_else(|| unfit(change))?;
+    let (mut steps, mut already) = (Vec::new(), 0);
+    for key in keys {
+        let comm = look.comm_of(key.tid).unwrap_or_default();
+        check_task(look, key.tid, &comm, aspect)?;
+        let place = Place::Task(*key);
+        let unreadable = |error| Obstacle::Unreadable { what: format!("thread {}", key.tid), error };
+        let Some(old) = look.read(&place, aspect).map_err(unreadable)? else { continue };
+        let new = match &change.to {
+            Some(To::Value(value)) => value.clone(),
+            Some(To::Relative(relative)) => relative_to(*relative, &old).ok_or_else(|| unfit(change))?,
+            None => return Err(unfit(change)),
+        };
+        if old.same(&new) {
+            already += 1;
+        } else {
+            steps.push(Step::new(place, &comm, rule, old, new));
+        }
+    }
+    match keys {
+        [key] if steps.is_empty() && already == 0 => Err(Obstacle::Ended(key.tid)),
+        _ => Ok((steps, already)),
+    }
+}
+
+/// The CPU stoppers, hotplug and idle injection run above everybody for the kernel's own safety.
+const UNTOUCHABLE: [&str; 5] = ["migration/", "cpuhp/", "watchdog/", "idle_inject/", "stopper/"];
+
+fn check_task<L: Look>(look: &L, tid: Tid, comm: &str, aspect: Aspect) -> Result<(), Obstacle> {
+    let flags = look.flags_of(tid).ok_or(Obstacle::Ended(tid))?;
+    if tid == Tid(1) {
+        return Err(Obstacle::Init(tid));
+    }
+    let of_kernel = flags & flag::KTHREAD != 0;
+    if of_kernel && UNTOUCHABLE.iter().any(|prefix| comm.starts_with(prefix)) {
+        return Err(Obstacle::Untouchable(tid, comm.to_owned()));
+    }
+    if aspect == Aspect::Affinity && flags & flag::NO_SETAFFINITY != 0 {
+        return Err(Obstacle::Bound(tid));
+    }
+    Ok(())
+}
+
+fn relative_to(relative: Relative, old: &Value) -> Option<Value> {
+    match (relative, old) {
+        (Relative::RuntimePercent(percent), Value::Deadline { runtime, deadline, period }) => {
+            let runtime = (u128::from(*runtime) * u128::from(percent) / 100).try_into().ok()?;
+            Some(Value::Deadline { runtime, deadline: *deadline, period: *period })
+        }
+        _ => None,
+    }
+}
+
+fn of_file<L: Look>(look: &L, path: &str, text: &str, rule: &str) -> Result<Steps, Obstacle> {
+    let shown = || unstarve_model::clean(path).into_owned();
+    if !may_be_set(path) {
+        return Err(Obstacle::NoSetting(shown()));
+    }
+    let other = |name: &str| look.text(&format!("/proc/sys/kernel/{name}")).ok();
+    check_harm(path, text, other).map_err(|harm| Obstacle::Harm { path: shown(), value: text.to_owned(), harm })?;
+    let place = look.file(path).ok_or_else(|| Obstacle::NotHere { what: shown(), hint: hint(path) })?;
+    one(look, place, Value::Text(text.to_owned()), rule)
+}
+
+fn hint(path: &str) -> &'static str {
+    if path.starts_with("/sys/kernel/debug/") {
+        ": mount debugfs, as root, on a kernel that is not locked down"
+    } else {
+        ""
+    }
+}
+
+/// The second until 5.12.
+const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+
+fn of_feature<L: Look>(look: &L, name: &str, word: &str, rule: &str) -> Result<Steps, Obstacle> {
+    let path = FEATURES.into_iter().find(|path| look.file(path).is_some());
+    let missing = || Obstacle::NotHere { what: format!("the feature {name}"), hint: hint(FEATURES[0]) };
+    let path = path.ok_or_else(missing)?.to_owned();
+    if word.strip_prefix("NO_").unwrap_or(word) != name {
+        return Err(Obstacle::Unfit(word.to_owned()));
+    }
+    one(look, Place::Feature { path, name: name.to_owned() }, Value::Text(word.to_owned()), rule)
+}
+
+fn one<L: Look>(look: &L, place: Place, new: Value, rule: &str) -> Result<Steps, Obstacle> {
+    let what = || unstarve_model::clean(&place.to_string()).into_owned();
+    let old = look.read(&place, Aspect::Text).map_err(|error| Obstacle::Unreadable { what: what(), error })?;
+    let old = old.ok_or_else(|| Obstacle::NotHere { what: what(), hint: "" })?;
+    if old.same(&new) {
+        return Ok((Vec::new(), 1));
+    }
+    Ok((vec![Step::new(place, "", rule, old, new)], 0))
+}
+
+impl Look for ThisHost {
+    fn start_of(&self, tid: Tid) -> Option<u64> {
+        proc::start_of(tid)
+    }
+
+    fn comm_of(&self, tid: Tid) -> Option<String> {
+        let bytes = fs::read(format!("/proc/{tid}/comm")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+    }
+
+    fn flags_of(&self, tid: Tid) -> Option<u64> {
+        proc::stat_of(tid).map(|stat| stat.flags)
+    }
+
+    fn threads_of(&self, process: Tid) -> Vec<Tid> {
+        proc::numbers_in(&format!("/proc/{process}/task"))
+    }
+
+    fn kernel_threads(&self, prefix: &str) -> Vec<Tid> {
+        let is_one = |tid: &Tid| {
+            proc::stat_of(*tid).is_some_and(|stat| stat.flags & flag::KTHREAD != 0 && stat.comm.starts_with(prefix))
+        };
+        proc::numbers_in("/proc").into_iter().filter(is_one).collect()
+    }
+
+    fn file(&self, path: &str) -> Option<Place> {
+        Some(Place::File { path: path.to_owned(), inode: inode_of(Path::new(path))? })
+    }
+
+    fn text(&self, path: &str) -> io::Result<String> {
+        Ok(fs::read_to_string(path)?.trim().to_owned())
+    }
+
+    fn weight_file(&self, tid: Tid) -> Option<String> {
+        let groups = fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?;
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        groups.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let top = path.trim_start_matches('/').split('/').next().filter(|top| !top.is_empty())?;
+            let (kind, name) = match controllers {
+                "" => ("cgroup2", "cpu.weight"),
+                list if list.split(',').any(|controller| controller == "cpu") => ("cgroup", "cpu.shares"),
+                _ => return None,
+            };
+            let mount = mounts.lines().find_map(|mount| {
+                let mut fields = mount.split(' ').skip(1);
+                let (at, of_kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+                let has = kind == "cgroup2" || options.split(',').any(|option| option == "cpu");
+                (of_kind == kind && has).then_some(at)
+            })?;
+            let file = format!("{mount}/{top}/{name}");
+            Path::new(&file).exists().then_some(file)
+        })
+    }
+}

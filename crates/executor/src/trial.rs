@@ -1,0 +1,174 @@
+//! Changes on trial: measured without them, with them, and without them again; taken back whatever comes of it, also when
+//! this process is killed.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use unstarve_change::Value;
+
+use crate::act::{self, Outcome, Undone};
+use crate::audit::Audit;
+use crate::by_hand::named;
+use crate::deadman::{Canary, DeadMan};
+use crate::host::Watched;
+use crate::journal::{JournalError, Step};
+use crate::registry::Registry;
+use crate::state::{Role, State, StateError};
+
+/// There is no result. Whatever was set was taken back, but for what is said.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrialError {
+    /// The directory or the lock.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The journal; nothing was changed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// An earlier trial left something that cannot be taken back.
+    #[error("an earlier trial left {} values that the system does not let us take back", .0.failed.len())]
+    Earlier(Box<Undone>),
+    /// The process that takes everything back if this one cannot.
+    #[error("the dead-man process cannot be started; nothing was changed")]
+    DeadMan(#[source] io::Error),
+    /// The waits cannot be measured.
+    #[error("the waits cannot be measured; everything was taken back")]
+    Measure(#[source] io::Error),
+    /// By a signal.
+    #[error("ended before there was a verdict; everything was taken back")]
+    Ended,
+    /// The system refused.
+    #[error("{what}: {new}: {error}. Everything was taken back")]
+    Refused {
+        /// What.
+        what: String,
+        /// To what.
+        new: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Ordinary tasks did not run any more.
+    #[error("no ordinary task ran for {} s with the change in force; everything was taken back", .0.as_secs())]
+    Starved(Duration),
+    /// The system refused to take it back.
+    #[error("not everything could be taken back ({} values); `unstarve fix --undo` tries it again", .0.failed.len())]
+    Left(Box<Undone>),
+}
+
+/// How a trial is run.
+pub struct Options<'a> {
+    /// Where its journal is.
+    pub directory: &'a Path,
+    /// What starts the dead-man, given its priority.
+    pub dead_man: &'a dyn Fn(u32) -> Command,
+    /// For how long ordinary tasks may not run before everything is taken back.
+    pub patience: Duration,
+    /// Ends it early.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Takes back what a killed trial has left. Gives what that was; nothing in almost all cases.
+///
+/// # Errors
+/// If somebody else is at it, or it cannot be believed.
+pub fn clear(directory: &Path) -> Result<Undone, StateError> {
+    let mut state = State::lock_as(Role::Trial, directory, "fix --undo")?;
+    Ok(state.undo_left(&mut Audit::none())?.0)
+}
+
+/// What was measured without the changes, with them, and without them again.
+pub type Measured<T> = [T; 3];
+
+/// Runs the trial. `measure` is called three times, in a thread of ordinary priority, and ends when its flag is set.
+///
+/// # Errors
+/// See [`TrialError`].
+pub fn run<T: Send + 'static>(
+    options: &Options<'_>,
+    audit: &mut Audit,
+    steps: &mut [Step],
+    measure: impl Fn(Arc<AtomicBool>) -> io::Result<T> + Clone + Send + 'static,
+) -> Result<Measured<T>, TrialError> {
+    let mut state = State::lock_as(Role::Trial, options.directory, "fix --verify")?;
+    let (earlier, _) = state.undo_left(audit)?;
+    if !earlier.is_complete() {
+        return Err(TrialError::Earlier(Box::new(earlier)));
+    }
+    let before = wait(options, None, measure.clone())?;
+    let mut journal = state.journal()?;
+    let highest = steps.iter().map(|step| rt_priority(&step.new).max(rt_priority(&step.old))).max().unwrap_or(0);
+    let priority = (highest + 1).clamp(50, 98);
+    let mut dead_man =
+        DeadMan::start((options.dead_man)(priority), priority, &state, &journal, audit).map_err(TrialError::DeadMan)?;
+    state.name_dead_man(dead_man.pid());
+    let mut host = Watched { registry: Registry::pinned(), at_work: false };
+    let outcomes = match act::apply(&mut host, &mut journal, audit, steps) {
+        Ok(outcomes) => outcomes,
+        Err(error) => {
+            dead_man.dismiss();
+            return Err(error.into());
+        }
+    };
+    let refused = steps.iter().zip(outcomes).find_map(|(step, outcome)| match outcome {
+        Outcome::Failed(error) => Some(TrialError::Refused { what: named(step), new: step.new.to_string(), error }),
+        Outcome::Done | Outcome::Gone => None,
+    });
+    let with = match refused {
+        Some(error) => Err(error),
+        None => wait(options, Some(&mut dead_man), measure.clone()),
+    };
+    let undone = state.undo_known(&mut host, &mut journal, audit);
+    if !undone.is_complete() {
+        dead_man.leave_to_it();
+        return Err(TrialError::Left(Box::new(undone)));
+    }
+    dead_man.dismiss();
+    let with = with?;
+    let again = wait(options, None, measure)?;
+    Ok([before, with, again])
+}
+
+fn rt_priority(value: &Value) -> u32 {
+    match value {
+        Value::Class { rt_priority, .. } => *rt_priority,
+        _ => 0,
+    }
+}
+
+/// How often the dead-man gets a sign of life.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// Waits for a measurement. The change is taken back at once when no ordinary task gets to run: the measuring thread is one.
+fn wait<T: Send + 'static>(
+    options: &Options<'_>,
+    mut dead_man: Option<&mut DeadMan>,
+    measure: impl FnOnce(Arc<AtomicBool>) -> io::Result<T> + Send + 'static,
+) -> Result<T, TrialError> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = ended.clone();
+    let thread = thread::Builder::new().name("unstarve-meter".to_owned()).spawn(move || measure(flag));
+    let thread = thread.map_err(TrialError::Measure)?;
+    let mut canary = Canary::start().map_err(TrialError::Measure)?;
+    while !thread.is_finished() {
+        if options.stop.load(Ordering::Relaxed) {
+            ended.store(true, Ordering::Relaxed);
+            return Err(TrialError::Ended);
+        }
+        if canary.has_run() {
+            if let Some(dead_man) = dead_man.as_deref_mut() {
+                dead_man.sign();
+            }
+        } else if dead_man.is_some() && canary.silent_for() > options.patience {
+            ended.store(true, Ordering::Relaxed);
+            return Err(TrialError::Starved(options.patience));
+        }
+        thread::sleep(BEAT);
+    }
+    let result = thread.join().unwrap_or_else(|_| Err(io::Error::other("the measuring thread ended early")));
+    result.map_err(TrialError::Measure)
+}

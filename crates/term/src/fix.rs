@@ -1,0 +1,217 @@
+//! What `unstarve fix` shows: the plan, and what came of it.
+
+use std::fmt::Write;
+
+use serde_json::json;
+use unstarve_change::Change;
+use unstarve_diagnose::report::{Finding, Remedy, Report};
+use unstarve_executor::by_hand::named;
+use unstarve_executor::plan::Planned;
+use unstarve_model::Nanos;
+
+use crate::{Charset, Look, clean};
+
+/// A plan, and what came of it.
+pub struct Page<'a> {
+    /// The recording.
+    pub file: String,
+    /// Its report.
+    pub report: &'a Report,
+    /// The finding's place in it.
+    pub finding: usize,
+    /// The remedy's place in the finding.
+    pub remedy: usize,
+    /// What would be changed here.
+    pub plan: &'a [Planned<'a>],
+    /// Why the recording's thread ids mean nothing here.
+    pub strange: Option<String>,
+    /// Forms in which it could last.
+    pub lasting: Vec<&'static str>,
+    /// What came of it; `None` of a plan alone.
+    pub came: Option<Came>,
+}
+
+/// What came of a plan.
+pub enum Came {
+    /// Nothing was changed, for what stands in the way.
+    NothingDone,
+    /// It is in force.
+    Applied {
+        /// The command that takes it back.
+        undo: String,
+    },
+    /// It was tried out.
+    Tried {
+        /// Whether it is in force.
+        helped: bool,
+        /// Why.
+        reason: String,
+        /// How long the victim ran and waited without it, with it, and without it again, in ns.
+        measured: [(u64, u64); 3],
+        /// The command that takes it back.
+        undo: String,
+    },
+}
+
+impl Page<'_> {
+    fn finding(&self) -> &Finding {
+        &self.report.findings[self.finding]
+    }
+
+    fn remedy(&self) -> &Remedy {
+        &self.finding().remedies[self.remedy]
+    }
+}
+
+/// For people.
+pub fn text(page: &Page<'_>, look: Look) -> String {
+    let (finding, remedy) = (page.finding(), page.remedy());
+    let wrap = |text: &str, indent: &str| {
+        let options = textwrap::Options::new(look.width()).initial_indent(indent).subsequent_indent(indent);
+        textwrap::fill(&clean(text), options)
+    };
+    let mut text = String::new();
+    let count = page.report.findings.len();
+    let _ = writeln!(text, "Finding {} of {count}: {} ({})", page.finding + 1, finding.id, finding.severity.word());
+    let _ = writeln!(text, "{}\n", wrap(&finding.sentence, "  "));
+    let _ = writeln!(text, "Remedy {} of {}: {}", page.remedy + 1, finding.remedies.len(), remedy.id);
+    let _ = writeln!(text, "{}", wrap(&remedy.text, "  "));
+    for planned in page.plan {
+        plan_lines(&mut text, planned, look);
+    }
+    let _ = writeln!(text, "{}", wrap(&format!("Risk: {}", remedy.risk), "  "));
+    let _ = writeln!(text, "{}", wrap(&format!("Valid on: {}", remedy.valid_on), "  "));
+    if let Some(why) = &page.strange {
+        let _ = writeln!(text, "{}", wrap(&format!("The thread ids of {} mean nothing here: {why}.", page.file), "  "));
+    }
+    text.push('\n');
+    outcome(&mut text, page);
+    if page.came.is_none() {
+        others(&mut text, page);
+    }
+    text
+}
+
+/// More than these of one change are counted.
+const SHOWN: usize = 16;
+
+fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
+    let arrow = if look.charset() == Charset::Utf8 { "→" } else { "->" };
+    for step in planned.steps.iter().take(SHOWN) {
+        let (old, new) = (step.old.to_string(), step.new.to_string());
+        let _ = writeln!(text, "    {}: {} {arrow} {}", named(step), clean(&old), clean(&new));
+    }
+    if planned.steps.len() > SHOWN {
+        let _ = writeln!(text, "    and {} more threads likewise", planned.steps.len() - SHOWN);
+    }
+    if planned.already > 0 {
+        let _ = writeln!(text, "    {} so already", planned.already);
+    }
+    if let Some(obstacle) = &planned.obstacle {
+        let _ = writeln!(text, "    cannot be done here: {}", clean(&obstacle.to_string()));
+    }
+}
+
+fn outcome(text: &mut String, page: &Page<'_>) {
+    let can = page.plan.iter().all(|planned| planned.obstacle.is_none());
+    match &page.came {
+        Some(Came::NothingDone) => text.push_str("Nothing was changed.\n"),
+        Some(Came::Applied { undo }) => {
+            let _ = writeln!(text, "Applied. Take it back: sudo {undo}");
+        }
+        Some(Came::Tried { helped, reason, measured, undo }) => {
+            for (name, (ran, waited)) in ["without it", "with it", "without it again"].iter().zip(measured) {
+                let _ = writeln!(
+                    text,
+                    "  {name:<18}{} ran {} and waited {}",
+                    clean(&page.finding().victim.comm),
+                    Nanos(*ran),
+                    Nanos(*waited)
+                );
+            }
+            match helped {
+                true => {
+                    let _ = writeln!(text, "It helped ({reason}), and is in force. Take it back: sudo {undo}");
+                }
+                false => {
+                    let _ = writeln!(text, "It did not help ({reason}), and was taken back.");
+                }
+            }
+        }
+        None if page.plan.iter().all(|planned| planned.steps.is_empty()) && can => {
+            text.push_str("There is nothing to change: it is so already.\n");
+        }
+        None if can => {
+            let _ = writeln!(
+                text,
+                "Nothing was changed. Apply, and keep it only if it helps:\n  sudo unstarve fix {} --finding {} --remedy {} \
+                 --apply --verify 10s",
+                clean(&page.file),
+                page.finding + 1,
+                page.remedy + 1
+            );
+        }
+        None => text.push_str("It cannot be carried out here.\n"),
+    }
+    if !page.lasting.is_empty() && can {
+        let _ = writeln!(
+            text,
+            "Until a reboot, or until the thread ends. To make it last: --as {}",
+            page.lasting.join(", --as ")
+        );
+    }
+}
+
+fn others(text: &mut String, page: &Page<'_>) {
+    let remedies = &page.finding().remedies;
+    if remedies.len() < 2 {
+        return;
+    }
+    text.push_str("\nOther remedies of this finding (--remedy N):\n");
+    for (index, remedy) in remedies.iter().enumerate().filter(|(index, _)| *index != page.remedy) {
+        let by_hand = if remedy.changes.iter().any(Change::is_for_a_program) { "" } else { " (by hand)" };
+        let _ = writeln!(text, "  {} {}{by_hand}", index + 1, remedy.id);
+    }
+}
+
+/// For programs.
+///
+/// # Errors
+/// Never; serde_json's way of saying so.
+pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
+    let plan: Vec<_> = (page.plan.iter())
+        .map(|planned| {
+            json!({
+                "change": planned.change,
+                "steps": planned.steps.iter().map(|step| json!({
+                    "target": step.target, "comm": step.comm, "old": step.old, "new": step.new,
+                })).collect::<Vec<_>>(),
+                "already": planned.already,
+                "obstacle": planned.obstacle.as_ref().map(ToString::to_string),
+            })
+        })
+        .collect();
+    let came = page.came.as_ref().map(|came| match came {
+        Came::NothingDone => json!({ "applied": false }),
+        Came::Applied { undo } => json!({ "applied": true, "undo": undo }),
+        Came::Tried { helped, reason, measured, undo } => json!({
+            "applied": helped,
+            "helped": helped,
+            "reason": reason,
+            "measured": measured.iter().map(|(ran, waited)| json!({ "ran_ns": ran, "waited_ns": waited })).collect::<Vec<_>>(),
+            "undo": undo,
+        }),
+    });
+    let (finding, remedy) = (page.finding(), page.remedy());
+    let page = json!({
+        "schema": "unstarve.fix/1",
+        "file": page.file,
+        "finding": { "number": page.finding + 1, "id": finding.id, "severity": finding.severity, "sentence": finding.sentence },
+        "remedy": { "number": page.remedy + 1, "id": remedy.id, "text": remedy.text, "risk": remedy.risk, "valid_on": remedy.valid_on },
+        "other_boot": page.strange,
+        "plan": plan,
+        "lasting": page.lasting,
+        "came": came,
+    });
+    Ok(serde_json::to_string_pretty(&page)? + "\n")
+}
