@@ -82,13 +82,10 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     findings.retain(|finding| is_wanted(finding, options));
     let more_findings = findings.len().saturating_sub(MOST) as u64;
     findings.truncate(MOST);
-<<<<<<< HEAD
     if options.proofs == Proofs::Shipped {
         proofs::weigh(&mut findings, release, proofs::shipped());
     }
-=======
     let longest = if has_waits { ledger.longest.sorted() } else { Vec::new() };
->>>>>>> main
     Report {
         schema: SCHEMA.into(),
         trace: summary(&case, driven, release),
