@@ -125,8 +125,9 @@ pub(crate) fn for_run(base: &Path, request: &str, trial: Option<&str>, into: &Pa
         let mut archive = Archive::new(fs::File::options().append(true).open(into)?);
         archive.file(REQUEST, 0o644, request.as_bytes())?;
         if let Some(changes) = trial {
-            let length = changes.len().next_multiple_of(TRIAL_LENGTH);
-            archive.file(TRIAL, 0o644, format!("{changes:<length$}").as_bytes())?;
+            let mut padded = changes.as_bytes().to_vec();
+            padded.resize(changes.len().next_multiple_of(TRIAL_LENGTH), b' ');
+            archive.file(TRIAL, 0o644, &padded)?;
         }
         archive.finish().map(|_| ())
     };
