@@ -39,6 +39,9 @@ lab: build ## every scenario on four real kernels, faulty and healthy: an hour o
 	done; \
 	"$$unstarve" lab truth
 
+proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, docs/proofs.md; hours
+	bench/proofs.sh "$$CARGO_TARGET_DIR/release/unstarve"
+
 lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches kernels and QEMU once
 	cargo test -p unstarve-cli --test smoke -- --ignored --test-threads=1
 

@@ -101,6 +101,8 @@ pub struct Proof {
 pub struct Proved {
     /// The kernel's series: `6.1`.
     pub kernel: String,
+    /// Whether the recorded kernel is of that series.
+    pub this_series: bool,
     /// The lab's scenario.
     pub scenario: String,
     /// What it came to.
@@ -236,9 +238,8 @@ pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[P
         for remedy in &mut finding.remedies {
             remedy.proved = proved(&finding.id, remedy, here.as_deref(), proofs);
         }
-        let useless = |remedy: &Remedy| verdict(remedy, here.as_deref()) == Some(Verdict::Useless);
-        finding.remedies.retain(|remedy| !useless(remedy));
-        finding.remedies.sort_by_key(|remedy| verdict(remedy, here.as_deref()) != Some(Verdict::Helps));
+        finding.remedies.retain(|remedy| verdict(remedy) != Some(Verdict::Useless));
+        finding.remedies.sort_by_key(|remedy| verdict(remedy) != Some(Verdict::Helps));
     }
 }
 
@@ -249,13 +250,14 @@ fn proved(finding: &str, remedy: &Remedy, here: Option<&str>, proofs: &[Proof]) 
     let on_this = told.iter().copied().filter(|proof| Some(proof.kernel.as_str()) == here);
     let on_this: Vec<&Proof> = on_this.collect();
     let shown = if on_this.is_empty() { told } else { on_this };
-    shown.into_iter().map(Proved::from).collect()
+    shown.into_iter().map(|proof| Proved::of(proof, here)).collect()
 }
 
-impl From<&Proof> for Proved {
-    fn from(proof: &Proof) -> Proved {
+impl Proved {
+    fn of(proof: &Proof, here: Option<&str>) -> Proved {
         Proved {
             kernel: proof.kernel.clone(),
+            this_series: Some(proof.kernel.as_str()) == here,
             scenario: proof.scenario.clone(),
             answer: proof.answer,
             metric: proof.metric.clone(),
@@ -275,9 +277,13 @@ enum Verdict {
     Useless,
 }
 
-fn verdict(remedy: &Remedy, here: Option<&str>) -> Option<Verdict> {
-    let here: Vec<&Proved> =
-        remedy.proved.iter().filter(|proved| Some(proved.kernel.as_str()) == here).collect();
+/// Whether one of these remedies helped on the recorded kernel's series, so that it comes before the others.
+pub fn has_helped(remedies: &[Remedy]) -> bool {
+    remedies.iter().any(|remedy| verdict(remedy) == Some(Verdict::Helps))
+}
+
+fn verdict(remedy: &Remedy) -> Option<Verdict> {
+    let here: Vec<&Proved> = remedy.proved.iter().filter(|proved| proved.this_series).collect();
     let is_useless = |proved: &&Proved| matches!(proved.answer, Answer::Harmed | Answer::NoDifference);
     if here.iter().any(|proved| proved.answer == Answer::Helped) {
         Some(Verdict::Helps)
