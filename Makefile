@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build release install demo test lab lab-smoke truth bench bench-lab bench-page bench-guard bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build release install demo test lab proofs lab-smoke truth bench bench-lab bench-page bench-guard bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10

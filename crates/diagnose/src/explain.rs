@@ -8,8 +8,8 @@ use crate::doubt;
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
-use crate::proofs::{self, Proofs};
 use crate::ledger::{Ledger, LongWait};
+use crate::proofs::{self, Proofs};
 use crate::report::{Finding, Report, SCHEMA, Severity, TraceSummary, WorstWait};
 
 /// What to report of a trace. The whole trace is analysed in any case: who waits in the window may be held up by what

@@ -13,8 +13,8 @@ const SHIPPED: &str = include_str!("../data/proofs.tsv");
 
 /// Its columns, as its first line has them.
 const COLUMNS: [&str; 16] = [
-    "remedy", "finding", "scenario", "kernel", "answer", "metric", "effect", "low", "high", "seeds", "costs", "release", "package",
-    "unstarve", "date", "note",
+    "remedy", "finding", "scenario", "kernel", "answer", "metric", "effect", "low", "high", "seeds", "costs",
+    "release", "package", "unstarve", "date", "note",
 ];
 
 /// Whether remedies are weighed by what was proved of them.
@@ -44,8 +44,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    const ALL: [Answer; 5] =
-        [Answer::Helped, Answer::Harmed, Answer::NoDifference, Answer::NotShown, Answer::NotMade];
+    const ALL: [Answer; 5] = [Answer::Helped, Answer::Harmed, Answer::NoDifference, Answer::NotShown, Answer::NotMade];
 
     /// As the table and the JSON have it.
     pub fn word(self) -> &'static str {
@@ -157,8 +156,24 @@ fn read_line(line: &str) -> Result<Proof, String> {
     let fields: Vec<&str> = line.split('\t').collect();
     let fields: [&str; 16] =
         fields.try_into().map_err(|fields: Vec<_>| format!("{} fields, expected {}", fields.len(), COLUMNS.len()))?;
-    let [remedy, finding, scenario, kernel, answer, metric, effect, low, high, seeds, costs, release, package, unstarve, date, note] =
-        fields;
+    let [
+        remedy,
+        finding,
+        scenario,
+        kernel,
+        answer,
+        metric,
+        effect,
+        low,
+        high,
+        seeds,
+        costs,
+        release,
+        package,
+        unstarve,
+        date,
+        note,
+    ] = fields;
     let number = |text: &str| match text {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|_| format!("`{text}` is no number")),
@@ -191,7 +206,9 @@ fn read_line(line: &str) -> Result<Proof, String> {
 pub fn write(proofs: &[Proof]) -> String {
     let mut sorted: Vec<&Proof> = proofs.iter().collect();
     sorted.sort_by_key(|proof| (&proof.scenario, order_of(&proof.kernel), &proof.finding, &proof.remedy));
-    let mut text = "# What `unstarve lab prove SCENARIO --all` found: docs/proofs.md. Made by bench/proofs.sh, not by hand.\n".to_owned();
+    let mut text =
+        "# What `unstarve lab prove SCENARIO --all` found: docs/proofs.md. Made by bench/proofs.sh, not by hand.\n"
+            .to_owned();
     text += &COLUMNS.join("\t");
     text.push('\n');
     for proof in sorted {
@@ -370,7 +387,7 @@ mod tests {
         weigh(&mut findings, release, proofs);
         let shown = |remedy: &Remedy| {
             let proved: Vec<String> = remedy.proved.iter().map(ToString::to_string).collect();
-            format!("{}: {}", remedy.id, proved.join("; "))
+            format!("{}: {}", remedy.id, if proved.is_empty() { "unknown".to_owned() } else { proved.join("; ") })
         };
         findings[0].remedies.iter().map(shown).collect::<Vec<_>>().join("\n")
     }
@@ -386,7 +403,8 @@ mod tests {
 
     #[test]
     fn a_line_is_written_and_read_alike() {
-        let table = vec![proof("batch-wakee", "6.1", Answer::Helped, -0.5), proof("pin", "6.12", Answer::NotMade, 0.25)];
+        let table =
+            vec![proof("batch-wakee", "6.1", Answer::Helped, -0.5), proof("pin", "6.12", Answer::NotMade, 0.25)];
         assert_eq!(read(&write(&table)), Ok(table));
         let broken = write(&[proof("pin", "6.1", Answer::Helped, 0.1)]).replace("helped", "cured");
         assert_eq!(read(&broken).map_err(|error| error.to_string()), Err("line 3: `cured` is no answer".to_owned()));
@@ -401,11 +419,11 @@ mod tests {
         ];
         insta::assert_snapshot!(offered(Some("6.1.0-50-cloud-amd64"), &proofs), @r"
         victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
-        intruder-to-fair:
+        intruder-to-fair: unknown
         ");
         insta::assert_snapshot!(offered(Some("6.12.107"), &proofs), @r"
         move-intruder: on 6.12: ping.max −40 % (−45 % to −35 %), in spike
-        intruder-to-fair:
+        intruder-to-fair: unknown
         victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
         ");
     }

@@ -96,9 +96,10 @@ fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
     let (mut candidates, mut not_tried): (Vec<Candidate>, Vec<NotTried>) = (Vec::new(), Vec::new());
     for offer in faulty.iter().flat_map(|faulty| &faulty.offers) {
         let same = |other: &Offer| other.finding == offer.finding && other.remedy == offer.remedy;
-        let is_known = candidates.iter().any(|candidate| {
-            candidate.remedy == offer.remedy && candidate.findings.contains(&offer.finding)
-        }) || not_tried.iter().any(|not| not.remedy == offer.remedy && not.finding == offer.finding);
+        let is_known = candidates
+            .iter()
+            .any(|candidate| candidate.remedy == offer.remedy && candidate.findings.contains(&offer.finding))
+            || not_tried.iter().any(|not| not.remedy == offer.remedy && not.finding == offer.finding);
         if is_known {
             continue;
         }

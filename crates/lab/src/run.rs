@@ -9,8 +9,8 @@ use unstarve_change::Change;
 use unstarve_diagnose::RemedyKind;
 
 use crate::metric::Metric;
-use crate::trial::Tried;
 use crate::scenario::{Action, Load, Scenario, Step, When, kernel_suits};
+use crate::trial::Tried;
 
 /// One guest to boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

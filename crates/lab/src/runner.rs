@@ -16,8 +16,8 @@ use crate::image::{self, ImageError};
 use crate::metric::{self, Metric, MetricError};
 use crate::qemu::{self, Clock, Ended, Limits, Machine, Qemu, QemuError};
 use crate::run::{Outcome, Request, Runner};
-use crate::trial::{self, Tried, explain_trace, offers};
 use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file, runs};
+use crate::trial::{self, Tried, explain_trace, offers};
 
 /// Boots guests one after the other.
 pub struct QemuRunner {
@@ -366,7 +366,8 @@ fn check_kernel(request: &Request, kernel: &Kernel) -> Result<(), RunError> {
 /// changes are the same.
 fn texts(request: &Request) -> serde_json::Result<(String, Option<String>)> {
     let trial = request.trial.as_ref().map(serde_json::to_string).transpose()?;
-    let plain = Request { trial: request.trial.as_ref().map(|_| Vec::new()), remedy: request.own_remedy(), ..request.clone() };
+    let plain =
+        Request { trial: request.trial.as_ref().map(|_| Vec::new()), remedy: request.own_remedy(), ..request.clone() };
     Ok((serde_json::to_string(&plain)?, trial))
 }
 

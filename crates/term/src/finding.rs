@@ -145,7 +145,9 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy]) {
     }
     let title = match remedies {
         [_] => "What to do",
-        several if has_helped(several) => "What to do: what helped on this kernel, then the others, least invasive first",
+        several if has_helped(several) => {
+            "What to do: what helped on this kernel, then the others, least invasive first"
+        }
         _ => "What to do, least invasive first",
     };
     ink.line(&[(PLAIN, "  "), (STRONG, title)]);

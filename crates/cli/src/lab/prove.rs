@@ -112,9 +112,8 @@ fn with_provenance(proofs: &mut Proofs, commit: Option<&str>) -> anyhow::Result<
 fn enter(path: &Path, proofs: &Proofs) -> anyhow::Result<()> {
     let limit = Limit { bytes: 16 << 20, expected: "a table of proofs" };
     let mut table = if path.exists() { read(&read_text(path, limit)?)? } else { Vec::new() };
-    let same = |proof: &Proof| {
-        proofs.proofs.iter().any(|new| new.scenario == proof.scenario && new.kernel == proof.kernel)
-    };
+    let same =
+        |proof: &Proof| proofs.proofs.iter().any(|new| new.scenario == proof.scenario && new.kernel == proof.kernel);
     table.retain(|proof| !same(proof));
     table.extend(proofs.proofs.iter().cloned());
     let target = Target::open(path)?;

@@ -158,7 +158,16 @@ struct Draft {
 impl Draft {
     fn done(self) -> Remedy {
         let Draft { id, text, apply, undo, risk, valid_on } = self;
-        Remedy { id: id.id.into(), text, apply, undo, risk: risk.into(), valid_on, changes: Vec::new(), proved: Vec::new() }
+        Remedy {
+            id: id.id.into(),
+            text,
+            apply,
+            undo,
+            risk: risk.into(),
+            valid_on,
+            changes: Vec::new(),
+            proved: Vec::new(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! time until nothing is measured any more.
 
 mod cgroup;
+mod changes;
 mod collect;
 mod device;
 mod early;

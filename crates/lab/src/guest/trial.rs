@@ -1,7 +1,7 @@
 //! The changes of a trial, made by the executor as soon as each target is there.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unstarve_change::{Change, Selector, Target, Thread};
-use unstarve_executor::act::{self, Outcome};
-use unstarve_executor::audit::Audit;
 use unstarve_executor::host::ThisHost;
-use unstarve_executor::journal::{Contents, Journal, JournalFile, boot_id};
-use unstarve_executor::plan::{Ids, Look, Obstacle, plan};
+use unstarve_executor::plan::{Look, Obstacle};
 use unstarve_executor::{proc, sched};
 use unstarve_model::Tid;
 
+use super::changes::{Changes, Made, NotMade};
 use super::{GuestError, RESULTS, mark};
 use crate::image::TRIAL;
 use crate::trial::{FILE, How, Tried, TriedChange};
@@ -83,7 +81,7 @@ struct Pending {
 /// The changes, and what has become of them.
 struct Trying {
     began: Instant,
-    journal: Journal,
+    changes: Changes,
     all: Vec<Change>,
     pending: Vec<Pending>,
     done: Vec<Option<TriedChange>>,
@@ -93,15 +91,10 @@ struct Trying {
 
 impl Trying {
     fn new(all: Vec<Change>) -> Result<Trying, GuestError> {
-        let path = Path::new("/run/unstarve-trial.journal");
-        let file = File::options().create(true).append(true).open(path).map_err(GuestError::doing(path.display()))?;
-        let file = JournalFile::new(file).map_err(GuestError::doing(path.display()))?;
-        let boot = boot_id().map_err(GuestError::doing("boot_id"))?;
-        let journal = Journal::over(file, path, &boot, Contents::default());
-        let journal = journal.map_err(|error| GuestError(error.to_string()))?;
         let pending = all.iter().enumerate().map(|(index, change)| Pending { index, change: change.clone() }).collect();
         let done = vec![None; all.len()];
-        Ok(Trying { began: Instant::now(), journal, all, pending, done, taken: BTreeSet::new() })
+        let changes = Changes::with_journal("trial")?;
+        Ok(Trying { began: Instant::now(), changes, all, pending, done, taken: BTreeSet::new() })
     }
 
     fn until(mut self, stopped: &AtomicBool) -> Trying {
@@ -170,29 +163,13 @@ impl Trying {
 
     /// Plans and makes a change; `None` if the thread that it names is not there, or not yet what it is called.
     fn make(&mut self, change: &Change) -> Option<How> {
-        let mut host = ThisHost;
-        let changes = std::slice::from_ref(change);
-        let planned = plan(&host, changes, "trial", Ids::Hold).pop()?;
-        match planned.obstacle {
-            Some(Obstacle::Ended(_) | Obstacle::Another(_)) => return None,
+        match self.changes.make(change) {
+            Ok(Made::Now) => Some(How::AsNamed),
+            Ok(Made::Nothing) => Some(How::Already),
+            Err(NotMade::Obstacle(Obstacle::Ended(_) | Obstacle::Another(_))) => None,
             // Such threads may be made by an earlier change.
-            Some(Obstacle::NotHere { .. }) if matches!(change.target, Target::Threads(_)) => return None,
-            Some(obstacle) => return Some(How::Refused(obstacle.to_string())),
-            None => {}
-        }
-        let mut steps = planned.steps;
-        if steps.is_empty() {
-            return Some(How::Already);
-        }
-        match act::apply(&mut host, &mut self.journal, &mut Audit::none(), &mut steps) {
-            Err(error) => Some(How::Refused(error.to_string())),
-            Ok(outcomes) => outcomes
-                .into_iter()
-                .find_map(|outcome| match outcome {
-                    Outcome::Failed(error) => Some(How::Refused(error.to_string())),
-                    Outcome::Done | Outcome::Gone => None,
-                })
-                .or(Some(How::AsNamed)),
+            Err(NotMade::Obstacle(Obstacle::NotHere { .. })) if matches!(change.target, Target::Threads(_)) => None,
+            Err(why) => Some(How::Refused(why.to_string())),
         }
     }
 
@@ -202,18 +179,14 @@ impl Trying {
     }
 
     fn taken_back(mut self) -> Tried {
-        let open = self.journal.open_changes();
-        let undone = act::undo(&mut ThisHost, &mut self.journal, &mut Audit::none(), &open);
+        let undone = self.changes.take_back();
         let mut not_taken_back: Vec<String> =
             undone.failed.iter().map(|(step, error)| format!("{}: {error}", step.target)).collect();
         if undone.others > 0 {
             not_taken_back.push(format!("{} changed by others since", undone.others));
         }
-        let never = |index: usize| TriedChange {
-            change: self.all[index].clone(),
-            how: How::NeverThere,
-            after_ms: None,
-        };
+        let never =
+            |index: usize| TriedChange { change: self.all[index].clone(), how: How::NeverThere, after_ms: None };
         let changes = self.done.iter().enumerate().map(|(index, done)| done.clone().unwrap_or_else(|| never(index)));
         Tried { changes: changes.collect(), not_taken_back }
     }

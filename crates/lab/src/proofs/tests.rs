@@ -55,12 +55,15 @@ fn answers(proofs: &Proofs) -> String {
 fn each_remedy_of_the_report_is_tried_by_itself() {
     let (proofs, runs) = proved(
         &[("/weight", 38_000.0), ("/slice", 20_000.0)],
-        &[("weight-starvation", &[
-            ("lower-group-weight", Some("/weight")),
-            ("base-slice", Some("/slice")),
-            ("no-wakeup-preemption", Some("/features")),
-            ("update-kernel", None),
-        ])],
+        &[(
+            "weight-starvation",
+            &[
+                ("lower-group-weight", Some("/weight")),
+                ("base-slice", Some("/slice")),
+                ("no-wakeup-preemption", Some("/features")),
+                ("update-kernel", None),
+            ],
+        )],
     );
     insta::assert_snapshot!(answers(&proofs), @r"
     weight-starvation lower-group-weight helped

@@ -206,7 +206,8 @@ fn check_remedy(remedy: &Remedy) -> Result<(), Broken> {
         )),
         (Some(_), true) => at("explain has a remedy of this id: give the scenario's own another".to_owned()),
         (Some(_), false) if !remedy.steps.is_empty() => {
-            at("what it does is what explain says of the faulty guest: only a remedy with `own = true` has steps".to_owned())
+            at("what it does is what explain says of the faulty guest: only a remedy with `own = true` has steps"
+                .to_owned())
         }
         _ => remedy.steps.iter().try_for_each(check_action),
     }
