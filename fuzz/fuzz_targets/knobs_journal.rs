@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use unstarve_host::JournalContents;
+use unstarve_executor::legacy::Contents;
 
 fuzz_target!(|bytes: &[u8]| {
     check(bytes);
@@ -19,9 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(bytes: &[u8]) {
-    let Ok(contents) = JournalContents::parse(bytes, Path::new("journal")) else { return };
+    let Ok(contents) = Contents::parse(bytes, Path::new("journal")) else { return };
     assert!(contents.whole() <= bytes.len());
     // What is whole says the same without the torn line behind it.
-    let again = JournalContents::parse(&bytes[..contents.whole()], Path::new("journal")).expect("whole lines");
+    let again = Contents::parse(&bytes[..contents.whole()], Path::new("journal")).expect("whole lines");
     assert_eq!(again.entries(), contents.entries());
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use unstarve_model::SchedPolicy;
 
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
-use crate::{Value, policy_name, quoted};
+use crate::{Value, quoted};
 
 /// Who keeps a setting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -166,7 +166,7 @@ fn in_service(value: &Value) -> Option<Vec<String>> {
         Value::Class { policy, rt_priority, .. } => {
             let word = match policy {
                 SchedPolicy::Other | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Fifo | SchedPolicy::Rr => {
-                    policy_name(*policy)
+                    policy.name()
                 }
                 SchedPolicy::Deadline | SchedPolicy::Ext | SchedPolicy::Unknown => return None,
             };
@@ -350,7 +350,7 @@ fn in_rule(value: &Value) -> Option<Vec<String>> {
             if matches!(policy, SchedPolicy::Deadline | SchedPolicy::Ext | SchedPolicy::Unknown) {
                 return None;
             }
-            let mut set = vec![format!("policy = \"{}\"", policy_name(*policy))];
+            let mut set = vec![format!("policy = \"{}\"", policy.name())];
             if *rt_priority > 0 {
                 set.push(format!("rt-priority = {rt_priority}"));
             }

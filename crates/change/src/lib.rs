@@ -12,4 +12,4 @@ pub use durable::{Durable, Form, NotDurable, Whose, durable};
 pub use settable::{SYSCTLS, is_sysctl_of_the_scheduler, may_be_set};
 pub use shell::{Commands, commands, quoted};
 pub use task_key::TaskKey;
-pub use value::{Aspect, Place, Value, policy_name};
+pub use value::{Aspect, Place, Value};

@@ -6,8 +6,8 @@
 
 use unstarve_model::{SchedPolicy, Tid};
 
+use crate::Value;
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
-use crate::{Value, policy_name};
 
 /// Commands that run as printed under `sh -eu`, the second also in another shell than the first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -62,6 +62,7 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
     let (tid, to, was) = match &change.target {
         Target::Thread(thread) => (Some(thread.tid), for_thread(to, thread)?, for_thread(was, thread)?),
         Target::File { path } => (None, write(text(to)?, path)?, write(text(was)?, path)?),
+        Target::Feature { .. } => (None, set_feature(text(to)?)?, set_feature(text(was)?)?),
         _ => return None,
     };
     Some((Line { command: to, tid }, Line { command: was, tid }))
@@ -94,11 +95,18 @@ fn for_thread(value: &Value, thread: &Thread) -> Option<String> {
 }
 
 fn chrt_word(policy: SchedPolicy) -> Option<String> {
-    (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy_name(policy)))
+    (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy.name()))
 }
 
 fn write(text: &str, path: &str) -> Option<String> {
     Some(format!("echo {} > {}", quoted(text)?, quoted(path)?))
+}
+
+/// Where the features are: in a directory of their own from 5.13 on.
+const FEATURES: &str = "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/kernel/debug/sched_features";
+
+fn set_feature(word: &str) -> Option<String> {
+    Some(format!("{FEATURES}; echo {} > $f", quoted(word)?))
 }
 
 /// A word for a command line, quoted if it has to be; `None` if a shell or a terminal could take it otherwise.
@@ -185,7 +193,7 @@ fn step(change: &Change) -> Option<Step> {
             let word = quoted(text(change.value()?)?)?;
             name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(())?;
             let body = format!(
-                "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/kernel/debug/sched_features; \
+                "{FEATURES}; \
                  echo \"echo $(grep -owE '(NO_)?{name}' $f) > $f\" >> $u; echo {word} > $f"
             );
             Some(Step { tids: Vec::new(), list: None, body })

@@ -19,6 +19,9 @@ pub enum Place {
         path: String,
         /// Its inode.
         inode: u64,
+        /// The directory below which that path is, where that is not `/`: a host's as seen from a container.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        root: Option<String>,
     },
     /// A scheduler feature's.
     Feature {
@@ -26,6 +29,9 @@ pub enum Place {
         path: String,
         /// Which.
         name: String,
+        /// As of a file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        root: Option<String>,
     },
 }
 
@@ -164,25 +170,11 @@ impl Value {
     }
 }
 
-/// The policy's name as chrt(1) and rules write it.
-pub fn policy_name(policy: SchedPolicy) -> &'static str {
-    match policy {
-        SchedPolicy::Other => "other",
-        SchedPolicy::Fifo => "fifo",
-        SchedPolicy::Rr => "rr",
-        SchedPolicy::Batch => "batch",
-        SchedPolicy::Idle => "idle",
-        SchedPolicy::Deadline => "deadline",
-        SchedPolicy::Ext => "ext",
-        SchedPolicy::Unknown => "unknown",
-    }
-}
-
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Class { policy, rt_priority: 0, .. } => write!(f, "{}", policy_name(*policy)),
-            Value::Class { policy, rt_priority, .. } => write!(f, "{} {rt_priority}", policy_name(*policy)),
+            Value::Class { policy, rt_priority: 0, .. } => write!(f, "{}", policy.name()),
+            Value::Class { policy, rt_priority, .. } => write!(f, "{} {rt_priority}", policy.name()),
             Value::Deadline { runtime, deadline, period } => {
                 let time = |ns: &u64| unstarve_model::Nanos(*ns).to_string();
                 write!(f, "deadline {}/{}/{}", time(runtime), time(deadline), time(period))

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Severity};
-use unstarve_diagnose::{Options, explain_beside};
-use unstarve_term::{Look, Scope, page};
+use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
+use unstarve_term::{Look, Scope, kinds_page, page};
 use unstarve_timeline::Selection;
 
 use crate::fail_on::FailOn;
@@ -30,7 +30,11 @@ Examples:
 Exit code: 0 nothing wrong, 1 a finding at or above --fail-on, 2 the recording could not be analysed.")]
 pub struct LowArgs {
     /// A recording of any format, or - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present = "list")]
+    file: Option<PathBuf>,
+    /// List all kinds of findings, with how they come about and what they need, and all kinds of remedies
+    #[arg(long, exclusive = true)]
+    list: bool,
     /// Print the report as JSON (schema unstarve.explain/1)
     #[arg(long)]
     json: bool,
@@ -52,7 +56,13 @@ enum LowSeverity {
 }
 
 /// What is asked for.
-pub struct HiArgs {
+pub enum HiArgs {
+    List(Look),
+    Explain(Box<Explain>),
+}
+
+/// What to explain, and how.
+pub struct Explain {
     recording: Recording,
     options: Options,
     /// For the exit code; hidden findings count, too.
@@ -69,8 +79,9 @@ enum Form {
 impl LowArgs {
     /// Checks what can be checked before any work.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
-        Ok(HiArgs {
-            recording: Recording::new(self.file)?,
+        let Some(file) = self.file else { return Ok(HiArgs::List(output::look(color))) };
+        Ok(HiArgs::Explain(Box::new(Explain {
+            recording: Recording::new(file)?,
             options: Options { selection: self.selection.raise(), ..Options::default() },
             fail_on: self.fail_on.severity(),
             min_severity: match self.min_severity {
@@ -79,11 +90,21 @@ impl LowArgs {
                 LowSeverity::Critical => Severity::Critical,
             },
             form: if self.json { Form::Json } else { Form::Page(output::look(color)) },
-        })
+        })))
     }
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
+    match args {
+        HiArgs::List(look) => {
+            Out::new().text(&kinds_page(&FINDINGS, REMEDIES, look))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        HiArgs::Explain(args) => explain(&args),
+    }
+}
+
+fn explain(args: &Explain) -> Result<ExitCode> {
     let source = args.recording.open()?;
     let mut progress = Progress::new();
     let mut unmet = Unmet::of(&args.options.selection);

@@ -3,14 +3,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Options, explain_beside};
 #[cfg(feature = "columnar")]
 use unstarve_export::{ArrowRows, ParquetRows};
 use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
 use unstarve_files::trust::make_for_results;
 use unstarve_term::with_unrecorded_together;
-use unstarve_timeline::Selection;
+use unstarve_timeline::{Both, Selection};
 
 use crate::input::{Recording, is_same_file};
 use crate::output;

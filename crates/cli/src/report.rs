@@ -3,9 +3,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use unstarve_diagnose::compare::{Both, Comparison, Profile, Side, compare};
+use unstarve_diagnose::compare::{Comparison, Profile, Side, compare};
 use unstarve_diagnose::{Options, explain_beside};
 use unstarve_html::{Collector, Trace, comparison_html, html};
+use unstarve_timeline::Both;
 
 use crate::input::{Recording, is_same_file};
 use crate::output;

@@ -50,7 +50,7 @@ impl Unmet {
     pub fn tell(&self, selection: &Selection, recording: &str) -> Result<()> {
         let name = |pattern: &TaskPattern| match pattern {
             TaskPattern::Tid(tid) => format!("thread {tid}"),
-            TaskPattern::Name(name) => format!("task called {}", clean(name)),
+            TaskPattern::Name(name) => format!("task called {}", clean(name.as_str())),
         };
         let Some((first, more)) = self.0.split_first() else { return Ok(()) };
         let what = std::iter::once(first).chain(more).map(name).collect::<Vec<_>>().join(", no ");

@@ -3,10 +3,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::drive;
 use unstarve_term::{Summary, Timehist, with_unrecorded_together};
-use unstarve_timeline::Selection;
+use unstarve_timeline::{Both, Selection};
 
 use crate::input::Recording;
 use crate::output::Out;

@@ -87,6 +87,20 @@ fn json_is_the_report_of_the_page() {
 }
 
 #[test]
+fn the_kinds_of_findings_and_remedies_are_listed() {
+    let list = unstarve(&["explain", "--list"]);
+    assert!(list.status.success(), "{}", text(&list.stderr));
+    let ids = unstarve_diagnose::FINDINGS
+        .iter()
+        .map(|kind| kind.id)
+        .chain(unstarve_diagnose::REMEDIES.iter().map(|kind| kind.id));
+    for id in ids {
+        assert!(text(&list.stdout).lines().any(|line| line.split(' ').next() == Some(id)), "{id} is not in the list");
+    }
+    assert_eq!(unstarve(&["explain"]).status.code(), Some(2), "a recording or --list");
+}
+
+#[test]
 fn a_selection_narrows_what_is_told() {
     let lines = |arguments: &[&str]| {
         let file = trace("linux-5.10-net-rt.dat");

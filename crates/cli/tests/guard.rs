@@ -169,7 +169,8 @@ fn rules_that_together_take_most_programs_are_refused() {
     }
     for child in &sleepers.0 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("a sleeper");
-        assert_eq!(stat.rsplit(' ').nth(11), Some("0"), "its policy: {stat}");
+        let policy = unstarve_facts::Stat::parse(&stat).and_then(|stat| stat.policy);
+        assert_eq!(policy, Some(unstarve_model::SchedPolicy::Other), "{stat}");
     }
 }
 

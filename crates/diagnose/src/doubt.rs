@@ -7,7 +7,7 @@ use unstarve_timeline::Rule;
 
 use crate::case::Case;
 use crate::drive::Driven;
-use crate::finding::FAIR_PERIOD;
+use crate::ledger::FAIR_PERIOD;
 
 /// Fewer switches than this show hardly more than who ran when somebody pressed the button.
 const SWITCHES: u64 = 10;
@@ -37,6 +37,7 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
     let unknown = unknown(case);
     let span = case.world.now.since(case.world.start);
     let longest = case.ledger.longest.sorted().first().map(|(length, _)| *length);
+    let unrecorded = driven.losses.iter().find(|loss| loss.kind == LossKind::UnrecordedCpus);
     let unranked = lost(|kind| kind == LossKind::NoPriorities) > 0;
     Some(if switches == 0 && unreadable > 0 {
         format!(
@@ -53,6 +54,8 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
         format!(
             "its switches have no priorities (PERF_RECORD_SWITCH), so a wait of {longest} may be behind a real-time task"
         )
+    } else if let Some(cpus) = unrecorded {
+        cpus.to_string()
     } else if is_much(missing, switches) {
         format!(
             "{} missing beside {} that were read",

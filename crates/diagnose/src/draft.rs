@@ -3,6 +3,7 @@ use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
 use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::{Blame, Case};
+use crate::finding::FindingKind;
 use crate::ledger::{Episodes, Period, Quantiles};
 use crate::report::{Culprit, Finding, Instance, PricePaid, Remedy, Severity, Victim, Waits, Work};
 use crate::throughout::Throughouts;
@@ -18,7 +19,7 @@ const PAYERS: usize = 12;
 
 /// A finding in the making: what only its own module can say. The rest follows from the victims and the culprits.
 pub(crate) struct Draft {
-    pub id: &'static str,
+    pub kind: FindingKind,
     pub severity: Severity,
     /// Before losses.
     pub confidence: f64,
@@ -51,7 +52,7 @@ impl Draft {
         let losses = losses_against(case, self.needs, self.infers_settings, throughout.guessed);
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         Finding {
-            id: self.id.into(),
+            id: self.kind.id.into(),
             severity: throughout.temper(self.severity),
             confidence: confidence(self.confidence, case, &self.victims, &losses),
             sentence: throughout.sentence(self.sentence),

@@ -1,9 +1,8 @@
 use unstarve_facts::Facts;
 use unstarve_model::{Comm, EventSource, LossKind, Tid};
-use unstarve_timeline::{Selection, Sink};
+use unstarve_timeline::{Both, Selection, Sink};
 
 use crate::case::{Blame, Case};
-use crate::compare::Both;
 use crate::doubt;
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};

@@ -19,6 +19,7 @@ pub(crate) struct HostSettings {
     host: Option<String>,
     groups: Groups,
     by_path: BTreeMap<String, GroupId>,
+    marks_overwritten: bool,
 }
 
 impl HostSettings {
@@ -26,7 +27,9 @@ impl HostSettings {
         let known = snapshot.map(|snapshot| &**snapshot);
         let (groups, by_path) = known.map(competing).unwrap_or_default();
         let (wall, host) = (origin::wall(info, known), origin::host(info, known));
-        HostSettings { snapshot: snapshot.map(Arc::clone), wall, host, groups, by_path }
+        // The ring buffer's pages say how many were lost before them. Texts, perf's and Perfetto's buffers do not.
+        let marks_overwritten = info.format.starts_with("trace.dat");
+        HostSettings { snapshot: snapshot.map(Arc::clone), wall, host, groups, by_path, marks_overwritten }
     }
 }
 
@@ -70,6 +73,10 @@ impl Settings for HostSettings {
         let snapshot = self.snapshot.as_ref()?;
         snapshot.cgroup_of(tid)?;
         Some(snapshot.limited_cgroup_of(tid).is_some())
+    }
+
+    fn marks_overwritten(&self) -> bool {
+        self.marks_overwritten
     }
 
     fn process_of(&self, tid: Tid) -> Option<Tid> {

@@ -36,6 +36,7 @@ mod throughout;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
+pub use finding::{FINDINGS, FindingKind};
 pub use proofs::Proofs;
 pub use recent::Recent;
 pub use remedy::{REMEDIES, RemedyKind};

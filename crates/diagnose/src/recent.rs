@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use unstarve_facts::{Facts, Snapshot};
-use unstarve_model::{Nanos, Time, TraceInfo};
-use unstarve_timeline::{Interrupt, Migration, Moment, Run, Selection, Sink, Timeline, Wait, Wake, WorkItem, World};
+use unstarve_model::{Nanos, Tid, Time, TraceInfo};
+use unstarve_timeline::{
+    Interrupt, Migration, Moment, OnCpu, Run, Selection, Sink, Task, Timeline, Wait, Wake, WorkItem, World,
+};
 
 use crate::case::Case;
 use crate::drive::read_snapshot;
@@ -32,13 +34,20 @@ impl Recent {
         Recent { length, format, snapshot, began: None, ledger, before: Vec::new() }
     }
 
-    /// What is wrong now, worst first.
-    pub fn findings(&mut self, timeline: &Timeline) -> Vec<Finding> {
+    /// What is wrong now, worst first: what was over, and what is going on. A machine that can be asked says who is runnable
+    /// at this moment; some kernels do not tell of each switch, and who came and went unseen seems to wait.
+    pub fn findings(&mut self, timeline: &Timeline, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> Vec<Finding> {
         let world = timeline.world();
+        let mut ledger = self.ledger.clone();
+        let is_believed = |task: &Task, on: OnCpu| {
+            // Nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
+            is_runnable(task.tid).unwrap_or(on != OnCpu::Idle || task.may_be_throttled() == Some(true))
+        };
+        timeline.so_far(STILL, is_believed, &mut ledger);
         let snapshot = self.snapshot.as_deref();
         let facts = snapshot.map_or_else(|| Facts::of_release(None), Facts::of_host);
         let losses = timeline.losses();
-        let case = Case::new(&self.ledger, world, snapshot, facts, &losses, self.ledger.runs, &self.format);
+        let case = Case::new(&ledger, world, snapshot, facts, &losses, ledger.runs, &self.format);
         let fresh = finding::find(&case);
         // Of the same trouble in both lengths the worse is told: one that has only begun anew looks harmless at first.
         let is_same = |a: &Finding, b: &Finding| a.id == b.id && a.victim.comm == b.victim.comm;
@@ -51,12 +60,16 @@ impl Recent {
         let began = *self.began.get_or_insert(world.start);
         if world.now.since(began) >= self.length {
             self.began = Some(world.now);
-            self.ledger = Ledger::new(Selection { from: Some(Moment::At(world.now)), ..Selection::default() });
+            let from = Selection { from: Some(Moment::At(world.now)), ..Selection::default() };
+            self.ledger = std::mem::replace(&mut self.ledger, Ledger::new(Selection::default())).followed_by(from);
             self.before = fresh;
         }
         all
     }
 }
+
+/// Shorter waits that are going on are not worth a look: each costs a question to the machine.
+const STILL: Nanos = Nanos::from_millis(4);
 
 impl Sink for Recent {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
@@ -76,5 +89,45 @@ impl Sink for Recent {
     }
     fn work_item(&mut self, world: &World, item: &WorkItem) {
         self.ledger.work_item(world, item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef};
+
+    use super::*;
+
+    const HOG: u32 = 7;
+    const VICTIM: u32 = 8;
+
+    /// A FIFO hog gets CPU 0 at 0 s, a victim is woken at 0.1 s, and nothing else happens but ticks.
+    fn starved(recent: &mut Recent, to: Time) -> Timeline {
+        let mut timeline = crate::timeline(&TraceInfo { cpus: Some(1), ..TraceInfo::default() });
+        let task = |tid: u32, prio| TaskRef { tid: Tid(tid), comm: Comm::from("task"), prio: Some(Prio(prio)) };
+        let idle = TaskRef { tid: Tid::IDLE, comm: Comm::from("swapper/0"), prio: Some(Prio::NORMAL) };
+        let mut push = |time: u64, current: u32, kind| {
+            let (cpu, context) = (CpuId(0), Context::Task);
+            timeline.push(&Event { time: Time(time), cpu, current: Some(Tid(current)), context, kind }, recent);
+        };
+        push(0, 0, EventKind::Switch { prev: idle, prev_state: PrevState::Runnable, next: task(HOG, 79) });
+        push(100_000_000, HOG, EventKind::Waking { task: task(VICTIM, 120), target_cpu: CpuId(0) });
+        push(100_000_001, HOG, EventKind::Wakeup { task: task(VICTIM, 120), target_cpu: CpuId(0) });
+        for tick in (200_000_000..=to.0).step_by(100_000_000) {
+            push(tick, HOG, EventKind::IrqEntry { irq: 1, name: None });
+            push(tick + 1, HOG, EventKind::IrqExit { irq: 1 });
+        }
+        timeline
+    }
+
+    #[test]
+    fn who_waits_at_this_moment_is_among_the_victims() {
+        let mut recent = Recent::new(&TraceInfo::default(), Nanos::from_millis(3000));
+        let timeline = starved(&mut recent, Time(2_000_000_000));
+        let words = |findings: Vec<Finding>| -> Vec<String> {
+            findings.iter().map(|finding| format!("{} {}", finding.severity.word(), finding.id)).collect()
+        };
+        assert_eq!(words(recent.findings(&timeline, &|_| None)), ["critical rt-starvation"]);
+        assert_eq!(words(recent.findings(&timeline, &|_| Some(false))), [""; 0], "the machine knows that it sleeps");
     }
 }

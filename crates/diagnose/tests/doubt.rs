@@ -80,3 +80,53 @@ fn a_long_wait_behind_a_task_of_unknown_priority_is_no_all_clear_and_no_alarm() 
     let report = explained(&self::hog().replace(hog, &format!("{named}{hog}")));
     assert_eq!(report.findings.first().map(|finding| finding.severity), Some(Severity::Critical));
 }
+
+/// What CPU 1 of two CPUs recorded: a real-time task keeps it for 300 ms, in which a task that runs on CPU 0 and one that
+/// cannot leave CPU 1 seem to wait.
+fn one_cpu_of_two() -> String {
+    let waking = |us: u64, who: &str, cpu: u32| {
+        format!("w 5 [001] 1.{us:06}: sched:sched_waking: comm={who} prio=120 target_cpu=00{cpu}\n")
+    };
+    let switch = |us: u64, prev: &str, state: &str, next: &str| {
+        let part = |side: &str, task: &str| {
+            let (comm, rest) = task.split_once(' ').unwrap();
+            let (pid, prio) = rest.split_once(' ').unwrap();
+            format!("{side}_comm={comm} {side}_pid={pid} {side}_prio={prio}")
+        };
+        let (comm, rest) = prev.split_once(' ').unwrap();
+        let pid = rest.split_once(' ').unwrap().0;
+        let (prev, next) = (part("prev", prev), part("next", next));
+        format!("{comm} {pid} [001] 1.{us:06}: sched:sched_switch: {prev} prev_state={state} ==> {next}\n")
+    };
+    let mut text = String::new();
+    for at in 0..20 {
+        // Woken again and again without having run where anybody could see it.
+        text += &waking(at * 1000, "away pid=6", 0);
+        text += &switch(at * 1000 + 500, "w 5 120", "R", "x 7 120");
+        text += &switch(at * 1000 + 600, "x 7 120", "R", "w 5 120");
+    }
+    text += &waking(30_000, "away pid=6", 1);
+    text += &waking(30_001, "kworker/1:1 pid=8", 1);
+    text += &switch(31_000, "w 5 120", "R", "hog 9 89");
+    text += &switch(331_000, "hog 9 89", "S", "kworker/1:1 8 120");
+    text += &switch(332_000, "kworker/1:1 8 120", "S", "away 6 120");
+    text + &switch(333_000, "away 6 120", "S", "x 7 120")
+}
+
+#[test]
+fn waits_of_tasks_that_may_have_run_on_an_unrecorded_cpu_are_not_believed() {
+    let report = explained(&one_cpu_of_two());
+    let waits: Vec<&str> = report.worst_waits.iter().map(|wait| wait.comm.as_str()).collect();
+    assert!(!waits.contains(&"away"), "{waits:?}");
+    assert!(waits.contains(&"kworker/1:1"), "{waits:?}");
+    let reason = report.trace.too_little.unwrap();
+    assert!(reason.starts_with("one CPU was not recorded (0; "), "{reason}");
+    assert!(report.losses.iter().any(|loss| loss.starts_with("one CPU was not recorded")), "{:?}", report.losses);
+}
+
+#[test]
+fn a_silent_cpu_on_which_nobody_ran_is_only_idle() {
+    let text = one_cpu_of_two().replace("target_cpu=000", "target_cpu=001");
+    let report = explained(&text);
+    assert!(!report.losses.iter().any(|loss| loss.contains("not recorded (0")), "{:?}", report.losses);
+}

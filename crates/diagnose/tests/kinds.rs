@@ -2,11 +2,82 @@
 
 use std::collections::BTreeSet;
 
-use unstarve_diagnose::{REMEDIES, RemedyKind};
+use serde_json::Value;
+use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind};
+use unstarve_model::EventType;
 
-fn documentation(name: &str) -> String {
-    let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+fn path(name: &str) -> String {
+    format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn every_kind_of_finding_has_an_id_of_its_own() {
+    let ids: BTreeSet<&str> = FINDINGS.iter().map(|kind| kind.id).collect();
+    assert_eq!(ids.len(), FINDINGS.len());
+    for kind in &FINDINGS {
+        assert!(kind.id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{}", kind.id);
+        assert!(!kind.title.ends_with('.') && kind.about.ends_with('.'), "{}", kind.id);
+        assert_eq!(FindingKind::of_id(kind.id).map(|found| found.title), Some(kind.title));
+    }
+}
+
+/// docs/findings.md is made from the list: `UNSTARVE_WRITE=1 cargo test -p unstarve-diagnose --test kinds` writes it.
+#[test]
+fn the_page_of_findings_is_what_the_list_says() {
+    let expected = FINDINGS.iter().fold(HEAD.to_owned(), |page, kind| page + &section(kind));
+    if std::env::var_os("UNSTARVE_WRITE").is_some() {
+        std::fs::write(path("docs/findings.md"), &expected).expect("docs/findings.md");
+    }
+    assert!(
+        text("docs/findings.md") == expected,
+        "docs/findings.md is not what the list makes; see this test's comment"
+    );
+}
+
+const HEAD: &str = "\
+# Findings
+
+What `unstarve explain` can find; `unstarve explain --list` prints the same. Made from the program's own list
+(`crates/diagnose/src/finding/`): do not edit. How bad a finding is, and whom it blames: [blame.md](blame.md). What to do:
+[remedies.md](remedies.md).
+";
+
+fn section(kind: &FindingKind) -> String {
+    let events: Vec<String> = kind.needs.iter().map(|event| format!("`{}`", event.name())).collect();
+    let snapshot = kind.snapshot.map(|taken| format!("* From the host snapshot: {taken}.\n")).unwrap_or_default();
+    format!(
+        "\n## `{}`\n\n{}.\n\n{}\n\n* Events beside `{}`: {}.\n{snapshot}",
+        kind.id,
+        capitalised(kind.title),
+        kind.about,
+        EventType::Switch.name(),
+        events.join(", ")
+    )
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+#[test]
+fn truth_names_findings_that_exist() {
+    let guests: Value = serde_json::from_str(&text("bench/truth/truth.json")).expect("bench/truth/truth.json");
+    let traces: toml::Table = text("testdata/traces/TRUTH.toml").parse().expect("testdata/traces/TRUTH.toml");
+    let traces = serde_json::to_value(traces).expect("JSON");
+    let mut seen = 0;
+    for (name, label) in [guests, traces].iter().flat_map(|labels| labels.as_object().expect("an object")) {
+        let several = label["all"].as_array().into_iter().flatten().map(|one| &one["id"]);
+        for id in label["top"].as_array().into_iter().flatten().chain(several) {
+            assert!(id.as_str().is_some_and(|id| FindingKind::of_id(id).is_some()), "{name}: {id} is no finding");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen} ids of findings");
 }
 
 #[test]
@@ -26,7 +97,7 @@ fn every_kind_of_remedy_has_an_id_of_its_own() {
 /// The first column of the table in docs/remedies.md names every kind, and nothing else.
 #[test]
 fn the_table_of_remedies_is_complete() {
-    let text = documentation("remedies.md");
+    let text = text("docs/remedies.md");
     let cells = text.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
     let listed: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     assert_eq!(listed, REMEDIES.iter().map(|kind| kind.id).collect());

@@ -4,9 +4,15 @@ use std::path::Path;
 
 use crate::act::{self, Outcome, Undone};
 use crate::audit::Audit;
-use crate::host::{Host, ThisHost};
+use crate::host::Host;
 use crate::journal::{Journal, JournalError, Step};
-use crate::state::{self, Role, State, StateError};
+use crate::legacy;
+use crate::state::{self, DEFAULT_DIRECTORY, Role, State, StateError};
+use unstarve_change::Value;
+use unstarve_files::trust::Directory;
+
+/// What the journal says of changes that `knobs set` made.
+pub const KNOBS: &str = "knobs set";
 
 /// The journal of changes made by hand, locked.
 #[derive(Debug)]
@@ -25,6 +31,9 @@ pub enum ByHandError {
     /// The journal; nothing was changed.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The journal of an earlier version.
+    #[error(transparent)]
+    Damaged(#[from] legacy::Damaged),
     /// A guard keeps it where its policy says, and would write its own value again.
     #[error(
         "{what}: `unstarve {holder}` (process {pid}) keeps it, by its rule \"{rule}\"; change that policy, or stop it first"
@@ -87,9 +96,48 @@ impl ByHand {
     /// # Errors
     /// If somebody else has it, or it cannot be believed.
     pub fn open(directory: &Path, doing: &str) -> Result<ByHand, ByHandError> {
-        let state = State::lock_as(Role::ByHand, directory, doing)?;
-        let journal = state.journal()?;
+        let mut hand = ByHand::over(State::lock_as(Role::ByHand, directory, doing)?)?;
+        if directory == Path::new(DEFAULT_DIRECTORY) {
+            hand.take_over(Path::new(legacy::DEFAULT))?;
+        }
+        Ok(hand)
+    }
+
+    /// The same with a journal of that name, instead of the usual one.
+    ///
+    /// # Errors
+    /// As [`ByHand::open`].
+    pub fn open_file(journal: &Path, doing: &str) -> Result<ByHand, ByHandError> {
+        ByHand::over(State::lock_file(journal, doing)?)
+    }
+
+    fn over(state: State) -> Result<ByHand, ByHandError> {
+        let bytes = state.bytes()?;
+        if !legacy::is_one(&bytes) {
+            let journal = state.journal()?;
+            return Ok(ByHand { state, journal });
+        }
+        let contents = legacy::Contents::parse(&bytes, &state.journal_path())?;
+        let mut steps = legacy::steps(&contents, state.boot());
+        steps.iter_mut().zip(1..).for_each(|(step, seq)| step.seq = seq);
+        let journal = state.begin_anew(steps, contents.entries().len() as u64)?;
         Ok(ByHand { state, journal })
+    }
+
+    /// What the journal of an earlier version has open is ours from now on.
+    fn take_over(&mut self, path: &Path) -> Result<(), ByHandError> {
+        let above = path.parent().unwrap_or(Path::new("/"));
+        let name = path.file_name().unwrap_or_default();
+        let directory = match Directory::open(above) {
+            Err(error) if error.is_absent() => return Ok(()),
+            directory => directory.map_err(StateError::from)?,
+        };
+        let Some(bytes) = directory.read(name, LONGEST_LEGACY).map_err(StateError::from)? else { return Ok(()) };
+        let contents = legacy::Contents::parse(&bytes, path)?;
+        let mut steps = legacy::steps(&contents, self.state.boot());
+        self.journal.promise(&mut steps)?;
+        let _ = directory.remove(name);
+        Ok(())
     }
 
     /// Makes all of these changes, or none. Gives how many were made: things may be gone by now.
@@ -130,21 +178,63 @@ impl ByHand {
         batches(self.journal.open_changes())
     }
 
-    /// Takes the last change back whose rule is wanted, or all such, each value only if nobody else has changed it since.
-    pub fn undo(&mut self, audit: &mut Audit, extent: Extent, wanted: impl Fn(&str) -> bool) -> (Undone, Vec<Batch>) {
-        let mut batches: Vec<Batch> = self.batches().into_iter().filter(|batch| wanted(&batch.rule)).collect();
+    /// Takes the last wanted change back, or all such. What somebody else has changed since is left alone, and stays in the
+    /// journal: whoever gives it back makes it undoable again.
+    pub fn undo<H: Host>(
+        &mut self,
+        host: &mut H,
+        audit: &mut Audit,
+        extent: Extent,
+        wanted: impl Fn(&Batch) -> bool,
+    ) -> TakenBack {
+        let mut batches: Vec<Batch> = self.batches().into_iter().filter(wanted).collect();
         if extent == Extent::Last {
             batches.drain(..batches.len().saturating_sub(1));
         }
         let steps: Vec<Step> = batches.iter().flat_map(|batch| batch.steps.iter().cloned()).collect();
-        let undone = act::undo(&mut ThisHost, &mut self.journal, audit, &steps);
-        (undone, batches)
+        let (theirs, ours) = theirs_and_ours(host, steps);
+        let undone = act::undo(host, &mut self.journal, audit, &ours);
+        TakenBack { undone, batches, theirs }
     }
 
     /// Where the journal is.
     pub fn directory(&self) -> &Path {
         self.state.directory()
     }
+}
+
+/// What an undo did.
+#[derive(Debug)]
+pub struct TakenBack {
+    /// What came of it.
+    pub undone: Undone,
+    /// What was to be taken back.
+    pub batches: Vec<Batch>,
+    /// What somebody else has changed since, with its value now.
+    pub theirs: Vec<(Step, Value)>,
+}
+
+/// The journal of an earlier version was never longer.
+const LONGEST_LEGACY: u64 = 64 << 20;
+
+/// What has another value than any of our changes left it with. Several changes of one thing are one chain, of which each value is ours.
+fn theirs_and_ours<H: Host>(host: &H, steps: Vec<Step>) -> (Vec<(Step, Value)>, Vec<Step>) {
+    let now: Vec<Option<Value>> =
+        steps.iter().map(|step| host.read(&step.target, step.new.aspect()).ok().flatten()).collect();
+    let is_ours = |step: &Step, now: &Value| {
+        let chain = steps.iter().filter(|other| other.target == step.target && other.new.aspect() == step.new.aspect());
+        chain.into_iter().any(|other| other.explains(now) || other.old.same(now))
+    };
+    let ours: Vec<bool> =
+        steps.iter().zip(&now).map(|(step, now)| now.as_ref().is_none_or(|now| is_ours(step, now))).collect();
+    let (mut theirs, mut taken) = (Vec::new(), Vec::new());
+    for ((step, now), ours) in steps.into_iter().zip(now).zip(ours) {
+        match now {
+            Some(now) if !ours => theirs.push((step, now)),
+            _ => taken.push(step),
+        }
+    }
+    (theirs, taken)
 }
 
 /// What a journal has open, without its lock.

@@ -1,12 +1,14 @@
 //! Where values are read and written: this machine, or a test's model of one.
 
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, path::Path, thread};
+use std::{fs, thread};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
 use unstarve_model::Tid;
 
 use crate::journal::Step;
@@ -156,12 +158,12 @@ impl Host for ThisHost {
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
             Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
-            Place::File { path, .. } => {
-                let text = fs::read_to_string(path);
+            Place::File { path, root, .. } => {
+                let text = fs::read_to_string(at(path, root.as_deref()));
                 text.map(|text| Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned())))
             }
-            Place::Feature { path, name } => {
-                fs::read_to_string(path).map(|text| feature_state(&text, name).map(Value::Text))
+            Place::Feature { path, name, root } => {
+                fs::read_to_string(at(path, root.as_deref())).map(|text| feature_state(&text, name).map(Value::Text))
             }
         };
         match value {
@@ -190,7 +192,13 @@ impl Host for ThisHost {
                 Value::ResetOnFork(on) => sched::set_reset_on_fork(key.tid, *on),
                 Value::Text(_) => Err(ErrorKind::InvalidInput.into()),
             },
-            (Place::File { path, .. } | Place::Feature { path, .. }, Value::Text(text)) => write_file(path, text),
+            (Place::File { path, root, .. }, Value::Text(text)) => write_file(path, root.as_deref(), text),
+            (Place::Feature { path, name, root }, Value::Text(text)) => {
+                match text.strip_prefix("NO_").unwrap_or(text) {
+                    word if word == name && is_features_file(path) => write_file(path, root.as_deref(), text),
+                    _ => Err(ErrorKind::InvalidInput.into()),
+                }
+            }
             _ => Err(ErrorKind::InvalidInput.into()),
         }
     }
@@ -211,18 +219,47 @@ impl Host for ThisHost {
 
 /// In one write, as the kernel's files want it, never making a file, never through a symbolic link at the end, and only on
 /// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
-fn write_file(path: &str, text: &str) -> io::Result<()> {
+fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
     use std::io::Write;
     if !unstarve_change::may_be_set(path) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "no setting of the scheduler's"));
     }
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(CWD, path, flags, Mode::empty())?;
+    if text.len() > LONGEST_TEXT || text.contains(char::is_control) {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "no line that a setting could hold"));
+    }
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match root {
+        None => openat(CWD, path, flags, Mode::empty())?,
+        Some(root) => open_below(root, path, flags)?,
+    };
+    // A tree that somebody named is what they say it is.
     let magic = fstatfs(&file)?.f_type;
-    if !SETTINGS_LIVE_ON.iter().any(|known| *known as i64 == magic as i64) {
+    if root.is_none() && !SETTINGS_LIVE_ON.iter().any(|known| *known as i64 == magic as i64) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "not on a file system of the kernel's settings"));
     }
     fs::File::from(file).write_all(text.as_bytes())
+}
+
+/// No setting is longer.
+const LONGEST_TEXT: usize = 4096;
+
+/// Through no symbolic link below the directory: a setting of the kernel is behind none.
+fn open_below(root: &str, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    Ok(openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve)?)
+}
+
+fn at(path: &str, root: Option<&str>) -> PathBuf {
+    match root {
+        None => PathBuf::from(path),
+        Some(root) => Path::new(root).join(path.trim_start_matches('/')),
+    }
+}
+
+/// The second until 5.12.
+fn is_features_file(path: &str) -> bool {
+    ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"].contains(&path)
 }
 
 /// `include/uapi/linux/magic.h`: proc, sysfs, debugfs, cgroup of both versions, and the NFS server's.
@@ -232,8 +269,8 @@ const SETTINGS_LIVE_ON: [u64; 6] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x0027_e0e
 fn is_same(target: &Place) -> bool {
     match target {
         Place::Task(key) => proc::start_of(key.tid) == Some(key.start),
-        Place::File { path, inode } => inode_of(Path::new(path)) == Some(*inode),
-        Place::Feature { path, .. } => Path::new(path).exists(),
+        Place::File { path, inode, root } => inode_below(root.as_deref(), path) == Some(*inode),
+        Place::Feature { path, root, .. } => at(path, root.as_deref()).exists(),
     }
 }
 
@@ -241,6 +278,18 @@ fn is_same(target: &Place) -> bool {
 pub fn inode_of(path: &Path) -> Option<u64> {
     let inode = fs::metadata(path).ok()?.ino();
     Some(if path.starts_with("/proc") { 0 } else { inode })
+}
+
+/// As [`inode_of`], of a file below a directory.
+fn inode_below(root: Option<&str>, path: &str) -> Option<u64> {
+    let inode = inode_of(&at(path, root))?;
+    Some(if path.starts_with("/proc/") { 0 } else { inode })
+}
+
+/// A file's place, if it is there; `root` is the directory below which its path is.
+pub fn place_of(path: &str, root: Option<&str>) -> Option<Place> {
+    let inode = inode_below(root, path)?;
+    Some(Place::File { path: path.to_owned(), inode, root: root.map(str::to_owned) })
 }
 
 /// `WA_WEIGHT` or `NO_WA_WEIGHT`, whichever the list of features holds.
@@ -259,7 +308,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.weight");
         fs::write(&path, "1").unwrap();
-        let target = Place::File { path: path.to_str().unwrap().to_owned(), inode: inode_of(&path).unwrap() };
+        let target =
+            Place::File { path: path.to_str().unwrap().to_owned(), inode: inode_of(&path).unwrap(), root: None };
         let error = ThisHost.write(&target, &Value::Text("100".to_owned())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
         assert_eq!(fs::read_to_string(&path).unwrap(), "1");

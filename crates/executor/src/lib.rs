@@ -12,6 +12,7 @@ pub mod deadman;
 pub mod heirs;
 pub mod host;
 pub mod journal;
+pub mod legacy;
 pub mod plan;
 pub mod proc;
 pub mod registry;

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use rustc_hash::FxHashSet;
 use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value, may_be_set};
-use unstarve_facts::{Harm, check_harm};
+use unstarve_facts::{Harm, check_harm, flag};
 use unstarve_model::Tid;
 
-use crate::host::{Host, ThisHost, inode_of};
+use crate::host::{Host, ThisHost, place_of};
 use crate::journal::Step;
-use crate::proc::{self, flag};
+use crate::proc;
 
 /// What a plan has to know of a host beside values.
 pub trait Look: Host {
@@ -305,7 +305,7 @@ fn of_feature<L: Look>(look: &L, name: &str, word: &str, rule: &str) -> Result<S
     if word.strip_prefix("NO_").unwrap_or(word) != name {
         return Err(Obstacle::Unfit(word.to_owned()));
     }
-    one(look, Place::Feature { path, name: name.to_owned() }, Value::Text(word.to_owned()), rule)
+    one(look, Place::Feature { path, name: name.to_owned(), root: None }, Value::Text(word.to_owned()), rule)
 }
 
 fn one<L: Look>(look: &L, place: Place, new: Value, rule: &str) -> Result<Steps, Obstacle> {
@@ -344,7 +344,7 @@ impl Look for ThisHost {
     }
 
     fn file(&self, path: &str) -> Option<Place> {
-        Some(Place::File { path: path.to_owned(), inode: inode_of(Path::new(path))? })
+        place_of(path, None)
     }
 
     fn text(&self, path: &str) -> io::Result<String> {

@@ -4,19 +4,10 @@ use std::fs;
 use std::io::Read;
 
 use unstarve_change::TaskKey;
+use unstarve_facts::Stat;
 use unstarve_model::Tid;
 
 use crate::heirs::Kin;
-
-/// `PF_*` of `include/linux/sched.h`; unchanged from 3.10 to 7.2.
-pub mod flag {
-    /// A workqueue's worker.
-    pub const WQ_WORKER: u64 = 0x0000_0020;
-    /// A kernel thread.
-    pub const KTHREAD: u64 = 0x0020_0000;
-    /// User space may not change its affinity.
-    pub const NO_SETAFFINITY: u64 = 0x0400_0000;
-}
 
 fn numeric(entry: &fs::DirEntry) -> Option<Tid> {
     entry.file_name().to_str()?.parse().ok().map(Tid)
@@ -43,9 +34,13 @@ pub fn kin() -> std::io::Result<Vec<Kin>> {
             buffer.clear();
             let read = fs::File::open(format!("/proc/{tid}/stat")).and_then(|mut file| file.read_to_end(&mut buffer));
             let stat = read.ok().and_then(|_| Stat::parse(&String::from_utf8_lossy(&buffer)));
-            let Some(stat) = stat.filter(|stat| stat.flags & flag::KTHREAD == 0) else { continue };
-            let has_ended = matches!(stat.state, 'Z' | 'X');
-            all.push(Kin { key: TaskKey { tid, start: stat.start }, tgid, parent: stat.parent, has_ended });
+            let Some(stat) = stat.filter(|stat| !stat.is_kernel_thread()) else { continue };
+            all.push(Kin {
+                key: TaskKey { tid, start: stat.start },
+                tgid,
+                parent: stat.parent,
+                has_ended: stat.has_ended(),
+            });
         }
     }
     Ok(all)
@@ -55,19 +50,15 @@ pub fn kin() -> std::io::Result<Vec<Kin>> {
 pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
     let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let stat = fs::read(format!("/proc/{tid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    // Field 39, counted from the third, which is the first after the name.
-    let cpu = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?;
-    Some((times.split_ascii_whitespace().next()?.parse().ok()?, cpu.parse().ok()?))
+    let cpu = Stat::parse(&String::from_utf8_lossy(&stat))?.cpu?;
+    Some((times.split_ascii_whitespace().next()?.parse().ok()?, cpu))
 }
 
 /// Whether a task is a program's and neither sleeps nor has ended, so that it may be in the middle of a fork.
 pub fn is_busy_program(key: TaskKey) -> bool {
     let stat = fs::read(format!("/proc/{}/stat", key.tid)).ok();
     let stat = stat.and_then(|stat| Stat::parse(&String::from_utf8_lossy(&stat)));
-    stat.is_some_and(|stat| {
-        stat.start == key.start && stat.flags & flag::KTHREAD == 0 && matches!(stat.state, 'R' | 'D')
-    })
+    stat.is_some_and(|stat| stat.start == key.start && !stat.is_kernel_thread() && matches!(stat.state, 'R' | 'D'))
 }
 
 /// How long a task has run and how long it has waited for a CPU, in ns.
@@ -80,39 +71,6 @@ pub fn times(tid: Tid) -> Option<(u64, u64, u64)> {
     let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let mut times = times.split_ascii_whitespace().map(|number| number.parse().ok());
     Some((times.next()??, times.next()??, times.next()??))
-}
-
-/// Fields of `/proc/PID/stat`.
-#[derive(Clone, Debug)]
-pub struct Stat {
-    /// Its name.
-    pub comm: String,
-    /// One letter.
-    pub state: char,
-    /// The parent of its process.
-    pub parent: Tid,
-    /// `PF_*`, see [`flag`].
-    pub flags: u64,
-    /// When it was created, in ticks since boot.
-    pub start: u64,
-}
-
-impl Stat {
-    /// The name stands in parentheses and may hold them, blanks and newlines, so fields are counted from the last one.
-    pub fn parse(text: &str) -> Option<Stat> {
-        let (head, tail) = text.rsplit_once(')')?;
-        let (_, comm) = head.split_once('(')?;
-        let fields: Vec<&str> = tail.split_ascii_whitespace().take(20).collect();
-        // The manual numbers fields from 1; the third is the first after the name.
-        let field = |number: usize| fields.get(number - 3).copied();
-        Some(Stat {
-            comm: comm.to_owned(),
-            state: field(3)?.chars().next()?,
-            parent: field(4)?.parse().ok().map(Tid)?,
-            flags: field(9)?.parse().ok()?,
-            start: field(22)?.parse().ok()?,
-        })
-    }
 }
 
 /// A task's fields, if there is one of this id.

@@ -32,20 +32,6 @@ const UTIL_CLAMP_MAX: u64 = 0x40;
 /// A mask for as many CPUs as there can be.
 const MASK_WORDS: usize = CpuId::LIMIT as usize / 64;
 
-/// The policy's number in the kernel.
-pub fn number(policy: SchedPolicy) -> Option<u32> {
-    Some(match policy {
-        SchedPolicy::Other => 0,
-        SchedPolicy::Fifo => 1,
-        SchedPolicy::Rr => 2,
-        SchedPolicy::Batch => 3,
-        SchedPolicy::Idle => 5,
-        SchedPolicy::Deadline => 6,
-        SchedPolicy::Ext => 7,
-        SchedPolicy::Unknown => return None,
-    })
-}
-
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -150,7 +136,7 @@ fn reset_flag(on: bool) -> u64 {
 
 /// Sets policy and real-time priority. Nice and reset-on-fork stay; a fair policy gets `slice`, if one is given.
 pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<u64>) -> io::Result<()> {
-    let number = number(policy).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let number = policy.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let now = read(tid)?;
     let fair = policy.class() == Some(unstarve_model::Policy::Fair);
     setattr(
@@ -169,7 +155,7 @@ pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<
 /// Makes a task a deadline task with these times, in ns. Reset-on-fork stays.
 pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::Result<()> {
     let now = read(tid)?;
-    let number = number(SchedPolicy::Deadline).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let number = SchedPolicy::Deadline.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let flags = reset_flag(now.reset_on_fork);
     setattr(tid, SchedAttr { policy: number, flags, runtime, deadline, period, ..SchedAttr::default() })
 }
@@ -183,7 +169,7 @@ pub fn set_nice(tid: Tid, nice: i32) -> io::Result<()> {
 /// Sets whether children start as ordinary tasks.
 pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
     let now = read(tid)?;
-    let number = number(now.policy).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let number = now.policy.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     setattr(
         tid,
         SchedAttr {
@@ -202,7 +188,7 @@ pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
 /// Sets the slice of a fair task, in ns.
 pub fn set_slice(tid: Tid, slice: u64) -> io::Result<()> {
     let now = read(tid)?;
-    let number = number(now.policy).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let number = now.policy.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     setattr(
         tid,
         SchedAttr {

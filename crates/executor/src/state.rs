@@ -2,7 +2,7 @@
 //!
 //! Both are believed only where nobody but root can have written them: who can plant a journal can have any value set.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,19 +49,20 @@ impl Role {
         })
     }
 
+    /// What others hear who want the lock, and what they can do.
+    fn busy(self) -> (&'static str, &'static str) {
+        match self {
+            Role::Guard => ("another guard is at work on this machine", "stop it first"),
+            Role::ByHand => ("another unstarve is changing settings of this machine", "try again when it is done"),
+            Role::Trial => ("a fix is on trial on this machine", "wait for its end, or stop it"),
+        }
+    }
+
     fn journal(self) -> &'static OsStr {
         OsStr::new(match self {
             Role::Guard => "guard.journal",
             Role::ByHand => "changes.journal",
             Role::Trial => "trial.journal",
-        })
-    }
-
-    fn new_journal(self) -> &'static OsStr {
-        OsStr::new(match self {
-            Role::Guard => "guard.journal.new",
-            Role::ByHand => "changes.journal.new",
-            Role::Trial => "trial.journal.new",
         })
     }
 }
@@ -91,8 +92,10 @@ pub enum StateError {
     #[error("the guard's state cannot be used")]
     Trust(#[from] TrustError),
     /// Another guard is at work.
-    #[error("another guard is at work on this machine: {holder}; stop it first")]
+    #[error("{}: {holder}; {}", role.busy().0, role.busy().1)]
     Busy {
+        /// At what.
+        role: Role,
         /// Who.
         holder: Holder,
     },
@@ -169,8 +172,8 @@ impl Lock {
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
                 let holder = holder_in(&file);
                 // A dead guard's dead-man has it until everything is taken back.
-                if is_alive(holder.pid) || began.elapsed() >= patience {
-                    return Err(StateError::Busy { holder });
+                if (role != Role::ByHand && is_alive(holder.pid)) || began.elapsed() >= patience {
+                    return Err(StateError::Busy { role, holder });
                 }
                 if began.elapsed() >= patience / 5 {
                     continue_dead_man(&holder);
@@ -212,6 +215,8 @@ pub struct State {
     role: Role,
     directory: Directory,
     path: PathBuf,
+    /// The journal's name in it.
+    name: OsString,
     boot: String,
     lock: Lock,
     holder: Holder,
@@ -232,7 +237,7 @@ pub fn holder() -> Result<Option<Holder>, StateError> {
 pub fn look_into(directory: &Path, role: Role) -> Result<Contents, StateError> {
     match Directory::open(directory) {
         Err(error) if error.is_absent() => Ok(Contents::default()),
-        directory => contents_in(&directory?, role, &boot()?),
+        directory => contents_in(&directory?, role.journal(), &boot()?),
     }
 }
 
@@ -241,36 +246,36 @@ fn boot() -> Result<String, StateError> {
     journal::boot_id().map_err(|source| StateError::Io { path: path(), source })
 }
 
-fn contents_in(directory: &Directory, role: Role, boot: &str) -> Result<Contents, StateError> {
-    let bytes = directory.read(role.journal(), LONGEST_JOURNAL)?.unwrap_or_default();
-    let later = |found| JournalError::Version { path: directory.path().join(role.journal()), found };
+fn contents_in(directory: &Directory, name: &OsStr, boot: &str) -> Result<Contents, StateError> {
+    let bytes = directory.read(name, LONGEST_JOURNAL)?.unwrap_or_default();
+    let later = |found| JournalError::Version { path: directory.path().join(name), found };
     Ok(Contents::parse(&bytes, boot).map_err(later)?)
 }
 
 /// Takes back what a journal has open, and removes it if nothing is left. Begins with nothing that needs space.
 fn undo_in<H: Host>(
     directory: &Directory,
-    role: Role,
+    name: &OsStr,
     boot: &str,
     host: &mut H,
     audit: &mut Audit,
 ) -> Result<(Undone, Contents), StateError> {
-    let contents = contents_in(directory, role, boot)?;
+    let contents = contents_in(directory, name, boot)?;
     let (undone, settled) = act::restore(host, audit, &contents.open);
-    let gone = if undone.is_complete() { directory.remove(role.journal()) } else { Ok(()) };
+    let gone = if undone.is_complete() { directory.remove(name) } else { Ok(()) };
     if (!undone.is_complete() || gone.is_err())
         && !settled.is_empty()
-        && let Ok(mut journal) = journal_in(directory, role, boot)
+        && let Ok(mut journal) = journal_in(directory, name, boot)
     {
         journal.settle(settled);
     }
     Ok((undone, contents))
 }
 
-fn journal_in(directory: &Directory, role: Role, boot: &str) -> Result<Journal, StateError> {
-    let path = directory.path().join(role.journal());
-    let before = contents_in(directory, role, boot)?;
-    let file = directory.file(role.journal(), How::Append)?;
+fn journal_in(directory: &Directory, name: &OsStr, boot: &str) -> Result<Journal, StateError> {
+    let path = directory.path().join(name);
+    let before = contents_in(directory, name, boot)?;
+    let file = directory.file(name, How::Append)?;
     // The name must be as safe as what is in it.
     let _ = File::open(directory.path()).and_then(|directory| directory.sync_all());
     let file = JournalFile::new(file).map_err(|source| StateError::Io { path: path.clone(), source })?;
@@ -304,12 +309,26 @@ impl State {
         let holder =
             Holder { pid: std::process::id(), doing: doing.to_owned(), dead_man: None, state: path.clone(), before };
         lock.sign(&holder);
-        Ok(State { role, directory: opened, path, boot: boot()?, lock, holder })
+        let name = role.journal().to_owned();
+        Ok(State { role, name, directory: opened, path, boot: boot()?, lock, holder })
+    }
+
+    /// The lock for changes made by hand, with a journal of that name instead of the usual one.
+    ///
+    /// # Errors
+    /// As [`State::lock`].
+    pub fn lock_file(journal: &Path, doing: &str) -> Result<State, StateError> {
+        let no_name = || StateError::Io { path: journal.to_owned(), source: io::ErrorKind::IsADirectory.into() };
+        let name = journal.file_name().ok_or_else(no_name)?;
+        let above = journal.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut state = State::lock_as(Role::ByHand, above, doing)?;
+        state.name = name.to_owned();
+        Ok(state)
     }
 
     /// The journal's file.
     pub fn journal_path(&self) -> PathBuf {
-        self.path.join(self.role.journal())
+        self.path.join(&self.name)
     }
 
     /// What the journal holds.
@@ -317,7 +336,7 @@ impl State {
     /// # Errors
     /// If it cannot be read or believed.
     pub fn contents(&self) -> Result<Contents, StateError> {
-        contents_in(&self.directory, self.role, &self.boot)
+        contents_in(&self.directory, &self.name, &self.boot)
     }
 
     /// The journal, for writing.
@@ -325,7 +344,7 @@ impl State {
     /// # Errors
     /// If it cannot be opened, believed or written.
     pub fn journal(&self) -> Result<Journal, StateError> {
-        journal_in(&self.directory, self.role, &self.boot)
+        journal_in(&self.directory, &self.name, &self.boot)
     }
 
     /// Takes back everything that the journal has open, and removes the journal if nothing is left; the same for
@@ -335,12 +354,12 @@ impl State {
     /// If the journal cannot be read or believed.
     pub fn undo<H: Host>(&mut self, host: &mut H, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
         let mut others = Undone::default();
-        let (role, boot, mut kept) = (self.role, &self.boot, Vec::new());
+        let (name, boot, mut kept) = (self.role.journal(), &self.boot, Vec::new());
         for other in std::mem::take(&mut self.holder.before) {
             let undone = match Directory::open(&other) {
                 // Nothing there is nothing to take back.
                 Err(error) if error.is_absent() => continue,
-                directory => directory.map_err(StateError::from).and_then(|at| undo_in(&at, role, boot, host, audit)),
+                directory => directory.map_err(StateError::from).and_then(|at| undo_in(&at, name, boot, host, audit)),
             };
             match undone {
                 Ok((undone, _)) if undone.is_complete() => others = others.and(undone),
@@ -355,7 +374,7 @@ impl State {
         }
         self.holder.before = kept;
         self.lock.sign(&self.holder);
-        let (undone, contents) = undo_in(&self.directory, self.role, &self.boot, host, audit)?;
+        let (undone, contents) = undo_in(&self.directory, &self.name, &self.boot, host, audit)?;
         Ok((undone.and(others), contents))
     }
 
@@ -377,7 +396,7 @@ impl State {
         if undone.is_complete() {
             // An empty one says the same as none.
             let _ = journal.file().set_len(0);
-            let _ = self.directory.remove(self.role.journal());
+            let _ = self.directory.remove(&self.name);
         }
         undone
     }
@@ -397,15 +416,21 @@ impl State {
         self.begin_anew(open, journal.last_seq())
     }
 
-    fn begin_anew(&self, open: Vec<journal::Step>, last_seq: u64) -> Result<Journal, StateError> {
-        let fail = |source| StateError::Io { path: self.path.join(self.role.new_journal()), source };
-        self.directory.remove(self.role.new_journal()).map_err(fail)?;
-        let file = self.directory.file(self.role.new_journal(), How::Append)?;
+    /// A journal with nothing but these changes, in place of what is there.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the old one is still there.
+    pub(crate) fn begin_anew(&self, open: Vec<journal::Step>, last_seq: u64) -> Result<Journal, StateError> {
+        let mut new = self.name.clone();
+        new.push(".new");
+        let fail = |source| StateError::Io { path: self.path.join(&new), source };
+        self.directory.remove(&new).map_err(fail)?;
+        let file = self.directory.file(&new, How::Append)?;
         let file = JournalFile::new(file).map_err(fail)?;
         let before = Contents { last_seq, ..Contents::default() };
         let mut journal = Journal::over(file, &self.journal_path(), &self.boot, before)?;
         journal.carry_over(&open)?;
-        self.directory.rename(self.role.new_journal(), self.role.journal()).map_err(fail)?;
+        self.directory.rename(&new, &self.name).map_err(fail)?;
         Ok(journal)
     }
 
@@ -451,6 +476,16 @@ impl State {
     /// If there are too many open files.
     pub fn share_lock(&self) -> io::Result<OwnedFd> {
         self.lock.file.as_fd().try_clone_to_owned()
+    }
+
+    /// The boot.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// The journal's bytes, whatever they are.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, StateError> {
+        Ok(self.directory.read(&self.name, LONGEST_JOURNAL)?.unwrap_or_default())
     }
 
     /// The directory.

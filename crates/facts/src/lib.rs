@@ -11,6 +11,7 @@ mod knob;
 mod modes;
 mod snapshot;
 mod span;
+mod stat;
 mod tables;
 mod version;
 mod weight;
@@ -28,6 +29,7 @@ pub use snapshot::{
     Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot, SnapshotError, TaskFacts, Throttled,
     View, WATCHED, WorkqueueFacts, kept, kernel_thread,
 };
+pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};
 pub use version::{Version, VersionError};
 pub use weight::{least_nice_that_equals, load_weight_of_cpu_weight, share_against};

@@ -6,7 +6,6 @@
 
 pub mod births;
 pub mod decide;
-mod glob;
 pub mod keeper;
 pub mod metrics;
 mod notify;
@@ -19,7 +18,6 @@ pub mod survey;
 mod task;
 pub mod verify;
 
-pub use glob::Glob;
 pub use owner::{Owner, Uid, UidSet, Users};
 pub use policy::{Limits, OnDrift, Parent, Policy, PolicyError, Remark, Rule, Selector, Setting, SettingKind, Want};
 pub use task::{Kind, Task, Work};

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use unstarve_change::TaskKey;
-use unstarve_executor::proc::{Stat, flag, start_of};
+use unstarve_executor::proc::start_of;
 use unstarve_executor::sched;
+use unstarve_facts::{Stat, flag};
 use unstarve_model::Tid;
 
 use crate::owner::Owner;
@@ -90,7 +91,7 @@ impl Scanner {
 
     fn task_of(&self, tgid: Option<Tid>, tid: Tid, parents: &mut FxHashMap<Tid, String>) -> Option<Task> {
         let stat = Stat::parse(&self.file(tid, "stat")?)?;
-        let kernel = stat.flags & flag::KTHREAD != 0;
+        let kernel = stat.is_kernel_thread();
         let status = match tgid {
             Some(_) if !self.wanted.owner => None,
             None if kernel && !self.wanted.owner => None,

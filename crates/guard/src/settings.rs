@@ -9,7 +9,7 @@ use unstarve_facts::check_harm;
 use crate::decide::Surroundings;
 use crate::policy::{Policy, Setting, SettingKind, value_in};
 use unstarve_change::{Place, Value};
-use unstarve_executor::host::{Host, ThisHost, inode_of};
+use unstarve_executor::host::{Host, ThisHost, place_of};
 
 /// A setting of the policy, and what it means here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,13 +94,13 @@ fn place(policy: &Policy, setting: &Setting) -> Result<Places, String> {
             let path = files.into_iter().find(|path| Path::new(path).exists());
             let path = path.ok_or("debugfs with the scheduler's features is not there (or not readable)")?.to_owned();
             let text = if *on { name.clone() } else { format!("NO_{name}") };
-            Ok(vec![(Place::Feature { path, name: name.clone() }, Value::Text(text))])
+            Ok(vec![(Place::Feature { path, name: name.clone(), root: None }, Value::Text(text))])
         }
     }
 }
 
 fn file(path: &Path) -> Option<Place> {
-    Some(Place::File { path: path.to_str()?.to_owned(), inode: inode_of(path)? })
+    place_of(path.to_str()?, None)
 }
 
 /// Directories of interrupts that have a handler of such a name.

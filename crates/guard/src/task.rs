@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use unstarve_change::TaskKey;
 use unstarve_executor::Attributes;
-use unstarve_executor::proc::flag;
+use unstarve_facts::flag;
 use unstarve_model::Tid;
 
 use crate::owner::Owner;

@@ -1,5 +1,5 @@
 //! What a host says of itself in `/proc`, `/sys` and its files: [`take`] reads a whole
-//! [`Snapshot`](unstarve_facts::Snapshot), [`Live`] reads and sets one setting.
+//! [`Snapshot`](unstarve_facts::Snapshot), [`Live`] reads one setting and says what a new value would change.
 //!
 //! A host is a [`Root`]: the machine we run on, another's files below a directory, or a test's. No file of it is trusted to
 //! be what it should be: it may be missing, cut off, or huge.
@@ -8,8 +8,6 @@ mod knob;
 mod root;
 mod snapshot;
 
-pub use knob::{
-    Contents as JournalContents, Entry, Extent, Journal, JournalError, KnobError, Live, Plan, Step, Undone,
-};
+pub use knob::{KnobError, Live, Plan, Step};
 pub use root::Root;
 pub use snapshot::{take, take_whole, task};

@@ -2,8 +2,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-
 /// Where `/proc`, `/sys` and `/boot` are found: the real ones, a host's below `/host` in a container, or a test's.
 #[derive(Clone, Debug)]
 pub struct Root {
@@ -27,24 +25,9 @@ impl Root {
     }
 
     /// What a journal calls it: its directory without symbolic links; `None` for the machine's own.
-    pub(crate) fn name(&self) -> Option<String> {
+    pub fn name(&self) -> Option<String> {
         let real = fs::canonicalize(&self.prefix).unwrap_or_else(|_| self.prefix.clone());
         (real != Path::new("/")).then(|| real.to_string_lossy().into_owned())
-    }
-
-    /// Opens a file of this tree for writing, through no symbolic link below the tree's own directory: a setting of the
-    /// kernel is behind none. Neither makes nor truncates it.
-    pub(crate) fn open_to_write(&self, absolute: &str) -> io::Result<fs::File> {
-        let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut at = openat(CWD, &self.prefix, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let (above, name) = absolute.rsplit_once('/').unwrap_or(("", absolute));
-        for component in above.split('/').filter(|component| !component.is_empty()) {
-            if component == ".." {
-                return Err(io::ErrorKind::InvalidInput.into());
-            }
-            at = openat(&at, component, flags | OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-        }
-        Ok(fs::File::from(openat(&at, name, flags | OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())?))
     }
 
     /// The place of an absolute path in this tree.

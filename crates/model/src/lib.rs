@@ -6,6 +6,7 @@
 mod counted;
 mod cpu_set;
 mod event;
+mod glob;
 mod harmless;
 mod ids;
 mod loss;
@@ -20,6 +21,7 @@ mod wall;
 pub use counted::{counted, grouped};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use event::{Context, Event, EventKind, EventSet, EventType, PrevState, TaskRef};
+pub use glob::Glob;
 pub use harmless::{clean, is_harmful};
 pub use ids::{Comm, CpuId, Tid};
 pub use loss::{Loss, LossKind};

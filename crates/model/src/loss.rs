@@ -36,6 +36,8 @@ pub enum LossKind {
     ShiftedStates,
     /// The file is an archive with more recordings than the one that was read.
     OtherRecordings,
+    /// CPUs ran tasks and were not recorded.
+    UnrecordedCpus,
     /// Switches were recorded without the priorities of the tasks.
     NoPriorities,
     /// A task ran or switched in a way that earlier events exclude: a switch is missing.
@@ -85,6 +87,8 @@ impl fmt::Display for Loss {
             }
             LossKind::OtherRecordings => write!(f, "{n} more recordings in the archive were not read")?,
             LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
+            LossKind::UnrecordedCpus if n == 1 => write!(f, "one CPU was not recorded")?,
+            LossKind::UnrecordedCpus => write!(f, "{n} CPUs were not recorded")?,
             LossKind::NoPriorities => write!(f, "{n} switches were recorded without priorities")?,
             LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
             LossKind::TooManyNames => write!(f, "{n} names were not kept")?,

@@ -40,6 +40,34 @@ impl SchedPolicy {
         }
     }
 
+    /// Its number in the kernel; `None` for a policy that this program does not know.
+    pub fn number(self) -> Option<u32> {
+        Some(match self {
+            SchedPolicy::Other => 0,
+            SchedPolicy::Fifo => 1,
+            SchedPolicy::Rr => 2,
+            SchedPolicy::Batch => 3,
+            SchedPolicy::Idle => 5,
+            SchedPolicy::Deadline => 6,
+            SchedPolicy::Ext => 7,
+            SchedPolicy::Unknown => return None,
+        })
+    }
+
+    /// Its name in JSON, in rules, and behind the `--` of chrt(1): `other`, `fifo`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SchedPolicy::Other => "other",
+            SchedPolicy::Fifo => "fifo",
+            SchedPolicy::Rr => "rr",
+            SchedPolicy::Batch => "batch",
+            SchedPolicy::Idle => "idle",
+            SchedPolicy::Deadline => "deadline",
+            SchedPolicy::Ext => "ext",
+            SchedPolicy::Unknown => "unknown",
+        }
+    }
+
     /// What people call it: `RR`, `FIFO`, `deadline`.
     pub fn word(self) -> &'static str {
         match self {
@@ -62,5 +90,25 @@ impl SchedPolicy {
             SchedPolicy::Deadline => Policy::Deadline,
             SchedPolicy::Unknown => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_lead_back_to_the_policy() {
+        let known: Vec<SchedPolicy> =
+            (0..10).map(SchedPolicy::from_number).filter(|policy| *policy != SchedPolicy::Unknown).collect();
+        assert_eq!(known.len(), 7, "4 was SCHED_ISO and never merged");
+        for policy in known {
+            assert_eq!(policy.number().map(SchedPolicy::from_number), Some(policy));
+            let json = format!("\"{}\"", policy.name());
+            assert_eq!(serde_json::to_string(&policy).ok(), Some(json.clone()));
+            assert_eq!(serde_json::from_str::<SchedPolicy>(&json).ok(), Some(policy));
+            assert!(policy.class().is_some());
+        }
+        assert_eq!((SchedPolicy::Unknown.number(), SchedPolicy::Unknown.class()), (None, None));
     }
 }

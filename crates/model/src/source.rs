@@ -11,6 +11,8 @@ pub struct TraceInfo {
     pub clock: Option<String>,
     /// CPUs of the recorded machine, where the file says so.
     pub cpus: Option<u32>,
+    /// How many of them were recorded, where the file says so.
+    pub cpus_recorded: Option<u32>,
     /// The event types that were enabled (whether or not one fired), where the file says so.
     pub recorded: Option<EventSet>,
     /// Names of tasks that the file keeps besides its events.

@@ -190,6 +190,7 @@ fn info(snapshot: &Snapshot, set_up: &SetUp) -> TraceInfo {
         format: "live".into(),
         clock: Some(set_up.clock.clone()),
         cpus: cpus.and_then(|cpus| cpus.iter().last()).map(|last| last.0 + 1),
+        cpus_recorded: None,
         recorded: Some(set_up.events.iter().copied().collect::<EventSet>()),
         tasks: snapshot.tasks.iter().map(|task| SavedTask { tid: task.tid, comm: name(&task.comm) }).collect(),
         snapshot: Some(snapshot.to_json()),

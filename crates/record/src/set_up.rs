@@ -117,9 +117,15 @@ fn enable_events(instance: &Instance, block: BlockEvents) -> Result<(Vec<EventTy
     Ok((events, absent))
 }
 
+/// What is recorded: what the analysis uses, and block events for other programs if they are asked for.
 fn wanted(block: BlockEvents) -> Vec<EventType> {
-    let is_block = |event: EventType| matches!(event, EventType::BlockIssue | EventType::BlockComplete);
-    EventType::ALL.iter().copied().filter(|&event| block == BlockEvents::On || !is_block(event)).collect()
+    let is_wanted = |event: &EventType| match event {
+        EventType::BlockIssue | EventType::BlockComplete => block == BlockEvents::On,
+        // One for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
+        EventType::SoftirqRaise => false,
+        _ => true,
+    };
+    EventType::ALL.iter().copied().filter(is_wanted).collect()
 }
 
 /// Does `work` in a thread of its own, and says what it waits for if that takes long.

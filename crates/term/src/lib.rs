@@ -9,6 +9,7 @@ mod comparison;
 mod finding;
 pub mod fix;
 mod ink;
+mod kinds;
 mod knobs;
 mod look;
 mod page;
@@ -20,6 +21,7 @@ mod worst;
 
 pub use audit::{audit_page, rules_page};
 pub use comparison::{comparison_page, verdict as comparison_verdict};
+pub use kinds::kinds_page;
 pub use knobs::{KnobLine, changes_page, explanation_page, knobs_page};
 pub use look::{Charset, Colours, Look, Scope};
 pub use page::{page, with_unrecorded_together};

@@ -38,10 +38,14 @@ pub(crate) struct Cpu {
     pub heard: bool,
     /// When something was first put on its runqueue by another CPU, before it was heard itself.
     pub arrival: Option<Time>,
+    /// Whether a task left it before it was heard itself: its first events are missing.
+    pub was_left: bool,
     /// Who had it since when, up to the time when that was last added up; kept where somebody may have waited all the time.
     pub whole: Option<(Time, Vec<(ActorId, Nanos)>)>,
     /// Whether a limit stops tasks of a higher class that wait here.
     pub stops: bool,
+    /// Whether it has issued any event.
+    pub issued: bool,
     /// The last event that this CPU issued.
     pub last_event: Time,
 }
@@ -73,8 +77,10 @@ impl Cpu {
             queue: Vec::new(),
             heard: false,
             arrival: None,
+            was_left: false,
             whole: None,
             stops: false,
+            issued: false,
             last_event: Time(0),
         }
     }

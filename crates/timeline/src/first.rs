@@ -1,15 +1,20 @@
 //! What a CPU did before its first event.
 //!
 //! No switch came from it, so it did all the time what that event finds it doing, unless events of other CPUs contradict
-//! (buffers that were overwritten begin at different times).
+//! (buffers that were overwritten begin at different times, and only some formats mark that).
 
-use unstarve_model::{CpuId, CpuSet, Nanos};
+use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 
 use crate::ActorId;
+use crate::stays::goes_before;
 use crate::timeline::Timeline;
 
 /// An idle CPU takes a task that is put on its runqueue within the time that it needs to leave idle, a vCPU included.
 const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(5);
+
+/// Real-time throttling lets the fair class in for 50 ms of each second, the fair server (6.12) after a second without a turn.
+/// With a budget that is used at the end of one period and at the beginning of the next, 1.9 s pass at most.
+const REAL_TIME_YIELDS_WITHIN: Nanos = Nanos::from_millis(2000);
 
 impl Timeline {
     /// The first event of the CPU finds it idle.
@@ -34,13 +39,33 @@ impl Timeline {
         }
     }
 
-    /// The first event of the CPU finds it running a task; if no event has told of that task either, it ran all the time.
-    pub(crate) fn ran_before(&mut self, index: usize, is_new: bool) {
+    /// The first event of the CPU finds it running a task, of this priority if the event tells. If no event has told of that
+    /// task either, it ran all the time, unless others could not have waited beside it: then events are missing.
+    pub(crate) fn ran_before(&mut self, index: usize, is_new: bool, prio: Option<Prio>) {
         self.no_longer_unheard(index);
-        if is_new {
+        if is_new && !self.cpus[index].was_left && !self.would_have_yielded(index, prio) {
             let cpu = &mut self.cpus[index];
             cpu.occupancy.rename(ActorId::UNKNOWN, cpu.base, self.world.start, self.world.now);
         }
+    }
+
+    /// Whether a task that waits here would have had the CPU before now if one of this priority had been running all the time.
+    fn would_have_yielded(&self, index: usize, prio: Option<Prio>) -> bool {
+        let Some(prio) = prio else { return false };
+        let limits_tell = prio.policy() == Policy::Rt && !self.world.settings.0.marks_overwritten();
+        self.cpus[index].queue.iter().any(|key| {
+            let task = self.world.tasks.get(*key);
+            let Some((since, _)) = task.waiting_since() else { return false };
+            let waited = self.world.now.since(since);
+            goes_before(task.prio, prio) && waited > LEAVES_IDLE_WITHIN
+                || limits_tell && task.prio.policy() == Policy::Fair && waited > REAL_TIME_YIELDS_WITHIN
+        })
+    }
+
+    /// A task that was put on this CPU's queue is woken again: it has run and gone to sleep, and no event of the CPU says so.
+    pub(crate) fn note_left(&mut self, at: CpuId) {
+        let cpu = &mut self.cpus[at.index()];
+        cpu.was_left |= !cpu.heard;
     }
 
     pub(crate) fn no_longer_unheard(&mut self, index: usize) {

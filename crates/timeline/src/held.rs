@@ -3,13 +3,13 @@
 //! Only at its end does a stay tell what the task was meanwhile (see `stays`). A wait of which it has a long part, and that
 //! ended on another CPU, is given out then.
 
-use unstarve_model::{Nanos, Time};
+use unstarve_model::{CpuId, Nanos, Time};
 
 use crate::contest::split;
 use crate::cpu::{Cpu, Current};
 use crate::timeline::Timeline;
 use crate::waits::{Pending, add, wait_of};
-use crate::{ActorId, Sink, TaskKey, Tasks, WaitEnd};
+use crate::{ActorId, Piece, Sink, TaskKey, Tasks, WaitEnd};
 
 /// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,
 /// which takes tasks away from a busy CPU, comes with the tick, which is 1 ms at the shortest.
@@ -29,6 +29,8 @@ pub(crate) struct OpenPart {
     from: Time,
     to: Time,
     length: Nanos,
+    /// Whether a limit stopped the task meanwhile.
+    stopped: bool,
 }
 
 /// What a stay was, if not what was thought.
@@ -47,6 +49,7 @@ pub(crate) struct Ended {
     pub end: Time,
     pub ended: WaitEnd,
     pub idle_elsewhere: Option<Nanos>,
+    pub beside_unheard: Option<CpuId>,
     pub queue_length: u32,
 }
 
@@ -93,7 +96,7 @@ impl Held {
         let Some(wait) = pending.hold.or_else(|| self.add(task)) else { return };
         pending.hold = Some(wait);
         self.slots[wait.0 as usize].open += 1;
-        cpu.open.push(OpenPart { wait, from, to: now, length });
+        cpu.open.push(OpenPart { wait, from, to: now, length, stopped: pending.is_stopped() });
     }
 
     fn add(&mut self, task: TaskKey) -> Option<HoldId> {
@@ -117,6 +120,14 @@ impl Held {
     /// The wait is not to be reported.
     pub fn forget(&mut self, id: HoldId) {
         self.slots[id.0 as usize].state = State::Dropped;
+    }
+
+    /// Waits that are over and not given out yet.
+    pub fn ended(&self) -> impl Iterator<Item = &Ended> {
+        self.slots.iter().filter_map(|slot| match &slot.state {
+            State::Ended(ended) => Some(&**ended),
+            _ => None,
+        })
     }
 
     /// The stay that has this part is over; a wait of which nothing is open any longer.
@@ -152,10 +163,14 @@ impl Pending {
         let after = part.to.since(from.max(part.from)).0;
         // Interrupts within the part are taken to be spread evenly.
         let length = Nanos((u128::from(part.length.0) * u128::from(after) / u128::from(span.max(1))) as u64);
-        let Some(wrong) = self.parts.iter_mut().find(|known| known.0 == was) else { return };
+        let parts = match &mut self.stopped {
+            Some(stopped) if part.stopped => &mut stopped.parts,
+            _ => &mut self.parts,
+        };
+        let Some(wrong) = parts.iter_mut().find(|known| known.0 == was) else { return };
         let length = length.min(wrong.1);
         wrong.1 = wrong.1.saturating_sub(length);
-        add(&mut self.parts, is, length);
+        add(parts, is, length);
         if let Some(preemptor) = self.preemptor.as_mut().filter(|preemptor| preemptor.actor == was) {
             preemptor.became = Some(is);
         }
@@ -175,12 +190,20 @@ impl Timeline {
     }
 
     fn give_out(&mut self, ended: &Ended, sink: &mut impl Sink) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        self.held_so_far(ended, &mut pieces, sink);
+        self.pieces = pieces;
+        self.world.tasks.unpin(ended.task);
+    }
+
+    /// Reports a wait that is over by what is known of it now.
+    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut Vec<Piece>, sink: &mut impl Sink) {
         let limited = self.world.tasks.get(ended.task).may_be_throttled();
         let missing = self.missing_switches > 0;
-        split(&ended.pending, limited, missing, ended.end, &self.world.actors, &mut self.pieces);
+        split(&ended.pending, limited, missing, ended.end, &self.world.actors, pieces);
         let over = (ended.end, ended.ended);
-        let wait = wait_of(ended.task, &ended.pending, over, &self.pieces, ended.idle_elsewhere, ended.queue_length);
+        let mut wait = wait_of(ended.task, &ended.pending, over, pieces, ended.idle_elsewhere, ended.queue_length);
+        wait.beside_unheard = ended.beside_unheard;
         sink.wait(&self.world, &wait);
-        self.world.tasks.unpin(ended.task);
     }
 }

@@ -27,12 +27,14 @@ mod rule;
 mod selection;
 mod settings;
 mod sink;
+mod so_far;
 mod stays;
 mod stops;
 mod switches;
 mod task;
 mod tid_map;
 mod timeline;
+mod unrecorded;
 mod waits;
 mod wakes;
 mod work;
@@ -46,8 +48,8 @@ pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};
 pub use sink::{
-    Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem,
-    World,
+    Both, Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker,
+    WorkItem, World,
 };
 pub use task::{State, Task, TaskKey, Tasks};
 pub use timeline::Timeline;

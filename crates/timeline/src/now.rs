@@ -1,6 +1,6 @@
 use unstarve_model::{CpuId, Time};
 
-use crate::cpu::Current;
+use crate::cpu::{Cpu, Current};
 use crate::{TaskKey, Timeline};
 
 /// What a CPU does at this moment.
@@ -22,13 +22,14 @@ pub enum OnCpu {
 impl Timeline {
     /// What each CPU does at this moment, from CPU 0 to the last that was heard of.
     pub fn on_cpus(&self) -> impl Iterator<Item = (CpuId, OnCpu)> {
-        self.cpus.iter().map(|cpu| {
-            let now = match cpu.current {
-                Current::Unknown => OnCpu::Unknown,
-                Current::Idle => OnCpu::Idle,
-                Current::Task(task) => OnCpu::Task { task, since: self.world.tasks.get(task).run.start },
-            };
-            (cpu.id, now)
-        })
+        self.cpus.iter().map(|cpu| (cpu.id, self.now_on(cpu)))
+    }
+
+    pub(crate) fn now_on(&self, cpu: &Cpu) -> OnCpu {
+        match cpu.current {
+            Current::Unknown => OnCpu::Unknown,
+            Current::Idle => OnCpu::Idle,
+            Current::Task(task) => OnCpu::Task { task, since: self.world.tasks.get(task).run.start },
+        }
     }
 }

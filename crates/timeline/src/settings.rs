@@ -28,6 +28,11 @@ pub trait Settings: Send {
         false
     }
 
+    /// Whether the recording marks where events of a CPU were overwritten: one without a mark then has all of them.
+    fn marks_overwritten(&self) -> bool {
+        false
+    }
+
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
 

@@ -71,6 +71,37 @@ pub trait Sink {
     fn work_item(&mut self, world: &World, item: &WorkItem) {}
 }
 
+/// Two sinks in one pass: each gets everything, the first one first.
+#[derive(Debug)]
+pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
+
+impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        self.0.wait(world, wait);
+        self.1.wait(world, wait);
+    }
+    fn run(&mut self, world: &World, run: &Run) {
+        self.0.run(world, run);
+        self.1.run(world, run);
+    }
+    fn wake(&mut self, world: &World, wake: &Wake<'_>) {
+        self.0.wake(world, wake);
+        self.1.wake(world, wake);
+    }
+    fn migration(&mut self, world: &World, migration: &Migration) {
+        self.0.migration(world, migration);
+        self.1.migration(world, migration);
+    }
+    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        self.0.interrupt(world, interrupt);
+        self.1.interrupt(world, interrupt);
+    }
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        self.0.work_item(world, item);
+        self.1.work_item(world, item);
+    }
+}
+
 /// The time from becoming runnable to running. Never includes blocking.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait<'a> {

@@ -20,7 +20,8 @@ impl Stopped {
     /// are.
     #[cold]
     pub fn add_to(&self, pieces: &mut Vec<Piece>, actors: &Actors) {
-        for &(occupant, length) in &self.parts {
+        // One that turned out to be another has nothing left.
+        for &(occupant, length) in self.parts.iter().filter(|part| part.1 > Nanos::ZERO) {
             let rule = match actors.get(occupant).kind {
                 ActorKind::Unknown => Rule::Unknown,
                 ActorKind::Irq { .. } => Rule::Irq,
@@ -109,7 +110,7 @@ fn class(task: TaskRef) -> Policy {
 }
 
 impl Pending {
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.as_ref().is_some_and(|stopped| stopped.now)
     }
 

@@ -11,6 +11,7 @@ use crate::idle::IdleWatch;
 use crate::occupancy::Occupancy;
 use crate::places::Places;
 use crate::settings::BoxedSettings;
+use crate::unrecorded::Unrecorded;
 use crate::work::WorkTable;
 use crate::{
     ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd,
@@ -52,6 +53,7 @@ pub struct Timeline {
     pub(crate) missing_switches: u64,
     /// Of which away from an idle CPU.
     pub(crate) missing_idle_exits: u64,
+    pub(crate) unrecorded: Unrecorded,
     impossible_cpus: u64,
     late: u64,
 }
@@ -103,6 +105,7 @@ impl Timeline {
             started: false,
             missing_switches: 0,
             missing_idle_exits: 0,
+            unrecorded: Unrecorded::default(),
             impossible_cpus: 0,
             late: 0,
         }
@@ -148,6 +151,7 @@ impl Timeline {
         tell(LossKind::MissingSwitch, self.missing_switches, touched);
         tell(LossKind::Undecodable, self.impossible_cpus, "events of CPUs that cannot exist");
         tell(LossKind::OutOfOrder, self.late, "");
+        losses.extend(self.unrecorded_loss());
         losses
     }
 
@@ -159,6 +163,7 @@ impl Timeline {
         }
         self.clock(event.time);
         let index = self.cpu(event.cpu);
+        self.cpus[index].issued = true;
         if let EventKind::Lost { .. } = event.kind {
             self.lose(index, sink);
             return;
@@ -223,7 +228,9 @@ impl Timeline {
         let waiting: Vec<TaskKey> =
             self.world.tasks.iter().filter(|(_, task)| task.pending.is_some()).map(|(key, _)| key).collect();
         for key in waiting {
-            if self.is_believed(key) {
+            if !self.is_seen_waiting(key, WaitEnd::TraceEnd) {
+                self.doubt_wait(key);
+            } else if self.is_believed(key) {
                 self.end_wait(key, WaitEnd::TraceEnd, sink);
             } else {
                 self.drop_wait(key);
@@ -237,7 +244,8 @@ impl Timeline {
         if self.softirqs < TICKS_WOULD_SHOW || self.world.now.since(self.world.start) < LONG_ENOUGH {
             return;
         }
-        for cpu in (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu)) {
+        let silent = (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu) && !self.is_unrecorded(*cpu));
+        for cpu in silent.collect::<Vec<_>>() {
             let nothing_came = |known: &Cpu| known.arrival.is_none() && known.queue.is_empty();
             let was_idle = self.world.settings.0.is_idle_if_silent(cpu);
             if was_idle && self.cpus.get(cpu.index()).is_none_or(nothing_came) {

@@ -1,10 +1,11 @@
-use unstarve_model::{CpuId, Nanos, Policy, Time};
+use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Time};
 
 use crate::contest::split;
 use crate::cpu::Cpu;
 use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
 use crate::held::{Ended, HoldId};
+use crate::idle::IdleWatch;
 use crate::occupancy::Mark;
 use crate::stops::Stopped;
 use crate::timeline::Timeline;
@@ -220,22 +221,14 @@ impl Timeline {
             // It was taken out of its class meanwhile.
             pending.forget_stops();
         }
-        let idle_elsewhere = match pending.idle_before {
-            Some((group, before)) => {
-                let idle_here = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE);
-                let own: Nanos = idle_here.map(|part| part.1).sum();
-                Some((self.idle.total(group, now) + pending.idle_carried).saturating_sub(before).saturating_sub(own))
-            }
-            None => task.pinned.then_some(Nanos::ZERO),
-        };
-        let group = pending.idle_before.filter(|_| self.unheard.is_some());
-        let beside_unheard = group.and_then(|(group, _)| self.idle.last_of(group, self.unheard.as_ref()?));
+        let idle_elsewhere = idle_beside(&self.idle, pending, task.pinned, now);
+        let beside_unheard = unheard_beside(&self.idle, self.unheard.as_ref(), pending);
         task.debts.push(pending.actor, pending.start, now);
         if drives_grace_periods(task.kernel_thread, &task.comm) {
             self.grace_periods.push(pending.actor, pending.start, now);
         }
         if pending.hold.is_some() {
-            self.hold_back(key, ended, idle_elsewhere, queue_length);
+            self.hold_back(key, ended, (idle_elsewhere, beside_unheard), queue_length);
             return;
         }
         split(pending, limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
@@ -249,13 +242,35 @@ impl Timeline {
 
     /// A part of the wait is part of a stay that still lasts: it is reported when that is over.
     #[cold]
-    fn hold_back(&mut self, key: TaskKey, ended: WaitEnd, idle_elsewhere: Option<Nanos>, queue_length: u32) {
+    fn hold_back(&mut self, key: TaskKey, ended: WaitEnd, beside: (Option<Nanos>, Option<CpuId>), queue_length: u32) {
         let end = self.world.now;
         let Some(pending) = self.world.tasks.get_mut(key).pending.take() else { return };
         let Some(hold) = pending.hold else { return };
         self.world.tasks.pin(key);
-        self.held.keep(hold, Ended { task: key, pending, end, ended, idle_elsewhere, queue_length });
+        let (idle_elsewhere, beside_unheard) = beside;
+        self.held.keep(hold, Ended { task: key, pending, end, ended, idle_elsewhere, beside_unheard, queue_length });
     }
+
+    /// How long another CPU has been idle that the waiting task may use.
+    pub(crate) fn idle_beside(&self, pending: &Pending, pinned: bool) -> Option<Nanos> {
+        idle_beside(&self.idle, pending, pinned, self.world.now)
+    }
+
+    /// A CPU that it may use and that has issued no event.
+    pub(crate) fn unheard_beside(&self, pending: &Pending) -> Option<CpuId> {
+        unheard_beside(&self.idle, self.unheard.as_ref(), pending)
+    }
+}
+
+fn idle_beside(idle: &IdleWatch, pending: &Pending, pinned: bool, now: Time) -> Option<Nanos> {
+    let Some((group, before)) = pending.idle_before else { return pinned.then_some(Nanos::ZERO) };
+    let own: Nanos = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE).map(|part| part.1).sum();
+    Some((idle.total(group, now) + pending.idle_carried).saturating_sub(before).saturating_sub(own))
+}
+
+fn unheard_beside(idle: &IdleWatch, unheard: Option<&CpuSet>, pending: &Pending) -> Option<CpuId> {
+    let (group, _) = pending.idle_before?;
+    idle.last_of(group, unheard?)
 }
 
 /// The wait, as it is reported.

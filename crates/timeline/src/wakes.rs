@@ -17,6 +17,11 @@ impl Timeline {
         let now = self.world.now;
         let key = self.task(task);
         self.disprove(key);
+        self.ran_last_on(key, target);
+        if self.has_been_away(key) {
+            self.doubt_wait(key);
+            self.world.tasks.get_mut(key).state = State::Unknown;
+        }
         match self.world.tasks.get(key).state {
             State::Running(_) => self.world.tasks.get_mut(key).early_wake = Some(now),
             State::Dead => {}
@@ -24,6 +29,9 @@ impl Timeline {
             State::Waiting if !self.is_woken(key) => {}
             State::Waiting => {
                 self.missing_switches += 1;
+                if let Some((_, cpu)) = self.world.tasks.get(key).waiting_since() {
+                    self.note_left(cpu);
+                }
                 self.drop_wait(key);
                 self.world.tasks.get_mut(key).sleep_start = None;
                 self.cpu(target);
@@ -40,7 +48,7 @@ impl Timeline {
 
     /// Whether the task waits after a wakeup. The kernel then wakes it no more until it has run and gone to sleep
     /// (`ttwu_state_match` comes before the trace event): if it is woken, switches are missing.
-    fn is_woken(&self, key: TaskKey) -> bool {
+    pub(crate) fn is_woken(&self, key: TaskKey) -> bool {
         let task = self.world.tasks.get(key);
         task.pending.as_ref().is_some_and(|pending| {
             pending.kind == WaitKind::Wakeup && self.world.now.since(pending.start) > WAKINGS_OVERTAKE_WITHIN
@@ -57,6 +65,10 @@ impl Timeline {
         self.places_recorded = true;
         let key = self.task(task);
         self.disprove(key);
+        if self.has_been_away(key) {
+            self.doubt_wait(key);
+            self.world.tasks.get_mut(key).state = State::Unknown;
+        }
         match self.world.tasks.get(key).state {
             State::Running(_) => self.world.tasks.get_mut(key).early_wake = None,
             State::Dead => {}
@@ -109,8 +121,14 @@ impl Timeline {
         let key = self.task(task);
         let known = self.world.tasks.get_mut(key);
         known.moved |= from != to;
-        if known.pending.as_ref().is_some_and(|pending| pending.cpu != to) {
-            self.move_wait(key, to);
+        if let Some(kind) = known.pending.as_ref().filter(|pending| pending.cpu != to).map(|pending| pending.kind) {
+            if self.is_unrecorded(from) && !self.is_unrecorded(to) {
+                // It comes back from where nobody saw what it did.
+                self.doubt_wait(key);
+                self.begin_wait(key, kind, to, now, Some(now));
+            } else {
+                self.move_wait(key, to);
+            }
         } else if !matches!(known.state, State::Running(_)) {
             known.last_cpu = Some(to);
         }

@@ -155,6 +155,42 @@ fn a_wait_that_ended_elsewhere_is_reported_when_the_stay_that_it_is_part_of_is_o
     ");
 }
 
+#[test]
+fn a_part_in_which_a_limit_stopped_the_task_is_corrected_too() {
+    //  cpu 0   a! ███ b (then prog) █████████████      a is stopped by a limit, moved to cpu 1, and runs there
+    assert_snapshot!(drawn("
+        0 1 switch idle R > e
+        0 0 switch idle R > a!
+        1000000 0 switch a! R > b
+        3000000 1 switch e S > idle
+        3000010 1 move a! 0>1
+        3000020 1 switch idle R > a!
+        4000000 0 switch b=prog S > idle
+        4100000 1 switch a! S > idle
+    "), @"a preemption 1000000..3000020 cpu 1: prog 2000010 throttled, idle 10 idle");
+}
+
+#[test]
+fn a_wait_in_progress_is_reported_when_asked_and_goes_on() {
+    let mut timeline = Timeline::new(None, None, Box::new(NoSettings));
+    let mut rest = Beside::default();
+    scene::go_on(
+        &mut timeline,
+        "
+        0 0 switch idle R > a!
+        10 0 wake b @0
+        500 0 irq+ 5
+        510 0 irq- 5
+    ",
+        &mut rest,
+    );
+    assert_snapshot!(scene::so_far(&timeline), @"b wakeup 10..510 cpu 0: a 490 class, irq5 10 irq (trace ends)");
+    assert_eq!(scene::so_far(&timeline), scene::so_far(&timeline), "it only looks");
+    assert!(rest.0.is_empty(), "it goes on");
+    scene::go_on(&mut timeline, "900 0 switch a! S > b", &mut rest);
+    assert_eq!((rest.0.len(), scene::so_far(&timeline).as_str()), (1, ""));
+}
+
 /// What each wait was owed.
 #[derive(Default)]
 struct Owed(Vec<(Tid, u64)>);
@@ -209,6 +245,74 @@ fn a_cpu_that_took_nothing_for_long_was_not_idle_before_its_first_event() {
     "), @"d wakeup 10..9000010 cpu 1: unknown 9000000 unknown");
 }
 
+#[test]
+fn a_cpu_that_must_have_switched_before_its_first_event_is_unknown_until_then() {
+    // A real-time task is not kept waiting by a fair one…
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d! @1
+        9000010 1 switch c S > d!
+    "), @"d wakeup 10..9000010 cpu 1: unknown 9000000 unknown");
+    // …a task that is woken again has run meanwhile…
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 wake d @1
+        200010 0 wake d @1
+        200020 1 switch c S > d
+    "), @"d wakeup 200010..200020 cpu 1: unknown 10 unknown");
+    // …and limits end what real-time tasks may take at a time.
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d @1
+        2500000000 1 switch c! S > d
+    "), @"d wakeup 10..2500000000 cpu 1: unknown 2499999990 unknown");
+    // True: fair tasks among each other, and real-time ones within those limits.
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d @1
+        1500000000 1 switch c! S > d
+    "), @"d wakeup 10..1500000000 cpu 1: c 1499999990 class");
+    assert_snapshot!(drawn("
+        0 0 switch idle R > a
+        10 0 queued d @1
+        90000000 1 switch c S > d
+    "), @"d wakeup 10..90000000 cpu 1: c 89999990 fair");
+}
+
+/// The ring buffer's own format says where events were overwritten.
+struct Marked;
+
+impl Settings for Marked {
+    fn groups(&self) -> Groups {
+        Groups::default()
+    }
+    fn group(&self, _: Tid) -> Option<GroupId> {
+        None
+    }
+    fn own_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
+    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
+        None
+    }
+    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
+        None
+    }
+    fn marks_overwritten(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_recording_that_marks_what_was_overwritten_is_believed_without_a_mark() {
+    let hog = "
+        0 0 switch idle R > a
+        10 0 queued d @1
+        2500000000 1 switch c! S > d
+    ";
+    assert_snapshot!(waits(Box::new(Marked), hog), @"d wakeup 10..2500000000 cpu 1: c 2499999990 class");
+}
+
 /// Idle time elsewhere, and beside which CPU that was not heard of, by wait.
 #[derive(Default)]
 struct Beside(Vec<(Tid, Option<u64>, Option<u32>)>);
@@ -218,6 +322,28 @@ impl Sink for Beside {
         let tid = world.tasks.get(wait.task).tid;
         self.0.push((tid, wait.idle_elsewhere.map(|idle| idle.0), wait.beside_unheard.map(|cpu| cpu.0)));
     }
+}
+
+#[test]
+fn a_wait_that_was_held_back_names_the_cpu_that_was_not_heard_too() {
+    let mut beside = Beside::default();
+    scene::play_on(
+        Some(3),
+        "
+        0 0 switch idle R > b
+        0 1 switch idle R > c
+        5 0 move b 2>0
+        6 0 switch b S > a
+        20 0 wake b @0
+        2000000 1 switch c S > idle
+        2000010 1 move b 0>1
+        2000020 1 switch idle R > b
+        3000000 0 switch a S > idle
+    ",
+        &mut beside,
+    );
+    let of_b: Vec<_> = beside.0.iter().filter(|(tid, ..)| *tid == Tid(2)).map(|(.., cpu)| *cpu).collect();
+    assert_eq!(of_b, [Some(2)]);
 }
 
 #[test]

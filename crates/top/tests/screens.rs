@@ -2,13 +2,12 @@
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{
     Batch, Comm, Context, CpuId, Event, EventKind, EventSource, MemorySource, Names, Nanos, PrevState, TaskRef, Tid,
     Time, TraceInfo,
 };
-use unstarve_timeline::Timeline;
+use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{Action, App, Beside, Key, Order, View, Window, draw};
 
 struct Show {
@@ -51,7 +50,7 @@ impl Show {
 
     /// On a machine that knows who is runnable.
     fn view_where(&mut self, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> View {
-        let beside = Beside { is_runnable, findings: self.recent.findings(&self.timeline) };
+        let beside = Beside { is_runnable, findings: self.recent.findings(&self.timeline, is_runnable) };
         View::of(&mut self.window, &self.timeline, &self.app, self.name, beside)
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use unstarve_executor::audit::Audit;
 use unstarve_executor::by_hand::{self, Batch, ByHand, Extent, named};
+use unstarve_executor::host::ThisHost;
 use unstarve_executor::trial;
 use unstarve_term::clean;
 
@@ -17,19 +18,25 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     let left = trial::clear(&args.state)?;
     let mut hand = ByHand::open(&args.state, "fix --undo")?;
     let extent = if args.all { Extent::All } else { Extent::Last };
-    let (undone, batches) = hand.undo(&mut Audit::none(), extent, |rule| rule.starts_with(RULE));
+    let taken = hand.undo(&mut ThisHost, &mut Audit::none(), extent, |batch| batch.rule.starts_with(RULE));
+    let (batches, undone) = (taken.batches, taken.undone.and(left));
     let mut text: String = batches.iter().map(lines).collect();
-    let undone = undone.and(left);
     if batches.is_empty() && undone.restored == 0 {
         text += "nothing to undo\n";
     } else {
         text += &format!("{}\n", crate::guard::summary(&undone));
     }
     Out::new().text(&text)?;
+    for (step, now) in &taken.theirs {
+        output::remark(&format!("{} is {now} by now: somebody has changed it since, so it is left alone", named(step)));
+    }
     for (step, error) in &undone.failed {
         output::remark(&format!("{}: {} stays: {error}", named(step), step.new));
     }
-    Ok(if undone.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(match undone.is_complete() {
+        false => ExitCode::from(FAILED),
+        true => ExitCode::from(u8::from(!taken.theirs.is_empty())),
+    })
 }
 
 pub fn status(args: &LowArgs, _color: Color) -> Result<ExitCode> {

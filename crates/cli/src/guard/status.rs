@@ -5,6 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use unstarve_executor::state::{self, Holder};
+use unstarve_facts::Stat;
 use unstarve_guard::metrics::Status;
 use unstarve_guard::run;
 use unstarve_model::Nanos;
@@ -101,8 +102,9 @@ fn json(holder: &Holder, condition: Condition, status: Option<&Status>) -> Resul
 
 /// One that has ended but was not waited for is in /proc, too.
 fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X']))
+    let stat = std::fs::read(format!("/proc/{pid}/stat"));
+    // What cannot be understood is there.
+    stat.is_ok_and(|stat| Stat::parse(&String::from_utf8_lossy(&stat)).is_none_or(|stat| !stat.has_ended()))
 }
 
 fn left(args: &StatusArgs) -> Result<String> {

@@ -1,13 +1,19 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use unstarve_host::{Extent, Journal, Live, Step};
+use unstarve_change::{Place, Value};
+use unstarve_executor::audit::Audit;
+use unstarve_executor::by_hand::{ByHand, Extent, KNOBS};
+use unstarve_executor::host::{ThisHost, place_of};
+use unstarve_executor::journal::Step as Change;
+use unstarve_executor::state::DEFAULT_DIRECTORY;
+use unstarve_host::{Live, Root, Step};
 use unstarve_term::clean;
 
 use super::PlaceArgs;
-use crate::output::{Out, complain, hint_at_root};
+use crate::output::{self, Out, hint_at_root};
 
 #[derive(Args)]
 pub struct SetArgs {
@@ -38,9 +44,18 @@ pub struct UndoArgs {
 
 #[derive(Args)]
 struct JournalArgs {
-    /// Where old values are written down
-    #[arg(long, value_name = "FILE", default_value = Journal::DEFAULT)]
-    journal: PathBuf,
+    /// Where old values are written down, instead of the journal in /run/unstarve
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+}
+
+impl JournalArgs {
+    fn open(&self, doing: &str) -> Result<ByHand> {
+        Ok(match &self.journal {
+            Some(file) => ByHand::open_file(file, doing)?,
+            None => ByHand::open(Path::new(DEFAULT_DIRECTORY), doing)?,
+        })
+    }
 }
 
 pub fn set(args: &SetArgs) -> Result<ExitCode> {
@@ -61,8 +76,9 @@ fn change(args: &SetArgs) -> Result<ExitCode> {
         Out::new().text(&plan.steps.iter().map(|step| line(step) + " (not written)\n").collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut journal = Journal::open(&args.journal.journal)?;
-    live.apply(&plan, &mut journal)?;
+    let mut hand = args.journal.open("knobs set")?;
+    let mut steps = steps(&plan.steps, &root)?;
+    hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)?;
     let done: String = plan.steps.iter().map(|step| line(step) + "\n").collect();
     Out::new().text(&format!("{done}{} takes it back\n", undo_command(args)))?;
     Ok(ExitCode::SUCCESS)
@@ -71,11 +87,11 @@ fn change(args: &SetArgs) -> Result<ExitCode> {
 /// The command that undoes it, with the same journal and root.
 fn undo_command(args: &SetArgs) -> String {
     let mut command = "unstarve knobs undo".to_owned();
-    let options = [("--journal", &args.journal.journal, Journal::DEFAULT), ("--root", &args.place.root, "/")];
-    for (option, path, default) in options {
-        if path.as_os_str() != default {
-            command += &format!(" {option} {}", unstarve_files::trust::for_a_shell(path));
-        }
+    if let Some(journal) = &args.journal.journal {
+        command += &format!(" --journal {}", unstarve_files::trust::for_a_shell(journal));
+    }
+    if args.place.root.as_os_str() != "/" {
+        command += &format!(" --root {}", unstarve_files::trust::for_a_shell(&args.place.root));
     }
     command
 }
@@ -89,24 +105,81 @@ pub fn undo(args: &UndoArgs) -> Result<ExitCode> {
 }
 
 fn change_back(args: &UndoArgs) -> Result<ExitCode> {
-    let Some(mut journal) = Journal::open_if_there(&args.journal.journal)? else {
-        bail!("no journal at {}", args.journal.journal.display());
-    };
-    let root = args.place.root();
-    let pending = journal.pending().len();
+    if let Some(journal) = &args.journal.journal
+        && !journal.exists()
+    {
+        bail!("no journal at {}", journal.display());
+    }
+    let root = args.place.root().name();
+    let mut hand = args.journal.open("knobs undo")?;
     let extent = if args.all { Extent::All } else { Extent::Last };
-    let (undone, failed) = Live::new(&root).undo(&mut journal, extent);
-    let mut text: String = undone
-        .iter()
-        .map(|change| format!("{}: {} -> {}\n", change.path, clean(&change.from), clean(&change.to)))
-        .collect();
-    if undone.is_empty() && failed.is_empty() {
-        text = if pending == 0 { "nothing to undo\n" } else { "it was what it had been already\n" }.to_owned();
+    let taken = hand.undo(&mut ThisHost, &mut Audit::none(), extent, |batch| {
+        batch.rule == KNOBS && batch.steps.iter().all(|step| root_of(&step.target) == root.as_deref())
+    });
+    let is_theirs = |step: &Change| taken.theirs.iter().any(|(theirs, _)| theirs.seq == step.seq);
+    let failed = |step: &Change| taken.undone.failed.iter().any(|(failed, _)| failed.seq == step.seq);
+    let steps = taken.batches.iter().rev().flat_map(|batch| batch.steps.iter().rev());
+    let done: Vec<&Change> = steps.filter(|step| !is_theirs(step) && !failed(step)).collect();
+    let mut text: String = match taken.undone.restored {
+        0 => String::new(),
+        _ => done.iter().map(|step| changed(&step.target, &step.new, &step.old)).collect(),
+    };
+    if taken.batches.is_empty() {
+        text = "nothing to undo\n".to_owned();
+        let elsewhere = hand
+            .batches()
+            .iter()
+            .flat_map(|batch| &batch.steps)
+            .find_map(|step| root_of(&step.target).filter(|of| Some(*of) != root.as_deref()).map(str::to_owned));
+        if let Some(of) = elsewhere {
+            output::remark(&format!("what was set below {of} is undone with --root {of}"));
+        }
+    } else if text.is_empty() && taken.theirs.is_empty() && taken.undone.failed.is_empty() {
+        text = "it was what it had been already\n".to_owned();
     }
     Out::new().text(&text)?;
-    let any = !failed.is_empty();
-    for error in failed {
-        complain(&error.into());
+    for (step, now) in &taken.theirs {
+        let (path, now, set) = (step.target.to_string(), bare(now), bare(&step.new));
+        output::remark(&format!(
+            "{path} is `{now}`, but unstarve set it to `{set}`: somebody has changed it since, so it is left alone"
+        ));
     }
-    Ok(if any { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    for (step, error) in &taken.undone.failed {
+        output::remark(&format!("{}: {} stays: {error}", step.target, bare(&step.new)));
+    }
+    let all = taken.theirs.is_empty() && taken.undone.is_complete();
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// As the executor makes them.
+fn steps(steps: &[Step], root: &Root) -> Result<Vec<Change>> {
+    let root = root.name();
+    let each = steps.iter().filter(|step| step.old != step.new).map(|step| {
+        let place = match &step.feature {
+            Some(name) => Some(Place::Feature { path: step.path.clone(), name: name.clone(), root: root.clone() }),
+            None => place_of(&step.path, root.as_deref()),
+        };
+        let place = place.with_context(|| format!("{} is gone", step.path))?;
+        Ok(Change::new(place, "", KNOBS, Value::Text(step.old.clone()), Value::Text(step.new.clone())))
+    });
+    each.collect()
+}
+
+fn root_of(place: &Place) -> Option<&str> {
+    match place {
+        Place::File { root, .. } | Place::Feature { root, .. } => root.as_deref(),
+        Place::Task(_) => None,
+    }
+}
+
+/// A text without the marks that a value has in a sentence.
+fn bare(value: &Value) -> String {
+    match value {
+        Value::Text(text) => clean(text).into_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn changed(place: &Place, from: &Value, to: &Value) -> String {
+    format!("{}: {} -> {}\n", clean(&place.to_string()), bare(from), bare(to))
 }

@@ -2,11 +2,11 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::Result;
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Recent, timeline};
+use unstarve_facts::Stat;
 use unstarve_model::{Batch, Comm, Tid};
 use unstarve_record::Live;
-use unstarve_timeline::Timeline;
+use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{App, Beside, View, Window};
 
 use super::feed::Feed;
@@ -40,9 +40,8 @@ fn cpu_time() -> Duration {
 
 /// Whether a thread of this machine is runnable at this moment; nothing if that cannot be read.
 fn is_runnable(tid: Tid) -> Option<bool> {
-    match fs::read_to_string(format!("/proc/{tid}/stat")) {
-        // The state is the first word after the name, which may have blanks and parentheses of its own.
-        Ok(stat) => stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('R')),
+    match fs::read(format!("/proc/{tid}/stat")) {
+        Ok(stat) => Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.state == 'R'),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
         Err(_) => None,
     }
@@ -69,7 +68,7 @@ impl Feed for LiveFeed {
 
     fn view(&mut self, app: &App) -> View {
         let own = (cpu_time() - self.cpu_before).as_secs_f64() / self.began.elapsed().as_secs_f64().max(1e-3);
-        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline) };
+        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
         let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
         View { events: self.events, lost: self.live.lost(), own_cpu: Some(own), ..view }
     }

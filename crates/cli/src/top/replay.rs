@@ -3,10 +3,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use unstarve_diagnose::compare::Both;
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, EventKind, EventSource, Nanos, SourceError, Tid, TraceInfo};
-use unstarve_timeline::Timeline;
+use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{App, Beside, View, Window};
 
 use super::feed::Feed;
@@ -120,7 +119,8 @@ impl Feed for Replay {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let beside = Beside { findings: self.recent.findings(&self.timeline), ..Beside::nothing() };
+        let nothing = Beside::nothing();
+        let beside = Beside { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };
         let view = View::of(&mut self.window, &self.timeline, app, &self.name, beside);
         View { events: self.events, lost: self.lost, ..view }
     }

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use unstarve_facts::Stat;
+use unstarve_model::SchedPolicy;
+
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop, need};
 
@@ -31,14 +34,14 @@ pub fn with_the_units_rights(stage: &Stage) -> Ended {
     wait_for(&manager, "READY=1")?;
     wait_for(&manager, "WATCHDOG=1")?;
     wait_for(&manager, "WATCHDOG=1")?;
-    assert_eq!(policy_of(&sleeper)?, "2", "round robin, while the guard runs");
+    assert_eq!(policy_of(&sleeper)?, SchedPolicy::Rr, "round robin, while the guard runs");
     let status = std::fs::read_to_string(state.join("guard.status")).map_err(|error| error.to_string())?;
     let pid = rustix::process::Pid::from_raw(guard.id() as i32).ok_or("no pid".to_owned())?;
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| error.to_string())?;
     wait_for(&manager, "STOPPING=1")?;
     let done = guard.finish(PATIENCE)?;
     assert!(done.status.success(), "{}{}", done.out, done.err);
-    assert_eq!(policy_of(&sleeper)?, "0", "as it was: {}", done.out);
+    assert_eq!(policy_of(&sleeper)?, SchedPolicy::Other, "as it was: {}", done.out);
     if cfg!(feature = "bpf") {
         assert!(status.contains("\"ebpf\""), "no eBPF with the unit's capabilities: {status}{}", done.err);
     }
@@ -68,8 +71,7 @@ fn wait_for(manager: &UnixDatagram, message: &str) -> Result<(), Stop> {
     Err(Stop::Fail(format!("the manager was never told {message}")))
 }
 
-/// The 41st field of proc_pid_stat(5); the name holds no blank.
-fn policy_of(task: &Running) -> Result<String, String> {
+fn policy_of(task: &Running) -> Result<SchedPolicy, String> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", task.id())).map_err(|error| error.to_string())?;
-    stat.split_whitespace().nth(40).map(str::to_owned).ok_or(stat)
+    Stat::parse(&stat).and_then(|stat| stat.policy).ok_or(stat)
 }

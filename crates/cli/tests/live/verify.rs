@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
+use unstarve_facts::Stat;
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop, need};
@@ -58,8 +60,7 @@ pub fn tells_what_helps(stage: &Stage) -> Ended {
 
 fn nice(pid: u32) -> Result<String, String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| error.to_string())?;
-    // The 19th field; the name before it holds no blank.
-    stat.split_whitespace().nth(18).map(str::to_owned).ok_or(stat)
+    Stat::parse(&stat).and_then(|stat| stat.nice).map(|nice| nice.to_string()).ok_or(stat)
 }
 
 /// Case A3: a real-time controller on the CPU on which direct I/O completes.
@@ -139,15 +140,15 @@ impl Family {
 
     /// How many are of a nice, and how many there are.
     fn count(&self, nice: &str) -> (usize, usize) {
-        let group = self.parent.id().to_string();
+        let group = Some(Tid(self.parent.id()));
         let (mut like, mut all) = (0, 0);
         for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            let fields: Vec<&str> = stat.split_whitespace().collect();
-            // State Z has no nice that matters.
-            if fields.get(4) == Some(&group.as_str()) && fields[2] != "Z" {
+            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+            let Some(stat) = Stat::parse(&stat).filter(|stat| stat.group == group) else { continue };
+            // One that has ended has no nice that matters.
+            if !stat.has_ended() {
                 all += 1;
-                like += usize::from(fields[18] == nice);
+                like += usize::from(stat.nice.map(|nice| nice.to_string()).as_deref() == Some(nice));
             }
         }
         (like, all)
@@ -221,7 +222,7 @@ pub fn over_budget(stage: &Stage) -> Ended {
     let verify = start(stage, &policy, &["--for", "4", "--json"])?;
     let is_fifo = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", hog.id())).unwrap_or_default();
-        stat.split_whitespace().nth(40).map(str::to_owned) == Some("1".to_owned())
+        Stat::parse(&stat).and_then(|stat| stat.policy) == Some(SchedPolicy::Fifo)
     };
     let until = |wanted: bool, limit: u64| {
         let end = Instant::now() + Duration::from_secs(limit);

@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Comm, EventSource, Nanos};
-use unstarve_timeline::{Rule, Sink};
+use unstarve_timeline::{Both, Rule, Sink};
 
 pub use self::contrast::Verdict;
 use self::contrast::contrast;
-pub use self::profile::Both;
 use self::profile::{Course, Sums};
 pub use self::profile::{Profile, Waits};
 pub use self::role::Role;

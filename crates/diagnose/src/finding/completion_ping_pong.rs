@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{percent, title};
+use super::{FindingKind, percent, title};
 use crate::case::Case;
 use crate::draft::Draft;
 use crate::ledger::Account;
@@ -40,6 +40,18 @@ struct Pair<'a> {
     rounds: u64,
     lost: Nanos,
 }
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "completion-ping-pong",
+    title: "a kernel worker loses its CPU to its consumer after nearly every item",
+    about: "The worker completes one item and wakes its consumer, which takes the CPU at once, finds one item \
+            and sleeps again: two switches for each item instead of a few for a batch. A cgroup with a large \
+            cpu.weight around the consumer does that to direct I/O.",
+    needs: &[EventType::Waking, EventType::WorkStart],
+    snapshot: Some("the weight of the consumer's cgroup"),
+    find: |case, _| find(case),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut pairs: Vec<Pair<'_>> = case
@@ -92,7 +104,7 @@ fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
     let name = case.name(worst.consumer);
     let lost: Nanos = pairs.iter().map(|pair| pair.lost).sum();
     let draft = Draft {
-        id: "completion-ping-pong",
+        kind: KIND,
         severity: severity(worst.lost.share_of(case.span())),
         confidence: if items_per_stay(worst.account).is_some() { 0.95 } else { 0.75 },
         sentence: format!(
@@ -104,7 +116,7 @@ fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
         evidence: evidence(case, worst.worker, worst.account, worst.consumer, worst.rounds),
         also_paid: Vec::new(),
         period: None,
-        needs: &[EventType::Waking, EventType::WorkStart],
+        needs: KIND.needs,
         infers_settings: !case.knows_group(worst.consumer),
         remedies: remedy::against_ping_pong(case, worst.worker, worst.consumer),
     };

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FAIR_PERIOD, percent, title};
+use super::{FAIR_PERIOD, FindingKind, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::{Account, TICK};
@@ -28,6 +28,17 @@ const WAITS: u64 = 3;
 const MOVES_INFERRED: u64 = 4;
 /// A single wait of this length beside an idle CPU is worth a warning by itself, if it is not the only one.
 const LONGEST: Nanos = Nanos(FAIR_PERIOD.0 * 2);
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "idle-while-runnable",
+    title: "a task waits while a CPU that it may use is idle",
+    about: "The load balancer left it where it was for longer than a tick. Affinities, isolated CPUs and bugs of \
+            the balancer do that.",
+    needs: &[EventType::Migrate, EventType::Waking],
+    snapshot: Some("which CPUs the task may use; without it that is inferred from where it ran"),
+    find: |case, _| find(case),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
@@ -63,7 +74,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         return None;
     };
     let draft = Draft {
-        id: "idle-while-runnable",
+        kind: KIND,
         severity,
         // A task that has moved may still have been pinned since: only a snapshot tells what it may use.
         confidence: if asked { 0.9 } else { 0.6 },
@@ -85,7 +96,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         ],
         also_paid: Vec::new(),
         period: None,
-        needs: &[EventType::Migrate, EventType::Waking],
+        needs: KIND.needs,
         infers_settings: !asked,
         remedies: remedy::against_idle(case, victim),
     };

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, KernelThread, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FAIR_PERIOD, names, percent, title};
+use super::{FAIR_PERIOD, FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::Account;
@@ -25,6 +25,17 @@ const ACTIVE: f64 = 0.1;
 /// Softirqs stop after 2 ms (`MAX_SOFTIRQ_TIME`) and hand over to ksoftirqd; a stretch of interrupts that keeps a task
 /// off for half the fair class's period is a stall.
 const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "irq-interference",
+    title: "interrupts or softirqs take the CPU from a task for long or often",
+    about: "No priority of a task is above an interrupt. A task that cannot leave the CPU which serves a busy \
+            interrupt waits for each of them.",
+    needs: &[EventType::IrqEntry, EventType::SoftirqEntry],
+    snapshot: None,
+    find: |case, _| find(case),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = case
@@ -105,7 +116,7 @@ fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severi
     )];
     evidence.extend(busiest.iter().take(3).filter_map(|id| interrupt_evidence(case, *id)));
     let draft = Draft {
-        id: "irq-interference",
+        kind: KIND,
         severity,
         confidence: 0.9,
         sentence: format!(
@@ -117,7 +128,7 @@ fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severi
         evidence,
         also_paid: Vec::new(),
         period: None,
-        needs: &[EventType::IrqEntry, EventType::SoftirqEntry],
+        needs: KIND.needs,
         infers_settings: false,
         remedies: remedy::against_interrupts(case, victim, sources),
     };

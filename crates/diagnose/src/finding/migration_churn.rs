@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{percent, title};
+use super::{FindingKind, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::Account;
@@ -24,6 +24,17 @@ const BUSY: f64 = 0.1;
 /// Moving at most wakeups is how the fair class finds idle CPUs; being moved again while it waits, this often for each
 /// wait, is churn.
 const MOVES_PER_WAIT: f64 = 0.5;
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "migration-churn",
+    title: "tasks move between CPUs so often that it costs more than the waits it saves",
+    about: "The fair class moves tasks to idle CPUs when they are woken. A task that computes, and is moved again while \
+            it waits, finds cold caches each time.",
+    needs: &[EventType::Migrate],
+    snapshot: None,
+    find: |case, _| find(case),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
@@ -51,7 +62,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let severity = if in_vain { Severity::Warning } else { Severity::Info };
     let run = Nanos(runs.total.0 / moves.max(1));
     let draft = Draft {
-        id: "migration-churn",
+        kind: KIND,
         severity,
         confidence: if in_vain { 0.8 } else { 0.6 },
         sentence: format!(
@@ -65,7 +76,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         ],
         also_paid: Vec::new(),
         period: None,
-        needs: &[EventType::Migrate],
+        needs: KIND.needs,
         infers_settings: false,
         remedies: remedy::against_churn(case, victim),
     };

@@ -22,30 +22,59 @@ mod wake_storm;
 mod weight_starvation;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstarve_model::Nanos;
+use unstarve_model::{EventType, counted};
 use unstarve_timeline::ActorId;
 
 use crate::case::Case;
+use crate::ledger::FAIR_PERIOD;
+use crate::remedy;
 use crate::report::{Finding, Severity};
 
-/// The longest period in which the fair class itself means to give every runnable task a turn: `sched_latency_ns`, 6 ms,
-/// times 4 on eight CPUs or more (EEVDF has no such promise, but its slices are not longer). A longer wait that is not
-/// plain sharing is a stall.
-pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
+/// A kind of finding.
+#[derive(Clone, Copy, Debug)]
+pub struct FindingKind {
+    /// Its id, in kebab-case; never given to another.
+    pub id: &'static str,
+    /// What it finds, in one line.
+    pub title: &'static str,
+    /// How it comes about, and when it counts.
+    pub about: &'static str,
+    /// Kinds of events, beside switches, without which it is less sure or cannot be found.
+    pub needs: &'static [EventType],
+    /// What it takes from the host snapshot.
+    pub snapshot: Option<&'static str>,
+    /// From a case, and the findings of the kinds before it.
+    pub(crate) find: fn(&Case<'_>, &[Finding]) -> Vec<Finding>,
+}
+
+/// All kinds of findings, in the order of the documentation.
+pub const FINDINGS: [FindingKind; 9] = [
+    rt_starvation::KIND,
+    completion_ping_pong::KIND,
+    weight_starvation::KIND,
+    wake_storm::KIND,
+    preemption_thrash::KIND,
+    irq_interference::KIND,
+    idle_while_runnable::KIND,
+    migration_churn::KIND,
+    throttled::KIND,
+];
+
+impl FindingKind {
+    /// The kind with this id.
+    pub fn of_id(id: &str) -> Option<&'static FindingKind> {
+        FINDINGS.iter().find(|kind| kind.id == id)
+    }
+}
 
 /// All findings, worst first.
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let ping_pong = completion_ping_pong::find(case);
-    let mut findings = rt_starvation::find(case);
-    findings.extend(weight_starvation::find(case, &ping_pong));
-    findings.extend(wake_storm::find(case));
-    findings.extend(preemption_thrash::find(case));
-    findings.extend(irq_interference::find(case));
-    findings.extend(idle_while_runnable::find(case));
-    findings.extend(migration_churn::find(case));
-    findings.extend(throttled::find(case));
-    findings.extend(overrun::find(case));
-    findings.extend(ping_pong);
+    let mut findings = Vec::new();
+    for kind in FINDINGS {
+        let more = (kind.find)(case, &findings);
+        findings.extend(more);
+    }
+    remedy::spare_no_other_culprit(case, &mut findings);
     findings.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
     findings
 }
@@ -77,8 +106,8 @@ fn percent(share: f64) -> String {
 }
 
 /// `1 CPU`, `4 CPUs`.
-pub(crate) fn cpus(count: u32) -> String {
-    if count == 1 { "1 CPU".to_owned() } else { format!("{count} CPUs") }
+fn cpus(count: u32) -> String {
+    counted(count.into(), "CPU")
 }
 
 /// A name without the number at its end: `job` of `job23`, `rcuc` of `rcuc/3`; the name itself if nothing is left.

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 
 use unstarve_facts::Holds;
-use unstarve_model::{EventType, KernelThread, Nanos, Policy};
+use unstarve_model::{KernelThread, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::throttled::is_limit;
+use super::throttled::{KIND, is_limit};
 use super::{FAIR_PERIOD, names, percent, title};
 use crate::case::Case;
 use crate::draft::Draft;
@@ -101,7 +101,7 @@ fn real_time(case: &Case<'_>) -> Option<Finding> {
         evidence.push(format!("stopped with it: {}", names(case, rest.iter().map(|(id, _)| *id))));
     }
     let draft = Draft {
-        id: "throttled",
+        kind: KIND,
         severity: if longest >= STALL_WARNING { Severity::Warning } else { Severity::Info },
         confidence: 0.9,
         sentence: format!(
@@ -113,7 +113,7 @@ fn real_time(case: &Case<'_>) -> Option<Finding> {
         evidence,
         also_paid: Vec::new(),
         period: None,
-        needs: &[EventType::Waking, EventType::Migrate],
+        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_class_limit(case, worst, kept.by),
     };
@@ -128,7 +128,7 @@ fn deadline(case: &Case<'_>) -> Option<Finding> {
     let lost = case.blamed(worst, is_limit);
     let longest = account.longest_by_rule[Rule::Throttled as usize];
     let draft = Draft {
-        id: "throttled",
+        kind: KIND,
         severity: Severity::Info,
         confidence: 0.6,
         sentence: format!(
@@ -143,7 +143,7 @@ fn deadline(case: &Case<'_>) -> Option<Finding> {
         ],
         also_paid: Vec::new(),
         period: None,
-        needs: &[EventType::Waking, EventType::Migrate],
+        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_deadline_limit(case, worst),
     };

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{names, title};
+use super::{FindingKind, names, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::Account;
@@ -35,6 +35,17 @@ const SERVES: f64 = 0.5;
 const NOTABLE: f64 = 0.05;
 /// The victims together must use this part of a CPU, or nothing of note is disturbed.
 const BUSY: f64 = 0.1;
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "preemption-thrash",
+    title: "tasks that compute lose the CPU again and again to tasks that were just woken",
+    about: "Each preemption costs about 5 µs and what the caches lose. It is reported from a hundredth of the \
+            CPU time of the task that is pushed off.",
+    needs: &[EventType::Waking],
+    snapshot: None,
+    find: |case, _| find(case),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
@@ -83,7 +94,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         evidence.push(format!("{who} runs for {} at a time", Nanos(runs.total.0 / runs.count)));
     }
     let draft = Draft {
-        id: "preemption-thrash",
+        kind: KIND,
         severity: Severity::Warning,
         confidence: 0.9,
         sentence: format!(
@@ -95,7 +106,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         evidence,
         also_paid: Vec::new(),
         period: None,
-        needs: &[EventType::Waking],
+        needs: KIND.needs,
         infers_settings: false,
         remedies: remedy::against_thrash(case, &main),
     };

@@ -12,7 +12,7 @@ use unstarve_timeline::{ActorId, Rule};
 use super::boosters::Boosters;
 use super::felt;
 use super::intruders::{self, Family, ran};
-use super::{FAIR_PERIOD, names, percent, title};
+use super::{FAIR_PERIOD, FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::{self, Draft, payer_row};
 use crate::ledger::{Episodes, Period, TICK};
@@ -91,6 +91,18 @@ struct Intrusion {
     hits: Vec<Hit>,
     severity: Option<Severity>,
 }
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "rt-starvation",
+    title: "real-time or deadline tasks keep others off a CPU",
+    about: "A real-time task goes before every fair one for as long as it runs, kernel workers and ksoftirqd \
+            included. What the kernel leaves to fair tasks (real-time throttling up to 6.11, the fair server \
+            from 6.12 on) is 5 % of each second by default, in one piece.",
+    needs: &[EventType::Waking],
+    snapshot: None,
+    find: |case, _| find(case),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let taken = Taken::of(case);
@@ -176,7 +188,7 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     evidence.extend(family.in_common(case));
     evidence.extend(lifted(case, actors, boosters));
     let draft = Draft {
-        id: "rt-starvation",
+        kind: KIND,
         severity: severity?,
         confidence: 0.95,
         sentence: format!(
@@ -190,7 +202,7 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
         evidence,
         also_paid: also.iter().map(|hit| payer_row(case, hit.victim, hit.lost)).collect(),
         period,
-        needs: &[EventType::Waking],
+        needs: KIND.needs,
         infers_settings: false,
         remedies: remedies(case, &victims, &family, boosters),
         victims: victims.clone(),

@@ -8,7 +8,8 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::felt::{self, Felt};
-use super::{FAIR_PERIOD, names, percent, title};
+use super::overrun;
+use super::{FAIR_PERIOD, FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::remedy;
@@ -28,6 +29,17 @@ const SEEN: f64 = 0.5;
 /// Tasks of a group that the snapshot never saw are its members most likely if they waited at least this part of the time
 /// that it was stopped.
 const MEMBER: f64 = 0.5;
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "throttled",
+    title: "a limit, not contention, keeps tasks off the CPU",
+    about: "A cgroup has used up its quota (cpu.max), or real-time and deadline tasks what the kernel lets them \
+            have. CPUs may be idle meanwhile.",
+    needs: &[EventType::Waking, EventType::Migrate],
+    snapshot: Some("the limits and the kernel's counters of them; without them a limit is inferred from idle CPUs"),
+    find: |case, _| find(case).into_iter().chain(overrun::find(case)).collect(),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut groups = limited_groups(case);
@@ -159,7 +171,7 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         });
     }
     let draft = Draft {
-        id: "throttled",
+        kind: KIND,
         severity,
         confidence: if known { 0.95 } else { 0.7 },
         sentence: format!("{who} {was} stopped for {} by the CPU limit of {path}, not by other tasks.", felt.lost),
@@ -167,7 +179,7 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         evidence,
         also_paid: Vec::new(),
         period: crate::draft::period(case, &group.members),
-        needs: if group.counted.is_some() { &[] } else { &[EventType::Waking, EventType::Migrate] },
+        needs: if group.counted.is_some() { &[] } else { KIND.needs },
         infers_settings: false,
         remedies: remedy::against_limit(case, &group.path),
     };
@@ -218,7 +230,7 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
         evidence.push(format!("the same befell {}", names(case, rest.iter().copied())));
     }
     let draft = Draft {
-        id: "throttled",
+        kind: KIND,
         severity,
         confidence: 0.6,
         sentence: format!(
@@ -230,7 +242,7 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
         evidence,
         also_paid: Vec::new(),
         period: crate::draft::period(case, &[worst]),
-        needs: &[EventType::Waking, EventType::Migrate],
+        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, worst),
     };

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FAIR_PERIOD, cpus, percent};
+use super::{FAIR_PERIOD, FindingKind, cpus, percent};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::{Account, TICK};
@@ -45,6 +45,17 @@ const HURT_OFTEN: f64 = 0.05;
 const CRITICAL_LONGEST: Nanos = Nanos(FAIR_PERIOD.0 * 4);
 /// And loses a quarter of the time.
 const CRITICAL_SHARE: f64 = 0.25;
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "wake-storm",
+    title: "far more tasks are woken than CPUs can run, and bystanders wait behind the crowd",
+    about: "Each of the crowd runs for little and waits for long. A crowd that delays only itself is overload; \
+            it becomes a warning when a task that has no part in it pays.",
+    needs: &[EventType::Waking],
+    snapshot: None,
+    find: |case, _| find(case),
+};
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     case.victims()
@@ -107,7 +118,7 @@ fn of_crowd(case: &Case<'_>, crowd: ActorId, account: &Account) -> Option<Findin
         None => String::new(),
     };
     let draft = Draft {
-        id: "wake-storm",
+        kind: KIND,
         severity,
         confidence: 0.9,
         sentence: format!(
@@ -119,7 +130,7 @@ fn of_crowd(case: &Case<'_>, crowd: ActorId, account: &Account) -> Option<Findin
         evidence: evidence(account, &name),
         also_paid: bystanders.iter().map(|other| payer_row(case, other.actor, other.lost)).collect(),
         period: None,
-        needs: &[EventType::Waking],
+        needs: KIND.needs,
         infers_settings: false,
         remedies: remedy::against_storm(case, crowd, hurt.first().map(|worst| worst.actor)),
     };

@@ -11,9 +11,10 @@ use unstarve_facts::CgroupFacts;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
+use super::completion_ping_pong::KIND as PING_PONG;
 use super::felt::{self, Felt};
 use super::limits::{Allowance, Allowances};
-use super::{FAIR_PERIOD, names, percent, title};
+use super::{FAIR_PERIOD, FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
@@ -66,11 +67,22 @@ struct Pair<'a> {
     known: bool,
 }
 
-pub(crate) fn find(case: &Case<'_>, ping_pong: &[Finding]) -> Vec<Finding> {
-    let explained = |victim: ActorId| {
-        let name = case.name(victim);
-        ping_pong.iter().any(|finding| finding.victim.comm == name)
-    };
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "weight-starvation",
+    title: "a heavier task or cgroup takes the CPU from lighter ones",
+    about: "Kernel threads sit in the root cgroup, where each competes with whole top-level groups: a group of \
+            cpu.weight 2500 outweighs a worker 25 to 1. What counts is what the lighter side lost against an \
+            equal share, and what others paid for it.",
+    needs: &[EventType::Waking],
+    snapshot: Some("weights of cgroups; without them a weight shows in its effect only"),
+    find,
+};
+
+/// `before` has what was found of workers and their consumers: that explains what could otherwise be inferred of weights.
+fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
+    let explained =
+        |victim: ActorId| before.iter().any(|finding| finding.id == PING_PONG.id && finding.actors.contains(&victim));
     let allowances = Allowances::of(case);
     let pairs = case.victims().filter(|(id, _)| case.is_fair(*id)).filter_map(|(victim, account)| {
         let allowance = allowances.get(victim, account);
@@ -250,14 +262,14 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
         evidence.push(format!("others that waited behind it, {lost} together: {who}"));
     }
     let draft = Draft {
-        id: "weight-starvation",
+        kind: KIND,
         severity,
         confidence: if known { 0.95 } else { 0.6 },
         sentence: if known { known_sentence(case, &named) } else { inferred_sentence(case, worst) },
         evidence,
         also_paid: also.iter().map(|pair| payer_row(case, pair.victim, pair.behind)).collect(),
         period: None,
-        needs: &[EventType::Waking],
+        needs: KIND.needs,
         infers_settings: !known,
         remedies: remedy::against_weight(case, worst.victim, worst.occupant),
         victims,

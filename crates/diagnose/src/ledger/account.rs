@@ -1,8 +1,8 @@
 use unstarve_model::{CpuId, CpuSet, NameId, Nanos, Time};
 use unstarve_timeline::{ActorId, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
+use super::spans::Spans;
 use super::{Episodes, Longest, Quantiles, Spot};
-use crate::finding::FAIR_PERIOD;
 
 /// What is known about one actor at the end of the trace.
 #[derive(Clone, Debug)]
@@ -68,8 +68,8 @@ pub(crate) struct IdleElsewhere {
     pub long_total: Nanos,
     /// The same, each moment once however many waited then: one idle CPU takes one of them.
     pub long_span: Nanos,
-    /// Up to where `long_span` has counted.
-    counted_to: Time,
+    /// What `long_span` has counted, as far back as is remembered.
+    counted: Spans,
     /// The most in one wait.
     pub longest: Nanos,
 }
@@ -89,6 +89,10 @@ const UNHEARD: usize = 8;
 /// A tick at the usual CONFIG_HZ=250. The periodic balancer looks for waiting tasks on a tick, so an idle CPU may well
 /// stay so for this long.
 pub(crate) const TICK: Nanos = Nanos::from_millis(4);
+/// The longest period in which the fair class itself means to give every runnable task a turn: `sched_latency_ns`, 6 ms,
+/// times 4 on eight CPUs or more (EEVDF has no such promise, but its slices are not longer). A longer wait that is not
+/// plain sharing is a stall.
+pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
 
 impl Account {
     const WORST_KEPT: usize = 16;
@@ -232,7 +236,7 @@ impl IdleElsewhere {
         self.long += other.long;
         self.long_total += other.long_total;
         self.long_span += other.long_span;
-        self.counted_to = self.counted_to.max(other.counted_to);
+        self.counted.merge(&other.counted);
         self.longest = self.longest.max(other.longest);
     }
 
@@ -243,8 +247,7 @@ impl IdleElsewhere {
         if idle >= TICK {
             self.long += 1;
             self.long_total += idle;
-            self.long_span += idle.min(end.since(start.max(self.counted_to)));
-            self.counted_to = self.counted_to.max(end);
+            self.long_span += idle.min(self.counted.add(start, end));
         }
     }
 }

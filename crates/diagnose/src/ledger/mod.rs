@@ -8,6 +8,7 @@ mod account;
 mod episodes;
 mod quantiles;
 mod real_time;
+mod spans;
 mod table;
 mod worst;
 
@@ -16,7 +17,7 @@ use unstarve_timeline::{
     ActorId, Interrupt, Migration, Piece, Rule, Run, RunEnd, Selection, Sink, Wait, Wake, Waker, WorkItem, World,
 };
 
-pub(crate) use account::{Account, TICK};
+pub(crate) use account::{Account, FAIR_PERIOD, TICK};
 pub(crate) use episodes::{Episodes, Period};
 pub(crate) use quantiles::Quantiles;
 use real_time::RealTimeStays;
@@ -31,7 +32,7 @@ pub(crate) struct Preemptions {
 }
 
 /// Sums over a trace. Pairs beyond what a [`Table`] keeps apart are put to [`ActorId::OTHERS`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     selection: Selection,
     accounts: Vec<Account>,
@@ -87,6 +88,11 @@ impl Ledger {
             runs: 0,
             migrations: 0,
         }
+    }
+
+    /// A new one for what follows. It knows the latest stays of real-time tasks: waits in progress were behind them.
+    pub fn followed_by(self, selection: Selection) -> Ledger {
+        Ledger { real_time: self.real_time, ..Ledger::new(selection) }
     }
 
     /// How much of the trace is asked for.

@@ -6,7 +6,7 @@ use unstarve_timeline::{ActorId, Run, Wait};
 /// The latest stays of real-time and deadline tasks on each CPU, to tell at the end of a wait how long its longest stretch
 /// behind them was: a wait of 400 ms beside a compiler, in which an audio thread runs for 0.3 ms at a time, was never
 /// longer than 0.3 ms behind the audio thread.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RealTimeStays {
     by_cpu: Vec<VecDeque<Stay>>,
 }

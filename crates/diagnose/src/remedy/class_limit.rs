@@ -1,9 +1,11 @@
 //! What real-time and deadline tasks may use.
 
+use unstarve_change::{Change, Relative, Target};
 use unstarve_model::Policy;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, for_threads, kind};
+use super::threads::{Members, members};
+use super::{Draft, RT_RUNTIME, advice, kind, rewrite};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -25,8 +27,7 @@ pub(super) fn leave_room(case: &Case<'_>, victim: ActorId) -> Remedy {
              stops only those that leave nothing to others.",
             case.name(victim)
         ),
-        apply: String::new(),
-        undo: String::new(),
+        changes: advice(),
         risk: "A change of the program.",
         valid_on: "programs whose source you have".into(),
     }
@@ -39,31 +40,25 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
                         threads included: the machine may hang.";
     let setting = |name: &str| case.snapshot.and_then(|snapshot| snapshot.setting(name)).map(|(_, value)| value.trim());
     match kind {
-        ClassLimit::Throttling => {
-            let old = setting("sched_rt_runtime_us").unwrap_or("950000");
-            Some(
-                Draft {
-                    id: kind::NO_RT_THROTTLING,
-                    text: "Lift the limit, if this task has a CPU of its own and nothing else is to run there.".into(),
-                    apply: "sysctl -w kernel.sched_rt_runtime_us=-1".into(),
-                    undo: format!("sysctl -w kernel.sched_rt_runtime_us={old}"),
-                    risk: RISK,
-                    valid_on: "kernels up to 6.11, and later ones with CONFIG_RT_GROUP_SCHED".into(),
-                }
-                .done(),
-            )
-        }
+        ClassLimit::Throttling => Some(
+            Draft {
+                id: kind::NO_RT_THROTTLING,
+                text: "Lift the limit, if this task has a CPU of its own and nothing else is to run there.".into(),
+                changes: rewrite(RT_RUNTIME, "-1", setting("sched_rt_runtime_us")),
+                risk: RISK,
+                valid_on: "kernels up to 6.11, and later ones with CONFIG_RT_GROUP_SCHED".into(),
+            }
+            .done(),
+        ),
         ClassLimit::FairServer => {
             let account = case.ledger.account(victim)?;
             let cpu = (0..case.world.cpus).find(|cpu| account.cpus.contains(unstarve_model::CpuId(*cpu)))?;
-            let path = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
-            let old = setting(&format!("fair_server/cpu{cpu}/runtime")).unwrap_or("50000000");
+            let name = format!("fair_server/cpu{cpu}/runtime");
             Some(
                 Draft {
                     id: kind::NO_FAIR_SERVER,
                     text: format!("Turn the fair server of CPU {cpu} off, if nothing else is to run there."),
-                    apply: format!("echo 0 > {path}"),
-                    undo: format!("echo {old} > {path}"),
+                    changes: rewrite(format!("/sys/kernel/debug/sched/{name}"), "0", setting(&name)),
                     risk: RISK,
                     valid_on: "kernels from 6.12 on, debugfs writable".into(),
                 }
@@ -73,16 +68,16 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
     }
 }
 
-/// Runtime, deadline and period of `$t` as `$1`, `$2` and `$3`. They are in no trace.
-const READ: &str = "chrt -p $t; set -- $(chrt -p $t | sed -n 's|.*parameters: \\([0-9]*\\)/\\([0-9]*\\)/\\([0-9]*\\).*|\\1 \\2 \\3|p')";
-
-/// A command that gives a deadline task this runtime.
-fn with_runtime(runtime: &str) -> String {
-    format!("{READ}; chrt --deadline --sched-runtime {runtime} --sched-deadline $2 --sched-period $3 --pid 0 $t")
+/// This part of the runtime that each deadline task has. Which that is shows in no trace, so it is read when it is changed.
+fn runtime(case: &Case<'_>, tasks: &[ActorId], percent: u32) -> Option<Vec<Change>> {
+    let threads = match members(case, tasks) {
+        Members::All(threads) => threads,
+        Members::Some => return Some(advice()),
+    };
+    let part = Relative::RuntimePercent(percent);
+    let each = threads.into_iter().map(|(_, thread)| Change::relative(Target::Thread(thread), part));
+    Some(each.collect::<Vec<_>>()).filter(|changes| !changes.is_empty())
 }
-
-const AS_BEFORE: &str =
-    "chrt --deadline --sched-runtime RUNTIME --sched-deadline DEADLINE --sched-period PERIOD --pid 0 $t";
 
 /// The deadline class has no limit but each task's own runtime: throttling and the fair server do not hold it back.
 pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
@@ -97,8 +92,7 @@ pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Reme
                  throttling nor the fair server holds a deadline task back.",
                 case.name(first)
             ),
-            apply: for_threads(case, &tasks, &with_runtime("$(($1 / 2))"))?,
-            undo: for_threads(case, &tasks, AS_BEFORE)? + "  # the numbers that were shown",
+            changes: runtime(case, &tasks, 50)?,
             risk: "If it needs more than that, it misses its deadlines: it is stopped until the next period.",
             valid_on: "all kernels; util-linux 2.35 or later".into(),
         }
@@ -115,8 +109,7 @@ pub(super) fn more_runtime(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
                 "If {} does not give the rest of its runtime back by itself, it needs more.",
                 case.name(victim)
             ),
-            apply: for_threads(case, &[victim], &with_runtime("$(($1 + $1 / 2))"))?,
-            undo: for_threads(case, &[victim], AS_BEFORE)? + "  # the numbers that were shown",
+            changes: runtime(case, &[victim], 150)?,
             risk: "All other classes wait for as long in each period. The kernel refuses what would overload the CPUs.",
             valid_on: "all kernels; util-linux 2.35 or later".into(),
         }

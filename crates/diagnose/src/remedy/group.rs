@@ -1,8 +1,10 @@
+use unstarve_change::{Change, Relative, Target};
 use unstarve_facts::{CgroupFacts, CgroupVersion};
 use unstarve_model::Tid;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, kind};
+use super::threads::{Members, members};
+use super::{Draft, advice, kind, rewrite};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -25,7 +27,7 @@ fn version(case: &Case<'_>) -> CgroupVersion {
 /// The directory of the top-level group in which a task sits, for a shell to find.
 fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
     let known = case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref());
-    let mount = known.and_then(|known| shell_path(known.mount.trim_end_matches('/')));
+    let mount = known.and_then(|known| unstarve_change::quoted(known.mount.trim_end_matches('/')));
     match version(case) {
         CgroupVersion::V2 => {
             let mount = mount.unwrap_or_else(|| "/sys/fs/cgroup".into());
@@ -45,16 +47,6 @@ fn weight_file(version: CgroupVersion) -> (&'static str, u32) {
         CgroupVersion::V2 => ("cpu.weight", 100),
         CgroupVersion::V1 => ("cpu.shares", 1024),
     }
-}
-
-/// A path for a command line; `None` if it holds anything that a shell or a terminal could take otherwise.
-fn shell_path(path: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+,=".contains(c);
-    if path.chars().all(plain) {
-        return Some(path.to_owned());
-    }
-    let quotable = path.chars().all(|c| !unstarve_model::is_harmful(c) && c != '\'');
-    quotable.then(|| format!("'{path}'"))
 }
 
 struct Place<'a> {
@@ -88,18 +80,14 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     let target = if old > normal { of_light.unwrap_or(normal).max(normal) } else { old };
     let mut changes = Vec::new();
     if old > target {
-        changes.push((&heavy, old));
+        changes.extend(rewrite(heavy.path(file), target.to_string(), Some(&old.to_string())));
     }
     if let Some((light, weight)) = light.as_ref().zip(of_light).filter(|(_, weight)| *weight < target) {
-        changes.push((light, weight));
+        changes.extend(rewrite(light.path(file), target.to_string(), Some(&weight.to_string())));
     }
-    let commands = |value: fn(u32, u32) -> u32| {
-        let each = changes.iter().map(|(place, old)| {
-            let path = shell_path(&format!("{}/{file}", place.directory))?;
-            Some(format!("echo {} > {path}", value(target, *old)))
-        });
-        each.collect::<Option<Vec<_>>>().map(|all| all.join("; ")).filter(|all| !all.is_empty())
-    };
+    if changes.is_empty() {
+        return None;
+    }
     let beside = match (&light, of_light) {
         (Some(light), Some(weight)) => {
             format!("{} with that of {} ({weight}).", case.name(victim), light.group.path.escape_debug())
@@ -115,8 +103,7 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
                 case.name(occupant),
                 heavy.group.path.escape_debug()
             ),
-            apply: commands(|target, _| target)?,
-            undo: commands(|_, old| old)?,
+            changes,
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
             valid_on: "all kernels; make it last with systemctl set-property UNIT CPUWeight=100 where systemd owns the group"
@@ -127,6 +114,10 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
 }
 
 impl Place<'_> {
+    fn path(&self, file: &str) -> String {
+        format!("{}/{file}", self.directory)
+    }
+
     fn weight(&self) -> Option<u32> {
         match self.version {
             CgroupVersion::V2 => self.group.weight,
@@ -136,25 +127,25 @@ impl Place<'_> {
 }
 
 fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
-    let tid = case.first_tid(occupant)?;
     if case.is_kernel_worker(occupant) {
         return None;
     }
-    let (group, version) = (find_top_group(case, tid), version(case));
-    let (file, normal) = weight_file(version);
+    // Tasks of one name need not be in one group; the first stands for them.
+    let Members::All(threads) = members(case, &[occupant]) else { return None };
+    let first = case.first_tid(occupant)?;
+    let (_, thread) = threads.into_iter().find(|(_, thread)| thread.tid == first)?;
+    let (file, normal) = weight_file(version(case));
     Some(
         Draft {
             id: kind::LOWER_GROUP_WEIGHT,
             text: format!(
-                "If the top-level cgroup of {} has a {file} above {normal} (the command shows it first): bring it down to \
-                 what kernel threads weigh.",
+                "If the top-level cgroup of {} has a {file} above {normal}: bring it down to what kernel threads weigh.",
                 case.name(occupant)
             ),
-            apply: format!("g={group}; cat \"$g/{file}\"; echo {normal} > \"$g/{file}\""),
-            undo: format!("echo OLD > \"$g/{file}\"  # the number that was shown"),
+            changes: vec![Change::relative(Target::GroupWeightOf(thread), Relative::Weight(100))],
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
-            valid_on: match version {
+            valid_on: match version(case) {
                 CgroupVersion::V2 => "cgroup v2; the weight was not recorded in this trace".into(),
                 CgroupVersion::V1 => "cgroup v1; the weight was not recorded in this trace".into(),
             },
@@ -163,21 +154,19 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     )
 }
 
-/// How to read a limit that was not recorded.
+/// A limit that was not recorded: nobody can say what it should be.
 pub(super) fn read_limit(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     let tid = case.first_tid(victim)?;
     Some(
         Draft {
             id: kind::RAISE_LIMIT,
-            text: "The limit was not recorded. Read cpu.max of the task's group and those above it; `max` is no limit."
-                .into(),
-            apply: format!(
-                "g=$(sed -n 's|^0::||p' /proc/{tid}/cgroup); while [ \"$g\" ]; do grep -H . \"/sys/fs/cgroup$g/cpu.max\"; \
-                 g=${{g%/*}}; done"
+            text: format!(
+                "The limit was not recorded. Read cpu.max (cpu.cfs_quota_us on the older hierarchy) of the group that \
+                 /proc/{tid}/cgroup names and of those above it; `max` or -1 is no limit. Raise the one that is too low."
             ),
-            undo: String::new(),
-            risk: "It only reads.",
-            valid_on: "cgroup v2".into(),
+            changes: advice(),
+            risk: "The group may take more CPU from its neighbours.",
+            valid_on: "all kernels".into(),
         }
         .done(),
     )
@@ -188,17 +177,13 @@ pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
     let place = place(case, case.snapshot?.cgroup(path))?;
     let limit = place.group.limit?;
     let quota = limit.quota_us.saturating_mul(2);
-    let (apply, undo) = match place.version {
+    let changes = match place.version {
         CgroupVersion::V2 => {
-            let path = shell_path(&format!("{}/cpu.max", place.directory))?;
-            (
-                format!("echo \"{quota} {}\" > {path}", limit.period_us),
-                format!("echo \"{} {}\" > {path}", limit.quota_us, limit.period_us),
-            )
+            let text = |quota: u64| format!("{quota} {}", limit.period_us);
+            rewrite(place.path("cpu.max"), text(quota), Some(&text(limit.quota_us)))
         }
         CgroupVersion::V1 => {
-            let path = shell_path(&format!("{}/cpu.cfs_quota_us", place.directory))?;
-            (format!("echo {quota} > {path}"), format!("echo {} > {path}", limit.quota_us))
+            rewrite(place.path("cpu.cfs_quota_us"), quota.to_string(), Some(&limit.quota_us.to_string()))
         }
     };
     Some(
@@ -210,8 +195,7 @@ pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
                 limit.quota_us,
                 limit.period_us
             ),
-            apply,
-            undo,
+            changes,
             risk: "The group may take more CPU from its neighbours; a container manager writes its own value again.",
             valid_on:
                 "all kernels with this cgroup version; 4.18 to 5.3 throttled groups below their limit (fixed in 5.4)"

@@ -2,7 +2,7 @@ use unstarve_facts::Holds;
 use unstarve_model::KernelThread;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, kind, where_valid};
+use super::{Draft, advice, kind, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -20,8 +20,7 @@ pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Reme
             text: "From 6.19 on direct writes over allocated blocks complete in the interrupt and need no worker; extending, \
                    unwritten and O_DSYNC writes still do. Preallocating and writing the files once helps there."
                 .into(),
-            apply: String::new(),
-            undo: String::new(),
+            changes: advice(),
             risk: UPGRADE_RISK,
             valid_on: "an upgrade to 6.19 or later".into(),
         }
@@ -40,8 +39,7 @@ pub(super) fn reweight_bug(case: &Case<'_>) -> Option<Remedy> {
             text: "A bug in EEVDF's reweighting starves kernel workers beside busy nested cgroups; 6.18.45 and 7.1 have the \
                    fix."
                 .into(),
-            apply: String::new(),
-            undo: String::new(),
+            changes: advice(),
             risk: UPGRADE_RISK,
             valid_on,
         }
@@ -60,8 +58,7 @@ pub(super) fn one_wakeup_at_a_time(case: &Case<'_>, crowd: ActorId) -> Option<Re
         Draft {
             id: kind::NFSD_LIFO,
             text: "From 6.7 on the kernel's NFS server wakes one idle thread at a time, the one that ran last.".into(),
-            apply: String::new(),
-            undo: String::new(),
+            changes: advice(),
             risk: UPGRADE_RISK,
             valid_on: where_valid(case, holds, "an upgrade from a kernel before 6.7")?,
         }
@@ -82,8 +79,7 @@ pub(super) fn newidle_regression(case: &Case<'_>) -> Option<Remedy> {
             text:
                 "This kernel's idle CPUs give up too early when they look for waiting tasks; the change was reverted."
                     .into(),
-            apply: String::new(),
-            undo: String::new(),
+            changes: advice(),
             risk: UPGRADE_RISK,
             valid_on: format!("6.17 to 6.18, 6.12.43 to 6.12.63, 6.1.149 to 6.1.159; this kernel is {version}"),
         }

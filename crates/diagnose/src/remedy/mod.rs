@@ -1,20 +1,23 @@
-//! What to do about a finding: exact commands with their undo, least invasive first.
+//! What to do about a finding: typed changes, least invasive first. Commands are written from them by `unstarve_change` alone.
 //!
-//! Commands name threads by number and groups by the path from the snapshot; names that a task chose for itself never
-//! get into a command line. What this kernel does not have is not offered; where the kernel is unknown, `valid_on` says
+//! Changes name threads by number and groups by the path from the snapshot; names that a task chose for itself never
+//! get into a command line. What was there before is part of a change only where the trace or its snapshot knows it. What this kernel does not have is not offered; where the kernel is unknown, `valid_on` says
 //! the condition. `taskset` is never offered for a bound kernel worker: the kernel refuses it.
 
 mod class_limit;
 mod group;
 mod kernel;
 mod kind;
+mod other_culprits;
 mod placement;
 mod pool;
 mod preemption;
 mod priority;
+mod threads;
 
-use unstarve_facts::{Holds, TaskFacts};
-use unstarve_model::{KernelThread, Policy, SchedPolicy, Tid};
+use unstarve_change::{Change, Commands, FeatureState, Value};
+use unstarve_facts::Holds;
+use unstarve_model::KernelThread;
 use unstarve_timeline::{ActorId, Ancestor};
 
 use crate::case::Case;
@@ -23,6 +26,7 @@ use crate::report::Remedy;
 pub(crate) use class_limit::ClassLimit;
 pub(crate) use group::read_weight_command;
 pub use kind::{REMEDIES, RemedyKind};
+pub(crate) use other_culprits::spare_no_other_culprit;
 
 /// Against real-time tasks that keep others off the CPU. `creator` starts them, one after the other: then commands that
 /// name them come too late.
@@ -149,88 +153,39 @@ pub(crate) fn against_deadline_limit(case: &Case<'_>, victim: ActorId) -> Vec<Re
 struct Draft {
     id: RemedyKind,
     text: String,
-    apply: String,
-    undo: String,
+    changes: Vec<Change>,
     risk: &'static str,
     valid_on: String,
 }
 
 impl Draft {
+    /// Its commands are written from its changes, so that both say the same.
     fn done(self) -> Remedy {
-        let Draft { id, text, apply, undo, risk, valid_on } = self;
-        Remedy {
-            id: id.id.into(),
-            text,
-            apply,
-            undo,
-            risk: risk.into(),
-            valid_on,
-            changes: Vec::new(),
-            proved: Vec::new(),
-        }
+        let Draft { id, text, changes, risk, valid_on } = self;
+        let Commands { apply, undo } = unstarve_change::commands(&changes).unwrap_or_default();
+        let (id, risk) = (id.id.into(), risk.into());
+        Remedy { id, text, apply, undo, risk, valid_on, changes, proved: Vec::new() }
     }
 }
 
-/// Threads named in one command line; beyond it the process, or the reader's own list, has to do.
-const THREADS: usize = 16;
+/// What real-time tasks may use of each second, in µs.
+const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// Runs `command` for each thread of the actors, `$t` being its id.
-fn for_threads(case: &Case<'_>, actors: &[ActorId], command: &str) -> Option<String> {
-    let mut tids: Vec<Tid> = actors.iter().flat_map(|id| case.actor(*id).tids.iter().copied()).collect();
-    tids.sort_unstable();
-    tids.dedup();
-    for_tids(case, &tids, command)
+/// What only a person can do.
+fn advice() -> Vec<Change> {
+    vec![Change::advice()]
 }
 
-fn for_tids(case: &Case<'_>, tids: &[Tid], command: &str) -> Option<String> {
-    match (tids, one_process(case, tids)) {
-        ([], _) => None,
-        ([tid], _) => Some(command.replace("$t", &tid.to_string())),
-        (many, Some(process)) if many.len() > THREADS => {
-            Some(format!("for t in $(ls /proc/{process}/task); do {command}; done"))
-        }
-        (many, _) => {
-            let list: Vec<String> = many.iter().take(THREADS).map(Tid::to_string).collect();
-            let more =
-                if many.len() > THREADS { format!(" # and {} more", many.len() - THREADS) } else { String::new() };
-            Some(format!("for t in {}; do {command}; done{more}", list.join(" ")))
-        }
-    }
+/// A new text for a file of the kernel's, of which the snapshot may know the old one.
+fn rewrite(path: impl Into<String>, text: impl Into<String>, was: Option<&str>) -> Vec<Change> {
+    let was = was.map(|old| Value::Text(old.trim().to_owned()));
+    vec![Change::file(path, text).from(was)]
 }
 
-/// Gives each thread back what it had: threads may have had different things, and then each gets its own.
-fn give_back(case: &Case<'_>, actors: &[ActorId], command: impl Fn(ActorId, Tid) -> String) -> Option<String> {
-    let mut threads: Vec<(Tid, ActorId)> =
-        actors.iter().flat_map(|id| case.actor(*id).tids.iter().map(|tid| (*tid, *id))).collect();
-    threads.sort_unstable();
-    threads.dedup_by_key(|(tid, _)| *tid);
-    let mut groups: Vec<(String, Vec<Tid>)> = Vec::new();
-    for (tid, actor) in threads {
-        let command = command(actor, tid);
-        match groups.iter_mut().find(|(other, _)| *other == command) {
-            Some((_, tids)) => tids.push(tid),
-            None => groups.push((command, vec![tid])),
-        }
-    }
-    if let [(command, tids)] = &groups[..] {
-        return for_tids(case, tids, command);
-    }
-    // Listed in full: a shorter list would end in a comment, and swallow what comes after it.
-    let each = groups.iter().map(|(command, tids)| match &tids[..] {
-        [tid] => command.replace("$t", &tid.to_string()),
-        many => {
-            let list: Vec<String> = many.iter().map(Tid::to_string).collect();
-            format!("for t in {}; do {command}; done", list.join(" "))
-        }
-    });
-    (!groups.is_empty()).then(|| each.collect::<Vec<_>>().join("; "))
-}
-
-fn one_process(case: &Case<'_>, tids: &[Tid]) -> Option<Tid> {
-    let snapshot = case.snapshot?;
-    let process = |tid: &Tid| snapshot.task(*tid).map(|task| task.tgid.unwrap_or(task.tid));
-    let first = process(tids.first()?)?;
-    tids.iter().all(|tid| process(tid) == Some(first)).then_some(first)
+/// A feature bit, off. `known` is what the snapshot says of it.
+fn turn_off(name: &str, known: Option<bool>) -> Change {
+    let word = |on: bool| Value::Text(if on { FeatureState::On } else { FeatureState::Off }.word(name));
+    Change::feature(name, FeatureState::Off).from(known.map(word))
 }
 
 /// `this kernel (6.1)` where the version is known, the condition otherwise; `None` if it does not hold.
@@ -260,61 +215,8 @@ fn is_fixed(case: &Case<'_>, actor: ActorId) -> bool {
     told.unwrap_or(by_name) || by_name
 }
 
-/// `chrt`'s word for a policy.
-fn chrt_word(policy: SchedPolicy) -> &'static str {
-    match policy {
-        SchedPolicy::Fifo => "--fifo",
-        SchedPolicy::Rr => "--rr",
-        SchedPolicy::Batch => "--batch",
-        SchedPolicy::Idle => "--idle",
-        SchedPolicy::Deadline => "--deadline",
-        SchedPolicy::Ext => "--ext",
-        SchedPolicy::Other | SchedPolicy::Unknown => "--other",
-    }
-}
-
-/// A thread in the snapshot, if what it is there is what it is in the trace: of that class, and real-time with that priority.
-fn known_as_traced<'a>(case: &Case<'a>, actor: ActorId, tid: Tid) -> Option<&'a TaskFacts> {
-    let task = case.snapshot?.task(tid)?;
-    let same = match rt_priority(case, actor) {
-        Some(priority) => task.policy.class() == Some(Policy::Rt) && i64::from(task.rt_priority) == i64::from(priority),
-        None => task.policy.class() == Some(Policy::Fair),
-    };
-    same.then_some(task)
-}
-
-/// What `chrt` has to be told so that a thread has the policy, the priority and the flag again that it has now.
-fn chrt_arguments(case: &Case<'_>, actor: ActorId, tid: Tid) -> String {
-    let priority = rt_priority(case, actor);
-    let known = known_as_traced(case, actor, tid);
-    let guess = if priority.is_some() { SchedPolicy::Rr } else { SchedPolicy::Other };
-    let word = chrt_word(known.map_or(guess, |task| task.policy));
-    // chrt takes the flag away from whom it is not named for.
-    let flag = match known {
-        Some(TaskFacts { reset_on_fork: Some(true), .. }) if priority.is_some() => "--reset-on-fork ",
-        _ => "",
-    };
-    format!("{flag}{word} --pid {} $t", priority.unwrap_or(0))
-}
-
-/// What an undo has to say where a policy was not recorded: a trace shows priorities alone.
-fn guessed(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
-    let mut threads = actors.iter().flat_map(|id| case.actor(*id).tids.iter().map(|tid| (*id, *tid)));
-    match threads.find(|(actor, tid)| known_as_traced(case, *actor, *tid).is_none()) {
-        None => "",
-        Some((actor, _)) if rt_priority(case, actor).is_some() => "  # or --fifo: ask chrt -p before",
-        Some(_) => "  # or --batch, --idle: ask chrt -p before",
-    }
-}
-
 /// The real-time priority as `chrt` shows it, 1 to 99; `None` for other classes.
 fn rt_priority(case: &Case<'_>, actor: ActorId) -> Option<i32> {
     let prio = case.actor(actor).prio()?;
     (prio.policy() == unstarve_model::Policy::Rt).then_some(99 - prio.0)
-}
-
-/// Takes a change of policy back.
-fn undo_policy(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
-    let command = give_back(case, actors, |actor, tid| format!("chrt {}", chrt_arguments(case, actor, tid)))?;
-    Some(command + guessed(case, actors))
 }

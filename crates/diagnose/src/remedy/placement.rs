@@ -1,7 +1,9 @@
+use unstarve_change::{Change, Target, Value};
 use unstarve_model::{CpuId, CpuSet, KernelThread};
 use unstarve_timeline::{ActorId, ActorKind};
 
-use super::{Draft, for_threads, give_back, is_fixed, kind, where_valid};
+use super::threads::{Members, cpus_before, for_all, members};
+use super::{Draft, advice, is_fixed, kind, rewrite, turn_off, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -35,17 +37,9 @@ fn cannot_leave(case: &Case<'_>, victim: ActorId) -> bool {
     (0..case.world.cpus).map(CpuId).all(|cpu| !allowed.contains(cpu) || account.cpus.contains(cpu))
 }
 
-/// What `taskset` takes back: each thread's affinity from the snapshot, or all CPUs with a word of warning.
-fn undo_affinity(case: &Case<'_>, actors: &[ActorId]) -> Option<String> {
-    let known = |tid| case.snapshot.and_then(|snapshot| snapshot.allowed_cpus(tid));
-    let all = format!("0-{}", case.world.cpus.saturating_sub(1));
-    let command = give_back(case, actors, |_, tid| {
-        let cpus = known(tid).map_or_else(|| all.clone(), ToString::to_string);
-        format!("taskset -c -p {cpus} $t")
-    })?;
-    let mut tids = actors.iter().flat_map(|id| case.actor(*id).tids.iter());
-    let guessed = tids.any(|tid| known(*tid).is_none());
-    Some(if guessed { format!("{command}  # or what taskset showed before") } else { command })
+/// Each thread of the actors on these CPUs alone.
+fn onto(case: &Case<'_>, actors: &[ActorId], cpus: CpuSet) -> Option<Vec<Change>> {
+    for_all(case, actors, &Value::Affinity(cpus), |_, tid| cpus_before(case, tid))
 }
 
 /// The intruder goes where the victims are not.
@@ -59,8 +53,7 @@ pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId
         Draft {
             id: kind::MOVE_INTRUDER,
             text: format!("Keep {} off the CPU that {} cannot leave.", case.name(first), case.name(*victims.first()?)),
-            apply: for_threads(case, &movable, &format!("taskset -c -p {free} $t"))?,
-            undo: undo_affinity(case, &movable)?,
+            changes: onto(case, &movable, free)?,
             risk: "Its new CPUs get its load. New processes of the same service start where they like unless the service \
                    itself is pinned (systemd: CPUAffinity=).",
             valid_on: "all kernels".into(),
@@ -79,8 +72,7 @@ pub(super) fn move_victim(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
         Draft {
             id: kind::MOVE_VICTIM,
             text: format!("Keep {} on CPUs where these interrupts are not served.", case.name(victim)),
-            apply: for_threads(case, &[victim], &format!("taskset -c -p {free} $t"))?,
-            undo: undo_affinity(case, &[victim])?,
+            changes: onto(case, &[victim], free)?,
             risk: "Fewer CPUs for it, and none of the cache that the interrupt has warmed.",
             valid_on: "all kernels".into(),
         }
@@ -101,14 +93,7 @@ pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Actor
         Draft {
             id: kind::MOVE_INTERRUPT,
             text: format!("Serve interrupt {irq} on other CPUs than those that {} uses.", case.name(victim)),
-            apply: match &old {
-                Some(_) => format!("echo {free} > {path}"),
-                None => format!("cat {path}; echo {free} > {path}"),
-            },
-            undo: match old {
-                Some(old) => format!("echo {old} > {path}"),
-                None => format!("echo OLD > {path}  # the list that was shown"),
-            },
+            changes: rewrite(path, free.to_string(), old.as_deref()),
             risk: "irqbalance moves it back unless it is told not to (--banirq); per-queue interrupts of NVMe are managed \
                    by the kernel and refuse (EIO).",
             valid_on: "all kernels".into(),
@@ -118,9 +103,8 @@ pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Actor
 }
 
 const NAPI_TEXT: &str = "Move the packet work of a network device into threads (napi/IF-N): they have a policy and an \
-                         affinity like other tasks and do not hold up other softirqs.";
-const NAPI_APPLY: &str = "echo 1 > /sys/class/net/IF/threaded  # IF: the busy device, e.g. eth0";
-const NAPI_UNDO: &str = "echo 0 > /sys/class/net/IF/threaded";
+                         affinity like other tasks and do not hold up other softirqs. /sys/class/net/IF/threaded of the \
+                         busy device (eth0) takes 1, and 0 to go back.";
 
 /// Packets without ksoftirqd, if that is the victim.
 pub(super) fn threaded_napi(case: &Case<'_>, victims: &[ActorId]) -> Option<Remedy> {
@@ -143,8 +127,8 @@ fn napi(case: &Case<'_>) -> Option<Remedy> {
         Draft {
             id: kind::THREADED_NAPI,
             text: NAPI_TEXT.into(),
-            apply: NAPI_APPLY.into(),
-            undo: NAPI_UNDO.into(),
+            // Which device is busy shows in no event.
+            changes: advice(),
             risk: "The threads are fair tasks and have to be raised (chrt) to go before a real-time task; some throughput.",
             valid_on,
         }
@@ -152,25 +136,24 @@ fn napi(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// `/proc/sys/kernel/sched_migration_cost_ns` or debugfs, with its old value where known.
-fn migration_cost(case: &Case<'_>) -> (String, String) {
+/// A new `/proc/sys/kernel/sched_migration_cost_ns`, or the same in debugfs.
+fn migration_cost(case: &Case<'_>, to: &str) -> Vec<Change> {
     let known = case.snapshot.and_then(|snapshot| {
         snapshot.setting("migration_cost_ns").or_else(|| snapshot.setting("sched_migration_cost_ns"))
     });
     if let Some((path, value)) = known {
-        return (path.to_owned(), value.to_owned());
+        return rewrite(path, to, Some(value));
     }
     let moved = case.facts.version().is_none_or(|version| version.is_at_least(5, 13));
     let path =
         if moved { "/sys/kernel/debug/sched/migration_cost_ns" } else { "/proc/sys/kernel/sched_migration_cost_ns" };
-    (path.to_owned(), "500000".to_owned())
+    rewrite(path, to, None)
 }
 
 const MIGRATION_COST_VALID: &str = "5.13 and later in debugfs, before that sysctl kernel.sched_migration_cost_ns";
 
 /// Idle CPUs look for work sooner.
 pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
-    let (path, old) = migration_cost(case);
     Some(
         Draft {
             id: kind::LOWER_MIGRATION_COST,
@@ -178,8 +161,7 @@ pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
                 "A CPU that goes idle looks for waiting tasks only if it expects to be idle for longer than this; some \
                    tuning profiles set it to 5 or 50 ms."
                     .into(),
-            apply: format!("cat {path}; echo 100000 > {path}"),
-            undo: format!("echo {old} > {path}  # or the number that was shown"),
+            changes: migration_cost(case, "100000"),
             risk: "More moves between CPUs, colder caches, on the whole machine.",
             valid_on: MIGRATION_COST_VALID.into(),
         }
@@ -189,13 +171,11 @@ pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
 
 /// Moves are thought of as dearer.
 pub(super) fn balance_later(case: &Case<'_>) -> Option<Remedy> {
-    let (path, old) = migration_cost(case);
     Some(
         Draft {
             id: kind::RAISE_MIGRATION_COST,
             text: "Let the balancer leave tasks alone that ran within the last 5 ms.".into(),
-            apply: format!("cat {path}; echo 5000000 > {path}"),
-            undo: format!("echo {old} > {path}  # or the number that was shown"),
+            changes: migration_cost(case, "5000000"),
             risk: "Tasks may wait longer beside an idle CPU, on the whole machine.",
             valid_on: MIGRATION_COST_VALID.into(),
         }
@@ -216,8 +196,7 @@ pub(super) fn scan_wider(case: &Case<'_>) -> Option<Remedy> {
             text:
                 "Let a wakeup look at all CPUs of its cache for an idle one; busy pinned tasks make it give up early."
                     .into(),
-            apply: "echo NO_SIS_UTIL > /sys/kernel/debug/sched/features".into(),
-            undo: "echo SIS_UTIL > /sys/kernel/debug/sched/features".into(),
+            changes: vec![turn_off("SIS_UTIL", known)],
             risk: "Wakeups cost more on machines with many CPUs for each cache.",
             valid_on: "6.0 and later, debugfs writable".into(),
         }
@@ -240,8 +219,16 @@ pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy>
     if cpus.len() < 2 {
         return None;
     }
-    let threads = case.actor(victim).tids.iter().take(super::THREADS).zip(cpus.iter().cycle());
-    let apply: Vec<String> = threads.map(|(tid, cpu)| format!("taskset -c -p {cpu} {tid}")).collect();
+    // One CPU for each thread; more threads than are kept could only be spread in part.
+    let Members::All(threads) = members(case, &[victim]) else { return None };
+    let pins = threads.into_iter().zip(cpus.iter().cycle()).map(|((_, thread), cpu)| {
+        let was = cpus_before(case, thread.tid);
+        Change::of(Target::Thread(thread), Value::Affinity([*cpu].into_iter().collect())).from(was)
+    });
+    let changes: Vec<Change> = pins.collect();
+    if changes.is_empty() {
+        return None;
+    }
     Some(
         Draft {
             id: kind::PIN,
@@ -249,8 +236,7 @@ pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy>
                 "Give {} a CPU of its own, to see whether placement is all that is wrong.",
                 case.name(victim)
             ),
-            apply: format!("taskset -c -p {first}; {}", apply.join("; ")),
-            undo: undo_affinity(case, &[victim])?,
+            changes,
             risk: "Pinned, it waits even where another CPU is idle.",
             valid_on: "all kernels".into(),
         }

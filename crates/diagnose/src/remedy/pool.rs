@@ -1,9 +1,10 @@
-use unstarve_model::KernelThread;
+use unstarve_change::Value;
+use unstarve_model::{KernelThread, counted};
 use unstarve_timeline::ActorId;
 
-use super::{Draft, for_threads, kind};
+use super::threads::{for_all, nice_before};
+use super::{Draft, advice, kind, rewrite};
 use crate::case::Case;
-use crate::finding::cpus;
 use crate::report::Remedy;
 
 /// The one who has no part in the storm gets the CPU sooner.
@@ -20,8 +21,7 @@ pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Rem
                 "Let {} go before the crowd: nice {raised} weighs as much as nine of its threads.",
                 case.name(bystander)
             ),
-            apply: for_threads(case, &[bystander], &format!("renice -n {raised} -p $t"))?,
-            undo: for_threads(case, &[bystander], &format!("renice -n {nice} -p $t"))?,
+            changes: for_all(case, &[bystander], &Value::Nice(raised), |id, tid| nice_before(case, id, tid))?,
             risk: "Low while it runs for little; the storm itself goes on.",
             valid_on: "all kernels, if both are in the same cgroup".into(),
         }
@@ -43,24 +43,20 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     let text = format!(
         "Run {enough} threads instead of {members} on {}: more can only wait. More are right where they mostly wait \
          for disks.",
-        cpus(case.world.cpus)
+        counted(case.world.cpus.into(), "CPU")
     );
-    let (apply, undo, valid_on) = if is_nfsd {
-        (
-            format!("cat /proc/fs/nfsd/threads; echo {enough} > /proc/fs/nfsd/threads"),
-            // Those that the trace has seen need not be all.
-            "echo OLD > /proc/fs/nfsd/threads  # the number that was shown".to_owned(),
-            "the kernel's NFS server; rpc.nfsd keeps its own number in nfs.conf".to_owned(),
-        )
+    // The threads that the trace has seen need not be all, so the old number is read when it is changed.
+    let (changes, valid_on) = if is_nfsd {
+        let changes = rewrite("/proc/fs/nfsd/threads", enough.to_string(), None);
+        (changes, "the kernel's NFS server; rpc.nfsd keeps its own number in nfs.conf".to_owned())
     } else {
-        (String::new(), String::new(), format!("whatever configures {name}"))
+        (advice(), format!("whatever configures {name}"))
     };
     Some(
         Draft {
             id: kind::FEWER_THREADS,
             text,
-            apply,
-            undo,
+            changes,
             risk: "Calls that wait for slow disks may find no free thread.",
             valid_on,
         }
@@ -77,8 +73,7 @@ pub(super) fn gate(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
             text: "In the dispatcher, count threads that are woken and not yet running, and wake no more while there are a \
                    few: a thread that is done takes the next call itself."
                 .into(),
-            apply: String::new(),
-            undo: String::new(),
+            changes: advice(),
             risk: "A change of the program; the limit should be above the number of CPUs.",
             valid_on: "programs whose source you have".into(),
         }

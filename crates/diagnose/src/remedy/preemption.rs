@@ -1,7 +1,9 @@
 use unstarve_facts::Holds;
+use unstarve_model::SchedPolicy;
 use unstarve_timeline::ActorId;
 
-use super::{Draft, for_threads, kind, rt_priority, undo_policy};
+use super::threads::{class, class_before, for_all};
+use super::{Draft, advice, kind, rewrite, rt_priority, turn_off};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -18,8 +20,7 @@ pub(super) fn batch(case: &Case<'_>, wakees: &[ActorId]) -> Option<Remedy> {
                 "Make {} SCHED_BATCH: woken, it waits for its turn instead of taking the CPU at once.",
                 case.name(first)
             ),
-            apply: for_threads(case, &tasks, "chrt --batch --pid 0 $t")?,
-            undo: undo_policy(case, &tasks)?,
+            changes: for_all(case, &tasks, &class(SchedPolicy::Batch, 0), |id, tid| class_before(case, id, tid))?,
             risk: "It reacts to its own events up to a few milliseconds later. New threads inherit it.",
             valid_on: "all kernels; reported to help less from 6.13 on".into(),
         }
@@ -35,13 +36,11 @@ pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
         return vec![
             Draft {
                 id: kind::WAKEUP_GRANULARITY,
-                text: "Let a woken task preempt less easily. Which setting that is depends on the kernel (uname -r)."
+                text: "Let a woken task preempt less easily: 15000000 into the setting of this kernel (uname -r), which is \
+                       /proc/sys/kernel/sched_wakeup_granularity_ns, /sys/kernel/debug/sched/wakeup_granularity_ns or \
+                       /sys/kernel/debug/sched/base_slice_ns."
                     .into(),
-                apply: "for f in /proc/sys/kernel/sched_wakeup_granularity_ns \
-                        /sys/kernel/debug/sched/wakeup_granularity_ns /sys/kernel/debug/sched/base_slice_ns; do [ -e $f ] \
-                        && grep -H . $f && echo 15000000 > $f; done"
-                    .into(),
-                undo: "echo OLD > FILE  # both were shown".into(),
+                changes: advice(),
                 risk: RISK,
                 valid_on: "sysctl up to 5.12, debugfs from 5.13 to 6.5; from 6.6 on only the slice (base_slice_ns) is left"
                     .into(),
@@ -68,14 +67,7 @@ pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
         Draft {
             id,
             text: format!("Make wakeup preemption rarer: {}.", knob.meaning),
-            apply: match old {
-                Some(_) => format!("echo {value} > {}", knob.path),
-                None => format!("cat {0}; echo {value} > {0}", knob.path),
-            },
-            undo: match old {
-                Some(old) => format!("echo {old} > {}", knob.path),
-                None => format!("echo OLD > {}  # the number that was shown", knob.path),
-            },
+            changes: rewrite(knob.path, value.to_string(), old),
             risk: RISK,
             valid_on: match case.facts.version() {
                 Some(version) => format!("kernels {range}; this one is {version}"),
@@ -88,27 +80,19 @@ pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
 
 /// The switch for all of it.
 pub(super) fn none(case: &Case<'_>) -> Option<Remedy> {
-    if case.snapshot.and_then(|snapshot| snapshot.feature("WAKEUP_PREEMPTION")) == Some(false) {
+    const FEATURE: &str = "WAKEUP_PREEMPTION";
+    let known = case.snapshot.and_then(|snapshot| snapshot.feature(FEATURE));
+    if known == Some(false) {
         return None;
     }
-    let path = case.facts.features_path();
-    let apply = match path {
-        Some(path) => format!("echo NO_WAKEUP_PREEMPTION > {path}"),
-        None => "echo NO_WAKEUP_PREEMPTION > /sys/kernel/debug/sched/features".into(),
-    };
     let lazy = if case.facts.eevdf() == Holds::Yes { "; on EEVDF RUN_TO_PARITY should be on too" } else { "" };
     Some(
         Draft {
             id: kind::NO_WAKEUP_PREEMPTION,
             text: format!("Turn wakeup preemption off for the whole machine{lazy}."),
-            undo: apply.replace("NO_WAKEUP", "WAKEUP"),
-            apply,
+            changes: vec![turn_off(FEATURE, known)],
             risk: "Every woken task waits for the running one's slice: bad for anything interactive. To try, not to keep.",
-            valid_on: if path.is_some() {
-                "a kernel with writable debugfs".into()
-            } else {
-                "5.13 and later; before, the file is /sys/kernel/debug/sched_features".into()
-            },
+            valid_on: "a kernel with writable debugfs".into(),
         }
         .done(),
     )

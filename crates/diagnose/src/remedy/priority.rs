@@ -1,10 +1,10 @@
+use unstarve_change::{Change, Target, Value};
 use unstarve_facts::{Holds, TaskFacts, least_nice_that_equals};
-use unstarve_model::{KernelThread, Policy, Tid, clean, load_weight_of_nice};
+use unstarve_model::{KernelThread, Policy, SchedPolicy, Tid, clean, load_weight_of_nice};
 use unstarve_timeline::{ActorId, Ancestor};
 
-use super::{
-    Draft, chrt_arguments, chrt_word, for_threads, give_back, guessed, kind, rt_priority, undo_policy, where_valid,
-};
+use super::threads::{INIT, KTHREADD, class, class_before, for_all, nice_before, of_snapshot};
+use super::{Draft, RT_RUNTIME, advice, kind, rewrite, rt_priority, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -13,12 +13,10 @@ use crate::report::Remedy;
 pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
     let (helper, parents) = intruder.iter().find_map(|id| Some((*id, realtime_parents(case, *id)?)))?;
     let first = *parents.first()?;
-    let each = |flag: &str| {
-        let command =
-            |task: &TaskFacts| format!("chrt {flag}{} --pid {} {}", chrt_word(task.policy), task.rt_priority, task.tid);
-        parents.iter().map(|task| command(task)).collect::<Vec<_>>().join("; ")
+    let sets_flag = |task: &&TaskFacts| {
+        let was = task.reset_on_fork.map(Value::ResetOnFork);
+        Change::of(Target::Thread(of_snapshot(task)), Value::ResetOnFork(true)).from(was)
     };
-    let told = parents.iter().all(|task| task.reset_on_fork.is_some());
     Some(
         Draft {
             id: kind::RESET_ON_FORK,
@@ -29,14 +27,9 @@ pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<R
                 clean(&first.comm),
                 first.tid
             ),
-            apply: each("--reset-on-fork "),
-            undo: each(""),
+            changes: parents.iter().map(sets_flag).collect(),
             risk: "Children that need real-time must ask for it themselves. It lasts until the parent is restarted.",
-            valid_on: if told {
-                "all kernels".into()
-            } else {
-                format!("all kernels, if the parent does not have it already (chrt -p {})", first.tid)
-            },
+            valid_on: "all kernels".into(),
         }
         .done(),
     )
@@ -46,8 +39,6 @@ pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<R
 /// the flag. None of the first process, of which all that is orphaned becomes a child; none of kthreadd, whose children the
 /// kernel makes ordinary itself (kthread() in kernel/kthread.c).
 fn realtime_parents<'a>(case: &Case<'a>, actor: ActorId) -> Option<Vec<&'a TaskFacts>> {
-    const INIT: Tid = Tid(1);
-    const KTHREADD: Tid = Tid(2);
     let snapshot = case.snapshot?;
     let priority = u32::try_from(rt_priority(case, actor)?).ok()?;
     let process = |task: &TaskFacts| task.tgid.unwrap_or(task.tid);
@@ -69,22 +60,20 @@ fn realtime_parents<'a>(case: &Case<'a>, actor: ActorId) -> Option<Vec<&'a TaskF
 /// Tasks that come and go have their priority from what starts them.
 pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
     let known = case.snapshot.and_then(|snapshot| snapshot.task(creator.tid));
-    let (apply, undo) = match known.filter(|task| task.policy.class() == Some(Policy::Rt)) {
-        Some(task) => (
-            format!("chrt --other --pid 0 {}", task.tid),
-            format!("chrt {} --pid {} {}", chrt_word(task.policy), task.rt_priority, task.tid),
-        ),
-        None => (String::new(), String::new()),
+    let known = known.filter(|task| task.tid != INIT && task.policy.class() == Some(Policy::Rt));
+    let to_fair = |task: &TaskFacts| {
+        let target = Target::Thread(of_snapshot(task));
+        Change::of(target, class(SchedPolicy::Other, 0)).from(class(task.policy, task.rt_priority))
     };
     Draft {
         id: kind::CREATOR_TO_FAIR,
         text: format!(
-            "Let {} ({}) start them as ordinary tasks: without `chrt` in its commands, without CPUSchedulingPolicy= in its              unit. Those that run are gone before a command could name them.",
+            "Let {} ({}) start them as ordinary tasks: without `chrt` in its commands, without CPUSchedulingPolicy= in its \
+             unit. Those that run are gone before a command could name them.",
             clean(&creator.comm.to_string()),
             creator.tid
         ),
-        apply,
-        undo,
+        changes: known.map_or_else(advice, |task| vec![to_fair(task)]),
         risk: "Jobs that call sched_setscheduler() themselves stay real-time until they are changed, too.",
         valid_on: "all kernels".into(),
     }
@@ -95,17 +84,14 @@ pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
 pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
     let first = *intruder.first()?;
     rt_priority(case, first)?;
-    // While it is real-time, its nice has no effect and shows nowhere but in the snapshot.
-    let back = |actor, tid| {
-        let nice = case.snapshot.and_then(|snapshot| snapshot.task(tid)).map_or(0, |task| task.nice);
-        format!("chrt {} && renice -n {nice} -p $t", chrt_arguments(case, actor, tid))
-    };
+    let mut changes = for_all(case, intruder, &class(SchedPolicy::Other, 0), |id, tid| class_before(case, id, tid))?;
+    // While it is real-time, its nice has no effect.
+    changes.extend(for_all(case, intruder, &Value::Nice(-10), |id, tid| nice_before(case, id, tid))?);
     Some(
         Draft {
             id: kind::INTRUDER_TO_FAIR,
             text: format!("Take {} out of the real-time class; nice −10 still favours it.", case.name(first)),
-            apply: for_threads(case, intruder, "chrt --other --pid 0 $t && renice -n -10 -p $t")?,
-            undo: give_back(case, intruder, back)? + guessed(case, intruder),
+            changes,
             risk: "Its own latency then depends on the load; a watchdog or heartbeat may have been made real-time on purpose.",
             valid_on: "all kernels".into(),
         }
@@ -126,6 +112,7 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
     if priority <= highest {
         return None;
     }
+    let fifo = class(SchedPolicy::Fifo, u32::try_from(priority).ok()?);
     let ephemeral = matches!(
         case.actor(first).kernel_thread,
         Some(KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
@@ -142,8 +129,7 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
         Draft {
             id: kind::VICTIM_ABOVE_INTRUDER,
             text,
-            apply: for_threads(case, &workers, &format!("chrt --fifo --pid {priority} $t"))?,
-            undo: undo_policy(case, &workers)?,
+            changes: for_all(case, &workers, &fifo, |id, tid| class_before(case, id, tid))?,
             risk: "Whatever it works on now runs before the real-time task: a flood of packets or completions can hold \
                    that task up.",
             valid_on: if is_rcu(first) {
@@ -171,21 +157,13 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
     if let (Some(cpu), Some(valid_on)) = (cpu, where_valid(case, server, "kernels from 6.12 on, debugfs writable")) {
         let name = format!("fair_server/cpu{cpu}/runtime");
         let old = case.snapshot.and_then(|snapshot| snapshot.setting(&name)).map(|(_, value)| value);
-        let path = format!("/sys/kernel/debug/sched/{name}");
         remedies.push(
             Draft {
                 id: kind::FAIR_SERVER,
                 text: "Give starved fair tasks of this CPU 200 ms instead of 50 ms of each second. They get it as a \
                        class and share it by weight; it begins only after they starved for the rest of the second."
                     .into(),
-                apply: match old {
-                    Some(_) => format!("echo 200000000 > {path}"),
-                    None => format!("cat {path}; echo 200000000 > {path}"),
-                },
-                undo: match old {
-                    Some(old) => format!("echo {old} > {path}"),
-                    None => format!("echo 50000000 > {path}  # the default, or the number that was shown"),
-                },
+                changes: rewrite(format!("/sys/kernel/debug/sched/{name}"), "200000000", old),
                 risk: "Real-time tasks of this CPU can be held up for as long.",
                 valid_on,
             }
@@ -195,14 +173,12 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
     // Before the server: throttling, which is only worth touching where somebody has turned it off.
     let turned_off = case.snapshot.and_then(|snapshot| snapshot.setting("sched_rt_runtime_us"));
     if server == Holds::No && case.facts.rt_throttling() == Holds::No {
-        let old = turned_off.map_or("-1", |(_, value)| value);
         remedies.push(
             Draft {
                 id: kind::RT_THROTTLING,
                 text: "Real-time throttling is off; back at its default it leaves other classes 5 % of each second."
                     .into(),
-                apply: "sysctl -w kernel.sched_rt_runtime_us=950000".into(),
-                undo: format!("sysctl -w kernel.sched_rt_runtime_us={old}"),
+                changes: rewrite(RT_RUNTIME, "950000", turned_off.map(|(_, value)| value)),
                 risk: "A real-time task that wants a whole CPU is stopped for 50 ms of each second.",
                 valid_on: "kernels up to 6.11".into(),
             }
@@ -262,8 +238,7 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
         Draft {
             id,
             text: format!("Give {} more weight: {why}.", case.name(victim)),
-            apply: for_threads(case, &[victim], &format!("renice -n {nice} -p $t"))?,
-            undo: for_threads(case, &[victim], &format!("renice -n {now} -p $t"))?,
+            changes: for_all(case, &[victim], &Value::Nice(nice), |id, tid| nice_before(case, id, tid))?,
             risk,
             valid_on: "all kernels".into(),
         }
@@ -277,8 +252,7 @@ fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
         Draft {
             id: kind::RAISE_VICTIM,
             text: format!("Take {} out of SCHED_IDLE: what waits for it waits behind every other task.", case.name(victim)),
-            apply: for_threads(case, &[victim], "chrt --other --pid 0 $t")?,
-            undo: for_threads(case, &[victim], "chrt --idle --pid 0 $t")?,
+            changes: for_all(case, &[victim], &class(SchedPolicy::Other, 0), |id, tid| class_before(case, id, tid))?,
             risk: "Others on its CPU get less. It holds until the program is restarted, and for what it starts from now on.",
             valid_on: "all kernels".into(),
         }
@@ -296,8 +270,7 @@ pub(super) fn real_time_worker(case: &Case<'_>, worker: ActorId) -> Option<Remed
                 "Make {} real-time at the lowest priority: it then goes before every fair task.",
                 case.name(worker)
             ),
-            apply: for_threads(case, &[worker], "chrt --fifo --pid 1 $t")?,
-            undo: undo_policy(case, &[worker])?,
+            changes: for_all(case, &[worker], &class(SchedPolicy::Fifo, 1), |id, tid| class_before(case, id, tid))?,
             risk: "A work item that loops takes the CPU from everybody. Holds for this thread only.",
             valid_on: "all kernels".into(),
         }
@@ -315,8 +288,7 @@ pub(super) fn back_to_normal(case: &Case<'_>, occupant: ActorId) -> Option<Remed
         Draft {
             id: kind::OCCUPANT_TO_NICE_0,
             text: format!("{} runs at nice {nice}; at nice 0 it has no more weight than others.", case.name(occupant)),
-            apply: for_threads(case, &[occupant], "renice -n 0 -p $t")?,
-            undo: for_threads(case, &[occupant], &format!("renice -n {nice} -p $t"))?,
+            changes: for_all(case, &[occupant], &Value::Nice(0), |id, tid| nice_before(case, id, tid))?,
             risk: "Somebody raised it on purpose.",
             valid_on: "all kernels".into(),
         }

@@ -248,16 +248,10 @@ fn many_names(count: u32) -> MemorySource {
 }
 
 #[test]
-fn the_time_it_takes_grows_with_the_number_of_names_and_not_with_its_square() {
-    let seconds = |count: u32| {
-        let once = || {
-            let begun = std::time::Instant::now();
-            explain(Box::new(many_names(count)), &Options::default(), |_| {}).expect("it has events");
-            begun.elapsed().as_secs_f64()
-        };
-        once().min(once())
-    };
-    // Eight times as many: 64 times as long if each name were compared with each.
-    let (few, many) = (seconds(2000), seconds(16_000));
-    assert!(many < 24.0 * few, "{few} s, {many} s");
+fn thousands_of_names_are_not_compared_each_with_each() {
+    let begun = std::time::Instant::now();
+    explain(Box::new(many_names(16_000)), &Options::default(), |_| {}).expect("it has events");
+    // Half a second on a slow machine with other work; comparing all pairs took half a minute.
+    let took = begun.elapsed();
+    assert!(took.as_secs() < 5, "{took:?}");
 }

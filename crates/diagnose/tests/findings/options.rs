@@ -1,6 +1,6 @@
 use unstarve_diagnose::report::Severity;
 use unstarve_diagnose::{ExplainError, Options, explain};
-use unstarve_model::{MemorySource, Names, Nanos, Tid, TraceInfo};
+use unstarve_model::{Glob, MemorySource, Names, Nanos, Tid, TraceInfo};
 use unstarve_timeline::{Moment, Selection, TaskPattern};
 
 use crate::scene::{Scene, times};
@@ -36,7 +36,7 @@ fn a_selection_narrows_what_is_reported() {
     assert_eq!(ids(selection(Selection { to: at(1000), ..Selection::default() })), Vec::<String>::new());
     let task = |pattern| selection(Selection { tasks: vec![pattern], ..Selection::default() });
     assert_eq!(ids(task(TaskPattern::Tid(Tid(101)))), ["rt-starvation"]);
-    assert_eq!(ids(task(TaskPattern::Name("other".into()))), Vec::<String>::new());
+    assert_eq!(ids(task(TaskPattern::Name(Glob::with_stars("other")))), Vec::<String>::new());
     let severe = Options { min_severity: Some(Severity::Critical), ..Options::default() };
     assert_eq!(ids(severe), ["rt-starvation"]);
 }

@@ -98,8 +98,8 @@ fn a_bandwidth_limit_is_no_contention() {
     insta::assert_snapshot!(scene.findings(), @"critical throttled: tenant by idle (throttled)");
     let finding = &scene.explain().findings[0];
     assert_eq!(finding.period_ns, Some(100_000_000));
-    assert_eq!(finding.remedies[0].apply, "echo \"40000 100000\" > /sys/fs/cgroup/box/cpu.max");
-    assert_eq!(finding.remedies[0].undo, "echo \"20000 100000\" > /sys/fs/cgroup/box/cpu.max");
+    assert_eq!(finding.remedies[0].apply, "echo '40000 100000' > /sys/fs/cgroup/box/cpu.max");
+    assert_eq!(finding.remedies[0].undo, "echo '20000 100000' > /sys/fs/cgroup/box/cpu.max");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is offered on which kernel, beside which weight.
 
 use serde_json::json;
+use unstarve_change::{Selector, Target};
 use unstarve_diagnose::report::Remedy;
 
 use crate::scene::{Scene, times};
@@ -30,11 +31,32 @@ fn apply<'a>(remedies: &'a [Remedy], id: &str) -> Option<&'a str> {
     remedies.iter().find(|remedy| remedy.id == id).map(|remedy| remedy.apply.as_str())
 }
 
+/// The changes of a remedy: of what, what it was where that is known, to what.
+fn changes(remedies: &[Remedy], id: &str) -> Vec<String> {
+    let found = remedies.iter().find(|remedy| remedy.id == id);
+    let lines = found.iter().flat_map(|remedy| &remedy.changes).map(|change| {
+        let target = match &change.target {
+            Target::Thread(thread) => thread.tid.to_string(),
+            Target::Threads(Selector::Process(process)) => format!("all of {}", process.tid),
+            Target::File { path } => path.clone(),
+            other => format!("{other:?}"),
+        };
+        let was = change.was.as_ref().map(|was| format!("{was} -> ")).unwrap_or_default();
+        let to = change.value().map(ToString::to_string).unwrap_or_default();
+        format!("{target}: {was}{to}")
+    });
+    lines.collect()
+}
+
 #[test]
 fn nice_is_offered_only_where_it_wins() {
     let nice = |weight| apply(&worker_beside_group(weight, "6.1.0-32-amd64"), "raise-worker").map(str::to_owned);
-    assert_eq!(nice(1000).as_deref(), Some("renice -n -11 -p 101"));
-    assert_eq!(nice(2500).as_deref(), Some("renice -n -15 -p 101"), "nice −10 weighs 9548, the group 25600");
+    assert_eq!(nice(1000).as_deref(), Some("renice -n -11 -p 101 > /dev/null"));
+    assert_eq!(
+        nice(2500).as_deref(),
+        Some("renice -n -15 -p 101 > /dev/null"),
+        "nice −10 weighs 9548, the group 25600"
+    );
     assert_eq!(nice(10_000), None, "not even nice −20");
 }
 
@@ -66,15 +88,15 @@ fn hog_beside_ksoftirqd(release: &str) -> Vec<Remedy> {
 fn the_remedies_of_real_time_depend_on_the_kernel_too() {
     let old = hog_beside_ksoftirqd("5.10.0-32-amd64");
     assert_eq!(apply(&old, "fair-server"), None);
-    assert_eq!(apply(&old, "move-intruder"), Some("taskset -c -p 1 100"));
-    assert_eq!(apply(&old, "victim-above-intruder"), Some("chrt --fifo --pid 11 101"), "RR 10 shows as priority 89");
+    assert_eq!(changes(&old, "move-intruder"), ["100: CPUs 1"]);
+    assert_eq!(changes(&old, "victim-above-intruder"), ["101: fifo 11"], "RR 10 shows as priority 89");
     let new = hog_beside_ksoftirqd("6.12.9-amd64");
     assert_eq!(
-        apply(&new, "fair-server"),
-        Some(
-            "cat /sys/kernel/debug/sched/fair_server/cpu0/runtime; echo 200000000 > /sys/kernel/debug/sched/fair_server/cpu0/runtime"
-        )
+        changes(&new, "fair-server"),
+        ["/sys/kernel/debug/sched/fair_server/cpu0/runtime: `200000000`"],
+        "what was there is not known"
     );
+    assert!(apply(&new, "fair-server").is_some_and(|line| line.contains("cat /sys/kernel/debug/sched/fair_server")));
     assert!(apply(&hog_beside_ksoftirqd("5.4.0"), "threaded-napi").is_none());
 }
 
@@ -106,50 +128,76 @@ fn reset_on_fork_is_for_a_parent_that_is_real_time_itself() {
         let helper = json!({
             "tid": 100, "comm": "helper", "policy": "rr", "rt_priority": 10, "parent": tid, "start_ticks": 2,
         });
-        commands(&helper_with(json!([parent, helper])), "reset-on-fork")
+        changes(&helper_with(json!([parent, helper])), "reset-on-fork")
     };
-    // Its policy and priority stay as they are, and undo restores them without the flag.
-    assert_eq!(
-        parent(50, "rr", 10, json!({})),
-        Some(("chrt --reset-on-fork --rr --pid 10 50".into(), "chrt --rr --pid 10 50".into()))
-    );
-    assert_eq!(
-        parent(50, "fifo", 10, json!({"reset_on_fork": false})),
-        Some(("chrt --reset-on-fork --fifo --pid 10 50".into(), "chrt --fifo --pid 10 50".into()))
-    );
-    assert_eq!(parent(50, "other", 0, json!({})), None, "an ordinary parent would become real-time");
-    assert_eq!(parent(50, "rr", 20, json!({})), None, "it inherits priority and all");
-    assert_eq!(parent(50, "rr", 10, json!({"reset_on_fork": true})), None, "it has it already");
-    assert_eq!(parent(1, "rr", 10, json!({})), None, "the first process");
-    assert_eq!(parent(2, "rr", 10, json!({"kernel_thread": true})), None, "kthreadd");
-    assert_eq!(commands(&hog_beside_ksoftirqd("5.10.0"), "reset-on-fork"), None, "no snapshot, no parent");
+    const NOTHING: [&str; 0] = [];
+    // The flag alone: policy and priority are read when it is set.
+    assert_eq!(parent(50, "rr", 10, json!({})), ["50: reset-on-fork on"]);
+    let known = parent(50, "fifo", 10, json!({"reset_on_fork": false}));
+    assert_eq!(known, ["50: reset-on-fork off -> reset-on-fork on"]);
+    assert_eq!(parent(50, "other", 0, json!({})), NOTHING, "an ordinary parent would become real-time");
+    assert_eq!(parent(50, "rr", 20, json!({})), NOTHING, "it inherits priority and all");
+    assert_eq!(parent(50, "rr", 10, json!({"reset_on_fork": true})), NOTHING, "it has it already");
+    assert_eq!(parent(1, "rr", 10, json!({})), NOTHING, "the first process");
+    assert_eq!(parent(2, "rr", 10, json!({"kernel_thread": true})), NOTHING, "kthreadd");
+    assert_eq!(changes(&hog_beside_ksoftirqd("5.10.0"), "reset-on-fork"), NOTHING, "no snapshot, no parent");
     // The thread that forks need not be the first.
     let threads = json!([
         {"tid": 50, "comm": "main", "policy": "other", "start_ticks": 1},
         {"tid": 51, "tgid": 50, "comm": "rt", "policy": "fifo", "rt_priority": 10, "start_ticks": 1},
         {"tid": 100, "comm": "helper", "policy": "fifo", "rt_priority": 10, "parent": 50, "start_ticks": 2},
     ]);
-    let found = commands(&helper_with(threads), "reset-on-fork");
-    assert_eq!(found.map(|(apply, _)| apply).as_deref(), Some("chrt --reset-on-fork --fifo --pid 10 51"));
+    assert_eq!(changes(&helper_with(threads), "reset-on-fork"), ["51: reset-on-fork on"]);
 }
 
 #[test]
 fn undo_gives_back_policy_priority_flag_and_nice() {
-    let undo = |helper: serde_json::Value| {
-        let remedies = helper_with(json!([helper]));
-        commands(&remedies, "intruder-to-fair").expect("a remedy").1
-    };
+    let remedies = |helper: serde_json::Value| helper_with(json!([helper]));
     let helper = |policy: &str, priority: u32| json!({"tid": 100, "comm": "helper", "policy": policy, "rt_priority": priority, "start_ticks": 2});
-    assert_eq!(undo(helper("fifo", 10)), "chrt --fifo --pid 10 100 && renice -n 0 -p 100");
     let mut whole = helper("rr", 10);
     whole["nice"] = json!(-5);
     whole["reset_on_fork"] = json!(true);
-    assert_eq!(undo(whole), "chrt --reset-on-fork --rr --pid 10 100 && renice -n -5 -p 100");
+    let (_, undo) = commands(&remedies(whole), "intruder-to-fair").expect("a remedy");
+    assert_eq!(undo, "renice -n -5 -p 100 > /dev/null; chrt --reset-on-fork --rr --pid 10 100");
+    // Without the flag chrt(1) cannot put it back, so it is read first; nothing is guessed.
+    let fifo = remedies(helper("fifo", 10));
+    assert_eq!(changes(&fifo, "intruder-to-fair"), ["100: fifo 10 -> other", "100: nice 0 -> nice -10"]);
+    assert!(commands(&fifo, "intruder-to-fair").is_some_and(|(apply, _)| apply.contains("LC_ALL=C chrt -p $t")));
     // The snapshot saw it before it became what the trace shows.
-    assert_eq!(
-        undo(helper("other", 0)),
-        "chrt --rr --pid 10 100 && renice -n 0 -p 100  # or --fifo: ask chrt -p before"
-    );
+    let became = remedies(helper("other", 0));
+    assert_eq!(changes(&became, "intruder-to-fair"), ["100: other", "100: nice 0 -> nice -10"]);
+}
+
+/// A pool of 18 real-time threads (100 to 117) of process 100, which has this many threads in all, beside ksoftirqd.
+fn pool_of(process: u32) -> Vec<Remedy> {
+    let letters = "abcdefghijlmnopqrs";
+    let mut scene = Scene::new(5000);
+    for (column, letter) in letters.chars().enumerate() {
+        let before = " ".repeat(column);
+        let woken = format!("{before}!{}", " ".repeat(199 - column));
+        scene = scene.task(letter, "pool", 89).wakes(letter, &times(4, &woken));
+    }
+    let task = |tid: u32| json!({"tid": tid, "tgid": 100, "comm": "pool", "policy": "fifo", "rt_priority": 10, "start_ticks": tid});
+    let tasks: Vec<_> = (100..100 + process).map(task).collect();
+    let scene = scene
+        .task('k', "ksoftirqd/0", 120)
+        .cpu(&times(4, &format!("{letters}{}", times(91, "k."))))
+        .cpu(&times(800, "."))
+        .wakes('k', &times(4, &format!(" !{}{}", times(18, " "), times(90, "! "))))
+        .snapshot(json!({"kernel": {"release": "5.10.0"}, "tasks": tasks}));
+    scene.explain().findings.remove(0).remedies
+}
+
+#[test]
+fn many_threads_are_named_by_their_process_if_it_has_no_others_and_else_all() {
+    assert_eq!(changes(&pool_of(18), "intruder-to-fair"), ["all of 100: other", "all of 100: nice -10"]);
+    let others = pool_of(19);
+    let each = changes(&others, "intruder-to-fair");
+    assert_eq!(each.len(), 36, "{each:?}");
+    assert_eq!(each[0], "100: fifo 10 -> other");
+    assert!(each.iter().all(|line| !line.starts_with("118:")), "{each:?}");
+    let (apply, _) = commands(&others, "intruder-to-fair").expect("commands");
+    assert!(apply.contains(" 117; do") && !apply.contains('#'), "{apply}");
 }
 
 /// A hog (100) of real-time priority 10 beside this task (101), which may use CPU 0 alone.
@@ -170,7 +218,8 @@ fn beside(comm: &str, prio: i32) -> Vec<Remedy> {
 
 #[test]
 fn a_pinned_program_is_helped_by_moving_the_intruder_and_rcu_by_raising_it() {
-    assert_eq!(apply(&beside("service", 120), "move-intruder"), Some("taskset -c -p 1 100"));
+    assert_eq!(changes(&beside("service", 120), "move-intruder"), ["100: CPUs 0 -> CPUs 1"]);
+    assert_eq!(changes(&beside("rcu_preempt", 120), "victim-above-intruder"), ["101: other -> fifo 11"]);
     assert_eq!(apply(&beside("rcu_preempt", 120), "victim-above-intruder"), Some("chrt --fifo --pid 11 101"));
     assert_eq!(apply(&beside("service", 120), "victim-above-intruder"), None);
 }

@@ -2,9 +2,9 @@ use super::Snapshot;
 use super::pseudonyms::{Pseudonyms, kernel_thread};
 
 impl Snapshot {
-    /// The snapshot for somebody else: command lines and the host's name are gone; names of programs, cgroups and units, and places of mounts
-    /// are pseudonyms, the same for the same name. Names of kernel threads, of devices, of interrupts and of settings
-    /// stay, without which nothing could be said.
+    /// The snapshot for somebody else: command lines, the host's name and its boot are gone; names of programs, cgroups and
+    /// units, and places of mounts are pseudonyms, the same for the same name. Names of kernel threads, of devices, of
+    /// interrupts and of settings stay, without which nothing could be said.
     #[must_use]
     pub fn redacted(self) -> Snapshot {
         self.redacted_by(&mut Pseudonyms::with_services())
@@ -38,6 +38,7 @@ impl Snapshot {
             mount.device = device(names, &mount.device);
         }
         self.host = None;
+        // The journals of a host name its boots, too.
         self.boot = None;
         self.redact_boot_line();
         self.redact_places(names);

@@ -45,8 +45,9 @@ pub struct TaskFacts {
     /// Page faults of children that it waited for: above zero, its process has had children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_faults: Option<u64>,
-    /// Whether its children begin as SCHED_OTHER (SCHED_RESET_ON_FORK). Asked for real-time and deadline tasks of the
-    /// running host alone; `/proc` does not tell.
+    /// Whether its children begin as SCHED_OTHER (SCHED_RESET_ON_FORK). `/proc` does not show it, so it is asked of tasks of
+    /// the running host: of programs, and of kernel threads that are real-time. Older versions asked real-time and deadline
+    /// tasks alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
     /// The command line of a process's first thread, its words joined by blanks. In snapshots of older versions alone: it

@@ -14,7 +14,7 @@ use unstarve_model::{Comm, Tid};
 
 use super::{Born, Follower, Interest, Programs, Registry, Signal, Source, SourceName, WorkDetail};
 use crate::task::Work;
-use unstarve_executor::proc::flag;
+use unstarve_facts::flag;
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
 mod births {

@@ -2,9 +2,13 @@
 //! names only if a task changes its own, of work and policies nothing; the keeper looks again for those.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 
+use rustix::io::Errno;
+use rustix::net::netlink::{CONNECTOR, SocketAddrNetlink};
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with};
 use unstarve_model::Tid;
 
 use super::{Born, Interest, Programs, Signal, Source, SourceName};
@@ -46,6 +50,9 @@ impl Allowance {
     }
 }
 
+/// Bytes that the kernel keeps for us until they are read.
+const BUFFER: usize = 4 << 20;
+
 /// `struct nlmsghdr` and `struct cn_msg` before the event.
 const HEADERS: usize = 16 + 20;
 
@@ -57,35 +64,18 @@ pub(super) struct Netlink {
     gaps: Vec<String>,
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
 impl Netlink {
     pub(super) fn open(interest: &Interest) -> io::Result<Netlink> {
         if super::pid_namespace().is_some() {
             // It would accept the wish in silence, and tell nothing (`cn_proc_mcast_ctl()`, drivers/connector/cn_proc.c).
             return Err(io::Error::other("the kernel tells only the initial PID namespace"));
         }
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no memory is passed; the descriptor is nobody else's.
-        let socket =
-            unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::PF_NETLINK, kind, libc::NETLINK_CONNECTOR))?) };
-        // SAFETY: an all-zero sockaddr_nl is valid.
-        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-        address.nl_groups = CN_IDX_PROC;
-        let length = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: the address is that long.
-        check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
-        let size: libc::c_int = 4 << 20;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(CONNECTOR))?;
+        // 0: the kernel chooses the port.
+        bind(&socket, &SocketAddrNetlink::new(0, CN_IDX_PROC))?;
         // Beyond net.core.rmem_max with CAP_NET_ADMIN; without, a smaller buffer loses sooner, and loss is noticed.
-        // SAFETY: the option's value is an int.
-        unsafe {
-            let value = (&raw const size).cast();
-            let length = size_of_val(&size) as libc::socklen_t;
-            libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, value, length);
-        }
+        let _ = set_socket_recv_buffer_size_force(&socket, BUFFER);
         let source = Netlink {
             socket,
             programs: interest.programs != Programs::None,
@@ -113,9 +103,8 @@ impl Netlink {
         message.extend_from_slice(&4_u16.to_ne_bytes());
         message.extend_from_slice(&[0; 2]);
         message.extend_from_slice(&PROC_CN_MCAST_LISTEN.to_ne_bytes());
-        // SAFETY: the buffer is that long.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
-        check(sent as libc::c_int).map(drop)
+        send(&self.socket, &message, SendFlags::empty())?;
+        Ok(())
     }
 }
 
@@ -126,23 +115,17 @@ impl Source for Netlink {
 
     fn drain(&mut self, into: &mut Vec<Signal>) -> io::Result<()> {
         loop {
-            // SAFETY: the buffer is that long.
-            let count =
-                unsafe { libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0) };
-            if count < 0 {
-                let error = io::Error::last_os_error();
-                match error.raw_os_error() {
-                    Some(libc::EAGAIN) => return Ok(()),
-                    Some(libc::EINTR) => continue,
-                    // The kernel does not say how many.
-                    Some(libc::ENOBUFS) => {
-                        into.push(Signal::Lost(1));
-                        continue;
-                    }
-                    _ => return Err(error),
+            let message = match recv(&self.socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((count, _)) => &self.buffer[..count],
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                // The kernel does not say how many.
+                Err(Errno::NOBUFS) => {
+                    into.push(Signal::Lost(1));
+                    continue;
                 }
-            }
-            let message = &self.buffer[..count as usize];
+                Err(error) => return Err(error.into()),
+            };
             let Some(signal) = message.get(HEADERS..).and_then(|event| decode(event, self.programs)) else { continue };
             // Whoever may start programs decides how many there are.
             let is_of_kernel = matches!(&signal, Signal::Born(born) if born.kernel == Some(true));

@@ -3,12 +3,13 @@
 use toml::Spanned;
 use unstarve_facts::check_harm;
 
+use unstarve_model::Glob;
+
 use super::breadth::is_every_group;
 use super::compile::{cpus, within};
 use super::error::{PolicyError, Source};
 use super::file::{CgroupTable, FeatureTable, IrqTable, TunableTable, TunableValue};
 use super::{Setting, SettingKind};
-use crate::glob::Glob;
 
 pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Setting, PolicyError> {
     let CgroupTable { path, weight } = table.get_ref();

@@ -1,7 +1,8 @@
 //! How much a pattern takes: judged by what it matches, not by how it is written.
 
+use unstarve_model::Glob;
+
 use super::select::{Parent, Selector};
-use crate::glob::Glob;
 use crate::owner::{Uid, UidSet};
 use crate::task::Kind;
 

@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use toml::Spanned;
 use unstarve_files::{TrustError, read_trusted};
-use unstarve_model::{CpuSet, SchedPolicy, Tid};
+use unstarve_model::{CpuSet, Glob, SchedPolicy, Tid};
 
 use super::error::{PolicyError, Source};
-use super::file::{KindName, LimitsTable, PolicyFile, PolicyName, RuleTable, SelectorTable, SetTable, UidText};
+use super::file::{KindName, LimitsTable, PolicyFile, RuleTable, SelectorTable, SetTable, UidText};
 use super::kernel_names::{self, Names};
 use super::select::{Cpus, Index, Parent, Selector};
 use super::{Limits, Policy, Rule, Setting, Want, beside};
-use crate::glob::Glob;
 use crate::owner::{Uid, UidSet, Users};
 use crate::task::Kind;
 use unstarve_change::{Aspect, Value};
@@ -423,14 +422,7 @@ fn class(source: &Source, at: usize, table: &SetTable, limits: &Limits) -> Resul
         }
     };
     let class = |policy, rt_priority| Ok(Some(Want::Value(Value::Class { policy, rt_priority, slice: None })));
-    let policy = match table.policy {
-        None => return Ok(priority.map(Want::Priority)),
-        Some(PolicyName::Fifo) => SchedPolicy::Fifo,
-        Some(PolicyName::Rr) => SchedPolicy::Rr,
-        Some(PolicyName::Other) => SchedPolicy::Other,
-        Some(PolicyName::Batch) => SchedPolicy::Batch,
-        Some(PolicyName::Idle) => SchedPolicy::Idle,
-    };
+    let Some(policy) = table.policy else { return Ok(priority.map(Want::Priority)) };
     match (policy, priority) {
         (SchedPolicy::Fifo | SchedPolicy::Rr, None) => {
             Err(source.wrong(at, "a real-time policy needs rt-priority (1 is the lowest)"))

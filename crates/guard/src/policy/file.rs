@@ -1,8 +1,10 @@
 //! The policy file as written: the shape that serde reads and that the JSON schema is made from.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
+use unstarve_model::SchedPolicy;
 
 use crate::task::Kind;
 
@@ -188,7 +190,9 @@ impl KindName {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SetTable {
     /// The policy.
-    pub policy: Option<PolicyName>,
+    #[serde(default, deserialize_with = "policy")]
+    #[schemars(schema_with = "policy_schema")]
+    pub policy: Option<SchedPolicy>,
     /// 1 to 99, with `fifo` or `rr`.
     #[schemars(with = "Option<u32>", range(min = 1, max = 99))]
     pub rt_priority: Option<Spanned<i64>>,
@@ -216,19 +220,18 @@ pub struct SetTable {
 }
 
 /// The policies that a rule may give.
-#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyName {
-    /// SCHED_OTHER.
-    Other,
-    /// SCHED_BATCH.
-    Batch,
-    /// SCHED_IDLE.
-    Idle,
-    /// SCHED_FIFO.
-    Fifo,
-    /// SCHED_RR.
-    Rr,
+const POLICIES: [SchedPolicy; 5] =
+    [SchedPolicy::Other, SchedPolicy::Batch, SchedPolicy::Idle, SchedPolicy::Fifo, SchedPolicy::Rr];
+
+fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SchedPolicy>, D::Error> {
+    const NAMES: &[&str] = &["other", "batch", "idle", "fifo", "rr"];
+    let name = String::deserialize(deserializer)?;
+    let policy = POLICIES.into_iter().find(|policy| policy.name() == name);
+    policy.map(Some).ok_or_else(|| D::Error::unknown_variant(&name, NAMES))
+}
+
+fn policy_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": POLICIES.map(SchedPolicy::name) })
 }
 
 /// The weight of a cgroup.

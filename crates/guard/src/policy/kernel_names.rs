@@ -2,8 +2,7 @@
 //! say what it means is for the kernel's thread.
 
 use std::sync::LazyLock;
-
-use crate::glob::Glob;
+use unstarve_model::Glob;
 
 /// What a pattern of names has to do with kernel threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

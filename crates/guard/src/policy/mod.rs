@@ -11,7 +11,7 @@ mod select;
 
 use std::path::Path;
 
-use unstarve_model::CpuSet;
+use unstarve_model::{CpuSet, Glob};
 
 pub(crate) use beside::value_in;
 pub use error::PolicyError;
@@ -21,7 +21,6 @@ pub use select::{Index, Parent, Selector};
 
 use compile::Trust;
 
-use crate::glob::Glob;
 use crate::scan::Wanted;
 use unstarve_change::Value;
 

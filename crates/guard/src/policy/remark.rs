@@ -1,10 +1,11 @@
 //! What the author of a rule should know of it, whatever tasks there are now.
 
+use unstarve_model::Glob;
+
 use super::breadth::is_many_users;
 use super::kernel_names::{self, Names};
 use super::select::{Parent, Selector};
 use super::{Rule, Want};
-use crate::glob::Glob;
 use crate::task::Kind;
 use unstarve_change::Value;
 

@@ -1,7 +1,6 @@
 use rustc_hash::FxHashMap;
-use unstarve_model::{CpuSet, Tid};
+use unstarve_model::{CpuSet, Glob, Tid};
 
-use crate::glob::Glob;
 use crate::owner::UidSet;
 use crate::scan::Wanted;
 use crate::task::{Kind, Task};

@@ -7,6 +7,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::state::State;
 use unstarve_executor::{act, sched};
+use unstarve_facts::Stat;
 use unstarve_guard::Policy;
 use unstarve_guard::survey::Survey;
 use unstarve_model::{SchedPolicy, Tid};
@@ -96,8 +97,8 @@ pub fn taken_back_after_apply(stage: &Stage) -> Ended {
     assert!(undone.inherited >= 10 && !undone.racing, "{undone:?}");
     // Orphans have nobody by whom they could be told; a running guard sees them born.
     let orphans = |tid: &Tid| {
-        let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.split(' ').nth(1) != Some("1"))
+        let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).ok();
+        stat.and_then(|stat| Stat::parse(&stat)).is_none_or(|stat| stat.parent != Tid(1))
     };
     let left: Vec<_> = family.changed().into_keys().filter(orphans).collect();
     let reaper = |tid: &Tid| std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();

@@ -1,9 +1,6 @@
-use std::io::Write;
-
 use unstarve_facts::{Harm, Knob, check_harm, chosen, is_feature};
 use unstarve_model::CpuSet;
 
-use super::{Entry, Journal, JournalError};
 use crate::Root;
 
 /// Settings of the running system: where they are is asked of it, not of its version.
@@ -36,18 +33,6 @@ pub enum KnobError {
         /// Why.
         error: std::io::Error,
     },
-    /// The kernel does not take it.
-    #[error("the kernel refuses `{value}` for {path}: {error}{hint}")]
-    Write {
-        /// Which.
-        path: String,
-        /// What.
-        value: String,
-        /// Why.
-        error: std::io::Error,
-        /// What could help.
-        hint: &'static str,
-    },
     /// The value is none.
     #[error("`{0}` is no value for a setting: expected a line of at most 200 characters without control characters")]
     Value(String),
@@ -61,40 +46,6 @@ pub enum KnobError {
         /// Why.
         harm: Harm,
     },
-    /// It was undone, or changed by somebody else since.
-    #[error("{path} is `{now}`, but unstarve set it to `{set}`: somebody has changed it since, so it is left alone")]
-    Changed {
-        /// Which.
-        path: String,
-        /// What it is.
-        now: String,
-        /// What was set.
-        set: String,
-    },
-    /// The journal says that something was written which this program cannot have written.
-    #[error(
-        "the journal's change {id}: {path} = `{value}` is nothing that unstarve knobs sets; left alone. \
-             Look who wrote the journal, then move it away"
-    )]
-    NotOurs {
-        /// The entry's number.
-        id: u64,
-        /// The file.
-        path: String,
-        /// What an undo would have to write.
-        value: String,
-    },
-    /// It was set below another directory.
-    #[error("{path} was set below {root}; undo it with --root {root}")]
-    OtherRoot {
-        /// The file.
-        path: String,
-        /// The directory.
-        root: String,
-    },
-    /// The journal cannot be used.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
 }
 
 /// What would be written.
@@ -117,17 +68,6 @@ pub struct Step {
     pub new: String,
 }
 
-/// What an undo did.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Undone {
-    /// The path.
-    pub path: String,
-    /// What it was.
-    pub from: String,
-    /// What it is again.
-    pub to: String,
-}
-
 struct Place {
     path: String,
     feature: Option<String>,
@@ -141,25 +81,6 @@ impl Place {
 
     fn is_features_file(&self) -> bool {
         FEATURES.contains(&self.path.as_str())
-    }
-
-    /// Whether [`Live::places`] can give it, on whatever kernel.
-    fn could_be_set(&self) -> bool {
-        match &self.feature {
-            Some(name) => {
-                let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-                self.is_features_file() && is_word
-            }
-            None => self.may_be_named() || Knob::has_path(&self.path) && !self.is_features_file(),
-        }
-    }
-
-    /// Whether that can have been its text: one line, and of a feature one of its two words.
-    fn could_hold(&self, text: &str) -> bool {
-        match &self.feature {
-            Some(name) => text.strip_prefix("NO_").unwrap_or(text) == name,
-            None => text.len() <= 4096 && !text.chars().any(char::is_control),
-        }
     }
 }
 
@@ -217,71 +138,6 @@ impl<'a> Live<'a> {
             Ok(Step { path: place.path, feature: place.feature, old, new })
         };
         Ok(Plan { steps: self.places(name)?.into_iter().map(step).collect::<Result<_, KnobError>>()? })
-    }
-
-    /// Writes it down, then does it. What fails in the middle is taken back.
-    pub fn apply(&self, plan: &Plan, journal: &mut Journal) -> Result<(), KnobError> {
-        let mut done: Vec<u64> = Vec::new();
-        for step in plan.steps.iter().filter(|step| step.old != step.new) {
-            let id = journal.set(step, self.root)?;
-            let place = Place { path: step.path.clone(), feature: step.feature.clone() };
-            match self.write(&place, &step.new) {
-                // The kernel may round: what it says is what an undo will look for.
-                Ok(()) => journal.done(id, &self.read(&place)?)?,
-                Err(error) => {
-                    journal.undone(id)?;
-                    for id in done.into_iter().rev() {
-                        // The first error is the one to tell.
-                        let _ = self.undo_one(journal, id);
-                    }
-                    return Err(error);
-                }
-            }
-            done.push(id);
-        }
-        Ok(())
-    }
-
-    /// Takes the last change back, or all of them, latest first. A value that somebody else has changed since is left alone,
-    /// and its entry is kept.
-    pub fn undo(&self, journal: &mut Journal, all: Extent) -> (Vec<Undone>, Vec<KnobError>) {
-        let mut ids: Vec<u64> = journal.pending().iter().map(|entry| entry.id).collect();
-        ids.reverse();
-        if all == Extent::Last {
-            ids.truncate(1);
-        }
-        let (mut undone, mut failed) = (Vec::new(), Vec::new());
-        for id in ids {
-            match self.undo_one(journal, id) {
-                Ok(change) => undone.extend(change),
-                Err(error) => failed.push(error),
-            }
-        }
-        (undone, failed)
-    }
-
-    fn undo_one(&self, journal: &mut Journal, id: u64) -> Result<Option<Undone>, KnobError> {
-        let Some(entry) = journal.pending().into_iter().find(|entry| entry.id == id) else { return Ok(None) };
-        if entry.root != self.root.name() {
-            let root = entry.root.unwrap_or_else(|| "/".to_owned());
-            return Err(KnobError::OtherRoot { path: entry.path, root });
-        }
-        let place = Place { path: entry.path.clone(), feature: entry.feature.clone() };
-        if !place.could_be_set() || !place.could_hold(&entry.old) {
-            let value = unstarve_model::clean(&entry.old).chars().take(60).collect();
-            return Err(KnobError::NotOurs { id, path: unstarve_model::clean(&entry.path).into_owned(), value });
-        }
-        let now = self.read(&place)?;
-        if now == entry.old {
-            journal.undone(id)?;
-            return Ok(None);
-        }
-        if now != entry.seen.as_deref().unwrap_or(&entry.new) && now != entry.new {
-            return Err(changed(entry, now));
-        }
-        self.write(&place, &entry.old)?;
-        journal.undone(id)?;
-        Ok(Some(Undone { path: entry.path, from: now, to: entry.old }))
     }
 
     fn places(&self, name: &str) -> Result<Vec<Place>, KnobError> {
@@ -357,32 +213,6 @@ impl<'a> Live<'a> {
                 .ok_or_else(|| KnobError::Unknown(name.clone())),
         }
     }
-
-    fn write(&self, place: &Place, value: &str) -> Result<(), KnobError> {
-        // No truncation: a sysctl has none, and a file that is not there must not come to be.
-        let written = self.root.open_to_write(&place.path).and_then(|mut file| file.write_all(value.as_bytes()));
-        written.map_err(|error| {
-            let hint = match error.kind() {
-                std::io::ErrorKind::PermissionDenied => "; it needs root",
-                std::io::ErrorKind::ReadOnlyFilesystem => "; a container may not change the host",
-                _ => "",
-            };
-            KnobError::Write { path: place.path.clone(), value: value.to_owned(), error, hint }
-        })
-    }
-}
-
-/// How much is taken back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
-    /// The last change.
-    Last,
-    /// All changes.
-    All,
-}
-
-fn changed(entry: Entry, now: String) -> KnobError {
-    KnobError::Changed { path: entry.path, now, set: entry.seen.unwrap_or(entry.new) }
 }
 
 /// `on`, `1`, `NAME` → `NAME`; `off`, `0`, `NO_NAME` → `NO_NAME`.

@@ -1,7 +1,5 @@
-//! Settings of the running system, read, set and set back; and the journal of what was set.
+//! Settings of the running system, as they are and as they would be.
 
-mod journal;
 mod live;
 
-pub use journal::{Contents, Entry, Journal, JournalError};
-pub use live::{Extent, KnobError, Live, Plan, Step, Undone};
+pub use live::{KnobError, Live, Plan, Step};

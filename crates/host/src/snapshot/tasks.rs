@@ -1,15 +1,11 @@
 use std::fs::File;
 use std::io::Read;
 
-use unstarve_facts::{CgroupVersion, Hierarchy, RunSums, Seen, TaskFacts};
-use unstarve_model::{Policy, SchedPolicy, Tid};
+use unstarve_facts::{CgroupVersion, Hierarchy, RunSums, Seen, Stat, TaskFacts, flag};
+use unstarve_model::{Policy, Tid};
 
 use super::{Detail, Gaps};
 use crate::Root;
-
-/// `include/linux/sched.h`; unchanged from 2.6.23 and 3.10 to 7.2.
-const PF_KTHREAD: u64 = 0x0020_0000;
-const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
 
 /// All threads, sorted. One that ends while it is read is left out: nothing is wrong then.
 pub(super) fn read_all(
@@ -40,7 +36,7 @@ pub(super) fn read_all(
 
 /// What `/proc/TID/stat` says of a thread of the host at `root`, no more; `None` if there is none.
 pub fn task(root: &Root, tid: Tid) -> Option<TaskFacts> {
-    stat(tid, &root.text(&format!("/proc/{tid}/stat")).ok()?)
+    facts(tid, &root.text(&format!("/proc/{tid}/stat")).ok()?)
 }
 
 struct Reader<'a> {
@@ -52,7 +48,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn task(&mut self, tgid: Tid, tid: Tid, version: Option<CgroupVersion>) -> Option<TaskFacts> {
         let directory = format!("/proc/{tgid}/task/{tid}");
-        let mut task = stat(tid, &self.file(&directory, "stat")?)?;
+        let mut task = facts(tid, &self.file(&directory, "stat")?)?;
         task.tgid = (tgid != tid).then_some(tgid);
         task.parent = task.parent.filter(|_| tgid == tid);
         if let Some(seen) = task.seen.as_mut().filter(|seen| seen.is_runnable()) {
@@ -64,8 +60,9 @@ impl Reader<'_> {
         if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
             task.cgroup = cgroup(&text, version);
         }
+        // A thread of the kernel gets it from nobody, unless somebody gave it with a policy.
         let keeps_class = matches!(task.policy.class(), Some(Policy::Rt | Policy::Deadline));
-        if keeps_class && self.root.is_host() {
+        if (keeps_class || !task.kernel_thread) && self.root.is_host() {
             task.reset_on_fork = reset_on_fork(task.tid);
         }
         if self.detail == Detail::Whole {
@@ -92,39 +89,29 @@ impl Reader<'_> {
 /// Of a file of a process.
 const LONGEST: u64 = 64 << 10;
 
-/// Parses `/proc/PID/stat` (proc_pid_stat(5)). The name stands in parentheses and may itself hold them and blanks, so
-/// the fields are counted from the last one on.
-pub(super) fn stat(tid: Tid, text: &str) -> Option<TaskFacts> {
-    let (head, tail) = text.rsplit_once(')')?;
-    let (_, comm) = head.split_once('(')?;
-    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-    // The manual numbers fields from 1; the third is the first after the name.
-    let field = |number: usize| fields.get(number - 3).copied();
-    let flags: u64 = field(9)?.parse().ok()?;
+/// What `/proc/PID/stat` says; `None` if it lacks what every kernel shows.
+fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
+    let stat = Stat::parse(text)?;
     Some(TaskFacts {
         tid,
         tgid: None,
-        comm: comm.to_owned(),
-        policy: SchedPolicy::from_number(field(41)?.parse().ok()?),
-        rt_priority: field(40)?.parse().ok()?,
-        nice: field(19)?.parse().ok()?,
+        policy: stat.policy?,
+        rt_priority: stat.rt_priority?,
+        nice: stat.nice?,
         allowed: None,
         cgroup: None,
-        kernel_thread: flags & PF_KTHREAD != 0,
-        affinity_fixed: flags & PF_NO_SETAFFINITY != 0,
-        parent: field(4).and_then(|text| text.parse().ok()).map(Tid),
-        cpu_ticks: ticks(field(14), field(15)),
-        child_ticks: ticks(field(16), field(17)),
-        child_faults: field(11).and_then(|text| text.parse().ok()),
+        kernel_thread: stat.is_kernel_thread(),
+        affinity_fixed: stat.flags & flag::NO_SETAFFINITY != 0,
+        parent: Some(stat.parent),
+        cpu_ticks: stat.cpu_ticks,
+        child_ticks: stat.child_ticks,
+        child_faults: stat.child_faults,
         reset_on_fork: None,
         cmdline: None,
-        seen: field(3).and_then(|text| text.chars().next()).map(|state| Seen {
-            state,
-            cpu: field(39).and_then(|text| text.parse().ok()),
-            sums: None,
-        }),
+        seen: Some(Seen { state: stat.state, cpu: stat.cpu, sums: None }),
         seen_last: None,
-        start_ticks: field(22)?.parse().ok()?,
+        start_ticks: stat.start,
+        comm: stat.comm,
     })
 }
 
@@ -134,11 +121,6 @@ fn sums(text: &str) -> Option<RunSums> {
     let mut numbers = text.split_ascii_whitespace().map(|text| text.parse::<u64>().ok());
     let (ran_ns, run_delay_ns, turns) = (numbers.next()??, numbers.next()??, numbers.next()??);
     (ran_ns > 0 || turns > 0).then_some(RunSums { ran_ns, run_delay_ns, turns })
-}
-
-fn ticks(user: Option<&str>, system: Option<&str>) -> Option<u64> {
-    let user: u64 = user?.parse().ok()?;
-    user.checked_add(system?.parse().ok()?)
 }
 
 /// Words end with NUL. A kernel thread and a zombie have none.
@@ -176,16 +158,6 @@ fn cgroup(text: &str, version: CgroupVersion) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_parentheses_does_not_shift_the_fields() {
-        let text = "7 (a) R) b) S 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 -51 -5 1 0 123 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 17 0 50 1 0";
-        let task = stat(Tid(7), text).unwrap();
-        assert_eq!(task.comm, "a) R) b");
-        assert_eq!((task.policy, task.rt_priority, task.nice, task.start_ticks), (SchedPolicy::Fifo, 50, -5, 123));
-        assert!(task.kernel_thread && task.affinity_fixed);
-        assert!(stat(Tid(7), "7 (cut").is_none());
-    }
 
     #[test]
     fn the_group_is_the_one_that_the_cpu_controller_sees() {

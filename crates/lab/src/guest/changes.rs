@@ -72,7 +72,7 @@ impl Changes {
 
     /// Sets a feature of the scheduler to this word.
     pub(super) fn set_feature(&mut self, path: &str, name: &str, word: &str) -> Result<(), GuestError> {
-        let place = unstarve_change::Place::Feature { path: path.to_owned(), name: name.to_owned() };
+        let place = unstarve_change::Place::Feature { path: path.to_owned(), name: name.to_owned(), root: None };
         self.set(place, word).map_err(|error| GuestError(format!("cannot write `{word}` to {path}: {error}")))
     }
 

@@ -1,8 +1,10 @@
 use std::ffi::CStr;
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
 
 use rustix::mount::{MountFlags, mount};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::{GuestError, write};
 
@@ -63,15 +65,8 @@ fn set_up(name: &[u8]) -> io::Result<()> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: socket takes no pointers; the descriptor is closed below.
-    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: the request lives across the call and is what SIOCSIFFLAGS reads.
-    let result = unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) };
-    let error = io::Error::last_os_error();
-    // SAFETY: the descriptor is ours and used no more.
-    unsafe { libc::close(socket) };
-    if result < 0 { Err(error) } else { Ok(()) }
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

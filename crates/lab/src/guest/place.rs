@@ -99,9 +99,7 @@ impl Place {
             policy.give(tid)?;
         }
         if let Some(nice) = self.nice {
-            // SAFETY: takes no pointers.
-            let result = unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, tid, nice) };
-            checked(result)?;
+            rustix::process::setpriority_process(rustix::process::Pid::from_raw(tid), nice)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, set_parent_process_death_signal};
 
 use super::supervise::{LET_GO, SUPERVISE_ROLE};
 use super::{Machine, Qemu, QemuError};
@@ -165,7 +165,7 @@ impl Guest {
         // SAFETY: between fork and exec only system calls are made that are async-signal-safe.
         unsafe {
             command.pre_exec(move || {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                set_parent_process_death_signal(Some(Signal::KILL))?;
                 // The parent may have died before the line above.
                 if rustix::process::getppid() != Some(parent) {
                     return Err(io::Error::from(Errno::SRCH));
@@ -194,8 +194,8 @@ impl Guest {
     }
 
     fn let_go(&self) {
-        // SAFETY: takes no pointers; the process is our child and not waited for yet.
-        unsafe { libc::kill(self.child.id() as libc::pid_t, LET_GO) };
+        // It is our child and not waited for yet. One that has ended needs no signal.
+        let _ = kill_process(Pid::from_child(&self.child), LET_GO);
     }
 
     /// Ends it: after `grace`, or at once.

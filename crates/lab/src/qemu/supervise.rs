@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, mem, ptr};
 
 use libc::{c_int, c_long, c_void, pid_t};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::turns::{Side, Turns, Verdict};
 
@@ -22,7 +23,7 @@ pub const SUPERVISE_ROLE: &str = "@lab-supervise";
 
 /// Sent to the tracer when nothing is measured any more: from now on all threads run as they like, so that results are
 /// written out quickly.
-pub(super) const LET_GO: c_int = libc::SIGUSR1;
+pub(super) const LET_GO: Signal = Signal::USR1;
 
 /// How often it is looked whether something has happened.
 const LOOK_US: libc::suseconds_t = 300_000;
@@ -34,7 +35,7 @@ const PATIENCE: u32 = 10;
 static GO: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_signal(signal: c_int) {
-    if signal == LET_GO {
+    if signal == LET_GO.as_raw() {
         GO.store(true, Ordering::Relaxed);
     }
 }
@@ -48,7 +49,7 @@ pub fn supervise(argv: &[OsString]) -> io::Result<u8> {
     // SAFETY: between fork and exec only these system calls are made.
     unsafe {
         command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            set_parent_process_death_signal(Some(Signal::KILL))?;
             checked(libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<c_void>(), ptr::null_mut::<c_void>()))
         });
     }
@@ -59,7 +60,7 @@ pub fn supervise(argv: &[OsString]) -> io::Result<u8> {
 
 /// Signals end a wait, and there is one every now and then.
 fn interrupt_waits() -> io::Result<()> {
-    for signal in [LET_GO, libc::SIGALRM] {
+    for signal in [LET_GO.as_raw(), libc::SIGALRM] {
         // SAFETY: all zeros is a valid sigaction (no flags, so waits are not restarted), and the handler only stores.
         let result = unsafe {
             let mut action: libc::sigaction = mem::zeroed();

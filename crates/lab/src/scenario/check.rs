@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use unstarve_diagnose::{REMEDIES, RemedyKind};
+use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind};
 use unstarve_files::{Limit, ReadError, read_text};
 
 use super::expect::{Names, VICTIM_KEYS, Victim};
@@ -282,7 +282,17 @@ fn check_expect(expect: &Expect) -> Result<(), Broken> {
             "`victim`, `culprit` and `payer` are the top finding's, of which `finding` has to say what it is",
         ));
     }
+    let ids = expect.finding.iter().flatten().chain(expect.all.iter().map(|one| &one.finding));
+    ids.map(String::as_str).try_for_each(check_finding)?;
     std::iter::once(&expect.victim).chain(expect.all.iter().map(|one| &one.victim)).try_for_each(check_victim)
+}
+
+fn check_finding(id: &str) -> Result<(), Broken> {
+    if FindingKind::of_id(id).is_some() {
+        return Ok(());
+    }
+    let known: Vec<&str> = FINDINGS.iter().map(|kind| kind.id).collect();
+    Err((format!("expect: finding = \"{id}\": expected one of {}", known.join(", ")), format!("\"{id}\"")))
 }
 
 fn check_victim(victim: &Victim) -> Result<(), Broken> {

@@ -1,16 +1,9 @@
+use unstarve_model::Glob;
+
 /// Whether a name fits an anchored pattern: plain characters, `*`, `?`, and alternatives with `|` between.
 pub fn fits(pattern: &str, name: &str) -> bool {
-    pattern.split('|').any(|one| fits_one(one.as_bytes(), name.as_bytes()))
-}
-
-fn fits_one(glob: &[u8], name: &[u8]) -> bool {
-    match (glob.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => (0..=name.len()).any(|skipped| fits_one(rest, &name[skipped..])),
-        (Some((b'?', rest)), Some((_, name))) => fits_one(rest, name),
-        (Some((expected, rest)), Some((byte, name))) => expected == byte && fits_one(rest, name),
-        _ => false,
-    }
+    // No escapes here: a `\` is one of the name's.
+    pattern.split('|').any(|one| Glob::new(&one.replace('\\', r"\\")).matches(name))
 }
 
 #[cfg(test)]
@@ -26,5 +19,13 @@ mod tests {
         assert!(!fits("nfsd", "nfsd4"));
         assert!(!fits("nfsd?", "nfsd"));
         assert!(fits("webwork|webapi", "webapi") && !fits("webwork|webapi", "web"));
+        assert!(fits(r"victim\n*", r"victim\n1"));
+    }
+
+    #[test]
+    fn a_scenario_s_pattern_takes_no_exponential_time() {
+        let began = std::time::Instant::now();
+        assert!(!fits(&"*a".repeat(40), &("a".repeat(200) + "b")));
+        assert!(began.elapsed() < std::time::Duration::from_secs(1));
     }
 }

@@ -1,4 +1,3 @@
-use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -6,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::version::dpkg_order;
 use super::{Cache, StoreError};
 
 /// Signs all suites of Debian's archive.
@@ -100,7 +100,7 @@ impl Apt {
         }
         let shown = run(self.command("apt-cache").args(["show", "--no-all-versions"]).args(names))?;
         let mut packages: Vec<Package> = shown.split("\n\n").filter_map(Package::parse).collect();
-        packages.sort_by(|a, b| natural_order(&a.version, &b.version).then_with(|| a.name.cmp(&b.name)));
+        packages.sort_by(|a, b| dpkg_order(&a.version, &b.version).then_with(|| a.name.cmp(&b.name)));
         Ok(packages)
     }
 
@@ -197,31 +197,6 @@ impl Package {
     }
 }
 
-/// Runs of digits by their number, the rest by its letters: `6.1.9` before `6.1.10`.
-pub(crate) fn natural_order(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
-    loop {
-        let (digits_a, digits_b) = (leading_digits(a), leading_digits(b));
-        if digits_a > 0 && digits_b > 0 {
-            let number = |text: &[u8]| text.iter().copied().skip_while(|&digit| digit == b'0').collect::<Vec<u8>>();
-            let (x, y) = (number(&a[..digits_a]), number(&b[..digits_b]));
-            match x.len().cmp(&y.len()).then_with(|| x.cmp(&y)) {
-                Ordering::Equal => (a, b) = (&a[digits_a..], &b[digits_b..]),
-                unequal => return unequal,
-            }
-            continue;
-        }
-        match (a.split_first(), b.split_first()) {
-            (Some((x, rest_a)), Some((y, rest_b))) if x == y => (a, b) = (rest_a, rest_b),
-            (x, y) => return x.map(|(byte, _)| byte).cmp(&y.map(|(byte, _)| byte)),
-        }
-    }
-}
-
-fn leading_digits(text: &[u8]) -> usize {
-    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
-}
-
 /// Runs a command to its end and gives what it printed.
 pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
     let program = command.get_program().to_string_lossy().into_owned();
@@ -229,7 +204,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
     // SAFETY: between fork and exec only this system call is made.
     unsafe {
         command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
             Ok(())
         });
     }
@@ -249,13 +224,6 @@ pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_ordered_by_their_numbers() {
-        let mut versions = vec!["6.12.107-1", "6.12.94-1", "6.12.94-1~bpo", "6.1.0-50", "6.1.9"];
-        versions.sort_by(|a, b| natural_order(a, b));
-        assert_eq!(versions, ["6.1.0-50", "6.1.9", "6.12.94-1", "6.12.94-1~bpo", "6.12.107-1"]);
-    }
 
     #[test]
     fn lists_are_told_from_what_else_lies_there() {

@@ -97,7 +97,7 @@ pub fn list(cache: &Cache) -> Result<Vec<KernelInfo>, StoreError> {
             infos.push(read_info(&path)?);
         }
     }
-    infos.sort_by(|a, b| super::apt::natural_order(&a.name, &b.name));
+    infos.sort_by(|a, b| super::version::dpkg_order(&a.name, &b.name));
     Ok(infos)
 }
 

@@ -11,6 +11,7 @@ mod modinfo;
 mod modules;
 mod qemu;
 pub(crate) mod runs;
+mod version;
 
 use std::io;
 use std::path::PathBuf;

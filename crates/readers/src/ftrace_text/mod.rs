@@ -90,6 +90,7 @@ impl FtraceText {
     }
 
     fn step(&mut self) -> Result<(), TextError> {
+        self.lines.skip_blank();
         let line = self.lines.number() + 1;
         let text = match self.lines.next_line() {
             Ok(Some(text)) => text,

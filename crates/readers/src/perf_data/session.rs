@@ -136,6 +136,8 @@ impl Session {
         }
         let index = self.events.len() as u16;
         self.openings = (self.events.is_empty() || self.openings == Some(ids.len())).then_some(ids.len());
+        let opened = self.openings.filter(|&opened| opened > 0);
+        self.info.cpus_recorded = opened.and_then(|opened| u32::try_from(opened).ok());
         ids.iter().for_each(|&id| self.ids.insert(id, index));
         if attr.tracepoint.is_some() {
             self.info.clock = Some(clock_name(attr.clock).to_owned());

@@ -130,6 +130,7 @@ impl PerfScript {
             self.open_entry(&line);
         } else if line.trim_ascii().is_empty() {
             self.close_entry();
+            self.lines.skip_blank();
         } else if let Some(frame) = Frame::parse(line) {
             self.stack.frame(frame);
         } else if is_elision(line) {

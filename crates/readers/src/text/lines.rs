@@ -33,6 +33,19 @@ impl<R: Read> Lines<R> {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
+    /// Passes over blank lines that have been read already: a file of nothing else costs hardly more than its reading.
+    pub fn skip_blank(&mut self) {
+        loop {
+            let length = match &self.buffer[self.start..self.end] {
+                [b'\n', ..] => 1,
+                [b'\r', b'\n', ..] => 2,
+                _ => return,
+            };
+            self.start += length;
+            self.number += 1;
+        }
+    }
+
     /// The number of the line given last; the first is 1.
     pub fn number(&self) -> u64 {
         self.number
@@ -134,6 +147,15 @@ mod tests {
         assert_eq!(lines_of(b"a\n\nb c\r\n"), (vec!["1: a".into(), "2: ".into(), "3: b c".into()], true, 0));
         assert_eq!(lines_of(b"a\nb"), (vec!["1: a".into(), "2: b".into()], false, 0));
         assert_eq!(lines_of(b""), (vec![], true, 0));
+    }
+
+    #[test]
+    fn blank_lines_are_passed_over_and_counted() {
+        let mut lines = Lines::new(&b"a\n\n\r\n\nb\n"[..]);
+        assert_eq!(lines.next_line().unwrap(), Some(&b"a"[..]));
+        lines.skip_blank();
+        assert_eq!(lines.next_line().unwrap(), Some(&b"b"[..]));
+        assert_eq!(lines.number(), 5);
     }
 
     #[test]

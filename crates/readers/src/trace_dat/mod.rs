@@ -268,6 +268,7 @@ fn info(tables: &mut Tables) -> TraceInfo {
             let cpus = tables.buffers.iter().flat_map(|buffer| &buffer.cpus).map(|data| data.cpu);
             cpus.filter(|&cpu| cpu < CpuId::LIMIT).max().map(|cpu| cpu + 1)
         }),
+        cpus_recorded: None,
         recorded: (tables.systems < ALL_SYSTEMS).then(|| recorded(&tables.decoder)),
         tasks: std::mem::take(&mut tables.tasks),
         snapshot: tables.snapshot.take(),

@@ -134,9 +134,21 @@ pub fn play_on(cpus: Option<u32>, scene: &str, sink: &mut impl Sink) -> Timeline
 
 /// The same with a timeline that knows more.
 pub fn run(mut timeline: Timeline, scene: &str, sink: &mut impl Sink) -> Timeline {
+    go_on(&mut timeline, scene, sink);
+    timeline.finish(sink);
+    timeline
+}
+
+/// Goes on without an end.
+pub fn go_on(timeline: &mut Timeline, scene: &str, sink: &mut impl Sink) {
     for line in scene.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         timeline.push(&event(line), sink);
     }
-    timeline.finish(sink);
-    timeline
+}
+
+/// The waits that go on when a scene stops.
+pub fn so_far(timeline: &Timeline) -> String {
+    let mut notes = Notes::default();
+    timeline.so_far(unstarve_model::Nanos(1), |_, _| true, &mut notes);
+    notes.0.join("\n")
 }

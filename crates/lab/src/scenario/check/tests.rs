@@ -55,6 +55,7 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[[knob]]", "[[load]]\nargv = [\"x\"]\nmain = true\n[[knob]]"),
         ("main = true", "count = 0"),
         ("main = true", "start_ms = -5"),
+        ("[\"rt-starvation\"]", "[\"rt-starving\"]"),
         ("{ cgroup", "{ cgroup = { path = \"pods/below\" } },\n    { cgroup"),
         ("{ cgroup", "{ cgroup = { path = \"x\", set = { \"../a.b\" = \"1\" } } },\n    { cgroup"),
         ("[[knob]]", "[[file]]\npath = \"/init\"\ntext = \"\"\n[[knob]]"),
@@ -85,6 +86,7 @@ fn mistakes_are_named_with_file_line_and_key() {
     good.toml:16: under every condition exactly one load must be `main = true` (a single load is by itself)
     good.toml:11: load `ping`: count = 0: expected 1 to 1000
     good.toml:11: load `ping`: the main load cannot start before the recording, which lasts as long as it does
+    good.toml:27: expect: finding = "rt-starving": expected one of rt-starvation, completion-ping-pong, weight-starvation, wake-storm, preemption-thrash, irq-interference, idle-while-runnable, migration-churn, throttled
     good.toml:12: load `ping`: cgroup = "pods": `pods/below` is below it, and a group with groups below it that share the CPU can have no tasks of its own; give the load a group beside `pods/below`
     good.toml:8: cgroup `x`: `../a.b` is no file of a cgroup such as `memory.max`
     good.toml:19: file `/init`: the lab itself needs this path

@@ -2,6 +2,9 @@ use std::fmt;
 
 /// A pattern for a whole name: `*` is any run of characters (also of `/`), `?` any one, `\` takes the next one as it
 /// is. Always anchored at both ends, so `sh` never matches `ssh`.
+///
+/// Own code and not a library's: those for paths treat `/`, `[` and `{` as special, and none says whether two patterns can
+/// match the same name ([`Glob::overlaps`]), on which the guard's refusals rest.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Glob {
     text: String,
@@ -18,15 +21,27 @@ enum Piece {
 impl Glob {
     /// Never fails: a `\` at the end stands for itself.
     pub fn new(text: &str) -> Glob {
-        let mut pieces = Vec::new();
         let mut chars = text.chars();
-        while let Some(c) = chars.next() {
-            let piece = match c {
+        let piece = || {
+            Some(match chars.next()? {
                 '*' => Piece::Any,
                 '?' => Piece::One,
                 '\\' => Piece::Char(chars.next().unwrap_or('\\')),
                 c => Piece::Char(c),
-            };
+            })
+        };
+        Glob::of(text, std::iter::from_fn(piece))
+    }
+
+    /// A pattern in which `*` alone is special, for names that people type as they are shown: those of Windows programs
+    /// under Wine hold `\`.
+    pub fn with_stars(text: &str) -> Glob {
+        Glob::of(text, text.chars().map(|c| if c == '*' { Piece::Any } else { Piece::Char(c) }))
+    }
+
+    fn of(text: &str, all: impl Iterator<Item = Piece>) -> Glob {
+        let mut pieces = Vec::new();
+        for piece in all {
             // Two `*` in a row say nothing more than one.
             if piece != Piece::Any || pieces.last() != Some(&Piece::Any) {
                 pieces.push(piece);
@@ -174,6 +189,25 @@ mod tests {
             ("**x", "yyx", true),
         ] {
             assert_eq!(Glob::new(pattern).matches(name), matches, "{pattern} on {name}");
+        }
+    }
+
+    #[test]
+    fn with_stars_everything_else_stands_for_itself() {
+        for (pattern, name, matches) in [
+            ("fio", "fio", true),
+            ("fio", "fio2", false),
+            ("kworker/*", "kworker/0:2", true),
+            ("*/1", "ksoftirqd/1", true),
+            ("*o*o*", "kworker/0:2", false),
+            ("*o*k*", "kworker/0:2", true),
+            ("*", "", true),
+            ("", "x", false),
+            (r"C:\*", r"C:\app.exe", true),
+            ("a?", "ab", false),
+            ("a?", "a?", true),
+        ] {
+            assert_eq!(Glob::with_stars(pattern).matches(name), matches, "{pattern} on {name}");
         }
     }
 

@@ -1,0 +1,157 @@
+//! Which threads a remedy changes, and what is known of each.
+
+use unstarve_change::{Change, Selector, Target, Thread, Value};
+use unstarve_facts::TaskFacts;
+use unstarve_model::{Comm, KernelThread, Policy, SchedPolicy, Tid, clean};
+use unstarve_timeline::ActorId;
+
+use super::rt_priority;
+use crate::case::Case;
+
+/// The first process, on which everything rests and of which all that is orphaned becomes a child.
+pub(super) const INIT: Tid = Tid(1);
+/// The parent of all kernel threads.
+pub(super) const KTHREADD: Tid = Tid(2);
+
+/// So many threads are named one by one, even where they are all of a process.
+const HANDFUL: usize = 16;
+
+/// This value for each thread of these actors. `was` gives the value that is known to be there now.
+///
+/// `None` if there is no thread that may be changed. Of threads that the trace has counted and not all kept, nothing is left
+/// but the advice: a command for some of them would look like one for all.
+pub(super) fn for_all(
+    case: &Case<'_>,
+    actors: &[ActorId],
+    to: &Value,
+    was: impl Fn(ActorId, Tid) -> Option<Value>,
+) -> Option<Vec<Change>> {
+    let threads = match members(case, actors) {
+        Members::All(threads) => threads,
+        Members::Some => return Some(vec![Change::advice()]),
+    };
+    if let Some(process) = whole_process(case, &threads) {
+        return Some(vec![Change::of(Target::Threads(Selector::Process(process)), to.clone())]);
+    }
+    let each = threads.into_iter().map(|(actor, thread)| {
+        let before = was(actor, thread.tid);
+        Change::of(Target::Thread(thread), to.clone()).from(before)
+    });
+    Some(each.collect::<Vec<_>>()).filter(|changes| !changes.is_empty())
+}
+
+/// Threads of actors, each once, by their ids.
+pub(super) enum Members {
+    /// These are all that may be changed.
+    All(Vec<(ActorId, Thread)>),
+    /// The trace has seen more than it has kept.
+    Some,
+}
+
+/// The threads of these actors. The first process, kthreadd and the threads of the stop class are nobody's to change.
+pub(super) fn members(case: &Case<'_>, actors: &[ActorId]) -> Members {
+    let mut threads: Vec<(Tid, ActorId)> = Vec::new();
+    for &id in actors {
+        let actor = case.actor(id);
+        let mut tids = actor.tids.clone();
+        if (actor.members as usize) > tids.len() {
+            tids.extend(namesakes(case, id));
+            tids.sort_unstable();
+            tids.dedup();
+        }
+        if (actor.members as usize) > tids.len() {
+            return Members::Some;
+        }
+        let stops = actor.kernel_thread == Some(KernelThread::Migration);
+        let may_change = |tid: &Tid| *tid != INIT && !(stops || is_kthreadd(case, *tid));
+        threads.extend(tids.into_iter().filter(may_change).map(|tid| (tid, id)));
+    }
+    threads.sort_unstable();
+    threads.dedup_by_key(|(tid, _)| *tid);
+    Members::All(threads.into_iter().map(|(tid, actor)| (actor, thread(case, actor, tid))).collect())
+}
+
+fn is_kthreadd(case: &Case<'_>, tid: Tid) -> bool {
+    // In a PID namespace of its own, 2 is a program like any other.
+    tid == KTHREADD && case.snapshot.and_then(|snapshot| snapshot.is_kernel_thread(tid)) != Some(false)
+}
+
+/// Threads in the snapshot of the same name and priority.
+fn namesakes(case: &Case<'_>, id: ActorId) -> Vec<Tid> {
+    let actor = case.actor(id);
+    let (Some(snapshot), Some(comm)) = (case.snapshot, actor.comm()) else { return Vec::new() };
+    let same = |task: &&TaskFacts| Comm::from(task.comm.as_str()) == comm && task.prio() == actor.prio();
+    snapshot.tasks.iter().filter(same).map(|task| task.tid).collect()
+}
+
+/// A thread of an actor as a change names it.
+fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
+    let name = case.name(actor);
+    match case.snapshot.and_then(|snapshot| snapshot.task(tid)) {
+        Some(task) => Thread {
+            // The snapshot's name of a worker says what it works on.
+            comm: if task.comm.starts_with(&name) { clean(&task.comm).into_owned() } else { name },
+            ..of_snapshot(task)
+        },
+        None => {
+            let confirmed = case.is_kernel_thread(actor) && !case.is_kernel_thread_by_name_alone(actor);
+            Thread { reset_on_fork: confirmed.then_some(false), ..Thread::known_by(tid, name) }
+        }
+    }
+}
+
+/// A task of the snapshot as a change names it. No kernel thread has the flag: kthread() clears it, and nobody sets it.
+pub(super) fn of_snapshot(task: &TaskFacts) -> Thread {
+    Thread {
+        tid: task.tid,
+        start: Some(task.start_ticks),
+        comm: clean(&task.comm).into_owned(),
+        reset_on_fork: if task.kernel_thread { Some(false) } else { task.reset_on_fork },
+    }
+}
+
+/// The process whose threads these are, all of them and more than one would list.
+fn whole_process(case: &Case<'_>, threads: &[(ActorId, Thread)]) -> Option<Thread> {
+    if threads.len() <= HANDFUL {
+        return None;
+    }
+    let snapshot = case.snapshot?;
+    let process = snapshot.process_of(threads.first()?.1.tid)?;
+    let is_meant = |tid: Tid| threads.binary_search_by_key(&tid, |(_, thread)| thread.tid).is_ok();
+    let in_process = threads.iter().all(|(_, thread)| snapshot.process_of(thread.tid) == Some(process));
+    let mut its = snapshot.tasks.iter().filter(|task| task.tgid.unwrap_or(task.tid) == process);
+    let all = its.all(|task| is_meant(task.tid));
+    (in_process && all).then(|| snapshot.task(process).map(of_snapshot)).flatten()
+}
+
+/// The policy and priority of a thread, where the snapshot knows it as what the trace shows. A trace alone has priorities only:
+/// FIFO looks like RR, and BATCH like OTHER.
+pub(super) fn class_before(case: &Case<'_>, actor: ActorId, tid: Tid) -> Option<Value> {
+    let task = case.snapshot?.task(tid)?;
+    let same = match rt_priority(case, actor) {
+        Some(priority) => task.policy.class() == Some(Policy::Rt) && i64::from(task.rt_priority) == i64::from(priority),
+        None => task.policy.class() == Some(Policy::Fair),
+    };
+    same.then(|| class(task.policy, task.rt_priority))
+}
+
+/// The nice of a thread. A fair task's is its priority, unless the snapshot shows another; a real-time task's shows nowhere
+/// but in the snapshot.
+pub(super) fn nice_before(case: &Case<'_>, actor: ActorId, tid: Tid) -> Option<Value> {
+    let recorded = case.snapshot.and_then(|snapshot| snapshot.task(tid)).map(|task| task.nice);
+    let traced = case.actor(actor).prio()?.nice();
+    match (traced, recorded) {
+        (Some(traced), Some(recorded)) if traced != recorded => None,
+        (traced, recorded) => traced.or(recorded).map(Value::Nice),
+    }
+}
+
+/// The CPUs on which a thread may run.
+pub(super) fn cpus_before(case: &Case<'_>, tid: Tid) -> Option<Value> {
+    case.snapshot?.allowed_cpus(tid).cloned().map(Value::Affinity)
+}
+
+/// A policy with its priority.
+pub(super) fn class(policy: SchedPolicy, rt_priority: u32) -> Value {
+    Value::Class { policy, rt_priority, slice: None }
+}

@@ -1,0 +1,241 @@
+//! Setting and undoing by hand, on a made-up host: journal first, never over somebody else's value, nothing half done; and what
+//! the journal of earlier versions tells of.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use unstarve_change::{Place, Value};
+use unstarve_executor::audit::Audit;
+use unstarve_executor::by_hand::{ByHand, ByHandError, Extent, KNOBS};
+use unstarve_executor::host::{ThisHost, place_of};
+use unstarve_executor::journal::Step;
+use unstarve_host::{Live, Root};
+
+const RR: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+const FEATURES: &str = "/sys/kernel/debug/sched/features";
+
+struct Host {
+    tree: TempDir,
+    root: Root,
+}
+
+impl Host {
+    /// `None` where the lock of this machine cannot be had: it is root's.
+    fn new() -> Option<Host> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: the lock for changes is root's");
+            return None;
+        }
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = Host { root: Root::at(tree.path()), tree };
+        host.write("/sys/devices/system/cpu/online", "0-1\n");
+        host.write(RR, "100\n");
+        host.write(FEATURES, "PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY\n");
+        host.write("/sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n");
+        host.write("/sys/kernel/debug/sched/fair_server/cpu1/runtime", "50000000\n");
+        Some(host)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.path(path).parent().expect("a parent")).expect("a directory");
+        fs::write(self.path(path), text).expect("a file");
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).expect("a file").trim().to_owned()
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.tree.path().join("journal")
+    }
+
+    fn name(&self) -> String {
+        self.tree.path().canonicalize().expect("a path").display().to_string()
+    }
+
+    fn steps(&self, name: &str, value: &str) -> Vec<Step> {
+        let root = self.name();
+        let plan = Live::new(&self.root).plan(name, value).expect("a plan");
+        let step = |step: &unstarve_host::Step| {
+            let place = match &step.feature {
+                Some(name) => Place::Feature { path: step.path.clone(), name: name.clone(), root: Some(root.clone()) },
+                None => place_of(&step.path, Some(&root)).expect("there"),
+            };
+            Step::new(place, "", KNOBS, Value::Text(step.old.clone()), Value::Text(step.new.clone()))
+        };
+        plan.steps.iter().map(step).collect()
+    }
+
+    fn apply(&self, steps: &mut [Step]) -> Result<usize, ByHandError> {
+        ByHand::open_file(&self.journal(), "test")?.apply(&mut ThisHost, &mut Audit::none(), steps)
+    }
+
+    fn set(&self, name: &str, value: &str) {
+        self.apply(&mut self.steps(name, value)).expect("it can be written");
+    }
+
+    /// How many were restored, and how many somebody else has.
+    fn undo(&self, extent: Extent) -> (usize, usize) {
+        let mut hand = ByHand::open_file(&self.journal(), "test").expect("a journal");
+        let taken = hand.undo(&mut ThisHost, &mut Audit::none(), extent, |_| true);
+        (taken.undone.restored, taken.theirs.len() + taken.undone.failed.len())
+    }
+}
+
+#[test]
+fn what_was_set_is_undone_latest_first() {
+    let Some(host) = Host::new() else { return };
+    host.set("sched_rr_timeslice_ms", "050");
+    host.set("fair_server_runtime", "10000000");
+    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu1/runtime"), "10000000");
+    assert_eq!(host.undo(Extent::Last), (2, 0), "what was set at once is undone at once");
+    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "50000000");
+    assert_eq!(host.read(RR), "050");
+    host.set("sched_rr_timeslice_ms", "060");
+    assert_eq!(host.undo(Extent::All), (2, 0));
+    assert_eq!(host.read(RR), "100");
+    assert_eq!(host.undo(Extent::All), (0, 0), "nothing is left");
+}
+
+#[test]
+fn a_value_of_somebody_else_is_left_alone_and_stays_undoable() {
+    let Some(host) = Host::new() else { return };
+    host.set("sched_rr_timeslice_ms", "050");
+    host.write(RR, "077\n");
+    assert_eq!(host.undo(Extent::All), (0, 1));
+    assert_eq!(host.read(RR), "077");
+    host.write(RR, "050\n");
+    assert_eq!(host.undo(Extent::All), (1, 0));
+    assert_eq!(host.read(RR), "100");
+}
+
+#[test]
+fn what_the_system_refuses_is_taken_back_as_a_whole() {
+    let Some(host) = Host::new() else { return };
+    let mut steps = host.steps("fair_server_runtime", "10000000");
+    // Behind a link that was made between the plan and the deed.
+    let second = host.path("/sys/kernel/debug/sched/fair_server/cpu1");
+    fs::rename(&second, host.tree.path().join("moved")).expect("moved");
+    symlink(host.tree.path().join("moved"), &second).expect("a link");
+    let error = host.apply(&mut steps).expect_err("the second is behind a link").to_string();
+    assert!(error.contains("Nothing is changed"), "{error}");
+    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "50000000");
+    assert_eq!(host.undo(Extent::All), (0, 0));
+}
+
+#[test]
+fn a_torn_journal_loses_only_what_was_not_begun() {
+    let Some(host) = Host::new() else { return };
+    host.set("sched_rr_timeslice_ms", "050");
+    let whole = fs::read(host.journal()).expect("the journal");
+    let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    for cut in (0..whole.len()).step_by(7).chain(ends.iter().map(|end| end - 1)) {
+        fs::write(host.journal(), &whole[..cut]).expect("a shorter journal");
+        host.write(RR, "050\n");
+        // The change's line is whole even without its end.
+        let begun = cut + 1 >= ends[2];
+        assert_eq!(host.undo(Extent::All), (usize::from(begun), 0), "cut at {cut} of {ends:?}");
+        assert_eq!(host.read(RR), if begun { "100" } else { "050" });
+    }
+}
+
+/// A line of the journal of earlier versions, as whoever can write the file would forge it.
+fn legacy(path: &str, feature: Option<&str>, old: &str, new: &str, root: &str) -> String {
+    let mut entry = serde_json::json!({"what":"set","id":1,"path":path,"old":old,"new":new,"at":0,"root":root});
+    if let Some(feature) = feature {
+        entry["feature"] = feature.into();
+    }
+    let json = entry.to_string();
+    format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
+}
+
+#[test]
+fn what_an_earlier_version_has_set_is_undone_and_nothing_else() {
+    let Some(host) = Host::new() else { return };
+    let victim = host.tree.path().join("victim");
+    fs::write(&victim, "precious").expect("a file");
+    host.write("/proc/sys/kernel/core_pattern", "core\n");
+    host.write("/proc/sys/kernel/sched_domain/flags", "1\n");
+    fs::create_dir_all(host.path("/sys/kernel/debug/sched/links")).expect("a directory");
+    symlink(&victim, host.path("/sys/kernel/debug/sched/links/x")).expect("a link");
+    symlink(host.tree.path(), host.path("/sys/kernel/debug/sched/there")).expect("a link");
+    let root = host.name();
+    let lines = [
+        legacy("/victim", None, "x", "precious", &root),
+        legacy("/proc/sys/kernel/core_pattern", None, "|/bin/sh", "core", &root),
+        legacy("/proc/sys/kernel/sched_domain/../core_pattern", None, "|/bin/sh", "core", &root),
+        legacy("/proc/sys/kernel/sched_domain//flags", None, "2", "1", &root),
+        legacy("/sys/kernel/debug/sched/links/x", None, "x", "precious", &root),
+        legacy("/sys/kernel/debug/sched/there/victim", None, "x", "precious", &root),
+        legacy("/sys/kernel/debug/sched/fair_server/cpu0/../../../../victim", None, "x", "precious", &root),
+        legacy("/victim", Some("precious"), "NO_precious", "precious", &root),
+        legacy(FEATURES, Some("RUN_TO_PARITY"), "anything\nelse", "RUN_TO_PARITY", &root),
+        legacy(RR, None, "1\n2", "100", &root),
+        legacy(RR, None, "1", "100", "/elsewhere"),
+    ];
+    for line in lines {
+        fs::write(host.journal(), &line).expect("a journal");
+        assert_eq!(host.undo(Extent::All).0, 0, "{line}");
+    }
+    assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
+    assert_eq!(host.read("/proc/sys/kernel/core_pattern"), "core");
+    assert_eq!(host.read("/proc/sys/kernel/sched_domain/flags"), "1");
+    assert_eq!(
+        (host.read(FEATURES).as_str(), host.read(RR).as_str()),
+        ("PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY", "100")
+    );
+    for (path, feature, old, new) in [
+        (RR, None, "099", "100"),
+        ("/sys/kernel/debug/sched/fair_server/cpu1/runtime", None, "50000001", "50000000"),
+        (FEATURES, Some("NEXT_BUDDY"), "NEXT_BUDDY", "NO_NEXT_BUDDY"),
+    ] {
+        fs::write(host.journal(), legacy(path, feature, old, new, &root)).expect("a journal");
+        assert_eq!(host.undo(Extent::All), (1, 0), "what it can have written is undone: {path}");
+    }
+    let mut damaged = legacy(RR, None, "1", "99", &root).into_bytes();
+    let lines = [damaged.clone(), damaged.clone(), damaged.clone()].concat();
+    damaged = lines;
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    fs::write(host.journal(), &damaged).expect("a damaged journal");
+    let error = ByHand::open_file(&host.journal(), "test").expect_err("damaged").to_string();
+    assert!(error.contains("line 2"), "{error}");
+    assert_eq!(fs::read(host.journal()).expect("the journal"), damaged, "left as it was");
+}
+
+#[test]
+fn a_journal_that_others_can_have_written_is_refused() {
+    let Some(host) = Host::new() else { return };
+    host.set("sched_rr_timeslice_ms", "050");
+    let path = host.journal();
+    assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    let refused = |what: &str| match ByHand::open_file(&path, "test") {
+        Err(error) => {
+            let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            assert!(format!("{error} {source}").contains("not trusted"), "{what}: {error} {source}");
+        }
+        Ok(_) => panic!("{what}: it was taken"),
+    };
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("a mode");
+    refused("a file that all can write");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+    fs::set_permissions(host.tree.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+    refused("a directory that all can write");
+    fs::set_permissions(host.tree.path(), fs::Permissions::from_mode(0o700)).expect("a mode");
+    chown(&path, Some(65534), None).expect("given away");
+    refused("somebody else's file");
+    chown(&path, Some(0), None).expect("taken back");
+    chown(host.tree.path(), Some(65534), None).expect("given away");
+    refused("somebody else's directory");
+    chown(host.tree.path(), Some(0), None).expect("taken back");
+    let elsewhere = host.tree.path().join("elsewhere");
+    fs::rename(&path, &elsewhere).expect("moved");
+    symlink(&elsewhere, &path).expect("a link");
+    refused("a symbolic link");
+}

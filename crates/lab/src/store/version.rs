@@ -1,0 +1,142 @@
+use std::cmp::Ordering;
+
+/// The order of two package versions by dpkg's comparison: epoch, then upstream version, then revision, in each runs of other
+/// characters and numbers in turn. `~` sorts before everything, even the end; letters sort before other characters.
+///
+/// Source: deb-version(7), "Sorting algorithm". Own code, as it is shorter than what a library would bring with it, and tested
+/// against dpkg.
+pub(crate) fn dpkg_order(a: &str, b: &str) -> Ordering {
+    let (a, b) = (Parts::of(a), Parts::of(b));
+    part_order(a.epoch, b.epoch)
+        .then_with(|| part_order(a.upstream, b.upstream))
+        .then_with(|| part_order(a.revision, b.revision))
+}
+
+struct Parts<'a> {
+    epoch: &'a str,
+    upstream: &'a str,
+    revision: &'a str,
+}
+
+impl Parts<'_> {
+    /// No epoch is 0; no revision is the empty one, which is the same as 0.
+    fn of(version: &str) -> Parts<'_> {
+        let (epoch, rest) = version.trim().split_once(':').unwrap_or(("", version.trim()));
+        let (upstream, revision) = rest.rsplit_once('-').unwrap_or((rest, ""));
+        Parts { epoch, upstream, revision }
+    }
+}
+
+/// `verrevcmp()`: first what is no digit, then a number, and again.
+fn part_order(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    while !a.is_empty() || !b.is_empty() {
+        let (text_a, rest_a) = split_at_first(a, |byte| byte.is_ascii_digit());
+        let (text_b, rest_b) = split_at_first(b, |byte| byte.is_ascii_digit());
+        let (number_a, left_a) = split_at_first(rest_a, |byte| !byte.is_ascii_digit());
+        let (number_b, left_b) = split_at_first(rest_b, |byte| !byte.is_ascii_digit());
+        let order = text_order(text_a, text_b).then_with(|| number_order(number_a, number_b));
+        if order != Ordering::Equal {
+            return order;
+        }
+        (a, b) = (left_a, left_b);
+    }
+    Ordering::Equal
+}
+
+fn split_at_first(text: &[u8], ends: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+    text.split_at(text.iter().position(|&byte| ends(byte)).unwrap_or(text.len()))
+}
+
+fn text_order(a: &[u8], b: &[u8]) -> Ordering {
+    /// Where a character, or the end, sorts.
+    fn rank(byte: Option<&u8>) -> u16 {
+        match byte {
+            Some(b'~') => 0,
+            None => 1,
+            Some(&byte) if byte.is_ascii_alphabetic() => u16::from(byte) + 1,
+            Some(&byte) => u16::from(byte) + 257,
+        }
+    }
+    let ranks = |text: &[u8], index: usize| rank(text.get(index));
+    let differs = (0..a.len().max(b.len())).map(|index| ranks(a, index).cmp(&ranks(b, index)));
+    differs.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// Of any length: the longer one without its zeros is the larger.
+fn number_order(a: &[u8], b: &[u8]) -> Ordering {
+    let (_, a) = split_at_first(a, |byte| byte != b'0');
+    let (_, b) = split_at_first(b, |byte| byte != b'0');
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From the smallest to the largest; of a line, all are the same.
+    const ASCENDING: &[&[&str]] = &[
+        &["0~~", "0~~-0"],
+        &["0~~a"],
+        &["0~"],
+        &["0", "", "0-", "0:0", "00", "0-0"],
+        &["0a"],
+        &["0+"],
+        &["1.0~beta1~svc2"],
+        &["1.0~beta1"],
+        &["1.0"],
+        &["1.0-1~"],
+        &["1.0-1"],
+        &["1.0-1a"],
+        &["1.0-1+b1"],
+        &["1.0-1.1"],
+        &["1.0-2"],
+        &["1.0.0"],
+        &["6.1.0-50"],
+        &["6.1.9"],
+        &["6.12.94-1~bpo"],
+        &["6.12.94-1", "0:6.12.94-1"],
+        &["6.12.107~rc1-1"],
+        &["6.12.107-1"],
+        &["6.12.107-1+deb13u1"],
+        &["7.2~rc7-1~exp1"],
+        &["7.2~rc7-1"],
+        &["7.2-1~exp1"],
+        &["7.2-1"],
+        &["7.2.1-1"],
+        &["99999999999999999999999999.1"],
+        &["100000000000000000000000000.1"],
+        &["1:0"],
+        &["2:0~"],
+    ];
+
+    fn pairs() -> impl Iterator<Item = (&'static str, &'static str, Ordering)> {
+        let all = || ASCENDING.iter().enumerate().flat_map(|(at, line)| line.iter().map(move |version| (at, *version)));
+        all().flat_map(move |(at, a)| all().map(move |(other, b)| (a, b, at.cmp(&other))))
+    }
+
+    #[test]
+    fn versions_are_ordered_as_deb_version_says() {
+        for (a, b, expected) in pairs() {
+            assert_eq!(dpkg_order(a, b), expected, "{a} and {b}");
+        }
+    }
+
+    /// The list above is right only if dpkg agrees.
+    #[test]
+    fn dpkg_orders_neighbours_alike() {
+        let dpkg = |a: &str, b: &str| {
+            std::process::Command::new("dpkg")
+                .args(["--compare-versions", a, "lt-nl", b])
+                .output()
+                .map(|out| out.status)
+        };
+        let neighbours = ASCENDING.windows(2).map(|pair| (pair[0][0], pair[1][0]));
+        for (a, b) in neighbours {
+            match dpkg(a, b) {
+                Ok(status) => assert!(status.success(), "dpkg does not put {a} before {b}"),
+                Err(error) => return println!("skipped: no dpkg: {error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! For tests alone: a dependency of nothing that is installed.
+//!
+//! [`model`] is a host on which the commands that the program prints are run; [`need`] says when a test may be left out.
+
+pub mod model;
+mod need;
+
+pub use need::{not_possible_here, tool};

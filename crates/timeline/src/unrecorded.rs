@@ -1,0 +1,121 @@
+//! CPUs that ran tasks and were not recorded (`perf record -C 1`, `trace-cmd report --cpu 1`).
+//!
+//! A task that leaves for such a CPU seems to wait until it turns up again. So a wait of a task that may run there is only
+//! believed where other events would show that it went away, and do not.
+
+use unstarve_model::{CpuId, Loss, LossKind, counted};
+
+use crate::timeline::Timeline;
+use crate::waits::Pending;
+use crate::{State, TaskKey, WaitEnd, WaitKind};
+
+/// What is known of CPUs that were not recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Unrecorded {
+    /// Whether there are any: those that have issued no event so far.
+    some: bool,
+    /// Waits that were not believed for it.
+    dropped: u64,
+}
+
+impl Timeline {
+    /// The source recorded fewer CPUs than the machine has: those without events are the others.
+    pub fn lacks_cpus(&mut self) {
+        self.unrecorded.some = true;
+    }
+
+    /// Whether this CPU was not recorded.
+    pub(crate) fn is_unrecorded(&self, cpu: CpuId) -> bool {
+        self.unrecorded.some && self.cpus.get(cpu.index()).is_none_or(|known| !known.issued)
+    }
+
+    /// The task is being woken, and ran last on `previous`. If that CPU is silent, and the task was last seen elsewhere, or
+    /// waited there and so must have run since, then it ran there unseen.
+    pub(crate) fn ran_last_on(&mut self, key: TaskKey, previous: CpuId) {
+        if self.unrecorded.some || self.cpus.get(previous.index()).is_some_and(|known| known.issued) {
+            return;
+        }
+        let task = self.world.tasks.get(key);
+        let went_there = task.last_cpu.is_some_and(|last| last != previous) && self.places_recorded;
+        let was_queued_there = task.pending.as_ref().is_some_and(|pending| pending.cpu == previous);
+        self.unrecorded.some |= went_there || was_queued_there && self.is_woken(key);
+    }
+
+    /// A waiting task is put on a queue by an event that speaks of one that did not wait: it has been away.
+    pub(crate) fn has_been_away(&self, key: TaskKey) -> bool {
+        let task = self.world.tasks.get(key);
+        let Some(pending) = task.pending.as_ref().filter(|_| self.unrecorded.some && task.state == State::Waiting)
+        else {
+            return false;
+        };
+        let on_its_way = pending.kind != WaitKind::Preemption && pending.queued.is_none();
+        self.is_unrecorded(pending.cpu) || !on_its_way && self.may_run_unseen(key)
+    }
+
+    /// Whether the task may run on a CPU that was not recorded.
+    fn may_run_unseen(&self, key: TaskKey) -> bool {
+        let task = self.world.tasks.get(key);
+        let mut unseen = (0..self.world.cpus).map(CpuId).filter(|cpu| self.is_unrecorded(*cpu));
+        match task.affinity {
+            _ if task.pinned => false,
+            Some(group) => unseen.any(|cpu| self.idle.has(group, cpu)),
+            None => unseen.next().is_some(),
+        }
+    }
+
+    /// Whether the wait, about to end so, was one.
+    #[inline]
+    pub(crate) fn is_seen_waiting(&self, key: TaskKey, ended: WaitEnd) -> bool {
+        !self.unrecorded.some || self.would_have_shown(key, ended)
+    }
+
+    #[cold]
+    fn would_have_shown(&self, key: TaskKey, ended: WaitEnd) -> bool {
+        let Some(pending) = &self.world.tasks.get(key).pending else { return true };
+        if self.is_unrecorded(pending.cpu) {
+            return false;
+        }
+        // A CPU that pulls a task says so; and who wakes it says where it is queued, on the CPU where that is.
+        let arrived = |pending: &Pending| match pending.kind {
+            WaitKind::Wakeup => !self.wakeup_recorded || pending.queued.is_some(),
+            WaitKind::New | WaitKind::Preemption => true,
+        };
+        let shown = self.migrations_recorded && arrived(pending) && ended == WaitEnd::Ran;
+        shown || !self.may_run_unseen(key)
+    }
+
+    /// The wait is not believed.
+    #[cold]
+    pub(crate) fn doubt_wait(&mut self, key: TaskKey) {
+        self.unrecorded.dropped += 1;
+        self.drop_wait(key);
+    }
+
+    /// The CPUs that were not recorded.
+    pub(crate) fn unrecorded_loss(&self) -> Option<Loss> {
+        let silent: Vec<u32> = (0..self.world.cpus).filter(|cpu| self.is_unrecorded(CpuId(*cpu))).collect();
+        let names = ranges(&silent);
+        let detail = match self.unrecorded.dropped {
+            0 => names,
+            dropped => format!("{names}; {} of tasks that may have run there are left out", counted(dropped, "wait")),
+        };
+        (!silent.is_empty()).then(|| Loss::new(LossKind::UnrecordedCpus, silent.len() as u64).with_detail(detail))
+    }
+}
+
+/// `0, 2-3`.
+fn ranges(sorted: &[u32]) -> String {
+    let parts = sorted.chunk_by(|a, b| a + 1 == *b).filter_map(|run| {
+        let (first, last) = (run.first()?, run.last()?);
+        Some(if first == last { first.to_string() } else { format!("{first}-{last}") })
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn neighbours_are_a_range() {
+        assert_eq!(super::ranges(&[0, 2, 3, 4, 7]), "0, 2-4, 7");
+    }
+}
