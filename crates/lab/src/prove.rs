@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use unstarve_diagnose::RemedyKind;
 
 use crate::bench::{Bench, BenchError, check_remedy};
 use crate::compare::{Comparison, Plan, of_outcomes};
@@ -55,9 +56,11 @@ pub fn prove<R: Runner>(
     bench.expect(4 * plan.seeds as usize);
     let (mut effect, mut drift, mut left) = (Vec::new(), Vec::new(), Vec::new());
     for seed in 1..=plan.seeds {
-        let faulty = Request::faulty(scenario.clone(), kernel, seed);
+        // The same as the guest in which a remedy of explain's is tried, up to its first change.
+        let trial = RemedyKind::of_id(remedy).map(|_| Vec::new());
+        let faulty = Request { trial, ..Request::faulty(scenario.clone(), kernel, seed) };
         let without = bench.run(&faulty)?;
-        let with = bench.run(&Request { remedy: Some(remedy.to_owned()), ..faulty.clone() })?;
+        let with = bench.run(&Request { remedy: Some(remedy.to_owned()), trial: None, ..faulty.clone() })?;
         // A seed of its own: the same one would give the same bytes, and prove nothing.
         let again = bench.run(&Request { seed: plan.seeds + seed, ..faulty.clone() })?;
         let healthy = bench.run(&Request { fault: false, ..faulty })?;
