@@ -146,6 +146,7 @@ export interface Trace {
   };
   verdict: { severity: Severity | null; text: string };
   report: Report;
+  losses: string[];
   recording: {
     clock: string | null;
     recorded: [string, boolean][] | null;
@@ -261,6 +262,7 @@ export interface PageData {
   schema: string;
   generator: string;
   comparison: Comparison | null;
+  rules: { word: string; meaning: string }[];
   traces: Trace[];
 }
 

@@ -15,6 +15,7 @@ import { layoutView } from './layout';
 import { momentView } from './moment';
 import { overviewView } from './overview';
 import { recordingView } from './recording';
+import { startRules } from './rules';
 import { searchBox } from './search';
 import { clearState, keep, onState, startState, stateOf } from './state';
 import { nextTheme, startTheme } from './theme';
@@ -44,6 +45,7 @@ async function start(): Promise<void> {
     page.prepend(h('p', { class: 'failed', role: 'alert' }, `This page's data is damaged: ${String(error)}`));
     return;
   }
+  startRules(data.rules);
   const index = Number(stateOf('r') ?? 0);
   show(page, data, data.traces[index] ? index : 0);
 }

@@ -16,7 +16,7 @@ const WORDS: Record<string, string> = {
 
 export function recordingView(app: App): HTMLElement {
   const { trace } = app;
-  const { report, recording } = trace;
+  const { report, recording, losses } = trace;
   const rows: [string, string][] = [
     ['Recording', trace.name],
     ['Format', report.trace.format],
@@ -41,7 +41,7 @@ export function recordingView(app: App): HTMLElement {
       h('div', { class: 'panel' }, h('h3', {}, 'The recording'), facts),
       h('div', { class: 'panel' }, h('h3', {}, 'What it holds'), h('table', {}, h('tbody', {}, ...totals)), events(recording.recorded)),
     ),
-    h('div', { class: 'panel losses' }, h('h3', {}, report.losses.length ? 'What it cannot say' : 'Nothing is known to be missing'), report.losses.length ? h('ul', {}, ...report.losses.map((loss) => h('li', {}, loss))) : null),
+    h('div', { class: 'panel losses' }, h('h3', {}, losses.length ? 'What it cannot say' : 'Nothing is known to be missing'), losses.length ? h('ul', {}, ...losses.map((loss) => h('li', {}, loss))) : null),
   );
 }
 

@@ -12,25 +12,30 @@ export interface RuleLook {
   ink: string;
 }
 
-const LOOKS: RuleLook[] = [
-  { word: 'class', meaning: 'a real-time or deadline task goes first', colour: '#0072b2', pattern: 'solid', ink: '#fff' },
-  { word: 'weight', meaning: 'a heavier task or cgroup gets more', colour: '#009e73', pattern: 'up', ink: '#000' },
-  { word: 'wakeup-preemption', meaning: 'pushed off by a task just woken', colour: '#cc79a7', pattern: 'down', ink: '#000' },
-  { word: 'count', meaning: 'more woken tasks than CPUs', colour: '#f0e442', pattern: 'bars', ink: '#000' },
-  { word: 'fair', meaning: 'plain sharing with equals', colour: '#56b4e9', pattern: 'solid', ink: '#000' },
-  { word: 'irq', meaning: 'a hardware interrupt', colour: '#d55e00', pattern: 'solid', ink: '#000' },
-  { word: 'softirq', meaning: 'a softirq on top of a task', colour: '#e69f00', pattern: 'bars', ink: '#000' },
-  { word: 'throttled', meaning: 'a cgroup’s limit on CPU time', colour: '#7b5aa6', pattern: 'cross', ink: '#fff' },
-  { word: 'idle', meaning: 'the CPU was idle and had yet to switch', colour: '#b9bec6', pattern: 'dots', ink: '#000' },
-  { word: 'unknown', meaning: 'events are missing', colour: '#8c8c8c', pattern: 'cross', ink: '#000' },
+const LOOKS: Omit<RuleLook, 'meaning'>[] = [
+  { word: 'class', colour: '#0072b2', pattern: 'solid', ink: '#fff' },
+  { word: 'weight', colour: '#009e73', pattern: 'up', ink: '#000' },
+  { word: 'wakeup-preemption', colour: '#cc79a7', pattern: 'down', ink: '#000' },
+  { word: 'count', colour: '#f0e442', pattern: 'bars', ink: '#000' },
+  { word: 'fair', colour: '#56b4e9', pattern: 'solid', ink: '#000' },
+  { word: 'irq', colour: '#d55e00', pattern: 'solid', ink: '#000' },
+  { word: 'softirq', colour: '#e69f00', pattern: 'bars', ink: '#000' },
+  { word: 'throttled', colour: '#7b5aa6', pattern: 'cross', ink: '#fff' },
+  { word: 'idle', colour: '#b9bec6', pattern: 'dots', ink: '#000' },
+  { word: 'unknown', colour: '#8c8c8c', pattern: 'cross', ink: '#000' },
 ];
-const BY_WORD = new Map(LOOKS.map((look) => [look.word, look]));
+const DULL = LOOKS[LOOKS.length - 1];
 
-export function ruleLook(word: string): RuleLook {
-  return BY_WORD.get(word) ?? LOOKS[LOOKS.length - 1];
+/** All rules, as the page was given them. */
+export let ALL_RULES: RuleLook[] = [];
+
+export function startRules(rules: { word: string; meaning: string }[]): void {
+  ALL_RULES = rules.map((rule) => ({ ...DULL, ...LOOKS.find((look) => look.word === rule.word), ...rule }));
 }
 
-export const ALL_RULES = LOOKS;
+export function ruleLook(word: string): RuleLook {
+  return ALL_RULES.find((rule) => rule.word === word) ?? { ...DULL, meaning: '' };
+}
 
 const cache = new Map<string, CanvasPattern | string>();
 

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use unstarve_model::Tid;
+use unstarve_model::{KernelThread, Tid};
 
 use crate::{Aspect, Value};
 
@@ -76,6 +76,13 @@ pub enum Selector {
         /// `napi/eth0-`.
         prefix: String,
     },
+    /// Workers of the pools of normal priority that are bound to a CPU: `kworker/0:1`, neither `kworker/0:1H` nor
+    /// `kworker/u8:1`.
+    Workers {
+        /// Of these CPUs; of all if there are none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cpus: Vec<u32>,
+    },
 }
 
 /// What it shall be.
@@ -97,6 +104,20 @@ pub enum Relative {
     Weight(u32),
     /// A deadline task's runtime, in per cent of what it has.
     RuntimePercent(u32),
+}
+
+impl Selector {
+    /// Whether a kernel thread of this name is one of them. A process is not selected by name.
+    pub fn takes(&self, comm: &str) -> bool {
+        match self {
+            Selector::Process(_) => false,
+            Selector::KernelThreads { prefix } => comm.starts_with(prefix),
+            Selector::Workers { cpus } => match KernelThread::of(&comm.into()) {
+                Some(KernelThread::BoundWorker { cpu, high: false }) => cpus.is_empty() || cpus.contains(&cpu),
+                _ => false,
+            },
+        }
+    }
 }
 
 impl Change {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use unstarve_model::SchedPolicy;
 
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
-use crate::{Value, quoted};
+use crate::{Commands, Value, quoted};
 
 /// Who keeps a setting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -63,6 +63,28 @@ pub struct Durable {
     pub text: String,
     /// The command that puts it in force without a reboot.
     pub activate: String,
+}
+
+impl Durable {
+    /// The same in a file with this at the end of its name, so that several stand side by side.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Durable {
+        let with = |file: String| match file.rsplit_once('.') {
+            Some((stem, kind)) => format!("{stem}-{name}.{kind}"),
+            None => file,
+        };
+        self.file = self.file.map(with);
+        self
+    }
+
+    /// Commands that write the file, unless there is one, and that remove it; `None` if it is no file, or if its text or its
+    /// name cannot be quoted.
+    pub fn commands(&self) -> Option<Commands> {
+        let file = quoted(self.file.as_deref()?)?;
+        let lines: Option<Vec<String>> = self.text.lines().map(quoted).collect();
+        let apply = format!("( set -C; printf '%s\\n' {} > {file} )", lines?.join(" "));
+        Some(Commands { apply, undo: format!("rm {file}") })
+    }
 }
 
 /// Why a form cannot keep a change, and what can.
@@ -447,6 +469,7 @@ fn no_word(change: &Change, form: &str) -> String {
         (Target::Thread(thread), _) => format!("the change of thread {}", thread.tid),
         (Target::Threads(Selector::Process(process)), _) => format!("the change of process {}", process.tid),
         (Target::Threads(Selector::KernelThreads { prefix }), _) => format!("the change of {prefix}*"),
+        (Target::Threads(Selector::Workers { .. }), _) => "workers bound to a CPU".to_owned(),
         (Target::File { path }, _) => path.clone(),
         (Target::GroupWeightOf(thread), Some(To::Relative(Relative::Weight(_)))) => {
             format!("the weight of a group that was not recorded (of thread {})", thread.tid)

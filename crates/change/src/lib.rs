@@ -1,5 +1,7 @@
 //! A change: one setting of one thing. Pure: nothing here reads or writes a host.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod change;
 mod durable;
 mod settable;

@@ -27,45 +27,67 @@ pub fn commands(changes: &[Change]) -> Option<Commands> {
     let plain: Option<Vec<(Line, Line)>> = changes.iter().map(|change| plain(change)).collect();
     match plain {
         Some(lines) => {
-            let (apply, mut undo): (Vec<Line>, Vec<Line>) = lines.into_iter().unzip();
+            let (apply, undo): (Vec<Line>, Vec<Line>) = lines.into_iter().unzip();
+            let (apply, mut undo) = (joined(&apply), joined(&undo));
             undo.reverse();
-            Some(Commands { apply: joined(&apply), undo: joined(&undo) })
+            Some(Commands { apply: apply.join("; "), undo: undo.join("; ") })
         }
         None => recorded(&changes),
     }
 }
 
-/// A command for one thread (`$t` stands for it), or one that names no thread.
+/// A command for one thing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Line {
     command: String,
-    tid: Option<Tid>,
+    whose: Whose,
+}
+
+/// What stands for it in the command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Whose {
+    /// `$t`.
+    Thread(Tid),
+    /// Its path, quoted; the command writes to what follows it.
+    File(String),
 }
 
 /// Neighbours that do the same become one loop.
-fn joined(lines: &[Line]) -> String {
-    let groups = lines.chunk_by(|a, b| a.command == b.command && a.tid.is_some() && b.tid.is_some());
-    let each = groups.map(|group| match group {
-        [Line { command, tid: Some(tid) }] => command.replace("$t", &tid.to_string()),
-        [Line { command, .. }] => command.clone(),
+fn joined(lines: &[Line]) -> Vec<String> {
+    let alike = |a: &Line, b: &Line| {
+        let kind = |line: &Line| std::mem::discriminant(&line.whose);
+        a.command == b.command && kind(a) == kind(b)
+    };
+    let names = |group: &[Line]| {
+        let name = |line: &Line| match &line.whose {
+            Whose::Thread(tid) => tid.to_string(),
+            Whose::File(path) => path.clone(),
+        };
+        group.iter().map(name).collect::<Vec<_>>().join(" ")
+    };
+    let each = lines.chunk_by(alike).map(|group| match group {
+        [Line { command, whose: Whose::Thread(tid) }] => command.replace("$t", &tid.to_string()),
+        [Line { command, whose: Whose::File(path) }] => format!("{command} {path}"),
         many => {
-            let tids: Vec<String> = many.iter().filter_map(|line| line.tid).map(|tid| tid.to_string()).collect();
-            format!("for t in {}; do {}; done", tids.join(" "), many[0].command)
+            let (name, command) = match &many[0].whose {
+                Whose::Thread(_) => ("t", many[0].command.clone()),
+                Whose::File(_) => ("f", format!("{} \"$f\"", many[0].command)),
+            };
+            format!("for {name} in {}; do {command}; done", names(many))
         }
     });
-    each.collect::<Vec<_>>().join("; ")
+    each.collect()
 }
 
 /// Both commands of a change whose old value was recorded.
 fn plain(change: &Change) -> Option<(Line, Line)> {
     let (to, was) = (change.value()?, change.was.as_ref()?);
-    let (tid, to, was) = match &change.target {
-        Target::Thread(thread) => (Some(thread.tid), for_thread(to, thread)?, for_thread(was, thread)?),
-        Target::File { path } => (None, write(text(to)?, path)?, write(text(was)?, path)?),
-        Target::Feature { .. } => (None, set_feature(text(to)?)?, set_feature(text(was)?)?),
+    let (whose, to, was) = match &change.target {
+        Target::Thread(thread) => (Whose::Thread(thread.tid), for_thread(to, thread)?, for_thread(was, thread)?),
+        Target::File { path } => (Whose::File(quoted(path)?), write(text(to)?)?, write(text(was)?)?),
         _ => return None,
     };
-    Some((Line { command: to, tid }, Line { command: was, tid }))
+    Some((Line { command: to, whose: whose.clone() }, Line { command: was, whose }))
 }
 
 fn text(value: &Value) -> Option<&str> {
@@ -98,15 +120,8 @@ fn chrt_word(policy: SchedPolicy) -> Option<String> {
     (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy.name()))
 }
 
-fn write(text: &str, path: &str) -> Option<String> {
-    Some(format!("echo {} > {}", quoted(text)?, quoted(path)?))
-}
-
-/// Where the features are: in a directory of their own from 5.13 on.
-const FEATURES: &str = "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/kernel/debug/sched_features";
-
-fn set_feature(word: &str) -> Option<String> {
-    Some(format!("{FEATURES}; echo {} > $f", quoted(word)?))
+fn write(text: &str) -> Option<String> {
+    Some(format!("echo {} >", quoted(text)?))
 }
 
 /// A word for a command line, quoted if it has to be; `None` if a shell or a terminal could take it otherwise.
@@ -141,7 +156,8 @@ fn recorded(changes: &[&Change]) -> Option<Commands> {
     let file = format!("/run/unstarve-undo-{:08x}", fingerprint(&body));
     Some(Commands {
         apply: format!("( set -Ceu; u={file}; : > $u; set +C; {body} )"),
-        undo: format!("sh -eu {file} && rm {file}"),
+        // What was done last is undone first.
+        undo: format!("tac {file} | sh -eu && rm {file}"),
     })
 }
 
@@ -185,6 +201,11 @@ fn step(change: &Change) -> Option<Step> {
             prefix.chars().all(plain).then_some(())?;
             of_threads(Vec::new(), Some(format!("$(pgrep -P 2 '^{}')", prefix.replace('.', "[.]"))))
         }
+        Target::Threads(Selector::Workers { cpus }) => {
+            let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            let cpus = if cpus.is_empty() { "[0-9]+".to_owned() } else { format!("({})", cpus.join("|")) };
+            of_threads(Vec::new(), Some(format!("$(pgrep -P 2 '^kworker/{cpus}:[0-9]+([-+]|$)')")))
+        }
         Target::File { path } => {
             let (to, path) = (quoted(text(change.value()?)?)?, quoted(path)?);
             Some(Step { tids: Vec::new(), list: None, body: replace_text(&path, &to) })
@@ -193,8 +214,8 @@ fn step(change: &Change) -> Option<Step> {
             let word = quoted(text(change.value()?)?)?;
             name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(())?;
             let body = format!(
-                "{FEATURES}; \
-                 echo \"echo $(grep -owE '(NO_)?{name}' $f) > $f\" >> $u; echo {word} > $f"
+                "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/kernel/debug/sched_features; \
+                 w=$(grep -owE '(NO_)?{name}' $f); echo \"echo $w > $f\" >> $u; echo {word} > $f"
             );
             Some(Step { tids: Vec::new(), list: None, body })
         }

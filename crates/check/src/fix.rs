@@ -1,33 +1,37 @@
 //! Fixes that several rules offer. Names that tasks choose for themselves never get into a command.
 
-use std::collections::BTreeMap;
-
-use unstarve_facts::{CgroupFacts, CgroupVersion, Holds, Snapshot};
-use unstarve_model::{CpuSet, SchedPolicy, Tid};
+use unstarve_change::{Change, Selector, Target, Thread, Value};
+use unstarve_facts::{CgroupFacts, CgroupVersion, Holds, Snapshot, TaskFacts};
+use unstarve_model::{CpuSet, SchedPolicy, clean};
 
 use crate::case::{Case, without};
-use crate::hit::Fix;
+use crate::hit::{About, Fix};
 use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
-/// How many threads a command names.
-const NAMED: usize = 16;
-
-fn numbers(group: &RtGroup<'_>) -> String {
-    let tids: Vec<String> = group.tids().iter().take(NAMED).map(ToString::to_string).collect();
-    tids.join(" ")
+/// A thread for a change.
+pub(crate) fn thread(task: &TaskFacts) -> Target {
+    Target::Thread(Thread {
+        tid: task.tid,
+        start: Some(task.start_ticks),
+        comm: clean(&task.comm).into_owned(),
+        // No kernel thread has the flag: kthreadd has not, and only user space sets it.
+        reset_on_fork: if task.kernel_thread { Some(false) } else { task.reset_on_fork },
+    })
 }
 
-fn for_each(group: &RtGroup<'_>, command: &str) -> String {
-    match group.tids().as_slice() {
-        [tid] => command.replace("$t", &tid.to_string()),
-        _ => format!("for t in {}; do {command}; done", numbers(group)),
-    }
+/// Real-time at this priority.
+pub(crate) fn fifo(rt_priority: u32) -> Value {
+    Value::Class { policy: SchedPolicy::Fifo, rt_priority, slice: None }
 }
 
 /// Keeps the group off CPUs, where others are left.
 pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
     let allowed = group.allowed?;
+    // The kernel refuses it: the runtime that a deadline task was promised is spread over all CPUs.
+    if group.policy == SchedPolicy::Deadline {
+        return None;
+    }
     // Other CPUs that serve interrupts would be no better.
     let serving: CpuSet = [Device::Net, Device::Block]
         .into_iter()
@@ -38,54 +42,37 @@ pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> O
     if left.is_empty() {
         return None;
     }
-    Some(Fix {
-        text: format!("Keep it off {}.", crate::case::cpus(cpus)),
-        apply: for_each(group, &format!("taskset -pc {left} $t")),
-        undo: for_each(group, &format!("taskset -pc {allowed} $t")),
-        risk: "The other CPUs get its load. A new process of the same service starts where it likes unless the service itself \
-               is pinned (systemd: CPUAffinity=)."
-            .into(),
-        valid_on: "all kernels".into(),
-    })
+    let affinity = |cpus: &CpuSet| Value::Affinity(cpus.clone());
+    let changes = group.tasks.iter().map(|task| Change::of(thread(task), affinity(&left)).from(affinity(allowed)));
+    Fix::of(
+        About {
+            text: &format!("Keep it off {}.", crate::case::cpus(cpus)),
+            risk: "The other CPUs get its load. A new process of the same service starts where it likes unless the service \
+                   itself is pinned (systemd: CPUAffinity=).",
+            valid_on: "all kernels",
+        },
+        changes.collect(),
+    )
 }
 
 /// ksoftirqd of these CPUs above the group, and above whatever else is reported there.
 pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
-    let mut raised: BTreeMap<String, Vec<Tid>> = BTreeMap::new();
-    let mut as_it_was: BTreeMap<String, Vec<Tid>> = BTreeMap::new();
+    let mut raised = Vec::new();
     for cpu in cpus.iter() {
-        let Some(thread) = case.ksoftirqd(cpu) else { continue };
+        let Some(task) = case.ksoftirqd(cpu) else { continue };
         let priority = case.priority_above(group, &[cpu].into_iter().collect())?;
-        raised.entry(format!("chrt -f -p {priority} $t")).or_default().push(thread.tid);
-        let old = match thread.policy {
-            SchedPolicy::Fifo => format!("chrt -f -p {} $t", thread.rt_priority),
-            SchedPolicy::Rr => format!("chrt -r -p {} $t", thread.rt_priority),
-            _ => "chrt -o -p 0 $t".to_owned(),
-        };
-        as_it_was.entry(old).or_default().push(thread.tid);
+        let was = Value::Class { policy: task.policy, rt_priority: task.rt_priority, slice: None };
+        raised.push((priority, Change::of(thread(task), fifo(priority)).from(was)));
     }
-    if raised.is_empty() {
-        return None;
-    }
-    Some(Fix {
-        text: "Let ksoftirqd run ahead of it, and of every other busy real-time program there.".into(),
-        apply: for_all(&raised),
-        undo: for_all(&as_it_was),
-        risk: "A flood of packets then holds the CPU ahead of the real-time task.".into(),
-        valid_on: "all kernels; lost when a CPU goes offline and comes back".into(),
-    })
-}
-
-/// Each command for its threads.
-fn for_all(commands: &BTreeMap<String, Vec<Tid>>) -> String {
-    let each = commands.iter().map(|(command, tids)| match tids.as_slice() {
-        [tid] => command.replace("$t", &tid.to_string()),
-        _ => {
-            let tids: Vec<String> = tids.iter().map(ToString::to_string).collect();
-            format!("for t in {}; do {command}; done", tids.join(" "))
-        }
-    });
-    each.collect::<Vec<_>>().join("; ")
+    raised.sort_by_key(|(priority, _)| *priority);
+    Fix::of(
+        About {
+            text: "Let ksoftirqd run ahead of it, and of every other busy real-time program there.",
+            risk: "A flood of packets then holds the CPU ahead of the real-time task.",
+            valid_on: "all kernels; lost when a CPU goes offline and comes back",
+        },
+        raised.into_iter().map(|(_, change)| change).collect(),
+    )
 }
 
 /// Packet work in threads, whose policy can be chosen.
@@ -101,27 +88,25 @@ pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) 
         .networks
         .iter()
         .find(|network| network.hardware && network.threaded == Some(false) && plain(&network.name))?;
-    let file = format!("/sys/class/net/{}/threaded", interface.name);
-    Some(Fix {
-        text: "Move packet work from softirqs to threads, and those above it.".into(),
-        apply: format!(
-            "echo 1 > {file}; for t in $(pgrep '^napi/{}-'); do chrt -f -p {priority} $t; done",
-            interface.name
-        ),
-        undo: format!("echo 0 > {file}"),
-        risk: "Throughput of small packets may drop; threads may run on any CPU until they are pinned.".into(),
-        valid_on: "5.12 and later, drivers with NAPI".into(),
-    })
+    let text = |value: &str| Value::Text(value.to_owned());
+    let threads = Target::Threads(Selector::KernelThreads { prefix: format!("napi/{}-", interface.name) });
+    Fix::of(
+        About {
+            text: "Move packet work from softirqs to threads, and those above it.",
+            risk: "Throughput of small packets may drop; threads may run on any CPU until they are pinned.",
+            valid_on: "5.12 and later, drivers with NAPI",
+        },
+        vec![
+            Change::file(format!("/sys/class/net/{}/threaded", interface.name), "1").from(text("0")),
+            Change::of(threads, fifo(priority)),
+        ],
+    )
 }
 
-/// A path for a command line; `None` if it holds anything that a shell or a terminal could take otherwise.
-pub(crate) fn shell_path(path: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+,=".contains(c);
-    if path.chars().all(plain) {
-        return Some(path.to_owned());
-    }
-    let quotable = path.chars().all(|c| !unstarve_model::is_harmful(c) && c != '\'');
-    quotable.then(|| format!("'{path}'"))
+/// A change of a setting in /proc/sys or /sys, from what the snapshot has.
+pub(crate) fn setting(snapshot: &Snapshot, path: &str, value: &str) -> Change {
+    let was = snapshot.settings.get(path).map(|text| Value::Text(text.trim().to_owned()));
+    Change::file(path, value).from(was)
 }
 
 /// Where a group's file is, and which of the two names it has.
@@ -136,6 +121,8 @@ pub(crate) fn group_file(
         CgroupVersion::V1 => v1,
         CgroupVersion::V2 => v2,
     };
-    let path = shell_path(&format!("{}{}/{name}", hierarchy.mount.trim_end_matches('/'), group.path))?;
+    let path = format!("{}{}/{name}", hierarchy.mount.trim_end_matches('/'), group.path);
+    // A name that no command could have is no path of a change either.
+    unstarve_change::quoted(&path)?;
     Some((path, hierarchy.version))
 }

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use unstarve_change::{Change, Commands, Form, Target, Value, Whose, durable};
 use unstarve_facts::Configured;
 pub use unstarve_model::Severity;
 use unstarve_model::clean;
@@ -48,14 +49,63 @@ pub enum When {
 pub struct Fix {
     /// What and why, one or two sentences.
     pub text: String,
-    /// The exact command, empty if there is none.
+    /// The exact command, empty if there is none. It runs as printed under `sh -eu`.
     pub apply: String,
-    /// The command that takes it back.
+    /// The command that takes it back, also in another shell.
     pub undo: String,
     /// What can go wrong.
     pub risk: String,
     /// The kernels and conditions it is valid on.
     pub valid_on: String,
+    /// What is changed, from which both commands are written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+}
+
+/// What stands beside the commands of a fix.
+pub(crate) struct About<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) risk: &'a str,
+    pub(crate) valid_on: &'a str,
+}
+
+impl Fix {
+    /// Changes that a program can make; `None` if no command can be given for them.
+    pub(crate) fn of(about: About<'_>, changes: Vec<Change>) -> Option<Fix> {
+        let commands = unstarve_change::commands(&changes)?;
+        Some(Fix::with(about, commands, changes))
+    }
+
+    /// What only a person can do.
+    pub(crate) fn advice(about: About<'_>) -> Fix {
+        Fix::with(about, Commands::default(), vec![Change::advice()])
+    }
+
+    /// A word for the kernel's command line.
+    pub(crate) fn boot(about: About<'_>, parameter: &str) -> Fix {
+        let parameter = parameter.to_owned();
+        Fix::with(about, Commands::default(), vec![Change { target: Target::Boot { parameter }, to: None, was: None }])
+    }
+
+    /// A setting of /proc/sys as it is now, kept over a reboot. The file is named after the setting, so that fixes of one
+    /// page do not write the same one.
+    pub(crate) fn kept(about: About<'_>, path: &str, value: &str) -> Option<Fix> {
+        let change = Change::file(path, value).from(Value::Text(value.to_owned()));
+        let files = durable(std::slice::from_ref(&change), Form::Sysctl, &|_| Whose::default()).ok()?;
+        let file = files.into_iter().next()?.named(path.rsplit('/').next()?);
+        Some(Fix::with(about, file.commands()?, vec![change]))
+    }
+
+    fn with(about: About<'_>, commands: Commands, changes: Vec<Change>) -> Fix {
+        Fix {
+            text: about.text.to_owned(),
+            apply: commands.apply,
+            undo: commands.undo,
+            risk: about.risk.to_owned(),
+            valid_on: about.valid_on.to_owned(),
+            changes,
+        }
+    }
 }
 
 /// A place in a file.

@@ -2,6 +2,8 @@
 //!
 //! A rule's hit has the evidence from this host, what would happen, what it cost elsewhere, and the fix with its undo.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod audit;
 mod case;
 mod fix;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Snapshot, TaskFacts};
-use unstarve_model::{CpuSet, SchedPolicy, Tid};
+use unstarve_model::{CpuSet, SchedPolicy};
 
 use crate::case::{is_above_fair, use_of_cpu};
 use crate::hit::Severity;
@@ -107,11 +107,6 @@ impl RtGroup<'_> {
         } else {
             format!("{who} used {percent:.digits$} % of a CPU on average so far")
         })
-    }
-
-    /// The ids of its processes' threads for a command line, the first ones.
-    pub(crate) fn tids(&self) -> Vec<Tid> {
-        self.tasks.iter().map(|task| task.tid).collect()
     }
 
     /// Whether it is above a task, on a CPU that both may use.

@@ -3,10 +3,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use unstarve_diagnose::report::{Report, Severity};
+use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
 use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
-use unstarve_term::{Look, Scope, kinds_page, page};
-use unstarve_timeline::Selection;
+use unstarve_term::{Look, kinds_page, page};
 
 use crate::fail_on::FailOn;
 use crate::input::Recording;
@@ -115,7 +114,8 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     unmet.tell(&args.options.selection, &args.recording.name())?;
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
-    let scope = if args.options.selection == Selection::default() { Scope::Whole } else { Scope::Part };
+    let scope = args.options.scope();
+    report.verdict = verdict(&report, scope);
     Out::new().text(&text(&report, scope, &args.form)?)?;
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -3,12 +3,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use unstarve_diagnose::report::in_words;
 use unstarve_diagnose::{Options, explain_beside};
 #[cfg(feature = "columnar")]
 use unstarve_export::{ArrowRows, ParquetRows};
 use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
 use unstarve_files::trust::make_for_results;
-use unstarve_term::with_unrecorded_together;
 use unstarve_timeline::{Both, Selection};
 
 use crate::input::{Recording, is_same_file};
@@ -221,7 +221,7 @@ fn write(recording: &Recording, selection: &Selection, mut export: impl Export) 
     drop(progress);
     unmet.tell(selection, &recording.name())?;
     export.finish(&report).context("cannot write the export")?;
-    for loss in with_unrecorded_together(&report.losses) {
+    for loss in in_words(&report.missing) {
         output::remark(&loss);
     }
     Ok(())

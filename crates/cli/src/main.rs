@@ -3,18 +3,15 @@
 //! Arguments as typed (`LowArgs`) become what a command works with (`HiArgs`) before any work starts; each command is a
 //! file. Exit codes: 0 nothing wrong, 1 findings at or above `--fail-on`, 2 could not do it.
 
-/// The standard library's own panic where nobody reads any more (`| true`) or the disk is full.
-macro_rules! println {
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+/// A line on standard output. The standard library's own panics where nobody reads any more (`| true`) or the disk is full.
+macro_rules! say {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
-macro_rules! print {
-    ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
-}
-macro_rules! eprintln {
+/// A line on standard error.
+macro_rules! note {
     ($($text:tt)*) => { $crate::output::print_error(format_args!("{}\n", format_args!($($text)*))) };
-}
-macro_rules! eprint {
-    ($($text:tt)*) => { $crate::output::print_error(format_args!($($text)*)) };
 }
 
 mod check;

@@ -72,7 +72,7 @@ pub fn silent_end<T>(result: io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// What `println!` is in this crate (see main.rs).
+/// Standard output, for `say!` (see main.rs): ends the program in silence where nobody reads any more.
 pub fn print(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     if let Err(error) = silent_end(out.write_fmt(text).and_then(|()| out.flush())) {
@@ -81,7 +81,7 @@ pub fn print(text: fmt::Arguments<'_>) {
     }
 }
 
-/// What `eprintln!` is in this crate.
+/// Standard error, for `note!`.
 pub fn print_error(text: fmt::Arguments<'_>) {
     // If nobody can read it, the exit code still tells.
     let _ = io::stderr().lock().write_fmt(text);

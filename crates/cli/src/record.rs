@@ -68,20 +68,20 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let options = args.options();
     let shows_progress = io::stderr().is_terminal();
     let mut listener = |progress: Progress| show_progress(progress);
-    let mut notices = |notice: Notice| eprintln!("unstarve: {notice}");
+    let mut notices = |notice: Notice| note!("unstarve: {notice}");
     let listener = shows_progress.then_some(&mut listener as &mut dyn FnMut(Progress));
     let recording = record(&options, &mut notices, listener)?;
     if shows_progress {
-        eprint!("\r\x1b[K");
+        crate::output::print_error(format_args!("\r\x1b[K"));
     }
-    eprint!("{}", summary(&recording));
+    crate::output::print_error(format_args!("{}", summary(&recording)));
     Ok(exit_code(recording.command))
 }
 
 fn run_salvage(from: &Path, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     for Salvaged { from, path, size } in salvage(from, output)? {
-        eprintln!("{}: {}, salvaged from {}", path.display(), bytes(size), from.display());
-        eprintln!("next: unstarve explain {}", path.display());
+        note!("{}: {}, salvaged from {}", path.display(), bytes(size), from.display());
+        note!("next: unstarve explain {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -111,7 +111,7 @@ fn show_progress(progress: Progress) {
         }
         Progress::Writing { done, total } => format!("writing: {} of {}", bytes(done), bytes(total)),
     };
-    eprint!("\r{line}\x1b[K");
+    crate::output::print_error(format_args!("\r{line}\x1b[K"));
     let _ = io::stderr().flush();
 }
 

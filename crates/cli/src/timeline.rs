@@ -4,7 +4,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_diagnose::drive;
-use unstarve_term::{Summary, Timehist, with_unrecorded_together};
+use unstarve_diagnose::report::in_words;
+use unstarve_term::{Summary, Timehist};
 use unstarve_timeline::{Both, Selection};
 
 use crate::input::Recording;
@@ -78,8 +79,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         }
     };
     drop(progress);
-    let losses: Vec<String> = driven.losses.iter().map(ToString::to_string).collect();
-    for loss in with_unrecorded_together(&losses) {
+    for loss in in_words(&driven.losses) {
         crate::output::remark(&loss);
     }
     unmet.tell(&selection, &name())?;

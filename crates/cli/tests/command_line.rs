@@ -73,7 +73,7 @@ fn errors_name_the_file_and_the_reason_once() {
         "{wrong}"
     );
     let wrong = message(&["timeline", "x", "--cpu", "all"]);
-    assert!(wrong.contains("not a list of CPUs; expected one like 0,2-3"), "{wrong}");
+    assert!(wrong.contains("`all` is not a list of CPUs such as 0-3,8"), "{wrong}");
 }
 
 #[test]
@@ -185,6 +185,43 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     ]));
     assert_eq!(text(&output.stdout).lines().count(), 5);
     assert_eq!(text(&output.stderr), "status 0\n");
+}
+
+#[test]
+fn nobody_who_reads_is_no_error_for_any_command() {
+    let (one, other) = (trace("linux-5.10-net-rt.dat"), trace("linux-5.10-net-good.dat"));
+    let snapshot = trace("../snapshots/kubernetes-node-6.1.json");
+    let policy = trace("../../examples/policies/dio-workers.toml");
+    let commands: [&[&str]; 18] = [
+        &["explain", &one],
+        &["explain", "--json", &one],
+        &["explain", "--list"],
+        &["timeline", &one],
+        &["timeline", "--summary", &one],
+        &["report", &one, "-o", "-"],
+        &["export", &one, "--format", "folded", "-o", "-"],
+        &["compare", &one, &other],
+        &["compare", "--json", &one, &other],
+        &["check", "--rules"],
+        &["check", "--snapshot", &snapshot],
+        &["check", "--sarif", "--snapshot", &snapshot],
+        &["knobs", "list"],
+        &["guard", "plan", "--policy", &policy],
+        &["lab", "list"],
+        &["lab", "kernel", "list"],
+        &["top", "--once", &one],
+        &["--help"],
+    ];
+    for arguments in commands {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        let output = command.args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).spawn();
+        let output = output.and_then(|child| child.wait_with_output()).expect("it can be started");
+        let complaint = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {complaint}");
+        assert!(!complaint.contains("anick") && !complaint.contains("ipe"), "{arguments:?}: {complaint}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
 use crate::ledger::{Ledger, LongWait};
 use crate::proofs::{self, Proofs};
-use crate::report::{Finding, Report, SCHEMA, Severity, TraceSummary, WorstWait};
+use crate::report::{Finding, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict};
 
 /// What to report of a trace. The whole trace is analysed in any case: who waits in the window may be held up by what
 /// began before it.
@@ -22,6 +22,13 @@ pub struct Options {
     pub min_severity: Option<Severity>,
     /// Whether remedies are weighed by what was proved of them.
     pub proofs: Proofs,
+}
+
+impl Options {
+    /// What of the recording is reported.
+    pub fn scope(&self) -> Scope {
+        if self.selection == Selection::default() { Scope::Whole } else { Scope::Part }
+    }
 }
 
 /// Says who was starved in a trace, by whom, by which rule, at what price, and what to do.
@@ -85,14 +92,18 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
         proofs::weigh(&mut findings, release, proofs::shipped());
     }
     let longest = if has_waits { ledger.longest.sorted() } else { Vec::new() };
-    Report {
+    let mut report = Report {
         schema: SCHEMA.into(),
         trace: summary(&case, driven, release),
+        verdict: Verdict::default(),
         findings,
         more_findings,
         worst_waits: longest.into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
         losses: driven.losses.iter().map(ToString::to_string).collect(),
-    }
+        missing: driven.losses.clone(),
+    };
+    report.verdict = verdict(&report, options.scope());
+    report
 }
 
 /// Findings of one report, worst first. Nobody reads more, and a program can narrow the selection.

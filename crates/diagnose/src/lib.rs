@@ -16,6 +16,8 @@
 //! | `proofs` | what remedies were proved to do on real kernels |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod case;
 pub mod compare;
 mod doubt;

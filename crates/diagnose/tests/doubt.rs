@@ -2,6 +2,7 @@
 
 use unstarve_diagnose::report::{Report, Severity};
 use unstarve_diagnose::{Options, explain};
+use unstarve_model::{CpuId, EventType, Loss, LossKind};
 use unstarve_readers::{Input, open_input};
 
 fn explained(text: &str) -> Report {
@@ -79,6 +80,20 @@ fn a_long_wait_behind_a_task_of_unknown_priority_is_no_all_clear_and_no_alarm() 
     let hog = "swapper 0 [000] 1.040000";
     let report = explained(&self::hog().replace(hog, &format!("{named}{hog}")));
     assert_eq!(report.findings.first().map(|finding| finding.severity), Some(Severity::Critical));
+}
+
+#[test]
+fn programs_get_the_kind_the_event_by_its_kernel_name_and_the_count() {
+    for (loss, json) in [
+        (
+            Loss::new(LossKind::NotRecorded(EventType::Waking), 1),
+            r#"{"kind":"not-recorded","event":"sched_waking","count":1}"#,
+        ),
+        (Loss::lost_events(CpuId(3), 1204), r#"{"kind":"lost-events","count":1204,"detail":"CPU 3"}"#),
+    ] {
+        assert_eq!(serde_json::to_string(&loss).expect("JSON"), json);
+        assert_eq!(serde_json::from_str::<Loss>(json).expect("a loss"), loss);
+    }
 }
 
 /// What CPU 1 of two CPUs recorded: a real-time task keeps it for 300 ms, in which a task that runs on CPU 0 and one that

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind};
+use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind, report};
 use unstarve_model::EventType;
+use unstarve_timeline::Rule;
 
 fn path(name: &str) -> String {
     format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"))
@@ -101,4 +102,12 @@ fn the_table_of_remedies_is_complete() {
     let cells = text.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
     let listed: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     assert_eq!(listed, REMEDIES.iter().map(|kind| kind.id).collect());
+}
+
+#[test]
+fn the_legend_has_every_rule_once() {
+    let [mut legend, mut rules] = [report::LEGEND, Rule::ALL];
+    legend.sort_unstable();
+    rules.sort_unstable();
+    assert_eq!(legend, rules);
 }

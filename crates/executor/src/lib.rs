@@ -4,6 +4,8 @@
 //! the children of changed tasks, too. A [`state::State`] is the lock and the directory; a [`deadman`] takes over when the process
 //! that makes the changes dies.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod act;
 mod attributes;
 pub mod audit;

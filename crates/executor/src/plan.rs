@@ -215,6 +215,11 @@ fn select<L: Look>(look: &L, selector: &Selector, ids: Ids) -> Result<Vec<TaskKe
             (look.threads_of(key.tid), format!("process {}", key.tid))
         }
         Selector::KernelThreads { prefix } => (look.kernel_threads(prefix), format!("a kernel thread {prefix}*")),
+        workers @ Selector::Workers { .. } => {
+            let mut tids = look.kernel_threads("kworker/");
+            tids.retain(|&tid| look.comm_of(tid).is_some_and(|comm| workers.takes(&comm)));
+            (tids, "a worker bound to a CPU".to_owned())
+        }
         other => return Err(Obstacle::Unfit(format!("{other:?}"))),
     };
     let keys: Vec<TaskKey> =

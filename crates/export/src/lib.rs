@@ -15,6 +15,8 @@
 //! | `firefox` | a profile with waits as markers and samples |
 //! | `perfetto` | kernel events of who ran, tracks of who waited, of blame and of findings |
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod blame;
 mod cast;
 #[cfg(feature = "columnar")]

@@ -48,14 +48,9 @@ impl Bug {
         self.text("fix")
     }
 
-    /// The command that helps, if there is one.
-    pub fn command(self) -> &'static str {
-        self.text("command")
-    }
-
-    /// The command that takes that back.
-    pub fn undo(self) -> &'static str {
-        self.text("undo")
+    /// The feature bit of the scheduler without which it does less harm, if there is one.
+    pub fn turn_off(self) -> Option<&'static str> {
+        self.0.get("turn_off")
     }
 
     /// What a host must have for it to matter; empty is nothing.
@@ -257,7 +252,8 @@ mod tests {
             assert!(row.get("since").is_some() && row.get("until").is_some(), "{}", bug.id());
             let regression = row.get("regression").and_then(|id| crate::REGRESSIONS.row(id));
             assert!(regression.is_some(), "{}: {:?}", bug.id(), row.get("regression"));
-            assert_eq!(bug.command().is_empty(), bug.undo().is_empty(), "{}", bug.id());
+            let feature = bug.turn_off().is_none_or(|name| crate::FEATURES.row(name).is_some());
+            assert!(feature, "{}: {:?} is no feature", bug.id(), bug.turn_off());
         }
     }
 }

@@ -5,6 +5,8 @@
 //! series change features and slices), so whatever a snapshot can answer is answered by it; the version is asked only where
 //! the snapshot is silent.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod bugs;
 mod facts;
 mod knob;

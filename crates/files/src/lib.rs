@@ -8,6 +8,8 @@
 //!
 //! Nothing here acts on a path twice: a directory is opened once, and everything after that goes by its descriptor.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod hidden;
 pub mod target;
 pub mod trust;

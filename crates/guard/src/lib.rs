@@ -4,6 +4,8 @@
 //! [`keeper::Keeper`] carries it out, each change in the [`journal`] before it is made, and [`undo()`] takes back what nobody
 //! else has changed since.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod births;
 pub mod decide;
 pub mod keeper;

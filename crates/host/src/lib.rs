@@ -4,6 +4,8 @@
 //! A host is a [`Root`]: the machine we run on, another's files below a directory, or a test's. No file of it is trusted to
 //! be what it should be: it may be missing, cut off, or huge.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod knob;
 mod root;
 mod snapshot;

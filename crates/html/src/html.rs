@@ -7,6 +7,7 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use unstarve_diagnose::compare::Comparison;
+use unstarve_diagnose::report::{LEGEND, Verdict};
 use unstarve_model::Severity;
 
 use crate::blob::Columns;
@@ -31,8 +32,16 @@ pub enum PageError {
 struct PageData<'a> {
     schema: &'static str,
     generator: &'a str,
+    /// All rules, in the order of the legend.
+    rules: Vec<RuleData>,
     comparison: Option<ComparisonData<'a>>,
     traces: Vec<TraceData>,
+}
+
+#[derive(Serialize)]
+struct RuleData {
+    word: &'static str,
+    meaning: &'static str,
 }
 
 #[derive(Serialize)]
@@ -61,7 +70,7 @@ pub fn html(traces: Vec<Trace>, generator: &str) -> Result<String, PageError> {
 /// # Errors
 /// As [`html`].
 pub fn comparison_html(sides: [Trace; 2], comparison: &Comparison, generator: &str) -> Result<String, PageError> {
-    let (severity, text) = unstarve_term::comparison_verdict(comparison);
+    let Verdict { severity, text } = comparison.verdict();
     let names = escaped(&format!("A: {}, B: {}", sides[0].name(), sides[1].name()));
     let title = format!("{} and {} · unstarve", sides[0].name(), sides[1].name());
     let both: String = sides.iter().map(plain).collect();
@@ -79,7 +88,8 @@ fn page(
 ) -> Result<String, PageError> {
     let mut columns = Columns::default();
     let traces: Vec<TraceData> = traces.into_iter().map(|trace| trace.into_data(&mut columns)).collect();
-    let data = PageData { schema: "unstarve.page/1", generator, comparison, traces };
+    let rules = LEGEND.iter().map(|rule| RuleData { word: rule.word(), meaning: rule.meaning() }).collect();
+    let data = PageData { schema: "unstarve.page/1", generator, rules, comparison, traces };
     let blob = columns.finish(&data).map_err(PageError::Json)?;
     let data = STANDARD.encode(compressed(&blob).map_err(PageError::Compress)?);
     Ok(format!(
@@ -119,7 +129,7 @@ fn compressed(blob: &[u8]) -> std::io::Result<Vec<u8>> {
 
 /// What is read where no program runs, as in a mail's preview: the verdict and the findings' sentences.
 fn plain(trace: &Trace) -> String {
-    let (severity, verdict) = trace.verdict();
+    let Verdict { severity, text: verdict } = trace.verdict();
     let mut text =
         format!("<section class=\"plain\">\n<h1>{}</h1>\n<p>{}</p>\n", escaped(verdict), escaped(trace.name()));
     let findings: Vec<String> = trace
@@ -130,7 +140,7 @@ fn plain(trace: &Trace) -> String {
             format!("<li>{} {}: {}</li>\n", finding.severity.word(), escaped(&finding.id), escaped(&finding.sentence))
         })
         .collect();
-    if severity > Some(Severity::Info) || !findings.is_empty() {
+    if *severity > Some(Severity::Info) || !findings.is_empty() {
         text.push_str(&format!("<ul>\n{}</ul>\n", findings.concat()));
     }
     text + "</section>\n"

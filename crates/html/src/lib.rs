@@ -12,6 +12,8 @@
 //! | `blob` | JSON and columns of numbers in one piece |
 //! | `html` | the file |
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod blob;
 mod collect;
 mod data;

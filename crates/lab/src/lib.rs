@@ -1,6 +1,8 @@
 //! The lab: unmodified distribution kernels booted as small guests in virtual time, loads with a known fault, and
 //! statistics that say which kernel, setting or feature makes the difference.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod bench;
 pub mod bisect;
 pub mod catalogue;

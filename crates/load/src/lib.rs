@@ -5,6 +5,8 @@
 //! each period free, because from 6.12 on no throttle stops a real-time task that never sleeps from keeping everything
 //! else off its CPU.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod births;
 mod pool;
 mod spin;

@@ -3,6 +3,8 @@
 //! No I/O here, and nothing that knows where an event came from: a trace file, a live kernel and a simulator all give
 //! the same [`Event`]s, so the analysis cannot tell them apart.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod counted;
 mod cpu_set;
 mod event;

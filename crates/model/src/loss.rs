@@ -8,16 +8,18 @@ use crate::{CpuId, EventType};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Loss {
     /// What is missing.
+    #[serde(flatten)]
     pub kind: LossKind,
     /// How often; 1 for what is either there or not.
     pub count: u64,
     /// Where and what to do about it, for people; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
 /// The ways in which a trace can be incomplete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", tag = "kind", content = "event")]
 #[non_exhaustive]
 pub enum LossKind {
     /// The kernel or the recorder dropped events (ring buffer full); `count` is events where known.
@@ -29,9 +31,9 @@ pub enum LossKind {
     /// Parts of the file could not be decoded and were passed over.
     Undecodable,
     /// A kind of event was not recorded at all.
-    NotRecorded(EventType),
+    NotRecorded(#[serde(with = "event_name")] EventType),
     /// Events of this type are in the file, but not as this type of event is: none of them was used.
-    Malformed(EventType),
+    Malformed(#[serde(with = "event_name")] EventType),
     /// The kernel recorded the states of tasks that leave a CPU one bit too high (4.14 to 4.19); they were put right.
     ShiftedStates,
     /// The file is an archive with more recordings than the one that was read.
@@ -52,6 +54,23 @@ pub enum LossKind {
     NoSnapshot,
     /// The clock is not in nanoseconds and the file does not say how to convert it.
     ClockUnit,
+}
+
+/// Events by the kernel's name (`sched_waking`).
+mod event_name {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::EventType;
+
+    pub fn serialize<S: Serializer>(event: &EventType, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(event.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EventType, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        EventType::from_name(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no event that is known")))
+    }
 }
 
 impl Loss {

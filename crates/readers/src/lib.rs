@@ -20,6 +20,8 @@
 //! | [`perfetto`] | Perfetto's protobuf traces |
 //! | [`interner`](Interner), [`symbols`] | ids of long names; names of function addresses out of kallsyms |
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod decode;
 mod endian;
 pub mod foreign;

@@ -4,6 +4,8 @@
 //! effects on the system are in one tracefs instance of our own, which is removed whatever happens: on every return by
 //! [`Drop`], after SIGKILL by the next recording. See `docs/recording.md`.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod buffer;
 mod capture;
 mod clocks;

@@ -1,5 +1,4 @@
-use unstarve_diagnose::compare::{Change, Comparison, FindingChange, Metric, Outcome, Verdict, WaitChange, Waits};
-use unstarve_diagnose::report::Severity;
+use unstarve_diagnose::compare::{Change, Comparison, FindingChange, Outcome, Verdict, WaitChange, Waits};
 use unstarve_model::Nanos;
 
 use crate::Look;
@@ -13,8 +12,8 @@ const SHOWN: usize = 12;
 /// The terminal page of a comparison: verdict, findings that came or went, rates that differ.
 pub fn comparison_page(comparison: &Comparison, all: bool, look: Look) -> String {
     let mut ink = Ink::new(look);
-    let (severity, sentence) = verdict(comparison);
-    ink.paragraph("", severity.map_or(STRONG, of_severity), &sentence);
+    let verdict = comparison.verdict();
+    ink.paragraph("", verdict.severity.map_or(STRONG, of_severity), &verdict.text);
     ink.paragraph("A  ", FAINT, &about(&comparison.a));
     ink.paragraph("B  ", FAINT, &about(&comparison.b));
     ink.blank();
@@ -24,61 +23,6 @@ pub fn comparison_page(comparison: &Comparison, all: bool, look: Look) -> String
     losses(&mut ink, comparison);
     let text = ink.finish();
     format!("{}\n", text.trim_end())
-}
-
-/// The answer in a sentence or two, and how bad what is new is.
-pub fn verdict(comparison: &Comparison) -> (Option<Severity>, String) {
-    if comparison.is_same() {
-        let unclear = unclear(comparison);
-        let same = comparison.compared - unclear;
-        let mut text = format!("No difference that matters is seen: {} the same on both sides", counted_rates(same));
-        if unclear > 0 {
-            text += &format!(", {} too unsteady to tell", grouped(unclear as u64));
-        }
-        return (None, text + ".");
-    }
-    let changed = comparison.findings.iter().find(|finding| finding.outcome != Outcome::Stays);
-    let first = comparison.sure().next().map(sentence);
-    match (changed, first) {
-        (Some(finding), first) => {
-            let lead = match finding.outcome {
-                Outcome::Appeared => "New in B",
-                Outcome::Worse => "Worse in B",
-                Outcome::Milder => "Milder in B",
-                _ => "Gone in B",
-            };
-            let rest = first.map_or(String::new(), |first| format!(" {first}"));
-            let severity = matches!(finding.outcome, Outcome::Appeared | Outcome::Worse).then_some(finding.b).flatten();
-            (severity, format!("{lead}: {}.{rest}", headline(finding)))
-        }
-        (None, Some(first)) => (None, first),
-        (None, None) => (None, String::new()),
-    }
-}
-
-/// Rates of which the recordings cannot tell.
-fn unclear(comparison: &Comparison) -> usize {
-    comparison.changes.iter().filter(|change| change.verdict == Verdict::Unclear).count()
-}
-
-fn counted_rates(count: usize) -> String {
-    counted(count as u64, "rate")
-}
-
-fn headline(finding: &FindingChange) -> String {
-    format!("{} of {}", finding.id, finding.victim)
-}
-
-/// `ksoftirqd/* waited 84.1 ms of each second by class, 120 µs before.`
-fn sentence(change: &Change) -> String {
-    let (a, b) = (value(change, change.a), value(change, change.b));
-    let by = change.rule.map_or(String::new(), |rule| format!(" by {rule}"));
-    match change.metric {
-        Metric::WaitedUnder | Metric::Waited => {
-            format!("{} waited {b} of each second{by} in B, {a} in A.", change.role)
-        }
-        metric => format!("{} of {}: {b} in B, {a} in A.", metric.words(), change.role),
-    }
 }
 
 fn findings(ink: &mut Ink, findings: &[FindingChange]) {
@@ -104,7 +48,7 @@ fn findings(ink: &mut Ink, findings: &[FindingChange]) {
             (PLAIN, "  "),
             (style, word),
             (PLAIN, "  "),
-            (STRONG, &headline(finding)),
+            (STRONG, &finding.headline()),
             (FAINT, &format!("  {was}")),
         ]);
         ink.paragraph("           ", PLAIN, &finding.sentence);
@@ -123,10 +67,10 @@ fn changes(ink: &mut Ink, comparison: &Comparison, all: bool) {
         table(ink, &RATE_HEADS, &rows);
     }
     let hidden = comparison.sure().count().saturating_sub(SHOWN);
-    let unclear = unclear(comparison);
+    let unclear = comparison.unclear();
     let mut notes = vec![format!(
         "{} set against each other; all intervals together hold with 95 %",
-        counted_rates(comparison.compared)
+        counted(comparison.compared as u64, "rate")
     )];
     if !all && hidden > 0 {
         notes.push(format!("{} more differ (--all shows them)", grouped(hidden as u64)));
@@ -157,24 +101,16 @@ fn row(change: &Change) -> Vec<String> {
     vec![
         change.role.to_string(),
         what,
-        value(change, change.a),
-        value(change, change.b),
+        change.in_words(change.a),
+        change.in_words(change.b),
         if change.verdict == Verdict::Unclear { "unclear".to_owned() } else { factor },
         interval,
     ]
 }
 
-fn value(change: &Change, value: f64) -> String {
-    match change.unit.as_str() {
-        "/s" if value < 10.0 => format!("{value:.1}"),
-        "/s" => grouped(value.round() as u64),
-        _ => Nanos(value.max(0.0) as u64).to_string(),
-    }
-}
-
 fn signed(change: &Change, amount: f64) -> String {
     let sign = if amount < 0.0 { "−" } else { "+" };
-    format!("{sign}{}", value(change, amount.abs()))
+    format!("{sign}{}", change.in_words(amount.abs()))
 }
 
 /// Roles whose waits are listed unless all are asked for.

@@ -3,6 +3,8 @@
 //! Everything here turns data into text and does no I/O but to the writer that it is given. The caller decides on the width, the colours and whether the
 //! terminal can show more than ASCII ([`Look`]). No text from a trace reaches a terminal unescaped.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod audit;
 mod bars;
 mod comparison;
@@ -16,16 +18,14 @@ mod page;
 mod summary;
 mod text;
 mod timehist;
-mod verdict;
 mod worst;
 
 pub use audit::{audit_page, rules_page};
-pub use comparison::{comparison_page, verdict as comparison_verdict};
+pub use comparison::comparison_page;
 pub use kinds::kinds_page;
 pub use knobs::{KnobLine, changes_page, explanation_page, knobs_page};
-pub use look::{Charset, Colours, Look, Scope};
-pub use page::{page, with_unrecorded_together};
+pub use look::{Charset, Colours, Look};
+pub use page::page;
 pub use summary::Summary;
 pub use timehist::Timehist;
 pub use unstarve_model::clean;
-pub use verdict::verdict;

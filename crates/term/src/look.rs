@@ -24,15 +24,6 @@ pub enum Charset {
     Ascii,
 }
 
-/// What of a recording a report is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// All of it.
-    Whole,
-    /// Some tasks, CPUs or moments.
-    Part,
-}
-
 impl Look {
     /// Below this many columns a table cannot be read, above [`Look::WIDEST`] a sentence cannot.
     pub const NARROWEST: usize = 60;

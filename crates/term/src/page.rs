@@ -1,26 +1,23 @@
-use std::borrow::Cow;
-
-use unstarve_diagnose::report::{Report, TraceSummary};
+use unstarve_diagnose::report::{LEGEND, Report, Scope, TraceSummary, in_words, verdict};
 use unstarve_model::Nanos;
 
+use crate::Look;
 use crate::finding::{finding, headline};
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{counted, grouped, time_of_day};
-use crate::verdict::verdict;
 use crate::worst::worst_waits;
-use crate::{Look, Scope};
 
 /// The terminal page of an explanation: verdict, findings worst first, the longest waits, what the trace cannot say.
 pub fn page(report: &Report, scope: Scope, look: Look) -> String {
     let mut ink = Ink::new(look);
-    let (severity, sentence) = verdict(report, scope);
-    ink.paragraph("", severity.map_or(STRONG, of_severity), &sentence);
+    let verdict = verdict(report, scope);
+    ink.paragraph("", verdict.severity.map_or(STRONG, of_severity), &verdict.text);
     ink.paragraph("", FAINT, &about(&report.trace));
     ink.blank();
     findings(&mut ink, report);
     worst_waits(&mut ink, &report.worst_waits);
     legend(&mut ink, report);
-    losses(&mut ink, &report.losses);
+    losses(&mut ink, &in_words(&report.missing));
     let text = ink.finish();
     format!("{}\n", text.trim_end())
 }
@@ -81,84 +78,24 @@ fn legend(ink: &mut Ink, report: &Report) {
         let in_waits = report.worst_waits.iter().flat_map(|wait| &wait.blame);
         in_findings.chain(in_waits).any(|piece| piece.rule == word)
     };
-    let rules: Vec<_> = RULES.iter().filter(|(word, _)| on_page(word)).collect();
+    let rules: Vec<_> = LEGEND.iter().filter(|rule| on_page(rule.word())).collect();
     if rules.is_empty() {
         return;
     }
     ink.line(&[(STRONG, "Rules")]);
-    let width = rules.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
-    for (word, meaning) in rules {
-        ink.paragraph(&format!("  {word:width$}  "), FAINT, meaning);
+    let width = rules.iter().map(|rule| rule.word().len()).max().unwrap_or(0);
+    for rule in rules {
+        ink.paragraph(&format!("  {:width$}  ", rule.word()), FAINT, rule.meaning());
     }
     ink.blank();
 }
-
-/// The words of `unstarve_timeline::Rule` and why, by each, an occupant had the CPU.
-const RULES: [(&str, &str); 10] = [
-    ("class", "its scheduling class always goes first: deadline, then real-time, then all others"),
-    ("weight", "its share, or that of its cgroup, is larger"),
-    ("wakeup-preemption", "it had just been woken and was let in at once"),
-    ("count", "more tasks of its kind were woken than there are CPUs"),
-    ("fair", "its turn among equals"),
-    ("irq", "a hardware interrupt"),
-    ("softirq", "deferred interrupt work"),
-    ("throttled", "a limit kept the waiting task off: a cgroup's, or the one on real-time tasks"),
-    ("idle", "the CPU was idle and had yet to switch"),
-    ("unknown", "events are missing"),
-];
 
 fn losses(ink: &mut Ink, losses: &[String]) {
     if losses.is_empty() {
         return;
     }
     ink.line(&[(STRONG, "What the trace cannot say")]);
-    for loss in with_unrecorded_together(losses) {
-        ink.paragraph("  - ", PLAIN, &loss);
-    }
-}
-
-/// Losses for people. A recording of perf lacks a dozen kinds of events; they make one line, where the first of them was.
-pub fn with_unrecorded_together(losses: &[String]) -> Vec<Cow<'_, str>> {
-    let kind = |loss: &str| loss.strip_suffix(" events were not recorded").map(str::to_owned);
-    let mut kinds: Vec<String> = losses.iter().filter_map(|loss| kind(loss)).collect();
-    let mut lines = Vec::new();
     for loss in losses {
-        match kind(loss) {
-            None => lines.push(Cow::Borrowed(loss.as_str())),
-            Some(_) if kinds.is_empty() => {}
-            Some(_) => {
-                let last = kinds.pop().unwrap_or_default();
-                let joint = if kinds.is_empty() { "" } else { " and " };
-                let all = std::mem::take(&mut kinds).join(", ");
-                lines.push(Cow::Owned(format!("{all}{joint}{last} events were not recorded")));
-            }
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_of_events_that_were_not_recorded_make_one_line() {
-        let lines = |losses: &[&str]| {
-            let losses: Vec<String> = losses.iter().map(|loss| (*loss).to_owned()).collect();
-            with_unrecorded_together(&losses).into_iter().map(Cow::into_owned).collect::<Vec<_>>()
-        };
-        let [a, b, c] = ["a events were not recorded", "b events were not recorded", "c events were not recorded"];
-        assert_eq!(lines(&["x", a, b, "y", c]), ["x", "a, b and c events were not recorded", "y"]);
-        assert_eq!(lines(&[a, "x"]), [a, "x"]);
-        assert_eq!(lines(&[b, a]), ["b and a events were not recorded"]);
-    }
-
-    #[test]
-    fn every_rule_of_the_timeline_is_explained() {
-        let mut explained: Vec<&str> = RULES.iter().map(|(word, _)| *word).collect();
-        let mut known: Vec<&str> = unstarve_timeline::Rule::ALL.iter().map(|rule| rule.word()).collect();
-        explained.sort_unstable();
-        known.sort_unstable();
-        assert_eq!(explained, known);
+        ink.paragraph("  - ", PLAIN, loss);
     }
 }

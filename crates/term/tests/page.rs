@@ -1,12 +1,16 @@
 //! The page as people see it, at the widths of real terminals.
 
+use std::path::Path;
+
 use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;
 use unstarve_diagnose::report::{
-    Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Severity, TraceSummary, Victim, Waits, Work,
-    WorstWait,
+    Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, Victim,
+    Waits, Work, WorstWait,
 };
-use unstarve_term::{Charset, Colours, Look, Scope, page};
+use unstarve_diagnose::{FindingKind, Options, RemedyKind, explain};
+use unstarve_model::{Loss, LossKind};
+use unstarve_term::{Charset, Colours, Look, page};
 
 fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: u64) -> Culprit {
     Culprit {
@@ -52,7 +56,9 @@ fn healthy() -> Report {
             blame: vec![piece("ksoftirqd/1", &[19], Some(("fair", 120)), "fair", 980_000)],
             ..WorstWait::default()
         }],
-        losses: vec!["no host snapshot came with the trace".to_owned()],
+        losses: vec![],
+        missing: vec![Loss::new(LossKind::NoSnapshot, 1)],
+        verdict: Verdict::default(),
     }
 }
 
@@ -95,7 +101,7 @@ fn rt_starvation() -> Finding {
         losses: vec![],
         remedies: vec![Remedy {
             changes: Vec::new(),
-            id: "raise-ksoftirqd".to_owned(),
+            id: "victim-above-intruder".to_owned(),
             text: "Give ksoftirqd/1 a real-time priority above that of wl, so that it goes first.".to_owned(),
             apply: "chrt --fifo -p 11 19".to_owned(),
             undo: "chrt --other -p 0 19".to_owned(),
@@ -153,6 +159,10 @@ fn ping_pong() -> Finding {
 }
 
 fn sick() -> Report {
+    let short = vec![
+        piece("wl", &[231], Some(("rt", 89)), "class", 2_400_000),
+        piece("softirq NET_RX", &[], None, "softirq", 600_000),
+    ];
     let blame = vec![
         piece("wl", &[231], Some(("rt", 89)), "class", 94_000_000),
         piece("softirq NET_RX", &[], None, "softirq", 700_000),
@@ -167,7 +177,7 @@ fn sick() -> Report {
                 cpu: 1,
                 start_ns: 812_000_000_000,
                 end_ns: 812_094_800_000,
-                blame: blame.clone(),
+                blame,
                 ..WorstWait::default()
             },
             WorstWait {
@@ -176,11 +186,46 @@ fn sick() -> Report {
                 cpu: 11,
                 start_ns: 811_500_000_000,
                 end_ns: 811_503_000_000,
-                blame,
+                blame: short,
                 ..WorstWait::default()
             },
         ],
         ..healthy()
+    }
+}
+
+/// What is really said of a recording in testdata/traces/.
+fn recorded(name: &str) -> Report {
+    let path = format!("{}/../../testdata/traces/{name}", env!("CARGO_MANIFEST_DIR"));
+    let source = unstarve_readers::open(Path::new(&path)).expect("a recording");
+    explain(source, &Options::default(), |_| {}).expect("an explanation")
+}
+
+/// A real-time task keeps ksoftirqd off its CPU for 90 ms of every second.
+const STARVED: &str = "linux-5.10-net-rt.dat";
+
+/// The pages of invented reports below say nothing that could not be: blame adds up, and remedies exist.
+#[test]
+fn invented_reports_are_possible() {
+    for report in [healthy(), sick()] {
+        for wait in &report.worst_waits {
+            assert_eq!(
+                wait.blame.iter().map(|piece| piece.ns).sum::<u64>(),
+                wait.end_ns - wait.start_ns,
+                "{}",
+                wait.comm
+            );
+        }
+        for finding in &report.findings {
+            assert!(FindingKind::of_id(&finding.id).is_some(), "{}", finding.id);
+            assert_eq!(
+                finding.blame.iter().map(|piece| piece.ns).sum::<u64>(),
+                finding.waits.total_ns,
+                "{}",
+                finding.id
+            );
+            assert!(finding.remedies.iter().all(|remedy| RemedyKind::of_id(&remedy.id).is_some()), "{}", finding.id);
+        }
     }
 }
 
@@ -190,22 +235,22 @@ fn look(columns: usize) -> Look {
 
 #[test]
 fn a_healthy_trace_takes_one_sentence() {
-    assert_snapshot!("healthy_80", page(&healthy(), Scope::Whole, look(80)));
+    assert_snapshot!("healthy_80", page(&recorded("linux-6.1-dio-good.dat"), Scope::Whole, look(80)));
 }
 
 #[test]
 fn a_sick_trace_at_80_columns() {
-    assert_snapshot!("sick_80", page(&sick(), Scope::Whole, look(80)));
+    assert_snapshot!("sick_80", page(&recorded(STARVED), Scope::Whole, look(80)));
 }
 
 #[test]
 fn a_sick_trace_at_120_columns() {
-    assert_snapshot!("sick_120", page(&sick(), Scope::Whole, look(120)));
+    assert_snapshot!("sick_120", page(&recorded(STARVED), Scope::Whole, look(120)));
 }
 
 #[test]
 fn a_sick_trace_at_60_columns_without_unicode() {
-    let text = page(&sick(), Scope::Whole, Look::new(10, Charset::Ascii, Colours::Plain));
+    let text = page(&recorded(STARVED), Scope::Whole, Look::new(10, Charset::Ascii, Colours::Plain));
     assert!(text.is_ascii());
     assert_snapshot!("sick_60_ascii", text);
 }
@@ -213,7 +258,7 @@ fn a_sick_trace_at_60_columns_without_unicode() {
 #[test]
 fn an_empty_trace_is_neither_healthy_nor_sick() {
     let report =
-        Report { trace: TraceSummary { events: 0, ..trace() }, worst_waits: vec![], losses: vec![], ..healthy() };
+        Report { trace: TraceSummary { events: 0, ..trace() }, worst_waits: vec![], missing: vec![], ..healthy() };
     assert!(page(&report, Scope::Whole, look(80)).starts_with("Nothing can be said"));
 }
 
@@ -281,7 +326,7 @@ fn hostile_names_reach_no_terminal() {
     finding.remedies[0].text.push_str(evil);
     report.worst_waits[0].comm = evil.to_owned();
     report.trace.kernel = Some(evil.to_owned());
-    report.losses.push(evil.to_owned());
+    report.missing.push(Loss::new(LossKind::Truncated, 1).with_detail(evil));
     for charset in [Charset::Utf8, Charset::Ascii] {
         let text = page(&report, Scope::Whole, Look::new(80, charset, Colours::Plain));
         let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');

@@ -78,6 +78,16 @@ fn what_is_wrong_does_not() {
     }
 }
 
+#[test]
+fn a_stand_in_that_sets_what_is_so_already_changes_nothing() {
+    let Some(mut host) = host() else { return };
+    let before = host.state();
+    for same in ["chrt -R -r -p 5 100", "renice -n 0 -p 100 101 12 2", "chrt -o -p 0 101"] {
+        assert_eq!(host.sh(same), Ok(()));
+        assert_eq!(before.differences(&host.state()), Vec::<String>::new(), "{same}");
+    }
+}
+
 /// What chrt(1) of this machine prints of a task is what the stand-in prints of one that is the same.
 #[test]
 fn chrt_prints_what_the_machines_own_prints() {

@@ -6,6 +6,8 @@
 //! The contract of a [`Wait`]: its [`Piece`]s add up to its length exactly, each has one occupant and one [`Rule`];
 //! `docs/blame.md` gives the order in which rules are tried.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod actor;
 mod before;
 mod contest;

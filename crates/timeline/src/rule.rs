@@ -61,6 +61,22 @@ impl Rule {
             Rule::Fair => "fair",
         }
     }
+
+    /// Why an occupant had the CPU, in one line: `its share, or that of its cgroup, is larger`.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Rule::Unknown => "events are missing",
+            Rule::Irq => "a hardware interrupt",
+            Rule::Softirq => "deferred interrupt work",
+            Rule::Throttled => "a limit kept the waiting task off: a cgroup's, or the one on real-time tasks",
+            Rule::Idle => "the CPU was idle and had yet to switch",
+            Rule::Class => "its scheduling class always goes first: deadline, then real-time, then all others",
+            Rule::Weight => "its share, or that of its cgroup, is larger",
+            Rule::WakeupPreemption => "it had just been woken and was let in at once",
+            Rule::Count => "more tasks of its kind were woken than there are CPUs",
+            Rule::Fair => "its turn among equals",
+        }
+    }
 }
 
 impl fmt::Display for Rule {

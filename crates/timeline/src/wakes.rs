@@ -17,6 +17,11 @@ impl Timeline {
         let now = self.world.now;
         let key = self.task(task);
         self.disprove(key);
+        if self.is_woken(key)
+            && let Some((_, cpu)) = self.world.tasks.get(key).waiting_since()
+        {
+            self.note_left(cpu);
+        }
         self.ran_last_on(key, target);
         if self.has_been_away(key) {
             self.doubt_wait(key);
@@ -29,9 +34,6 @@ impl Timeline {
             State::Waiting if !self.is_woken(key) => {}
             State::Waiting => {
                 self.missing_switches += 1;
-                if let Some((_, cpu)) = self.world.tasks.get(key).waiting_since() {
-                    self.note_left(cpu);
-                }
                 self.drop_wait(key);
                 self.world.tasks.get_mut(key).sleep_start = None;
                 self.cpu(target);

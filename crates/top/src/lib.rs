@@ -4,6 +4,8 @@
 //! shown, as plain data; [`draw`] puts a view on a terminal; 80 by 24 shows all columns, 40 who waits for whom. No I/O: the program brings events, keys and
 //! the terminal.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod app;
 mod cpus;
 mod detail;

@@ -2,7 +2,8 @@ use unstarve_facts::TaskFacts;
 
 use super::Rule;
 use crate::case::{Case, counted};
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::fix;
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "autogroup",
@@ -34,19 +35,22 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
             .because(format!("for example {}[{}], nice {}, in the root cgroup", first.comm, first.tid, first.nice))
             .because("kernel.sched_autogroup_enabled is 1")
             .would("Against other sessions and against kernel threads such a task weighs as much as if it had nice 0.")
-            .fix(off())
+            .fix(off(case))
             .done(),
     ]
 }
 
-fn off() -> Fix {
-    Fix {
-        text: "Turn autogroup off, or set the session's own nice in /proc/PID/autogroup.".into(),
-        apply: "sysctl -w kernel.sched_autogroup_enabled=0".into(),
-        undo: "sysctl -w kernel.sched_autogroup_enabled=1".into(),
-        risk: "A session of a hundred busy threads then weighs a hundred times as much as one.".into(),
-        valid_on: "2.6.38 and later with CONFIG_SCHED_AUTOGROUP".into(),
-    }
+const SETTING: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+
+fn off(case: &Case<'_>) -> Option<Fix> {
+    Fix::of(
+        About {
+            text: "Turn autogroup off, or set the session's own nice in /proc/PID/autogroup.",
+            risk: "A session of a hundred busy threads then weighs a hundred times as much as one.",
+            valid_on: "2.6.38 and later with CONFIG_SCHED_AUTOGROUP",
+        },
+        vec![fix::setting(case.snapshot, SETTING, "0")],
+    )
 }
 
 fn flip(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
@@ -68,13 +72,15 @@ fn flip(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
             } else {
                 "Threads of sessions compete one by one: sessions of many threads gain against others and against kernel threads."
             })
-            .fix(Fix {
-                text: "Keep what is now.".into(),
-                apply: format!("echo 'kernel.sched_autogroup_enabled={}' > /etc/sysctl.d/60-autogroup.conf", u8::from(was)),
-                undo: "rm /etc/sysctl.d/60-autogroup.conf".into(),
-                risk: "none known".into(),
-                valid_on: "kernels with CONFIG_SCHED_AUTOGROUP".into(),
-            })
+            .fix(Fix::kept(
+                About {
+                    text: "Keep what is now.",
+                    risk: "none known",
+                    valid_on: "kernels with CONFIG_SCHED_AUTOGROUP",
+                },
+                SETTING,
+                &u8::from(was).to_string(),
+            ))
             .done(),
     ]
 }

@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
+use unstarve_change::{Change, Value};
 use unstarve_facts::{Holds, TaskFacts};
 
 use super::Rule;
 use crate::case::{Case, counted};
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "crowded-pool",
@@ -64,13 +65,17 @@ fn nfsd(case: &Case<'_>, cpus: usize) -> Option<Hit> {
                 "128 nfsd on 4 CPUs at 60,000 calls a second: load average above 120, 12 % of each CPU spent on scheduling, portmap \
                  and mountd did not run for tens of seconds and mounts timed out (SGI, 2009).",
             )
-            .fix(Fix {
-                text: format!("Four threads for each CPU are enough unless requests wait for slow disks: {fewer}."),
-                apply: format!("echo {fewer} > /proc/fs/nfsd/threads"),
-                undo: format!("echo {threads} > /proc/fs/nfsd/threads"),
-                risk: "Requests that wait for a slow disk hold a thread each; make it last with threads= in /etc/nfs.conf.".into(),
-                valid_on: "all kernels".into(),
-            })
+            .fix(Fix::of(
+                About {
+                    text: &format!("Four threads for each CPU are enough unless requests wait for slow disks: {fewer}."),
+                    risk: "Requests that wait for a slow disk hold a thread each; make it last with threads= in /etc/nfs.conf.",
+                    valid_on: "all kernels",
+                },
+                vec![
+                    Change::file("/proc/fs/nfsd/threads", fewer.to_string())
+                        .from(configured.map(|nfsd| Value::Text(nfsd.threads.to_string()))),
+                ],
+            ))
             .done(),
     )
 }

@@ -1,10 +1,11 @@
+use unstarve_change::{Change, Selector, Target, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds, least_nice_that_equals, share_against};
 
 use super::Rule;
 use super::rt_beside_worker::{completing_mounts, described, seen_at_work};
 use crate::case::Case;
 use crate::fix;
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "heavy-cgroup",
@@ -130,32 +131,32 @@ fn lower(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
         CgroupVersion::V1 => 1024,
         CgroupVersion::V2 => 100,
     };
-    Some(Fix {
-        text: format!("Let the group weigh what a kernel thread weighs ({normal})."),
-        apply: format!("echo {normal} > {path}"),
-        undo: format!("echo {} > {path}", own_value(group)?),
-        risk: "The group loses its advantage over other groups, too. Kubernetes and systemd write the value again when they next \
-               reconcile it: change it there (systemctl set-property SLICE CPUWeight=…)."
-            .into(),
-        valid_on: "all kernels".into(),
-    })
+    let was = Value::Text(own_value(group)?.to_string());
+    Fix::of(
+        About {
+            text: &format!("Let the group weigh what a kernel thread weighs ({normal})."),
+            risk: "The group loses its advantage over other groups, too. Kubernetes and systemd write the value again when they \
+                   next reconcile it: change it there (systemctl set-property SLICE CPUWeight=…).",
+            valid_on: "all kernels",
+        },
+        vec![Change::file(path, normal.to_string()).from(was)],
+    )
 }
 
 /// One nice for all workers, whatever group asks for it: the one that equals the heaviest group that can be equalled.
 fn raise(case: &Case<'_>, weight: u32) -> Option<Fix> {
     least_nice_that_equals(weight)?;
     let nice = heavy(case).filter_map(|(_, weight)| least_nice_that_equals(weight)).min()?;
-    let each =
-        |nice: i32| format!("for t in $(pgrep '^kworker/[0-9]+:[0-9]+(-|\\+|$)'); do renice -n {nice} -p $t; done");
-    Some(Fix {
-        text: format!("Or give the workers nice {nice}, which weighs at least as much."),
-        apply: each(nice),
-        undo: each(0),
-        risk: "Workers come and go within minutes and are born with nice 0, so this holds only for those that are there now; \
-               whatever they do next has the nice, too."
-            .into(),
-        valid_on: "all kernels".into(),
-    })
+    let workers = Target::Threads(Selector::Workers { cpus: Vec::new() });
+    Fix::of(
+        About {
+            text: &format!("Or give the workers nice {nice}, which weighs at least as much."),
+            risk: "Workers come and go within minutes and are born with nice 0, so this holds only for those that are there \
+                   now; whatever they do next has the nice, too.",
+            valid_on: "all kernels",
+        },
+        vec![Change::of(workers, Value::Nice(nice))],
+    )
 }
 
 /// The unit's own setting, if a unit file has it.

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
+use unstarve_change::{Change, Value};
 use unstarve_facts::IrqFacts;
 use unstarve_model::CpuSet;
 
 use super::Rule;
 use crate::case::{Case, common, cpus, use_of_cpu, without};
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "interrupt-on-pinned-cpu",
@@ -101,14 +102,14 @@ fn move_interrupt(case: &Case<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Option<Fi
     let others = without(&case.online, pinned);
     let old = irq.affinity.as_ref().filter(|_| !others.is_empty())?;
     let file = format!("/proc/irq/{}/smp_affinity_list", irq.irq);
-    Some(Fix {
-        text: format!("Serve it on {}.", cpus(&others)),
-        apply: format!("echo {others} > {file}"),
-        undo: format!("echo {old} > {file}"),
-        risk: "Some devices manage the affinity themselves and refuse (NVMe queues); irqbalance may move it back."
-            .into(),
-        valid_on: "all kernels".into(),
-    })
+    Fix::of(
+        About {
+            text: &format!("Serve it on {}.", cpus(&others)),
+            risk: "Some devices manage the affinity themselves and refuse (NVMe queues); irqbalance may move it back.",
+            valid_on: "all kernels",
+        },
+        vec![Change::file(file, others.to_string()).from(Value::Text(old.to_string()))],
+    )
 }
 
 /// irqbalance leaves isolated and nohz_full CPUs alone by itself, and those it is told.
@@ -129,13 +130,13 @@ fn balanced(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
             .because(format!("{} is pinned to CPU {first}", pinned[&first.0]))
             .because("irqbalance spares isolated CPUs by itself; these are not")
             .would("An interrupt that served its CPU well today may land beside a pinned or real-time task tomorrow.")
-            .fix(Fix {
-                text: "Tell irqbalance to spare them.".into(),
-                apply: format!("echo 'IRQBALANCE_BANNED_CPULIST={open}' >> /etc/default/irqbalance && systemctl restart irqbalance"),
-                undo: "remove the line from /etc/default/irqbalance and restart it".into(),
-                risk: "The other CPUs serve all interrupts. The file is /etc/sysconfig/irqbalance on Red Hat and its relatives.".into(),
-                valid_on: "irqbalance 1.8 and later; before, IRQBALANCE_BANNED_CPUS with a mask".into(),
-            })
+            .fix(Fix::advice(About {
+                text: &format!(
+                    "Let irqbalance spare them: write IRQBALANCE_BANNED_CPULIST={open} into /etc/default/irqbalance and restart it."
+                ),
+                risk: "The other CPUs serve all interrupts. The file is /etc/sysconfig/irqbalance on Red Hat and its relatives.",
+                valid_on: "irqbalance 1.8 and later; before, IRQBALANCE_BANNED_CPUS with a mask",
+            }))
             .done(),
     )
 }

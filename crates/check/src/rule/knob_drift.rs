@@ -4,7 +4,8 @@ use unstarve_facts::{Configured, ConfiguredBy, Drift, DriftKind, Facts, Knob, Pr
 
 use super::Rule;
 use crate::case::Case;
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::fix;
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "knob-drift",
@@ -50,7 +51,7 @@ fn hit(case: &Case<'_>, drifts: &[Drift<'_>], then: Option<&Case<'_>>) -> Hit {
         .because_of(evidence(case, drift))
         .would(consequence(drift))
         .priced_if(matches!(drift.kind, DriftKind::Moved(_) | DriftKind::Gone(_)).then_some(PRICE))
-        .fix(fix(drift))
+        .fix(cure(case, drift))
         .set_at(places)
         .done()
 }
@@ -117,32 +118,28 @@ fn consequence(drift: &Drift<'_>) -> String {
     }
 }
 
-fn fix(drift: &Drift<'_>) -> Option<Fix> {
+fn cure(case: &Case<'_>, drift: &Drift<'_>) -> Option<Fix> {
     let value = drift.setting.value.trim();
     let is_number = value.chars().all(|c| c.is_ascii_digit() || c == '-') && !value.is_empty();
     match &drift.kind {
-        DriftKind::Moved(path) if is_number && path.starts_with("/sys/kernel/debug") => Some(Fix {
-            text: "Write it where it is now, at each boot: from a unit, or with TuneD 2.16 or later ([scheduler])."
-                .into(),
-            apply: format!("OLD=$(cat {path}); echo {value} > {path}"),
-            undo: format!("echo \"$OLD\" > {path}"),
-            risk: "debugfs needs root, and a kernel that is not locked down (Secure Boot).".into(),
-            valid_on: "kernels that have it there".into(),
-        }),
-        DriftKind::Unknown | DriftKind::Gone(_) | DriftKind::Moved(_) => Some(Fix {
-            text: "Take the line out, so that nobody believes in it; measure whether its effect is missed.".into(),
-            apply: String::new(),
-            undo: String::new(),
-            risk: "It is still needed where the same file serves older kernels.".into(),
-            valid_on: "all kernels".into(),
-        }),
-        DriftKind::Translated(to) => Some(Fix {
-            text: format!("Set {to} itself in the profile, to its default or to what was measured."),
-            apply: String::new(),
-            undo: String::new(),
-            risk: String::new(),
-            valid_on: "TuneD 2.25 and later on 6.6 and later".into(),
-        }),
+        DriftKind::Moved(path) if is_number && path.starts_with("/sys/kernel/debug") => Fix::of(
+            About {
+                text: "Write it where it is now, at each boot: from a unit, or with TuneD 2.16 or later ([scheduler]).",
+                risk: "debugfs needs root, and a kernel that is not locked down (Secure Boot).",
+                valid_on: "kernels that have it there",
+            },
+            vec![fix::setting(case.snapshot, path, value)],
+        ),
+        DriftKind::Unknown | DriftKind::Gone(_) | DriftKind::Moved(_) => Some(Fix::advice(About {
+            text: "Take the line out, so that nobody believes in it; measure whether its effect is missed.",
+            risk: "It is still needed where the same file serves older kernels.",
+            valid_on: "all kernels",
+        })),
+        DriftKind::Translated(to) => Some(Fix::advice(About {
+            text: &format!("Set {to} itself in the profile, to its default or to what was measured."),
+            risk: "",
+            valid_on: "TuneD 2.25 and later on 6.6 and later",
+        })),
         _ => None,
     }
 }
@@ -193,15 +190,9 @@ fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &Case<'_>) 
 
 fn by_hand(knob: Knob, live: &str, was: &str, path: &str) -> Hit {
     let key = knob.name();
-    // What a snapshot says gets into a command only if a shell cannot take it otherwise.
-    let plain = live.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') && !live.is_empty();
-    let persistent = (plain && path.starts_with("/proc/sys/kernel/")).then(|| Fix {
-        text: "Write it down if it is wanted.".into(),
-        apply: format!("echo 'kernel.{key}={live}' > /etc/sysctl.d/60-{key}.conf"),
-        undo: format!("rm /etc/sysctl.d/60-{key}.conf"),
-        risk: String::new(),
-        valid_on: "kernels that have it as a sysctl".into(),
-    });
+    let about =
+        About { text: "Write it down if it is wanted.", risk: "", valid_on: "kernels that have it as a sysctl" };
+    let persistent = path.starts_with("/proc/sys/kernel/").then(|| Fix::kept(about, path, live)).flatten();
     Draft::new(RULE.id, Severity::Info, format!("{key} by hand"))
         .says(format!(
             "{key} is {live}, its default {was}, and no file that was read sets it: the reboot takes it away."

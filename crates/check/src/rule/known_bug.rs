@@ -1,8 +1,9 @@
+use unstarve_change::{Change, FeatureState, Value};
 use unstarve_facts::{BUGS, Bug, Holds};
 
 use super::Rule;
 use crate::case::Case;
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "known-bug",
@@ -37,15 +38,19 @@ fn hit(case: &Case<'_>, bug: Bug) -> Option<Hit> {
             .because(certainly)
             .because(format!("cause: {}", bug.cause()))
             .would(bug.symptom())
-            .fix(Fix {
-                text: bug.fix().to_owned(),
-                apply: bug.command().to_owned(),
-                undo: bug.undo().to_owned(),
-                risk: String::new(),
-                valid_on: bug.source().to_owned(),
-            })
+            .fix(cure(case, bug))
             .done(),
     )
+}
+
+fn cure(case: &Case<'_>, bug: Bug) -> Fix {
+    let about = || About { text: bug.fix(), risk: "", valid_on: bug.source() };
+    let off = bug.turn_off().and_then(|name| {
+        let state = case.snapshot.features.as_ref().and_then(|features| features.get(name));
+        let was = state.map(|&on| Value::Text(if on { FeatureState::On } else { FeatureState::Off }.word(name)));
+        Fix::of(about(), vec![Change::feature(name, FeatureState::Off).from(was)])
+    });
+    off.unwrap_or_else(|| Fix::advice(about()))
 }
 
 /// Whether this host does what the bug needs.

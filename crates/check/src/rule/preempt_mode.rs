@@ -1,8 +1,9 @@
+use unstarve_change::{Change, Value};
 use unstarve_facts::{ConfiguredBy, Holds, PreemptMode};
 
 use super::Rule;
 use crate::case::{Case, counted};
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "preempt-mode",
@@ -41,13 +42,11 @@ fn ignored(case: &Case<'_>) -> Option<Hit> {
                 "Who set it believes in a mode that is not in force."
             })
             .priced(PRICE)
-            .fix(Fix {
-                text: "Take the parameter out, or choose one that this kernel knows.".into(),
-                apply: String::new(),
-                undo: String::new(),
-                risk: "The boot line takes effect at the next boot.".into(),
-                valid_on: "7.0 and later: full, lazy; 5.12 to 6.19: none, voluntary, full".into(),
-            })
+            .fix(Fix::advice(About {
+                text: "Take the parameter out, or choose one that this kernel knows.",
+                risk: "The boot line takes effect at the next boot.",
+                valid_on: "7.0 and later: full, lazy; 5.12 to 6.19: none, voluntary, full",
+            }))
             .set_at(places)
             .done(),
     )
@@ -70,13 +69,15 @@ fn lazy(case: &Case<'_>) -> Option<Hit> {
             .because_of(case.facts.tick().map(|tick| format!("a tick is {tick}")))
             .would("A worker that a vhost thread wakes on its own CPU runs only when that thread sleeps, or at the next tick.")
             .priced(PRICE)
-            .fix(Fix {
-                text: "Full preemption.".into(),
-                apply: "echo full > /sys/kernel/debug/sched/preempt".into(),
-                undo: "echo lazy > /sys/kernel/debug/sched/preempt".into(),
-                risk: "Some throughput. For good: preempt=full on the boot line.".into(),
-                valid_on: "PREEMPT_DYNAMIC".into(),
-            })
+            .fix(Fix::of(
+                About {
+                    text: "Full preemption.",
+                    risk: "Some throughput. For good: preempt=full on the boot line.",
+                    valid_on: "PREEMPT_DYNAMIC",
+                },
+                // The file lists all modes; the one in force is known.
+                vec![Change::file("/sys/kernel/debug/sched/preempt", "full").from(Value::Text("lazy".to_owned()))],
+            ))
             .done(),
     )
 }
@@ -96,13 +97,14 @@ fn flip(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
                  preempted in page faults now is.",
             )
             .priced(PRICE)
-            .fix(Fix {
-                text: "Try full preemption where workers wait for whom they serve; measure both.".into(),
-                apply: "preempt=full on the boot line".into(),
-                undo: "take it out".into(),
-                risk: "Some throughput.".into(),
-                valid_on: "5.12 and later with PREEMPT_DYNAMIC".into(),
-            })
+            .fix(Fix::boot(
+                About {
+                    text: "Boot with preempt=full where workers wait for whom they serve; measure both.",
+                    risk: "Some throughput.",
+                    valid_on: "5.12 and later with PREEMPT_DYNAMIC",
+                },
+                "preempt=full",
+            ))
             .done(),
     ]
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use unstarve_change::{Change, Selector, Target};
 use unstarve_facts::{Holds, Mount};
 use unstarve_model::{CpuId, CpuSet};
 
@@ -7,7 +8,7 @@ use super::Rule;
 use super::rt_on_interrupt_cpu::limit;
 use crate::case::{Case, common, cpus};
 use crate::fix;
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
@@ -138,34 +139,30 @@ fn consequence(case: &Case<'_>, group: &RtGroup<'_>, inline: Holds) -> String {
 }
 
 fn raise_workers(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
-    let each = |cpus: &[CpuId], command: &str| {
-        let numbers: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-        format!("for t in $(pgrep '^kworker/({}):[0-9]+(-|\\+|$)'); do {command}; done", numbers.join("|"))
-    };
-    let mut raised: BTreeMap<u32, Vec<CpuId>> = BTreeMap::new();
+    let mut raised: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for cpu in cpus.iter() {
-        raised.entry(case.priority_above(group, &[cpu].into_iter().collect())?).or_default().push(cpu);
+        raised.entry(case.priority_above(group, &[cpu].into_iter().collect())?).or_default().push(cpu.0);
     }
-    let apply: Vec<String> =
-        raised.iter().map(|(priority, cpus)| each(cpus, &format!("chrt -f -p {priority} $t"))).collect();
-    let all: Vec<CpuId> = cpus.iter().collect();
-    Some(Fix {
-        text: "Let the workers of these CPUs run ahead of it, and of every other busy real-time program there.".into(),
-        apply: apply.join("; "),
-        undo: each(&all, "chrt -o -p 0 $t"),
-        risk: "Workers come and go within minutes and are born normal, so this holds only for those that are there now; and \
-               whatever such a worker does next is real-time, too."
-            .into(),
-        valid_on: "all kernels".into(),
-    })
+    let changes = raised
+        .into_iter()
+        .map(|(priority, cpus)| Change::of(Target::Threads(Selector::Workers { cpus }), fix::fifo(priority)));
+    Fix::of(
+        About {
+            text: "Let the workers of these CPUs run ahead of it, and of every other busy real-time program there.",
+            risk: "Workers come and go within minutes and are born normal, so this holds only for those that are there now; and \
+                   whatever such a worker does next is real-time, too.",
+            valid_on: "all kernels",
+        },
+        changes.collect(),
+    )
 }
 
 fn inline_completion(inline: Holds) -> Option<Fix> {
-    (inline != Holds::Yes).then(|| Fix {
-        text: "Linux 6.19 and later complete plain overwrites in the interrupt, without a worker.".into(),
-        apply: String::new(),
-        undo: String::new(),
-        risk: "Extending and unwritten writes still need the worker.".into(),
-        valid_on: "6.19 and later".into(),
+    (inline != Holds::Yes).then(|| {
+        Fix::advice(About {
+            text: "Linux 6.19 and later complete plain overwrites in the interrupt, without a worker.",
+            risk: "Extending and unwritten writes still need the worker.",
+            valid_on: "6.19 and later",
+        })
     })
 }

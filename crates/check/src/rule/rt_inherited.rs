@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 
+use unstarve_change::{Change, Value};
 use unstarve_facts::{Holds, TaskFacts};
 use unstarve_model::{Tid, clean};
 
 use super::Rule;
 use crate::case::{Case, common, counted};
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::fix;
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
@@ -93,17 +95,14 @@ fn consequence(case: &Case<'_>, parent: &TaskFacts, serves: bool) -> String {
 }
 
 fn reset(parent: &TaskFacts) -> Option<Fix> {
-    let flag = match parent.policy.word() {
-        "FIFO" => "-f",
-        _ => "-r",
-    };
-    Some(Fix {
-        text: "Set reset-on-fork: children begin as SCHED_OTHER.".into(),
-        apply: format!("chrt -R {flag} -p {} {}", parent.rt_priority, parent.tid),
-        undo: format!("chrt {flag} -p {} {}", parent.rt_priority, parent.tid),
-        risk: "Threads that it starts later are normal, too: pools that count on inheriting lose real-time priority. In a unit: \
-               CPUSchedulingResetOnFork=yes. Taking the flag back needs CAP_SYS_NICE."
-            .into(),
-        valid_on: "all kernels".into(),
-    })
+    let was = parent.reset_on_fork.map(Value::ResetOnFork);
+    Fix::of(
+        About {
+            text: "Set reset-on-fork: children begin as SCHED_OTHER.",
+            risk: "Threads that it starts later are normal, too: pools that count on inheriting lose real-time priority. In a \
+                   unit: CPUSchedulingResetOnFork=yes. Taking the flag back needs CAP_SYS_NICE.",
+            valid_on: "all kernels",
+        },
+        vec![Change::of(fix::thread(parent), Value::ResetOnFork(true)).from(was)],
+    )
 }

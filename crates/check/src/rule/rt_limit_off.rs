@@ -2,7 +2,8 @@ use unstarve_facts::Holds;
 
 use super::Rule;
 use crate::case::Case;
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::fix;
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "rt-throttling-off",
@@ -59,13 +60,14 @@ fn throttling(case: &Case<'_>) -> Option<Hit> {
             .would(
                 "ksoftirqd, kernel workers and every normal task of that CPU stop; RCU stalls, and the machine hangs with it.",
             )
-            .fix(Fix {
-                text: "Turn it on: 95 % for real-time tasks, as the kernel's default up to 7.1.".into(),
-                apply: "sysctl -w kernel.sched_rt_runtime_us=950000".into(),
-                undo: format!("sysctl -w kernel.sched_rt_runtime_us={runtime}"),
-                risk: "A real-time task that needs more than 95 % of a CPU is stopped for 50 ms of each second.".into(),
-                valid_on: "up to 6.11; later only with CONFIG_RT_GROUP_SCHED".into(),
-            })
+            .fix(Fix::of(
+                About {
+                    text: "Turn it on: 95 % for real-time tasks, as the kernel's default up to 7.1.",
+                    risk: "A real-time task that needs more than 95 % of a CPU is stopped for 50 ms of each second.",
+                    valid_on: "up to 6.11; later only with CONFIG_RT_GROUP_SCHED",
+                },
+                vec![fix::setting(case.snapshot, path, &(period / 20 * 19).to_string())],
+            ))
             .set_at(places)
             .done(),
     )
@@ -75,13 +77,14 @@ fn fair_server(case: &Case<'_>) -> Option<Hit> {
     if case.facts.would_throttle_rt() == Holds::Yes {
         return None;
     }
-    let off: Vec<&str> = case
+    let files: Vec<&str> = case
         .snapshot
         .settings
         .iter()
         .filter(|(path, value)| path.contains("/fair_server/cpu") && path.ends_with("/runtime") && value.trim() == "0")
-        .filter_map(|(path, _)| path.rsplit('/').nth(1))
+        .map(|(path, _)| path.as_str())
         .collect();
+    let off: Vec<&str> = files.iter().filter_map(|path| path.rsplit('/').nth(1)).collect();
     let first = off.first()?;
     Some(
         Draft::new(RULE.id, severity(case), "fair_server")
@@ -89,13 +92,14 @@ fn fair_server(case: &Case<'_>) -> Option<Hit> {
             .because(format!("/sys/kernel/debug/sched/fair_server/{first}/runtime is 0"))
             .because(real_time_tasks(case))
             .would("RT throttling does not exist on this kernel, so nothing takes the CPU from a real-time task that does not sleep.")
-            .fix(Fix {
-                text: "Turn it on: 50 ms of each second for starved normal tasks, as the kernel's default.".into(),
-                apply: "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 50000000 > $f; done".into(),
-                undo: "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done  # where it was 0".into(),
-                risk: "A real-time task that never sleeps loses 5 % of its CPU.".into(),
-                valid_on: "6.12 and later, with debugfs".into(),
-            })
+            .fix(Fix::of(
+                About {
+                    text: "Turn it on: 50 ms of each second for starved normal tasks, as the kernel's default.",
+                    risk: "A real-time task that never sleeps loses 5 % of its CPU.",
+                    valid_on: "6.12 and later, with debugfs",
+                },
+                files.iter().map(|path| fix::setting(case.snapshot, path, "50000000")).collect(),
+            ))
             .done(),
     )
 }

@@ -1,9 +1,10 @@
+use unstarve_change::{Change, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Holds};
 
 use super::Rule;
 use crate::case::{Case, grouped};
 use crate::fix;
-use crate::hit::{Draft, Fix, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "throttled-cgroup",
@@ -64,12 +65,8 @@ fn hit(case: &Case<'_>, group: &CgroupFacts) -> Option<(f64, Hit)> {
             limit.period_us as f64 / 1000.0
         ))
         .fix(raise(case, group))
-        .fix(expires.then(|| Fix {
-            text: "Update the kernel: 5.4, or 5.3.9.".into(),
-            apply: String::new(),
-            undo: String::new(),
-            risk: String::new(),
-            valid_on: "4.18 to 5.3.8".into(),
+        .fix(expires.then(|| {
+            Fix::advice(About { text: "Update the kernel: 5.4, or 5.3.9.", risk: "", valid_on: "4.18 to 5.3.8" })
         }))
         .done();
     Some((part, hit))
@@ -79,15 +76,16 @@ fn raise(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
     let limit = group.limit?;
     let (path, version) = fix::group_file(case.snapshot, group, "cpu.cfs_quota_us", "cpu.max")?;
     let text = |quota: u64| match version {
-        CgroupVersion::V1 => format!("echo {quota} > {path}"),
-        CgroupVersion::V2 => format!("echo \"{quota} {}\" > {path}", limit.period_us),
+        CgroupVersion::V1 => quota.to_string(),
+        CgroupVersion::V2 => format!("{quota} {}", limit.period_us),
     };
-    Some(Fix {
-        text: "Give it more, or limit it by weight alone.".into(),
-        apply: text(limit.quota_us.saturating_mul(2)),
-        undo: text(limit.quota_us),
-        risk: "It may take that from others. Kubernetes and systemd write the limit again: change it there (limits.cpu, CPUQuota=)."
-            .into(),
-        valid_on: "all kernels".into(),
-    })
+    Fix::of(
+        About {
+            text: "Give it more, or limit it by weight alone.",
+            risk: "It may take that from others. Kubernetes and systemd write the limit again: change it there (limits.cpu, \
+                   CPUQuota=).",
+            valid_on: "all kernels",
+        },
+        vec![Change::file(path, text(limit.quota_us.saturating_mul(2))).from(Value::Text(text(limit.quota_us)))],
+    )
 }

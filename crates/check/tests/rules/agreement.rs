@@ -2,46 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use unstarve_change::{Selector, Target};
 use unstarve_check::{Audit, audit, audit_upgrade};
 use unstarve_facts::Snapshot;
 
 use crate::host::{Host, healthy};
 
-/// What a page's commands set: the thread (or the pattern that finds it) and what of it → the values.
+/// What a page's fixes set: the thing (of a selector, each CPU) and what of it → the values.
 fn values(audit: &Audit) -> BTreeMap<String, BTreeSet<String>> {
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for fix in audit.hits.iter().flat_map(|hit| &hit.fixes) {
-        for command in fix.apply.replace("; do ", " do ").split("; ") {
-            for (thread, what, value) in set_by(command) {
-                values.entry(format!("{what} of {thread}")).or_default().insert(value);
-            }
+    for change in audit.hits.iter().flat_map(|hit| &hit.fixes).flat_map(|fix| &fix.changes) {
+        let (Some(value), Some(aspect)) = (change.value(), change.aspect()) else { continue };
+        for thing in things(&change.target) {
+            values.entry(format!("{aspect} of {thing}")).or_default().insert(value.to_string());
         }
     }
     values
 }
 
-fn set_by(command: &str) -> Vec<(String, &'static str, String)> {
-    let (whom, act) = match command.strip_prefix("for t in ").and_then(|rest| rest.split_once(" do ")) {
-        Some((list, act)) => (threads(list.trim_end_matches(';')), act),
-        None => (command.rsplit(' ').next().map(|tid| vec![tid.to_owned()]).unwrap_or_default(), command),
-    };
-    let words: Vec<&str> = act.split(' ').collect();
-    let (what, value) = match words.as_slice() {
-        // With reset-on-fork the priority is the one that it has.
-        ["chrt", "-f" | "-r", "-p", priority, _] => ("priority", *priority),
-        ["renice", "-n", nice, ..] => ("nice", *nice),
-        ["taskset", "-pc", cpus, _] => ("affinity", *cpus),
-        _ => return Vec::new(),
-    };
-    whom.into_iter().map(|thread| (thread, what, value.to_owned())).collect()
-}
-
-/// `12 22`, or for `$(pgrep '^kworker/(0|1):…')` a thread for each CPU.
-fn threads(list: &str) -> Vec<String> {
-    match list.split_once("kworker/(").and_then(|(_, rest)| rest.split_once(')')) {
-        Some((cpus, _)) => cpus.split('|').map(|cpu| format!("kworker/{cpu}")).collect(),
-        None if list.starts_with("$(") => vec![list.to_owned()],
-        None => list.split(' ').map(str::to_owned).collect(),
+fn things(target: &Target) -> Vec<String> {
+    match target {
+        Target::Thread(thread) => vec![thread.tid.to_string()],
+        Target::Threads(Selector::Workers { cpus }) if cpus.is_empty() => vec!["kworker".to_owned()],
+        Target::Threads(Selector::Workers { cpus }) => cpus.iter().map(|cpu| format!("kworker/{cpu}")).collect(),
+        Target::Threads(Selector::KernelThreads { prefix }) => vec![prefix.clone()],
+        Target::File { path } => vec![path.clone()],
+        other => vec![format!("{other:?}")],
     }
 }
 
@@ -74,9 +60,9 @@ fn one_value_that_cures_all() {
     let snapshot = published("storage-controller-5.10.json");
     let values = values(&audit(&snapshot));
     // ksoftirqd/0 meets RR 1 and RR 2, ksoftirqd/2 RR 5 as well.
-    assert_eq!(values["priority of 12"], ["3".to_owned()].into());
-    assert_eq!(values["priority of 32"], ["6".to_owned()].into());
-    assert_eq!(values["priority of kworker/2"], ["6".to_owned()].into());
+    assert_eq!(values["policy of 12"], ["fifo 3".to_owned()].into());
+    assert_eq!(values["policy of 32"], ["fifo 6".to_owned()].into());
+    assert_eq!(values["policy of kworker/2"], ["fifo 6".to_owned()].into());
 }
 
 #[test]

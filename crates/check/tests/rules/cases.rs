@@ -34,12 +34,14 @@ fn the_storage_controller_before_the_spikes() {
     // Where stargate may run, too, one value is above both.
     assert_eq!(
         fix.apply,
-        "for t in 12 22; do chrt -f -p 3 $t; done; for t in 32 42 52 62 72 82; do chrt -f -p 6 $t; done"
+        "for t in 12 22; do chrt --fifo --pid 3 $t; done; for t in 32 42 52 62 72 82; do chrt --fifo --pid 6 $t; done"
     );
     // A3: the cure that worked, workers above the controller; moving it to the network's CPUs is no cure.
     let controller = found.hits.iter().find(|hit| hit.rule == "rt-beside-completion-worker").expect("the controller");
     assert!(controller.sentence.starts_with("stargate"), "{}", controller.sentence);
-    assert!(controller.fixes.iter().any(|fix| fix.apply.contains("kworker") && fix.apply.contains("chrt -f -p 6")));
+    assert!(
+        controller.fixes.iter().any(|fix| fix.apply.contains("kworker") && fix.apply.contains("--fifo --pid 6 $t"))
+    );
     assert!(!controller.fixes.iter().any(|fix| fix.apply.contains("taskset")));
 }
 

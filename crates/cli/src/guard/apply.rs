@@ -69,7 +69,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     }
     Out::new().text(&page)?;
     let done = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Done)).count();
-    eprintln!("{done} of {} made. Undo: {}", output::counted(changes.len() as u64, "change"), undo_command(args));
+    note!("{done} of {} made. Undo: {}", output::counted(changes.len() as u64, "change"), undo_command(args));
     Ok(if failed > 0 { ExitCode::from(FAILED) } else { ExitCode::from(u8::from(!is_whole)) })
 }
 

@@ -84,7 +84,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         say: Box::new(output::remark),
     };
     let undone = run::run(policy, options, audit)?;
-    eprintln!("{}", super::summary(&undone));
+    note!("{}", super::summary(&undone));
     super::warn_of_race(&undone);
     for (change, error) in &undone.failed {
         output::remark(&format!("{} {}: {} stays: {error}", change.comm, change.target, change.new));

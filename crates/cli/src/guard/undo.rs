@@ -43,12 +43,12 @@ fn undo(args: &UndoArgs) -> Result<ExitCode> {
         output::remark(&format!("{} {}: {} stays: {error}", clean(&change.comm), change.target, change.new));
     }
     if super::is_nothing(&undone) {
-        eprintln!("nothing to undo");
+        note!("nothing to undo");
     } else {
-        eprintln!("{}", super::summary(&undone));
+        note!("{}", super::summary(&undone));
     }
     if contents.stale > 0 {
-        eprintln!("{} of an earlier boot did not outlive it", output::counted(contents.stale as u64, "change"));
+        note!("{} of an earlier boot did not outlive it", output::counted(contents.stale as u64, "change"));
     }
     if contents.damaged > 0 {
         let lines = output::counted(contents.damaged as u64, "damaged line");

@@ -45,7 +45,7 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let result = compare::compare(&mut bench, &scenario, (&args.a, &args.b), args.experiment.plan())?;
     args.experiment.guests.show(&result)?;
     if args.per_seed {
-        print!("\n{}", PerSeed(&result));
+        crate::output::print(format_args!("\n{}", PerSeed(&result)));
     }
     Ok(if result.claims_a_difference() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

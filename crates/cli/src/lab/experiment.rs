@@ -96,9 +96,9 @@ impl Guests {
     /// Prints the result, as text or JSON.
     pub(super) fn show<T: Serialize + std::fmt::Display>(&self, result: &T) -> anyhow::Result<ExitCode> {
         if self.json {
-            println!("{}", serde_json::to_string_pretty(result)?);
+            say!("{}", serde_json::to_string_pretty(result)?);
         } else {
-            print!("{result}");
+            crate::output::print(format_args!("{result}"));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -107,7 +107,7 @@ impl Guests {
 /// A line on standard error for each guest.
 pub(super) fn tell(upcoming: Upcoming<'_>) {
     let of = upcoming.of.map(|of| format!(" of {of}")).unwrap_or_default();
-    eprintln!("unstarve: run {}{of}: {}", upcoming.number, describe(upcoming.request));
+    note!("unstarve: run {}{of}: {}", upcoming.number, describe(upcoming.request));
 }
 
 /// What `unstarve explain` says of an outcome's trace.

@@ -71,15 +71,15 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
             }
             for kernel in kernels {
                 let info = store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut tell)?;
-                println!("{}", row(&info));
+                say!("{}", row(&info));
             }
         }
         KernelCommand::List { json: true } => {
-            println!("{}", serde_json::to_string_pretty(&store::list(&cache)?)?);
+            say!("{}", serde_json::to_string_pretty(&store::list(&cache)?)?);
         }
         KernelCommand::List { json: false } => {
             for info in store::list(&cache)? {
-                println!("{}", row(&info));
+                say!("{}", row(&info));
             }
         }
         KernelCommand::Remove { name } => store::remove(&cache, &name)?,
@@ -104,12 +104,12 @@ fn what_can_be_added() -> String {
 pub(crate) fn run_qemu(args: QemuArgs) -> anyhow::Result<ExitCode> {
     let QemuCommand::Add = args.command;
     let version = store::add_qemu(&Cache::of_user()?, &mut tell)?;
-    println!("QEMU {version}");
+    say!("QEMU {version}");
     Ok(ExitCode::SUCCESS)
 }
 
 fn tell(what: &str) {
-    eprintln!("unstarve: {what}");
+    note!("unstarve: {what}");
 }
 
 fn row(info: &KernelInfo) -> String {

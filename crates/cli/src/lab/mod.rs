@@ -51,7 +51,7 @@ pub(crate) fn supervised() -> Option<ExitCode> {
     let argv: Vec<OsString> = arguments.collect();
     Some(supervise(&argv).map_or_else(
         |error| {
-            eprintln!("cannot supervise QEMU, without which several CPUs are not repeatable: {error}");
+            note!("cannot supervise QEMU, without which several CPUs are not repeatable: {error}");
             ExitCode::FAILURE
         },
         ExitCode::from,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use unstarve_diagnose::report::Scope;
 use unstarve_diagnose::{Options, explain};
 use unstarve_lab::catalogue;
 use unstarve_lab::console::Stage;
@@ -14,7 +15,7 @@ use unstarve_lab::qemu::{Clock, Limits};
 use unstarve_lab::run::{Outcome, Request, Runner};
 use unstarve_lab::runner::{QemuRunner, Reuse};
 use unstarve_lab::store::Cache;
-use unstarve_term::{Scope, page};
+use unstarve_term::page;
 
 use super::experiment::{Init, own_file, seconds};
 use crate::input::Recording;
@@ -122,7 +123,7 @@ fn runner(args: &RunArgs) -> anyhow::Result<QemuRunner> {
 }
 
 fn tell(stage: Stage) {
-    eprintln!("unstarve: {stage}");
+    note!("unstarve: {stage}");
 }
 
 /// What was run, and its metrics, those that matter first.

@@ -51,7 +51,7 @@ pub(crate) fn run(args: RunsArgs) -> anyhow::Result<ExitCode> {
         }
         RunsCommand::Clean { keep } => {
             let removed = clean_runs(&cache, u64::from(keep) << 20).with_context(place)?;
-            println!("removed {} results, {}", removed.runs, size(removed.bytes));
+            say!("removed {} results, {}", removed.runs, size(removed.bytes));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -144,7 +144,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     let HiArgs { source, window, app, pace, form } = args;
     let feed: Box<dyn Feed> = match source {
         Source::ThisMachine => {
-            let live = Live::start(BufferSize::Auto, &mut |notice| eprintln!("unstarve: {notice}"))?;
+            let live = Live::start(BufferSize::Auto, &mut |notice| note!("unstarve: {notice}"))?;
             Box::new(LiveFeed::new(live, window))
         }
         Source::Recording(recording) => Box::new(Replay::new(recording.open()?, recording.name(), window)?),

@@ -3,6 +3,7 @@
 mod contrast;
 mod profile;
 mod role;
+mod verdict;
 
 use std::collections::BTreeMap;
 

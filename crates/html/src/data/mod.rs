@@ -7,10 +7,9 @@ mod tables;
 
 use serde::Serialize;
 use serde_json::Value;
-use unstarve_diagnose::report::Report;
+use unstarve_diagnose::report::{Report, Verdict, in_words};
 use unstarve_diagnose::{Driven, Explained};
-use unstarve_model::{EventType, Severity};
-use unstarve_term::Scope;
+use unstarve_model::EventType;
 use unstarve_timeline::{ActorId, World};
 
 use crate::blob::{Column, Columns};
@@ -24,7 +23,6 @@ use tables::{BlameData, InterruptsData, PlacesData};
 /// A trace, analysed and ready to be shown.
 pub struct Trace {
     name: String,
-    verdict: (Option<Severity>, String),
     report: Report,
     driven: Driven,
     collector: Collector,
@@ -37,8 +35,10 @@ pub(crate) struct TraceData {
     /// The trace's start on its own clock, in nanoseconds; text, for a number in JavaScript has 53 bits.
     zero: String,
     span_ns: u64,
-    verdict: VerdictData,
+    verdict: Verdict,
     report: Value,
+    /// What the trace cannot say, for people.
+    losses: Vec<String>,
     recording: RecordingData,
     /// The time of day at the trace's start, in nanoseconds since 1970; text, as above. Nothing where it is not known.
     wall: Option<String>,
@@ -55,12 +55,6 @@ pub(crate) struct TraceData {
     findings: Vec<usize>,
     actors: ActorsData,
     functions: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct VerdictData {
-    severity: Option<Severity>,
-    text: String,
 }
 
 #[derive(Serialize)]
@@ -107,8 +101,7 @@ const COURSES: usize = 40;
 impl Trace {
     /// Puts together what `explain_beside` said and what the collector saw. `name` is what people call the recording.
     pub fn new(name: String, explained: Explained, collector: Collector) -> Trace {
-        let verdict = unstarve_term::verdict(&explained.report, Scope::Whole);
-        Trace { name: cleaned(&name), verdict, report: explained.report, driven: explained.driven, collector }
+        Trace { name: cleaned(&name), report: explained.report, driven: explained.driven, collector }
     }
 
     /// What people call the recording.
@@ -121,12 +114,12 @@ impl Trace {
         &self.report
     }
 
-    pub(crate) fn verdict(&self) -> (Option<Severity>, &str) {
-        (self.verdict.0, &self.verdict.1)
+    pub(crate) fn verdict(&self) -> &Verdict {
+        &self.report.verdict
     }
 
     pub(crate) fn into_data(self, columns: &mut Columns) -> TraceData {
-        let Trace { name, verdict, mut report, driven, collector } = self;
+        let Trace { name, mut report, driven, collector } = self;
         let world = driven.timeline.world();
         let zero = world.start;
         let mut actors = ActorTable::new(world, driven.snapshot.as_deref());
@@ -156,7 +149,8 @@ impl Trace {
             span_ns: span.0,
             wall: wall.map(|(start, _)| start.to_string()),
             wall_drift_ns: wall.map_or(0, |(start, end)| end as i64 - start as i64 - span.0 as i64),
-            verdict: VerdictData { severity: verdict.0, text: verdict.1 },
+            verdict: report.verdict.clone(),
+            losses: in_words(&report.missing),
             // A report is made of text and numbers; nothing in it can fail.
             report: serde_json::to_value(&report).unwrap_or_default(),
             recording,

@@ -118,7 +118,7 @@ pub(super) fn record() -> Result<(), GuestError> {
         max_size: None,
         names: Names::Real,
     };
-    let notices = &mut |notice: Notice| eprintln!("record: {notice}");
+    let notices = &mut |notice: Notice| super::remark(format_args!("record: {notice}"));
     let recording = unstarve_record::record(&options, notices, None).map_err(|error| GuestError(error.to_string()))?;
     match recording.command {
         Some(CommandEnd::Exited(0)) => Ok(()),

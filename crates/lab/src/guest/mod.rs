@@ -136,3 +136,9 @@ fn write(path: impl AsRef<Path>, text: &str) -> Result<(), GuestError> {
     let path = path.as_ref();
     fs::write(path, text).map_err(GuestError::doing(format_args!("cannot write `{text}` to {}", path.display())))
 }
+
+/// A line on the guest's console. Without one the guest goes on.
+fn remark(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

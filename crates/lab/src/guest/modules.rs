@@ -28,7 +28,9 @@ pub(super) fn load_all(list: &str) -> Result<(), GuestError> {
 fn look_for(name: &str, filesystems: &str) {
     let is_file_system = filesystems.lines().filter_map(|line| line.split_whitespace().last()).any(|kind| kind == name);
     if !is_file_system && !Path::new("/sys/module").join(name).exists() {
-        eprintln!("there is no file of the module `{name}`, and the kernel does not show whether it is built in");
+        super::remark(format_args!(
+            "there is no file of the module `{name}`, and the kernel does not show whether it is built in"
+        ));
     }
 }
 

@@ -14,6 +14,10 @@ pub(super) fn shown(path: &str, before: &str, written: &str) -> Result<String, S
         Some("cpu.max") => cpu_max(before, word).map_or_else(|| refuse("is no quota and period"), Ok),
         Some("cpu.weight") if !in_range(word, 1, 10_000) => refuse("is no weight"),
         Some("cpu.shares") if !in_range(word, 2, 262_144) => refuse("is no number of shares"),
+        Some(name) if name.ends_with("_list") || name.ends_with("mask") || name == "rps_cpus" => {
+            let is_set = word.chars().all(|c| c.is_ascii_hexdigit() || "-,".contains(c)) && !word.is_empty();
+            if is_set { Ok(format!("{word}\n")) } else { refuse("is no set of CPUs") }
+        }
         _ if before.trim().parse::<i64>().is_ok() && word.parse::<i64>().is_err() => refuse("is no number"),
         _ => Ok(format!("{word}\n")),
     }

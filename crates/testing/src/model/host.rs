@@ -130,7 +130,9 @@ impl Model {
     fn add_features(&mut self, snapshot: &Snapshot) {
         let Some(features) = &snapshot.features else { return };
         let words = features.iter().map(|(name, on)| if *on { format!("{name} ") } else { format!("NO_{name} ") });
-        let text: String = words.collect();
+        // A preview of another kernel knows of some only that they are there.
+        let undecided = snapshot.undecided_features.iter().map(|name| format!("{name} "));
+        let text: String = words.chain(undecided).collect();
         let release = snapshot.kernel.release.as_deref().unwrap_or_default();
         let version: Option<unstarve_facts::Version> = release.parse().ok();
         let is_new = version.is_none_or(|version| version.is_at_least(5, 13));

@@ -239,6 +239,8 @@ fn lay_out_thread(directory: &Path, model: &Model, tid: u32, thread: &ModelThrea
     fs::write(proc.join(format!("{tid}/comm")), format!("{}\n", thread.comm))?;
     let controller = if model.is_v1 { "4:cpu,cpuacct:" } else { "0::" };
     fs::write(proc.join(format!("{tid}/cgroup")), format!("{controller}{}\n", thread.cgroup))?;
+    fs::write(proc.join(format!("{tid}/stat")), stat(tid, thread))?;
+    fs::write(proc.join(format!("{tid}/status")), status(tid, thread))?;
     let times = if thread.policy == SchedPolicy::Deadline { "4000000/50000000/100000000" } else { "0/0/0" };
     let state = format!(
         "tgid={} parent={} policy={} prio={} nice={} allowed={} fixed={} reset={} times={times} start={}\n",
@@ -253,6 +255,36 @@ fn lay_out_thread(directory: &Path, model: &Model, tid: u32, thread: &ModelThrea
         thread.start,
     );
     fs::write(directory.join(format!("threads/{tid}")), state)
+}
+
+/// proc_pid_stat(5), as `show_thread` of the stand-ins writes it, too.
+fn stat(tid: u32, thread: &ModelThread) -> String {
+    let (number, priority) = match thread.policy {
+        SchedPolicy::Fifo => (1, -1 - i64::from(thread.rt_priority)),
+        SchedPolicy::Rr => (2, -1 - i64::from(thread.rt_priority)),
+        SchedPolicy::Deadline => (6, -101),
+        SchedPolicy::Batch => (3, 20 + i64::from(thread.nice)),
+        SchedPolicy::Idle => (5, 20 + i64::from(thread.nice)),
+        SchedPolicy::Ext => (7, 20 + i64::from(thread.nice)),
+        SchedPolicy::Other | SchedPolicy::Unknown => (0, 20 + i64::from(thread.nice)),
+    };
+    format!(
+        "{tid} ({}) S {} 0 0 0 -1 0 0 0 0 0 0 0 0 0 {priority} {} 1 0 {} {}17 0 {} {number} {}0\n",
+        thread.comm,
+        thread.parent,
+        thread.nice,
+        thread.start,
+        "0 ".repeat(15),
+        thread.rt_priority,
+        "0 ".repeat(10),
+    )
+}
+
+fn status(tid: u32, thread: &ModelThread) -> String {
+    format!(
+        "Name:\t{}\nTgid:\t{}\nPid:\t{tid}\nPPid:\t{}\nCpus_allowed_list:\t{}\n",
+        thread.comm, thread.tgid, thread.parent, thread.allowed
+    )
 }
 
 fn word(policy: SchedPolicy) -> &'static str {

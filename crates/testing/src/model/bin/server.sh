@@ -6,11 +6,6 @@ cp -a /etc/alternatives /etc/ld.so.cache "$MODEL/root/etc/" 2>/dev/null || :
 for directory in etc run sys proc; do
     mount --bind "$MODEL/root/$directory" "/$directory"
 done
-for file in "$MODEL"/threads/*; do (
-    . "$MODEL/bin/lib.sh"
-    read_thread "${file##*/}"
-    show_thread
-); done
 export PATH=$MODEL/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 echo ready
 while read -r script; do

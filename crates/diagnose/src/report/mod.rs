@@ -1,9 +1,16 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
+mod losses;
+mod verdict;
+
 use serde::{Deserialize, Serialize};
 use unstarve_change::Change;
+use unstarve_model::Loss;
 pub use unstarve_model::{ClockPair, Severity};
-use unstarve_timeline::ActorId;
+use unstarve_timeline::{ActorId, Rule};
+
+pub use losses::in_words;
+pub use verdict::{Scope, Verdict, verdict};
 
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.explain/1";
@@ -15,6 +22,9 @@ pub struct Report {
     pub schema: String,
     /// What was read.
     pub trace: TraceSummary,
+    /// The answer in one sentence or two.
+    #[serde(default)]
+    pub verdict: Verdict,
     /// Worst first, at most 64.
     pub findings: Vec<Finding>,
     /// Findings beyond those, none of them worse.
@@ -24,7 +34,24 @@ pub struct Report {
     pub worst_waits: Vec<WorstWait>,
     /// What the trace cannot say.
     pub losses: Vec<String>,
+    /// The same for programs.
+    #[serde(default)]
+    pub missing: Vec<Loss>,
 }
+
+/// All rules in the order in which a reader meets them: what others do to a task before what is nobody's doing.
+pub const LEGEND: [Rule; 10] = [
+    Rule::Class,
+    Rule::Weight,
+    Rule::WakeupPreemption,
+    Rule::Count,
+    Rule::Fair,
+    Rule::Irq,
+    Rule::Softirq,
+    Rule::Throttled,
+    Rule::Idle,
+    Rule::Unknown,
+];
 
 /// The trace in numbers.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]

@@ -1,16 +1,35 @@
-use unstarve_diagnose::report::{Report, Severity};
-use unstarve_model::Nanos;
+//! The answer in one sentence or two, and how bad it is.
 
-use crate::Scope;
-use crate::text::counted;
+use serde::{Deserialize, Serialize};
+use unstarve_model::{Nanos, Severity, counted};
+
+use super::Report;
 
 /// Of all waits, the time of which nobody knows who ran is worth a word from this part on.
 const UNKNOWN: f64 = 0.1;
 
-/// The answer in one sentence or two, and how bad it is (`None`: nothing is wrong).
-pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
+/// What a reader in a hurry came for.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Verdict {
+    /// How bad the worst is; nothing if nothing is wrong.
+    pub severity: Option<Severity>,
+    /// The answer, for people.
+    pub text: String,
+}
+
+/// What of a recording a report is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// All of it.
+    Whole,
+    /// Some tasks, CPUs or moments.
+    Part,
+}
+
+/// The verdict of what a report has: of all findings, or of those that were asked for.
+pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     if report.trace.events == 0 {
-        return (None, "Nothing can be said: the trace has no scheduler events.".to_owned());
+        return nothing("Nothing can be said: the trace has no scheduler events.".to_owned());
     }
     let blind = report.trace.invisible.as_ref();
     let blind = blind.map(|what| format!("No wakeup was recorded, so {what} are invisible here. ")).unwrap_or_default();
@@ -20,7 +39,7 @@ pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
             (None, Scope::Whole) => format!("{blind}{}", healthy(report)),
             (None, _) => format!("{blind}{}", healthy_part(report)),
         };
-        return (None, text);
+        return nothing(text);
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
     // The finding's own sentence: all the victim's waits may have been longer, for other reasons.
@@ -33,7 +52,11 @@ pub fn verdict(report: &Report, scope: Scope) -> (Option<Severity>, String) {
     if others > 0 {
         text.push_str(&format!(" {} below.", counted(others, "more finding")));
     }
-    (Some(worst.severity), text)
+    Verdict { severity: Some(worst.severity), text }
+}
+
+fn nothing(text: String) -> Verdict {
+    Verdict { severity: None, text }
 }
 
 /// Of a part it must not sound as if it were said of all.

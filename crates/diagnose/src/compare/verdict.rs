@@ -1,0 +1,77 @@
+//! What changed between two recordings, in words.
+
+use unstarve_model::{Nanos, counted, grouped};
+
+use super::{Change, Comparison, FindingChange, Metric, Outcome, contrast};
+use crate::report::Verdict;
+
+impl Comparison {
+    /// The answer in a sentence or two, and how bad what is new is.
+    pub fn verdict(&self) -> Verdict {
+        verdict(self)
+    }
+
+    /// How many rates the recordings cannot tell apart.
+    pub fn unclear(&self) -> usize {
+        self.changes.iter().filter(|change| change.verdict == contrast::Verdict::Unclear).count()
+    }
+}
+
+impl FindingChange {
+    /// `rt-starvation of ksoftirqd/*`.
+    pub fn headline(&self) -> String {
+        format!("{} of {}", self.id, self.victim)
+    }
+}
+
+impl Change {
+    /// An amount of what it counts, for people: `1,204` or `84.1 ms`.
+    pub fn in_words(&self, value: f64) -> String {
+        match self.unit.as_str() {
+            "/s" if value < 10.0 => format!("{value:.1}"),
+            "/s" => grouped(value.round() as u64),
+            _ => Nanos(value.max(0.0) as u64).to_string(),
+        }
+    }
+}
+
+fn verdict(comparison: &Comparison) -> Verdict {
+    if comparison.is_same() {
+        let unclear = comparison.unclear();
+        let same = comparison.compared - unclear;
+        let mut text =
+            format!("No difference that matters is seen: {} the same on both sides", counted(same as u64, "rate"));
+        if unclear > 0 {
+            text += &format!(", {} too unsteady to tell", grouped(unclear as u64));
+        }
+        return Verdict { severity: None, text: text + "." };
+    }
+    let changed = comparison.findings.iter().find(|finding| finding.outcome != Outcome::Stays);
+    let first = comparison.sure().next().map(sentence);
+    match (changed, first) {
+        (Some(finding), first) => {
+            let lead = match finding.outcome {
+                Outcome::Appeared => "New in B",
+                Outcome::Worse => "Worse in B",
+                Outcome::Milder => "Milder in B",
+                _ => "Gone in B",
+            };
+            let rest = first.map_or(String::new(), |first| format!(" {first}"));
+            let severity = matches!(finding.outcome, Outcome::Appeared | Outcome::Worse).then_some(finding.b).flatten();
+            Verdict { severity, text: format!("{lead}: {}.{rest}", finding.headline()) }
+        }
+        (None, first) => Verdict { severity: None, text: first.unwrap_or_default() },
+    }
+}
+
+/// `ksoftirqd/* waited 84.1 ms of each second by class, 120 µs before.`
+fn sentence(change: &Change) -> String {
+    let (a, b) = (change.in_words(change.a), change.in_words(change.b));
+    let by = change.rule.map_or(String::new(), |rule| format!(" by {rule}"));
+    match change.metric {
+        Metric::WaitedUnder | Metric::Waited => {
+            format!("{} waited {b} of each second{by} in B, {a} in A.", change.role)
+        }
+        metric => format!("{} of {}: {b} in B, {a} in A.", metric.words(), change.role),
+    }
+}
