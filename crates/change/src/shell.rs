@@ -50,27 +50,31 @@ enum Whose {
     Thread(Tid),
     /// Its path, quoted; the command writes to what follows it.
     File(String),
+    /// Nothing: it is the kernel's as a whole.
+    Kernel,
 }
 
 /// Neighbours that do the same become one loop.
 fn joined(lines: &[Line]) -> Vec<String> {
     let alike = |a: &Line, b: &Line| {
         let kind = |line: &Line| std::mem::discriminant(&line.whose);
-        a.command == b.command && kind(a) == kind(b)
+        a.command == b.command && kind(a) == kind(b) && a.whose != Whose::Kernel
     };
     let names = |group: &[Line]| {
         let name = |line: &Line| match &line.whose {
             Whose::Thread(tid) => tid.to_string(),
             Whose::File(path) => path.clone(),
+            Whose::Kernel => String::new(),
         };
         group.iter().map(name).collect::<Vec<_>>().join(" ")
     };
     let each = lines.chunk_by(alike).map(|group| match group {
         [Line { command, whose: Whose::Thread(tid) }] => command.replace("$t", &tid.to_string()),
         [Line { command, whose: Whose::File(path) }] => format!("{command} {path}"),
+        [Line { command, whose: Whose::Kernel }] => command.clone(),
         many => {
             let (name, command) = match &many[0].whose {
-                Whose::Thread(_) => ("t", many[0].command.clone()),
+                Whose::Thread(_) | Whose::Kernel => ("t", many[0].command.clone()),
                 Whose::File(_) => ("f", format!("{} \"$f\"", many[0].command)),
             };
             format!("for {name} in {}; do {command}; done", names(many))
@@ -85,6 +89,7 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
     let (whose, to, was) = match &change.target {
         Target::Thread(thread) => (Whose::Thread(thread.tid), for_thread(to, thread)?, for_thread(was, thread)?),
         Target::File { path } => (Whose::File(quoted(path)?), write(text(to)?)?, write(text(was)?)?),
+        Target::Feature { .. } => (Whose::Kernel, set_feature(text(to)?)?, set_feature(text(was)?)?),
         _ => return None,
     };
     Some((Line { command: to, whose: whose.clone() }, Line { command: was, whose }))
@@ -122,6 +127,13 @@ fn chrt_word(policy: SchedPolicy) -> Option<String> {
 
 fn write(text: &str) -> Option<String> {
     Some(format!("echo {} >", quoted(text)?))
+}
+
+/// Where the features are: in a directory of their own from 5.13 on.
+const FEATURES: &str = "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/kernel/debug/sched_features";
+
+fn set_feature(word: &str) -> Option<String> {
+    Some(format!("{FEATURES}; echo {} > $f", quoted(word)?))
 }
 
 /// A word for a command line, quoted if it has to be; `None` if a shell or a terminal could take it otherwise.
@@ -213,10 +225,8 @@ fn step(change: &Change) -> Option<Step> {
         Target::Feature { name } => {
             let word = quoted(text(change.value()?)?)?;
             name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(())?;
-            let body = format!(
-                "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/kernel/debug/sched_features; \
-                 w=$(grep -owE '(NO_)?{name}' $f); echo \"echo $w > $f\" >> $u; echo {word} > $f"
-            );
+            let body =
+                format!("{FEATURES}; w=$(grep -owE '(NO_)?{name}' $f); echo \"echo $w > $f\" >> $u; echo {word} > $f");
             Some(Step { tids: Vec::new(), list: None, body })
         }
         Target::GroupWeightOf(thread) => match change.to.as_ref()? {

@@ -10,6 +10,7 @@
 mod audit;
 mod cgroup;
 mod chaos;
+mod fix;
 mod perf_truth;
 mod process;
 mod recordings;
@@ -57,6 +58,9 @@ fn main() -> std::process::ExitCode {
         trial("what_a_killed_recorder_left_is_explained", recordings::salvaged_is_explained),
         trial("a_real_time_hog_is_found_by_check_while_it_runs", audit::real_time_hog_is_found),
         trial("a_hog_is_shown_while_it_runs", top::a_hog_is_shown_while_it_runs),
+        trial("a_fix_helps_and_is_taken_back", fix::helps_and_is_taken_back),
+        trial("a_fix_that_is_killed_leaves_nothing_changed", fix::killed_leaves_nothing),
+        trial("a_fix_refuses_thread_ids_of_another_boot", fix::refuses_another_boot),
         trial("a_setting_is_set_and_set_back", audit::a_setting_is_set_and_set_back),
         trial("verify_tells_the_rule_that_helps_from_the_one_that_does_not", verify::tells_what_helps),
         trial("a_verify_that_is_killed_stopped_or_interrupted_leaves_nothing_changed", verify::killed),

@@ -1,0 +1,223 @@
+//! Each kind of target on this machine: planned, made, taken back; and the same by processes that are killed in the middle.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use unstarve_change::{Change, FeatureState, Relative, Selector, Target, Thread, Value};
+use unstarve_executor::audit::Audit;
+use unstarve_executor::by_hand::{ByHand, Extent};
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::journal::Step;
+use unstarve_executor::plan::{Ids, Look, Obstacle, plan};
+use unstarve_model::{SchedPolicy, Tid};
+
+/// Both tests that change something change the same sysctl.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const SYSCTL: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+
+/// A process with its cgroup, and all that is changed of them.
+struct Stage {
+    child: Child,
+    /// In the group. The first is in none: real-time is refused in groups without a share of it.
+    grouped: Child,
+    group: Option<PathBuf>,
+    directory: tempfile::TempDir,
+}
+
+fn seen(child: &Child) -> Thread {
+    let tid = Tid(child.id());
+    Thread { start: ThisHost.start_of(tid), ..Thread::known_by(tid, "sleep") }
+}
+
+impl Stage {
+    fn new() -> Option<Stage> {
+        if !fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0) {
+            println!("skipped: changes need root");
+            return None;
+        }
+        let sleep = || Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().expect("sleep");
+        let (child, grouped) = (sleep(), sleep());
+        let group = Path::new("/sys/fs/cgroup/cpu").join(format!("unstarve-{}-{}", std::process::id(), child.id()));
+        let group = fs::create_dir(&group).is_ok().then_some(group);
+        if let Some(group) = &group {
+            fs::write(group.join("cgroup.procs"), grouped.id().to_string()).expect("moved");
+            fs::write(group.join("cpu.shares"), "5000").expect("set");
+        }
+        Some(Stage { child, grouped, group, directory: tempfile::tempdir().expect("a directory") })
+    }
+
+    fn thread(&self) -> Thread {
+        seen(&self.child)
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let at = || Target::Thread(self.thread());
+        let class = |policy, rt_priority| Value::Class { policy, rt_priority, slice: None };
+        let mut changes = vec![
+            Change::of(at(), class(SchedPolicy::Fifo, 3)),
+            Change::of(at(), Value::Nice(-4)),
+            Change::of(at(), Value::Affinity("0".parse().expect("a CPU"))),
+            Change::of(at(), Value::ResetOnFork(true)),
+            Change::file(SYSCTL, "90"),
+        ];
+        if self.group.is_some() {
+            changes.push(Change::relative(Target::GroupWeightOf(seen(&self.grouped)), Relative::Weight(100)));
+        }
+        let feature = Change::feature("NEXT_BUDDY", FeatureState::On);
+        if ThisHost.file("/sys/kernel/debug/sched/features").is_some() {
+            changes.push(feature);
+        }
+        changes
+    }
+
+    /// As the system's tools show it.
+    fn state(&self) -> String {
+        let pid = self.child.id().to_string();
+        let chrt = Command::new("chrt").args(["-p", &pid]).output().expect("chrt");
+        let taskset = Command::new("taskset").args(["-p", &pid]).output().expect("taskset");
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+        let nice = stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace().nth(16).expect("nice").to_owned();
+        let shares = self.group.as_ref().map(|group| fs::read_to_string(group.join("cpu.shares")).expect("shares"));
+        let [chrt, taskset] = [chrt, taskset].map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        format!("{chrt}{taskset}{nice} {shares:?} {:?}", fs::read_to_string(SYSCTL).ok())
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let changes = self.changes();
+        let planned = plan(&ThisHost, &changes, "test", Ids::Hold);
+        planned.into_iter().flat_map(|planned| planned.steps).collect()
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.directory.path().join("journal")
+    }
+
+    fn undo(&self) -> usize {
+        let mut hand = ByHand::open_file(&self.journal(), "test").expect("a journal");
+        let taken = hand.undo(&mut ThisHost, &mut Audit::none(), Extent::All, |_| true);
+        assert!(taken.undone.is_complete() && taken.theirs.is_empty(), "{taken:?}");
+        taken.undone.restored
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for child in [&mut self.child, &mut self.grouped] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if let Some(group) = &self.group {
+            let _ = fs::remove_dir(group);
+        }
+    }
+}
+
+#[test]
+fn each_kind_of_target_is_made_and_taken_back() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(stage) = Stage::new() else { return };
+    let before = stage.state();
+    let mut steps = stage.steps();
+    assert!(steps.len() >= 5, "{steps:?}");
+    let mut hand = ByHand::open_file(&stage.journal(), "test").expect("a journal");
+    let done = hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps);
+    drop(hand);
+    // The features file cannot be written where the kernel is locked down; then nothing is.
+    let done = done.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(done, steps.len());
+    let after = stage.state();
+    for part in ["SCHED_FIFO", "RESET_ON_FORK", "affinity mask: 1", " 90", "-4"] {
+        assert!(after.contains(part) || part == " 90", "{part}: {after}");
+    }
+    assert!(stage.steps().is_empty(), "a second plan has nothing to do: {:?}", stage.steps());
+    assert_eq!(stage.undo(), done);
+    assert_eq!(stage.state(), before);
+}
+
+/// The name of the variable that makes this program the child: where its journal is, and the process that it changes.
+const CHILD: &str = "UNSTARVE_EXECUTOR_CHILD";
+
+/// Not a test: what the child of the next one does.
+#[test]
+fn a_child_that_changes_things() {
+    let Ok(text) = std::env::var(CHILD) else { return };
+    let (journal, steps) = text.split_once('\n').expect("a journal and steps");
+    let mut steps: Vec<Step> = serde_json::from_str(steps).expect("steps");
+    loop {
+        let Ok(mut hand) = ByHand::open_file(Path::new(journal), "test") else { continue };
+        hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps).expect("applied");
+        hand.undo(&mut ThisHost, &mut Audit::none(), Extent::All, |_| true);
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_nothing_that_cannot_be_taken_back() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(stage) = Stage::new() else { return };
+    let before = stage.state();
+    let text = format!("{}\n{}", stage.journal().display(), serde_json::to_string(&stage.steps()).expect("JSON"));
+    let mut changed = 0;
+    for round in 0..40_u64 {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "a_child_that_changes_things"])
+            .env(CHILD, &text)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a child");
+        let (began, length) = (Instant::now(), || fs::metadata(stage.journal()).map_or(0, |meta| meta.len()));
+        let first = length();
+        while length() == first && began.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        std::thread::sleep(Duration::from_micros(round * 733 % 5_000));
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        changed += u32::from(stage.state() != before);
+        stage.undo();
+        assert_eq!(stage.state(), before, "round {round}");
+    }
+    println!("something was changed at {changed} of 40 kills");
+    assert!(changed > 0, "no kill came in between");
+}
+
+#[test]
+fn what_stands_in_the_way_is_said() {
+    let Some(stage) = Stage::new() else { return };
+    let obstacle = |change: Change, ids| {
+        let changes = [change];
+        let planned = plan(&ThisHost, &changes, "test", ids);
+        planned.into_iter().next().and_then(|planned| planned.obstacle)
+    };
+    let nice = |thread| Change::of(Target::Thread(thread), Value::Nice(-1));
+    let thread = stage.thread();
+    assert!(obstacle(nice(thread.clone()), Ids::Hold).is_none());
+    assert!(matches!(obstacle(nice(thread.clone()), Ids::AreStrange), Some(Obstacle::Strange(_))));
+    let other = Thread { start: thread.start.map(|start| start + 1), ..thread.clone() };
+    assert!(matches!(obstacle(nice(other), Ids::Hold), Some(Obstacle::Another(_))));
+    let renamed = Thread { start: None, comm: "other".to_owned(), ..thread.clone() };
+    assert!(matches!(obstacle(nice(renamed), Ids::Hold), Some(Obstacle::Another(_))));
+    let init = Thread { start: ThisHost.start_of(Tid(1)), ..Thread::known_by(Tid(1), "x") };
+    assert!(matches!(obstacle(nice(init), Ids::Hold), Some(Obstacle::Init(_))));
+    let stopper = ThisHost.kernel_threads("migration/").first().copied().expect("a stopper");
+    let stopper = Thread { start: ThisHost.start_of(stopper), ..Thread::known_by(stopper, "migration/0") };
+    assert!(matches!(obstacle(nice(stopper), Ids::Hold), Some(Obstacle::Untouchable(..))));
+    let bound = ThisHost.kernel_threads("ksoftirqd/").first().copied().expect("ksoftirqd");
+    let bound = Thread { start: ThisHost.start_of(bound), ..Thread::known_by(bound, "ksoftirqd/0") };
+    let moved = Change::of(Target::Thread(bound), Value::Affinity("0".parse().expect("a CPU")));
+    assert!(matches!(obstacle(moved, Ids::Hold), Some(Obstacle::Bound(_))));
+    for (path, value) in [("/etc/passwd", "x"), ("/proc/sys/kernel/core_pattern", "|x"), ("/proc/sys/kernel/../x", "1")]
+    {
+        assert!(matches!(obstacle(Change::file(path, value), Ids::Hold), Some(Obstacle::NoSetting(_))), "{path}");
+    }
+    let runtime = "/proc/sys/kernel/sched_rt_runtime_us";
+    assert!(matches!(obstacle(Change::file(runtime, "0"), Ids::Hold), Some(Obstacle::Harm { .. })));
+    assert!(matches!(obstacle(Change::file(SYSCTL, "1\n2"), Ids::Hold), Some(Obstacle::Unfit(_))));
+    assert!(matches!(obstacle(Change::advice(), Ids::Hold), Some(Obstacle::ForAPerson)));
+    let nobody = Target::Threads(Selector::KernelThreads { prefix: "napi/none-".to_owned() });
+    assert!(matches!(obstacle(Change::of(nobody, Value::Nice(1)), Ids::Hold), Some(Obstacle::NotHere { .. })));
+}
