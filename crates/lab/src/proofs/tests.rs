@@ -1,8 +1,11 @@
 use super::*;
 use crate::model::{self, Model};
 
+/// A finding's id, and its remedies: the id of each, and the file that it changes.
+type Offered<'a> = (&'a str, &'a [(&'a str, Option<&'a str>)]);
+
 /// A report with these findings: id, and its remedies with what each changes, if a program can.
-fn report(findings: &[(&str, &[(&str, Option<&str>)])]) -> Report {
+fn report(findings: &[Offered<'_>]) -> Report {
     let remedy = |(id, path): &(&str, Option<&str>)| {
         let changes = match path {
             Some(path) => serde_json::json!([{ "target": { "file": { "path": path } }, "to": { "text": "100" } }]),
@@ -10,7 +13,7 @@ fn report(findings: &[(&str, &[(&str, Option<&str>)])]) -> Report {
         };
         serde_json::json!({ "id": id, "text": "", "apply": "", "undo": "", "risk": "", "valid_on": "", "changes": changes })
     };
-    let finding = |(id, remedies): &(&str, &[(&str, Option<&str>)])| {
+    let finding = |(id, remedies): &Offered<'_>| {
         serde_json::json!({
             "id": id, "severity": "critical", "confidence": 1.0, "sentence": "",
             "victim": { "kind": "task", "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
@@ -31,7 +34,7 @@ fn report(findings: &[(&str, &[(&str, Option<&str>)])]) -> Report {
 }
 
 /// 30,000 of the metric without, and `with` under the remedy that writes there.
-fn proved(with: &[(&str, f64)], findings: &[(&str, &[(&str, Option<&str>)])]) -> (Proofs, usize) {
+fn proved(with: &[(&str, f64)], findings: &[Offered<'_>]) -> (Proofs, usize) {
     let mut model = Model::new(|request: &Request| {
         let text = serde_json::to_string(&request.trial).expect("JSON");
         let base = with.iter().find(|(path, _)| text.contains(path)).map_or(30_000.0, |(_, base)| *base);
