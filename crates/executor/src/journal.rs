@@ -43,6 +43,10 @@ const VERSION: u32 = 1;
 /// One line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a record lives until its line is written; a box would cost each birth an allocation"
+)]
 pub enum Record {
     /// The first line of each run that writes.
     Begin {

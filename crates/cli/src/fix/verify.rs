@@ -16,8 +16,8 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::journal::Step;
 use unstarve_executor::{proc, trial};
 use unstarve_facts::flag;
-use unstarve_model::Tid;
 use unstarve_guard::verify::{By, Fared, Judged, Span, Verdict, judge, watch_tasks};
+use unstarve_model::Tid;
 
 use super::LowArgs;
 use crate::output;
@@ -135,7 +135,8 @@ impl Victim {
         match &self.kernel {
             Some(_) => tids.extend(proc::numbers_in("/proc")),
             None => {
-                let threads = self.processes.iter().flat_map(|process| proc::numbers_in(&format!("/proc/{process}/task")));
+                let threads =
+                    self.processes.iter().flat_map(|process| proc::numbers_in(&format!("/proc/{process}/task")));
                 tids.extend(threads);
             }
         }
