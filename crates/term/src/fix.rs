@@ -138,6 +138,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
                 }
             }
         }
+        None if page.plan.is_empty() => text.push_str("It names nothing that a program could change.\n"),
         None if page.plan.iter().all(|planned| planned.steps.is_empty()) && can => {
             text.push_str("There is nothing to change: it is so already.\n");
         }
