@@ -12,7 +12,7 @@ use serde::Serialize;
 use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
-use unstarve_term::{Look, comparison_page};
+use unstarve_term::{Look, Spikes, comparison_page, latency_page};
 
 use self::latency::{Beside, LowLatency};
 use self::sniff::Kind;
@@ -132,7 +132,8 @@ fn recordings(a: &Recording, b: &Recording, latency: Beside, form: &Form) -> Res
             serde_json::to_string_pretty(&WithLatency { comparison: &comparison, latency_a, latency_b })? + "\n"
         }
         Form::Page { look, all } => {
-            comparison_page(&comparison, *all, *look) + &latency::page(&latency_a, &latency_b, *all)
+            let spikes = if *all { Spikes::All } else { Spikes::Worst };
+            comparison_page(&comparison, *all, *look) + &latency_page(&latency_a, &latency_b, spikes)
         }
     };
     Out::new().text(&text)?;

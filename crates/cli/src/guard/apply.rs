@@ -6,11 +6,12 @@ use unstarve_executor::act::{self, Outcome};
 use unstarve_executor::host::{Host, ThisHost, Watched};
 use unstarve_executor::registry::Registry;
 use unstarve_executor::state::State;
-use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
+use unstarve_guard::{Users, run};
 use unstarve_term::clean;
+use unstarve_term::guard::plan_page;
 
-use super::{PolicyArgs, StateArgs, plan, rights};
+use super::{PolicyArgs, StateArgs, rights};
 use crate::FAILED;
 use crate::output::{self, Out};
 
@@ -43,7 +44,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     let mut changes = survey.changes(&policy);
     let is_whole = survey.refusals() == 0 && survey.absent.is_empty();
     // Shown at the end: a reader that is slow or gone must not come between what was read and what is changed.
-    let page = plan::text(&policy, &survey);
+    let page = plan_page(&policy, &survey, &Users::of_this_machine());
     if changes.is_empty() {
         Out::new().text(&page)?;
         return Ok(ExitCode::from(u8::from(!is_whole)));
