@@ -15,7 +15,7 @@ use super::experiment::{Experiment, tell};
 Example:
   unstarve lab prove raise-worker --scenario kubepods --kernel 6.1
 
-Exit code: 0 if it helped, 1 if it did not or that is not shown, 2 if a run failed.")]
+Exit code: 0 if it helped, 1 if not, or if that is unclear, 2 if a run failed.")]
 pub(crate) struct ProveArgs {
     /// One of the scenario's remedies
     remedy: String,
