@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build release install demo test lab lab-smoke truth bench bench-lab bench-page bench-guard bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build release install demo test lab proofs lab-smoke truth bench bench-lab bench-page bench-guard bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -38,6 +38,9 @@ lab: build ## every scenario on four real kernels, faulty and healthy: an hour o
 		"$$unstarve" lab kernel list | grep -q "^$$kernel " || "$$unstarve" lab kernel add $$kernel || exit; \
 	done; \
 	"$$unstarve" lab truth
+
+proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, docs/proofs.md; hours
+	bench/proofs.sh "$$CARGO_TARGET_DIR/release/unstarve"
 
 lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches kernels and QEMU once
 	cargo test -p unstarve-cli --test smoke -- --ignored --test-threads=1

@@ -36,7 +36,30 @@ export interface Finding {
   evidence: string[];
   worst: { cpu: number; start_ns: number; end_ns: number }[];
   losses: string[];
-  remedies: { id: string; text: string; apply: string; undo: string; risk: string; valid_on: string }[];
+  remedies: Remedy[];
+}
+
+export interface Remedy {
+  id: string;
+  text: string;
+  apply: string;
+  undo: string;
+  risk: string;
+  valid_on: string;
+  proved?: Proved[];
+}
+
+/** What a remedy was proved to do on a real kernel. */
+export interface Proved {
+  kernel: string;
+  this_series: boolean;
+  scenario: string;
+  answer: 'helped' | 'harmed' | 'no-difference' | 'not-shown' | 'not-made';
+  metric: string;
+  effect: number | null;
+  low: number | null;
+  high: number | null;
+  seeds: number;
 }
 
 export interface Report {

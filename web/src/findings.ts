@@ -2,7 +2,7 @@
 
 import type { App } from './app';
 import { priorityOf } from './app';
-import type { Culprit, Finding } from './data';
+import type { Culprit, Finding, Proved } from './data';
 import { button, h, vary } from './dom';
 import { counted, grouped, nanos, percent, tasks } from './format';
 import { ruleLook } from './rules';
@@ -226,15 +226,32 @@ function remedies(finding: Finding): HTMLElement | null {
         { class: 'notes' },
         ...(remedy.risk ? [h('dt', {}, 'Risk'), h('dd', {}, remedy.risk)] : []),
         ...(remedy.valid_on ? [h('dt', {}, 'Valid on'), h('dd', {}, remedy.valid_on)] : []),
+        ...(remedy.proved ?? []).flatMap((proof) => [h('dt', {}, 'Proved'), h('dd', {}, proved(proof))]),
       ),
     ),
   );
-  const title = h('h4', {}, items.length > 1 ? 'What to do, least invasive first' : 'What to do');
+  const helped = finding.remedies.some(({ proved = [] }) => proved.some(({ this_series, answer }) => this_series && answer === 'helped'));
+  const order = helped ? 'What to do: what helped on this kernel, then the others, least invasive first' : 'What to do, least invasive first';
+  const title = h('h4', {}, items.length > 1 ? order : 'What to do');
   const more = items.slice(REMEDIES);
   const rest = more.length
     ? h('details', {}, h('summary', {}, `${more.length} more that cost more or reach further`), h('ol', { start: REMEDIES + 1 }, ...more))
     : null;
   return h('div', { class: 'remedies' }, title, h('ol', {}, ...items.slice(0, REMEDIES)), rest);
+}
+
+const NOT_HELPED = { harmed: 'harm, ', 'no-difference': 'no difference that matters, ', 'not-shown': 'not shown to help, ', 'not-made': 'not shown to help, ' };
+
+/** `on 6.1: switches.per_io −86 % (−90 % to −80 %), in kubepods`. */
+function proved({ kernel, answer, metric, effect, low, high, scenario }: Proved): string {
+  const part = (value: number): string => {
+    if (value >= 9) return `×${Math.round(value + 1)}`;
+    const size = Math.abs(value) * 100;
+    return `${value < 0 ? '−' : '+'}${size < 9.95 ? size.toFixed(1) : Math.round(size)} %`;
+  };
+  const words = answer === 'helped' ? '' : NOT_HELPED[answer];
+  const bounds = low === null || high === null ? '' : ` (${part(low)} to ${part(high)})`;
+  return `on ${kernel}: ${words}${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}`;
 }
 
 function command(label: string, text: string, isMain: boolean): HTMLElement | null {

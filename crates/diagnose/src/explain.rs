@@ -8,6 +8,7 @@ use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
 use crate::ledger::{Ledger, LongWait};
+use crate::proofs::{self, Proofs};
 use crate::report::{Finding, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict};
 
 /// What to report of a trace. The whole trace is analysed in any case: who waits in the window may be held up by what
@@ -19,6 +20,8 @@ pub struct Options {
     pub selection: Selection,
     /// Only findings at least this bad.
     pub min_severity: Option<Severity>,
+    /// Whether remedies are weighed by what was proved of them.
+    pub proofs: Proofs,
 }
 
 impl Options {
@@ -85,6 +88,9 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     findings.retain(|finding| is_wanted(finding, options));
     let more_findings = findings.len().saturating_sub(MOST) as u64;
     findings.truncate(MOST);
+    if options.proofs == Proofs::Shipped {
+        proofs::weigh(&mut findings, release, proofs::shipped());
+    }
     let longest = if has_waits { ledger.longest.sorted() } else { Vec::new() };
     let mut report = Report {
         schema: SCHEMA.into(),

@@ -13,6 +13,7 @@
 //! | `observers` | who only watches: the recorder and its like |
 //! | `compare` | two recordings set against each other, by role and rule |
 //! | `rivals` | who competes with whom by which weight |
+//! | `proofs` | what remedies were proved to do on real kernels |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -28,6 +29,7 @@ mod host_settings;
 mod ledger;
 mod observers;
 mod origin;
+pub mod proofs;
 mod recent;
 mod remedy;
 pub mod report;
@@ -37,5 +39,6 @@ mod throughout;
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
 pub use finding::{FINDINGS, FindingKind};
+pub use proofs::Proofs;
 pub use recent::Recent;
 pub use remedy::{REMEDIES, RemedyKind};

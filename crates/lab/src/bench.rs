@@ -121,13 +121,9 @@ pub(crate) fn metric<'o, E: std::error::Error>(outcome: &'o Outcome, name: &str)
 
 /// Refuses a remedy that the scenario does not have.
 pub(crate) fn check_remedy<E: std::error::Error>(scenario: &Scenario, id: &str) -> Result<(), BenchError<E>> {
-    if scenario.remedy.iter().any(|remedy| remedy.id == id) {
-        return Ok(());
-    }
-    let known: Vec<&str> = scenario.remedy.iter().map(|remedy| remedy.id.as_str()).collect();
-    Err(BenchError::NoRemedy {
+    scenario.check_remedy(id).map_err(|known| BenchError::NoRemedy {
         scenario: scenario.name.clone(),
         remedy: id.to_owned(),
-        known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+        known,
     })
 }

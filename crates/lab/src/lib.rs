@@ -13,6 +13,7 @@ pub mod guest;
 mod image;
 pub mod load;
 pub mod metric;
+pub mod proofs;
 pub mod prove;
 pub mod qemu;
 pub mod repeat;
@@ -22,6 +23,7 @@ pub mod scenario;
 pub mod side;
 pub mod stats;
 pub mod store;
+pub mod trial;
 pub mod truth;
 
 #[cfg(test)]

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use unstarve_change::{Change, Target};
+
 use crate::metric::{Better, Metric};
 use crate::run::{Outcome, Request, Runner, mix};
 use crate::scenario::Scenario;
+use crate::trial::{How, Tried, TriedChange};
 
 /// Why a model run fails.
 #[derive(Debug, thiserror::Error)]
@@ -43,11 +46,22 @@ impl<F: FnMut(&Request) -> Option<f64>> Runner for Model<F> {
                 ),
             ],
             directory: PathBuf::from("nowhere"),
+            tried: request.trial.as_ref().map(|changes| tried(changes)),
             trace_digest: format!("{iops}"),
             wall_seconds: 0.0,
             request: request.clone(),
         })
     }
+}
+
+/// All is made but what is about `/absent`.
+fn tried(changes: &[Change]) -> Tried {
+    let how = |change: &Change| match &change.target {
+        Target::File { path } if path == "/absent" => How::Refused("/absent is not here".to_owned()),
+        _ => How::AsNamed,
+    };
+    let tried = |change: &Change| TriedChange { change: change.clone(), how: how(change), after_ms: Some(0) };
+    Tried { changes: changes.iter().map(tried).collect(), not_taken_back: Vec::new() }
 }
 
 /// A number from −0.5 to 0.5 that depends on everything in the request.
@@ -78,6 +92,7 @@ argv = ["load"]
 main = true
 [[remedy]]
 id = "cure"
+own = true
 title = "x"
 [expect]
 finding = ["rt-starvation", "weight-starvation"]

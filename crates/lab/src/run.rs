@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use unstarve_change::Change;
+use unstarve_diagnose::RemedyKind;
+
 use crate::metric::Metric;
 use crate::scenario::{Action, Load, Scenario, Step, When, kernel_suits};
+use crate::trial::Tried;
 
 /// One guest to boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +23,11 @@ pub struct Request {
     pub fault: bool,
     /// The scenario's remedy to apply, by id.
     pub remedy: Option<String>,
+    /// What is changed while it runs, by the executor, as soon as each target is there; `explain`'s remedies are such changes.
+    /// An empty list changes nothing, and is the same guest up to the moment at which another list would. Absent: nobody waits
+    /// for such a moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Vec<Change>>,
     /// Knobs to set before the loads start: `sched_feature.WAKEUP_PREEMPTION=off`, `sysctl.kernel.sched_rr_timeslice_ms=10`,
     /// `debugfs.sched/base_slice_ns=1000000`, `cmdline.preempt=full`.
     pub knobs: Vec<(String, String)>,
@@ -30,7 +39,7 @@ pub struct Request {
 impl Request {
     /// The scenario with its fault, without a remedy or further knobs.
     pub fn faulty(scenario: Scenario, kernel: impl Into<String>, seed: u64) -> Request {
-        Request { scenario, kernel: kernel.into(), fault: true, remedy: None, knobs: Vec::new(), seed }
+        Request { scenario, kernel: kernel.into(), fault: true, remedy: None, trial: None, knobs: Vec::new(), seed }
     }
 
     /// Whether something with this `when` applies. A `when` that cannot be read applies never; [`Scenario::parse`]
@@ -57,6 +66,16 @@ impl Request {
     /// The loads that apply, in the file's order, each copy by itself.
     pub fn loads(&self) -> impl Iterator<Item = Load> {
         self.scenario.load.iter().filter(|load| self.applies(load.when.as_deref())).flat_map(Load::copies)
+    }
+
+    /// The remedy asked for, if it is one of `explain`'s.
+    pub fn explained_remedy(&self) -> Option<&str> {
+        self.remedy.as_deref().filter(|id| RemedyKind::of_id(id).is_some())
+    }
+
+    /// The remedy asked for, if it is the scenario's own.
+    pub fn own_remedy(&self) -> Option<String> {
+        self.remedy.clone().filter(|id| RemedyKind::of_id(id).is_none())
     }
 
     /// The steps of the remedy asked for; empty without one.
@@ -131,6 +150,9 @@ pub struct Outcome {
     pub metrics: Vec<Metric>,
     /// The directory with `trace.dat`, `metrics.json`, `console.log`, the loads' own output and this as `outcome.json`.
     pub directory: PathBuf,
+    /// What became of the changes of [`Request::trial`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
     /// SHA-256 of `trace.dat` in hex: equal for equal requests.
     pub trace_digest: String,
     /// Host seconds it took.
@@ -179,6 +201,7 @@ value = "3000000"
 kernels = [">=6.6"]
 [[remedy]]
 id = "cure"
+own = true
 title = "x"
 [expect]
 finding = []

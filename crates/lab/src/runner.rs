@@ -1,5 +1,7 @@
 //! Runs requests in QEMU, and keeps what they bring back.
 
+mod error;
+
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -7,15 +9,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use unstarve_files::{Limit, ReadError, read_text};
+use unstarve_change::Change;
+use unstarve_files::{Limit, read_text};
 
-use crate::console::{Stage, Trouble, Watch};
+use crate::console::{Stage, Watch};
 use crate::counters::{self, Counters};
-use crate::image::{self, ImageError};
-use crate::metric::{self, Metric, MetricError};
-use crate::qemu::{self, Clock, Ended, Limits, Machine, Qemu, QemuError};
+use crate::image;
+use crate::metric::{self, Metric};
+use crate::qemu::{self, Clock, Ended, Limits, Machine, Qemu};
 use crate::run::{Outcome, Request, Runner};
-use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file, runs};
+use crate::store::{Cache, Kernel, Part, digest, digest_of_file, runs};
+use crate::trial::{self, Tried, explain_trace, offers};
+
+pub use error::RunError;
 
 /// Boots guests one after the other.
 pub struct QemuRunner {
@@ -49,122 +55,6 @@ pub enum Reuse {
     Same,
 }
 
-/// Why there is no outcome.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The kernel is not there or damaged.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The guest's file system could not be made.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// QEMU is not there, too old, or cannot be started.
-    #[error(transparent)]
-    Qemu(#[from] QemuError),
-    /// The scenario does not suit the kernel.
-    #[error("scenario {scenario} is for kernels {bounds}, not for {kernel}")]
-    Unsuited {
-        /// The scenario.
-        scenario: String,
-        /// Its `kernels`.
-        bounds: String,
-        /// The kernel's release.
-        kernel: String,
-    },
-    /// The scenario has no such remedy.
-    #[error("scenario {scenario} has no remedy `{remedy}` (there {have})")]
-    NoRemedy {
-        /// The scenario.
-        scenario: String,
-        /// What was asked for.
-        remedy: String,
-        /// What there is, for people.
-        have: String,
-    },
-    /// The guest told what went wrong, or its kernel did.
-    #[error("the guest failed in stage `{stage}`: {trouble}{console}")]
-    Guest {
-        /// The stage.
-        stage: Stage,
-        /// What went wrong.
-        trouble: Trouble,
-        /// The last console lines.
-        console: String,
-    },
-    /// QEMU ended before the guest did.
-    #[error("QEMU ended in stage `{stage}`, before the guest was done ({said}){console}")]
-    Exited {
-        /// The stage.
-        stage: Stage,
-        /// What QEMU said, and its exit status.
-        said: String,
-        /// The last console lines.
-        console: String,
-    },
-    /// The guest hangs.
-    #[error("the guest hangs in stage `{stage}`: nothing on its console for {} s{console}", seconds.as_secs())]
-    Stalled {
-        /// The stage.
-        stage: Stage,
-        /// The limit.
-        seconds: Duration,
-        /// The last console lines.
-        console: String,
-    },
-    /// The guest took too long.
-    #[error("the guest was still in stage `{stage}` after {} s{console}", seconds.as_secs())]
-    TooLong {
-        /// The stage.
-        stage: Stage,
-        /// The limit.
-        seconds: Duration,
-        /// The last console lines.
-        console: String,
-    },
-    /// With the host's clock no kernel came up at all.
-    #[error(
-        "{0}\nwith --kvm the guest's kernel did not even come up: KVM on this host does not run ordinary kernels (it may \
-         itself be a guest, or restrict its guests). Without --kvm no KVM is needed, and runs are repeatable."
-    )]
-    NotWithKvm(Box<RunError>),
-    /// The user wants no more.
-    #[error("interrupted; nothing was kept")]
-    Interrupted,
-    /// A file is not what can be read here.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// A file could not be read or written.
-    #[error("{path}: {source}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The guest's results are not what they should be.
-    #[error("the guest brought no {0} back")]
-    Incomplete(&'static str),
-    /// A load's output is not what the scenario says.
-    #[error(transparent)]
-    Metric(#[from] MetricError),
-    /// A file of the results is damaged.
-    #[error("{path}: {source}")]
-    Json {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
-}
-
-impl RunError {
-    fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> RunError {
-        let path = path.into();
-        move |source| RunError::File { path, source }
-    }
-}
-
 /// Names of files in a result's directory.
 const TRACE: &str = "trace.dat";
 const OUTCOME: &str = "outcome.json";
@@ -184,6 +74,10 @@ impl Runner for QemuRunner {
     fn run(&mut self, request: &Request) -> Result<Outcome, RunError> {
         let began = Instant::now();
         check(request)?;
+        if let (Some(id), None) = (request.explained_remedy(), &request.trial) {
+            let trial = self.offered(request, id)?;
+            return self.run(&Request { trial: Some(trial), ..request.clone() });
+        }
         let kernel = Kernel::open(&self.cache, &request.kernel)?;
         check_kernel(request, &kernel)?;
         let qemu = Qemu::find(&self.cache, request.scenario.cpus, self.clock)?;
@@ -208,6 +102,7 @@ impl Runner for QemuRunner {
             request: request.clone(),
             kernel_release: release,
             metrics,
+            tried: read_tried(request, part.path())?,
             directory: target.clone(),
             trace_digest: digest_of_file(&trace).map_err(RunError::file(trace))?,
             wall_seconds: began.elapsed().as_secs_f64(),
@@ -222,6 +117,27 @@ impl Runner for QemuRunner {
 }
 
 impl QemuRunner {
+    /// What `explain` offers under this id where nothing is done: the changes of its worst finding that has it.
+    fn offered(&mut self, request: &Request, id: &str) -> Result<Vec<Change>, RunError> {
+        let out = self.out.take();
+        let without = self.run(&Request { remedy: None, trial: Some(Vec::new()), ..request.clone() });
+        self.out = out;
+        let trace = without?.directory.join(TRACE);
+        let report = explain_trace(&trace).map_err(|source| RunError::Unexplained { path: trace, source })?;
+        let all = offers(&report);
+        let offer = all.iter().find(|offer| offer.remedy == id);
+        let not_offered = |why: String| RunError::NotOffered { remedy: id.to_owned(), why };
+        match offer.map(|offer| (offer, offer.obstacle())) {
+            Some((offer, None)) => Ok(offer.changes.clone()),
+            Some((_, Some(why))) => Err(not_offered(format!("no guest can show what it does ({why})"))),
+            None => {
+                let have: Vec<&str> = all.iter().map(|offer| offer.remedy.as_str()).collect();
+                let have = if have.is_empty() { "nothing".to_owned() } else { have.join(", ") };
+                Err(not_offered(format!("explain does not offer it for this guest; it offers {have}")))
+            }
+        }
+    }
+
     /// Where the result goes: what makes the bytes what they are is in the name.
     fn target(&self, request: &Request, kernel: &Kernel, qemu: &Qemu, base: &Path) -> PathBuf {
         if let Some(out) = &self.out {
@@ -280,8 +196,8 @@ impl QemuRunner {
         directory: &Path,
     ) -> Result<Watch, RunError> {
         let (initrd, disk) = (directory.join("initrd.cpio"), directory.join("results.img"));
-        let text = serde_json::to_string(request).map_err(|source| RunError::Json { path: initrd.clone(), source })?;
-        image::for_run(base, &text, &initrd)?;
+        let (text, trial) = texts(request).map_err(|source| RunError::Json { path: initrd.clone(), source })?;
+        image::for_run(base, &text, trial.as_deref(), &initrd)?;
         let file = File::create(&disk).map_err(RunError::file(&disk))?;
         file.set_len(DISK_BYTES).map_err(RunError::file(&disk))?;
         let machine = self.machine(request, kernel, qemu, [&initrd, &disk]);
@@ -300,12 +216,11 @@ impl QemuRunner {
 /// What can be told before anything is made.
 fn check(request: &Request) -> Result<(), RunError> {
     let Some(wanted) = &request.remedy else { return Ok(()) };
-    let have: Vec<&str> = request.scenario.remedy.iter().map(|remedy| remedy.id.as_str()).collect();
-    if have.contains(&wanted.as_str()) {
-        return Ok(());
-    }
-    let have = if have.is_empty() { "is none".to_owned() } else { format!("are: {}", have.join(", ")) };
-    Err(RunError::NoRemedy { scenario: request.scenario.name.clone(), remedy: wanted.clone(), have })
+    request.scenario.check_remedy(wanted).map_err(|have| RunError::NoRemedy {
+        scenario: request.scenario.name.clone(),
+        remedy: wanted.clone(),
+        have,
+    })
 }
 
 fn check_kernel(request: &Request, kernel: &Kernel) -> Result<(), RunError> {
@@ -317,6 +232,15 @@ fn check_kernel(request: &Request, kernel: &Kernel) -> Result<(), RunError> {
         });
     }
     Ok(())
+}
+
+/// The request as the guest reads it, and the changes of its trial in a text of their own: apart from those, guests with other
+/// changes are the same.
+fn texts(request: &Request) -> serde_json::Result<(String, Option<String>)> {
+    let trial = request.trial.as_ref().map(serde_json::to_string).transpose()?;
+    let plain =
+        Request { trial: request.trial.as_ref().map(|_| Vec::new()), remedy: request.own_remedy(), ..request.clone() };
+    Ok((serde_json::to_string(&plain)?, trial))
 }
 
 /// Whether the guest came to its end as it should.
@@ -364,6 +288,15 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
     let main = request.loads().find(|load| load.main).map(|load| load.name).unwrap_or_default();
     metrics.extend(metric::per_operation(&metrics, &format!("{main}.iops")));
     Ok(metrics)
+}
+
+fn read_tried(request: &Request, directory: &Path) -> Result<Option<Tried>, RunError> {
+    if request.trial.is_none() {
+        return Ok(None);
+    }
+    let path = directory.join(trial::FILE);
+    let text = read_text(&path, OUTPUT)?;
+    serde_json::from_str(&text).map(Some).map_err(|source| RunError::Json { path, source })
 }
 
 fn read_outcome(directory: &Path) -> Result<Outcome, RunError> {

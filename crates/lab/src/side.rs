@@ -80,6 +80,7 @@ impl Side {
             kernel: self.kernel.clone().unwrap_or_else(|| kernel.to_owned()),
             fault: self.fault,
             remedy: self.remedy.clone(),
+            trial: None,
             knobs: self.knobs.clone(),
             seed,
         }

@@ -1,3 +1,4 @@
+use unstarve_diagnose::proofs::has_helped;
 use unstarve_diagnose::report::{Finding, Instance, PricePaid, Remedy, TraceSummary};
 use unstarve_model::Nanos;
 
@@ -142,7 +143,13 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy]) {
     if remedies.is_empty() {
         return;
     }
-    let title = if remedies.len() == 1 { "What to do" } else { "What to do, least invasive first" };
+    let title = match remedies {
+        [_] => "What to do",
+        several if has_helped(several) => {
+            "What to do: what helped on this kernel, then the others, least invasive first"
+        }
+        _ => "What to do, least invasive first",
+    };
     ink.line(&[(PLAIN, "  "), (STRONG, title)]);
     for (index, remedy) in remedies.iter().enumerate() {
         ink.paragraph(&format!("  {}. ", index + 1), PLAIN, &remedy.text);
@@ -155,6 +162,9 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy]) {
             if !text.trim().is_empty() {
                 ink.paragraph(&format!("     {label}"), FAINT, text);
             }
+        }
+        for proved in &remedy.proved {
+            ink.paragraph("     proved: ", FAINT, &proved.to_string());
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;
+use unstarve_diagnose::proofs::{Answer, Proved};
 use unstarve_diagnose::report::{
     Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, Victim,
     Waits, Work, WorstWait,
@@ -107,6 +108,17 @@ fn rt_starvation() -> Finding {
             undo: "chrt --other -p 0 19".to_owned(),
             risk: "A flood of packets can then keep every lower task off CPU 1.".to_owned(),
             valid_on: "all kernels; lost when the CPU goes offline".to_owned(),
+            proved: vec![Proved {
+                kernel: "5.10".to_owned(),
+                this_series: true,
+                scenario: "spike".to_owned(),
+                answer: Answer::Helped,
+                metric: "ping.max".to_owned(),
+                effect: Some(-0.961),
+                low: Some(-0.975),
+                high: Some(-0.932),
+                seeds: 3,
+            }],
         }],
         actors: vec![],
     }

@@ -1,40 +1,122 @@
 //! `unstarve lab prove`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
+use anyhow::Context;
 use clap::Args;
+use unstarve_diagnose::proofs::{Answer as Proved, Proof, read, write};
+use unstarve_files::{Limit, read_text};
 use unstarve_lab::bench::Bench;
+use unstarve_lab::proofs::{Proofs, prove_all};
 use unstarve_lab::prove::Answer;
+use unstarve_lab::store::{Cache, Kernel};
+use unstarve_lab::trial::explain_outcome;
 use unstarve_lab::{catalogue, prove};
+use unstarve_model::WallTime;
 
 use super::experiment::{Experiment, tell};
+use crate::target::Target;
 
 /// Run a scenario without a remedy, with it, and without it again: did it help, and what did it cost
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
+Examples:
   unstarve lab prove raise-worker --scenario kubepods --kernel 6.1
+  unstarve lab prove kubepods --all --kernel 6.1 --kernel 6.12
 
-Exit code: 0 if it helped, 1 if not, or if that is unclear, 2 if a run failed.")]
+A remedy of `explain` does what `explain` says of the faulty guest: its changes are made in a second guest, by the program
+that makes them on a host. --all tries each of them.
+
+Exit code: 0 if it helped (with --all: if one did), 1 if not, or if that is unclear, 2 if a run failed.")]
 pub(crate) struct ProveArgs {
-    /// One of the scenario's remedies
-    remedy: String,
+    /// A remedy of `explain` or of the scenario; with --all a scenario
+    #[arg(value_name = "REMEDY|SCENARIO")]
+    what: String,
     /// A scenario that comes with unstarve, or a TOML file
+    #[arg(long, required_unless_present = "all", conflicts_with = "all")]
+    scenario: Option<String>,
+    /// Try each remedy that `explain` offers for the scenario
     #[arg(long)]
-    scenario: String,
-    /// The kernel, as `unstarve lab kernel list` calls it
-    #[arg(long)]
-    kernel: String,
+    all: bool,
+    /// The kernel, as `unstarve lab kernel list` calls it; with --all it may be repeated
+    #[arg(long, required = true)]
+    kernel: Vec<String>,
+    /// Put what --all proves into this table, for the lines of the same scenario and kernel
+    #[arg(long, value_name = "FILE", requires = "all")]
+    table: Option<PathBuf>,
+    /// What the table says of the program: its commit
+    #[arg(long, value_name = "ID", requires = "table")]
+    commit: Option<String>,
     #[command(flatten)]
     experiment: Experiment,
 }
 
 pub(crate) fn run(args: ProveArgs) -> anyhow::Result<ExitCode> {
-    let scenario = catalogue::find(&args.scenario)?;
+    match (&args.scenario, &args.kernel[..]) {
+        (None, _) => all(&args),
+        (Some(scenario), [kernel]) => one(&args, scenario, kernel),
+        (Some(_), _) => anyhow::bail!("one remedy is proved on one kernel; give one --kernel, or a scenario and --all"),
+    }
+}
+
+fn one(args: &ProveArgs, scenario: &str, kernel: &str) -> anyhow::Result<ExitCode> {
+    let scenario = catalogue::find(scenario)?;
     let mut runner = args.experiment.guests.runner()?;
     let mut tell = tell;
     let mut bench = Bench::new(&mut runner, &mut tell);
-    let proof = prove::prove(&mut bench, &scenario, &args.kernel, &args.remedy, args.experiment.plan())?;
+    let proof = prove::prove(&mut bench, &scenario, kernel, &args.what, args.experiment.plan())?;
     args.experiment.guests.show(&proof)?;
     Ok(if proof.answer == Answer::Helped { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
+    let scenario = catalogue::find(&args.what)?;
+    let mut runner = args.experiment.guests.runner()?;
+    let mut tell = tell;
+    let mut bench = Bench::new(&mut runner, &mut tell);
+    let mut has_helped = false;
+    for kernel in &args.kernel {
+        let mut explain = explain_outcome;
+        let mut proofs = prove_all(&mut bench, &scenario, kernel, args.experiment.plan(), &mut explain)?;
+        with_provenance(&mut proofs, args.commit.as_deref())?;
+        has_helped |= proofs.proofs.iter().any(|proof| proof.answer == Proved::Helped);
+        // After each kernel: who interrupts it keeps what was proved.
+        if let Some(table) = &args.table {
+            enter(table, &proofs).with_context(|| table.display().to_string())?;
+        }
+        args.experiment.guests.show(&proofs)?;
+    }
+    Ok(if has_helped { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn with_provenance(proofs: &mut Proofs, commit: Option<&str>) -> anyhow::Result<()> {
+    let info = Kernel::open(&Cache::of_user()?, &proofs.kernel)?.info;
+    let package = match &info.version {
+        Some(version) => format!("{} {version}", info.source),
+        None => info.source,
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
+    let date = WallTime(u64::try_from(now.as_nanos()).context("the clock is after 2500")?).date();
+    let unstarve = [Some(env!("CARGO_PKG_VERSION")), commit].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    for proof in &mut proofs.proofs {
+        proof.package.clone_from(&package);
+        proof.date.clone_from(&date);
+        proof.unstarve.clone_from(&unstarve);
+    }
+    Ok(())
+}
+
+/// Puts the lines of a scenario and a kernel in place of those that the table has of both.
+fn enter(path: &Path, proofs: &Proofs) -> anyhow::Result<()> {
+    let limit = Limit { bytes: 16 << 20, expected: "a table of proofs" };
+    let mut table = if path.exists() { read(&read_text(path, limit)?)? } else { Vec::new() };
+    let same =
+        |proof: &Proof| proofs.proofs.iter().any(|new| new.scenario == proof.scenario && new.kernel == proof.kernel);
+    table.retain(|proof| !same(proof));
+    table.extend(proofs.proofs.iter().cloned());
+    let target = Target::open(path)?;
+    target.text(&write(&table))?;
+    target.deliver()
 }

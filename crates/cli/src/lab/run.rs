@@ -91,6 +91,7 @@ pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
         kernel: args.kernel.clone(),
         fault: args.fault == Fault::Default,
         remedy: args.remedy.clone(),
+        trial: None,
         knobs: args.set.clone(),
         seed: args.seed,
     };

@@ -163,7 +163,8 @@ impl Draft {
     fn done(self) -> Remedy {
         let Draft { id, text, changes, risk, valid_on } = self;
         let Commands { apply, undo } = unstarve_change::commands(&changes).unwrap_or_default();
-        Remedy { id: id.id.into(), text, apply, undo, risk: risk.into(), valid_on, changes }
+        let (id, risk) = (id.id.into(), risk.into());
+        Remedy { id, text, apply, undo, risk, valid_on, changes, proved: Vec::new() }
     }
 }
 

@@ -303,4 +303,7 @@ pub struct Remedy {
     /// person can do it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
+    /// What it was proved to do on real kernels of this series, or where nothing was, of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proved: Vec<crate::proofs::Proved>,
 }

@@ -10,6 +10,7 @@ use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Names, Notice, Option
 use super::early::Early;
 use super::guard::Guard;
 use super::keeper::Keeper;
+use super::trial::Trial;
 use super::{
     GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, mark, modules, mounts, read_request,
 };
@@ -66,12 +67,15 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
 
     let guard = Guard::start(request.setup(&release).chain(request.remedy_steps()))?;
 
+    let trial = request.trial.as_ref().map(|_| Trial::start()).transpose()?;
+
     let early = Early::start(&request)?;
 
     begin(Stage::Record);
     measure()?;
     early.end()?;
     drop(keeper);
+    trial.map_or(Ok(()), Trial::end)?;
     guard.map_or(Ok(()), Guard::end)?;
 
     begin(Stage::Collect);

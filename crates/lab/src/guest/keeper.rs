@@ -5,15 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::place::{Place, Policy};
+use unstarve_change::{Change, Target, Thread, Value};
+use unstarve_executor::sched;
+use unstarve_model::{CpuId, SchedPolicy, Tid};
+
+use super::changes::Changes;
 use super::{GuestError, mark};
-use crate::scenario::{Action, Placement, fits};
+use crate::scenario::{Action, Placement, Scheduling, fits};
 
 /// How often it is looked for new threads.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Above all loads' priorities that are usual: what is to be raised may starve because of them.
-const PRIORITY: i32 = 60;
+const PRIORITY: u32 = 60;
 
 /// Keeps threads at what `threads` steps say, those included that are born later.
 pub(super) struct Keeper {
@@ -24,21 +28,21 @@ pub(super) struct Keeper {
 /// One `threads` step.
 struct Rule {
     comm: String,
-    place: Place,
+    values: Vec<Value>,
 }
 
 impl Rule {
     fn of(action: &Action) -> Result<Option<Rule>, GuestError> {
         let Action::Threads { comm, policy, nice, cpus } = action else { return Ok(None) };
         let placement = Placement::read(policy.as_deref(), *nice, cpus.as_deref()).map_err(GuestError)?;
-        Ok(Some(Rule { comm: comm.clone(), place: Place::of(&placement) }))
+        Ok(Some(Rule { comm: comm.clone(), values: values(&placement) }))
     }
 }
 
 /// Applies a `threads` step to the threads that there are.
 pub(super) fn apply_once(action: &Action) -> Result<(), GuestError> {
     if let Some(rule) = Rule::of(action)? {
-        Seen::default().scan(&[rule]);
+        Seen::default().scan(&[rule], &mut Changes::with_journal("threads")?);
     }
     Ok(())
 }
@@ -53,13 +57,14 @@ impl Keeper {
         if rules.is_empty() {
             return Ok(None);
         }
+        let mut changes = Changes::with_journal("threads")?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let keep = move || {
-            let _ = Policy::fifo_alone(PRIORITY).give(0);
+            let _ = sched::become_realtime(PRIORITY);
             let mut seen = Seen::default();
             while !stopped.load(Ordering::Relaxed) {
-                seen.scan(&rules);
+                seen.scan(&rules, &mut changes);
                 std::thread::sleep(INTERVAL);
             }
         };
@@ -91,7 +96,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn scan(&mut self, rules: &[Rule]) {
+    fn scan(&mut self, rules: &[Rule], changes: &mut Changes) {
         let mut alive = BTreeMap::new();
         let mut kernel_threads = BTreeSet::new();
         for pid in numbers_in("/proc") {
@@ -105,7 +110,7 @@ impl Seen {
             for tid in threads {
                 let looks = self.looks.get(&tid).copied().unwrap_or(0);
                 if looks < LOOKS {
-                    apply(rules, tid);
+                    apply(rules, tid, changes);
                 }
                 alive.insert(tid, (looks + 1).min(LOOKS));
             }
@@ -122,10 +127,35 @@ fn numbers_in(directory: &str) -> Vec<i32> {
     numbers
 }
 
-fn apply(rules: &[Rule], tid: i32) {
+fn apply(rules: &[Rule], tid: i32, changes: &mut Changes) {
     let Ok(comm) = fs::read_to_string(format!("/proc/{tid}/comm")) else { return };
-    for rule in rules.iter().filter(|rule| fits(&rule.comm, comm.trim_end())) {
+    let comm = comm.trim_end();
+    let Some(number) = u32::try_from(tid).ok().map(Tid) else { return };
+    for value in rules.iter().filter(|rule| fits(&rule.comm, comm)).flat_map(|rule| &rule.values) {
+        let thread = Target::Thread(Thread::known_by(number, comm));
         // A thread may end meanwhile, and some of the kernel's refuse an affinity.
-        let _ = rule.place.give(tid);
+        let _ = changes.make(&Change::of(thread, value.clone()));
     }
+}
+
+/// What a `threads` step sets, in the order in which it has to be: the kernel refuses an affinity of a deadline task.
+fn values(placement: &Placement) -> Vec<Value> {
+    let affinity = placement.cpus.as_ref().map(|cpus| Value::Affinity(cpus.iter().copied().map(CpuId).collect()));
+    let policy = placement.policy.map(|scheduling| match scheduling {
+        Scheduling::Other => class(SchedPolicy::Other, 0),
+        Scheduling::Batch => class(SchedPolicy::Batch, 0),
+        Scheduling::Idle => class(SchedPolicy::Idle, 0),
+        Scheduling::Fifo(priority) => class(SchedPolicy::Fifo, priority),
+        Scheduling::Rr(priority) => class(SchedPolicy::Rr, priority),
+        Scheduling::Deadline { runtime_us, deadline_us, period_us } => Value::Deadline {
+            runtime: runtime_us.saturating_mul(1_000),
+            deadline: deadline_us.saturating_mul(1_000),
+            period: period_us.saturating_mul(1_000),
+        },
+    });
+    affinity.into_iter().chain(policy).chain(placement.nice.map(Value::Nice)).collect()
+}
+
+fn class(policy: SchedPolicy, rt_priority: u32) -> Value {
+    Value::Class { policy, rt_priority, slice: None }
 }

@@ -1,6 +1,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use unstarve_change::may_be_set;
+
+use super::changes::Changes;
 use super::{GuestError, write};
 
 /// Where the scheduler's features are: before 5.13, and since.
@@ -23,7 +26,11 @@ fn set_file(name: &str, path: &Path, value: &str) -> Result<(), GuestError> {
     if !path.exists() {
         return Err(GuestError(format!("this kernel has no {name} ({} does not exist)", path.display())));
     }
-    write(path, value)
+    match path.to_str().filter(|path| may_be_set(path)) {
+        Some(path) => Changes::with_journal("knobs")?.write(path, value),
+        // No setting of the scheduler's: a part of how the scenario's machine is set up.
+        None => write(path, value),
+    }
 }
 
 fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
@@ -32,7 +39,7 @@ fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
     };
     let known = fs::read_to_string(path).map_err(GuestError::doing(path))?;
     let text = feature_word(feature, value, &known).map_err(GuestError)?;
-    write(path, &text)
+    Changes::with_journal("knobs")?.set_feature(path, feature, &text)
 }
 
 /// What to write so that the feature is on or off.

@@ -4,6 +4,7 @@
 //! time until nothing is measured any more.
 
 mod cgroup;
+mod changes;
 mod collect;
 mod device;
 mod early;
@@ -18,6 +19,7 @@ mod mounts;
 mod place;
 mod running;
 mod setup;
+mod trial;
 
 use std::fs;
 use std::io::Write;

@@ -24,6 +24,12 @@ use loadable::loadable;
 /// Where the guest finds the request; also how a process knows that it is in a guest.
 pub const REQUEST: &str = "/unstarve-lab-request.json";
 
+/// Where it finds the changes of a trial.
+pub(crate) const TRIAL: &str = "/unstarve-lab-trial.json";
+
+/// Blanks make it a multiple of this long: guests that differ in their changes alone start alike.
+const TRIAL_LENGTH: usize = 256 << 10;
+
 /// Where the guest finds its modules: the files, and their names in the order of loading.
 pub(crate) const MODULES: &str = "/modules";
 pub(crate) const MODULES_EARLY: &str = "/modules/early";
@@ -112,12 +118,17 @@ pub(crate) fn base(cache: &Cache, kernel: &Kernel, scenario: &Scenario, program:
 }
 
 /// The base image followed by what is new in this run.
-pub(crate) fn for_run(base: &Path, request: &str, into: &Path) -> Result<(), ImageError> {
+pub(crate) fn for_run(base: &Path, request: &str, trial: Option<&str>, into: &Path) -> Result<(), ImageError> {
     fs::copy(base, into).map_err(ImageError::file(into))?;
     let failed = ImageError::file(into);
     let append = || -> io::Result<()> {
         let mut archive = Archive::new(fs::File::options().append(true).open(into)?);
         archive.file(REQUEST, 0o644, request.as_bytes())?;
+        if let Some(changes) = trial {
+            let mut padded = changes.as_bytes().to_vec();
+            padded.resize(changes.len().next_multiple_of(TRIAL_LENGTH), b' ');
+            archive.file(TRIAL, 0o644, &padded)?;
+        }
         archive.finish().map(|_| ())
     };
     append().map_err(failed)
@@ -160,7 +171,7 @@ pub(crate) fn is_reserved(path: &str) -> bool {
     let below =
         |directory: &str| path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let mounted = ["/proc", "/sys", "/dev", "/run", "/tmp", "/bin"];
-    ["/init", REQUEST, "/usr/bin/load", "/usr/bin/unstarve", MODULES].into_iter().chain(mounted).any(below)
+    ["/init", REQUEST, TRIAL, "/usr/bin/load", "/usr/bin/unstarve", MODULES].into_iter().chain(mounted).any(below)
 }
 
 fn add_modules(

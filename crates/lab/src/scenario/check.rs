@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use unstarve_diagnose::{FINDINGS, FindingKind};
+use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind};
 use unstarve_files::{Limit, ReadError, read_text};
 
 use super::expect::{Names, VICTIM_KEYS, Victim};
 use super::when::Bound;
-use super::{Action, Expect, GuestFile, Placement, Scenario, When};
+use super::{Action, Expect, GuestFile, Placement, Remedy, Scenario, When};
 
 /// Why a text is no scenario; shows `file:line: what`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +67,7 @@ impl Scenario {
 
     fn check(&self) -> Result<(), Broken> {
         self.check_frame()?;
+        self.remedy.iter().try_for_each(check_remedy)?;
         for step in &self.setup {
             self.check_when(step.when.as_deref(), "setup")?;
             check_bounds(&step.kernels)?;
@@ -82,7 +83,17 @@ impl Scenario {
             check_bounds(&knob.kernels)?;
             check_knob_name(&knob.name).map_err(|message| (message, knob.name.clone()))?;
         }
-        self.remedy.iter().flat_map(|remedy| &remedy.steps).try_for_each(check_action)
+        Ok(())
+    }
+
+    /// Whether there is such a remedy: one of the scenario's, or one of `explain`'s. If not, those that there are.
+    pub(crate) fn check_remedy(&self, id: &str) -> Result<(), String> {
+        if self.remedy.iter().any(|remedy| remedy.id == id) || RemedyKind::of_id(id).is_some() {
+            return Ok(());
+        }
+        let own: Vec<&str> = self.remedy.iter().filter(|remedy| remedy.own).map(|remedy| remedy.id.as_str()).collect();
+        let own = if own.is_empty() { "none of its own".to_owned() } else { own.join(", ") };
+        Err(format!("{own}; remedies of explain are {}", known_remedies()))
     }
 
     fn check_frame(&self) -> Result<(), Broken> {
@@ -164,8 +175,11 @@ impl Scenario {
         let near = format!("\"{}\"", when.unwrap_or_default());
         let parsed = When::read(when).map_err(|error| (format!("{place}: {error}"), near.clone()))?;
         match parsed {
-            When::Remedy(id) | When::UnlessRemedy(id) if !self.remedy.iter().any(|remedy| remedy.id == id) => {
-                Err((format!("{place}: when = \"{}\": there is no remedy `{id}`", when.unwrap_or_default()), near))
+            When::Remedy(id) | When::UnlessRemedy(id)
+                if !self.remedy.iter().any(|remedy| remedy.own && remedy.id == id) =>
+            {
+                let text = when.unwrap_or_default();
+                Err((format!("{place}: when = \"{text}\": there is no remedy `{id}` with `own = true`"), near))
             }
             _ => Ok(()),
         }
@@ -177,6 +191,26 @@ fn check_bounds(bounds: &[String]) -> Result<(), Broken> {
         Ok(_) => Ok(()),
         Err(message) => Err((format!("kernels: {message}"), format!("\"{bound}\""))),
     })
+}
+
+fn known_remedies() -> String {
+    REMEDIES.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ")
+}
+
+fn check_remedy(remedy: &Remedy) -> Result<(), Broken> {
+    let at = |what: String| Err((format!("remedy `{}`: {what}", remedy.id), format!("\"{}\"", remedy.id)));
+    match (RemedyKind::of_id(&remedy.id), remedy.own) {
+        (None, false) => at(format!(
+            "explain has no such remedy; it has {}. A remedy of the scenario's own has `own = true`",
+            known_remedies()
+        )),
+        (Some(_), true) => at("explain has a remedy of this id: give the scenario's own another".to_owned()),
+        (Some(_), false) if !remedy.steps.is_empty() => {
+            at("what it does is what explain says of the faulty guest: only a remedy with `own = true` has steps"
+                .to_owned())
+        }
+        _ => remedy.steps.iter().try_for_each(check_action),
+    }
 }
 
 fn check_action(action: &Action) -> Result<(), Broken> {

@@ -290,11 +290,16 @@ pub struct Knob {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remedy {
-    /// The id that `explain` gives it.
+    /// The id that `explain` gives it, or with `own` any other.
     pub id: String,
-    /// One line for people.
+    /// One line for people; `explain`'s remedies have theirs.
+    #[serde(default)]
     pub title: String,
-    /// Done after the setup, and again whenever a new thread fits (workers are born at any time).
+    /// The scenario's own kind of thing (a guard's policy, a machine without the device), not a remedy that `explain` offers. What
+    /// one of `explain`'s does is what the report on the faulty guest says.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub own: bool,
+    /// Of an own one: done after the setup, and again whenever a new thread fits (workers are born at any time).
     #[serde(default)]
     pub steps: Vec<Action>,
 }

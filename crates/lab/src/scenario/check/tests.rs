@@ -23,6 +23,7 @@ name = "sched_feature.NEXT_BUDDY"
 value = "on"
 [[remedy]]
 id = "cure"
+own = true
 title = "Cures"
 steps = [{ threads = { comm = "ksoftirqd/1", policy = "fifo:20" } }]
 [expect]
@@ -65,6 +66,9 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("0-1", "0-2"),
         ("\"pods\"\ncpus", "\"pots\"\ncpus"),
         ("sched_feature.N", "feature.N"),
+        ("\"cure\"\nown = true", "\"cure\""),
+        ("\"cure\"", "\"raise-worker\""),
+        ("\"cure\"\nown = true", "\"raise-worker\""),
         ("metrics = \"load\"", "metrics = \"loud\""),
         ("seconds = 1.0", "seconds = 0.0"),
         ("expect", "expected"),
@@ -78,24 +82,27 @@ fn mistakes_are_named_with_file_line_and_key() {
     good.toml:7: unknown variant `null-block`, expected one of `null-blk`, `filesystem`, `mount`, `cgroup`, `write`, `run`, `threads`, `guard` (at `{ null-block = { devices = 1, size_mib = 64, completion_ns = 0 } },`)
     good.toml:8: `run` is a second action: every step has one (at `{ cgroup = { path = "pods", weight = 1000 }, when = "fault", run = { argv = ["x"] } },`)
     good.toml:8: setup: when = "faulty": expected `fault`, `healthy`, `remedy:ID` or `unless-remedy:ID`
-    good.toml:19: knob: when = "remedy:care": there is no remedy `care`
+    good.toml:19: knob: when = "remedy:care": there is no remedy `care` with `own = true`
     good.toml:16: under every condition exactly one load must be `main = true` (a single load is by itself)
     good.toml:11: load `ping`: count = 0: expected 1 to 1000
     good.toml:11: load `ping`: the main load cannot start before the recording, which lasts as long as it does
-    good.toml:27: expect: finding = "rt-starving": expected one of rt-starvation, completion-ping-pong, weight-starvation, wake-storm, preemption-thrash, irq-interference, idle-while-runnable, migration-churn, throttled
+    good.toml:28: expect: finding = "rt-starving": expected one of rt-starvation, completion-ping-pong, weight-starvation, wake-storm, preemption-thrash, irq-interference, idle-while-runnable, migration-churn, throttled
     good.toml:12: load `ping`: cgroup = "pods": `pods/below` is below it, and a group with groups below it that share the CPU can have no tasks of its own; give the load a group beside `pods/below`
     good.toml:8: cgroup `x`: `../a.b` is no file of a cgroup such as `memory.max`
     good.toml:19: file `/init`: the lab itself needs this path
     good.toml:19: file `/opt/x`: expected either `text` or `from`
-    good.toml:26: expect: `quiet` says that nothing is to be found, `finding` or `all` that something is
-    good.toml:27: expect: victim: unknown key `name`, expected one of kind, comm, work
+    good.toml:27: expect: `quiet` says that nothing is to be found, `finding` or `all` that something is
+    good.toml:28: expect: victim: unknown key `name`, expected one of kind, comm, work
     good.toml:11: load `ping`: policy = "rr:100": expected `fifo:1`…`fifo:99`, `rr:…`, `deadline:RUNTIME/PERIOD` or `deadline:RUNTIME/DEADLINE/PERIOD` in microseconds, `batch`, `idle` or `other`
     good.toml:11: load `ping`: cpus: there is no CPU 2, the guest has 2
     good.toml:11: load `ping`: cgroup = "pots": no `cgroup` step makes it
     good.toml:20: `feature.NEXT_BUDDY` is no knob: expected sched_feature.NAME, sysctl.PATH, debugfs.PATH or cmdline.NAME
+    good.toml:23: remedy `cure`: explain has no such remedy; it has lower-group-weight, raise-group-weight, batch-wakee, raise-worker, raise-victim, worker-to-rt, occupant-to-nice-0, wakeup-granularity, base-slice, no-wakeup-preemption, inline-completion, update-kernel, move-intruder, reset-on-fork, creator-to-fair, intruder-to-fair, victim-above-intruder, threaded-napi, fair-server, less-deadline-runtime, leave-room, no-rt-throttling, no-fair-server, more-deadline-runtime, rt-throttling, raise-bystander, fewer-threads, gate-wakeups, nfsd-lifo, move-interrupt, move-victim, lower-migration-cost, no-sis-util, pin, raise-migration-cost, raise-limit. A remedy of the scenario's own has `own = true`
+    good.toml:23: remedy `raise-worker`: explain has a remedy of this id: give the scenario's own another
+    good.toml:23: remedy `raise-worker`: what it does is what explain says of the faulty guest: only a remedy with `own = true` has steps
     good.toml:11: load `ping`: metrics = "loud": expected one of fio, load
     good.toml:5: seconds = 0: expected more than 0, at most 60
-    good.toml:26: unknown field `expected`, expected one of `name`, `title`, `source`, `cpus`, `memory_mib`, `seconds`, `modules`, `tools`, `file`, `kernels`, `setup`, `load`, `knob`, `remedy`, `expect` (at `[expected]`)
+    good.toml:27: unknown field `expected`, expected one of `name`, `title`, `source`, `cpus`, `memory_mib`, `seconds`, `modules`, `tools`, `file`, `kernels`, `setup`, `load`, `knob`, `remedy`, `expect` (at `[expected]`)
     "#);
 }
 #[test]

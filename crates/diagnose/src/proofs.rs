@@ -1,0 +1,348 @@
+//! What remedies were proved to do on real kernels, by `unstarve lab prove SCENARIO --all`: `data/proofs.tsv`.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+use unstarve_facts::Version;
+
+use crate::report::{Finding, Remedy};
+
+/// The table that comes with this version.
+const SHIPPED: &str = include_str!("../data/proofs.tsv");
+
+/// Its columns, as its first line has them.
+const COLUMNS: [&str; 16] = [
+    "remedy", "finding", "scenario", "kernel", "answer", "metric", "effect", "low", "high", "seeds", "costs",
+    "release", "package", "unstarve", "date", "note",
+];
+
+/// Whether remedies are weighed by what was proved of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Proofs {
+    /// What was proved comes first, what was proved useless on this kernel is not offered.
+    #[default]
+    Shipped,
+    /// All remedies, as if nothing had been proved: to prove them.
+    PutAside,
+}
+
+/// What a remedy did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The main metric got better by what matters.
+    Helped,
+    /// It got worse.
+    Harmed,
+    /// No difference that matters.
+    NoDifference,
+    /// Too much spread, or as much drift as effect.
+    NotShown,
+    /// It could not be made, or was so already; the note says why.
+    NotMade,
+}
+
+impl Answer {
+    const ALL: [Answer; 5] = [Answer::Helped, Answer::Harmed, Answer::NoDifference, Answer::NotShown, Answer::NotMade];
+
+    /// As the table and the JSON have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Answer::Helped => "helped",
+            Answer::Harmed => "harmed",
+            Answer::NoDifference => "no-difference",
+            Answer::NotShown => "not-shown",
+            Answer::NotMade => "not-made",
+        }
+    }
+}
+
+/// A line of the table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The remedy's id.
+    pub remedy: String,
+    /// The finding's, that offered it.
+    pub finding: String,
+    /// The lab's scenario.
+    pub scenario: String,
+    /// The kernel's series: `6.1`.
+    pub kernel: String,
+    /// What it came to.
+    pub answer: Answer,
+    /// The metric of which `effect` is.
+    pub metric: String,
+    /// What the metric was above that without the remedy, as a part of it: −0.86 is 86 % less.
+    pub effect: Option<f64>,
+    /// The 95 % interval's lower bound.
+    pub low: Option<f64>,
+    /// The upper one.
+    pub high: Option<f64>,
+    /// Pairs of runs.
+    pub seeds: usize,
+    /// Metrics that got worse.
+    pub costs: Vec<String>,
+    /// The kernel's own release string.
+    pub release: String,
+    /// Its package with the version, where it came from one.
+    pub package: String,
+    /// The version and commit of unstarve that proved it.
+    pub unstarve: String,
+    /// The day.
+    pub date: String,
+    /// What else is to be known.
+    pub note: String,
+}
+
+/// What was proved of a remedy, beside it in a report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proved {
+    /// The kernel's series: `6.1`.
+    pub kernel: String,
+    /// Whether the recorded kernel is of that series.
+    pub this_series: bool,
+    /// The lab's scenario.
+    pub scenario: String,
+    /// What it came to.
+    pub answer: Answer,
+    /// The metric.
+    pub metric: String,
+    /// What it was above that without the remedy, as a part of it.
+    pub effect: Option<f64>,
+    /// The 95 % interval's lower bound.
+    pub low: Option<f64>,
+    /// The upper one.
+    pub high: Option<f64>,
+    /// Pairs of runs.
+    pub seeds: usize,
+}
+
+/// A line of the table that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct ProofError {
+    /// Which, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// The table that comes with this version.
+pub fn shipped() -> &'static [Proof] {
+    static TABLE: OnceLock<Vec<Proof>> = OnceLock::new();
+    // A test reads it: what is shipped can be read.
+    TABLE.get_or_init(|| read(SHIPPED).unwrap_or_default())
+}
+
+/// Reads a table.
+///
+/// # Errors
+/// If a line is none.
+pub fn read(text: &str) -> Result<Vec<Proof>, ProofError> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
+    match lines.next() {
+        None => return Ok(Vec::new()),
+        Some((_, head)) if head.split('\t').eq(COLUMNS) => {}
+        Some((index, _)) => {
+            let what = format!("expected the columns {}", COLUMNS.join(", "));
+            return Err(ProofError { line: index + 1, what });
+        }
+    }
+    lines.map(|(index, line)| read_line(line).map_err(|what| ProofError { line: index + 1, what })).collect()
+}
+
+fn read_line(line: &str) -> Result<Proof, String> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let fields: [&str; 16] =
+        fields.try_into().map_err(|fields: Vec<_>| format!("{} fields, expected {}", fields.len(), COLUMNS.len()))?;
+    let [
+        remedy,
+        finding,
+        scenario,
+        kernel,
+        answer,
+        metric,
+        effect,
+        low,
+        high,
+        seeds,
+        costs,
+        release,
+        package,
+        unstarve,
+        date,
+        note,
+    ] = fields;
+    let number = |text: &str| match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| format!("`{text}` is no number")),
+    };
+    let text = str::to_owned;
+    Ok(Proof {
+        answer: Answer::ALL
+            .into_iter()
+            .find(|known| known.word() == answer)
+            .ok_or_else(|| format!("`{answer}` is no answer"))?,
+        effect: number(effect)?,
+        low: number(low)?,
+        high: number(high)?,
+        seeds: seeds.parse().map_err(|_| format!("`{seeds}` is no number of seeds"))?,
+        costs: costs.split(' ').filter(|cost| !cost.is_empty()).map(text).collect(),
+        remedy: text(remedy),
+        finding: text(finding),
+        scenario: text(scenario),
+        kernel: text(kernel),
+        metric: text(metric),
+        release: text(release),
+        package: text(package),
+        unstarve: text(unstarve),
+        date: text(date),
+        note: text(note),
+    })
+}
+
+/// Writes a table, in an order that does not depend on when what was proved.
+pub fn write(proofs: &[Proof]) -> String {
+    let mut sorted: Vec<&Proof> = proofs.iter().collect();
+    sorted.sort_by_key(|proof| (&proof.scenario, order_of(&proof.kernel), &proof.finding, &proof.remedy));
+    let mut text =
+        "# What `unstarve lab prove SCENARIO --all` found: docs/proofs.md. Made by bench/proofs.sh, not by hand.\n"
+            .to_owned();
+    text += &COLUMNS.join("\t");
+    text.push('\n');
+    for proof in sorted {
+        let number = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
+        let plain = |text: &str| text.replace(['\t', '\n'], " ");
+        let fields = [
+            plain(&proof.remedy),
+            plain(&proof.finding),
+            plain(&proof.scenario),
+            plain(&proof.kernel),
+            proof.answer.word().to_owned(),
+            plain(&proof.metric),
+            number(proof.effect),
+            number(proof.low),
+            number(proof.high),
+            proof.seeds.to_string(),
+            plain(&proof.costs.join(" ")),
+            plain(&proof.release),
+            plain(&proof.package),
+            plain(&proof.unstarve),
+            plain(&proof.date),
+            plain(&proof.note),
+        ];
+        text += &fields.join("\t");
+        text.push('\n');
+    }
+    text
+}
+
+fn order_of(kernel: &str) -> Option<(u32, u32)> {
+    kernel.parse::<Version>().ok().map(|version| (version.major, version.minor))
+}
+
+/// The series of a release: `6.1` of `6.1.0-50-cloud-amd64`.
+pub fn series(release: &str) -> Option<String> {
+    order_of(release).map(|(major, minor)| format!("{major}.{minor}"))
+}
+
+/// Puts beside each remedy what was proved of it, what was proved to help on this kernel's series before what was not, and leaves out
+/// what was proved useless there. Among equals the order stays: least invasive first.
+pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[Proof]) {
+    let here = release.and_then(series);
+    for finding in findings {
+        for remedy in &mut finding.remedies {
+            remedy.proved = proved(&finding.id, remedy, here.as_deref(), proofs);
+        }
+        finding.remedies.retain(|remedy| verdict(remedy) != Some(Verdict::Useless));
+        finding.remedies.sort_by_key(|remedy| verdict(remedy) != Some(Verdict::Helps));
+    }
+}
+
+/// What is known of it on this kernel's series; where nothing is, on others.
+fn proved(finding: &str, remedy: &Remedy, here: Option<&str>, proofs: &[Proof]) -> Vec<Proved> {
+    let about = proofs.iter().filter(|proof| proof.remedy == remedy.id && proof.finding == finding);
+    let told: Vec<&Proof> = about.filter(|proof| proof.answer != Answer::NotMade).collect();
+    let on_this = told.iter().copied().filter(|proof| Some(proof.kernel.as_str()) == here);
+    let on_this: Vec<&Proof> = on_this.collect();
+    let shown = if on_this.is_empty() { told } else { on_this };
+    shown.into_iter().map(|proof| Proved::of(proof, here)).collect()
+}
+
+impl Proved {
+    fn of(proof: &Proof, here: Option<&str>) -> Proved {
+        Proved {
+            kernel: proof.kernel.clone(),
+            this_series: Some(proof.kernel.as_str()) == here,
+            scenario: proof.scenario.clone(),
+            answer: proof.answer,
+            metric: proof.metric.clone(),
+            effect: proof.effect,
+            low: proof.low,
+            high: proof.high,
+            seeds: proof.seeds,
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Verdict {
+    /// In at least one case.
+    Helps,
+    /// In none, and in each case it is sure that it does not.
+    Useless,
+}
+
+/// Whether one of these remedies helped on the recorded kernel's series, so that it comes before the others.
+pub fn has_helped(remedies: &[Remedy]) -> bool {
+    remedies.iter().any(|remedy| verdict(remedy) == Some(Verdict::Helps))
+}
+
+fn verdict(remedy: &Remedy) -> Option<Verdict> {
+    let here: Vec<&Proved> = remedy.proved.iter().filter(|proved| proved.this_series).collect();
+    let is_useless = |proved: &&Proved| matches!(proved.answer, Answer::Harmed | Answer::NoDifference);
+    if here.iter().any(|proved| proved.answer == Answer::Helped) {
+        Some(Verdict::Helps)
+    } else if !here.is_empty() && here.iter().all(is_useless) {
+        Some(Verdict::Useless)
+    } else {
+        None
+    }
+}
+
+/// `on 6.1: switches.per_io −86 % (−90 to −80), in kubepods`.
+impl fmt::Display for Proved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "on {}: ", self.kernel)?;
+        match self.answer {
+            Answer::Helped => {}
+            Answer::Harmed => f.write_str("harm, ")?,
+            Answer::NoDifference => f.write_str("no difference that matters, ")?,
+            Answer::NotShown | Answer::NotMade => f.write_str("not shown to help, ")?,
+        }
+        f.write_str(&self.metric)?;
+        if let Some(effect) = self.effect {
+            write!(f, " {}", percent(effect))?;
+        }
+        if let (Some(low), Some(high)) = (self.low, self.high) {
+            write!(f, " ({} to {})", percent(low), percent(high))?;
+        }
+        write!(f, ", in {}", self.scenario)
+    }
+}
+
+/// `−86 %`, `+3.1 %`, `×12`.
+fn percent(part: f64) -> String {
+    let sign = if part < 0.0 { "−" } else { "+" };
+    let size = part.abs() * 100.0;
+    match size {
+        _ if part >= 9.0 => format!("×{:.0}", part + 1.0),
+        size if size < 9.95 => format!("{sign}{size:.1} %"),
+        size => format!("{sign}{size:.0} %"),
+    }
+}
+
+#[cfg(test)]
+#[path = "proofs/tests.rs"]
+mod tests;

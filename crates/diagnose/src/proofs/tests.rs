@@ -1,0 +1,93 @@
+use super::*;
+
+fn proof(remedy: &str, kernel: &str, answer: Answer, effect: f64) -> Proof {
+    Proof {
+        remedy: remedy.into(),
+        finding: "rt-starvation".into(),
+        scenario: "spike".into(),
+        kernel: kernel.into(),
+        answer,
+        metric: "ping.max".into(),
+        effect: Some(effect),
+        low: Some(effect - 0.05),
+        high: Some(effect + 0.05),
+        seeds: 3,
+        costs: vec!["flood.sent".into()],
+        release: format!("{kernel}.0-cloud"),
+        package: "linux 1".into(),
+        unstarve: "0.1.0 abc".into(),
+        date: "2026-11-22".into(),
+        note: String::new(),
+    }
+}
+
+fn finding(remedies: &[&str]) -> Finding {
+    let remedies: Vec<serde_json::Value> = remedies
+        .iter()
+        .map(|id| serde_json::json!({ "id": id, "text": "", "apply": "", "undo": "", "risk": "", "valid_on": "" }))
+        .collect();
+    let json = serde_json::json!({
+        "id": "rt-starvation", "severity": "critical", "confidence": 1.0, "sentence": "",
+        "victim": { "kind": "task", "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
+        "culprits": [], "blame": [], "waits": { "count": 0, "total_ns": 0, "max_ns": 0, "p99_ns": 0, "owed_ns": 0 },
+        "cpus": [], "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [], "remedies": remedies
+    });
+    serde_json::from_value(json).expect("a finding")
+}
+
+fn offered(release: Option<&str>, proofs: &[Proof]) -> String {
+    let mut findings = [finding(&["move-intruder", "intruder-to-fair", "victim-above-intruder"])];
+    weigh(&mut findings, release, proofs);
+    let shown = |remedy: &Remedy| {
+        let proved: Vec<String> = remedy.proved.iter().map(ToString::to_string).collect();
+        format!("{}: {}", remedy.id, if proved.is_empty() { "unknown".to_owned() } else { proved.join("; ") })
+    };
+    findings[0].remedies.iter().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_is_shipped_can_be_read_and_is_written_alike() {
+    let table = read(SHIPPED).expect("a table");
+    assert_eq!(write(&table), SHIPPED);
+    for proof in &table {
+        assert!(crate::RemedyKind::of_id(&proof.remedy).is_some(), "{} is no remedy", proof.remedy);
+    }
+}
+
+#[test]
+fn a_line_is_written_and_read_alike() {
+    let table = vec![proof("batch-wakee", "6.1", Answer::Helped, -0.5), proof("pin", "6.12", Answer::NotMade, 0.25)];
+    assert_eq!(read(&write(&table)), Ok(table));
+    let broken = write(&[proof("pin", "6.1", Answer::Helped, 0.1)]).replace("helped", "cured");
+    assert_eq!(read(&broken).map_err(|error| error.to_string()), Err("line 3: `cured` is no answer".to_owned()));
+}
+
+#[test]
+fn what_helped_here_comes_first_and_what_was_useless_here_is_not_offered() {
+    let proofs = [
+        proof("victim-above-intruder", "6.1", Answer::Helped, -0.861),
+        proof("move-intruder", "6.1", Answer::NoDifference, 0.001),
+        proof("move-intruder", "6.12", Answer::Helped, -0.4),
+    ];
+    insta::assert_snapshot!(offered(Some("6.1.0-50-cloud-amd64"), &proofs), @r"
+    victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
+    intruder-to-fair: unknown
+    ");
+    insta::assert_snapshot!(offered(Some("6.12.107"), &proofs), @r"
+    move-intruder: on 6.12: ping.max −40 % (−45 % to −35 %), in spike
+    intruder-to-fair: unknown
+    victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
+    ");
+}
+
+#[test]
+fn what_is_unclear_or_helped_in_another_case_stays() {
+    let useless = proof("move-intruder", "6.1", Answer::Harmed, 0.3);
+    let unclear = Proof { scenario: "oplog".into(), ..proof("move-intruder", "6.1", Answer::NotShown, -0.1) };
+    let helped = Proof { scenario: "oplog".into(), ..proof("move-intruder", "6.1", Answer::Helped, -0.1) };
+    let is_offered = |proofs: &[Proof]| offered(Some("6.1.9"), proofs).contains("move-intruder");
+    assert!(!is_offered(std::slice::from_ref(&useless)));
+    assert!(is_offered(&[useless.clone(), unclear]));
+    assert!(is_offered(&[useless.clone(), helped]));
+    assert!(offered(None, &[useless]).contains("move-intruder: on 6.1: harm, ping.max +30 %"));
+}

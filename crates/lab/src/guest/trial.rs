@@ -1,0 +1,226 @@
+//! The changes of a trial, made by the executor as soon as each target is there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use unstarve_change::{Change, Selector, Target, Thread};
+use unstarve_executor::host::ThisHost;
+use unstarve_executor::plan::{Look, Obstacle};
+use unstarve_executor::{proc, sched};
+use unstarve_model::Tid;
+
+use super::changes::{Changes, Made, NotMade};
+use super::{GuestError, RESULTS, mark};
+use crate::image::TRIAL;
+use crate::trial::{FILE, How, Tried, TriedChange};
+
+/// How often it is looked for threads by their numbers.
+const INTERVAL: Duration = Duration::from_millis(2);
+
+/// So many of them each time: looking must not cost what is measured.
+const AT_ONCE: usize = 8;
+
+/// Every so many intervals all threads are looked at by name.
+const BY_NAME: u64 = 50;
+
+/// Reading changes is over by then. Guests with other changes, or with none, go on at the same moment.
+const READING: Duration = Duration::from_millis(20);
+
+/// Above the loads, as what keeps `threads` steps applied.
+const PRIORITY: u32 = 60;
+
+/// Who makes them.
+pub(super) struct Trial {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Trying>,
+}
+
+impl Trial {
+    /// Starts making the changes that came with the request.
+    pub(super) fn start() -> Result<Trial, GuestError> {
+        let failed = GuestError::doing(TRIAL);
+        wait_for_slot();
+        let text = fs::read_to_string(TRIAL).map_err(failed)?;
+        let changes: Vec<Change> =
+            serde_json::from_str(text.trim_end()).map_err(|error| GuestError(format!("{TRIAL}: {error}")))?;
+        let trying = Trying::new(changes)?;
+        wait_for_slot();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let run = move || trying.until(&stopped);
+        let thread = std::thread::Builder::new().name(mark::OURS.to_string_lossy().into_owned()).spawn(run);
+        Ok(Trial { stop, thread: thread.map_err(GuestError::doing("cannot start a thread"))? })
+    }
+
+    /// Takes everything back, and leaves what became of it among the results.
+    pub(super) fn end(self) -> Result<(), GuestError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let trying = self.thread.join().map_err(|_| GuestError("the thread of the trial failed".into()))?;
+        let text = serde_json::to_string(&trying.taken_back()).map_err(|error| GuestError(error.to_string()))?;
+        super::write(Path::new(RESULTS).join(FILE), &text)
+    }
+}
+
+/// Sleeps to the next of the moments at which all guests go on.
+fn wait_for_slot() {
+    let slot = READING.as_nanos() as u64;
+    std::thread::sleep(Duration::from_nanos(slot - sched::monotonic_ns() % slot));
+}
+
+/// A change that is not made yet.
+struct Pending {
+    index: usize,
+    change: Change,
+}
+
+/// The changes, and what has become of them.
+struct Trying {
+    began: Instant,
+    changes: Changes,
+    all: Vec<Change>,
+    pending: Vec<Pending>,
+    done: Vec<Option<TriedChange>>,
+    /// Threads that stand for others of their name.
+    taken: BTreeSet<Tid>,
+}
+
+impl Trying {
+    fn new(all: Vec<Change>) -> Result<Trying, GuestError> {
+        let pending = all.iter().enumerate().map(|(index, change)| Pending { index, change: change.clone() }).collect();
+        let done = vec![None; all.len()];
+        let changes = Changes::with_journal("trial")?;
+        Ok(Trying { began: Instant::now(), changes, all, pending, done, taken: BTreeSet::new() })
+    }
+
+    fn until(mut self, stopped: &AtomicBool) -> Trying {
+        let _ = sched::become_realtime(PRIORITY);
+        for change in &mut self.pending {
+            // A tick of birth may be another one in this guest: the number and the name have to do.
+            if let Some(thread) = thread_of(&mut change.change.target) {
+                thread.start = None;
+            }
+        }
+        let mut round = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            if !self.pending.is_empty() {
+                self.by_number();
+                round += 1;
+                if round % BY_NAME == 0 {
+                    self.by_name();
+                }
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        self
+    }
+
+    /// Tries the first few that are left, and puts those whose thread is not there yet behind the others.
+    fn by_number(&mut self) {
+        for _ in 0..self.pending.len().min(AT_ONCE) {
+            let Pending { index, change } = self.pending.remove(0);
+            match self.make(&change) {
+                Some(how) => self.settle(index, how),
+                None => self.pending.push(Pending { index, change }),
+            }
+        }
+    }
+
+    /// Where the numbers are others in this guest, the nearest thread of the same name has to do.
+    fn by_name(&mut self) {
+        let named: BTreeSet<Tid> = self.all.iter().filter_map(|change| Some(thread_in(&change.target)?.tid)).collect();
+        let mut known: Option<Vec<(Tid, String)>> = None;
+        let mut left = Vec::new();
+        for Pending { index, mut change } in std::mem::take(&mut self.pending) {
+            let known = known.get_or_insert_with(threads);
+            let found = thread_of(&mut change.target).and_then(|thread| {
+                let is_free = |tid: &Tid| !self.taken.contains(tid) && !named.contains(tid);
+                let alike = known.iter().filter(|(tid, comm)| is_free(tid) && stem(comm) == stem(&thread.comm));
+                let tid = alike.map(|(tid, _)| *tid).min_by_key(|tid| tid.0.abs_diff(thread.tid.0))?;
+                Some((std::mem::replace(&mut thread.tid, tid), tid))
+            });
+            match found.map(|(was, tid)| (was, tid, self.make(&change))) {
+                Some((_, tid, Some(How::AsNamed))) => {
+                    self.taken.insert(tid);
+                    self.settle(index, How::ByName { tid: tid.0 });
+                }
+                Some((_, _, Some(how))) => self.settle(index, how),
+                Some((was, _, None)) => {
+                    if let Some(thread) = thread_of(&mut change.target) {
+                        thread.tid = was;
+                    }
+                    left.push(Pending { index, change });
+                }
+                None => left.push(Pending { index, change }),
+            }
+        }
+        self.pending = left;
+    }
+
+    /// Plans and makes a change; `None` if the thread that it names is not there, or not yet what it is called.
+    fn make(&mut self, change: &Change) -> Option<How> {
+        match self.changes.make(change) {
+            Ok(Made::Now) => Some(How::AsNamed),
+            Ok(Made::Nothing) => Some(How::Already),
+            Err(NotMade::Obstacle(Obstacle::Ended(_) | Obstacle::Another(_))) => None,
+            // Such threads may be made by an earlier change.
+            Err(NotMade::Obstacle(Obstacle::NotHere { .. })) if matches!(change.target, Target::Threads(_)) => None,
+            Err(why) => Some(How::Refused(why.to_string())),
+        }
+    }
+
+    fn settle(&mut self, index: usize, how: How) {
+        let after_ms = u64::try_from(self.began.elapsed().as_millis()).ok();
+        self.done[index] = Some(TriedChange { change: self.all[index].clone(), how, after_ms });
+    }
+
+    fn taken_back(mut self) -> Tried {
+        let undone = self.changes.take_back();
+        let mut not_taken_back: Vec<String> =
+            undone.failed.iter().map(|(step, error)| format!("{}: {error}", step.target)).collect();
+        if undone.others > 0 {
+            not_taken_back.push(format!("{} changed by others since", undone.others));
+        }
+        let never =
+            |index: usize| TriedChange { change: self.all[index].clone(), how: How::NeverThere, after_ms: None };
+        let changes = self.done.iter().enumerate().map(|(index, done)| done.clone().unwrap_or_else(|| never(index)));
+        Tried { changes: changes.collect(), not_taken_back }
+    }
+}
+
+/// All threads with their names.
+fn threads() -> Vec<(Tid, String)> {
+    let of_process = |process: Tid| proc::numbers_in(&format!("/proc/{process}/task"));
+    let tids = proc::numbers_in("/proc").into_iter().flat_map(of_process);
+    tids.filter_map(|tid| Some((tid, ThisHost.comm_of(tid)?))).collect()
+}
+
+/// /proc adds to a worker's name what it works on.
+fn stem(comm: &str) -> &str {
+    match comm.strip_prefix("kworker/").and_then(|rest| rest.find(['-', '+'])) {
+        Some(at) => &comm[.."kworker/".len() + at],
+        None => comm,
+    }
+}
+
+fn thread_of(target: &mut Target) -> Option<&mut Thread> {
+    match target {
+        Target::Thread(thread) | Target::GroupWeightOf(thread) | Target::Threads(Selector::Process(thread)) => {
+            Some(thread)
+        }
+        _ => None,
+    }
+}
+
+fn thread_in(target: &Target) -> Option<&Thread> {
+    match target {
+        Target::Thread(thread) | Target::GroupWeightOf(thread) | Target::Threads(Selector::Process(thread)) => {
+            Some(thread)
+        }
+        _ => None,
+    }
+}

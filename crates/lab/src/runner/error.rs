@@ -1,0 +1,143 @@
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use unstarve_files::ReadError;
+
+use crate::console::{Stage, Trouble};
+use crate::image::ImageError;
+use crate::metric::MetricError;
+use crate::qemu::QemuError;
+use crate::store::StoreError;
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The kernel is not there or damaged.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The guest's file system could not be made.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// QEMU is not there, too old, or cannot be started.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// The scenario does not suit the kernel.
+    #[error("scenario {scenario} is for kernels {bounds}, not for {kernel}")]
+    Unsuited {
+        /// The scenario.
+        scenario: String,
+        /// Its `kernels`.
+        bounds: String,
+        /// The kernel's release.
+        kernel: String,
+    },
+    /// The scenario has no such remedy.
+    #[error("scenario {scenario} has no remedy `{remedy}`; it has {have}")]
+    NoRemedy {
+        /// The scenario.
+        scenario: String,
+        /// What was asked for.
+        remedy: String,
+        /// What there is, for people.
+        have: String,
+    },
+    /// The trace from which remedies were to be taken cannot be explained.
+    #[error("{path}: {source}")]
+    Unexplained {
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// `explain` does not offer the remedy, or no guest can show it.
+    #[error("remedy `{remedy}`: {why}")]
+    NotOffered {
+        /// The remedy.
+        remedy: String,
+        /// Why not.
+        why: String,
+    },
+    /// The guest told what went wrong, or its kernel did.
+    #[error("the guest failed in stage `{stage}`: {trouble}{console}")]
+    Guest {
+        /// The stage.
+        stage: Stage,
+        /// What went wrong.
+        trouble: Trouble,
+        /// The last console lines.
+        console: String,
+    },
+    /// QEMU ended before the guest did.
+    #[error("QEMU ended in stage `{stage}`, before the guest was done ({said}){console}")]
+    Exited {
+        /// The stage.
+        stage: Stage,
+        /// What QEMU said, and its exit status.
+        said: String,
+        /// The last console lines.
+        console: String,
+    },
+    /// The guest hangs.
+    #[error("the guest hangs in stage `{stage}`: nothing on its console for {} s{console}", seconds.as_secs())]
+    Stalled {
+        /// The stage.
+        stage: Stage,
+        /// The limit.
+        seconds: Duration,
+        /// The last console lines.
+        console: String,
+    },
+    /// The guest took too long.
+    #[error("the guest was still in stage `{stage}` after {} s{console}", seconds.as_secs())]
+    TooLong {
+        /// The stage.
+        stage: Stage,
+        /// The limit.
+        seconds: Duration,
+        /// The last console lines.
+        console: String,
+    },
+    /// With the host's clock no kernel came up at all.
+    #[error(
+        "{0}\nwith --kvm the guest's kernel did not even come up: KVM on this host does not run ordinary kernels (it may \
+         itself be a guest, or restrict its guests). Without --kvm no KVM is needed, and runs are repeatable."
+    )]
+    NotWithKvm(Box<RunError>),
+    /// The user wants no more.
+    #[error("interrupted; nothing was kept")]
+    Interrupted,
+    /// A file is not what can be read here.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The guest's results are not what they should be.
+    #[error("the guest brought no {0} back")]
+    Incomplete(&'static str),
+    /// A load's output is not what the scenario says.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+    /// A file of the results is damaged.
+    #[error("{path}: {source}")]
+    Json {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+impl RunError {
+    pub(super) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> RunError {
+        let path = path.into();
+        move |source| RunError::File { path, source }
+    }
+}

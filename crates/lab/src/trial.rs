@@ -1,0 +1,137 @@
+//! A remedy of `explain` tried in a second guest: what the report offers, and what became of it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use unstarve_change::{Change, Target};
+use unstarve_diagnose::report::{Report, Severity};
+use unstarve_diagnose::{Options, Proofs, explain};
+
+use crate::run::Outcome;
+
+/// The guest's file with what became of the changes.
+pub const FILE: &str = "trial.json";
+
+/// What became of a trial's changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Change by change, in the order of [`crate::run::Request::trial`].
+    pub changes: Vec<TriedChange>,
+    /// What was not as before when the changes had been taken back, after everything was measured; empty if all was.
+    pub not_taken_back: Vec<String>,
+}
+
+/// What became of one change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TriedChange {
+    /// The change.
+    pub change: Change,
+    /// What became of it.
+    pub how: How,
+    /// When, in ms after the executor of the trial was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_ms: Option<u64>,
+}
+
+/// How a change was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// On the very thing that the report names.
+    AsNamed,
+    /// On a thread of the same name: the one that the report names was not in this guest.
+    ByName {
+        /// Its id here.
+        tid: u32,
+    },
+    /// It was so already.
+    Already,
+    /// It cannot be made here; why.
+    Refused(String),
+    /// The thread that it is about did not appear.
+    NeverThere,
+}
+
+impl Tried {
+    /// Whether anything was changed.
+    pub fn changed_anything(&self) -> bool {
+        self.changes.iter().any(|tried| matches!(tried.how, How::AsNamed | How::ByName { .. }))
+    }
+
+    /// How many changes were made on another thread than the one that was named.
+    pub fn by_name(&self) -> usize {
+        self.changes.iter().filter(|tried| matches!(tried.how, How::ByName { .. })).count()
+    }
+
+    /// Why not all was done, in words; `None` if it was.
+    pub fn shortfall(&self) -> Option<String> {
+        let absent = self.changes.iter().filter(|tried| tried.how == How::NeverThere).count();
+        let refused = self.changes.iter().find_map(|tried| match &tried.how {
+            How::Refused(why) => Some(why.clone()),
+            _ => None,
+        });
+        let all = self.changes.len();
+        match (refused, absent) {
+            (Some(why), _) => Some(why),
+            (None, 0) if !self.changed_anything() => Some("it was so already".to_owned()),
+            (None, 0) => None,
+            (None, absent) => Some(format!("{absent} of {all} threads did not appear in the second guest")),
+        }
+    }
+}
+
+/// What `explain` says of an outcome's trace, with every remedy that it has: also those that were proved useless.
+///
+/// # Errors
+/// If the trace cannot be read or explained.
+pub fn explain_outcome(outcome: &Outcome) -> Result<Report, Box<dyn std::error::Error + Send + Sync>> {
+    explain_trace(&outcome.directory.join("trace.dat"))
+}
+
+pub(crate) fn explain_trace(path: &Path) -> Result<Report, Box<dyn std::error::Error + Send + Sync>> {
+    let source = unstarve_readers::open(path)?;
+    Ok(explain(source, &Options { proofs: Proofs::PutAside, ..Options::default() }, |_| {})?)
+}
+
+/// A remedy of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// The finding's id.
+    pub finding: String,
+    /// The remedy's.
+    pub remedy: String,
+    /// What it changes.
+    pub changes: Vec<Change>,
+}
+
+impl Offer {
+    /// Why no guest can show what it does; `None` if one can.
+    pub fn obstacle(&self) -> Option<&'static str> {
+        let has = |of: fn(&Target) -> bool| self.changes.iter().any(|change| of(&change.target));
+        if self.changes.is_empty() || has(|target| matches!(target, Target::Advice)) {
+            Some("advice: only a person can do it")
+        } else if has(|target| matches!(target, Target::Boot { .. })) {
+            Some("it holds from the next boot on")
+        } else {
+            None
+        }
+    }
+}
+
+/// The remedies of a report's findings from warnings up, each once for each kind of finding: of several findings of one kind
+/// the worst one's.
+pub fn offers(report: &Report) -> Vec<Offer> {
+    let mut offers: Vec<Offer> = Vec::new();
+    for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
+        for remedy in &finding.remedies {
+            if !offers.iter().any(|offer| offer.finding == finding.id && offer.remedy == remedy.id) {
+                offers.push(Offer {
+                    finding: finding.id.clone(),
+                    remedy: remedy.id.clone(),
+                    changes: remedy.changes.clone(),
+                });
+            }
+        }
+    }
+    offers
+}
