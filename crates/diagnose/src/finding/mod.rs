@@ -74,7 +74,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
         let more = (kind.find)(case, &findings);
         findings.extend(more);
     }
-    remedy::spare_no_other_culprit(case, &mut findings);
+    remedy::spare_no_other_culprit(|tid| case.process_of(tid), &mut findings);
     findings.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
     findings
 }

@@ -2,16 +2,15 @@ use rustc_hash::FxHashSet;
 use unstarve_change::{Selector, Target};
 use unstarve_model::Tid;
 
-use crate::case::Case;
 use crate::report::{Finding, Remedy};
 
 /// Takes back what one finding advises for a thread that another finding names as culprit: raised for the sake of the one, it
 /// would do more of what the other complains of. What a finding advises against its own culprits stays.
-pub(crate) fn spare_no_other_culprit(case: &Case<'_>, findings: &mut [Finding]) {
+pub(crate) fn spare_no_other_culprit(process_of: impl Fn(Tid) -> Option<Tid>, findings: &mut [Finding]) {
     let own: Vec<FxHashSet<u32>> = findings.iter().map(culprits).collect();
     let accused: FxHashSet<u32> = own.iter().flatten().copied().collect();
     for (finding, own) in findings.iter_mut().zip(&own) {
-        finding.remedies.retain(|remedy| !touches_another(case, remedy, &accused, own));
+        finding.remedies.retain(|remedy| !touches_another(&process_of, remedy, &accused, own));
     }
 }
 
@@ -19,12 +18,55 @@ fn culprits(finding: &Finding) -> FxHashSet<u32> {
     finding.culprits.iter().flat_map(|culprit| culprit.tids.iter().copied()).collect()
 }
 
-fn touches_another(case: &Case<'_>, remedy: &Remedy, accused: &FxHashSet<u32>, own: &FxHashSet<u32>) -> bool {
+fn touches_another(
+    process_of: impl Fn(Tid) -> Option<Tid>,
+    remedy: &Remedy,
+    accused: &FxHashSet<u32>,
+    own: &FxHashSet<u32>,
+) -> bool {
     remedy.changes.iter().any(|change| match &change.target {
         Target::Thread(thread) => accused.contains(&thread.tid.0) && !own.contains(&thread.tid.0),
         Target::Threads(Selector::Process(process)) => {
-            accused.iter().any(|tid| !own.contains(tid) && case.process_of(Tid(*tid)) == Some(process.tid))
+            accused.iter().any(|tid| !own.contains(tid) && process_of(Tid(*tid)) == Some(process.tid))
         }
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use unstarve_change::{Change, Thread, Value};
+
+    use super::*;
+
+    /// A finding whose culprit is this thread, with a remedy for each target.
+    fn finding(culprit: u32, targets: &[Target]) -> Finding {
+        let remedies: Vec<_> = targets
+            .iter()
+            .map(|target| {
+                let changes = [Change::of(target.clone(), Value::Nice(-10))];
+                serde_json::json!({"id": "r", "text": "", "apply": "", "undo": "", "risk": "", "valid_on": "", "changes": changes})
+            })
+            .collect();
+        serde_json::from_value(serde_json::json!({
+            "id": "f", "severity": "warning", "confidence": 1.0, "sentence": "", "blame": [], "cpus": [], "period_ns": null,
+            "victim": {"kind": "task", "comm": "v", "tids": [1], "tasks": 1, "policy": null, "prio": null, "work": null},
+            "culprits": [{"comm": "c", "tids": [culprit], "policy": null, "prio": null, "rule": "class", "ns": 1}],
+            "waits": {"count": 1, "total_ns": 1, "max_ns": 1, "p99_ns": 1, "owed_ns": 1},
+            "price": [], "evidence": [], "worst": [], "losses": [], "remedies": remedies,
+        }))
+        .expect("a finding")
+    }
+
+    #[test]
+    fn another_findings_culprit_is_not_raised_and_ones_own_may_be_lowered() {
+        let thread = |tid| Target::Thread(Thread::known_by(Tid(tid), "t"));
+        let process = |tid| Target::Threads(Selector::Process(Thread::known_by(Tid(tid), "t")));
+        let targets = [thread(10), thread(21), thread(30), process(20), process(30)];
+        let mut findings = [finding(10, &targets), finding(21, &[])];
+        // 21 is a thread of 20.
+        spare_no_other_culprit(|tid| Some(Tid(tid.0 / 10 * 10)), &mut findings);
+        let left: Vec<_> = findings[0].remedies.iter().map(|remedy| remedy.changes[0].target.clone()).collect();
+        assert_eq!(left, [thread(10), thread(30), process(30)]);
+    }
 }
