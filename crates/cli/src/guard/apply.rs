@@ -15,10 +15,10 @@ use super::{PolicyArgs, StateArgs, rights};
 use crate::FAILED;
 use crate::output::{self, Out};
 
-/// Change what is there now, once; tasks born later are not changed (guard run does that)
+/// Change the tasks that exist now, once; tasks created later are not changed (see guard run)
 #[derive(Args)]
 #[command(
-    after_help = "Exit code: 0 if everything is as the policy says, 1 if a rule was refused or a setting is not here, 2 if the system \
+    after_help = "Exit code: 0 if everything is as the policy says, 1 if a rule was refused or a setting does not exist here, 2 if the system \
 refused a change, or if nothing could be done."
 )]
 pub struct ApplyArgs {
@@ -26,14 +26,14 @@ pub struct ApplyArgs {
     policy: PolicyArgs,
     #[command(flatten)]
     state: StateArgs,
-    /// Yes, only what is there now
+    /// Confirm: only the tasks that exist now
     #[arg(long)]
     once: bool,
 }
 
 pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     if !args.once {
-        bail!("apply changes only what is there now: say --once, or use `unstarve guard run` to keep it so");
+        bail!("apply changes only the tasks that exist now: add --once, or use `unstarve guard run` to cover new ones");
     }
     let policy = args.policy.load()?;
     rights::require(&policy)?;
@@ -56,7 +56,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     // Before the first change: a child may be born the moment after.
     if let Err(reason) = run::note_births(&policy, &changes) {
         output::remark(&format!(
-            "births are not noted ({reason}): `guard undo` will not find children whose parents have ended by then"
+            "new tasks are not recorded ({reason}): `guard undo` will not find children whose parents have exited by then"
         ));
     }
     let outcomes = act::apply(&mut ThisHost, &mut journal, &mut audit, &mut changes)?;

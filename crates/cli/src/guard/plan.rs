@@ -14,12 +14,12 @@ use unstarve_term::guard::{note_text, owner_text, plan_page};
 use super::PolicyArgs;
 use crate::output::{self, Out};
 
-/// Say who would change from what to what, and why, and what cannot win; change nothing
+/// Show which tasks would change, from what to what, and why, and which rules have no effect; change nothing
 #[derive(Args)]
 pub struct PlanArgs {
     #[command(flatten)]
     policy: PolicyArgs,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -13,12 +13,12 @@ use unstarve_term::guard::verify_page;
 use super::{PolicyArgs, StateArgs, rights};
 use crate::output::{self, Out};
 
-/// Measure the waits of the tasks meant without the policy, with it, and without it again; say which rules helped
+/// Measure the waits of the selected tasks without the policy, with it, and without it again; report which rules helped
 #[derive(Args)]
 #[command(
-    after_help = "Run it while the load that suffers runs. While it measures with the policy it is a guard like `guard run`: it follows
-births, has a budget for real-time tasks and a dead-man process, and takes everything back on SIGTERM, SIGINT and SIGHUP. With
---keep the rules that helped are applied once more at the end, as by `guard apply --once`, with nobody to watch them.
+    after_help = "Run it while the affected load runs. While it measures with the policy it is a guard like `guard run`: it tracks new
+tasks, has a budget for real-time tasks and a dead-man process, and restores everything on SIGTERM, SIGINT and SIGHUP. With
+--keep the rules that helped are applied once more at the end, as by `guard apply --once`; no process watches them then.
 Exit code: 0 if every rule helped, 1 if one did not or cannot be judged, 2 if it could not run."
 )]
 pub struct VerifyArgs {
@@ -29,7 +29,7 @@ pub struct VerifyArgs {
     /// How long each of the three measurements takes: 10s, 2m
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     time: Duration,
-    /// Leave what the rules have set that helped (`unstarve guard undo` takes it back)
+    /// Keep the changes of the rules that helped (`unstarve guard undo` reverts them)
     #[arg(long)]
     keep: bool,
     /// As JSON

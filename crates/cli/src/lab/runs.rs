@@ -13,7 +13,7 @@ use crate::output::Out;
 /// List the results that are kept, or remove them
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Results are kept to be found again: the very same run is not made twice. Together they take 256 MiB at most; the least recently
+Results are kept: an identical run is not repeated. Together they take 256 MiB at most; the least recently
 used go first, but none that was used within the hour.
 
 Examples:

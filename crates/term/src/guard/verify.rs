@@ -17,7 +17,7 @@ pub fn verify_page(policy: &Policy, outcome: &Outcome, keep: Keep) -> String {
             Verdict::Helped if keep == Keep::WhatHelped => "helped; left in place",
             Verdict::Helped => "helped; taken back, as everything",
             Verdict::DidNotHelp => "did not help; taken back",
-            Verdict::TooFew => "too few to tell; taken back",
+            Verdict::TooFew => "too few to judge; taken back",
             Verdict::Unknown => "cannot be judged; taken back",
         };
         let _ = writeln!(page, "  {verdict} ({})", judged.reason);
