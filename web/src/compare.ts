@@ -179,7 +179,7 @@ class Compare {
         h('td', { class: 'number' }, change.interval ? change.interval.map((edge) => signed(edge, change.unit)).join(' to ') : 'too short to tell'),
       );
     });
-    const note = `${counted(compared, 'rate')} compared; the intervals hold for all of them at once with 95 %.${unclear ? ` ${grouped(unclear)} more are too unsteady to tell.` : ''}`;
+    const note = `${counted(compared, 'rate')} compared; the intervals hold for all of them at once with 95 %.${unclear ? ` ${grouped(unclear)} more are unclear (too much variation).` : ''}`;
     const heads: [string, string][] = [['who', ''], ['what', ''], ['A', 'number'], ['B', 'number'], ['B / A', 'number'], ['B − A', 'number']];
     return h(
       'div',

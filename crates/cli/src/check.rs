@@ -11,9 +11,9 @@ use crate::fail_on::FailOn;
 use crate::output::{self, Color, Out};
 use crate::snapshot;
 
-/// Say which settings of a host will starve whom, what that would cost, and the fix
+/// Show which settings of a host will starve threads, what that would cost, and the fix
 ///
-/// Looks at this host, or at a snapshot of another (`unstarve snapshot`). Changes nothing and records nothing.
+/// Checks this host, or a snapshot of another (`unstarve snapshot`). Changes nothing and records nothing.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   unstarve check --snapshot host.json --json --fail-on warning
   unstarve check --upgrade-to 6.12
 
-Exit code: 0 nothing at or above --fail-on, 1 something, 2 it could not be done.")]
+Exit code: 0 nothing at or above --fail-on, 1 something, 2 the check failed.")]
 pub struct LowArgs {
     /// A snapshot instead of this host; - is standard input
     #[arg(long, value_name = "FILE")]
@@ -29,8 +29,8 @@ pub struct LowArgs {
     /// Where this host's /proc, /sys and /etc are
     #[arg(long, value_name = "DIRECTORY", default_value = "/", conflicts_with = "snapshot")]
     root: PathBuf,
-    /// Also say what another kernel would change: what is lost, moved, re-defaulted, ended or begun. 6.12.107, 6.12, or 7
-    /// for the newest series of 7 that is known
+    /// Also show what another kernel would change: settings lost or moved, new defaults, problems new or gone. 6.12.107,
+    /// 6.12, or 7 for the newest known series of 7
     #[arg(long, value_name = "VERSION")]
     upgrade_to: Option<String>,
     /// Print JSON (schema unstarve.check/1)
@@ -39,10 +39,10 @@ pub struct LowArgs {
     /// Print SARIF 2.1.0, which code hosts and CI systems show
     #[arg(long, conflicts_with = "json")]
     sarif: bool,
-    /// List the rules, with why and where that is known from
+    /// List the rules, with reasons and sources
     #[arg(long, conflicts_with_all = ["snapshot", "json", "sarif"])]
     rules: bool,
-    /// Exit with 1 if something is at least this bad
+    /// Exit with 1 if something is of at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "critical")]
     fail_on: FailOn,
 }

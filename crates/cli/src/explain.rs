@@ -13,12 +13,11 @@ use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use crate::selection::{LowSelection, Unmet};
 
-/// Say who is starved in a recording, by whom, by which rule, at what price, and what to do
+/// Show who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
-/// Reads trace.dat (trace-cmd, unstarve record), perf.data, Perfetto, what `perf script`, `trace-cmd report`, tracefs and
-/// babeltrace2 print, and systrace HTML, each also packed (gzip, zstd, xz, bzip2) or in a tar or zip archive. The
-/// selection narrows what is reported; the whole recording is analysed in any case, because who waits inside it may be
-/// held up by what began before.
+/// Reads trace.dat (trace-cmd, unstarve record), perf.data, Perfetto, the text of `perf script`, `trace-cmd report`, tracefs and
+/// babeltrace2, and systrace HTML, also compressed (gzip, zstd, xz, bzip2) or in a tar or zip archive. A selection narrows
+/// the report. The whole recording is analysed in any case, because the cause of a wait may lie before the selected part.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +30,7 @@ pub struct LowArgs {
     /// A recording of any format, or - for standard input
     #[arg(required_unless_present = "list")]
     file: Option<PathBuf>,
-    /// List all kinds of findings, with how they come about and what they need, and all kinds of remedies
+    /// List all findings, with causes and required events, and all remedies
     #[arg(long, exclusive = true)]
     list: bool,
     /// Print the report as JSON (schema unstarve.explain/1)
@@ -39,10 +38,10 @@ pub struct LowArgs {
     json: bool,
     #[command(flatten)]
     selection: LowSelection,
-    /// Show only findings at least this bad
+    /// Show only findings of at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "info")]
     min_severity: LowSeverity,
-    /// Exit with 1 if there is a finding at least this bad
+    /// Exit with 1 if there is a finding of at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "critical")]
     fail_on: FailOn,
 }

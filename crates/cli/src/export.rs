@@ -19,8 +19,8 @@ use crate::target::{Target, Writer};
 
 /// Write waits and blame for other programs: Perfetto, Firefox Profiler, flame graphs, CSV, Arrow, Parquet
 ///
-/// One pass over the recording. The sums are those of `unstarve explain --json`, to the nanosecond; docs/export.md says what
-/// each format holds and what its columns mean.
+/// One pass over the recording. The sums are those of `unstarve explain --json`, to the nanosecond; docs/export.md describes
+/// the formats and their columns.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ Examples:
 pub struct LowArgs {
     /// A recording of any format, or - for standard input
     file: PathBuf,
-    /// What to write; by default what the output's name ends with
+    /// The format [default: from the output's name]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// The file to write; - is standard output; for tables also a directory
@@ -133,7 +133,7 @@ fn by_name(path: &Path) -> Result<Format> {
         Some("arrow" | "feather") => Format::Arrow,
         Some("parquet") => Format::Parquet,
         _ => bail!(
-            "{}: its name does not tell the format; say --format, or end it with .pftrace, .json (Firefox Profiler), .folded, .csv, .arrow or .parquet",
+            "{}: unknown output format; add --format, or end the name with .pftrace, .json (Firefox Profiler), .folded, .csv, .arrow or .parquet",
             path.display()
         ),
     })

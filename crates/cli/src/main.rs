@@ -38,8 +38,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Finds the threads that a Linux scheduler starves, above all the kernel's own workers; says who starved them, by
-/// which rule and for how many nanoseconds; and what to do.
+/// Finds the threads that the Linux scheduler starves, above all the kernel's own workers. Reports who starved them, by
+/// which rule and for how many nanoseconds, and what to do.
 #[derive(Parser)]
 #[command(name = "unstarve", version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
 struct LowArgs {
@@ -52,16 +52,16 @@ struct LowArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo unstarve record --for 10s    into unstarve.dat, with the host's settings
+  sudo unstarve record --for 10s    write unstarve.dat, with the host's settings
   unstarve explain trace.dat        who is starved, by whom, and what to do
-  sudo unstarve fix trace.dat --apply --verify 10s    do it, and keep it only if it helps
-  unstarve report trace.dat         the same and much more as one HTML file
-  unstarve timeline trace.dat       every wait with what had the CPU meanwhile
-  unstarve compare old.dat new.dat  what changed: who waits more, by which rule
+  sudo unstarve fix trace.dat --apply --verify 10s    apply a remedy, and keep it only if it helped
+  unstarve report trace.dat         the same and more, as one HTML file
+  unstarve timeline trace.dat       every wait, and who had the CPU meanwhile
+  unstarve compare old.dat new.dat  who waits more, and by which rule
   sudo unstarve top                 who is starving whom now
   unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
-  sudo unstarve guard plan --policy p.toml    who would change from what to what, and why
-  sudo unstarve check               which settings of this host will starve whom, and the fix
+  sudo unstarve guard plan --policy p.toml    which tasks would change, from what to what
+  sudo unstarve check               which settings of this host starve threads, and the fix
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 
 #[derive(Subcommand)]

@@ -14,7 +14,7 @@ use unstarve_record::{
 
 /// Record what the scheduler does, for `unstarve explain`
 ///
-/// Needs root. Ends after the time given, with the command, or on Ctrl-C. The file is an ordinary trace.dat, which
+/// Needs root. Ends after the given time, with the command, or on Ctrl-C. The file is an ordinary trace.dat, which
 /// trace-cmd and KernelShark open, with the host's settings inside.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -40,7 +40,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_kib)]
     buffer_size: Option<u32>,
 
-    /// End when the file has this size: 500M, 2G [default: before the disk is full]
+    /// Stop when the file reaches this size: 500M, 2G [default: before the disk is full]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
 
@@ -48,7 +48,7 @@ pub struct RecordArgs {
     #[arg(long)]
     redact: bool,
 
-    /// Record nothing, but make recordings of what killed recorders left in a directory [default: the current one]
+    /// Record nothing; recover recordings that killed recorders left in a directory [default: the current one]
     #[arg(
         long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".",
         conflicts_with_all = ["time", "io", "buffer_size", "max_size", "redact", "command"]
@@ -143,7 +143,7 @@ fn summary(recording: &Recording) -> String {
     match recording.command {
         Some(CommandEnd::Exited(code)) if code != 0 => text += &format!("the command exited with {code}\n"),
         Some(CommandEnd::Killed(signal)) => text += &format!("the command was killed by signal {signal}\n"),
-        Some(CommandEnd::StillRunning) => text += "the command was told to end and still runs\n",
+        Some(CommandEnd::StillRunning) => text += "the command got the signal to end and still runs\n",
         _ => {}
     }
     text + &format!("next: unstarve explain {path}\n")

@@ -13,10 +13,10 @@ use crate::output;
 use crate::progress::Progress;
 use crate::target::Target;
 
-/// Write what `explain` says, and much to look at, as one HTML file that opens anywhere
+/// Write the output of `explain`, and charts, as one HTML file that opens anywhere
 ///
 /// Verdict and findings with their remedies, waits over time, the worst moments in detail, who waited for whom, what ran
-/// where, and what the recording cannot say. The file needs no network, loads nothing, and may be sent by mail.
+/// where, and what the recording cannot say. The file needs no network and loads nothing.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

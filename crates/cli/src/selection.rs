@@ -14,10 +14,10 @@ pub struct LowSelection {
     /// Only these CPUs, as in 0,2-3
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpu: Option<CpuSet>,
-    /// From here on: 812.5 (as in the trace), +1.2s or 1200ms (from its start)
+    /// Start here: 812.5 (as in the trace), +1.2s or 1200ms (from its start)
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
-    /// Up to here
+    /// End here
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
 }

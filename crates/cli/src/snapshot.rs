@@ -10,7 +10,7 @@ use unstarve_host::Root;
 use crate::output::remark;
 use crate::target::Target;
 
-/// Write down everything about this host that decides who runs, for `unstarve check` here or elsewhere
+/// Save all settings of this host that affect scheduling, for `unstarve check` here or elsewhere
 ///
 /// Reads /proc, /sys and the files of sysctl, TuneD and systemd; changes nothing. Works without root and inside a container;
 /// what could not be seen is in the file and on standard error.
@@ -24,7 +24,7 @@ pub struct SnapshotArgs {
     /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// For somebody else: no command lines; names of programs, units, cgroups and mounts become pseudonyms
+    /// To give away: no command lines; names of programs, units, cgroups and mounts become pseudonyms
     #[arg(long)]
     redact: bool,
     /// Where the host's /proc, /sys and /etc are

@@ -16,7 +16,7 @@ use crate::selection::{LowSelection, Unmet};
 /// List every run with the wait before it, and who had the CPU during that wait
 ///
 /// The columns are those of `perf sched timehist`: a line comes when a run ends. `wait` is what perf calls "sch delay",
-/// and includes waits after a preemption. Behind it stands what had the CPU meanwhile, by which rule, in nanoseconds;
+/// and includes waits after a preemption. It is followed by who had the CPU meanwhile, by which rule, in nanoseconds;
 /// these add up to the wait.
 #[derive(Args)]
 #[command(after_help = "\

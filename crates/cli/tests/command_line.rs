@@ -278,7 +278,7 @@ fn an_export_is_whole_or_not_there() {
     assert!(!std::fs::metadata("/dev/null").expect("Linux has it").is_file());
 
     let nameless = unstarve(&["export", &trace("linux-6.1-idle.dat"), "-o", "x.xyz"]);
-    assert!(text(&nameless.stderr).contains("x.xyz: its name does not tell the format; say --format"));
+    assert!(text(&nameless.stderr).contains("x.xyz: unknown output format; add --format"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
             counted(unreadable, "part")
         )
     } else if switches == 0 {
-        "it has no sched_switch events, which tell who ran".to_owned()
+        "it has no sched_switch events, which show who ran".to_owned()
     } else if switches < SWITCHES {
         format!("it has only {}", counted(switches, "sched_switch event"))
     } else if span < SHORTEST {

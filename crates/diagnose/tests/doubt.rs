@@ -44,7 +44,7 @@ fn without_switches_there_are_no_waits() {
         format!("irq 9 [000] 1.{:06}: sched:sched_waking: comm=w pid={wakee} prio=120 target_cpu=000\n", at * 10_000)
     };
     let report = explained(&(0..90).map(wake).collect::<String>());
-    assert_eq!(report.trace.too_little.as_deref(), Some("it has no sched_switch events, which tell who ran"));
+    assert_eq!(report.trace.too_little.as_deref(), Some("it has no sched_switch events, which show who ran"));
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     assert!(report.worst_waits.is_empty());
 }

@@ -1,8 +1,11 @@
 //! The system calls by which a task's scheduling is read and set. Each changes one aspect and keeps the others.
 
 use std::io;
-use std::mem::{size_of, zeroed};
+use std::mem::size_of;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+use rustix::time::{ClockId, clock_gettime};
 use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid};
 
 use crate::attributes::Attributes;
@@ -57,15 +60,18 @@ fn setattr(tid: Tid, mut attr: SchedAttr) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_sched_setattr, raw(tid), &raw const attr, 0) }).map(drop)
 }
 
-/// The nice value, which sched_getattr does not tell of real-time tasks.
-fn getpriority(tid: Tid) -> io::Result<i32> {
-    // The system call itself, unlike the C library's function, returns 20 − nice, which is never negative.
-    // SAFETY: no memory is passed.
-    let value = check(unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, raw(tid)) })?;
-    Ok(20 - i32::try_from(value).unwrap_or(20))
+/// The same for rustix, where the calling thread has no number. It takes no negative one.
+fn pid(tid: Tid) -> io::Result<Option<Pid>> {
+    let number = libc::pid_t::try_from(tid.0).map_err(|_| io::Error::from(Errno::SRCH))?;
+    Ok(Pid::from_raw(number))
 }
 
-/// The CPUs on which a task may run.
+/// The nice value, which sched_getattr does not report for real-time tasks.
+fn getpriority(tid: Tid) -> io::Result<i32> {
+    Ok(getpriority_process(pid(tid)?)?)
+}
+
+/// The CPUs on which a task may run. rustix's set of CPUs ends at 1024.
 pub fn affinity(tid: Tid) -> io::Result<CpuSet> {
     let mut mask = [0_u64; MASK_WORDS];
     let size = size_of_val(&mask);
@@ -164,8 +170,7 @@ pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::R
 
 /// Sets nice. setpriority(2) keeps the slice, which sched_setattr(2) does not.
 pub fn set_nice(tid: Tid, nice: i32) -> io::Result<()> {
-    // SAFETY: no memory is passed.
-    check(unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, raw(tid), nice) }).map(drop)
+    Ok(setpriority_process(pid(tid)?, nice)?)
 }
 
 /// Sets whether children start as ordinary tasks.
@@ -225,22 +230,18 @@ pub fn become_realtime(priority: u32) -> io::Result<()> {
 /// The unit of start times in /proc (USER_HZ is 100 on all architectures but Alpha and ia64), on the boot clock.
 pub const TICK_NS: u64 = 10_000_000;
 
-/// Nanoseconds of the clock by which births are told (BPF's `ktime_get_ns`, the process connector).
+/// Nanoseconds of the clock of births (BPF's `ktime_get_ns`, the process connector).
 pub fn monotonic_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    clock_ns(ClockId::Monotonic)
 }
 
 /// Nanoseconds of the clock of tasks' start times, which goes on while the machine sleeps.
 pub fn boot_ns() -> u64 {
-    clock_ns(libc::CLOCK_BOOTTIME)
+    clock_ns(ClockId::Boottime)
 }
 
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    // SAFETY: a timespec is plain data, and the call fills it.
-    let time = unsafe {
-        let mut time: libc::timespec = zeroed();
-        libc::clock_gettime(clock, &raw mut time);
-        time
-    };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+/// Neither clock is ever negative.
+fn clock_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

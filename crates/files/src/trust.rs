@@ -95,7 +95,9 @@ pub enum Distrust {
     #[error("it has {0} names (hard links); expected one. Copy it")]
     Names(u64),
     /// A user can have mounted it.
-    #[error("it is a FUSE mount in a directory that others can write: whoever mounted it decides what it says")]
+    #[error(
+        "it is a FUSE mount in a directory that others can write: the user who mounted it decides what it contains"
+    )]
     UserMount,
 }
 

@@ -133,7 +133,7 @@ impl EventSource for PutRight {
         let mut losses = self.source.losses();
         if self.corrected > 0 {
             let detail = "a fault of Linux 4.14 to 4.19: there the idle task reads as S and a sleeper as D; idle workers \
-                          cannot be told from preempted ones";
+                          cannot be distinguished from preempted ones";
             losses.push(Loss::new(LossKind::ShiftedStates, self.corrected).with_detail(detail));
         }
         losses

@@ -76,7 +76,7 @@ fn changes(ink: &mut Ink, comparison: &Comparison, all: bool) {
         notes.push(format!("{} more differ (--all shows them)", grouped(hidden as u64)));
     }
     if !all && unclear > 0 {
-        notes.push(format!("of {} it is unclear; longer recordings may tell", grouped(unclear as u64)));
+        notes.push(format!("{} unclear; longer recordings may decide", grouped(unclear as u64)));
     }
     ink.paragraph("  ", FAINT, &format!("{}.", notes.join("; ")));
     ink.blank();

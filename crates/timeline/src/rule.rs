@@ -66,15 +66,15 @@ impl Rule {
     pub fn meaning(self) -> &'static str {
         match self {
             Rule::Unknown => "events are missing",
-            Rule::Irq => "a hardware interrupt",
-            Rule::Softirq => "deferred interrupt work",
-            Rule::Throttled => "a limit kept the waiting task off: a cgroup's, or the one on real-time tasks",
-            Rule::Idle => "the CPU was idle and had yet to switch",
-            Rule::Class => "its scheduling class always goes first: deadline, then real-time, then all others",
-            Rule::Weight => "its share, or that of its cgroup, is larger",
-            Rule::WakeupPreemption => "it had just been woken and was let in at once",
-            Rule::Count => "more tasks of its kind were woken than there are CPUs",
-            Rule::Fair => "its turn among equals",
+            Rule::Irq => "a hardware interrupt handler ran",
+            Rule::Softirq => "deferred interrupt work (a softirq) ran",
+            Rule::Throttled => "a limit stopped the waiting task: its cgroup's quota, or the one on real-time tasks",
+            Rule::Idle => "the CPU was idle and had not switched yet",
+            Rule::Class => "real-time goes first: deadline before real-time before all others",
+            Rule::Weight => "larger weight: its nice value or its cgroup gives it a larger share",
+            Rule::WakeupPreemption => "wakeup preemption: it was just woken and took the CPU at once",
+            Rule::Count => "too many woken at once: more tasks of its kind than CPUs",
+            Rule::Fair => "its turn among tasks of equal weight",
         }
     }
 }

@@ -138,7 +138,7 @@ impl Timeline {
         };
         // Lost events are not like that, but there are kernels that issue none of these on some CPUs.
         let touched = if self.missing_idle_exits > self.missing_switches / 2 {
-            "mostly when a CPU left idle, which some kernels do not tell; the waits they touch are left out"
+            "mostly when a CPU left idle, which some kernels do not report; the waits they touch are left out"
         } else {
             "the waits they touch are left out"
         };

@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     id: "crowded-pool",
     title: "nfsd or another pool has far more threads than there are CPUs",
     about: "Each request wakes another idle thread of the pool. With many short requests nearly all threads are runnable, few \
-            can run, and whoever has no part in it waits behind all of them.",
+            can run, and unrelated tasks wait behind all of them.",
     source: "commit 59a252ff8c0f (SGI, 2009); svc_pool_wake_idle_thread() in net/sunrpc/svc_xprt.c of 6.1 and 6.12, commit \
              5b80147e0c70 (6.7); case C",
     check,

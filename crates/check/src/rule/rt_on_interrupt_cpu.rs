@@ -121,7 +121,7 @@ fn consequence(case: &Case<'_>, group: &RtGroup<'_>) -> String {
             group.name
         ),
         Holds::Depends(what) => {
-            format!("Softirqs that are left to ksoftirqd wait for {} ({what} would tell more).", group.name)
+            format!("Softirqs that are left to ksoftirqd wait for {} ({what} would show more).", group.name)
         }
     };
     format!("{defers} {}", limit(case))
@@ -135,6 +135,6 @@ pub(super) fn limit(case: &Case<'_>) -> &'static str {
             "The fair server steps in after about 950 ms, with 50 ms for all fair tasks of the CPU together."
         }
         (Holds::No, Holds::No) => "Nothing ends it: RT throttling is off and there is no fair server.",
-        _ => "Whether RT throttling or a fair server ends it cannot be told from here.",
+        _ => "The snapshot does not show whether RT throttling or a fair server ends it.",
     }
 }

@@ -9,7 +9,7 @@ use crate::hit::{About, Draft, Fix, Hit, Severity};
 pub(super) const RULE: Rule = Rule {
     id: "throttled-cgroup",
     title: "A cgroup with a limit on CPU time hits it",
-    about: "A group that used up its quota stands still until the next period, also while CPUs are idle, and whoever holds a lock \
+    about: "A group that used up its quota stands still until the next period, also while CPUs are idle, and a task that holds a lock \
             in it keeps others waiting.",
     source: "Documentation/scheduler/sched-bwc.rst; tg_set_cfs_bandwidth() in kernel/sched/core.c; commits 512ac999d275 (4.18) and \
              de53fd7aedb1 (5.4) (R16)",

@@ -12,7 +12,7 @@ use serde::Serialize;
 use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
-use unstarve_term::{Look, comparison_page};
+use unstarve_term::{Look, Spikes, comparison_page, latency_page};
 
 use self::latency::{Beside, LowLatency};
 use self::sniff::Kind;
@@ -21,12 +21,13 @@ use crate::input::{Recording, is_same_file};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 
-/// Say what changed between two recordings, lab results or snapshots
+/// Show what changed between two recordings, lab results or snapshots
 ///
-/// Of recordings: who waits more or less, by which rule, which findings came or went, and, with an application's own latency
-/// next to them, which of its spikes coincide with which waits. Of lab results (directories that `lab run` keeps): their
-/// metrics, too. Of snapshots: settings, and what `check` finds on the one host and not on the other. Tasks are matched by their role (kind and name without counting numbers), not by their ids. Each recording is cut into
-/// blocks of time, so that a difference can be told from the unrest within each; formats and lengths may differ.
+/// Recordings: who waits more or less, by which rule, which findings are new or gone, and, with an application's own latency
+/// log, which of its spikes coincide with which waits. Lab results (directories that `lab run` keeps): their metrics, too.
+/// Snapshots: settings, and what `check` finds on only one of the hosts. Tasks are matched by their role (kind and name
+/// without counting numbers), not by their ids. Each recording is cut into blocks of time, which lets a difference be
+/// distinguished from noise; formats and lengths may differ.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -36,19 +37,19 @@ Examples:
   unstarve compare old.dat new.dat --latency-a old_clat.1.log --latency-b new_clat.1.log --align first
   unstarve compare before.json after.json               two snapshots (unstarve snapshot -o)
 
-Exit code: 0 no difference that matters, 1 there is one, 2 a recording could not be analysed.")]
+Exit code: 0 no significant difference, 1 there is one, 2 a recording could not be analysed.")]
 pub struct LowArgs {
     /// The first recording of any format, directory of a lab result, or snapshot
     a: PathBuf,
-    /// The second one, of the same sort
+    /// The second one, of the same kind
     b: PathBuf,
     /// Print the comparison as JSON (schema unstarve.compare/1)
     #[arg(long)]
     json: bool,
-    /// Show all changes, also those that are unclear
+    /// Show all changes, including unclear ones
     #[arg(long)]
     all: bool,
-    /// Write an HTML page of both recordings, like that of `unstarve report`, instead
+    /// Write an HTML page of both recordings instead, as `unstarve report` does
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "all"])]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -132,7 +133,8 @@ fn recordings(a: &Recording, b: &Recording, latency: Beside, form: &Form) -> Res
             serde_json::to_string_pretty(&WithLatency { comparison: &comparison, latency_a, latency_b })? + "\n"
         }
         Form::Page { look, all } => {
-            comparison_page(&comparison, *all, *look) + &latency::page(&latency_a, &latency_b, *all)
+            let spikes = if *all { Spikes::All } else { Spikes::Worst };
+            comparison_page(&comparison, *all, *look) + &latency_page(&latency_a, &latency_b, spikes)
         }
     };
     Out::new().text(&text)?;

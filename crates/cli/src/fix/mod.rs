@@ -25,19 +25,19 @@ use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use choose::Choice;
 
-/// Carry out a remedy of `unstarve explain`: show the plan, apply it, measure whether it helped, take it back
+/// Carry out a remedy of `unstarve explain`: show the plan, apply it, measure whether it helped, undo it
 #[derive(Args)]
 #[command(after_help = "Examples:
   unstarve fix unstarve.dat                              the plan: what would change, from what to what
   sudo unstarve fix unstarve.dat --apply --verify 10s    try the least invasive remedy; keep it only if it helped
   sudo unstarve fix unstarve.dat --remedy 2 --apply      apply the second remedy of the worst finding
-  unstarve fix unstarve.dat --remedy 2 --as systemd      print the drop-in that makes it last
-  sudo unstarve fix --undo                               take the last fix back
+  unstarve fix unstarve.dat --remedy 2 --as systemd      print the drop-in that makes it permanent
+  sudo unstarve fix --undo                               undo the last fix
 
-Old values are in a journal before anything is written. --verify measures the victim's waits three times (without the change, with
-it, without it again) and keeps the change only if they were shorter with it; a second small process takes everything
-back if this one is killed meanwhile.
-Exit code: 0 done (or a plan that can be carried out), 1 it cannot be carried out, or did not help, 2 it failed.")]
+Old values are saved in a journal before anything is written. --verify measures the victim's waits three times (without the
+change, with it, without it again) and keeps the change only if they were shorter with it; a second small process restores
+everything if this one is killed meanwhile.
+Exit code: 0 done (or the plan can be carried out), 1 it cannot be carried out, or did not help, 2 it failed.")]
 pub struct LowArgs {
     /// A recording of any format; thread ids count only if it was made on this host since it was booted
     #[arg(required_unless_present_any = ["undo", "status"])]
@@ -51,19 +51,19 @@ pub struct LowArgs {
     /// Make the changes
     #[arg(long, conflicts_with_all = ["form", "undo", "status"])]
     apply: bool,
-    /// Measure three times for so long, and keep the changes only if they helped: 10s, 1m
+    /// Measure three times for this long, and keep the changes only if they helped: 10s, 1m
     #[arg(long, value_name = "TIME", requires = "apply", value_parser = parse_time)]
     verify: Option<Duration>,
-    /// Print the files that make it last: systemd, sysctl, tmpfiles, cmdline, guard, tuned
+    /// Print files that make it permanent: systemd, sysctl, tmpfiles, cmdline, guard, tuned
     #[arg(long = "as", value_name = "FORM", conflicts_with_all = ["undo", "status"])]
     form: Option<Form>,
-    /// The recording was made on this host since it was booted, though it does not say so
+    /// Assert that the recording was made on this host since it was booted
     #[arg(long)]
     this_boot: bool,
-    /// Take the last fix back
+    /// Undo the last fix
     #[arg(long, conflicts_with_all = ["file", "status"])]
     undo: bool,
-    /// With --undo: take all fixes back
+    /// With --undo: undo all fixes
     #[arg(long, requires = "undo")]
     all: bool,
     /// List the fixes that are in force

@@ -6,18 +6,19 @@ use unstarve_executor::act::{self, Outcome};
 use unstarve_executor::host::{Host, ThisHost, Watched};
 use unstarve_executor::registry::Registry;
 use unstarve_executor::state::State;
-use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
+use unstarve_guard::{Users, run};
 use unstarve_term::clean;
+use unstarve_term::guard::plan_page;
 
-use super::{PolicyArgs, StateArgs, plan, rights};
+use super::{PolicyArgs, StateArgs, rights};
 use crate::FAILED;
 use crate::output::{self, Out};
 
-/// Change what is there now, once; tasks born later are not changed (guard run does that)
+/// Change the tasks that exist now, once; tasks created later are not changed (see guard run)
 #[derive(Args)]
 #[command(
-    after_help = "Exit code: 0 if everything is as the policy says, 1 if a rule was refused or a setting is not here, 2 if the system \
+    after_help = "Exit code: 0 if everything is as the policy says, 1 if a rule was refused or a setting does not exist here, 2 if the system \
 refused a change, or if nothing could be done."
 )]
 pub struct ApplyArgs {
@@ -25,14 +26,14 @@ pub struct ApplyArgs {
     policy: PolicyArgs,
     #[command(flatten)]
     state: StateArgs,
-    /// Yes, only what is there now
+    /// Confirm: only the tasks that exist now
     #[arg(long)]
     once: bool,
 }
 
 pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     if !args.once {
-        bail!("apply changes only what is there now: say --once, or use `unstarve guard run` to keep it so");
+        bail!("apply changes only the tasks that exist now: add --once, or use `unstarve guard run` to cover new ones");
     }
     let policy = args.policy.load()?;
     rights::require(&policy)?;
@@ -43,7 +44,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     let mut changes = survey.changes(&policy);
     let is_whole = survey.refusals() == 0 && survey.absent.is_empty();
     // Shown at the end: a reader that is slow or gone must not come between what was read and what is changed.
-    let page = plan::text(&policy, &survey);
+    let page = plan_page(&policy, &survey, &Users::of_this_machine());
     if changes.is_empty() {
         Out::new().text(&page)?;
         return Ok(ExitCode::from(u8::from(!is_whole)));
@@ -55,7 +56,7 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     // Before the first change: a child may be born the moment after.
     if let Err(reason) = run::note_births(&policy, &changes) {
         output::remark(&format!(
-            "births are not noted ({reason}): `guard undo` will not find children whose parents have ended by then"
+            "new tasks are not recorded ({reason}): `guard undo` will not find children whose parents have exited by then"
         ));
     }
     let outcomes = act::apply(&mut ThisHost, &mut journal, &mut audit, &mut changes)?;

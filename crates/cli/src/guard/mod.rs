@@ -21,15 +21,15 @@ use unstarve_guard::{Policy, PolicyError};
 
 use crate::output;
 
-/// Keep tasks where a policy says: policy, priority, nice, slice, affinity; from the moment that they appear
+/// Apply a policy (priority, nice, slice, affinity) to tasks as they appear, and restore everything at the end
 #[derive(Args)]
 #[command(after_help = "Examples:
   sudo install -D -m 644 dio.toml /etc/unstarve/dio.toml
-  sudo unstarve guard plan --policy /etc/unstarve/dio.toml          who would change from what to what, and why
-  sudo unstarve guard apply --once --policy /etc/unstarve/dio.toml  changes what is there now
-  sudo unstarve guard run --policy /etc/unstarve/dio.toml           keeps it so, also for tasks born later; Ctrl-C undoes
-  sudo unstarve guard verify --policy /etc/unstarve/dio.toml        does it help? measures, and takes back what does not
-  sudo unstarve guard undo                                          takes back whatever a guard has left changed
+  sudo unstarve guard plan --policy /etc/unstarve/dio.toml          which tasks would change, from what to what, and why
+  sudo unstarve guard apply --once --policy /etc/unstarve/dio.toml  changes the tasks that exist now
+  sudo unstarve guard run --policy /etc/unstarve/dio.toml           also changes tasks created later; Ctrl-C undoes
+  sudo unstarve guard verify --policy /etc/unstarve/dio.toml        does it help? measures, then restores everything
+  sudo unstarve guard undo                                          restores what a guard left changed
 
 A policy:
   version = 1

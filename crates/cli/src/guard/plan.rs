@@ -1,25 +1,25 @@
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use unstarve_change::Value;
-use unstarve_guard::decide::{Note, NoteKind, Plan};
+use unstarve_guard::decide::NoteKind;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::{Owner, Policy, Remark, Task, Users};
+use unstarve_guard::{Policy, Remark, Task, Users};
 use unstarve_term::clean;
+use unstarve_term::guard::{note_text, owner_text, plan_page};
 
 use super::PolicyArgs;
 use crate::output::{self, Out};
 
-/// Say who would change from what to what, and why, and what cannot win; change nothing
+/// Show which tasks would change, from what to what, and why, and which rules have no effect; change nothing
 #[derive(Args)]
 pub struct PlanArgs {
     #[command(flatten)]
     policy: PolicyArgs,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -62,95 +62,9 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
         text.push('\n');
         out.text(&text)?;
     } else {
-        out.text(&text(&policy, &survey))?;
+        out.text(&plan_page(&policy, &survey, &Users::of_this_machine()))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The page for people. Names of tasks and rules are escaped.
-pub(super) fn text(policy: &Policy, survey: &Survey) -> String {
-    let mut page = String::new();
-    let users = Users::of_this_machine();
-    for (index, rule) in policy.rules.iter().enumerate() {
-        let lines: Vec<String> =
-            survey.tasks.iter().flat_map(|(task, plan)| lines_of(policy, &users, index, task, plan)).collect();
-        let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
-        for remark in rule.remarks() {
-            let _ = writeln!(page, "  {remark}");
-        }
-        if lines.is_empty() {
-            let _ = writeln!(page, "  no task here now");
-        }
-        page.extend(lines);
-    }
-    for found in &survey.settings {
-        let name = clean(&policy.settings[found.setting].name).into_owned();
-        let change = change(&found.old, &found.new);
-        let _ = writeln!(page, "{name}\n  {}: {change}", clean(&found.target.to_string()));
-    }
-    for absent in &survey.absent {
-        let _ =
-            writeln!(page, "{}\n  not here: {}", clean(&policy.settings[absent.setting].name), clean(&absent.reason));
-    }
-    let changes = survey.changes(policy).len();
-    let _ = writeln!(
-        page,
-        "\n{} tasks looked at, {} named by a rule; {changes} change{} to make, {} refused",
-        survey.looked_at,
-        survey.tasks.len(),
-        if changes == 1 { "" } else { "s" },
-        survey.refusals(),
-    );
-    if let Err(error) = survey.crowd.check() {
-        let _ = writeln!(page, "apply, verify and run refuse: {error}");
-    }
-    page
-}
-
-fn lines_of(policy: &Policy, users: &Users, rule: usize, task: &Task, plan: &Plan) -> Vec<String> {
-    let name = format!("{}[{}]", clean(&task.comm), task.key.tid);
-    let owner = task.owner.map_or_else(|| "?".to_owned(), |owner| owner_text(users, owner));
-    let who = format!("{name:<24} {:<10} {:<10}", clean(&owner), task.kind.to_string());
-    let changes = plan.changes.iter().filter(|planned| planned.rule == rule);
-    let mut lines: Vec<String> =
-        changes.map(|planned| format!("  {who} {}\n", change(&planned.old, &planned.new))).collect();
-    let kept = plan.kept.iter().filter(|planned| planned.rule == rule);
-    lines.extend(kept.map(|planned| format!("  {who} {} already\n", clean(&planned.new.to_string()))));
-    let notes = plan.notes.iter().filter(|note| note.rule == rule);
-    lines.extend(notes.map(|note| format!("  {who} {}\n", clean(&note_text(policy, note)))));
-    lines
-}
-
-/// `db`, or of a set-user-ID program `alice as root`.
-fn owner_text(users: &Users, owner: Owner) -> String {
-    match owner.sole() {
-        Some(uid) => users.name(uid),
-        None => format!("{} as {}", users.name(owner.real), users.name(owner.effective)),
-    }
-}
-
-fn change(old: &Value, new: &Value) -> String {
-    if old.same(new) {
-        return format!("{} already", clean(&new.to_string()));
-    }
-    // `nice 0 -> -5` reads better than `nice 0 -> nice -5`.
-    let (old, new) = (old.to_string(), new.to_string());
-    let shared = old.split_inclusive(' ').zip(new.split_inclusive(' ')).take_while(|(a, b)| a == b && a.ends_with(' '));
-    let length = shared.map(|(a, _)| a.len()).sum::<usize>();
-    let rest = if old.starts_with(|c: char| c.is_ascii_lowercase()) { &new[length..] } else { &new };
-    format!("{} -> {}", clean(&old), clean(rest))
-}
-
-fn note_text(policy: &Policy, note: &Note) -> String {
-    match &note.kind {
-        NoteKind::Refused(refusal) => format!("refused: {refusal}"),
-        NoteKind::CannotWin(weakness) => format!("cannot win: {weakness}"),
-        NoteKind::Stronger { has, wanted } => format!("{has} is already stronger than {wanted}, kept"),
-        NoteKind::Shadowed { by, aspect } => {
-            let by = &policy.rules[*by];
-            format!("{aspect} is decided by the earlier rule `{}` ({})", by.name, by.place)
-        }
-    }
 }
 
 /// `unstarve.guard-plan/1`; additions only.

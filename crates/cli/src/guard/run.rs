@@ -15,12 +15,12 @@ use super::{PolicyArgs, StateArgs, plan, rights};
 use crate::FAILED;
 use crate::output;
 
-/// Keep tasks where the policy says, from the moment that they appear; take everything back at the end
+/// Apply the policy to tasks as they appear; restore everything at the end
 #[derive(Args)]
 #[command(
-    after_help = "Stops on SIGTERM, SIGINT or SIGHUP, and puts back whatever nobody else has changed since. If it is killed, a
-second small process does that; so does the next start, and `unstarve guard undo`.
-Exit code: 0 if everything was taken back, 2 if not, or if the guard could not run."
+    after_help = "Stops on SIGTERM, SIGINT or SIGHUP, and restores everything that nobody else has changed since. If it is killed, a
+second small process does that; so do the next start and `unstarve guard undo`.
+Exit code: 0 if everything was restored, 2 if not, or if the guard could not run."
 )]
 pub struct RunArgs {
     #[command(flatten)]
@@ -30,10 +30,10 @@ pub struct RunArgs {
     /// Write Prometheus metrics to this file
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
-    /// Where news of tasks comes from [default: the best that works]
+    /// How the guard learns of new tasks [default: the best that works]
     #[arg(long, value_enum)]
     source: Option<SourceArg>,
-    /// How long: 10s, 2m [default: until it is stopped (SIGTERM, SIGINT, SIGHUP)]
+    /// Run for this long: 10s, 2m [default: until stopped (SIGTERM, SIGINT, SIGHUP)]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::record::parse_time)]
     time: Option<Duration>,
 }

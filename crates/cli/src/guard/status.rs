@@ -13,7 +13,7 @@ use unstarve_term::clean;
 
 use crate::output::{self, Out, counted};
 
-/// Say whether a guard is running, and what it has done
+/// Show whether a guard is running, and what it has done
 #[derive(Args)]
 #[command(
     after_help = "Exit code: 0 if a guard is running, 1 if none is, 2 if this cannot be determined. With --json: null if nothing
@@ -24,7 +24,7 @@ pub struct StatusArgs {
     /// Where its journal is kept
     #[arg(long, value_name = "DIR", default_value = state::DEFAULT_DIRECTORY)]
     state: PathBuf,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

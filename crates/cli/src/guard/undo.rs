@@ -11,10 +11,10 @@ use super::StateArgs;
 use crate::FAILED;
 use crate::output;
 
-/// Take back whatever a guard has left changed, unless somebody else has changed it since
+/// Restore what a guard left changed, unless somebody else has changed it since
 #[derive(Args)]
 #[command(
-    after_help = "Exit code: 0 if nothing is left changed, 2 if something is, or if DIR, which --state names, does not exist."
+    after_help = "Exit code: 0 if nothing is left changed, 2 if something is, or if the directory given with --state does not exist."
 )]
 pub struct UndoArgs {
     #[command(flatten)]

@@ -1,4 +1,3 @@
-use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,19 +7,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_guard::Policy;
 use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::verify::{self, By, Fared, Keep, Outcome, Trial, Verdict};
-use unstarve_model::Nanos;
-use unstarve_term::clean;
+use unstarve_guard::verify::{self, Keep, Outcome, Trial, Verdict};
+use unstarve_term::guard::verify_page;
 
 use super::{PolicyArgs, StateArgs, rights};
 use crate::output::{self, Out};
 
-/// Measure the waits of the tasks meant without the policy, with it, and without it again; say which rules helped
+/// Measure the waits of the selected tasks without the policy, with it, and without it again; report which rules helped
 #[derive(Args)]
 #[command(
-    after_help = "Run it while the load that suffers runs. While it measures with the policy it is a guard like `guard run`: it follows
-births, has a budget for real-time tasks and a dead-man process, and takes everything back on SIGTERM, SIGINT and SIGHUP. With
---keep the rules that helped are applied once more at the end, as by `guard apply --once`, with nobody to watch them.
+    after_help = "Run it while the affected load runs. While it measures with the policy it is a guard like `guard run`: it tracks new
+tasks, has a budget for real-time tasks and a dead-man process, and restores everything on SIGTERM, SIGINT and SIGHUP. With
+--keep the rules that helped are applied once more at the end, as by `guard apply --once`; no process watches them then.
 Exit code: 0 if every rule helped, 1 if one did not or cannot be judged, 2 if it could not run."
 )]
 pub struct VerifyArgs {
@@ -31,7 +29,7 @@ pub struct VerifyArgs {
     /// How long each of the three measurements takes: 10s, 2m
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     time: Duration,
-    /// Leave what the rules have set that helped (`unstarve guard undo` takes it back)
+    /// Keep the changes of the rules that helped (`unstarve guard undo` reverts them)
     #[arg(long)]
     keep: bool,
     /// As JSON
@@ -69,71 +67,25 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let trial = Trial { time: args.time, step: STEP, keep };
     let outcome = verify::run(policy.clone(), options, audit, trial)?;
     super::warn_of_race(&outcome.undone);
-    let judged = Page { policy: &policy, outcome: &outcome };
-    let page = if args.json { judged.json()? } else { judged.text(args.keep) };
+    let page = if args.json { json(&policy, &outcome)? } else { verify_page(&policy, &outcome, keep) };
     Out::new().text(&page)?;
     Ok(ExitCode::from(u8::from(outcome.judged.iter().any(|judged| judged.verdict != Verdict::Helped))))
 }
 
-/// What came of each rule.
-struct Page<'a> {
-    policy: &'a Policy,
-    outcome: &'a Outcome,
-}
-
-impl Page<'_> {
-    fn json(&self) -> Result<String> {
-        let Outcome { before, with, again, judged, .. } = self.outcome;
-        let rules: Vec<_> = (self.policy.rules.iter().zip(judged).enumerate())
-            .map(|(index, (rule, judged))| {
-                let (before, after, again) = (&before.rules[index], &with.rules[index], &again.rules[index]);
-                serde_json::json!({
-                    "rule": rule.name, "place": rule.place, "before": before, "after": after, "again": again,
-                    "verdict": judged.verdict, "reason": judged.reason,
-                })
+/// The same for machines.
+fn json(policy: &Policy, outcome: &Outcome) -> Result<String> {
+    let Outcome { before, with, again, judged, .. } = outcome;
+    let rules: Vec<_> = (policy.rules.iter().zip(judged).enumerate())
+        .map(|(index, (rule, judged))| {
+            let (before, after, again) = (&before.rules[index], &with.rules[index], &again.rules[index]);
+            serde_json::json!({
+                "rule": rule.name, "place": rule.place, "before": before, "after": after, "again": again,
+                "verdict": judged.verdict, "reason": judged.reason,
             })
-            .collect();
-        let page = serde_json::json!({
-            "schema": "unstarve.guard-verify/1", "measured": with.by, "rules": rules,
-        });
-        Ok(serde_json::to_string_pretty(&page)? + "\n")
-    }
-
-    fn text(&self, keep: bool) -> String {
-        let Outcome { before, with, again, judged, .. } = self.outcome;
-        let mut page = String::new();
-        for (index, (rule, judged)) in self.policy.rules.iter().zip(judged).enumerate() {
-            let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
-            for (name, measured) in [("before:", before), ("with it:", with), ("again:", again)] {
-                let _ = writeln!(page, "  {name:<9}{}", side(&measured.rules[index]));
-            }
-            let verdict = match judged.verdict {
-                Verdict::Helped if keep => "helped; left in place",
-                Verdict::Helped => "helped; taken back, as everything",
-                Verdict::DidNotHelp => "did not help; taken back",
-                Verdict::TooFew => "too few to tell; taken back",
-                Verdict::Unknown => "cannot be judged; taken back",
-            };
-            let _ = writeln!(page, "  {verdict} ({})", judged.reason);
-        }
-        if let By::Schedstat { reason } = &with.by {
-            let _ = writeln!(page, "measured by /proc/PID/schedstat, which knows no single waits: {}", clean(reason));
-        }
-        page
-    }
-}
-
-fn side(fared: &Fared) -> String {
-    let ratio = fared.wait_ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.3} s"));
-    let mut side = format!(
-        "{} tasks ran {} and waited {}: {ratio} of waiting for each second of running",
-        fared.tasks,
-        Nanos(fared.ran_ns),
-        Nanos(fared.waited_ns)
-    );
-    if let Some(waits) = fared.waits {
-        let (p50, p99, max) = (Nanos(waits.p50_ns), Nanos(waits.p99_ns), Nanos(waits.max_ns));
-        let _ = write!(side, "\n           {} waits: median {p50}, 99th percentile {p99}, longest {max}", waits.count);
-    }
-    side
+        })
+        .collect();
+    let page = serde_json::json!({
+        "schema": "unstarve.guard-verify/1", "measured": with.by, "rules": rules,
+    });
+    Ok(serde_json::to_string_pretty(&page)? + "\n")
 }

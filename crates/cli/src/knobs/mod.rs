@@ -15,7 +15,7 @@ use unstarve_term::explanation_page;
 
 use crate::output::{self, Color, Out};
 
-/// Settings of the scheduler: what they are, what they mean on which kernel, change them and change them back
+/// Settings of the scheduler: explain, list, compare, change and restore them
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -32,25 +32,25 @@ pub struct KnobsArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What is known about a setting, a feature bit, a kernel thread, a workqueue or a reported regression
+    /// Describe a setting, a feature bit, a kernel thread, a workqueue or a reported regression
     Explain {
         /// sched_rt_runtime_us, RUN_TO_PARITY, kworker/0:1, dio, R01, …
         name: String,
     },
-    /// The settings of this host, or of a snapshot, and what they would be by default
+    /// List the settings of this host, or of a snapshot, with their defaults
     List(list::ListArgs),
-    /// Where a setting of this host is, and what it is
+    /// Show the path and value of a setting of this host
     Get {
         /// A setting, a feature bit, or a path
         name: String,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Change a setting or a feature bit; the old value is written down first
+    /// Change a setting or a feature bit; the old value is saved first
     Set(set::SetArgs),
-    /// Take the last change back, or all; what somebody else has changed since is left alone
+    /// Undo the last change, or all; values that somebody else has changed since are left alone
     Undo(set::UndoArgs),
-    /// What differs between two kernels, or two snapshots, and what is written down that then does nothing
+    /// Show what differs between two kernels, or two snapshots, and which configuration lines lose their effect
     Diff(diff::DiffArgs),
 }
 

@@ -19,10 +19,10 @@ use crate::output::{self, Out, hint_at_root};
 pub struct SetArgs {
     /// A setting, a feature bit, or a path
     name: String,
-    /// Its new value; of a feature bit on or off
+    /// Its new value; on or off for a feature bit
     #[arg(allow_hyphen_values = true)]
     value: String,
-    /// Say what would be written, and write nothing
+    /// Show what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct UndoArgs {
 
 #[derive(Args)]
 struct JournalArgs {
-    /// Where old values are written down, instead of the journal in /run/unstarve
+    /// Save old values here instead of in the journal in /run/unstarve
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
 }

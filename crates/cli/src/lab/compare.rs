@@ -10,7 +10,7 @@ use unstarve_lab::{catalogue, compare};
 
 use super::experiment::{Experiment, tell};
 
-/// Run two sides of a scenario with the same seeds, and say what differs and by how much
+/// Run two sides of a scenario with the same seeds, and show what differs and by how much
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A side is kernel=NAME, fault=on|off, remedy=ID, set:KNOB=VALUE, with commas between.
@@ -20,7 +20,7 @@ Examples:
   unstarve lab compare kubepods --a kernel=6.1,fault=off --b fault=on --seeds 5
   unstarve lab compare randio --a kernel=6.1 --b set:sched_feature.UTIL_EST=off
 
-Exit code: 0 no difference that matters is shown, 1 there is one, 2 a run failed.")]
+Exit code: 0 no significant difference, 1 there is one, 2 a run failed.")]
 pub(crate) struct CompareArgs {
     /// A scenario that comes with unstarve, or a TOML file
     scenario: String,

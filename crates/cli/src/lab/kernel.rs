@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use unstarve_lab::store::{self, Cache, KernelInfo, Wanted};
 
-/// Bring kernels into the lab, list them, remove them
+/// Add kernels to the lab, list them, remove them
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ enum KernelCommand {
         #[arg(long)]
         name: Option<String>,
     },
-    /// Show the kernels that there are
+    /// List the kernels in the lab
     List {
         /// As JSON
         #[arg(long)]
@@ -46,7 +46,7 @@ enum KernelCommand {
     },
 }
 
-/// Bring a QEMU that the lab can use, for the lab alone
+/// Fetch a QEMU for the lab alone
 #[derive(Args, Debug)]
 pub(crate) struct QemuArgs {
     #[command(subcommand)]

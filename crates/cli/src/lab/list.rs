@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use unstarve_lab::catalogue;
+use unstarve_term::lab::{ScenarioLine, scenarios_page};
 
 use crate::output::Out;
 
@@ -47,7 +48,7 @@ pub(crate) fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
         }
         None => {
             let entries = catalogue::names().map(entry).collect::<anyhow::Result<Vec<Entry>>>()?;
-            if args.json { serde_json::to_string_pretty(&entries)? + "\n" } else { table(&entries) }
+            if args.json { serde_json::to_string_pretty(&entries)? + "\n" } else { scenarios_page(&lines(&entries)) }
         }
     };
     Out::new().text(&text)?;
@@ -65,12 +66,10 @@ fn entry(name: &str) -> anyhow::Result<Entry> {
     })
 }
 
-fn table(entries: &[Entry]) -> String {
-    let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or_default();
-    let line = |entry: &Entry| {
-        let kernels =
-            if entry.kernels.is_empty() { String::new() } else { format!(" (kernels {})", entry.kernels.join(" ")) };
-        format!("{:<width$}  {}{kernels}\n", entry.name, entry.title)
-    };
-    entries.iter().map(line).collect()
+fn lines(entries: &[Entry]) -> Vec<ScenarioLine<'_>> {
+    let lines = entries.iter().map(|entry| {
+        let Entry { name, title, kernels, .. } = entry;
+        ScenarioLine { name, title, kernels }
+    });
+    lines.collect()
 }

@@ -21,7 +21,7 @@ use unstarve_lab::qemu::{SUPERVISE_ROLE, supervise};
 
 use crate::output::Color;
 
-/// Boot real kernels in small guests, where a starvation comes back the same to the bit
+/// Boot real kernels in small guests, where a starvation repeats bit for bit
 #[derive(Args, Debug)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]

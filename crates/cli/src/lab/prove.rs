@@ -29,7 +29,7 @@ Examples:
 A remedy of `explain` does what `explain` says of the faulty guest: its changes are made in a second guest, by the program
 that makes them on a host. --all tries each of them.
 
-Exit code: 0 if it helped (with --all: if one did), 1 if it did not or that is not shown, 2 if a run failed.")]
+Exit code: 0 if it helped (with --all: if one did), 1 if not, or if that is unclear, 2 if a run failed.")]
 pub(crate) struct ProveArgs {
     /// A remedy of `explain` or of the scenario; with --all a scenario
     #[arg(value_name = "REMEDY|SCENARIO")]

@@ -9,7 +9,7 @@ use unstarve_lab::{catalogue, repeat};
 
 use super::experiment::{Guests, seconds, tell};
 
-/// Run the very same guest again and again: are the traces the same to the byte
+/// Run an identical guest repeatedly and compare the traces byte by byte
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,7 @@ pub(crate) struct RepeatArgs {
     /// The kernel, as `unstarve lab kernel list` calls it
     #[arg(long)]
     kernel: String,
-    /// How often
+    /// How many times
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=1000))]
     times: u64,
     /// Virtual CPUs, instead of the scenario's
@@ -32,7 +32,7 @@ pub(crate) struct RepeatArgs {
     /// Virtual seconds, instead of the scenario's
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
-    /// Threads of the host that compute all the while, to disturb
+    /// Busy threads on the host during the runs, as a disturbance
     #[arg(long, value_name = "THREADS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=256))]
     host_load: u16,
     /// The seed

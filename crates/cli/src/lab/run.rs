@@ -21,7 +21,7 @@ use super::experiment::{Init, own_file, seconds};
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
 
-/// Boot a kernel with a scenario, and print what it measured and what explains it
+/// Boot a kernel with a scenario, and print its metrics and the explanation of its trace
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -6,13 +6,14 @@ use std::time::SystemTime;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use unstarve_lab::store::{Cache, KeptRun, RUNS_LIMIT, clean_runs, kept_runs};
+use unstarve_term::lab::{RunLine, mebibytes, runs_page};
 
 use crate::output::Out;
 
 /// List the results that are kept, or remove them
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Results are kept to be found again: the very same run is not made twice. Together they take 256 MiB at most; the least recently
+Results are kept: an identical run is not repeated. Together they take 256 MiB at most; the least recently
 used go first, but none that was used within the hour.
 
 Examples:
@@ -46,37 +47,25 @@ pub(crate) fn run(args: RunsArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         RunsCommand::List { json } => {
             let runs = kept_runs(&cache).with_context(place)?;
-            let text = if json { serde_json::to_string_pretty(&runs)? + "\n" } else { table(&runs) };
+            let text =
+                if json { serde_json::to_string_pretty(&runs)? + "\n" } else { runs_page(&lines(&runs), RUNS_LIMIT) };
             Out::new().text(&text)?;
         }
         RunsCommand::Clean { keep } => {
             let removed = clean_runs(&cache, u64::from(keep) << 20).with_context(place)?;
-            say!("removed {} results, {}", removed.runs, size(removed.bytes));
+            say!("removed {} results, {}", removed.runs, mebibytes(removed.bytes));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(runs: &[KeptRun]) -> String {
-    let mut text = String::new();
-    for run in runs {
-        let age = SystemTime::now().duration_since(run.used).map_or(0, |age| age.as_secs());
-        let (scenario, kernel) = (format!("{:<20}", run.scenario), format!("{:<8}", run.kernel));
-        text += &format!("{scenario} {kernel} {:>9} {:>7}  {}\n", size(run.bytes), since(age), run.directory.display());
-    }
-    let bytes = runs.iter().map(|run| run.bytes).sum();
-    text + &format!("{} results, {} of {}\n", runs.len(), size(bytes), size(RUNS_LIMIT))
-}
-
-fn size(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
-}
-
-/// `5 min` ago.
-fn since(seconds: u64) -> String {
-    match seconds {
-        0..3_600 => format!("{} min", seconds / 60),
-        3_600..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
+fn lines(runs: &[KeptRun]) -> Vec<RunLine<'_>> {
+    let now = SystemTime::now();
+    let lines = runs.iter().map(|run| {
+        let KeptRun { scenario, kernel, directory, bytes, used } = run;
+        // One that was used after `now` was used just now.
+        let age = now.duration_since(*used).unwrap_or_default();
+        RunLine { scenario, kernel, directory, bytes: *bytes, age }
+    });
+    lines.collect()
 }

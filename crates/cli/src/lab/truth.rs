@@ -9,14 +9,14 @@ use unstarve_lab::{catalogue, scenario::Scenario};
 
 use super::experiment::{Guests, explain, tell};
 
-/// Run all scenarios on all kernels, with and without their fault, and judge what `explain` says of each
+/// Run all scenarios on all kernels, with and without their fault, and judge the verdicts of `explain`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   unstarve lab truth
   unstarve lab truth --scenario spike --kernel 5.10 --kernel 6.12
 
-Exit code: 0 if everything was told right, 1 if not, 2 if nothing could be run.")]
+Exit code: 0 if every verdict is right, 1 if not, 2 if nothing could be run.")]
 pub(crate) struct TruthArgs {
     /// Only this scenario; may be repeated
     #[arg(long, value_name = "SCENARIO")]

@@ -24,7 +24,7 @@ use crate::record::parse_time;
 /// Show who is starving whom now: waits of the last seconds by task, with rule and culprit
 ///
 /// Reads the scheduler's events as they happen (as root; nothing is written to disk), or replays a recording at its own speed.
-/// Keys: h shows them. Without a terminal, or with --once or --json, prints and needs no keys.
+/// Keys: h shows them. Without a terminal, or with --once or --json, it only prints.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -36,22 +36,22 @@ Examples:
 pub struct LowArgs {
     /// A recording to replay, or - for standard input; this machine if left out
     file: Option<PathBuf>,
-    /// How far back sums go
+    /// The time that sums cover
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     window: Duration,
-    /// How often the screen changes
+    /// How often to refresh
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     interval: Duration,
-    /// By what to sort
+    /// Sort by
     #[arg(long, value_enum, default_value = "wait")]
     sort: LowOrder,
     /// Only tasks with this in their name, kind, rule or culprit
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// Show tasks whose names differ in numbers only as one row
+    /// Show tasks whose names differ only in numbers as one row
     #[arg(long)]
     group: bool,
-    /// How fast to replay; 0.1 is ten times slower than it was
+    /// Replay speed; 0.1 is ten times slower than real time
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "file")]
     speed: f64,
     /// Print once, after one window or at the end of the recording

@@ -42,7 +42,7 @@ fn verdict(comparison: &Comparison) -> Verdict {
         let mut text =
             format!("No difference that matters is seen: {} the same on both sides", counted(same as u64, "rate"));
         if unclear > 0 {
-            text += &format!(", {} too unsteady to tell", grouped(unclear as u64));
+            text += &format!(", {} unclear (too much variation)", grouped(unclear as u64));
         }
         return Verdict { severity: None, text: text + "." };
     }

@@ -182,7 +182,7 @@ fn weight_evidence(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> Strin
         ),
         (_, true) => format!("no cgroup weight favours {name}: it is the wakeup preemption of equals"),
         (_, false) => format!(
-            "likely cause: {name} runs in a cgroup whose cpu.weight is above 100. This trace does not tell; `unstarve \
+            "likely cause: {name} runs in a cgroup whose cpu.weight is above 100. This trace does not show it; `unstarve \
              record` does, or: {}",
             remedy::read_weight_command(case, consumer)
         ),

@@ -29,13 +29,13 @@ pub enum Scope {
 /// The verdict of what a report has: of all findings, or of those that were asked for.
 pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     if report.trace.events == 0 {
-        return nothing("Nothing can be said: the trace has no scheduler events.".to_owned());
+        return nothing("No verdict: the trace has no scheduler events.".to_owned());
     }
     let blind = report.trace.invisible.as_ref();
     let blind = blind.map(|what| format!("No wakeup was recorded, so {what} are invisible here. ")).unwrap_or_default();
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
         let text = match (&report.trace.too_little, scope) {
-            (Some(why), _) => format!("Too little was recorded to tell who is starved: {why}."),
+            (Some(why), _) => format!("Too little was recorded for a verdict: {why}."),
             (None, Scope::Whole) => format!("{blind}{}", healthy(report)),
             (None, _) => format!("{blind}{}", healthy_part(report)),
         };
@@ -85,7 +85,7 @@ fn healthy(report: &Report) -> String {
         }
         let unknown = Nanos(trace.waits_unknown_ns);
         if unknown.share_of(Nanos(trace.waits_total_ns)) >= UNKNOWN {
-            text.push_str(&format!(" For {unknown} of that nobody knows who had the CPU."));
+            text.push_str(&format!(" For {unknown} of that it is unknown who had the CPU."));
         }
     }
     if !report.findings.is_empty() {

@@ -68,7 +68,7 @@ impl Netlink {
     pub(super) fn open(interest: &Interest) -> io::Result<Netlink> {
         if super::pid_namespace().is_some() {
             // It would accept the wish in silence, and tell nothing (`cn_proc_mcast_ctl()`, drivers/connector/cn_proc.c).
-            return Err(io::Error::other("the kernel tells only the initial PID namespace"));
+            return Err(io::Error::other("the kernel notifies only the initial PID namespace"));
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(CONNECTOR))?;

@@ -58,7 +58,7 @@ impl Judged {
 /// Waiting for each second of running is the measure for tasks that run much; those that run for some µs now and then, or
 /// could not run at all before, are judged by their single waits.
 pub fn judge(before: &Fared, with: &Fared, again: &Fared) -> Judged {
-    let sides = [("before", before), ("with the policy", with), ("after it was taken back", again)];
+    let sides = [("before", before), ("with the policy", with), ("after it was reverted", again)];
     if let Some((name, _)) = sides.iter().find(|(_, side)| side.ran_ns + side.waited_ns == 0) {
         return Judged::new(Verdict::Unknown, format!("none of its tasks ran or waited {name}"));
     }
@@ -70,15 +70,15 @@ pub fn judge(before: &Fared, with: &Fared, again: &Fared) -> Judged {
     let (first, second) = (compare(before, with), compare(again, with));
     match (first, second) {
         (Difference::Sure, Difference::Sure) => {
-            Judged::new(Verdict::Helped, "shorter than before and than after it was taken back")
+            Judged::new(Verdict::Helped, "shorter than before, and than after it was reverted")
         }
-        (Difference::None, _) => Judged::new(Verdict::DidNotHelp, "not shorter by a tenth than before"),
+        (Difference::None, _) => Judged::new(Verdict::DidNotHelp, "not 10 % shorter than before"),
         (_, Difference::None) => {
-            let text = "not shorter by a tenth than after it was taken back: the load has changed meanwhile";
+            let text = "not 10 % shorter than after it was reverted: the load has changed meanwhile";
             Judged::new(Verdict::DidNotHelp, text)
         }
         _ => {
-            let text = "shorter, but not by more than they differ from moment to moment; measure for longer (--for)";
+            let text = "shorter, but within the noise; measure for longer (--for)";
             Judged::new(Verdict::TooFew, text)
         }
     }

@@ -97,15 +97,20 @@ impl FileHeader {
         let header = reader.read(Section { offset: 0, size: FILE_HEADER }, "a header of 104 bytes")?;
         let mut bytes = Bytes::new(&header, endian);
         let parsed = (|| {
-            bytes.take(16)?;
+            bytes.take(8)?;
+            let size = bytes.u64()?;
             let attr_size = bytes.u64()?;
             let mut section = || Some(Section { offset: bytes.u64()?, size: bytes.u64()? });
             let (attrs, data, _) = (section()?, section()?, section()?);
             let features = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
-            Some((attr_size, attrs, data, features))
+            Some((size, attr_size, attrs, data, features))
         })();
         let damaged = |offset, expected| PerfDataError::Header { offset, expected };
-        let (attr_size, attrs, data, features) = parsed.ok_or(damaged(0, "a header of 104 bytes"))?;
+        let (size, attr_size, attrs, data, features) = parsed.ok_or(damaged(0, "a header of 104 bytes"))?;
+        // As perf itself: it has written this size since 2.6.33.
+        if size != FILE_HEADER {
+            return Err(damaged(8, "a header of 104 bytes"));
+        }
         let attrs = reader.attrs(attr_size, attrs)?;
         // perf writes the size when it ends; a file that it could not finish has 0 there.
         let finished = data.size > 0;

@@ -280,17 +280,69 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
     }
 }
 
+const HOSTILE: [u64; 5] = [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, u32::MAX as u64];
+
+/// The file with another value at `at`.
+fn with_value(whole: &[u8], at: usize, value: u64) -> Vec<u8> {
+    let mut changed = whole.to_vec();
+    changed[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    changed
+}
+
 #[test]
 fn hostile_lengths_are_refused() {
     let make = Maker::new(Endian::Little);
+    let data = make.waking(10, 0, "a");
+    let whole = make.file(&data);
+    let (ids, features) = ("the ids of an event", "a feature section within the file, of at most 64 MiB");
+    let (attrs, table) = ("the table of event attributes", "the table of feature sections, which follows the data");
+    let (attr, many) = ("at least one event attribute", "an event attribute with a plausible number of ids");
+    let no_data = "a data section that fits into a file";
+    // Every offset and every length in the tables: where it stands, and what may be said of it.
+    let mut fields = vec![
+        ("the header's size", 8, vec!["a header of 104 bytes"]),
+        ("an attribute's size", 16, vec![attr]),
+        ("the attributes' offset", 24, vec![attrs]),
+        ("the attributes' size", 32, vec![attr]),
+        ("the data's offset", 40, vec![no_data, table]),
+        ("the data's size", 48, vec![no_data, table]),
+    ];
+    for event in 0..3 {
+        let at = 104 + 144 * event + 128;
+        fields.push(("ids' offset", at, vec![ids]));
+        fields.push(("ids' size", at + 8, vec![many]));
+    }
+    for feature in 0..3 {
+        let at = 104 + 3 * 144 + 3 * 8 + data.len() + 16 * feature;
+        fields.push(("a feature's offset", at, vec![features]));
+        fields.push(("a feature's size", at + 8, vec![features]));
+    }
+    for (name, at, expected) in fields {
+        for value in HOSTILE {
+            let hostile = with_value(&whole, at, value);
+            let Err(error) = open(&hostile) else {
+                panic!("{name} at byte {at}: {value:#x} was taken");
+            };
+            let text = error.to_string();
+            let PerfDataError::Header { offset, expected: said } = error else {
+                panic!("{name} at byte {at}, {value:#x}: {text}");
+            };
+            assert!(expected.contains(&said), "{name} at byte {at}, {value:#x}: {text}");
+            let input = Input::from_stream(Box::new(Cursor::new(hostile)), "hostile.data".into()).unwrap();
+            let whole_text = crate::open_input(input).map(|_| ()).unwrap_err().to_string();
+            let named = format!("cannot read hostile.data as perf.data: byte {offset}: expected {said}; ");
+            assert!(whole_text.starts_with(&named), "{whole_text}");
+        }
+    }
+}
+
+#[test]
+fn hostile_values_anywhere_do_no_harm() {
+    let make = Maker::new(Endian::Little);
     let whole = make.file(&make.waking(10, 0, "a"));
-    // Every 8-byte value of the header, the attributes' tables and the feature table in turn.
-    let tables = (8..104).step_by(8).chain((104 + 128..104 + 144).step_by(8));
-    for at in tables.chain((104 + 3 * 144..whole.len() - 8).step_by(4)) {
-        for value in [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, u64::from(u32::MAX)] {
-            let mut hostile = whole.clone();
-            hostile[at..at + 8].copy_from_slice(&value.to_le_bytes());
-            survives(&hostile);
+    for at in (8..104).step_by(8).chain((104..whole.len() - 8).step_by(4)) {
+        for value in HOSTILE {
+            survives(&with_value(&whole, at, value));
         }
     }
 }

@@ -1,0 +1,7 @@
+//! What `unstarve guard` would change, and what came of it.
+
+mod plan;
+mod verify;
+
+pub use plan::{note_text, owner_text, plan_page};
+pub use verify::verify_page;

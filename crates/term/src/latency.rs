@@ -1,0 +1,81 @@
+use std::fmt::Write as _;
+
+use unstarve_latency::{Latency, Spike};
+use unstarve_model::Nanos;
+
+/// Which spikes of each log are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spikes {
+    /// The worst few.
+    Worst,
+    /// Every one.
+    All,
+}
+
+/// How many are the worst few.
+const SHOWN: usize = 8;
+
+/// What is said of latency, below the comparison.
+pub fn latency_page(a: &[Latency], b: &[Latency], shown: Spikes) -> String {
+    let shown = match shown {
+        Spikes::Worst => SHOWN,
+        Spikes::All => usize::MAX,
+    };
+    let mut text = String::new();
+    for (side, logs) in [("A", a), ("B", b)] {
+        for log in logs {
+            // Writing to a String does not fail.
+            let _ = write(&mut text, side, log, shown);
+        }
+    }
+    text
+}
+
+fn write(out: &mut String, side: &str, log: &Latency, shown: usize) -> std::fmt::Result {
+    let known = |ns: Option<u64>| ns.map_or_else(|| "?".to_owned(), |ns| Nanos(ns).to_string());
+    let stats = &log.stats;
+    writeln!(out, "\nLatency during {side}: {} ({})", log.file, log.format)?;
+    writeln!(
+        out,
+        "  {} latencies, median {}, 99 % up to {}, longest {}",
+        stats.count,
+        known(stats.p50_ns),
+        known(stats.p99_ns),
+        Nanos(stats.max_ns)
+    )?;
+    let Some(aligned) = &log.aligned else {
+        return writeln!(out, "  no times in it, so nothing can be set against waits (fio: --write_lat_log)");
+    };
+    let explained = log.spikes.iter().filter(|spike| spike.wait.is_some()).count();
+    writeln!(out, "  time: {aligned}")?;
+    writeln!(
+        out,
+        "  {explained} of the {} worst spikes ({} and more) coincide with waits, {} do not",
+        log.spikes.len(),
+        known(log.threshold_ns),
+        log.spikes.len() - explained
+    )?;
+    let mut worst: Vec<&Spike> = log.spikes.iter().collect();
+    worst.sort_by_key(|spike| std::cmp::Reverse(spike.latency_ns));
+    for spike in worst.iter().take(shown) {
+        let at = format!("{:.6} s", spike.start_ns as f64 / 1e9);
+        let why = match &spike.wait {
+            Some(wait) => {
+                format!(
+                    "{}[{}] waited {} of it for {} ({})",
+                    wait.victim,
+                    wait.tid,
+                    Nanos(wait.ns),
+                    wait.culprit,
+                    wait.rule
+                )
+            }
+            None => "no wait explains it".to_owned(),
+        };
+        writeln!(out, "    {at:>16}  {:>8}  {why}", Nanos(spike.latency_ns).to_string())?;
+    }
+    if worst.len() > shown {
+        writeln!(out, "    … and {} more (--all)", worst.len() - shown)?;
+    }
+    Ok(())
+}
