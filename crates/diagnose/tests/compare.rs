@@ -86,3 +86,14 @@ fn the_json_has_the_schema_and_can_be_read_again() {
     );
     assert_eq!(back.changes.len(), comparison.changes.len());
 }
+
+#[test]
+fn nothing_is_gone_or_new_on_a_side_that_could_not_show_it() {
+    let (a, mut b) = (read("linux-5.10-net-rt.dat"), read("linux-5.10-net-good.dat"));
+    assert!(compare(&a, &b).findings.iter().any(|finding| finding.outcome == Outcome::Vanished));
+    b.report.trace.too_little = Some("it has no sched_switch events".to_owned());
+    let comparison = compare(&a, &b);
+    assert!(comparison.findings.iter().all(|finding| finding.outcome != Outcome::Vanished), "{comparison:?}");
+    assert_eq!(comparison.sure().count(), 0);
+    assert_eq!(comparison.verdict().text, "Too little was recorded in B to compare: it has no sched_switch events.");
+}

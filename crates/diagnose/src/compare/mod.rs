@@ -189,12 +189,18 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     for (name, side) in [("A", a), ("B", b)] {
         losses.extend(side.report.losses.iter().map(|loss| format!("{name}: {loss}")));
     }
-    let (changes, compared) = changes(&a.profile, &b.profile);
+    let (mut changes, compared) = changes(&a.profile, &b.profile);
+    let mut findings = findings(&a.report.findings, &b.report.findings);
+    // Of a side that could not have shown it, nothing is new or gone, and no rate is more or less.
+    if [a, b].into_iter().any(|side| side.report.trace.too_little.is_some()) {
+        findings.retain(|finding| !matches!(finding.outcome, Outcome::Appeared | Outcome::Vanished));
+        changes.iter_mut().for_each(|change| change.verdict = Verdict::Unclear);
+    }
     Comparison {
         schema: SCHEMA.into(),
         a: a.report.trace.clone(),
         b: b.report.trace.clone(),
-        findings: findings(&a.report.findings, &b.report.findings),
+        findings,
         changes,
         waits: waits(&a.profile, &b.profile),
         compared,

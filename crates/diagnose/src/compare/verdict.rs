@@ -36,6 +36,10 @@ impl Change {
 }
 
 fn verdict(comparison: &Comparison) -> Verdict {
+    let sides = [("A", &comparison.a), ("B", &comparison.b)];
+    if let Some((name, reason)) = sides.into_iter().find_map(|(name, side)| Some((name, side.too_little.as_ref()?))) {
+        return Verdict { severity: None, text: format!("Too little was recorded in {name} to compare: {reason}.") };
+    }
     if comparison.is_same() {
         let unclear = comparison.unclear();
         let same = comparison.compared - unclear;

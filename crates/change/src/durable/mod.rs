@@ -1,0 +1,243 @@
+//! A change in a form that lasts: a file that the host's own manager reads, or a word for the kernel's command line.
+
+mod policy;
+mod systemd;
+mod tuned;
+
+use std::fmt::Write;
+use std::str::FromStr;
+
+use crate::change::{Change, Relative, Selector, Target, Thread, To};
+use crate::{Commands, Value, quoted};
+
+pub use systemd::service_of;
+
+/// Who keeps a setting.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Form {
+    /// A drop-in for a unit of systemd.
+    Systemd,
+    /// `sysctl.d`.
+    Sysctl,
+    /// `tmpfiles.d`: writes to files of the kernel at boot.
+    Tmpfiles,
+    /// The kernel's command line.
+    Cmdline,
+    /// A policy of `unstarve guard`.
+    Guard,
+    /// A TuneD profile.
+    Tuned,
+}
+
+impl Form {
+    /// All of them, in the order in which they are offered.
+    pub const ALL: [Form; 6] = [Form::Systemd, Form::Sysctl, Form::Tmpfiles, Form::Cmdline, Form::Guard, Form::Tuned];
+
+    /// Its word on a command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Form::Systemd => "systemd",
+            Form::Sysctl => "sysctl",
+            Form::Tmpfiles => "tmpfiles",
+            Form::Cmdline => "cmdline",
+            Form::Guard => "guard",
+            Form::Tuned => "tuned",
+        }
+    }
+}
+
+impl FromStr for Form {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Form, String> {
+        Form::ALL.into_iter().find(|form| form.word() == text).ok_or_else(|| {
+            let words: Vec<&str> = Form::ALL.iter().map(|form| form.word()).collect();
+            format!("expected one of {}", words.join(", "))
+        })
+    }
+}
+
+/// A file that keeps a change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Durable {
+    /// Where it goes; the kernel's command line has no file of one name everywhere.
+    pub file: Option<String>,
+    /// What is in it.
+    pub text: String,
+    /// The command that puts it in force without a reboot.
+    pub activate: String,
+}
+
+impl Durable {
+    /// The same in a file with this at the end of its name, so that several stand side by side.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Durable {
+        let with = |file: String| match file.rsplit_once('.') {
+            Some((stem, kind)) => format!("{stem}-{name}.{kind}"),
+            None => file,
+        };
+        self.file = self.file.map(with);
+        self
+    }
+
+    /// Commands that write the file, unless there is one, and that remove it; `None` if it is no file, or if its text or its
+    /// name cannot be quoted.
+    pub fn commands(&self) -> Option<Commands> {
+        let file = quoted(self.file.as_deref()?)?;
+        let lines: Option<Vec<String>> = self.text.lines().map(quoted).collect();
+        let apply = format!("( set -C; printf '%s\\n' {} > {file} )", lines?.join(" "));
+        Some(Commands { apply, undo: format!("rm {file}") })
+    }
+}
+
+/// Why a form cannot keep a change, and what can.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct NotDurable {
+    /// One sentence.
+    pub why: String,
+    /// Forms that can keep all of it.
+    pub instead: Vec<Form>,
+}
+
+/// What is known of a thread on the host.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Whose {
+    /// The service in which it runs.
+    pub unit: Option<String>,
+    /// A thread of the kernel, which no service has.
+    pub kernel_thread: bool,
+}
+
+/// All of the changes in one form.
+///
+/// # Errors
+/// If that form cannot keep one of them.
+pub fn durable(changes: &[Change], form: Form, whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, NotDurable> {
+    of_form(changes, form, whose).map_err(|why| {
+        let can = |other: &Form| *other != form && of_form(changes, *other, whose).is_ok();
+        NotDurable { why, instead: Form::ALL.into_iter().filter(can).collect() }
+    })
+}
+
+fn of_form(changes: &[Change], form: Form, whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
+    if changes.iter().any(|change| matches!(change.target, Target::Advice)) {
+        return Err("this is a change of a program or a machine, which no file of settings can keep".to_owned());
+    }
+    for change in changes {
+        let Target::File { path } = &change.target else { continue };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+,".contains(c);
+        if !crate::may_be_set(path) || !path.chars().all(plain) {
+            return Err(format!("{} is no setting that a file could name", unstarve_model::clean(path)));
+        }
+        let value = text_of(change).unwrap_or_default();
+        if value.chars().any(|c| c.is_control() || unstarve_model::is_harmful(c)) {
+            return Err("the value is no line of text".to_owned());
+        }
+    }
+    match form {
+        Form::Systemd => systemd::files(changes, whose),
+        Form::Sysctl => sysctl(changes),
+        Form::Tmpfiles => tmpfiles(changes),
+        Form::Cmdline => cmdline(changes),
+        Form::Guard => policy::file(changes, whose),
+        Form::Tuned => tuned::profile(changes, whose),
+    }
+}
+
+fn sysctl(changes: &[Change]) -> Result<Vec<Durable>, String> {
+    let mut text = String::new();
+    for change in changes {
+        let (name, value) = as_sysctl(change).ok_or_else(|| no_word(change, "sysctl.d"))?;
+        let _ = writeln!(text, "{name} = {value}");
+    }
+    let file = "/etc/sysctl.d/60-unstarve.conf".to_owned();
+    let activate = format!("sysctl -p {file}");
+    Ok(vec![Durable { file: Some(file), text, activate }])
+}
+
+fn as_sysctl(change: &Change) -> Option<(String, &str)> {
+    let Target::File { path } = &change.target else { return None };
+    Some((path.strip_prefix("/proc/sys/")?.replace('/', "."), text_of(change)?))
+}
+
+fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
+    let mut text = String::new();
+    // Of two lines with one path tmpfiles.d takes the first.
+    if changes.iter().filter(|change| matches!(change.target, Target::Feature { .. })).count() > 1 {
+        return Err("tmpfiles.d writes to the features file only once".to_owned());
+    }
+    for change in changes {
+        let value = text_of(change).ok_or_else(|| no_word(change, "tmpfiles.d"))?;
+        let path = match &change.target {
+            Target::File { path } if path.starts_with("/sys/fs/cgroup/") => {
+                return Err(format!(
+                    "{path}: the group is made after tmpfiles.d has been read; its manager has to keep it"
+                ));
+            }
+            Target::File { path } if path.starts_with("/sys/") || path.starts_with("/proc/") => path.clone(),
+            Target::Feature { .. } => "/sys/kernel/debug/sched/features".to_owned(),
+            _ => return Err(no_word(change, "tmpfiles.d")),
+        };
+        // A specifier of tmpfiles.d begins with a per cent sign, and blanks end a field.
+        if path.contains([' ', '%', '"', '\\']) || value.contains(['%', '"', '\\']) {
+            return Err(format!("{path} has characters that tmpfiles.d takes otherwise"));
+        }
+        let _ = writeln!(text, "w {path} - - - - {value}");
+    }
+    let file = "/etc/tmpfiles.d/60-unstarve.conf".to_owned();
+    let activate = format!("systemd-tmpfiles --create {file}");
+    Ok(vec![Durable { file: Some(file), text, activate }])
+}
+
+fn cmdline(changes: &[Change]) -> Result<Vec<Durable>, String> {
+    let mut words = Vec::new();
+    for change in changes {
+        match &change.target {
+            Target::Boot { parameter } => words.push(parameter.clone()),
+            Target::File { path } if path.starts_with("/sys/module/") => {
+                let mut parts = path["/sys/module/".len()..].split('/');
+                let (module, name) = (parts.next(), parts.nth(1));
+                let value = text_of(change);
+                match (module, name, value) {
+                    (Some(module), Some(name), Some(value)) => words.push(format!("{module}.{name}={value}")),
+                    _ => return Err(no_word(change, "the kernel's command line")),
+                }
+            }
+            _ => match as_sysctl(change) {
+                // From 5.8 on; see the kernel's documentation of its parameters.
+                Some((name, value)) => words.push(format!("sysctl.{name}={value}")),
+                None => return Err(no_word(change, "the kernel's command line")),
+            },
+        }
+    }
+    let activate = "add it to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub (or grubby --update-kernel=ALL \
+                    --args=…), reboot"
+        .to_owned();
+    Ok(vec![Durable { file: None, text: words.join(" ") + "\n", activate }])
+}
+
+fn text_of(change: &Change) -> Option<&str> {
+    match change.value()? {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn no_word(change: &Change, form: &str) -> String {
+    let what = match (&change.target, &change.to) {
+        (Target::Thread(thread), Some(To::Value(value))) => format!("{value} for thread {}", thread.tid),
+        (Target::Thread(thread), _) => format!("the change of thread {}", thread.tid),
+        (Target::Threads(Selector::Process(process)), _) => format!("the change of process {}", process.tid),
+        (Target::Threads(Selector::KernelThreads { prefix }), _) => format!("the change of {prefix}*"),
+        (Target::Threads(Selector::Workers { .. }), _) => "workers bound to a CPU".to_owned(),
+        (Target::File { path }, _) => path.clone(),
+        (Target::GroupWeightOf(thread), Some(To::Relative(Relative::WeightAtMost(_)))) => {
+            format!("the weight of a group that was not recorded (of thread {})", thread.tid)
+        }
+        (Target::Feature { name }, _) => format!("the feature {name}"),
+        (Target::Boot { parameter }, _) => format!("the boot parameter {parameter}"),
+        _ => "this change".to_owned(),
+    };
+    format!("{form} has no word for {what}")
+}

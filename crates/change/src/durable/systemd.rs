@@ -1,0 +1,125 @@
+//! Drop-ins for units of systemd.
+
+use std::collections::BTreeMap;
+
+use unstarve_model::SchedPolicy;
+
+use super::{Durable, Whose, no_word, text_of};
+use crate::change::{Change, Selector, Target, Thread};
+use crate::{Value, quoted};
+
+pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
+    let mut units: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for change in changes {
+        let (unit, lines) = match &change.target {
+            Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => {
+                let whose = whose(thread);
+                if whose.kernel_thread {
+                    return Err(format!("thread {} is the kernel's own: no unit of systemd has it", thread.tid));
+                }
+                let unit = whose.unit.ok_or_else(|| {
+                    format!("the recording does not say in which unit of systemd thread {} runs", thread.tid)
+                })?;
+                if !unit.ends_with(".service") {
+                    return Err(format!("{unit} is no service, and others' processes have no settings in systemd"));
+                }
+                let lines = change.value().and_then(in_service).ok_or_else(|| no_word(change, "systemd"))?;
+                (unit, lines)
+            }
+            Target::File { path } => {
+                let (group, file) = path.rsplit_once('/').unwrap_or(("", path));
+                let unit = group.rsplit('/').next().filter(|name| is_unit(name) && is_systems(group));
+                let unit = unit.ok_or_else(|| format!("{path} belongs to no unit of systemd"))?;
+                let text = text_of(change).ok_or_else(|| no_word(change, "systemd"))?;
+                let line = in_group(file, text).ok_or_else(|| no_word(change, "systemd"))?;
+                (unit.to_owned(), vec![line])
+            }
+            _ => return Err(no_word(change, "systemd")),
+        };
+        let section = units.entry(unit).or_default();
+        for line in lines.into_iter().filter(|line| !section.contains(line)).collect::<Vec<_>>() {
+            let key = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.is_empty()));
+            let same = |other: &String| key(other) == key(&line) && key(&line).is_some_and(|(_, empty)| !empty);
+            if let Some(other) = section.iter().find(|other| same(other)) {
+                return Err(format!("one unit cannot have both {other} and {line} for different threads"));
+            }
+            section.push(line);
+        }
+    }
+    let durable = units.into_iter().map(|(unit, lines)| {
+        let kind = unit.rsplit('.').next().unwrap_or("service");
+        let section = format!("{}{}", kind[..1].to_uppercase(), &kind[1..]);
+        let name = quoted(&unit).unwrap_or_default();
+        let restarts = lines.iter().any(|line| !line.starts_with("CPUWeight=") && !line.starts_with("CPUQuota"));
+        let restart = if restarts { format!(" && systemctl restart {name}") } else { String::new() };
+        Durable {
+            file: Some(format!("/etc/systemd/system/{unit}.d/60-unstarve.conf")),
+            text: format!("[{section}]\n{}\n", lines.join("\n")),
+            activate: format!("systemctl daemon-reload{restart}"),
+        }
+    });
+    Ok(durable.collect())
+}
+
+fn is_unit(name: &str) -> bool {
+    [".service", ".slice", ".scope"].iter().any(|kind| name.len() > kind.len() && name.ends_with(kind))
+        && quoted(name).is_some()
+        && !name.contains(['\\', '\''])
+}
+
+/// Whether the system's manager has the group: a user's manager and whatever runs in a container have units of their own, which
+/// may be called as the host's are.
+fn is_systems(group: &str) -> bool {
+    let mut above = group.split('/').filter(|part| !part.is_empty());
+    above.next_back();
+    !above.any(|part| part.ends_with(".scope") || part.ends_with(".service") || part == "machine.slice")
+}
+
+/// The service of the system's manager in whose cgroup something is.
+pub fn service_of(group: &str) -> Option<&str> {
+    let at = group.split('/').position(|part| part.ends_with(".service"))?;
+    let parts: Vec<&str> = group.split('/').take(at + 1).collect();
+    let name = *parts.last()?;
+    (is_systems(&parts.join("/")) && !name.starts_with("user@")).then_some(name)
+}
+
+/// systemd.exec(5).
+fn in_service(value: &Value) -> Option<Vec<String>> {
+    Some(match value {
+        Value::Class { policy, rt_priority, .. } => {
+            let word = match policy {
+                SchedPolicy::Other | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Fifo | SchedPolicy::Rr => {
+                    policy.name()
+                }
+                SchedPolicy::Deadline | SchedPolicy::Ext | SchedPolicy::Unknown => return None,
+            };
+            let mut lines = vec![format!("CPUSchedulingPolicy={word}")];
+            if *rt_priority > 0 {
+                lines.push(format!("CPUSchedulingPriority={rt_priority}"));
+            }
+            lines
+        }
+        Value::Nice(nice) => vec![format!("Nice={nice}")],
+        // An empty one first: values of several files are added up.
+        Value::Affinity(cpus) => vec!["CPUAffinity=".to_owned(), format!("CPUAffinity={cpus}")],
+        Value::ResetOnFork(on) => {
+            vec![format!("CPUSchedulingResetOnFork={}", if *on { "yes" } else { "no" })]
+        }
+        Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Text(_) => return None,
+    })
+}
+
+/// systemd.resource-control(5).
+fn in_group(file: &str, text: &str) -> Option<String> {
+    match file {
+        "cpu.weight" => Some(format!("CPUWeight={}", text.parse::<u32>().ok()?)),
+        "cpu.shares" => Some(format!("CPUWeight={}", (text.parse::<u64>().ok()? * 100 / 1024).clamp(1, 10_000))),
+        "cpu.max" => {
+            let (quota, period) = text.split_once(' ')?;
+            let Ok(quota) = quota.parse::<u64>() else { return Some("CPUQuota=".to_owned()) };
+            let percent = (quota * 100).div_ceil(period.parse::<u64>().ok()?.max(1)).max(1);
+            Some(format!("CPUQuota={percent}%"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,53 @@
+//! A TuneD profile.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use unstarve_model::SchedPolicy;
+
+use super::{Durable, Whose, as_sysctl, no_word, text_of};
+use crate::Value;
+use crate::change::{Change, Target, Thread};
+
+pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
+    let mut sections: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (index, change) in changes.iter().enumerate() {
+        let (section, line) = match (&change.target, as_sysctl(change)) {
+            (_, Some((name, value))) => ("sysctl", format!("{name}={value}")),
+            (Target::Boot { parameter }, _) => ("bootloader", format!("cmdline_unstarve_{index}=+{parameter}")),
+            (Target::File { path }, _) if path.starts_with("/sys/") => {
+                ("sysfs", format!("{path}={}", text_of(change).ok_or_else(|| no_word(change, "TuneD"))?))
+            }
+            (Target::Thread(thread), _) if whose(thread).kernel_thread => {
+                let line = in_tuned(thread, change.value()).ok_or_else(|| no_word(change, "TuneD"))?;
+                ("scheduler", format!("group.unstarve_{index}={line}"))
+            }
+            _ => return Err(no_word(change, "TuneD")),
+        };
+        sections.entry(section).or_default().push(line);
+    }
+    let mut text = "[main]\nsummary=Changes that unstarve proposed\n".to_owned();
+    for (section, lines) in sections {
+        let _ = write!(text, "\n[{section}]\n{}\n", lines.join("\n"));
+    }
+    Ok(vec![Durable {
+        file: Some("/etc/tuned/unstarve/tuned.conf".to_owned()),
+        text,
+        activate: "tuned-adm profile $(tuned-adm active | sed 's/.*: //') unstarve".to_owned(),
+    }])
+}
+
+/// `rule priority:policy:priority:affinity:regex` of TuneD's scheduler plug-in. It matches the whole command line of a program, so
+/// kernel threads alone can be named; of several rules for a thread the last one counts.
+fn in_tuned(thread: &Thread, value: Option<&Value>) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
+    thread.comm.chars().all(plain).then_some(())?;
+    let (word, priority) = match value? {
+        Value::Class { policy: SchedPolicy::Fifo, rt_priority, .. } => ('f', *rt_priority),
+        Value::Class { policy: SchedPolicy::Rr, rt_priority, .. } => ('r', *rt_priority),
+        Value::Class { policy: SchedPolicy::Other, .. } => ('o', 0),
+        Value::Class { policy: SchedPolicy::Batch, .. } => ('b', 0),
+        _ => return None,
+    };
+    Some(format!("0:{word}:{priority}:*:^\\[{}\\]$", thread.comm))
+}
