@@ -35,7 +35,7 @@ impl Recent {
     }
 
     /// What is wrong now, worst first: what was over, and what is going on. A machine that can be asked says who is runnable
-    /// at this moment; some kernels do not tell of each switch, and who came and went unseen seems to wait.
+    /// at this moment; some kernels leave out switches, and a task that ran and slept unseen then seems to wait.
     pub fn findings(&mut self, timeline: &Timeline, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> Vec<Finding> {
         let world = timeline.world();
         let mut ledger = self.ledger.clone();

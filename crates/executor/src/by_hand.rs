@@ -204,7 +204,7 @@ impl ByHand {
     }
 
     /// Takes the last wanted change back, or all such. What somebody else has changed since is left alone, and stays in the
-    /// journal: whoever gives it back makes it undoable again.
+    /// journal: once the value is ours again, it can be undone.
     pub fn undo<H: Host>(
         &mut self,
         host: &mut H,

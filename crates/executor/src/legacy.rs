@@ -1,4 +1,4 @@
-//! The journal that `knobs set` kept before all changes had one: read, so that what it tells of can still be taken back.
+//! The old journal of `knobs set`, from before all changes shared one. Read so that its changes can still be undone.
 
 use std::path::Path;
 

@@ -267,7 +267,7 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
     for (_, task) in world.tasks.iter() {
         let Some((since, cpu)) = task.waiting_since() else { continue };
         let waiting = world.now.since(since);
-        // Some kernels do not tell of each switch, and who came and went unseen seems to wait. The machine knows; where it
+        // Some kernels leave out switches, and a task that ran and slept unseen then seems to wait. The machine knows; where it
         // cannot be asked, nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
         let is_idle = on.get(cpu.index()) == Some(&OnCpu::Idle);
         let is_believed = || match (beside.is_runnable)(task.tid) {

@@ -124,6 +124,7 @@ pub fn killed_leaves_nothing(stage: &Stage) -> Ended {
         drop(trial.finish(PATIENCE));
     }
     println!("in force at {changed} of 9 kills");
+    expect(changed > 0, "no kill came while the change was in force")?;
     for step in 0..12_u64 {
         let mut apply = case.command(stage, &["--apply"]);
         let apply = Running::start(&mut apply)?;
