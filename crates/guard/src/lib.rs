@@ -10,7 +10,7 @@ pub mod births;
 pub mod decide;
 pub mod keeper;
 pub mod metrics;
-mod notify;
+pub mod notify;
 mod owner;
 mod policy;
 pub mod run;

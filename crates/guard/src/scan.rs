@@ -278,6 +278,11 @@ fn unit(text: &str, root: &str) -> Option<String> {
     kinds.iter().any(|kind| unit.len() > kind.len() && unit.ends_with(kind)).then(|| unit.to_owned())
 }
 
+/// The unit that a group of this path belongs to, of the system's manager.
+pub fn unit_of(cgroup: &str) -> Option<String> {
+    unit(&format!("0::{cgroup}\n"), manager_root())
+}
+
 fn is_slice(part: &str) -> bool {
     part.len() > ".slice".len() && part.ends_with(".slice")
 }

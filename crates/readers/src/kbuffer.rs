@@ -165,6 +165,22 @@ impl PageFormat {
         }
     }
 
+    /// Makes a page say that nothing is missing before it: of the first one that is kept, because what came before it was not to
+    /// be kept.
+    pub fn make_first(&self, page: &mut [u8]) {
+        let flags = self.commit_at..self.commit_at + 4;
+        // The flags are in the lower half of a long, wherever that is.
+        let flags = match (self.endian, self.commit_size) {
+            (Endian::Big, 8) => flags.start + 4..flags.end + 4,
+            _ => flags,
+        };
+        if let Some(commit) = self.endian.u32_at(page, flags.start)
+            && let Some(bytes) = page.get_mut(flags)
+        {
+            bytes.copy_from_slice(&self.endian.bytes32(commit & !(3 << 30)));
+        }
+    }
+
     /// Overwrites what no reader of a whole page looks at and what may still be there of earlier events: discarded ones,
     /// and the unused end.
     pub fn clear_unused(&self, page: &mut [u8]) -> Result<(), BadPage> {
@@ -454,5 +470,21 @@ mod tests {
         }
         assert_eq!(PageFormat::parse(Endian::Little, &text(2)), Err(PageFormatError::Field("commit")));
         assert_eq!(PageFormat::parse(Endian::Little, ""), Err(PageFormatError::Field("timestamp")));
+    }
+
+    #[test]
+    fn a_first_page_has_nothing_before_it() {
+        for (endian, long) in [(Endian::Little, 8), (Endian::Big, 8), (Endian::Little, 4), (Endian::Big, 4)] {
+            let format = PageFormat::usual(endian, long);
+            let mut draw = Draw::new(endian, long, 1_000).words(1, 5, &[7]);
+            draw.flags = 3 << 30;
+            draw.stored = Some(99);
+            let mut page = draw.page();
+            assert_eq!(format.begin(&page).expect("a page").missed(), Some(Missed::Count(99)));
+            let end = format.begin(&page).expect("a page").end;
+            format.make_first(&mut page);
+            let cursor = format.begin(&page).expect("a page");
+            assert_eq!((cursor.missed(), cursor.time(), cursor.end), (None, 1_000, end), "{endian:?} {long}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod command;
 mod cpus;
 mod drain;
 mod error;
+mod flight;
 mod instance;
 mod live;
 mod notice;
@@ -28,6 +29,7 @@ mod stats;
 mod tracefs;
 
 pub use error::RecordError;
+pub use flight::{Flight, Frozen, Roll, Saved};
 pub use live::Live;
 pub use notice::Notice;
 pub use options::{BlockEvents, BufferSize, Names, Options, Until};

@@ -13,6 +13,8 @@ pub(crate) struct CpuStats {
     pub(crate) read: u64,
     /// Events that were lost: overwritten before they were fetched, dropped, or too long in the making.
     pub(crate) lost: u64,
+    /// Of these, all but the overwritten ones.
+    pub(crate) dropped: u64,
 }
 
 impl CpuStats {
@@ -24,8 +26,9 @@ impl CpuStats {
         let count = |name: &str| {
             text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.trim().parse::<u64>().ok())
         };
-        let lost = ["overrun", "commit overrun", "dropped events"].into_iter().filter_map(count).sum();
-        Some(CpuStats { cpu, read: count("read events")?, lost, text })
+        let dropped: u64 = ["commit overrun", "dropped events"].into_iter().filter_map(count).sum();
+        let lost = dropped.saturating_add(count("overrun").unwrap_or_default());
+        Some(CpuStats { cpu, read: count("read events")?, lost, dropped, text })
     }
 
     pub(crate) fn loss(&self) -> Lost {
@@ -42,7 +45,7 @@ mod tests {
         let text = "entries: 7\noverrun: 5\ncommit overrun: 1\nbytes: 480\noldest event ts:  1.0\nnow ts:  2.0\n\
                     dropped events: 2\nread events: 1000\n";
         let stats = CpuStats::parse(3, text.to_owned()).expect("the kernel's text");
-        assert_eq!((stats.read, stats.loss()), (1000, Lost { cpu: CpuId(3), count: 8 }));
+        assert_eq!((stats.read, stats.dropped, stats.loss()), (1000, 3, Lost { cpu: CpuId(3), count: 8 }));
         assert_eq!(CpuStats::parse(0, "nonsense".to_owned()), None);
     }
 }

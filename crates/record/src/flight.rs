@@ -1,0 +1,334 @@
+//! The last seconds, always there: events go round in ring buffers that nobody fetches, until somebody asks for them.
+//!
+//! There are two instances. One records; when it is frozen, the other goes on, and the first is written to a file in peace.
+//! The events of the one that waits are off, so that it costs nothing. Only one can be written at a time.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use unstarve_facts::Snapshot;
+use unstarve_host::Root;
+use unstarve_model::{ClockPair, CpuId, Tid};
+use unstarve_readers::Endian;
+use unstarve_readers::kbuffer::PageFormat;
+use unstarve_readers::trace_dat_write::{CpuPages, Head};
+
+use crate::cpus::Hurry;
+use crate::instance::{self, Instance};
+use crate::output::{Workshop, pages_of};
+use crate::recording::raise_file_limit;
+use crate::set_up::{self, Ready, SetUp};
+use crate::stats::CpuStats;
+use crate::tracefs::TraceFs;
+use crate::{BlockEvents, BufferSize, Lost, Notice, RecordError, capture, clocks, cpus};
+
+/// The two buffers, of which one records at any time.
+pub struct Flight {
+    tracefs: Arc<TraceFs>,
+    cpus: Vec<u32>,
+    length: Duration,
+    current: Roll,
+    /// The other one, unless it is being written.
+    spare: Option<Roll>,
+    state: Running,
+}
+
+/// One of the two instances.
+pub struct Roll {
+    instance: Instance,
+    set_up: SetUp,
+}
+
+/// Whether events go into the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Running {
+    On,
+    Off,
+}
+
+/// What was there when somebody asked, still in the kernel.
+pub struct Frozen {
+    roll: Roll,
+    tracefs: Arc<TraceFs>,
+    cpus: Vec<u32>,
+    length: Duration,
+    clocks: Option<ClockPair>,
+}
+
+/// A file of the last seconds.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Pages that were left out because they were older than the seconds that are kept.
+    pub older_pages: u64,
+    /// Where events were lost within what is kept.
+    pub lost: Vec<Lost>,
+}
+
+impl Flight {
+    /// Makes both instances; nothing is recorded yet. `length` is how much of the past a file has at most, `buffer` what each CPU
+    /// gets in each of the two.
+    ///
+    /// # Errors
+    /// As a recording's, see [`RecordError`].
+    pub fn prepare(
+        length: Duration,
+        buffer: BufferSize,
+        notices: &mut dyn FnMut(Notice),
+    ) -> Result<Flight, RecordError> {
+        let hurry = Hurry::up();
+        let tracefs = Arc::new(TraceFs::open()?);
+        instance::remove_leftovers(&tracefs);
+        let cpus = cpus::online();
+        raise_file_limit(cpus.len());
+        let current = Roll::prepare(&tracefs, buffer, &cpus, notices)?;
+        let spare = Roll::prepare(&tracefs, buffer, &cpus, notices)?;
+        drop(hurry);
+        Ok(Flight { tracefs, cpus, length, current, spare: Some(spare), state: Running::Off })
+    }
+
+    /// Records from now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn run(&mut self) -> Result<(), RecordError> {
+        if self.state == Running::Off {
+            self.current.run()?;
+            self.state = Running::On;
+        }
+        Ok(())
+    }
+
+    /// Records no more; what was recorded stays until it is overwritten.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn rest(&mut self) -> Result<(), RecordError> {
+        if self.state == Running::On {
+            self.current.rest()?;
+            self.state = Running::Off;
+        }
+        Ok(())
+    }
+
+    /// Whether events are recorded.
+    pub fn is_running(&self) -> bool {
+        self.state == Running::On
+    }
+
+    /// What the buffers hold, while the other instance goes on; `None` while the other one is still being written
+    /// ([`Flight::take_back`]).
+    ///
+    /// # Errors
+    /// If the kernel refuses; then what recorded records on.
+    pub fn freeze(&mut self) -> Result<Option<Frozen>, RecordError> {
+        let Some(mut next) = self.spare.take() else { return Ok(None) };
+        if self.state == Running::On
+            && let Err(error) = next.run()
+        {
+            let _ = next.rest();
+            self.spare = Some(next);
+            return Err(error);
+        }
+        std::mem::swap(&mut self.current, &mut next);
+        let clocks = clocks::now(&next.instance, &next.set_up.clock, &self.cpus);
+        if let Err(error) = next.instance.set("tracing_on", "0") {
+            self.spare = Some(next);
+            return Err(error);
+        }
+        let (tracefs, cpus) = (Arc::clone(&self.tracefs), self.cpus.clone());
+        Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks }))
+    }
+
+    /// Gives back the instance of what was frozen.
+    pub fn take_back(&mut self, roll: Roll) {
+        self.spare = Some(roll);
+    }
+}
+
+impl Roll {
+    fn prepare(
+        tracefs: &Arc<TraceFs>,
+        buffer: BufferSize,
+        cpus: &[u32],
+        notices: &mut dyn FnMut(Notice),
+    ) -> Result<Roll, RecordError> {
+        let Ready { instance, set_up, away } = set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, notices)?;
+        drop(away);
+        let roll = Roll { instance, set_up };
+        roll.disable()?;
+        Ok(roll)
+    }
+
+    /// Events first: what is switched on last switches on all of them at once.
+    fn run(&mut self) -> Result<(), RecordError> {
+        for &event in &self.set_up.events {
+            self.instance.enable(event)?;
+        }
+        self.instance.set("tracing_on", "1")
+    }
+
+    fn rest(&mut self) -> Result<(), RecordError> {
+        self.instance.set("tracing_on", "0")?;
+        self.disable()
+    }
+
+    fn disable(&self) -> Result<(), RecordError> {
+        self.instance.set("events/enable", "0")
+    }
+}
+
+impl Frozen {
+    /// The trace's clock and the wall's at the moment of freezing, where the trace's clock can be asked.
+    pub fn clocks(&self) -> Option<ClockPair> {
+        self.clocks
+    }
+
+    /// Writes it to a `trace.dat` with a snapshot of the host, and gives the instance back, empty, for
+    /// [`Flight::take_back`]. What could not be written is gone all the same.
+    pub fn save(self, output: &Path) -> (Result<Saved, RecordError>, Roll) {
+        let saved = self.write(output);
+        // Off only now: each of these waits for other CPUs, and the file does not need it.
+        let _ = self.roll.disable();
+        let emptied = self.drop_everything();
+        (saved.and_then(|saved| emptied.map(|()| saved)), self.roll)
+    }
+
+    fn write(&self, output: &Path) -> Result<Saved, RecordError> {
+        let Roll { instance, set_up } = &self.roll;
+        let workshop = Workshop::beside(output)?;
+        let mut snapshot = unstarve_host::take(&Root::host());
+        snapshot.clock_pairs.extend(self.clocks);
+        snapshot.recorder = Some(Tid(std::process::id()));
+        let (pages, older_pages) = self.pages(&workshop, output)?;
+        let statistics: Vec<CpuStats> = self.cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
+        let recording = capture::gather(&self.tracefs, instance, &self.cpus, set_up, &statistics, &snapshot, None)?;
+        let head = Head::of(&recording).map_err(RecordError::Write)?;
+        let size = workshop.deliver(&head, &pages, &mut |_, _| {})?;
+        let lost = statistics.iter().filter(|cpu| cpu.dropped > 0);
+        let lost = lost.map(|cpu| Lost { cpu: CpuId(cpu.cpu), count: cpu.dropped }).collect();
+        Ok(Saved { size, older_pages, lost })
+    }
+
+    /// The pages of all CPUs that are young enough, in files.
+    fn pages(&self, workshop: &Workshop, output: &Path) -> Result<(Vec<CpuPages>, u64), RecordError> {
+        let header = capture::header(&self.tracefs, "events/header_page")?;
+        let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
+            .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
+        let rings: Vec<Ring> = self.cpus.iter().map(|&cpu| self.ring(cpu, &format)).collect::<Result<_, _>>()?;
+        let oldest = self.oldest(&rings);
+        let (mut pages, mut older) = (Vec::with_capacity(rings.len()), 0);
+        for mut ring in rings {
+            older += ring.forget_before(oldest, &format);
+            let mut file = workshop.hidden().create(&pages_of(ring.cpu)).map_err(RecordError::output(output))?;
+            file.write_all(&ring.bytes).map_err(RecordError::output(output))?;
+            pages.push(CpuPages { cpu: CpuId(ring.cpu), file, length: ring.bytes.len() as u64 });
+        }
+        Ok((pages, older))
+    }
+
+    /// From when on every CPU has its events: what a busy one has overwritten, nothing is known of on the others either.
+    fn oldest(&self, rings: &[Ring]) -> u64 {
+        let asked = self.clocks.map(|now| now.trace.0.saturating_sub(self.length.as_nanos() as u64));
+        let overwritten = rings.iter().filter(|ring| ring.is_cut).filter_map(|ring| ring.times.first().copied());
+        asked.into_iter().chain(overwritten).max().unwrap_or(0)
+    }
+
+    fn ring(&self, cpu: u32, format: &PageFormat) -> Result<Ring, RecordError> {
+        let mut ring = Ring { cpu, bytes: Vec::new(), times: Vec::new(), is_cut: false };
+        self.each_page(cpu, |page| {
+            let Ok(cursor) = format.begin(page) else { return };
+            ring.is_cut |= ring.times.is_empty() && cursor.missed().is_some();
+            ring.times.push(cursor.time());
+            ring.bytes.extend_from_slice(page);
+        })?;
+        Ok(ring)
+    }
+
+    /// Reads whole pages, the last one padded, until nothing is left.
+    fn each_page(&self, cpu: u32, mut take: impl FnMut(&[u8])) -> Result<(), RecordError> {
+        let mut raw = open(&self.roll.instance, cpu)?;
+        let mut page = vec![0; rustix::param::page_size()];
+        loop {
+            match rustix::io::read(&mut raw, page.as_mut_slice()) {
+                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
+                Ok(length) => {
+                    page[length..].fill(0);
+                    take(&page);
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(RecordError::system("cannot read ring buffers")(errno.into())),
+            }
+        }
+    }
+
+    /// What is left in the buffers, if writing ended early, would be in the next file.
+    fn drop_everything(&self) -> Result<(), RecordError> {
+        self.cpus.iter().try_for_each(|&cpu| self.each_page(cpu, |_| {}))
+    }
+}
+
+/// What one CPU's buffer held.
+struct Ring {
+    cpu: u32,
+    /// Whole pages, one after the other.
+    bytes: Vec<u8>,
+    /// When each of them begins.
+    times: Vec<u64>,
+    /// Events before the first page were overwritten.
+    is_cut: bool,
+}
+
+impl Ring {
+    /// Leaves out the pages that end before `oldest`; gives their number.
+    fn forget_before(&mut self, oldest: u64, format: &PageFormat) -> u64 {
+        // A page ends where the next one begins; the last one may be of now.
+        let older = self.times.iter().skip(1).take_while(|begin| **begin <= oldest).count();
+        let page = rustix::param::page_size();
+        self.bytes.drain(..older * page);
+        self.times.drain(..older);
+        if let Some(first) = self.bytes.get_mut(..page) {
+            format.make_first(first);
+        }
+        older as u64
+    }
+}
+
+fn open(instance: &Instance, cpu: u32) -> Result<File, RecordError> {
+    let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(instance.path(&name))
+        .map_err(|source| instance.error(&name, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_ended_before_are_left_out_and_the_first_says_nothing_is_missing() {
+        let format = PageFormat::usual(Endian::HOST, 8);
+        let page = rustix::param::page_size();
+        let mut ring = Ring { cpu: 0, bytes: Vec::new(), times: vec![10, 20, 30, 40], is_cut: true };
+        for time in &ring.times {
+            let mut bytes = vec![0; page];
+            bytes[..8].copy_from_slice(&Endian::HOST.bytes64(*time));
+            bytes[8..16].copy_from_slice(&Endian::HOST.bytes64(1 << 31));
+            ring.bytes.extend(bytes);
+        }
+        assert_eq!(ring.forget_before(30, &format), 2, "the second ended at 30");
+        assert_eq!((ring.times.as_slice(), ring.bytes.len()), (&[30, 40][..], 2 * page));
+        let missed = |at: usize| format.begin(&ring.bytes[at * page..][..page]).expect("a page").missed();
+        assert!(missed(0).is_none() && missed(1).is_some(), "only the first page is the beginning");
+        assert_eq!(ring.forget_before(1_000, &format), 1, "the last page may be of now");
+    }
+}

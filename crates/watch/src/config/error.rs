@@ -1,0 +1,54 @@
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use unstarve_files::TrustError;
+
+/// A configuration that cannot be used, and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: cannot be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else could have written it.
+    #[error("a configuration decides where root writes and connects to, so nobody else may be able to write it")]
+    Untrusted(#[source] TrustError),
+    /// Something in it is wrong.
+    #[error("{place}: {message}")]
+    Wrong {
+        /// `watch.toml:12:5`.
+        place: String,
+        /// What was found, what was expected.
+        message: String,
+    },
+}
+
+impl ConfigError {
+    pub(super) fn of_trust(path: &Path, error: TrustError) -> ConfigError {
+        match error {
+            TrustError::Io { source, .. } => ConfigError::Unreadable { path: path.to_owned(), source },
+            other => ConfigError::Untrusted(other),
+        }
+    }
+
+    /// An error at a place of the text; without one at its beginning.
+    pub(super) fn at(path: &Path, text: &str, span: Option<Range<usize>>, message: &str) -> ConfigError {
+        let offset = span.map(|span| span.start).unwrap_or_default();
+        let before = text.get(..offset).unwrap_or(text);
+        let row = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
+        let message = message.lines().collect::<Vec<_>>().join("; ");
+        ConfigError::Wrong { place: format!("{}:{row}:{column}", path.display()), message }
+    }
+
+    /// Whether there is no such file.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, ConfigError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}

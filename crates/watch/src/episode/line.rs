@@ -1,0 +1,97 @@
+use std::fmt::Write as _;
+
+use unstarve_model::{Nanos, clean};
+
+use super::{Episode, Party};
+
+/// One line for people and logs: `kworker/0:1[71] waited 85.0 ms while hog[4711] had its CPU (class, rt-starvation)`.
+pub fn line(episode: &Episode) -> String {
+    let mut text = format!("episode {}: ", clean(&episode.id));
+    match (&episode.victim, &episode.verdict) {
+        (Some(victim), _) => text += &sentence(episode, victim),
+        (None, Some(verdict)) => text += &clean(verdict),
+        (None, None) => text += "recorded on demand",
+    }
+    if let Some(remedy) = episode.remedy.as_ref().filter(|remedy| !remedy.text.is_empty()) {
+        let _ = write!(text, "; first remedy: {} ({})", clean(&remedy.text), clean(&remedy.id));
+    }
+    if let Some(guard) = &episode.guard {
+        let _ = match guard.held {
+            true => write!(text, "; the guard's policy held"),
+            false => write!(text, "; the guard's policy did not hold: {}", clean(&guard.but.join(", "))),
+        };
+    }
+    if let Some(problem) = &episode.problem {
+        let _ = write!(text, "; {}", clean(problem));
+    }
+    if episode.not_kept > 0 {
+        let _ = write!(text, "; {} before it not kept", unstarve_model::counted(episode.not_kept, "episode"));
+    }
+    text
+}
+
+fn sentence(episode: &Episode, victim: &Party) -> String {
+    let mut text = format!("{} waited", named(victim));
+    if let Some(ns) = episode.ns {
+        let _ = write!(text, " {}", Nanos(ns));
+    }
+    if let Some(culprit) = &episode.culprit {
+        let _ = write!(text, " while {} had its CPU", named(culprit));
+    }
+    let why: Vec<&str> = [&episode.rule, &episode.finding].into_iter().flatten().map(String::as_str).collect();
+    if !why.is_empty() {
+        let _ = write!(text, " ({})", clean(&why.join(", ")));
+    }
+    text
+}
+
+/// `hog[4711] of nginx.service`; the role where no task is known.
+fn named(party: &Party) -> String {
+    let mut text = match (&party.role, party.comm.as_str()) {
+        (Some(role), "") => format!("{} tasks", clean(role)),
+        (_, comm) => clean(comm).into_owned(),
+    };
+    if let Some(tid) = party.tid {
+        let _ = write!(text, "[{tid}]");
+    }
+    if let Some(word) = party.place.word() {
+        let _ = write!(text, " of {}", clean(&word));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::episode::{FirstRemedy, GuardWord, Place};
+
+    #[test]
+    fn a_line_is_one_line_and_drives_no_terminal() {
+        let party = |comm: &str, tid, unit: Option<&str>| Party {
+            comm: comm.to_owned(),
+            tid: Some(tid),
+            place: Place { unit: unit.map(str::to_owned), ..Place::default() },
+            ..Party::default()
+        };
+        let mut episode = Episode {
+            id: "20261123-012345-678".into(),
+            victim: Some(party("kworker/0:1", 71, None)),
+            culprit: Some(party("hog\n\u{1b}[31m", 4711, Some("batch.service"))),
+            rule: Some("class".into()),
+            ns: Some(85_000_000),
+            finding: Some("rt-starvation".into()),
+            remedy: Some(FirstRemedy { id: "lower-priority".into(), text: "Lower it.".into(), apply: String::new() }),
+            guard: Some(GuardWord { pid: 1, policy: "p".into(), held: false, but: vec!["2 values refused".into()] }),
+            not_kept: 2,
+            ..Episode::default()
+        };
+        assert_eq!(
+            line(&episode),
+            "episode 20261123-012345-678: kworker/0:1[71] waited 85.0 ms while hog\\n\\u{1b}[31m[4711] of batch.service had \
+             its CPU (class, rt-starvation); first remedy: Lower it. (lower-priority); the guard's policy did not hold: 2 \
+             values refused; 2 episodes before it not kept"
+        );
+        episode.victim = None;
+        assert!(line(&episode).starts_with("episode 20261123-012345-678: recorded on demand; first"));
+    }
+}

@@ -1,0 +1,164 @@
+//! Episodes: when one begins and ends ([`detect`]), and what is written about it.
+
+pub mod detect;
+mod finish;
+mod line;
+mod place;
+
+use serde::{Deserialize, Serialize};
+
+pub use detect::{Begun, Detector, Step, Trigger};
+pub use finish::Explanation;
+pub use line::line;
+pub use place::Place;
+
+/// The schema's id. Fields are only ever added.
+pub const SCHEMA: &str = "unstarve.watch-episode/1";
+
+/// One episode, as a line of the log and as `episode.json` beside its trace.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Episode {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The name of its directory in the store: `20261123-012345-678`.
+    pub id: String,
+    /// When it was seen, UTC, as RFC 3339.
+    pub at: String,
+    /// The same in ns since 1970.
+    pub at_ns: u64,
+    /// The recorded machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What was above its threshold; absent of a dump on demand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
+    /// Whose waits; absent where nobody is starved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub victim: Option<Party>,
+    /// Who had the CPU meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// For how long, in ns: of the victim's waits the part that this culprit and rule are to blame for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns: Option<u64>,
+    /// The finding of `explain`: `rt-starvation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<String>,
+    /// How bad it is, in the word that `explain` has for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<String>,
+    /// What `explain` says of the whole trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// What to do first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<FirstRemedy>,
+    /// The guard that was running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardWord>,
+    /// The size of its trace in bytes; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_bytes: Option<u64>,
+    /// Episodes since the one before that were seen and not kept, because they came too soon after it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_kept: u64,
+    /// Why something is absent here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A victim or a culprit.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Party {
+    /// Its role in the metrics, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The name of its task; `idle`, `irq 33 virtio0` and the like where it is none.
+    pub comm: String,
+    /// One of its threads, the one that waited longest or ran most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
+    /// Its process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tgid: Option<u32>,
+    /// Its cgroup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// What the cgroup's path says it is.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// What to do.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FirstRemedy {
+    /// A stable id.
+    pub id: String,
+    /// What and why.
+    pub text: String,
+    /// The command; empty if there is none.
+    pub apply: String,
+}
+
+/// What a guard that runs says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GuardWord {
+    /// Its process.
+    pub pid: u32,
+    /// Its policy's file.
+    pub policy: String,
+    /// Whether nothing kept its policy from holding.
+    pub held: bool,
+    /// What did: in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub but: Vec<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Episode {
+    /// One that has just been seen.
+    pub fn begun(id: String, at: unstarve_model::WallTime) -> Episode {
+        Episode { schema: SCHEMA.to_owned(), id, at: at.to_string(), at_ns: at.0, ..Episode::default() }
+    }
+}
+
+/// The name of an episode of this moment.
+pub fn id_of(at: unstarve_model::WallTime) -> String {
+    let digits: String = format!("{}-{}", at.date(), at.clock()).chars().filter(char::is_ascii_digit).collect();
+    let (day, rest) = digits.split_at(8.min(digits.len()));
+    let (second, milli) = rest.split_at(6.min(rest.len()));
+    format!("{day}-{second}-{milli}")
+}
+
+/// Whether a text has the form of an id, so that it can be a name in the store and nothing else.
+pub fn is_id(text: &str) -> bool {
+    let lengths: Vec<usize> = text.split('-').map(str::len).collect();
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    digits && (lengths == [8, 6, 3] || (lengths.len() == 4 && lengths[..3] == [8, 6, 3] && (1..=6).contains(&lengths[3])))
+}
+
+#[cfg(test)]
+mod tests {
+    use unstarve_model::WallTime;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_moments_and_nothing_else() {
+        let id = id_of(WallTime(1_764_000_187_205_000_123));
+        assert_eq!(id, "20251124-160307-205");
+        assert!(is_id(&id) && is_id("20251124-160307-205-2"));
+        for bad in ["", "..", "20251124", "20251124-160307-205/..", "20251124-160307-205-", "20251124-160307-20x", "--"] {
+            assert!(!is_id(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Where episodes are kept: a directory for each, and a log of all of them.
+//!
+//! ```text
+//! /var/lib/unstarve/watch/
+//!   episodes.jsonl              a line for each, only ever added to
+//!   20261123-012345-678/        whole: renamed from .new-… when its trace was on the disk
+//!     trace.dat  episode.json   and, once explained, report.json, report.html
+//! ```
+//!
+//! A process that is killed leaves at most a directory `.new-…`, which the next one removes; an episode whose trace is there
+//! and that is not in the log yet, which the next one explains; and a torn last line of the log, which readers leave out.
+
+mod keep;
+mod log;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use unstarve_files::trust::{Directory, TrustError};
+
+pub use keep::Kept;
+pub use log::{Log, LogRead};
+
+use crate::episode::{Episode, is_id};
+
+/// A trace.
+pub const TRACE: &str = "trace.dat";
+/// What the log says of it.
+pub const EPISODE: &str = "episode.json";
+/// `explain --json` of it.
+pub const REPORT: &str = "report.json";
+/// `report` of it.
+pub const PAGE: &str = "report.html";
+
+const UNFINISHED: &str = ".new-";
+
+/// An episode's JSON is some KiB.
+const LARGEST_EPISODE: u64 = 1 << 20;
+
+/// What the store refuses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The directory could be changed by others.
+    #[error("the directory for episodes cannot be used")]
+    Untrusted(#[from] TrustError),
+    /// The system refuses.
+    #[error("cannot write {}", path.display())]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.to_owned();
+        move |source| StoreError::Io { path, source }
+    }
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of all episodes.
+    pub bytes: u64,
+    /// Their number.
+    pub episodes: usize,
+}
+
+/// The store, open for writing.
+#[derive(Debug)]
+pub struct Store {
+    directory: Directory,
+    limits: Limits,
+}
+
+/// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
+#[derive(Debug)]
+pub struct Unfinished {
+    path: PathBuf,
+    id: String,
+}
+
+impl Store {
+    /// Opens the directory, and makes it if it is not there. What killed processes left unfinished is removed.
+    ///
+    /// # Errors
+    /// If it cannot be made, or if others than root and we can change it.
+    pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
+        let store = Store { directory: Directory::make(path)?, limits };
+        for name in store.names()? {
+            if name.starts_with(UNFINISHED) {
+                let _ = fs::remove_dir_all(store.path().join(name));
+            }
+        }
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Other limits from now on.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Makes room for `expected` bytes, and a directory for an episode whose id is not taken yet.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn begin(&self, id: &str, expected: u64) -> Result<Unfinished, StoreError> {
+        self.make_room(expected)?;
+        let taken = |id: &str| self.path().join(id).exists();
+        let names = std::iter::once(id.to_owned()).chain((2..).map(|number| format!("{id}-{number}")));
+        let id = names.take(999).find(|id| !taken(id)).unwrap_or_else(|| id.to_owned());
+        let path = self.path().join(format!("{UNFINISHED}{id}"));
+        // Left by a try of ours that failed.
+        let _ = fs::remove_dir_all(&path);
+        // By its path: nobody but us can change the directory that it is in.
+        Directory::make(&path)?;
+        Ok(Unfinished { path, id })
+    }
+
+    /// The ids of all episodes that are whole, oldest first.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn ids(&self) -> Result<Vec<String>, StoreError> {
+        let mut ids: Vec<String> = self.names()?.into_iter().filter(|name| is_id(name)).collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        names_in(self.path()).map_err(StoreError::io(self.path()))
+    }
+
+    /// Where an episode is.
+    pub fn directory_of(&self, id: &str) -> PathBuf {
+        self.path().join(id)
+    }
+
+    /// What is known of an episode; `None` if nothing can be read.
+    pub fn episode(&self, id: &str) -> Option<Episode> {
+        let directory = Directory::open(&self.directory_of(id)).ok()?;
+        let bytes = directory.read(OsStr::new(EPISODE), LARGEST_EPISODE).ok()??;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Writes what is known of an episode anew.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn note(&self, episode: &Episode) -> Result<(), StoreError> {
+        let path = self.directory_of(&episode.id);
+        note_in(&Directory::open(&path)?, episode).map_err(StoreError::io(&path))
+    }
+
+    /// The log, for adding lines.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn log(&self) -> Result<Log, StoreError> {
+        Log::open(&self.directory)
+    }
+
+    /// Episodes whose trace is whole and that the log does not have: whoever wrote them was killed before it was explained.
+    ///
+    /// # Errors
+    /// If the directory or the log cannot be read.
+    pub fn unexplained(&self) -> Result<Vec<Episode>, StoreError> {
+        let logged: std::collections::BTreeSet<String> =
+            log::read(self.path())?.episodes.into_iter().map(|episode| episode.id).collect();
+        let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id));
+        Ok(ids.filter_map(|id| self.episode(&id)).collect())
+    }
+}
+
+/// The log's lines of a store, for people: whoever may read the directory.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_log(directory: &Path) -> Result<LogRead, StoreError> {
+    log::read(directory)
+}
+
+fn note_in(directory: &Directory, episode: &Episode) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec_pretty(episode)?;
+    bytes.push(b'\n');
+    directory.replace(OsStr::new(EPISODE), &bytes, 0o600)
+}
+
+fn names_in(path: &Path) -> io::Result<Vec<String>> {
+    fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+impl Unfinished {
+    /// The id that it gets.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where its trace is to be written.
+    pub fn trace(&self) -> PathBuf {
+        self.path.join(TRACE)
+    }
+
+    /// Gives it its name, with what is known of it so far. From here on nothing of it is lost.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn finish(self, store: &Store, episode: &Episode) -> Result<(), StoreError> {
+        let directory = Directory::open(&self.path)?;
+        note_in(&directory, episode).map_err(StoreError::io(&self.path))?;
+        let to = store.directory_of(&self.id);
+        fs::rename(&self.path, &to).map_err(StoreError::io(&to))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After `finish` there is nothing of this name.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
