@@ -1,0 +1,276 @@
+//! The metrics, as OpenMetrics text.
+//!
+//! The text format has no native histograms; by OTLP the same waits go out as exponential ones ([`super::otlp`]).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use unstarve_model::Nanos;
+
+use super::Published;
+use crate::{Histogram, Reading, Role, RoleId, RoleKind};
+
+/// What the content is called.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Powers of two of a second that end the classic buckets: 3.8 µs, 15 µs, 61 µs, 0.24 ms, … 4 s, 16 s.
+const BOUNDS: [i32; 12] = [-18, -16, -14, -12, -10, -8, -6, -4, -2, 0, 2, 4];
+
+/// The occupant of those that have no series of their own.
+const REST: &str = "rest";
+
+/// Everything that is on the board.
+///
+/// # Errors
+/// None that is known to happen.
+pub fn text(published: Arc<Published>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("unstarve");
+    registry.register_collector(Box::new(Snapshot(published)));
+    let mut text = String::with_capacity(16 << 10);
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Snapshot(Arc<Published>);
+
+type Labels = Vec<(&'static str, String)>;
+type Rows = Vec<(Labels, f64)>;
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let out = &mut Out(&mut encoder);
+        let published = &*self.0;
+        if let Some(reading) = &published.reading {
+            waits(out, reading)?;
+            blame(out, reading, published)?;
+            cost(out, reading)?;
+        }
+        counts(out, published)
+    }
+}
+
+struct Out<'a, 'b>(&'a mut DescriptorEncoder<'b>);
+
+impl Out<'_, '_> {
+    fn counters(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: Rows) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        rows.iter().try_for_each(|(labels, value)| one(&mut family, labels, &ConstCounter::new(*value)))
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: Rows) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        rows.iter().try_for_each(|(labels, value)| one(&mut family, labels, &ConstGauge::new(*value)))
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.counters(name, help, None, vec![(Vec::new(), value)])
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
+        self.gauges(name, help, unit, vec![(Vec::new(), value)])
+    }
+}
+
+fn one(family: &mut MetricEncoder<'_>, labels: &Labels, metric: &impl EncodeMetric) -> fmt::Result {
+    match labels.is_empty() {
+        true => metric.encode(family.encode_family(&NoLabelSet {})?),
+        false => metric.encode(family.encode_family(labels)?),
+    }
+}
+
+fn seconds(ns: Nanos) -> f64 {
+    ns.0 as f64 / 1e9
+}
+
+/// Roles that can wait, with their index.
+fn victims(reading: &Reading) -> impl Iterator<Item = (usize, &Role)> {
+    let roles = reading.roles.iter().enumerate();
+    roles.filter_map(|(index, role)| Some((index, role.as_ref()?))).filter(|(_, role)| role.kind.can_wait())
+}
+
+fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
+    let help = "Waits for a CPU by what waited; the sum counts waits that have not ended, too";
+    let mut family = out.0.encode_descriptor("wait", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    for (index, role) in victims(reading) {
+        let Some(waits) = reading.waits.get(index) else { continue };
+        let labels = vec![("victim", role.name())];
+        let buckets = classic(&waits.histogram);
+        let mut metric = family.encode_family(&labels)?;
+        metric.encode_histogram::<NoLabelSet>(seconds(waits.waited), waits.histogram.count(), &buckets, None)?;
+    }
+    let rows = |of: &dyn Fn(usize) -> Option<f64>| -> Rows {
+        let row = |(index, role): (usize, &Role)| Some((vec![("victim", role.name())], of(index)?));
+        victims(reading).filter_map(row).collect()
+    };
+    let waiting = |index: usize| Some(f64::from(reading.waits.get(index)?.waiting));
+    out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, rows(&waiting))?;
+    let help = "The longest wait that has not ended; 0 where none lasts long enough to be looked at";
+    let oldest = |index| Some(seconds(oldest(reading, index)));
+    out.gauges("oldest_wait", help, Some(&Unit::Seconds), rows(&oldest))
+}
+
+fn oldest(reading: &Reading, index: usize) -> Nanos {
+    let of = reading.oldest.iter().filter(|wait| wait.role.index() == index);
+    of.map(|wait| wait.ns).max().unwrap_or(Nanos(0))
+}
+
+/// Counts by upper bound; the encoder sums them up.
+fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
+    let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|power| (f64::from(*power).exp2(), 0)).collect();
+    buckets.push((f64::MAX, 0));
+    for step in histogram.buckets() {
+        let fits = |bound: f64| step.to <= bound * (1.0 + 1e-9) || bound == f64::MAX;
+        if let Some((_, count)) = buckets.iter_mut().find(|(bound, _)| fits(*bound)) {
+            *count += step.count;
+        }
+    }
+    buckets
+}
+
+fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt::Result {
+    let mut sums: BTreeMap<(String, String, &str), u64> = BTreeMap::new();
+    let name = |id: RoleId| reading.role(id).map(Role::name);
+    for row in &reading.blame {
+        let (Some(victim), Some(occupant)) = (name(row.victim), name(row.occupant)) else { continue };
+        let key = (victim, occupant, row.rule);
+        let own = published.admitted.has(&key);
+        let (victim, occupant, rule) = key;
+        let occupant = if own { occupant } else { REST.to_owned() };
+        *sums.entry((victim, occupant, rule.word())).or_insert(0) += row.ns.0;
+    }
+    let rows = sums.into_iter().map(|((victim, occupant, rule), ns)| {
+        (vec![("victim", victim), ("occupant", occupant), ("rule", rule.to_owned())], seconds(Nanos(ns)))
+    });
+    let help = "Waits for a CPU by what waited, what had the CPU meanwhile and why; for each victim the sum of its waits";
+    out.counters("blame", help, Some(&Unit::Seconds), rows.collect())
+}
+
+fn cost(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
+    let unit = Some(&Unit::Seconds);
+    let cpu = vec![(Vec::new(), seconds(reading.cost.process))];
+    out.counters("watch_cpu", "CPU time of unstarve watch itself", unit, cpu)?;
+    if let Some(programs) = reading.cost.programs {
+        let help = "Time in the BPF programs of unstarve watch; only while kernel.bpf_stats_enabled is 1";
+        out.counters("watch_bpf", help, unit, vec![(Vec::new(), seconds(programs))])?;
+    }
+    let lost = &reading.lost;
+    let rows = [
+        ("untracked_tasks", lost.untracked_tasks),
+        ("events", lost.events),
+        ("missing_switches", lost.missing_switches),
+        ("disbelieved", lost.disbelieved),
+    ];
+    let rows = rows.into_iter().map(|(what, count)| (vec![("what", what.to_owned())], count as f64));
+    out.counters("lost", "What could not be counted", None, rows.collect())?;
+    let help = "Groups that have no role of their own now";
+    out.gauge("groups_in_other", help, None, lost.groups_in_other as f64)?;
+    let total: u64 = reading.waits.iter().map(|waits| waits.waited.0).sum();
+    let other = RoleKind::Other.fixed_id().and_then(|id| reading.waits.get(id.index()));
+    if let Some(other) = other.filter(|_| total > 0) {
+        let help = "Part of all waits that are counted as other, since the start";
+        out.gauge("other_wait_ratio", help, None, other.waited.0 as f64 / total as f64)?;
+    }
+    Ok(())
+}
+
+fn counts(out: &mut Out<'_, '_>, published: &Published) -> fmt::Result {
+    let counts = &published.counts;
+    let labels = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("engine", published.engine.to_owned()),
+        ("recorder", published.recorder.word().to_owned()),
+    ];
+    out.gauges("watch_info", "This program; always 1", None, vec![(labels, 1.0)])?;
+    let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
+    out.counters("episodes", "Episodes that were kept, by what explain found", None, rows.collect())?;
+    let help = "Episodes that were seen and not kept: too soon after another";
+    out.counter("episodes_not_kept", help, counts.not_kept as f64)?;
+    out.counter("store_errors", "Times that the store could not be written", counts.store_errors as f64)?;
+    out.counter("engine_errors", "Times that the engine could not be read", counts.engine_errors as f64)?;
+    let rows = counts.undelivered.iter().map(|(to, count)| (vec![("output", (*to).to_owned())], *count as f64));
+    out.counters("undelivered", "Episodes and pushes that an output did not get", None, rows.collect())?;
+    if let Some(kept) = counts.kept {
+        out.gauge("store_episodes", "Episodes in the store", None, kept.episodes as f64)?;
+        out.gauge("store", "Size of the store", Some(&Unit::Bytes), kept.bytes as f64)?;
+    }
+    if let Some(ns) = counts.to_disk_ns {
+        let help = "From the first sight of the latest episode to its trace being on the disk";
+        out.gauge("episode_to_disk", help, Some(&Unit::Seconds), seconds(Nanos(ns)))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tell::Board;
+    use crate::testing::{Scene, at};
+
+    fn published(reading: Reading) -> Arc<Published> {
+        let board = Board::default();
+        board.write(|published| {
+            published.admitted = Arc::new(published.admitted.next(&reading).unwrap_or_default());
+            published.reading = Some(Arc::new(reading));
+        });
+        board.read()
+    }
+
+    #[test]
+    fn names_are_escaped_and_each_series_is_there_once() {
+        let scene = Scene::new().group("/a\"b\\c\n{x=\"y\"} 1").blame("/a\"b\\c\n{x=\"y\"} 1", RoleKind::RealTime, 7_000);
+        let text = text(published(scene.reading(at(1)))).expect("a text");
+        assert!(text.contains(r#"unstarve_blame_seconds_total{victim="/a\"b\\c\\n{x=\"y\"} 1",occupant="real-time",rule="class"} 7e-6"#) ||
+            text.contains(r#"unstarve_blame_seconds_total{victim="/a\"b\\c\\n{x=\"y\"} 1",occupant="real-time",rule="class"} 0.000007"#), "{text}");
+        let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let count = lines.len();
+        lines.sort_unstable_by_key(|line| line.rsplit_once(' ').map(|(series, _)| series.to_owned()));
+        lines.dedup_by_key(|line| line.rsplit_once(' ').map(|(series, _)| series.to_owned()));
+        assert_eq!(lines.len(), count, "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn series_are_bounded_and_sums_stay() {
+        let mut scene = Scene::new();
+        let groups: Vec<String> = (0..20).map(|number| format!("/g{number}")).collect();
+        for group in &groups {
+            scene = scene.group(group);
+        }
+        let mut total = 0;
+        for victim in &groups {
+            for occupant in &groups {
+                for rule in unstarve_timeline::Rule::ALL {
+                    scene = scene.blame_group(victim, occupant, rule, 1_000_000_000);
+                    total += 1;
+                }
+            }
+        }
+        let text = text(published(scene.reading(at(1)))).expect("a text");
+        let lines = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert!(lines <= 2000, "{lines}");
+        let blame = text.lines().filter(|line| line.starts_with("unstarve_blame_seconds_total{"));
+        let sum: f64 = blame.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum();
+        assert!((sum - f64::from(total)).abs() < 1e-6, "{sum} of {total}: what has no series is in `rest`");
+    }
+
+    #[test]
+    fn classic_buckets_end_at_powers_of_two_and_hold_all_waits() {
+        let mut histogram = Histogram::new();
+        for ns in [100, 3_000, 50_000_000, 62_400_000, 62_600_000, 90_000_000_000] {
+            histogram.add(Nanos(ns), 1);
+        }
+        let buckets = classic(&histogram);
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 6);
+        let up_to = |power: i32| buckets.iter().take_while(|(bound, _)| *bound <= f64::from(power).exp2()).map(|(_, count)| count).sum::<u64>();
+        assert_eq!((up_to(-18), up_to(-4), up_to(-2), up_to(4)), (2, 4, 5, 5));
+    }
+}

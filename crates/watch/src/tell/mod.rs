@@ -1,0 +1,19 @@
+//! Who hears what: the board that the loop writes and others read, and those who read it.
+//!
+//! The loop never waits for any of them: it puts what there is to say on the [`Board`], or into a queue that has an end.
+
+mod board;
+mod history;
+pub mod http;
+mod http_head;
+pub mod log;
+pub mod metrics;
+pub mod otlp;
+mod page;
+mod post;
+mod series;
+pub mod webhook;
+
+pub use board::{Board, Counts, Published, RecorderState};
+pub use history::{History, Minute};
+pub use post::Courier;
