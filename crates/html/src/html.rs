@@ -14,7 +14,7 @@ use crate::blob::Columns;
 use crate::data::{Trace, TraceData};
 
 const PROGRAM: &str = include_str!("../assets/page.js");
-const STYLE: &str = include_str!("../assets/page.css");
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 
 /// Why a page cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +117,7 @@ fn policy() -> String {
     )
 }
 
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
 
@@ -147,7 +147,7 @@ fn plain(trace: &Trace) -> String {
 }
 
 /// The text as HTML shows it, with nothing in it that could be markup.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for c in unstarve_model::clean(text).chars() {
         match c {

@@ -1,0 +1,262 @@
+//! Writes episodes down, one after another, in a thread of its own: trace, explanation, log, and who is to hear of it.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use unstarve_record::{Frozen, Roll};
+
+use crate::config::Store as StoreConfig;
+use crate::episode::{Episode, Explanation};
+use crate::guarded::Guarded;
+use crate::run::Event;
+use crate::store::{EPISODE, Limits, REPORT, Store, StoreError, TRACE};
+use crate::tell::log::Log;
+use crate::tell::{Board, Courier};
+
+/// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
+/// takes of memory, or what ends it, does not touch the watch.
+pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
+
+/// For an explanation. Ten million events take some seconds.
+const LONGEST: Duration = Duration::from_secs(180);
+
+/// A report is some hundred KiB.
+const LARGEST_REPORT: u64 = 64 << 20;
+
+/// What is to be written.
+pub(crate) enum Job {
+    /// A new episode.
+    Keep(Keep),
+    /// One whose trace is there: it was not explained yet when its watch was killed.
+    Explain(Box<Episode>),
+    /// What a new configuration says.
+    Configure(Outputs),
+}
+
+pub(crate) struct Keep {
+    pub(crate) episode: Box<Episode>,
+    /// What the flight recorder held; nothing if it is off.
+    pub(crate) frozen: Option<Frozen>,
+    /// When the episode was seen.
+    pub(crate) seen: Instant,
+    /// Gets the outcome of a dump on demand.
+    pub(crate) reply: Option<Sender<String>>,
+}
+
+/// Who hears of an episode.
+pub(crate) struct Outputs {
+    pub(crate) log: Log,
+    pub(crate) webhook: Option<Courier<Arc<Episode>>>,
+    pub(crate) store: StoreConfig,
+}
+
+pub(crate) struct Scribe {
+    pub(crate) store: Store,
+    pub(crate) outputs: Outputs,
+    pub(crate) explain: ExplainCommand,
+    pub(crate) board: Arc<Board>,
+    pub(crate) events: Sender<Event>,
+    pub(crate) guarded: Guarded,
+    /// Bytes of the latest trace: what the next one may take.
+    pub(crate) expected: u64,
+}
+
+/// What a trace may take before one was written.
+pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
+
+/// The limits that a configuration says.
+pub(crate) fn limits(config: &StoreConfig) -> Limits {
+    Limits { bytes: config.mib.saturating_mul(1 << 20), episodes: config.episodes as usize }
+}
+
+impl Scribe {
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
+        self.note_kept();
+        for job in jobs {
+            match job {
+                Job::Keep(keep) => self.keep(keep),
+                Job::Explain(episode) => self.explained(*episode, None),
+                Job::Configure(outputs) => {
+                    self.store.limit(limits(&outputs.store));
+                    self.outputs = outputs;
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, keep: Keep) {
+        let Keep { mut episode, frozen, seen, reply } = keep;
+        let saved = match frozen {
+            Some(frozen) => self.save(&mut episode, frozen, seen),
+            None => Ok(()),
+        };
+        if let Err(problem) = saved {
+            self.problem(&problem);
+            episode.problem = Some(format!("no trace: {problem}"));
+        }
+        self.explained(*episode, reply);
+    }
+
+    /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
+    fn save(&mut self, episode: &mut Episode, frozen: Frozen, seen: Instant) -> Result<(), String> {
+        let words = |error: &dyn std::error::Error| chain(error);
+        let unfinished = match self.store.begin(&episode.id, self.expected) {
+            Ok(unfinished) => unfinished,
+            Err(error) => {
+                self.give_back(frozen.discard());
+                return Err(words(&error));
+            }
+        };
+        episode.id = unfinished.id().to_owned();
+        let (saved, roll) = frozen.save(&unfinished.trace());
+        self.give_back(roll);
+        let saved = saved.map_err(|error| words(&error))?;
+        episode.trace_bytes = Some(saved.size);
+        self.expected = saved.size.max(1 << 20);
+        unfinished.finish(&self.store, episode).map_err(|error| {
+            episode.trace_bytes = None;
+            words(&error)
+        })?;
+        let took = u64::try_from(seen.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.board.write(|published| published.counts.to_disk_ns = Some(took));
+        Ok(())
+    }
+
+    fn give_back(&self, roll: Roll) {
+        // Nobody takes it where the watch is ending.
+        let _ = self.events.send(Event::Roll(roll));
+    }
+
+    /// Explains the trace, if there is one, and says everywhere what is known.
+    fn explained(&mut self, mut episode: Episode, reply: Option<Sender<String>>) {
+        if episode.trace_bytes.is_some() {
+            match self.explain(&episode) {
+                Ok(explanation) => episode.note_trace(&explanation),
+                Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
+            }
+        }
+        episode.guard = self.guarded.word();
+        if episode.trace_bytes.is_some()
+            && let Err(error) = self.store.note(&episode)
+        {
+            self.problem(&chain(&error));
+        }
+        self.tell(Arc::new(episode), reply);
+    }
+
+    fn explain(&self, episode: &Episode) -> Result<Explanation, String> {
+        let directory = self.store.directory_of(&episode.id);
+        run((self.explain)(&directory))?;
+        let directory = unstarve_files::Directory::open(&directory).map_err(|error| chain(&error))?;
+        let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| chain(&error))?;
+        let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
+        Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))
+    }
+
+    fn tell(&mut self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
+        let logged = self.store.log().and_then(|mut log| log.add(&episode));
+        if let Err(error) = &logged {
+            self.problem(&chain(error));
+        }
+        let is_dump = episode.trigger.is_none();
+        self.board.write(|published| {
+            if logged.is_ok() && episode.problem.is_none() {
+                published.problems.remove("store");
+            }
+            if !is_dump {
+                let finding = episode.finding.clone().unwrap_or_else(|| "none".to_owned());
+                *published.counts.episodes.entry(finding).or_insert(0) += 1;
+            }
+            published.list(Arc::clone(&episode));
+        });
+        self.note_kept();
+        // Who asked for a dump hears it there.
+        if !is_dump {
+            if !self.outputs.log.write(&episode) {
+                self.board.undelivered("log");
+            }
+            if let Some(webhook) = &self.outputs.webhook {
+                webhook.send(Arc::clone(&episode));
+            }
+        }
+        if let Some(reply) = reply {
+            let _ = reply.send(serde_json::to_string(episode.as_ref()).unwrap_or_default());
+        }
+    }
+
+    fn note_kept(&self) {
+        let kept = self.store.kept().ok();
+        self.board.write(|published| published.counts.kept = kept);
+    }
+
+    fn problem(&self, problem: &str) {
+        self.board.write(|published| {
+            published.counts.store_errors += 1;
+            published.problems.insert("store", format!("store: {problem}"));
+        });
+    }
+}
+
+/// An error and its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Runs the explanation behind everything else that the machine does; ends it if it takes too long.
+fn run(mut command: Command) -> Result<(), String> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
+    let begun = Instant::now();
+    let mut errors = child.stderr.take();
+    let said = std::thread::spawn(move || {
+        let mut text = String::new();
+        if let Some(errors) = &mut errors {
+            let _ = io::Read::read_to_string(&mut io::Read::take(errors, 4096), &mut text);
+        }
+        text
+    });
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => {
+                let said = said.join().unwrap_or_default();
+                return Err(format!("{status}: {}", said.trim()));
+            }
+            Ok(None) if begun.elapsed() > LONGEST => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it took longer than {} s and was ended", LONGEST.as_secs()));
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// Of an episode's directory what the explanation reads.
+pub fn trace_in(directory: &Path) -> std::path::PathBuf {
+    directory.join(TRACE)
+}
+
+/// The files of an episode, for documentation and tests.
+pub const FILES: [&str; 4] = [TRACE, EPISODE, REPORT, crate::store::PAGE];
+
+/// Opens the store, and gives the episodes that were not explained.
+pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Episode>), StoreError> {
+    let store = Store::open(&config.directory, limits(config))?;
+    let unexplained = store.unexplained()?;
+    Ok((store, unexplained))
+}

@@ -1,0 +1,177 @@
+//! Metrics pushed to an OpenTelemetry collector: OTLP over HTTP, protobuf. The sums of the kernel go out as they are; waits as
+//! exponential histograms, whose buckets are those that were counted in.
+
+mod proto;
+
+use std::io;
+use std::sync::Arc;
+
+use prost::Message;
+use unstarve_model::Nanos;
+
+use self::proto::{
+    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request, Resource,
+    ResourceMetrics, Scope, ScopeMetrics, Sum, Temporality,
+};
+use super::post::{agent, post};
+use super::{Board, Courier, Published};
+use crate::config::Otlp;
+use crate::{Histogram, Reading, Role};
+
+/// Starts the thread that pushes what it is sent.
+///
+/// # Errors
+/// If there is no thread to be had.
+pub fn start(otlp: Otlp, board: Arc<Board>) -> io::Result<Courier<Arc<Published>>> {
+    let agent = agent();
+    Courier::start("otlp", board, move |published: &Arc<Published>| {
+        post(&agent, &otlp.endpoint, "application/x-protobuf", &otlp.headers, &request(published))
+    })
+}
+
+/// The bytes of a request.
+pub fn request(published: &Published) -> Vec<u8> {
+    let metrics = published.reading.as_ref().map(|reading| metrics(reading, published)).unwrap_or_default();
+    let scope = Scope { name: "unstarve".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let attributes = vec![attribute("service.name", "unstarve-watch"), attribute("host.name", &host)];
+    let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics }];
+    let resource = Some(Resource { attributes });
+    Request { resource_metrics: vec![ResourceMetrics { resource, scope_metrics }] }.encode_to_vec()
+}
+
+fn attribute(key: &str, value: &str) -> KeyValue {
+    KeyValue { key: key.to_owned(), value: Some(AnyValue { string_value: Some(value.to_owned()) }) }
+}
+
+fn seconds(ns: Nanos) -> f64 {
+    ns.0 as f64 / 1e9
+}
+
+fn metrics(reading: &Reading, published: &Published) -> Vec<Metric> {
+    let metric = |name: &str, description: &str, unit: &str, data| Metric {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        unit: unit.to_owned(),
+        data: Some(data),
+    };
+    let sum = |data_points| {
+        Data::Sum(Sum { data_points, aggregation_temporality: Temporality::Cumulative.into(), is_monotonic: true })
+    };
+    let episodes = published.counts.episodes.iter();
+    let episodes = episodes.map(|(finding, count)| number(reading, *count as f64, vec![attribute("finding", finding)]));
+    vec![
+        metric("unstarve.wait", "Waits for a CPU", "s", Data::ExponentialHistogram(waits(reading))),
+        metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(blame(reading))),
+        metric("unstarve.oldest_wait", "The longest wait that lasts", "s", Data::Gauge(Gauge { data_points: oldest(reading) })),
+        metric("unstarve.episodes", "Episodes that were kept", "{episode}", sum(episodes.collect())),
+        metric("unstarve.watch.cpu", "CPU time of unstarve watch", "s", sum(vec![number(reading, seconds(reading.cost.process), Vec::new())])),
+    ]
+}
+
+fn number(reading: &Reading, value: f64, attributes: Vec<KeyValue>) -> Number {
+    Number {
+        start_time_unix_nano: reading.since.wall.0,
+        time_unix_nano: reading.at.wall.0,
+        as_double: Some(value),
+        attributes,
+    }
+}
+
+fn victims(reading: &Reading) -> impl Iterator<Item = (usize, &Role)> {
+    let roles = reading.roles.iter().enumerate().filter_map(|(index, role)| Some((index, role.as_ref()?)));
+    roles.filter(|(_, role)| role.kind.can_wait())
+}
+
+fn waits(reading: &Reading) -> ExponentialHistogram {
+    let points = victims(reading).filter_map(|(index, role)| {
+        let waits = reading.waits.get(index)?;
+        let mut point = exponential(&waits.histogram);
+        point.attributes = vec![attribute("victim", &role.name())];
+        point.start_time_unix_nano = reading.since.wall.0;
+        point.time_unix_nano = reading.at.wall.0;
+        point.sum = Some(seconds(waits.waited));
+        Some(point)
+    });
+    ExponentialHistogram { data_points: points.collect(), aggregation_temporality: Temporality::Cumulative.into() }
+}
+
+/// Bucket `i` of OTLP holds (2^(i/4), 2^((i+1)/4)] at scale 2: one less than the native histogram's index of the same.
+fn exponential(histogram: &Histogram) -> ExponentialPoint {
+    let mut point = ExponentialPoint { scale: Histogram::SCHEMA, count: histogram.count(), ..ExponentialPoint::default() };
+    let mut counts: Vec<(i32, u64)> = Vec::new();
+    let mut above = 0;
+    for bucket in histogram.buckets() {
+        match bucket.index {
+            Some(index) => counts.push((index - 1, bucket.count)),
+            None if bucket.from == 0.0 => {
+                point.zero_count = bucket.count;
+                point.zero_threshold = bucket.to;
+            }
+            None => above = bucket.count,
+        }
+    }
+    // What is longer than all steps is in the next bucket.
+    if above > 0 {
+        counts.push((LAST + 1, above));
+    }
+    if let (Some((first, _)), Some((last, _))) = (counts.first().copied(), counts.last().copied()) {
+        let mut bucket_counts = vec![0; usize::try_from(last - first + 1).unwrap_or_default()];
+        for (index, count) in counts {
+            bucket_counts[usize::try_from(index - first).unwrap_or_default()] += count;
+        }
+        point.positive = Some(Buckets { offset: first, bucket_counts });
+    }
+    point
+}
+
+/// The bucket that ends at 2^6 s.
+const LAST: i32 = 23;
+
+fn blame(reading: &Reading) -> Vec<Number> {
+    let name = |id| reading.role(id).map(Role::name);
+    let rows = reading.blame.iter().filter_map(|row| {
+        let attributes = vec![
+            attribute("victim", &name(row.victim)?),
+            attribute("occupant", &name(row.occupant)?),
+            attribute("rule", row.rule.word()),
+        ];
+        Some(number(reading, seconds(row.ns), attributes))
+    });
+    rows.take(super::series::MOST).collect()
+}
+
+fn oldest(reading: &Reading) -> Vec<Number> {
+    let longest = |index: usize| {
+        let of = reading.oldest.iter().filter(|wait| wait.role.index() == index);
+        of.map(|wait| wait.ns).max().unwrap_or(Nanos(0))
+    };
+    let points = victims(reading).map(|(index, role)| {
+        number(reading, seconds(longest(index)), vec![attribute("victim", &role.name())])
+    });
+    points.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wait_is_in_a_bucket_around_it() {
+        let mut histogram = Histogram::new();
+        let lengths = [500, 1_000, 1_500, 85_000_000, 1_000_000_001, 200_000_000_000];
+        for ns in lengths {
+            histogram.add(Nanos(ns), 1);
+        }
+        let point = exponential(&histogram);
+        let buckets = point.positive.expect("buckets");
+        assert_eq!(point.zero_count + buckets.bucket_counts.iter().sum::<u64>(), point.count);
+        assert_eq!(point.count, lengths.len() as u64);
+        for ns in &lengths[1..5] {
+            let seconds = *ns as f64 / 1e9;
+            let index = (seconds.log2() * 4.0).floor() as i32;
+            let at = usize::try_from(index - buckets.offset).expect("within");
+            assert!(buckets.bucket_counts[at] > 0, "{ns}: {index} of {buckets:?}");
+        }
+    }
+}

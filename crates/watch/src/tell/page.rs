@@ -1,0 +1,258 @@
+//! What is at each address. Pages are whole as the server makes them: no program runs in them, they load themselves again.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+use unstarve_files::trust::{Directory, How};
+use unstarve_html::live::{self, Bar, Link, Panel, Row};
+use unstarve_model::{Nanos, WallTime};
+use unstarve_timeline::Rule;
+
+use super::http::Site;
+use super::{History, Published, metrics};
+use crate::episode::{Episode, Party, is_id};
+use crate::store::PAGE;
+use crate::{Reading, Role};
+
+/// What is answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The type of the content.
+    pub kind: &'static str,
+    /// The content's security policy.
+    pub policy: Option<String>,
+    /// The content.
+    pub content: Vec<u8>,
+}
+
+/// A report page of a long trace has some MiB.
+const LARGEST_PAGE: u64 = 64 << 20;
+
+impl Answer {
+    /// A short text.
+    pub fn plain(status: u16, text: &str) -> Answer {
+        Answer { status, kind: "text/plain; charset=utf-8", policy: None, content: text.as_bytes().to_vec() }
+    }
+
+    fn of(kind: &'static str, content: impl Into<Vec<u8>>) -> Answer {
+        Answer { status: 200, kind, policy: None, content: content.into() }
+    }
+
+    /// What the status means.
+    pub fn reason(&self) -> &'static str {
+        match self.status {
+            200 => "OK",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            421 => "Misdirected Request",
+            431 => "Request Header Fields Too Large",
+            500 => "Internal Server Error",
+            503 => "Service Unavailable",
+            _ => "Bad Request",
+        }
+    }
+}
+
+/// The answer to a GET.
+pub fn answer(path: &str, site: &Site) -> Answer {
+    let published = site.board.read();
+    match path {
+        "/" => live_page(&published),
+        "/metrics" => match metrics::text(published) {
+            Ok(text) => Answer::of(metrics::CONTENT_TYPE, text),
+            Err(_) => Answer::plain(500, "the metrics cannot be written\n"),
+        },
+        "/episodes.json" => match serde_json::to_vec_pretty(&published.episodes.iter().map(AsRef::as_ref).collect::<Vec<&Episode>>()) {
+            Ok(json) => Answer::of("application/json", json),
+            Err(_) => Answer::plain(500, "the episodes cannot be written\n"),
+        },
+        "/healthz" => health(&published),
+        _ => episode_page(path, site).unwrap_or_else(|| Answer::plain(404, "nothing is here\n")),
+    }
+}
+
+/// Well while readings come.
+fn health(published: &Published) -> Answer {
+    match (&published.reading, published.problems.get("engine")) {
+        (Some(_), None) => Answer::plain(200, "ok\n"),
+        (_, problem) => {
+            let why = problem.map_or("no reading yet", String::as_str);
+            Answer::plain(503, &format!("{}\n", unstarve_model::clean(why)))
+        }
+    }
+}
+
+/// `/episodes/ID/report.html`, and nothing else of the store.
+fn episode_page(path: &str, site: &Site) -> Option<Answer> {
+    let (id, file) = path.strip_prefix("/episodes/")?.split_once('/')?;
+    if !is_id(id) || file != PAGE {
+        return None;
+    }
+    let directory = Directory::open(&site.store.join(id)).ok()?;
+    let page = directory.file(OsStr::new(PAGE), How::Read).ok()?;
+    if page.metadata().ok()?.len() > LARGEST_PAGE {
+        return None;
+    }
+    let content = directory.read(OsStr::new(PAGE), LARGEST_PAGE).ok()??;
+    // It has its own policy in itself.
+    Some(Answer::of("text/html; charset=utf-8", content))
+}
+
+fn live_page(published: &Published) -> Answer {
+    let mut panels = vec![now(published)];
+    panels.extend(hour(&published.history));
+    panels.push(episodes(published));
+    let page = live::page(&headline(published), &notes(published), &panels);
+    let policy = Some(live::policy());
+    Answer { status: 200, kind: "text/html; charset=utf-8", policy, content: page.into_bytes() }
+}
+
+fn headline(published: &Published) -> String {
+    let Some(reading) = &published.reading else { return "No reading yet".to_owned() };
+    match reading.oldest.first() {
+        Some(wait) => {
+            let by = wait.occupant.map(|task| format!(" while {}[{}] has CPU {}", task.comm, task.tid.0, wait.cpu.0));
+            let who = format!("{}[{}] has waited {}", wait.task.comm, wait.task.tid.0, wait.ns);
+            who + &by.unwrap_or_default()
+        }
+        None => "Nobody waits for long now".to_owned(),
+    }
+}
+
+fn notes(published: &Published) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(reading) = &published.reading {
+        notes.push(format!(
+            "{} · {} since {}",
+            short(reading.at.wall),
+            published.engine,
+            short(reading.since.wall)
+        ));
+    }
+    notes.push(format!("flight recorder: {}", published.recorder.word()));
+    notes.extend(published.problems.values().cloned());
+    notes
+}
+
+/// `2026-11-23 01:23:45 UTC`.
+fn short(at: WallTime) -> String {
+    let clock = at.clock();
+    format!("{} {} UTC", at.date(), clock.split('.').next().unwrap_or(&clock))
+}
+
+/// Who kept whom waiting between the last two readings.
+fn now(published: &Published) -> Panel {
+    let title = "Who keeps whom waiting now".to_owned();
+    let (Some(reading), Some(before)) = (&published.reading, &published.before) else {
+        return Panel { title, note: "no two readings yet".to_owned(), columns: Vec::new(), rows: Vec::new(), bars: Vec::new() };
+    };
+    let span = reading.at.trace.since(before.at.trace);
+    let rows = lately(reading, before).into_iter().take(12);
+    let rows = rows.map(|(victim, occupant, rule, ns)| Row {
+        cells: vec![victim, occupant, rule.word().to_owned(), ns.to_string(), format!("{:.1} %", 100.0 * ns.share_of(span))],
+        hint: Some(rule.meaning().to_owned()),
+        link: None,
+    });
+    Panel {
+        title,
+        note: format!("in the last {span}; all waiting tasks of a role together, so more than 100 % is possible"),
+        columns: ["who waits", "who has the CPU", "rule", "time", "of the time"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        bars: Vec::new(),
+    }
+}
+
+fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nanos)> {
+    let name = |reading: &Reading, id| reading.role(id).map(Role::name);
+    let old: std::collections::BTreeMap<(Option<String>, Option<String>, Rule), Nanos> = before
+        .blame
+        .iter()
+        .map(|row| ((name(before, row.victim), name(before, row.occupant), row.rule), row.ns))
+        .collect();
+    let mut rows: Vec<(String, String, Rule, Nanos)> = reading
+        .blame
+        .iter()
+        .filter_map(|row| {
+            let key = (name(reading, row.victim), name(reading, row.occupant), row.rule);
+            let ns = row.ns.saturating_sub(old.get(&key).copied().unwrap_or(Nanos(0)));
+            Some((key.0?, key.1?, row.rule, ns)).filter(|_| ns.0 > 0)
+        })
+        .collect();
+    rows.sort_by_key(|(.., ns)| std::cmp::Reverse(*ns));
+    rows
+}
+
+/// A panel for the roles that waited most.
+fn hour(history: &History) -> Option<Panel> {
+    let roles = history.roles();
+    let most = history.minutes.iter().flat_map(|minute| minute.waited.values()).max().copied()?;
+    let bars = roles.into_iter().take(8).map(|(role, sum)| Bar {
+        name: role.to_owned(),
+        sum: sum.to_string(),
+        parts: history
+            .minutes
+            .iter()
+            .map(|minute| {
+                let waited = minute.waited.get(role).copied().unwrap_or(Nanos(0));
+                (waited.share_of(most), format!("{}: {waited}", short(minute.at)))
+            })
+            .collect(),
+    });
+    Some(Panel {
+        title: "The last hour, by role".to_owned(),
+        note: format!("waits of each minute; the highest bar is {most}"),
+        columns: Vec::new(),
+        rows: Vec::new(),
+        bars: bars.collect(),
+    })
+}
+
+fn episodes(published: &Published) -> Panel {
+    let rows = published.episodes.iter().take(50).map(|episode| Row {
+        cells: vec![
+            short(WallTime(episode.at_ns)),
+            party(episode.victim.as_ref()),
+            party(episode.culprit.as_ref()),
+            episode.rule.clone().unwrap_or_default(),
+            episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
+            episode.finding.clone().unwrap_or_default(),
+        ],
+        hint: episode.verdict.clone(),
+        link: (episode.trace_bytes.is_some() && is_id(&episode.id)).then(|| Link {
+            to: format!("/episodes/{}/{PAGE}", episode.id),
+            text: "report".to_owned(),
+        }),
+    });
+    let rows: Vec<Row> = rows.collect();
+    let mut note = match rows.len() {
+        0 => "none since the oldest that is kept".to_owned(),
+        _ => "newest first".to_owned(),
+    };
+    if published.counts.not_kept > 0 {
+        let _ = write!(note, "; {} not kept, too soon after another", published.counts.not_kept);
+    }
+    Panel {
+        title: "Episodes".to_owned(),
+        note,
+        columns: ["when", "who waited", "who had the CPU", "rule", "time", "finding", ""].map(str::to_owned).to_vec(),
+        rows,
+        bars: Vec::new(),
+    }
+}
+
+fn party(party: Option<&Party>) -> String {
+    let Some(party) = party else { return String::new() };
+    let mut text = match party.comm.as_str() {
+        "" => party.role.clone().unwrap_or_default(),
+        comm => comm.to_owned(),
+    };
+    if let Some(tid) = party.tid {
+        let _ = write!(text, "[{tid}]");
+    }
+    if let Some(word) = party.place.word() {
+        let _ = write!(text, " · {word}");
+    }
+    text
+}

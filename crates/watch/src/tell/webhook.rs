@@ -1,0 +1,21 @@
+//! Episodes as JSON, posted to a URL.
+
+use std::io;
+use std::sync::Arc;
+
+use super::post::{agent, post};
+use super::{Board, Courier};
+use crate::config::Webhook;
+use crate::episode::Episode;
+
+/// Starts the thread that posts.
+///
+/// # Errors
+/// If there is no thread to be had.
+pub fn start(webhook: Webhook, board: Arc<Board>) -> io::Result<Courier<Arc<Episode>>> {
+    let agent = agent();
+    Courier::start("webhook", board, move |episode: &Arc<Episode>| {
+        let body = serde_json::to_vec(episode.as_ref()).unwrap_or_default();
+        post(&agent, &webhook.url, "application/json", &webhook.headers, &body)
+    })
+}

@@ -1,0 +1,105 @@
+//! Readings drawn for tests.
+
+use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
+use unstarve_timeline::Rule;
+
+use crate::{Blame, Cost, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
+
+/// This many milliseconds after the start.
+pub fn at(millis: u64) -> ClockPair {
+    let ns = millis * 1_000_000;
+    ClockPair { trace: Time(1_000_000_000 + ns), wall: WallTime(1_764_000_187_000_000_000 + ns) }
+}
+
+/// What has been counted so far.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    roles: Vec<Option<Role>>,
+    blame: Vec<Blame>,
+    waits: Vec<Waits>,
+    oldest: Vec<OldestWait>,
+}
+
+impl Scene {
+    /// Nothing yet.
+    pub fn new() -> Scene {
+        let roles: Vec<_> = RoleKind::FIXED.iter().map(|kind| Some(Role::fixed(*kind))).collect();
+        let waits = vec![Waits::default(); roles.len()];
+        Scene { roles, blame: Vec::new(), waits, oldest: Vec::new() }
+    }
+
+    /// A group comes.
+    pub fn group(mut self, path: &str) -> Scene {
+        self.roles.push(Some(Role { kind: RoleKind::Group, cgroup: Some(path.to_owned()), weight: Some(100) }));
+        self.waits.push(Waits::default());
+        self
+    }
+
+    fn id(&self, name: &str) -> RoleId {
+        let is = |role: &Option<Role>| {
+            role.as_ref().is_some_and(|role| role.cgroup.as_deref() == Some(name) || role.kind.word() == name)
+        };
+        RoleId(self.roles.iter().position(is).expect("a role of this name") as u8)
+    }
+
+    /// A group waits while another role is preferred.
+    pub fn blame(self, victim: &str, occupant: RoleKind, ns: u64) -> Scene {
+        self.blame_group(victim, occupant.word(), Rule::Class, ns)
+    }
+
+    /// Somebody waits while somebody has the CPU.
+    pub fn blame_group(mut self, victim: &str, occupant: &str, rule: Rule, ns: u64) -> Scene {
+        let (victim, occupant) = (self.id(victim), self.id(occupant));
+        let same = |row: &&mut Blame| (row.victim, row.occupant, row.rule) == (victim, occupant, rule);
+        match self.blame.iter_mut().find(same) {
+            Some(row) => row.ns = Nanos(row.ns.0 + ns),
+            None => self.blame.push(Blame { victim, occupant, rule, ns: Nanos(ns) }),
+        }
+        let waited = &mut self.waits[victim.index()].waited;
+        *waited = Nanos(waited.0 + ns);
+        self
+    }
+
+    /// A wait ends.
+    pub fn wait(mut self, victim: &str, ns: u64) -> Scene {
+        let id = self.id(victim).index();
+        self.waits[id].count += 1;
+        self.waits[id].histogram.add(Nanos(ns), 1);
+        self
+    }
+
+    /// A wait lasts; nothing else does.
+    pub fn lasts(mut self, victim: &str, tid: u32, occupant: &str, ns: u64) -> Scene {
+        let task = |tid: u32, name: &str| TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from(name) };
+        self.oldest = vec![OldestWait {
+            cpu: CpuId(0),
+            task: task(tid, victim),
+            role: self.id(victim),
+            ns: Nanos(ns),
+            occupant: Some(task(4711, "hog")),
+            occupant_role: self.id(occupant),
+        }];
+        self
+    }
+
+    /// Nothing lasts any more.
+    pub fn over(mut self) -> Scene {
+        self.oldest.clear();
+        self
+    }
+
+    /// What an engine would give now.
+    pub fn reading(&self, at: ClockPair) -> Reading {
+        Reading {
+            at,
+            since: self::at(0),
+            roles: self.roles.clone(),
+            blame: self.blame.clone(),
+            waits: self.waits.clone(),
+            oldest: self.oldest.clone(),
+            lost: Lost::default(),
+            cost: Cost { programs: Some(Nanos(5)), runs: Some(1), process: Nanos(7) },
+        }
+    }
+}
+
