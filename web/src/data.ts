@@ -53,6 +53,7 @@ export interface Remedy {
 export interface Proved {
   kernel: string;
   this_series: boolean;
+  victim?: string;
   scenario: string;
   answer: 'helped' | 'harmed' | 'no-difference' | 'not-shown' | 'not-made';
   metric: string;
