@@ -29,8 +29,9 @@ pub fn may_be_set(path: &str) -> bool {
         || path.rsplit_once('/').is_some_and(|(_, name)| GROUP_FILES.contains(&name))
 }
 
-/// Of a cgroup: weight and limit of both versions.
-const GROUP_FILES: [&str; 5] = ["cpu.weight", "cpu.shares", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"];
+/// Of a cgroup: weight, idleness and limit of both versions.
+const GROUP_FILES: [&str; 6] =
+    ["cpu.weight", "cpu.shares", "cpu.idle", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"];
 
 /// `threaded` of an interface, and the CPUs of receive packet steering.
 fn is_of_network(path: &str) -> bool {
@@ -67,6 +68,7 @@ mod tests {
             "/sys/kernel/debug/sched/features",
             "/proc/irq/17/smp_affinity_list",
             "/sys/fs/cgroup/kubepods/cpu.weight",
+            "/sys/fs/cgroup/maint/cpu.idle",
             "/sys/fs/cgroup/cpu/kubepods/cpu.cfs_quota_us",
             "/sys/class/net/eth0/threaded",
             "/sys/class/net/eth0/queues/rx-3/rps_cpus",

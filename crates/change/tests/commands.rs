@@ -67,7 +67,7 @@ fn there_and_back(sleeper: &Sleeper, changes: &[Change]) -> Commands {
 #[test]
 fn what_was_recorded_is_put_back_by_plain_commands() {
     if !is_root() {
-        println!("skipped: real-time policies need root");
+        unstarve_testing::not_possible_here("real-time policies need root");
         return;
     }
     let sleeper = Sleeper::new();
@@ -90,7 +90,7 @@ fn what_was_recorded_is_put_back_by_plain_commands() {
 #[test]
 fn what_was_not_recorded_is_written_down_first() {
     if !is_root() {
-        println!("skipped: real-time policies need root");
+        unstarve_testing::not_possible_here("real-time policies need root");
         return;
     }
     let (sleeper, second) = (Sleeper::new(), Sleeper::new());
@@ -130,7 +130,7 @@ fn a_deadline_task_gets_half_of_its_runtime_and_all_of_it_back() {
         sleeper.0.id()
     );
     if !is_root() || !Command::new("sh").args(["-euc", &make]).output().expect("sh").status.success() {
-        println!("skipped: no deadline tasks here");
+        unstarve_testing::not_possible_here("no deadline tasks here");
         return;
     }
     let half = Change::relative(Target::Thread(sleeper.thread()), Relative::RuntimePercent(50));
@@ -165,12 +165,12 @@ fn the_weight_of_a_group_that_was_not_recorded() {
     } else if fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control").is_ok_and(|text| text.contains("cpu ")) {
         ("/sys/fs/cgroup", "cpu.weight", "100")
     } else {
-        println!("skipped: no cgroup hierarchy with the CPU controller at its usual place");
+        unstarve_testing::not_possible_here("no cgroup hierarchy with the CPU controller at its usual place");
         return;
     };
     let group = format!("{}/unstarve-{}", root.0, std::process::id());
     if !is_root() || fs::create_dir(&group).is_err() {
-        println!("skipped: a cgroup cannot be made here");
+        unstarve_testing::not_possible_here("a cgroup cannot be made here");
         return;
     }
     let sleeper = Sleeper::new();

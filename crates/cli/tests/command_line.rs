@@ -318,12 +318,11 @@ fn top_leaves_the_terminal_as_it_was_when_it_is_told_to_end() {
         env!("CARGO_BIN_EXE_unstarve"),
         trace("linux-5.10-net-rt.dat"),
     );
-    let mut command = Command::new("script");
+    let Some(script) = unstarve_testing::tool("script") else { return };
+    let mut command = Command::new(script);
     command.args(["-qfec", &inside]).arg(&log).current_dir(directory.path()).env("TERM", "xterm-256color");
-    if command.stdin(Stdio::null()).stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: there is no script(1) here");
-        return;
-    }
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("script(1)");
+    assert!(status.success(), "script(1): {status}");
     let said = String::from_utf8_lossy(&std::fs::read(&log).expect("script writes it")).into_owned();
     let (enter, leave) = (said.find("\x1b[?1049h"), said.find("\x1b[?1049l"));
     assert!(enter.is_some() && enter < leave, "{said:?}");

@@ -155,7 +155,7 @@ fn rules_that_together_take_most_programs_are_refused() {
         "{page}"
     );
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: apply, verify and run need root");
+        unstarve_testing::not_possible_here("apply, verify and run need root");
         return;
     }
     let state = directory.path().join("state");
@@ -179,7 +179,7 @@ fn a_set_user_id_program_is_nobodys() {
     use std::os::unix::fs::PermissionsExt;
 
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can make a set-user-ID program of root");
+        unstarve_testing::not_possible_here("only root can make a set-user-ID program of root");
         return;
     }
     // A user's name for a program of root's: what a symlink to sudo gives him.
@@ -188,15 +188,13 @@ fn a_set_user_id_program_is_nobodys() {
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
     std::fs::copy("/bin/sleep", &program).expect("a copy");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).expect("its mode");
-    let started = Command::new("setpriv")
+    let Some(setpriv) = unstarve_testing::tool("setpriv") else { return };
+    let mut child = Command::new(setpriv)
         .args(["--reuid", "4242", "--regid", "4242", "--clear-groups"])
         .arg(&program)
         .arg("30")
-        .spawn();
-    let Ok(mut child) = started else {
-        println!("skipped: there is no setpriv");
-        return;
-    };
+        .spawn()
+        .expect("setpriv");
     let status = || std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let begun = std::time::Instant::now();
     while !status().contains("Name:\tsuidsleep") && begun.elapsed().as_secs() < 10 {
@@ -212,7 +210,8 @@ fn a_set_user_id_program_is_nobodys() {
     let _ = child.kill();
     let _ = child.wait();
     if ids != "Uid:\t4242\t0\t0\t0" {
-        println!("skipped: the directory for temporary files takes no set-user-ID programs ({ids})");
+        let why = format!("the directory for temporary files takes no set-user-ID programs ({ids})");
+        unstarve_testing::not_possible_here(why);
         return;
     }
     assert_eq!((all.len(), root.len(), starter.len(), both.len()), (1, 0, 0, 1));
@@ -227,14 +226,12 @@ fn who_may_not_is_told_what_is_missing() {
     // Root without that capability stands for an ordinary user, who has none.
     let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
     if rustix::process::geteuid().is_root() {
-        command = Command::new("setpriv");
+        let Some(setpriv) = unstarve_testing::tool("setpriv") else { return };
+        command = Command::new(setpriv);
         command.args(["--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice", env!("CARGO_BIN_EXE_unstarve")]);
     }
     command.args(["guard", "run", "--policy", &path, "--state"]).arg(&state).stdin(Stdio::null());
-    let Ok(output) = command.output() else {
-        println!("skipped: there is no setpriv");
-        return;
-    };
+    let output = command.output().expect("started");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("missing: CAP_SYS_NICE") && error.contains("Nothing was changed"), "{error}");
@@ -254,7 +251,7 @@ fn a_mistyped_directory_is_not_made_by_undo() {
 #[test]
 fn what_a_rule_is_refused_is_said_and_is_an_exit_code() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: apply and run need root");
+        unstarve_testing::not_possible_here("apply and run need root");
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
@@ -270,7 +267,7 @@ fn what_a_rule_is_refused_is_said_and_is_an_exit_code() {
         let output = unstarve(&arguments);
         let said = text(&output.stdout) + &text(&output.stderr);
         if said.contains("another guard is at work") {
-            println!("skipped: a guard is at work on this machine");
+            unstarve_testing::not_possible_here("a guard is at work on this machine");
             return;
         }
         assert_eq!(output.status.code(), Some(i32::from(command[0] == "apply")), "{said}");

@@ -36,9 +36,10 @@ fn explained(path: &Path) -> Option<(Report, Option<Arc<Snapshot>>)> {
 /// know exist with a value that no remedy sets.
 fn host(report: &Report, snapshot: Option<&Snapshot>) -> Model {
     let seen = priorities(report);
-    let mut model = snapshot.map_or_else(Model::new, |snapshot| Model::of(&without(snapshot, &seen)));
     let remedies = report.findings.iter().flat_map(|finding| &finding.remedies);
-    for change in remedies.flat_map(|remedy| &remedy.changes) {
+    let changes: Vec<&Change> = remedies.flat_map(|remedy| &remedy.changes).collect();
+    let mut model = snapshot.map_or_else(Model::new, |snapshot| Model::of(&touched(snapshot, &changes, &seen)));
+    for change in changes {
         match &change.target {
             Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => {
                 let seen = seen.get(&thread.tid).and_then(|seen| seen.first());
@@ -62,16 +63,26 @@ fn host(report: &Report, snapshot: Option<&Snapshot>) -> Model {
     model
 }
 
-/// The snapshot without threads that the trace has seen as something else. Where it does not know the flag, some have it.
-fn without(snapshot: &Snapshot, seen: &BTreeMap<Tid, BTreeSet<Prio>>) -> Snapshot {
-    let mut snapshot = snapshot.clone();
-    snapshot.tasks.retain(|task| {
-        seen.get(&task.tid).is_none_or(|seen| seen.is_empty() || task.prio().is_some_and(|prio| seen.contains(&prio)))
+/// The snapshot with the processes that are changed, without threads that the trace has seen as something else. Where it does
+/// not know the flag, some have it.
+fn touched(snapshot: &Snapshot, changes: &[&Change], seen: &BTreeMap<Tid, BTreeSet<Prio>>) -> Snapshot {
+    let named = changes.iter().filter_map(|change| match &change.target {
+        Target::Thread(thread) | Target::Threads(Selector::Process(thread)) | Target::GroupWeightOf(thread) => {
+            snapshot.process_of(thread.tid)
+        }
+        _ => None,
     });
-    for task in snapshot.tasks.iter_mut().filter(|task| !task.kernel_thread) {
-        task.reset_on_fork = task.reset_on_fork.or(Some(task.tid.0 % 3 == 0));
+    let processes: BTreeSet<Tid> = named.collect();
+    let mut touched = snapshot.clone();
+    let as_seen = |task: &TaskFacts| {
+        let seen = seen.get(&task.tid).filter(|seen| !seen.is_empty());
+        seen.is_none_or(|seen| task.prio().is_some_and(|prio| seen.contains(&prio)))
+    };
+    touched.tasks.retain(|task| processes.contains(&task.tgid.unwrap_or(task.tid)) && as_seen(task));
+    for task in touched.tasks.iter_mut().filter(|task| !task.kernel_thread) {
+        task.reset_on_fork = task.reset_on_fork.or(Some(task.tid.0.is_multiple_of(3)));
     }
-    snapshot
+    touched
 }
 
 /// A thread of which the trace alone shows what it is: FIFO or RR, with the flag or without, as nobody can know.

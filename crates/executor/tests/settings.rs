@@ -25,7 +25,7 @@ impl Host {
     /// `None` where the lock of this machine cannot be had: it is root's.
     fn new() -> Option<Host> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: the lock for changes is root's");
+            unstarve_testing::not_possible_here("the lock for changes is root's");
             return None;
         }
         let tree = tempfile::tempdir().expect("a temporary directory");

@@ -47,7 +47,7 @@ const fn optional(name: &'static str, kind: Kind, unit: &'static str, meaning: &
 
 use Kind::{I32, Text, U32, U64};
 
-const START_UTC: &str = "when the wait began, in UTC (RFC 3339), where the recording tells";
+const START_UTC: &str = "when the wait began, in UTC (RFC 3339), where the recording has the time of day";
 const HOST: &str = "the name of the recorded machine, where known";
 
 pub(crate) const WAITS: &[Column] = &[

@@ -10,22 +10,22 @@ use unstarve_model::{Batch, Context, Event, EventKind, EventSet, EventType, Name
 /// No converter needs more; none may hang a test.
 const LIMIT: &str = "120";
 
-/// Runs a program for at most two minutes (`timeout` kills it then) with its output in a file; a word why not if that
-/// is impossible here.
-fn run(words: &[&str]) -> Result<File, String> {
-    let output = tempfile::tempfile().unwrap();
+/// Runs a program for at most two minutes (`timeout` kills it then) with its output in a file; `None` where it is not
+/// installed. That it fails is no reason to leave a test out.
+fn run(words: &[&str]) -> Option<File> {
+    unstarve_testing::tool(words[0])?;
+    let (output, errors) = (tempfile::tempfile().unwrap(), tempfile::NamedTempFile::new().unwrap());
     let status = Command::new("timeout")
         .args(["-k", "1", LIMIT])
         .args(words)
         .stdin(Stdio::null())
         .stdout(output.try_clone().unwrap())
-        .stderr(Stdio::null())
+        .stderr(errors.reopen().unwrap())
         .status()
-        .map_err(|error| format!("timeout: {error}"))?;
-    match status.code() {
-        Some(0) => Ok(output),
-        _ => Err(format!("`{}` ended with {status}", words.join(" "))),
-    }
+        .unwrap();
+    let said = std::fs::read(errors.path()).unwrap();
+    assert!(status.success(), "`{}` ended with {status}\n{}", words.join(" "), String::from_utf8_lossy(&said));
+    Some(output)
 }
 
 /// The output of a program as events, read from its beginning.
@@ -100,10 +100,7 @@ fn the_text_of_trace_cmd_has_the_events_of_its_trace_dat() {
     ] {
         let path = traces.join(file);
         // With times in nanoseconds.
-        let report = match run(&["trace-cmd", "report", "-t", "-i", path.to_str().unwrap()]) {
-            Ok(report) => report,
-            Err(reason) => return println!("skipped: {reason}"),
-        };
+        let Some(report) = run(&["trace-cmd", "report", "-t", "-i", path.to_str().unwrap()]) else { return };
         let theirs = events_printed(report);
         // trace-cmd prints a preempted task as one that yielded: the text has lost the difference.
         let preempted = format!("{:?}", PrevState::Preempted);
@@ -114,24 +111,22 @@ fn the_text_of_trace_cmd_has_the_events_of_its_trace_dat() {
     }
 }
 
-/// Records a load of many switches for a moment; a word why not if perf cannot here.
-fn record(directory: &Path, options: &[&str]) -> Result<PathBuf, String> {
+/// Records a load of many switches for a moment; `None` where there is no perf, or nobody lets it see the kernel's events.
+fn record(directory: &Path, options: &[&str]) -> Option<PathBuf> {
+    if let Err(why) = std::fs::read_to_string("/sys/kernel/tracing/events/sched/sched_switch/id") {
+        unstarve_testing::not_possible_here(format!("tracefs: {why}"));
+        return None;
+    }
     let path = directory.join("perf.data");
     let load = ["perf", "bench", "sched", "messaging", "-g", "1", "-l", "100"];
     run(&[&["perf"], options, &["-o", path.to_str().unwrap(), "--"], &load].concat())?;
-    Ok(path)
+    Some(path)
 }
 
 fn assert_script_agrees(options: &[&str], expected: &[EventType]) {
     let directory = tempfile::tempdir().unwrap();
-    let path = match record(directory.path(), options) {
-        Ok(path) => path,
-        Err(reason) => return println!("skipped: {reason}"),
-    };
-    let script = match run(&["perf", "script", "--ns", "-i", path.to_str().unwrap()]) {
-        Ok(script) => script,
-        Err(reason) => return println!("skipped: {reason}"),
-    };
+    let Some(path) = record(directory.path(), options) else { return };
+    let Some(script) = run(&["perf", "script", "--ns", "-i", path.to_str().unwrap()]) else { return };
     let mut source = unstarve_readers::open(&path).unwrap();
     while source.read(&mut Batch::default()).unwrap() {}
     let recorded = source.info().recorded.unwrap_or_default();

@@ -45,13 +45,10 @@ fn report(path: &Path, options: &[&str]) -> Option<Vec<String>> {
 /// What `trace-cmd` prints; `None` (and a word why) where there is no trace-cmd.
 fn trace_cmd(what: &str, path: &Path, options: &[&str]) -> Option<Vec<String>> {
     let output = tempfile::NamedTempFile::new().unwrap();
-    let mut command = Command::new("trace-cmd");
+    let mut command = Command::new(unstarve_testing::tool("trace-cmd")?);
     command.arg(what).args(options).arg("-i").arg(path);
     command.stdin(Stdio::null()).stdout(output.reopen().unwrap()).stderr(Stdio::null());
-    let Ok(mut child) = command.spawn() else {
-        println!("skipped: trace-cmd is not installed");
-        return None;
-    };
+    let mut child = command.spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);
     let status = loop {
         match child.try_wait().unwrap() {

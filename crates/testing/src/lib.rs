@@ -5,4 +5,4 @@
 pub mod model;
 mod need;
 
-pub use need::{not_possible_here, tool};
+pub use need::{not_possible_here, python_module, tool};

@@ -6,6 +6,7 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Where a program is that a test needs; `None` leaves the test out.
 ///
@@ -18,6 +19,22 @@ pub fn tool(name: &str) -> Option<PathBuf> {
         println!("skipped: {name} is not installed");
     }
     found
+}
+
+/// Whether Python has a module that a test needs; if not, the test is left out.
+///
+/// # Panics
+/// In CI, if it has not.
+pub fn python_module(name: &str) -> bool {
+    let Some(python) = tool("python3") else { return false };
+    let output = Command::new(python).args(["-c", &format!("import {name}")]).output();
+    let has = output.as_ref().is_ok_and(|output| output.status.success());
+    if !has {
+        let why = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+        assert!(!in_ci(), "python3 has no {name}: in CI that is a failure (tools/setup.sh installs it)\n{why:?}");
+        println!("skipped: python3 has no {name}");
+    }
+    has
 }
 
 /// Says why a test is left out that this kind of machine cannot run, CI or not.
@@ -33,4 +50,18 @@ fn find(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
     // A daemon's PATH has no sbin.
     let directories = env::split_paths(path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
     directories.map(|directory| directory.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_where_a_shell_finds_them() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("some-tool"), "").expect("written");
+        let path = directory.path().as_os_str();
+        assert_eq!(find("some-tool", path), Some(directory.path().join("some-tool")));
+        assert_eq!(find("no-such-tool-anywhere", path), None);
+    }
 }

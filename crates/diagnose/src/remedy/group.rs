@@ -83,13 +83,18 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
         changes.extend(rewrite(heavy.path(file), target.to_string(), Some(&old.to_string())));
     }
     if let Some((light, weight)) = light.as_ref().zip(of_light).filter(|(_, weight)| *weight < target) {
-        changes.extend(rewrite(light.path(file), target.to_string(), Some(&weight.to_string())));
+        changes.extend(match light.group.idle {
+            // Its weight cannot be written, and is the normal one as soon as it is not idle (sched_group_set_idle()).
+            true => rewrite(light.path("cpu.idle"), "0", Some("1")),
+            false => rewrite(light.path(file), target.to_string(), Some(&weight.to_string())),
+        });
     }
     if changes.is_empty() {
         return None;
     }
     let beside = match (&light, of_light) {
         (Some(light), Some(weight)) => {
+            let weight = if light.group.idle { "cpu.idle 1".to_owned() } else { weight.to_string() };
             format!("{} with that of {} ({weight}).", case.name(victim), light.group.path.escape_debug())
         }
         _ if case.is_kernel_thread(victim) => format!("kernel threads in the root group weigh {normal}."),

@@ -80,11 +80,10 @@ fn arrow_and_parquet_hold_what_csv_holds() {
 /// The reader that most people use, where it is installed.
 #[test]
 fn pyarrow_reads_them() {
-    let python = |program: &str| Command::new("python3").args(["-c", program]).output().ok();
-    if !python("import pyarrow.parquet").is_some_and(|output| output.status.success()) {
-        eprintln!("skipped: python3 has no pyarrow here");
+    if !unstarve_testing::python_module("pyarrow.parquet") {
         return;
     }
+    let python = |program: &str| Command::new("python3").args(["-c", program]).output().ok();
     let trace = traces().into_iter().find(|trace| trace.ends_with("linux-6.1-dio-weight.dat")).expect("testdata");
     let directory = tempfile::tempdir().expect("a place for files");
     let file = |name: &str| directory.path().join(name);

@@ -268,12 +268,10 @@ fn perfettos_own_schema_knows_every_field() {
                    \x20   return n\n\
                    ends = [p for p in trace.packet if p.HasField('track_event') and p.track_event.type == pb.TrackEvent.TYPE_SLICE_END]\n\
                    print(unknown(trace), len(trace.packet), len(ends))";
-    let python = |arguments: &[&str]| Command::new("python3").args(arguments).output().ok();
-    if !python(&["-c", "import perfetto.protos.perfetto.trace.perfetto_trace_pb2"]).is_some_and(|o| o.status.success())
-    {
-        eprintln!("skipped: python3 has no perfetto here");
+    if !unstarve_testing::python_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2") {
         return;
     }
+    let python = |arguments: &[&str]| Command::new("python3").args(arguments).output().ok();
     let trace = traces().into_iter().find(|trace| trace.ends_with("linux-5.10-net-rt.dat")).expect("testdata");
     let (bytes, _) = written(open(&trace));
     let file = tempfile::NamedTempFile::new().expect("a place for files");
