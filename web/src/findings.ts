@@ -243,7 +243,7 @@ function remedies(finding: Finding): HTMLElement | null {
 const NOT_HELPED = { harmed: 'harm, ', 'no-difference': 'no difference that matters, ', 'not-shown': 'not shown to help, ', 'not-made': 'not shown to help, ' };
 
 /** `on 6.1 for a kworker: switches.per_io −86 % (−90 % to −80 %), in kubepods`. */
-function proved({ kernel, victim, answer, metric, effect, low, high, scenario }: Proved): string {
+function proved({ kernel, victim: kind, answer, metric, effect, low, high, scenario }: Proved): string {
   const part = (value: number): string => {
     if (value >= 9) return `×${Math.round(value + 1)}`;
     const size = Math.abs(value) * 100;
@@ -251,7 +251,7 @@ function proved({ kernel, victim, answer, metric, effect, low, high, scenario }:
   };
   const words = answer === 'helped' ? '' : NOT_HELPED[answer];
   const bounds = low === null || high === null ? '' : ` (${part(low)} to ${part(high)})`;
-  const whom = victim ? ` for ${/^[aeiou]/.test(victim) ? 'an' : 'a'} ${victim}` : '';
+  const whom = kind ? ` for ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : '';
   return `on ${kernel}${whom}: ${words}${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}`;
 }
 

@@ -30,6 +30,7 @@ pub enum Proofs {
 /// What a remedy did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub enum Answer {
     /// The main metric got better by what matters.
     Helped,
@@ -99,6 +100,7 @@ pub struct Proof {
 
 /// What was proved of a remedy, beside it in a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Proved {
     /// The kernel's series: `6.1`.
     pub kernel: String,
