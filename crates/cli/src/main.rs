@@ -33,6 +33,7 @@ mod snapshot;
 mod target;
 mod timeline;
 mod top;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -59,6 +60,7 @@ Examples:
   unstarve timeline trace.dat       every wait, and who had the CPU meanwhile
   unstarve compare old.dat new.dat  who waits more, and by which rule
   sudo unstarve top                 who is starving whom now
+  sudo unstarve watch               always there: metrics, and a trace of each episode
   unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
   sudo unstarve guard plan --policy p.toml    which tasks would change, from what to what
   sudo unstarve check               which settings of this host starve threads, and the fix
@@ -74,6 +76,7 @@ enum Command {
     Compare(compare::LowArgs),
     Export(export::LowArgs),
     Top(top::LowArgs),
+    Watch(watch::WatchArgs),
     Guard(guard::GuardArgs),
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::Report(args) => args.raise().and_then(report::run),
         Command::Compare(args) => args.raise(low.color).and_then(compare::run),
         Command::Export(args) => args.raise().and_then(export::run),
+        Command::Watch(args) => watch::run(&args, low.color),
         Command::Guard(args) => guard::run(args),
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),

@@ -66,7 +66,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-const GENERATOR: &str = concat!("unstarve ", env!("CARGO_PKG_VERSION"));
+pub(crate) const GENERATOR: &str = concat!("unstarve ", env!("CARGO_PKG_VERSION"));
 
 /// Writes the page of two recordings set against each other; what was compared is given back.
 pub fn compared(a: &Recording, b: &Recording, output: &Path) -> Result<Comparison> {

@@ -11,6 +11,7 @@
 //! | `data` | from those to what the page shows |
 //! | `blob` | JSON and columns of numbers in one piece |
 //! | `html` | the file |
+//! | `live` | the page of a running `unstarve watch` |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -18,6 +19,7 @@ mod blob;
 mod collect;
 mod data;
 mod html;
+pub mod live;
 #[cfg(test)]
 mod typescript;
 

@@ -95,7 +95,12 @@ pub fn policy() -> String {
 
 impl Panel {
     fn write(&self, out: &mut String) {
-        let _ = writeln!(out, "<section>\n<h2>{}</h2>\n<p class=\"note\">{}</p>", escaped(&self.title), escaped(&self.note));
+        let _ = writeln!(
+            out,
+            "<section>\n<h2>{}</h2>\n<p class=\"note\">{}</p>",
+            escaped(&self.title),
+            escaped(&self.note)
+        );
         if !self.rows.is_empty() {
             let heads: String = self.columns.iter().map(|column| format!("<th>{}</th>", escaped(column))).collect();
             let _ = writeln!(out, "<div class=\"scroll\"><table>\n<tr>{heads}</tr>");
@@ -157,9 +162,14 @@ mod tests {
     #[test]
     fn no_name_becomes_markup_and_styles_cannot_end_their_elements() {
         let evil = "</style><script>alert(1)</script>\"'\u{202e}".to_owned();
-        let row = Row { cells: vec![evil.clone()], hint: Some(evil.clone()), link: Some(Link { to: evil.clone(), text: evil.clone() }) };
+        let row = Row {
+            cells: vec![evil.clone()],
+            hint: Some(evil.clone()),
+            link: Some(Link { to: evil.clone(), text: evil.clone() }),
+        };
         let bars = vec![Bar { name: evil.clone(), sum: evil.clone(), parts: vec![(0.5, evil.clone())] }];
-        let panel = Panel { title: evil.clone(), note: evil.clone(), columns: vec![evil.clone()], rows: vec![row], bars };
+        let panel =
+            Panel { title: evil.clone(), note: evil.clone(), columns: vec![evil.clone()], rows: vec![row], bars };
         let page = page(&evil, std::slice::from_ref(&evil), &[panel]);
         assert!(!page.contains("<script") && !page.contains('\u{202e}'));
         assert_eq!(page.matches("</style>").count(), 2);

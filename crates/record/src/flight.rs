@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use unstarve_facts::Snapshot;
 use unstarve_host::Root;
 use unstarve_model::{ClockPair, CpuId, Tid};
 use unstarve_readers::Endian;
@@ -199,6 +198,13 @@ impl Frozen {
         let _ = self.roll.disable();
         let emptied = self.drop_everything();
         (saved.and_then(|saved| emptied.map(|()| saved)), self.roll)
+    }
+
+    /// Empties the instance without writing anything, and gives it back.
+    pub fn discard(self) -> Roll {
+        let _ = self.roll.disable();
+        let _ = self.drop_everything();
+        self.roll
     }
 
     fn write(&self, output: &Path) -> Result<Saved, RecordError> {

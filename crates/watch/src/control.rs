@@ -91,7 +91,8 @@ impl Control {
             for stream in listener.incoming().flatten() {
                 let events = events.clone();
                 // One after another: it is root who asks, and not often.
-                let _ = std::thread::Builder::new().name("unstarve-control".into()).spawn(move || answer(stream, &events));
+                let _ =
+                    std::thread::Builder::new().name("unstarve-control".into()).spawn(move || answer(stream, &events));
             }
         };
         std::thread::Builder::new().name("unstarve-control".into()).spawn(serve).map_err(io)?;

@@ -441,7 +441,9 @@ impl Watch {
         }
         self.board.write(|published| {
             match &state {
-                RecorderState::Broken(why) => drop(published.problems.insert("recorder", format!("flight recorder: {why}"))),
+                RecorderState::Broken(why) => {
+                    drop(published.problems.insert("recorder", format!("flight recorder: {why}")))
+                }
                 _ => drop(published.problems.remove("recorder")),
             }
             published.recorder = state;

@@ -13,7 +13,7 @@ use crate::config::Store as StoreConfig;
 use crate::episode::{Episode, Explanation};
 use crate::guarded::Guarded;
 use crate::run::Event;
-use crate::store::{EPISODE, Limits, REPORT, Store, StoreError, TRACE};
+use crate::store::{Limits, REPORT, Store, StoreError, TRACE};
 use crate::tell::log::Log;
 use crate::tell::{Board, Courier};
 
@@ -218,7 +218,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 /// Runs the explanation behind everything else that the machine does; ends it if it takes too long.
 fn run(mut command: Command) -> Result<(), String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
+    let mut child =
+        command.spawn().map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
     let begun = Instant::now();
     let mut errors = child.stderr.take();
     let said = std::thread::spawn(move || {
@@ -250,9 +251,6 @@ fn run(mut command: Command) -> Result<(), String> {
 pub fn trace_in(directory: &Path) -> std::path::PathBuf {
     directory.join(TRACE)
 }
-
-/// The files of an episode, for documentation and tests.
-pub const FILES: [&str; 4] = [TRACE, EPISODE, REPORT, crate::store::PAGE];
 
 /// Opens the store, and gives the episodes that were not explained.
 pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Episode>), StoreError> {

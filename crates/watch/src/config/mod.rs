@@ -166,10 +166,19 @@ mod tests {
             ("[recorder]\nkeep = \"10\"\n", "watch.toml:2:8: `10`: expected a time such as 250ms, 10s or 2m"),
             ("[recorder]\nkeep = \"11m\"\n", "watch.toml:2:1: 11m is out of range; expected 1s to 10m"),
             ("[listen]\naddress = \"0.0.0.0:9\"\n", "watch.toml:2:1: 0.0.0.0:9 can be reached from other machines"),
-            ("[listen]\naddress = \"localhost\"\n", "watch.toml:2:11: `localhost`: expected an address such as 127.0.0.1:9846, unix:/PATH, or off"),
+            (
+                "[listen]\naddress = \"localhost\"\n",
+                "watch.toml:2:11: `localhost`: expected an address such as 127.0.0.1:9846, unix:/PATH, or off",
+            ),
             ("[thresholds]\nshare = 1.5\n", "watch.toml:2:9: 1.5: expected a part between 0 and 1"),
-            ("[webhook]\nurl = \"ftp://x\"\n", "watch.toml:2:7: `ftp://x`: expected a URL that begins with http:// or https://"),
-            ("[recorder]\nmode = \"no\"\n", "watch.toml:2:8: unknown variant `no`, expected one of `always`, `armed`, `off`"),
+            (
+                "[webhook]\nurl = \"ftp://x\"\n",
+                "watch.toml:2:7: `ftp://x`: expected a URL that begins with http:// or https://",
+            ),
+            (
+                "[recorder]\nmode = \"no\"\n",
+                "watch.toml:2:8: unknown variant `no`, expected one of `always`, `armed`, `off`",
+            ),
             ("a = [", "watch.toml:1:"),
         ];
         for (text, expected) in cases {

@@ -291,7 +291,17 @@ impl Pair<'_> {
 /// Whether a rule prefers the occupant to who waits.
 fn is_precedence(rule: Rule) -> bool {
     match rule {
-        Rule::Irq | Rule::Softirq | Rule::Throttled | Rule::Class | Rule::WakeupPreemption | Rule::Weight | Rule::Count => true,
+        Rule::Irq
+        | Rule::Softirq
+        | Rule::Throttled
+        | Rule::Class
+        | Rule::WakeupPreemption
+        | Rule::Weight
+        | Rule::Count => true,
         Rule::Unknown | Rule::Idle | Rule::Fair => false,
     }
 }
+
+#[cfg(test)]
+#[path = "detect_tests.rs"]
+mod tests;

@@ -143,7 +143,8 @@ pub fn id_of(at: unstarve_model::WallTime) -> String {
 pub fn is_id(text: &str) -> bool {
     let lengths: Vec<usize> = text.split('-').map(str::len).collect();
     let digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    digits && (lengths == [8, 6, 3] || (lengths.len() == 4 && lengths[..3] == [8, 6, 3] && (1..=6).contains(&lengths[3])))
+    digits
+        && (lengths == [8, 6, 3] || (lengths.len() == 4 && lengths[..3] == [8, 6, 3] && (1..=6).contains(&lengths[3])))
 }
 
 #[cfg(test)]
@@ -157,7 +158,8 @@ mod tests {
         let id = id_of(WallTime(1_764_000_187_205_000_123));
         assert_eq!(id, "20251124-160307-205");
         assert!(is_id(&id) && is_id("20251124-160307-205-2"));
-        for bad in ["", "..", "20251124", "20251124-160307-205/..", "20251124-160307-205-", "20251124-160307-20x", "--"] {
+        for bad in ["", "..", "20251124", "20251124-160307-205/..", "20251124-160307-205-", "20251124-160307-20x", "--"]
+        {
             assert!(!is_id(bad), "{bad}");
         }
     }

@@ -48,8 +48,8 @@ impl Log {
     /// # Errors
     /// If the system refuses. A part of a line that was written all the same is left out by readers.
     pub fn add(&mut self, episode: &Episode) -> Result<(), StoreError> {
-        let io = StoreError::io(&self.path);
-        self.append(episode).map_err(io)
+        let appended = self.append(episode);
+        appended.map_err(StoreError::io(&self.path))
     }
 
     fn append(&mut self, episode: &Episode) -> io::Result<()> {

@@ -230,3 +230,6 @@ impl Drop for Unfinished {
         let _ = fs::remove_dir_all(&self.path);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::Board;
 use super::http_head::{self, BadHead, Head};
 use super::page::{Answer, answer};
-use super::Board;
 use crate::config::{Address, Listen};
 
 /// Connections at a time.
@@ -96,7 +96,10 @@ impl Server {
             _ => Hosts::All,
         };
         let site = Arc::new(Site { board, store, hosts });
-        std::thread::Builder::new().name("unstarve-http".into()).spawn(move || accept(&listener, &site)).map_err(failed)?;
+        std::thread::Builder::new()
+            .name("unstarve-http".into())
+            .spawn(move || accept(&listener, &site))
+            .map_err(failed)?;
         Ok(Some(Server { address }))
     }
 
@@ -198,7 +201,7 @@ fn serve(mut stream: Box<dyn Stream>, site: &Site, place: &Place) {
             (respond(&head, site), body)
         }
         Err(BadHead::Status(status)) => (Answer::plain(status, "not understood\n"), Body::Sent),
-        Err(BadHead::Io(_)) => return,
+        Err(BadHead::Io) => return,
     };
     let _ = send(&mut *stream, &answer, body);
 }
@@ -322,7 +325,8 @@ mod tests {
 
     #[test]
     fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
-        let directory = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
+        let directory =
+            tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
         let path = directory.path().join("http");
         drop(UnixListener::bind(&path).expect("what a killed process left"));
         let listen = Listen { address: Address::Unix(path.clone()), ..Listen::default() };

@@ -71,20 +71,19 @@ impl Out<'_, '_> {
         rows.iter().try_for_each(|(labels, value)| one(&mut family, labels, &ConstGauge::new(*value)))
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.counters(name, help, None, vec![(Vec::new(), value)])
+    fn counter(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
+        let family = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        ConstCounter::new(value).encode(family)
     }
 
     fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
-        self.gauges(name, help, unit, vec![(Vec::new(), value)])
+        let family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        ConstGauge::new(value).encode(family)
     }
 }
 
 fn one(family: &mut MetricEncoder<'_>, labels: &Labels, metric: &impl EncodeMetric) -> fmt::Result {
-    match labels.is_empty() {
-        true => metric.encode(family.encode_family(&NoLabelSet {})?),
-        false => metric.encode(family.encode_family(labels)?),
-    }
+    metric.encode(family.encode_family(labels)?)
 }
 
 fn seconds(ns: Nanos) -> f64 {
@@ -150,17 +149,17 @@ fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt
     let rows = sums.into_iter().map(|((victim, occupant, rule), ns)| {
         (vec![("victim", victim), ("occupant", occupant), ("rule", rule.to_owned())], seconds(Nanos(ns)))
     });
-    let help = "Waits for a CPU by what waited, what had the CPU meanwhile and why; for each victim the sum of its waits";
+    let help =
+        "Waits for a CPU by what waited, what had the CPU meanwhile and why; for each victim the sum of its waits";
     out.counters("blame", help, Some(&Unit::Seconds), rows.collect())
 }
 
 fn cost(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
     let unit = Some(&Unit::Seconds);
-    let cpu = vec![(Vec::new(), seconds(reading.cost.process))];
-    out.counters("watch_cpu", "CPU time of unstarve watch itself", unit, cpu)?;
+    out.counter("watch_cpu", "CPU time of unstarve watch itself", unit, seconds(reading.cost.process))?;
     if let Some(programs) = reading.cost.programs {
         let help = "Time in the BPF programs of unstarve watch; only while kernel.bpf_stats_enabled is 1";
-        out.counters("watch_bpf", help, unit, vec![(Vec::new(), seconds(programs))])?;
+        out.counter("watch_bpf", help, unit, seconds(programs))?;
     }
     let lost = &reading.lost;
     let rows = [
@@ -193,9 +192,9 @@ fn counts(out: &mut Out<'_, '_>, published: &Published) -> fmt::Result {
     let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
     out.counters("episodes", "Episodes that were kept, by what explain found", None, rows.collect())?;
     let help = "Episodes that were seen and not kept: too soon after another";
-    out.counter("episodes_not_kept", help, counts.not_kept as f64)?;
-    out.counter("store_errors", "Times that the store could not be written", counts.store_errors as f64)?;
-    out.counter("engine_errors", "Times that the engine could not be read", counts.engine_errors as f64)?;
+    out.counter("episodes_not_kept", help, None, counts.not_kept as f64)?;
+    out.counter("store_errors", "Times that the store could not be written", None, counts.store_errors as f64)?;
+    out.counter("engine_errors", "Times that the engine could not be read", None, counts.engine_errors as f64)?;
     let rows = counts.undelivered.iter().map(|(to, count)| (vec![("output", (*to).to_owned())], *count as f64));
     out.counters("undelivered", "Episodes and pushes that an output did not get", None, rows.collect())?;
     if let Some(kept) = counts.kept {
@@ -226,7 +225,8 @@ mod tests {
 
     #[test]
     fn names_are_escaped_and_each_series_is_there_once() {
-        let scene = Scene::new().group("/a\"b\\c\n{x=\"y\"} 1").blame("/a\"b\\c\n{x=\"y\"} 1", RoleKind::RealTime, 7_000);
+        let scene =
+            Scene::new().group("/a\"b\\c\n{x=\"y\"} 1").blame("/a\"b\\c\n{x=\"y\"} 1", RoleKind::RealTime, 7_000);
         let text = text(published(scene.reading(at(1)))).expect("a text");
         assert!(text.contains(r#"unstarve_blame_seconds_total{victim="/a\"b\\c\\n{x=\"y\"} 1",occupant="real-time",rule="class"} 7e-6"#) ||
             text.contains(r#"unstarve_blame_seconds_total{victim="/a\"b\\c\\n{x=\"y\"} 1",occupant="real-time",rule="class"} 0.000007"#), "{text}");
@@ -270,7 +270,13 @@ mod tests {
         }
         let buckets = classic(&histogram);
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 6);
-        let up_to = |power: i32| buckets.iter().take_while(|(bound, _)| *bound <= f64::from(power).exp2()).map(|(_, count)| count).sum::<u64>();
+        let up_to = |power: i32| {
+            buckets
+                .iter()
+                .take_while(|(bound, _)| *bound <= f64::from(power).exp2())
+                .map(|(_, count)| count)
+                .sum::<u64>()
+        };
         assert_eq!((up_to(-18), up_to(-4), up_to(-2), up_to(4)), (2, 4, 5, 5));
     }
 }

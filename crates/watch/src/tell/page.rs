@@ -64,10 +64,12 @@ pub fn answer(path: &str, site: &Site) -> Answer {
             Ok(text) => Answer::of(metrics::CONTENT_TYPE, text),
             Err(_) => Answer::plain(500, "the metrics cannot be written\n"),
         },
-        "/episodes.json" => match serde_json::to_vec_pretty(&published.episodes.iter().map(AsRef::as_ref).collect::<Vec<&Episode>>()) {
-            Ok(json) => Answer::of("application/json", json),
-            Err(_) => Answer::plain(500, "the episodes cannot be written\n"),
-        },
+        "/episodes.json" => {
+            match serde_json::to_vec_pretty(&published.episodes.iter().map(AsRef::as_ref).collect::<Vec<&Episode>>()) {
+                Ok(json) => Answer::of("application/json", json),
+                Err(_) => Answer::plain(500, "the episodes cannot be written\n"),
+            }
+        }
         "/healthz" => health(&published),
         _ => episode_page(path, site).unwrap_or_else(|| Answer::plain(404, "nothing is here\n")),
     }
@@ -124,12 +126,7 @@ fn headline(published: &Published) -> String {
 fn notes(published: &Published) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(reading) = &published.reading {
-        notes.push(format!(
-            "{} · {} since {}",
-            short(reading.at.wall),
-            published.engine,
-            short(reading.since.wall)
-        ));
+        notes.push(format!("{} · {} since {}", short(reading.at.wall), published.engine, short(reading.since.wall)));
     }
     notes.push(format!("flight recorder: {}", published.recorder.word()));
     notes.extend(published.problems.values().cloned());
@@ -146,12 +143,24 @@ fn short(at: WallTime) -> String {
 fn now(published: &Published) -> Panel {
     let title = "Who keeps whom waiting now".to_owned();
     let (Some(reading), Some(before)) = (&published.reading, &published.before) else {
-        return Panel { title, note: "no two readings yet".to_owned(), columns: Vec::new(), rows: Vec::new(), bars: Vec::new() };
+        return Panel {
+            title,
+            note: "no two readings yet".to_owned(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            bars: Vec::new(),
+        };
     };
     let span = reading.at.trace.since(before.at.trace);
     let rows = lately(reading, before).into_iter().take(12);
     let rows = rows.map(|(victim, occupant, rule, ns)| Row {
-        cells: vec![victim, occupant, rule.word().to_owned(), ns.to_string(), format!("{:.1} %", 100.0 * ns.share_of(span))],
+        cells: vec![
+            victim,
+            occupant,
+            rule.word().to_owned(),
+            ns.to_string(),
+            format!("{:.1} %", 100.0 * ns.share_of(span)),
+        ],
         hint: Some(rule.meaning().to_owned()),
         link: None,
     });
@@ -220,10 +229,8 @@ fn episodes(published: &Published) -> Panel {
             episode.finding.clone().unwrap_or_default(),
         ],
         hint: episode.verdict.clone(),
-        link: (episode.trace_bytes.is_some() && is_id(&episode.id)).then(|| Link {
-            to: format!("/episodes/{}/{PAGE}", episode.id),
-            text: "report".to_owned(),
-        }),
+        link: (episode.trace_bytes.is_some() && is_id(&episode.id))
+            .then(|| Link { to: format!("/episodes/{}/{PAGE}", episode.id), text: "report".to_owned() }),
     });
     let rows: Vec<Row> = rows.collect();
     let mut note = match rows.len() {

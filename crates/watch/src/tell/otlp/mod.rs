@@ -10,8 +10,8 @@ use prost::Message;
 use unstarve_model::Nanos;
 
 use self::proto::{
-    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request, Resource,
-    ResourceMetrics, Scope, ScopeMetrics, Sum, Temporality,
+    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request,
+    Resource, ResourceMetrics, Scope, ScopeMetrics, Sum, Temporality,
 };
 use super::post::{agent, post};
 use super::{Board, Courier, Published};
@@ -63,9 +63,19 @@ fn metrics(reading: &Reading, published: &Published) -> Vec<Metric> {
     vec![
         metric("unstarve.wait", "Waits for a CPU", "s", Data::ExponentialHistogram(waits(reading))),
         metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(blame(reading))),
-        metric("unstarve.oldest_wait", "The longest wait that lasts", "s", Data::Gauge(Gauge { data_points: oldest(reading) })),
+        metric(
+            "unstarve.oldest_wait",
+            "The longest wait that lasts",
+            "s",
+            Data::Gauge(Gauge { data_points: oldest(reading) }),
+        ),
         metric("unstarve.episodes", "Episodes that were kept", "{episode}", sum(episodes.collect())),
-        metric("unstarve.watch.cpu", "CPU time of unstarve watch", "s", sum(vec![number(reading, seconds(reading.cost.process), Vec::new())])),
+        metric(
+            "unstarve.watch.cpu",
+            "CPU time of unstarve watch",
+            "s",
+            sum(vec![number(reading, seconds(reading.cost.process), Vec::new())]),
+        ),
     ]
 }
 
@@ -98,7 +108,8 @@ fn waits(reading: &Reading) -> ExponentialHistogram {
 
 /// Bucket `i` of OTLP holds (2^(i/4), 2^((i+1)/4)] at scale 2: one less than the native histogram's index of the same.
 fn exponential(histogram: &Histogram) -> ExponentialPoint {
-    let mut point = ExponentialPoint { scale: Histogram::SCHEMA, count: histogram.count(), ..ExponentialPoint::default() };
+    let mut point =
+        ExponentialPoint { scale: Histogram::SCHEMA, count: histogram.count(), ..ExponentialPoint::default() };
     let mut counts: Vec<(i32, u64)> = Vec::new();
     let mut above = 0;
     for bucket in histogram.buckets() {
@@ -146,9 +157,8 @@ fn oldest(reading: &Reading) -> Vec<Number> {
         let of = reading.oldest.iter().filter(|wait| wait.role.index() == index);
         of.map(|wait| wait.ns).max().unwrap_or(Nanos(0))
     };
-    let points = victims(reading).map(|(index, role)| {
-        number(reading, seconds(longest(index)), vec![attribute("victim", &role.name())])
-    });
+    let points = victims(reading)
+        .map(|(index, role)| number(reading, seconds(longest(index)), vec![attribute("victim", &role.name())]));
     points.collect()
 }
 

@@ -1,0 +1,125 @@
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use unstarve_term::clean;
+use unstarve_watch::episode::{Episode, line};
+use unstarve_watch::store::read_log;
+
+use super::{StoreArgs, print};
+use crate::output::{self, counted};
+
+/// List the episodes that were seen
+#[derive(Args)]
+#[command(after_help = "Exit code: 0, also if there is none; 2 if the store cannot be read.")]
+pub struct EpisodesArgs {
+    /// Only those since then: a time ago (30m, 2h, 7d), or a moment in UTC (2026-11-23, 2026-11-23T01:23:45Z)
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Print JSON lines (schema unstarve.watch-episode/1)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
+    let since = args.since.as_deref().map(Since::parse).transpose()?;
+    let directory = args.store.directory()?;
+    let log = read_log(&directory).map_err(|error| output::hint_at_root(error.into()))?;
+    let wanted = log.episodes.iter().filter(|episode| since.as_ref().is_none_or(|since| since.has(episode)));
+    let mut text = String::new();
+    for episode in wanted {
+        text += &match args.json {
+            true => serde_json::to_string(episode)?,
+            false => format!("{}  {}", clean(&episode.at.chars().take(19).collect::<String>()), line(episode)),
+        };
+        text.push('\n');
+    }
+    if text.is_empty() && !args.json {
+        text = "No episodes.\n".to_owned();
+    }
+    if log.torn > 0 {
+        output::remark(&format!(
+            "{} of the log left out: written when the watch was killed",
+            counted(log.torn, "line")
+        ));
+    }
+    print(&text)
+}
+
+/// From when on.
+enum Since {
+    /// In ns since 1970.
+    Moment(u64),
+    /// The beginning of a moment as RFC 3339 writes it: such texts are in the order of time.
+    Text(String),
+}
+
+impl Since {
+    fn parse(text: &str) -> Result<Since> {
+        if let Some(ago) = parse_ago(text) {
+            let then = SystemTime::now().checked_sub(ago).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
+            let then = then.and_then(|then| u64::try_from(then.as_nanos()).ok());
+            return Ok(Since::Moment(then.unwrap_or(0)));
+        }
+        let is_date = |text: &str| {
+            text.len() >= 10
+                && text.bytes().enumerate().all(|(at, byte)| match at {
+                    4 | 7 => byte == b'-',
+                    10 => byte == b'T' || byte == b' ',
+                    13 | 16 => byte == b':',
+                    19 => byte == b'.',
+                    _ => byte.is_ascii_digit(),
+                })
+        };
+        let moment = text.trim_end_matches('Z');
+        if !is_date(moment) {
+            bail!("--since {text}: expected a time ago such as 30m or 2h, or a moment such as 2026-11-23T01:23:45Z");
+        }
+        Ok(Since::Text(moment.replacen(' ', "T", 1)))
+    }
+
+    fn has(&self, episode: &Episode) -> bool {
+        match self {
+            Since::Moment(then) => episode.at_ns >= *then,
+            Since::Text(then) => episode.at.as_str() >= then.as_str(),
+        }
+    }
+}
+
+fn parse_ago(text: &str) -> Option<Duration> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let count: u64 = number.parse().ok()?;
+    let unit = match &text[number.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    count.checked_mul(unit).map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_time_ago_or_a_moment() {
+        let episode = Episode { at: "2026-11-23T01:23:45.678000000Z".into(), at_ns: 1, ..Episode::default() };
+        for (text, has) in [
+            ("2026-11-23", true),
+            ("2026-11-24", false),
+            ("2026-11-23T01:23:45Z", true),
+            ("2026-11-23 01:23:46", false),
+            ("1h", false),
+        ] {
+            assert_eq!(Since::parse(text).expect(text).has(&episode), has, "{text}");
+        }
+        for bad in ["", "yesterday", "2h30", "-1h", "2026/11/23"] {
+            assert!(Since::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `unstarve watch`: there when it happens.
+
+mod episodes;
+mod explain;
+mod run;
+mod show;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use unstarve_watch::config::{Config, STATE_DIRECTORY};
+
+use crate::output::{Color, Out};
+
+/// Count always who starves whom, keep the seconds around each episode, and say so to the monitoring
+///
+/// Without a subcommand it runs until SIGTERM or Ctrl-C: sums in the kernel, a flight recorder, a store of episodes, metrics and a
+/// page at 127.0.0.1:9846, a line for each episode in the system's log.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  sudo unstarve watch                              until Ctrl-C, with the defaults or /etc/unstarve/watch.toml
+  sudo unstarve watch --config watch.toml
+  unstarve watch --print-config > watch.toml       every key with its default
+  sudo unstarve watch episodes --since 2h          what happened
+  sudo unstarve watch show 20261123-012345-678     what explain says of it
+  sudo unstarve watch dump                         the last seconds, now
+  sudo unstarve watch status
+
+Exit code: 0 if it was stopped, 2 if it could not run. status: 1 if none runs."
+)]
+pub struct WatchArgs {
+    #[command(subcommand)]
+    command: Option<WatchCommand>,
+    #[command(flatten)]
+    run: run::RunArgs,
+}
+
+#[derive(Subcommand)]
+enum WatchCommand {
+    Episodes(episodes::EpisodesArgs),
+    Show(show::ShowArgs),
+    Status(status::StatusArgs),
+    Dump(status::DumpArgs),
+    #[command(hide = true)]
+    ExplainEpisode(explain::ExplainArgs),
+}
+
+/// Which configuration.
+#[derive(Args)]
+struct ConfigArgs {
+    /// The configuration, a TOML file [default: /etc/unstarve/watch.toml if it is there]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    fn load(&self) -> Result<Config> {
+        Config::find(self.config.as_deref()).context("this configuration cannot be used")
+    }
+}
+
+/// Where episodes are, for commands that read them.
+#[derive(Args)]
+struct StoreArgs {
+    /// The store [default: the configuration's]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+impl StoreArgs {
+    fn directory(&self) -> Result<PathBuf> {
+        match &self.store {
+            Some(store) => Ok(store.clone()),
+            None => Ok(self.config.load()?.store.directory),
+        }
+    }
+}
+
+/// Which running watch.
+#[derive(Args)]
+struct StateArgs {
+    /// Where its socket and its lock are
+    #[arg(long, value_name = "DIR", default_value = STATE_DIRECTORY)]
+    state: PathBuf,
+}
+
+impl StateArgs {
+    fn path(&self) -> &Path {
+        &self.state
+    }
+}
+
+pub fn run(args: &WatchArgs, color: Color) -> Result<ExitCode> {
+    match &args.command {
+        None => run::run(&args.run),
+        Some(WatchCommand::Episodes(args)) => episodes::run(args),
+        Some(WatchCommand::Show(args)) => show::run(args, color),
+        Some(WatchCommand::Status(args)) => status::run(args),
+        Some(WatchCommand::Dump(args)) => status::dump(args),
+        Some(WatchCommand::ExplainEpisode(args)) => explain::run(args),
+    }
+}
+
+fn print(text: &str) -> Result<ExitCode> {
+    Out::new().text(text)?;
+    Ok(ExitCode::SUCCESS)
+}

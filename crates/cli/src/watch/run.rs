@@ -1,0 +1,64 @@
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use unstarve_watch::Engine;
+use unstarve_watch::config::Config;
+use unstarve_watch::run::{self, Options};
+
+use super::{ConfigArgs, StateArgs, print};
+use crate::output;
+
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Run for this long: 10s, 2m [default: until stopped (SIGTERM, SIGINT)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::record::parse_time)]
+    time: Option<Duration>,
+    /// Print the configuration that holds, with all defaults, and end
+    #[arg(long)]
+    print_config: bool,
+    /// Print the JSON schema of configurations, for editors, and end
+    #[arg(long, conflicts_with = "print_config")]
+    print_schema: bool,
+}
+
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    if args.print_schema {
+        return print(&Config::schema());
+    }
+    let config = args.config.load()?;
+    if args.print_config {
+        return print(&config.to_toml());
+    }
+    let mut engine = engine()?;
+    output::remark(&format!("counting by {}", engine.name()));
+    let options = Options {
+        config,
+        path: args.config.config.clone(),
+        state: args.state.path().to_owned(),
+        explain: explainer()?,
+        say: Box::new(output::remark),
+        time: args.time,
+    };
+    run::run(options, engine.as_mut()).map_err(|error| output::hint_at_root(error.into()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explainer() -> Result<Box<dyn Fn(&Path) -> Command + Send>> {
+    let program = std::env::current_exe().context("this program's own file")?;
+    Ok(Box::new(move |directory| {
+        let mut command = Command::new(&program);
+        command.args(["watch", "explain-episode"]).arg(directory);
+        command
+    }))
+}
+
+fn engine() -> Result<Box<dyn Engine>> {
+    anyhow::bail!("there is no engine in this build")
+}

@@ -1,0 +1,45 @@
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use unstarve_diagnose::report::Scope;
+use unstarve_diagnose::{Options, explain};
+use unstarve_term::page;
+use unstarve_watch::episode::is_id;
+use unstarve_watch::trace_in;
+
+use super::{StoreArgs, print};
+use crate::output::{self, Color};
+
+/// Show what explain says of an episode's trace
+#[derive(Args)]
+#[command(
+    after_help = "Its trace is a recording like any other: see also report, timeline and export with DIR/ID/trace.dat.
+
+Exit code: 0 if it was shown, 2 if there is none."
+)]
+pub struct ShowArgs {
+    /// The episode's id, as `unstarve watch episodes` lists it
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Print the report as JSON (schema unstarve.explain/1)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
+    if !is_id(&args.id) {
+        bail!("{}: expected an id such as 20261123-012345-678; `unstarve watch episodes` lists them", args.id);
+    }
+    let trace = trace_in(&args.store.directory()?.join(&args.id));
+    let source = unstarve_readers::open(&trace).with_context(|| {
+        format!("episode {} has no trace, or it was removed to make room: {}", args.id, trace.display())
+    });
+    let report = explain(source.map_err(output::hint_at_root)?, &Options::default(), |_| {})?;
+    print(&match args.json {
+        true => serde_json::to_string_pretty(&report)? + "\n",
+        false => page(&report, Scope::Whole, output::look(color)),
+    })
+}

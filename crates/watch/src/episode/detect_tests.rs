@@ -1,0 +1,183 @@
+use proptest::prelude::*;
+use unstarve_model::Nanos;
+use unstarve_timeline::Rule;
+
+use super::*;
+use crate::RoleKind;
+use crate::testing::{Scene, at};
+
+const MS: u64 = 1_000_000;
+
+/// What a script of scenes brings, one each 250 ms.
+fn steps(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
+    let mut detector = Detector::new(Thresholds::default());
+    let scenes = scenes.into_iter().enumerate();
+    scenes.map(|(index, scene)| detector.see(Arc::new(scene.reading(at(index as u64 * 250))))).collect()
+}
+
+fn begun(steps: &[Step]) -> Vec<&Begun> {
+    steps.iter().filter_map(|step| step.begun.as_ref()).collect()
+}
+
+/// `count` readings in which nothing happens.
+fn calm(scene: &Scene, count: usize) -> impl Iterator<Item = Scene> {
+    std::iter::repeat_n(scene.clone().over(), count)
+}
+
+#[test]
+fn a_long_wait_behind_real_time_is_one_episode_and_names_who_had_the_cpu() {
+    //  kworker  ........wwww|          a wait of 85 ms, seen when it is over
+    //  real-time        ####
+    let quiet = Scene::new();
+    let starved = quiet.clone().blame("kworker", RoleKind::RealTime, 85 * MS).wait("kworker", 85 * MS);
+    let again = starved.clone().blame("kworker", RoleKind::RealTime, 90 * MS).wait("kworker", 90 * MS);
+    let scenes = calm(&quiet, 3).chain([starved, again.clone()]).chain(calm(&again, 25)).collect::<Vec<_>>();
+    let steps = steps(scenes);
+    let begun = begun(&steps);
+    assert_eq!(begun.len(), 1, "the second wait is of the same episode");
+    let first = begun[0];
+    assert_eq!(
+        (first.victim.kind, first.culprit.as_ref().map(|role| role.kind)),
+        (RoleKind::Kworker, Some(RoleKind::RealTime))
+    );
+    assert_eq!((first.rule, first.ns), (Some(Rule::Class), Nanos(85 * MS)));
+    assert!(matches!(first.trigger, Trigger::Wait { ns, threshold_ns } if ns > 70 * MS && threshold_ns == 50 * MS));
+    assert_eq!(steps.iter().filter(|step| step.ended).count(), 1);
+    let last_above = 4;
+    let ended = steps.iter().position(|step| step.ended).expect("it ended");
+    assert_eq!(ended - last_above, 20, "five calm seconds later");
+}
+
+#[test]
+fn a_wait_that_lasts_is_seen_before_it_ends() {
+    let mut scene = Scene::new();
+    let mut scenes = vec![scene.clone()];
+    for step in 1..5 {
+        scene =
+            scene.blame("ksoftirqd", RoleKind::RealTime, 250 * MS).lasts("ksoftirqd", 18, "real-time", step * 250 * MS);
+        scenes.push(scene.clone());
+    }
+    let steps = steps(scenes);
+    let begun = begun(&steps);
+    assert_eq!(begun.len(), 1);
+    assert!(steps[1].begun.is_some(), "250 ms are more than ksoftirqd has to bear");
+    assert_eq!(begun[0].victim_task.map(|task| task.tid.0), Some(18));
+    assert_eq!(begun[0].culprit_task.map(|task| task.tid.0), Some(4711));
+    assert!(matches!(begun[0].trigger, Trigger::Oldest { ns, .. } if ns == 250 * MS));
+}
+
+#[test]
+fn many_short_waits_are_an_episode_by_their_sum() {
+    let mut scene = Scene::new();
+    let mut scenes = vec![scene.clone()];
+    for _ in 0..8 {
+        // 100 ms of each 250, in waits of 2 ms.
+        for _ in 0..50 {
+            scene = scene.blame_group("direct-io", "real-time", Rule::Weight, 2 * MS).wait("direct-io", 2 * MS);
+        }
+        scenes.push(scene.clone());
+    }
+    let steps = steps(scenes);
+    let begun = begun(&steps);
+    assert_eq!(begun.len(), 1);
+    assert!(
+        matches!(begun[0].trigger, Trigger::Share { share, .. } if (0.35..0.45).contains(&share)),
+        "{:?}",
+        begun[0]
+    );
+}
+
+#[test]
+fn a_role_may_be_ignored_and_an_engine_that_begins_anew_is_no_episode() {
+    let mut thresholds = Thresholds::default();
+    thresholds.role.insert("kworker".into(), RoleThresholds { ignore: true, ..RoleThresholds::default() });
+    let starved = Scene::new().blame("kworker", RoleKind::RealTime, 900 * MS).wait("kworker", 900 * MS);
+    let mut detector = Detector::new(thresholds);
+    assert_eq!(detector.see(Arc::new(Scene::new().reading(at(0)))), Step::default());
+    assert_eq!(detector.see(Arc::new(starved.reading(at(250)))), Step::default());
+
+    let mut detector = Detector::new(Thresholds::default());
+    detector.see(Arc::new(Scene::new().reading(at(0))));
+    let mut other = starved.reading(at(250));
+    other.since = at(200);
+    assert_eq!(detector.see(Arc::new(other)), Step::default(), "its sums do not count from the same moment");
+    // The machine was stopped for two minutes.
+    let mut detector = Detector::new(Thresholds::default());
+    detector.see(Arc::new(Scene::new().reading(at(0))));
+    assert_eq!(detector.see(Arc::new(starved.reading(at(120_000)))), Step::default());
+}
+
+/// Something that happens between two readings.
+#[derive(Clone, Debug)]
+struct Act {
+    victim: &'static str,
+    occupant: &'static str,
+    rule: Rule,
+    ns: u64,
+    waits: u64,
+}
+
+fn act(rules: &'static [Rule]) -> impl Strategy<Value = Act> {
+    let victims = prop::sample::select(vec!["ksoftirqd", "kworker", "direct-io", "other", "/a"]);
+    let occupants = prop::sample::select(vec!["real-time", "other", "/a", "idle", "unknown"]);
+    (victims, occupants, prop::sample::select(rules), 0..2_000 * MS, 1..20_u64)
+        .prop_map(|(victim, occupant, rule, ns, waits)| Act { victim, occupant, rule, ns, waits })
+}
+
+fn play(acts: &[Vec<Act>]) -> Vec<Scene> {
+    let mut scene = Scene::new().group("/a");
+    let mut scenes = vec![scene.clone()];
+    for acts in acts {
+        for act in acts {
+            scene = scene.blame_group(act.victim, act.occupant, act.rule, act.ns);
+            for _ in 0..act.waits {
+                scene = scene.wait(act.victim, act.ns / act.waits);
+            }
+        }
+        scenes.push(scene.clone());
+    }
+    scenes
+}
+
+const FAIR: &[Rule] = &[Rule::Fair, Rule::Idle, Rule::Unknown];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// However long anybody waits for his turn, for an idle CPU, or for what nobody knows.
+    #[test]
+    fn nobody_is_starved_where_nobody_is_preferred(acts in prop::collection::vec(prop::collection::vec(act(FAIR), 0..4), 0..30)) {
+        prop_assert!(steps(play(&acts)).iter().all(|step| *step == Step::default()));
+    }
+
+    /// Whoever is named as victim was kept waiting by others' precedence, for at least half of what began the episode; episodes
+    /// begin and end in turns.
+    #[test]
+    fn an_episode_has_its_reason(acts in prop::collection::vec(prop::collection::vec(act(&Rule::ALL), 0..4), 0..40)) {
+        let scenes = play(&acts);
+        let readings: Vec<Reading> = scenes.iter().map(|scene| scene.reading(at(0))).collect();
+        let mut open = false;
+        for (index, step) in steps(scenes).iter().enumerate() {
+            prop_assert!(!(step.begun.is_some() && step.ended));
+            if let Some(begun) = &step.begun {
+                prop_assert!(!open);
+                open = true;
+                let reading = &readings[index];
+                let id = reading.find(begun.victim.kind, begun.victim.cgroup.as_deref()).expect("the victim's role");
+                let preferred = reading.blame.iter().filter(|row| row.victim == id && is_precedence(row.rule));
+                let preferred: u64 = preferred.map(|row| row.ns.0).sum();
+                let needed = match begun.trigger {
+                    Trigger::Wait { threshold_ns, .. } | Trigger::Oldest { threshold_ns, .. } => threshold_ns / 2,
+                    Trigger::Share { threshold, .. } => (threshold * 0.75e9) as u64,
+                };
+                prop_assert!(preferred >= needed, "{begun:?}");
+                prop_assert!(begun.rule.is_some_and(is_precedence) && begun.ns.0 > 0);
+            }
+            if step.ended {
+                prop_assert!(open);
+                open = false;
+            }
+            prop_assert!(!open || step.armed);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::episode::id_of;
+
+const LIMITS: Limits = Limits { bytes: 10_000, episodes: 5 };
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let directory =
+        tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().expect("a directory");
+    let path = directory.path().join("store");
+    (directory, path)
+}
+
+fn episode(number: u64) -> Episode {
+    let at = unstarve_model::WallTime(1_764_000_187_000_000_000 + number * 1_000_000_000);
+    Episode::begun(id_of(at), at)
+}
+
+fn keep(store: &Store, number: u64, bytes: usize) -> Result<String, StoreError> {
+    let mut episode = episode(number);
+    let unfinished = store.begin(&episode.id, bytes as u64)?;
+    episode.id = unfinished.id().to_owned();
+    fs::write(unfinished.trace(), vec![7; bytes]).map_err(StoreError::io(store.path()))?;
+    episode.trace_bytes = Some(bytes as u64);
+    unfinished.finish(store, &episode)?;
+    store.log()?.add(&episode)?;
+    Ok(episode.id)
+}
+
+#[test]
+fn the_oldest_go_first_by_number_and_by_size() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    for number in 0..8 {
+        keep(&store, number, 100).expect("kept");
+    }
+    let kept = store.kept().expect("counted");
+    assert_eq!(kept.episodes, 5);
+    assert_eq!(store.ids().expect("ids"), (3..8).map(|number| episode(number).id).collect::<Vec<_>>());
+    keep(&store, 9, 8_000).expect("kept");
+    assert!(store.kept().expect("counted").bytes <= 10_000, "{:?}", store.kept());
+    // One that is larger than the limit is kept alone: it is what was asked for.
+    keep(&store, 10, 20_000).expect("kept");
+    assert_eq!(store.ids().expect("ids"), [episode(10).id]);
+    assert_eq!(read_log(&path).expect("a log").episodes.len(), 10, "the log has them all");
+}
+
+#[test]
+fn an_id_that_is_taken_gets_a_number() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    let ids: Vec<String> = (0..3).map(|_| keep(&store, 1, 10).expect("kept")).collect();
+    assert_eq!(ids, [episode(1).id, format!("{}-2", episode(1).id), format!("{}-3", episode(1).id)]);
+    assert!(ids.iter().all(|id| is_id(id)));
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_not_used() {
+    let (_around, path) = place();
+    fs::create_dir(&path).expect("made");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("open to all");
+    assert!(matches!(Store::open(&path, LIMITS), Err(StoreError::Untrusted(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The log cut at any byte, by a kill or a full disk: all lines before are read, one torn line is counted, and the next line
+    /// begins anew.
+    #[test]
+    fn a_torn_line_costs_itself_alone(cut in 0..2000_usize) {
+        let (_around, path) = place();
+        let store = Store::open(&path, LIMITS).expect("a store");
+        let mut ends = Vec::new();
+        let log = path.join("episodes.jsonl");
+        for number in 0..4 {
+            store.log().expect("a log").add(&episode(number)).expect("added");
+            ends.push(fs::metadata(&log).expect("there").len() as usize);
+        }
+        let cut = cut % (ends[3] + 1);
+        fs::OpenOptions::new().write(true).open(&log).and_then(|file| file.set_len(cut as u64)).expect("cut");
+        store.log().expect("a log").add(&episode(9)).expect("added");
+        let read = read_log(&path).expect("read");
+        // A line that lacks its newline alone is whole.
+        let whole = ends.iter().filter(|end| **end <= cut + 1).count();
+        let numbers: Vec<u64> = (0..whole as u64).chain([9]).collect();
+        prop_assert_eq!(read.episodes, numbers.into_iter().map(episode).collect::<Vec<_>>());
+        let is_torn = cut > 0 && !ends.contains(&cut) && !ends.contains(&(cut + 1));
+        prop_assert_eq!(read.torn, u64::from(is_torn));
+    }
+}
+
+#[test]
+fn what_a_killed_watch_left_is_removed_or_explained() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    keep(&store, 1, 10).expect("kept");
+    // Killed while a trace was written…
+    let unfinished = store.begin(&episode(2).id, 10).expect("begun");
+    fs::write(unfinished.trace(), "half").expect("written");
+    std::mem::forget(unfinished);
+    // … and after it, before the log had it.
+    let third = store.begin(&episode(3).id, 10).expect("begun");
+    fs::write(third.trace(), "whole").expect("written");
+    let waiting = Episode { trace_bytes: Some(5), ..episode(3) };
+    third.finish(&store, &waiting).expect("finished");
+    let mut log = fs::OpenOptions::new().append(true).open(path.join("episodes.jsonl")).expect("the log");
+    log.write_all(b"{\"schema\":\"unst").expect("torn");
+    drop(store);
+
+    let store = Store::open(&path, LIMITS).expect("a store");
+    let names = names_in(&path).expect("listed");
+    assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
+    assert_eq!(store.unexplained().expect("read"), [waiting.clone()]);
+    store.log().expect("a log").add(&waiting).expect("added");
+    assert!(store.unexplained().expect("read").is_empty());
+    assert_eq!(read_log(&path).expect("read").torn, 1);
+}
