@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use unstarve_watch::Engine;
 use unstarve_watch::config::Config;
 use unstarve_watch::run::{self, Options};
 
@@ -36,7 +35,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.print_config {
         return print(&config.to_toml());
     }
-    let mut engine = engine()?;
+    let mut engine = unstarve_watch::open(unstarve_watch::Options::default()).map_err(|error| output::hint_at_root(error.into()))?;
     output::remark(&format!("counting by {}", engine.name()));
     let options = Options {
         config,
@@ -57,8 +56,4 @@ fn explainer() -> Result<Box<dyn Fn(&Path) -> Command + Send>> {
         command.args(["watch", "explain-episode"]).arg(directory);
         command
     }))
-}
-
-fn engine() -> Result<Box<dyn Engine>> {
-    anyhow::bail!("there is no engine in this build")
 }
