@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -117,6 +118,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
     for episode in unexplained.into_iter().rev().take(MOST_UNEXPLAINED) {
         let _ = jobs.send(Job::Explain(Box::new(episode)));
     }
+    let ending = Arc::new(AtomicBool::new(false));
     let mut guarded = Guarded::default();
     let _ = guarded.word();
     let scribe = Scribe {
@@ -127,6 +129,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         events: events.clone(),
         guarded,
         expected: FIRST_EXPECTED,
+        ending: Arc::clone(&ending),
     };
     let writing = std::thread::Builder::new()
         .name("unstarve-scribe".into())
@@ -149,6 +152,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         jobs,
     };
     let ended = watch.go(engine, &inbox, &manager, options.time);
+    ending.store(true, Ordering::Relaxed);
     manager.tell("STOPPING=1");
     finish(writing, &inbox);
     drop((server, control));

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,8 @@ pub(crate) struct Scribe {
     pub(crate) guarded: Guarded,
     /// Bytes of the latest trace: what the next one may take.
     pub(crate) expected: u64,
+    /// The watch ends: what is not explained by now the next one explains.
+    pub(crate) ending: Arc<AtomicBool>,
 }
 
 /// What a trace may take before one was written.
@@ -136,6 +139,8 @@ impl Scribe {
         if episode.trace_bytes.is_some() {
             match self.explain(&episode) {
                 Ok(explanation) => episode.note_trace(&explanation),
+                // Who stops the watch may have ended the explanation, too.
+                Err(_) if self.ending.load(Ordering::Relaxed) => return,
                 Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
             }
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use unstarve_watch::ExplainCommand;
 use unstarve_watch::config::Config;
 use unstarve_watch::run::{self, Options};
 
@@ -35,7 +36,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.print_config {
         return print(&config.to_toml());
     }
-    let mut engine = unstarve_watch::open(unstarve_watch::Options::default()).map_err(|error| output::hint_at_root(error.into()))?;
+    let mut engine =
+        unstarve_watch::open(unstarve_watch::Options::default()).map_err(|error| output::hint_at_root(error.into()))?;
     output::remark(&format!("counting by {}", engine.name()));
     let options = Options {
         config,
@@ -49,9 +51,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn explainer() -> Result<Box<dyn Fn(&Path) -> Command + Send>> {
+fn explainer() -> Result<ExplainCommand> {
     let program = std::env::current_exe().context("this program's own file")?;
-    Ok(Box::new(move |directory| {
+    Ok(Box::new(move |directory: &Path| {
         let mut command = Command::new(&program);
         command.args(["watch", "explain-episode"]).arg(directory);
         command

@@ -22,6 +22,7 @@ mod starvations;
 mod sums;
 mod top;
 mod verify;
+mod watch;
 
 use clap::Parser;
 use libtest_mimic::{Arguments, Trial};
@@ -71,6 +72,9 @@ fn main() -> std::process::ExitCode {
         trial("the_network_spike_policy_shortens_the_waits_of_ksoftirqd", verify::network_spike_policy),
         trial("random_kills_while_children_are_born_leave_nothing_changed", chaos::random_kills),
         trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
+        trial("a_hog_over_direct_io_is_an_episode_of_the_watch", watch::a_hog_is_an_episode),
+        trial("direct_io_alone_is_no_episode_of_the_watch", watch::direct_io_alone_is_none),
+        trial("the_watch_runs_with_the_rights_of_its_unit", watch::with_the_units_rights),
         trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),
         trial("a_read_only_disk_is_an_error_before_any_work", results::read_only_disk),
         trial("an_ordinary_user_cannot_write_where_only_root_may", results::unwritable_directory),

@@ -1,7 +1,7 @@
 //! The guard as its systemd unit runs it: with that unit's capabilities and no others, and with a manager that listens.
 
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,7 @@ use crate::stage::{Ended, Stage, Stop, need};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn with_the_units_rights(stage: &Stage) -> Ended {
-    need("setpriv")?;
-    let socket = stage.path("notify");
-    let manager = UnixDatagram::bind(&socket).map_err(|error| error.to_string())?;
-    manager.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+    let (manager, socket) = manager(stage)?;
     let sleeper = Running::start(Command::new("sleep").arg(format!("29.{}", std::process::id())))?;
     let policy = stage.path("policy.toml");
     let text = format!(
@@ -26,8 +23,7 @@ pub fn with_the_units_rights(stage: &Stage) -> Ended {
     );
     std::fs::write(&policy, text).map_err(|error| error.to_string())?;
     let state = stage.path("state");
-    let mut command = Command::new("setpriv");
-    command.args(["--no-new-privs", "--bounding-set", &bounding_set()?]);
+    let mut command = with_rights_of("unstarve-guard.service")?;
     command.arg(stage.unstarve().get_program()).args(["guard", "run", "--audit", "-", "--policy"]).arg(&policy);
     command.arg("--state").arg(&state).env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "400000");
     let guard = Running::start(&mut command)?;
@@ -48,9 +44,25 @@ pub fn with_the_units_rights(stage: &Stage) -> Ended {
     Ok(())
 }
 
+/// A manager that listens, and its socket.
+pub fn manager(stage: &Stage) -> Result<(UnixDatagram, PathBuf), Stop> {
+    let socket = stage.path("notify");
+    let manager = UnixDatagram::bind(&socket).map_err(|error| error.to_string())?;
+    manager.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+    Ok((manager, socket))
+}
+
+/// What runs a program with the capabilities of a unit and no others.
+pub fn with_rights_of(unit: &str) -> Result<Command, Stop> {
+    need("setpriv")?;
+    let mut command = Command::new("setpriv");
+    command.args(["--no-new-privs", "--bounding-set", &bounding_set(unit)?]);
+    Ok(command)
+}
+
 /// `CapabilityBoundingSet` of the unit, as setpriv takes it.
-fn bounding_set() -> Result<String, Stop> {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/unstarve-guard.service");
+fn bounding_set(unit: &str) -> Result<String, Stop> {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(unit);
     let text = std::fs::read_to_string(&unit).map_err(|error| format!("{}: {error}", unit.display()))?;
     let line = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
     let line = line.ok_or_else(|| format!("{}: no CapabilityBoundingSet", unit.display()))?;
@@ -59,7 +71,7 @@ fn bounding_set() -> Result<String, Stop> {
 }
 
 /// Reads what the manager is told, up to this.
-fn wait_for(manager: &UnixDatagram, message: &str) -> Result<(), Stop> {
+pub fn wait_for(manager: &UnixDatagram, message: &str) -> Result<(), Stop> {
     let mut buffer = [0; 256];
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {

@@ -46,7 +46,7 @@ impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.0.as_micros();
         let units = [(3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
-        let fits = units.into_iter().find(|(size, _)| micros >= *size && micros % size == 0);
+        let fits = units.into_iter().find(|(size, _)| micros >= *size && micros.is_multiple_of(*size));
         match fits {
             Some((size, unit)) => write!(f, "{}{unit}", micros / size),
             None if micros == 0 => f.write_str("0s"),

@@ -125,9 +125,9 @@ fn oldest(reading: &Reading, index: usize) -> Nanos {
 /// Counts by upper bound; the encoder sums them up.
 fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
     let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|power| (f64::from(*power).exp2(), 0)).collect();
-    buckets.push((f64::MAX, 0));
+    buckets.push((f64::INFINITY, 0));
     for step in histogram.buckets() {
-        let fits = |bound: f64| step.to <= bound * (1.0 + 1e-9) || bound == f64::MAX;
+        let fits = |bound: f64| step.to <= bound * (1.0 + 1e-9);
         if let Some((_, count)) = buckets.iter_mut().find(|(bound, _)| fits(*bound)) {
             *count += step.count;
         }

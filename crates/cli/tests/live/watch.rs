@@ -1,0 +1,167 @@
+//! `unstarve watch` on this machine: a planted hog is an episode whose trace names it, the same load without it is none; and
+//! with the rights of its unit.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::Running;
+use crate::stage::{Ended, Stage, Stop};
+use crate::starvations::LoopFs;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A watch at work.
+struct Watch {
+    running: Running,
+    program: PathBuf,
+    config: PathBuf,
+    state: PathBuf,
+}
+
+impl Watch {
+    /// Starts one with a store of its own, and waits until its recorder records.
+    fn start(stage: &Stage, mut command: Command) -> Result<Watch, Stop> {
+        if !cfg!(feature = "bpf") {
+            return Err(Stop::Skip("built without eBPF".to_owned()));
+        }
+        let (config, state) = (stage.path("watch.toml"), stage.path("state"));
+        let text = format!(
+            "[store]\ndirectory = {:?}\n[listen]\naddress = \"127.0.0.1:0\"\n[sinks]\nlog = \"stderr\"\n",
+            stage.path("store")
+        );
+        std::fs::write(&config, text).map_err(|error| error.to_string())?;
+        command.args(["watch", "--config"]).arg(&config).arg("--state").arg(&state);
+        let program = stage.unstarve().get_program().into();
+        let watch = Watch { running: Running::start(&mut command)?, program, config, state };
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match watch.status() {
+                Some(status) if status["recorder"] == "recording" => return Ok(watch),
+                Some(status) if status["recorder"] == "broken" => {
+                    return Err(Stop::Skip(format!("no flight recorder here: {}", status["problems"])));
+                }
+                _ if Instant::now() > end => return watch.why_not(),
+                _ => thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    /// It did not come to record in time.
+    fn why_not(self) -> Result<Watch, Stop> {
+        self.stop();
+        let done = self.running.finish(PATIENCE)?;
+        match done.err.contains("is not to be had here") {
+            true => Err(Stop::Skip(done.err)),
+            false => Err(Stop::Fail(format!("it does not record: {}{}", done.out, done.err))),
+        }
+    }
+
+    fn stop(&self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.running.id() as i32) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("watch").args(arguments);
+        command
+    }
+
+    fn status(&self) -> Option<Value> {
+        let mut command = self.ask(&["status", "--json", "--state"]);
+        let done = Running::start(command.arg(&self.state)).ok()?.finish(PATIENCE).ok()?;
+        serde_json::from_str(&done.out).ok()
+    }
+
+    fn episodes(&self) -> Result<Vec<Value>, String> {
+        let mut command = self.ask(&["episodes", "--json", "--config"]);
+        let done = Running::start(command.arg(&self.config))?.succeed(PATIENCE)?;
+        done.out.lines().map(|line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))).collect()
+    }
+}
+
+/// Waits for an episode of direct I/O's workers.
+fn starved_workers(watch: &Watch) -> Result<Option<Value>, String> {
+    let end = Instant::now() + Duration::from_secs(18);
+    while Instant::now() < end {
+        let found = watch.episodes()?.into_iter().find(|episode| !episode["victim"].is_null());
+        if found.is_some() {
+            return Ok(found);
+        }
+        thread::sleep(Duration::from_millis(250));
+    }
+    Ok(None)
+}
+
+pub fn a_hog_is_an_episode(stage: &Stage) -> Ended {
+    let fs = LoopFs::new(stage)?;
+    let watch = Watch::start(stage, stage.unstarve())?;
+    let fio = fs.fio(stage, 6)?;
+    let mut hog = stage.load("hog", &["chrt", "--fifo", "50"], "hog --lasts 5000 --period 100 --busy 80")?;
+    let hog = Running::start(&mut hog)?;
+    let episode = starved_workers(&watch)?;
+    drop((fio, hog));
+    let Some(episode) = episode else {
+        return Err(Stop::Fail(format!("no episode; status {:?}", watch.status())));
+    };
+    if episode["culprit"]["comm"] != "hog" && episode["culprit"]["role"] != "real-time" {
+        return Err(Stop::Skip(format!("the machine was starved by something else first: {episode}")));
+    }
+    assert_eq!(episode["finding"], "rt-starvation", "{episode}");
+    assert_eq!(
+        (&episode["culprit"]["comm"], &episode["rule"]),
+        (&Value::from("hog"), &Value::from("class")),
+        "{episode}"
+    );
+    assert!(episode["remedy"]["text"].as_str().is_some_and(|text| text.contains("hog")), "{episode}");
+    let id = episode["id"].as_str().unwrap_or_default();
+    let shown = Running::start(watch.ask(&["show", id, "--config"]).arg(&watch.config))?.succeed(PATIENCE)?;
+    assert!(shown.out.contains("rt-starvation") && shown.out.contains("hog"), "{}", shown.out);
+    assert!(stage.path("store").join(id).join("report.html").exists());
+    watch.stop();
+    let done = watch.running.finish(PATIENCE)?;
+    assert!(done.status.success(), "{}", done.err);
+    assert_eq!(done.err.matches(&format!("episode {id}: ")).count(), 1, "one line in the log: {}", done.err);
+    Ok(())
+}
+
+pub fn direct_io_alone_is_none(stage: &Stage) -> Ended {
+    let fs = LoopFs::new(stage)?;
+    let watch = Watch::start(stage, stage.unstarve())?;
+    fs.fio(stage, 5)?.finish(PATIENCE)?;
+    // Of other loads on this machine there may be some.
+    let of_ours = watch.episodes()?.into_iter().find(|episode| {
+        episode["victim"]["role"] == "direct-io"
+            || episode["culprit"]["comm"] == "fio"
+            || episode["victim"]["comm"] == "fio"
+    });
+    assert_eq!(of_ours, None);
+    watch.stop();
+    let done = watch.running.finish(PATIENCE)?;
+    assert!(done.status.success(), "{}", done.err);
+    Ok(())
+}
+
+pub fn with_the_units_rights(stage: &Stage) -> Ended {
+    let (manager, socket) = crate::service::manager(stage)?;
+    let mut command = crate::service::with_rights_of("unstarve-watch.service")?;
+    command.arg(stage.unstarve().get_program()).env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "4000000");
+    let watch = Watch::start(stage, command)?;
+    crate::service::wait_for(&manager, "READY=1")?;
+    crate::service::wait_for(&manager, "WATCHDOG=1")?;
+    let mut dump = watch.ask(&["dump", "--json", "--state"]);
+    let dump = Running::start(dump.arg(&watch.state))?.succeed(Duration::from_secs(40))?;
+    let episode: Value = serde_json::from_str(&dump.out).map_err(|error| format!("{}: {error}", dump.out))?;
+    assert!(episode["trace_bytes"].as_u64().is_some_and(|bytes| bytes > 10_000), "{episode}");
+    assert!(episode["problem"].is_null() && episode["verdict"].is_string(), "{episode}");
+    watch.stop();
+    crate::service::wait_for(&manager, "STOPPING=1")?;
+    let done = watch.running.finish(PATIENCE)?;
+    assert!(done.status.success(), "{}", done.err);
+    Ok(())
+}
