@@ -10,6 +10,8 @@ purpose=${1:-build}
 
 : "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
 export HOME DEBIAN_FRONTEND=noninteractive
+# Packages of daemons (prometheus) do not start them: invoke-rc.d(8).
+export RUNLEVEL=1
 
 # command:package, for each purpose. A command with a slash is a file that must be there: headers that the guard's eBPF
 # needs, without which it is built without (tools/features.sh).
@@ -19,7 +21,7 @@ build) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
-        perf:linux-perf zstd:zstd gzip:gzip chromium:chromium node:nodejs)
+        perf:linux-perf zstd:zstd gzip:gzip chromium:chromium node:nodejs prometheus:prometheus)
     # Where Node comes from elsewhere, npm comes with it.
     command -v npm >/dev/null || wanted+=(npm:npm)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
@@ -79,10 +81,10 @@ fi
 # Other projects' readers, with which the tests read what `unstarve export` writes; beside the user's Python packages, not
 # among them. Without them these tests say that they skip.
 python=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/python
-readers='import pyarrow.parquet, perfetto.protos.perfetto.trace.perfetto_trace_pb2'
+readers='import pyarrow.parquet, perfetto.protos.perfetto.trace.perfetto_trace_pb2, opentelemetry.proto.metrics.v1.metrics_pb2'
 if [[ $purpose = test ]] && ! PYTHONPATH=$python python3 -c "$readers" 2>/dev/null; then
-    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyarrow perfetto ||
-        echo "setup: pyarrow and perfetto could not be installed for Python" >&2
+    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyarrow perfetto opentelemetry-proto ||
+        echo "setup: pyarrow, perfetto and opentelemetry-proto could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"

@@ -4,7 +4,7 @@
 //! The events of the one that waits are off, so that it costs nothing. Only one can be written at a time.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -228,14 +228,16 @@ impl Frozen {
         let header = capture::header(&self.tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
-        let rings: Vec<Ring> = self.cpus.iter().map(|&cpu| self.ring(cpu, &format)).collect::<Result<_, _>>()?;
+        let ring = |&cpu: &u32| self.ring(cpu, &format, workshop, output);
+        let rings: Vec<Ring> = self.cpus.iter().map(ring).collect::<Result<_, _>>()?;
         let oldest = self.oldest(&rings);
         let (mut pages, mut older) = (Vec::with_capacity(rings.len()), 0);
-        for mut ring in rings {
-            older += ring.forget_before(oldest, &format);
-            let mut file = workshop.hidden().create(&pages_of(ring.cpu)).map_err(RecordError::output(output))?;
-            file.write_all(&ring.bytes).map_err(RecordError::output(output))?;
-            pages.push(CpuPages { cpu: CpuId(ring.cpu), file, length: ring.bytes.len() as u64 });
+        for ring in rings {
+            let (cpu, left_out) = (ring.cpu, ring.older_than(oldest));
+            let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output))?;
+            let (file, length) = ring.rest(left_out, file, &format).map_err(RecordError::output(output))?;
+            older += left_out as u64;
+            pages.push(CpuPages { cpu: CpuId(cpu), file, length });
         }
         Ok((pages, older))
     }
@@ -247,15 +249,22 @@ impl Frozen {
         asked.into_iter().chain(overwritten).max().unwrap_or(0)
     }
 
-    fn ring(&self, cpu: u32, format: &PageFormat) -> Result<Ring, RecordError> {
-        let mut ring = Ring { cpu, bytes: Vec::new(), times: Vec::new(), is_cut: false };
+    /// All that one CPU's buffer holds. To a file at once: on a large machine it would be much memory.
+    fn ring(&self, cpu: u32, format: &PageFormat, workshop: &Workshop, output: &Path) -> Result<Ring, RecordError> {
+        // Files of whole buffers have numbers that no CPU has.
+        let file = workshop.hidden().create(&pages_of(cpu + WHOLE)).map_err(RecordError::output(output))?;
+        let mut out = BufWriter::with_capacity(256 << 10, file);
+        let (mut times, mut is_cut, mut written) = (Vec::new(), false, Ok(()));
         self.each_page(cpu, |page| {
             let Ok(cursor) = format.begin(page) else { return };
-            ring.is_cut |= ring.times.is_empty() && cursor.missed().is_some();
-            ring.times.push(cursor.time());
-            ring.bytes.extend_from_slice(page);
+            is_cut |= times.is_empty() && cursor.missed().is_some();
+            times.push(cursor.time());
+            if written.is_ok() {
+                written = out.write_all(page);
+            }
         })?;
-        Ok(ring)
+        let file = written.and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error));
+        Ok(Ring { cpu, file: file.map_err(RecordError::output(output))?, times, is_cut })
     }
 
     /// Reads whole pages, the last one padded, until nothing is left.
@@ -281,11 +290,14 @@ impl Frozen {
     }
 }
 
+/// Added to a CPU's number.
+const WHOLE: u32 = 1 << 24;
+
 /// What one CPU's buffer held.
 struct Ring {
     cpu: u32,
     /// Whole pages, one after the other.
-    bytes: Vec<u8>,
+    file: File,
     /// When each of them begins.
     times: Vec<u64>,
     /// Events before the first page were overwritten.
@@ -293,17 +305,27 @@ struct Ring {
 }
 
 impl Ring {
-    /// Leaves out the pages that end before `oldest`; gives their number.
-    fn forget_before(&mut self, oldest: u64, format: &PageFormat) -> u64 {
-        // A page ends where the next one begins; the last one may be of now.
-        let older = self.times.iter().skip(1).take_while(|begin| **begin <= oldest).count();
+    /// How many pages end before `oldest`: a page ends where the next one begins; the last one may be of now.
+    fn older_than(&self, oldest: u64) -> usize {
+        self.times.iter().skip(1).take_while(|begin| **begin <= oldest).count()
+    }
+
+    /// Copies what comes after the first pages to an empty file; gives it and its length.
+    fn rest(mut self, left_out: usize, mut to: File, format: &PageFormat) -> io::Result<(File, u64)> {
         let page = rustix::param::page_size();
-        self.bytes.drain(..older * page);
-        self.times.drain(..older);
-        if let Some(first) = self.bytes.get_mut(..page) {
-            format.make_first(first);
+        let length = (self.times.len() - left_out) * page;
+        if length == 0 {
+            return Ok((to, 0));
         }
-        older as u64
+        self.file.seek(SeekFrom::Start((left_out * page) as u64))?;
+        let mut first = vec![0; page];
+        self.file.read_exact(&mut first)?;
+        format.make_first(&mut first);
+        to.write_all(&first)?;
+        io::copy(&mut self.file, &mut to)?;
+        // It is not needed any more: half the room on the disk.
+        self.file.set_len(0)?;
+        Ok((to, length as u64))
     }
 }
 
@@ -320,21 +342,31 @@ fn open(instance: &Instance, cpu: u32) -> Result<File, RecordError> {
 mod tests {
     use super::*;
 
+    fn ring(times: &[u64]) -> Ring {
+        let mut file = tempfile::tempfile().expect("a file");
+        for time in times {
+            let mut bytes = vec![0; rustix::param::page_size()];
+            bytes[..8].copy_from_slice(&Endian::HOST.bytes64(*time));
+            bytes[8..16].copy_from_slice(&Endian::HOST.bytes64(1 << 31));
+            file.write_all(&bytes).expect("written");
+        }
+        Ring { cpu: 0, file, times: times.to_vec(), is_cut: true }
+    }
+
     #[test]
     fn pages_that_ended_before_are_left_out_and_the_first_says_nothing_is_missing() {
         let format = PageFormat::usual(Endian::HOST, 8);
         let page = rustix::param::page_size();
-        let mut ring = Ring { cpu: 0, bytes: Vec::new(), times: vec![10, 20, 30, 40], is_cut: true };
-        for time in &ring.times {
-            let mut bytes = vec![0; page];
-            bytes[..8].copy_from_slice(&Endian::HOST.bytes64(*time));
-            bytes[8..16].copy_from_slice(&Endian::HOST.bytes64(1 << 31));
-            ring.bytes.extend(bytes);
-        }
-        assert_eq!(ring.forget_before(30, &format), 2, "the second ended at 30");
-        assert_eq!((ring.times.as_slice(), ring.bytes.len()), (&[30, 40][..], 2 * page));
-        let missed = |at: usize| format.begin(&ring.bytes[at * page..][..page]).expect("a page").missed();
-        assert!(missed(0).is_none() && missed(1).is_some(), "only the first page is the beginning");
-        assert_eq!(ring.forget_before(1_000, &format), 1, "the last page may be of now");
+        let whole = ring(&[10, 20, 30, 40]);
+        assert_eq!(whole.older_than(30), 2, "the second ended at 30");
+        assert_eq!(whole.older_than(1_000), 3, "the last page may be of now");
+        assert_eq!((ring(&[]).older_than(30), ring(&[50]).older_than(30)), (0, 0));
+        let (mut kept, length) = whole.rest(2, tempfile::tempfile().expect("a file"), &format).expect("copied");
+        assert_eq!(length, 2 * page as u64);
+        let mut bytes = Vec::new();
+        kept.seek(SeekFrom::Start(0)).and_then(|_| kept.read_to_end(&mut bytes)).expect("read");
+        let begin = |at: usize| format.begin(&bytes[at * page..][..page]).expect("a page");
+        assert_eq!((begin(0).time(), begin(1).time(), bytes.len()), (30, 40, 2 * page));
+        assert!(begin(0).missed().is_none() && begin(1).missed().is_some(), "only the first page is the beginning");
     }
 }

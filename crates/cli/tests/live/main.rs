@@ -75,6 +75,8 @@ fn main() -> std::process::ExitCode {
         trial("a_hog_over_direct_io_is_an_episode_of_the_watch", watch::a_hog_is_an_episode),
         trial("direct_io_alone_is_no_episode_of_the_watch", watch::direct_io_alone_is_none),
         trial("the_watch_runs_with_the_rights_of_its_unit", watch::with_the_units_rights),
+        trial("a_watch_that_is_killed_while_it_writes_loses_nothing_whole", watch::killed_while_it_writes),
+        trial("a_watch_whose_disk_is_full_goes_on", watch::a_full_disk),
         trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),
         trial("a_read_only_disk_is_an_error_before_any_work", results::read_only_disk),
         trial("an_ordinary_user_cannot_write_where_only_root_may", results::unwritable_directory),

@@ -11,10 +11,10 @@ use crate::stage::{Ended, Stage, Stop, need};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A small tmpfs of our own, unmounted on drop.
-struct Disk(PathBuf);
+pub struct Disk(pub PathBuf);
 
 impl Disk {
-    fn mount(stage: &Stage, options: &str) -> Result<Disk, Stop> {
+    pub fn mount(stage: &Stage, options: &str) -> Result<Disk, Stop> {
         let path = stage.path("disk");
         fs::create_dir(&path).map_err(|error| error.to_string())?;
         let mut mount = Command::new("mount");

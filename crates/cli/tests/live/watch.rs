@@ -1,7 +1,7 @@
 //! `unstarve watch` on this machine: a planted hog is an episode whose trace names it, the same load without it is none; and
 //! with the rights of its unit.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,15 +24,18 @@ struct Watch {
 
 impl Watch {
     /// Starts one with a store of its own, and waits until its recorder records.
-    fn start(stage: &Stage, mut command: Command) -> Result<Watch, Stop> {
+    fn start(stage: &Stage, command: Command) -> Result<Watch, Stop> {
+        Watch::start_with(stage, command, &stage.path("store"))
+    }
+
+    /// The same, with this store.
+    fn start_with(stage: &Stage, mut command: Command, store: &Path) -> Result<Watch, Stop> {
         if !cfg!(feature = "bpf") {
             return Err(Stop::Skip("built without eBPF".to_owned()));
         }
         let (config, state) = (stage.path("watch.toml"), stage.path("state"));
-        let text = format!(
-            "[store]\ndirectory = {:?}\n[listen]\naddress = \"127.0.0.1:0\"\n[sinks]\nlog = \"stderr\"\n",
-            stage.path("store")
-        );
+        let text =
+            format!("[store]\ndirectory = {store:?}\n[listen]\naddress = \"127.0.0.1:0\"\n[sinks]\nlog = \"stderr\"\n");
         std::fs::write(&config, text).map_err(|error| error.to_string())?;
         command.args(["watch", "--config"]).arg(&config).arg("--state").arg(&state);
         let program = stage.unstarve().get_program().into();
@@ -163,5 +166,59 @@ pub fn with_the_units_rights(stage: &Stage) -> Ended {
     crate::service::wait_for(&manager, "STOPPING=1")?;
     let done = watch.running.finish(PATIENCE)?;
     assert!(done.status.success(), "{}", done.err);
+    Ok(())
+}
+
+/// Killed while it writes an episode, at moments all over: what is in the store is whole, and the next one finishes it.
+pub fn killed_while_it_writes(stage: &Stage) -> Ended {
+    let store = stage.path("store");
+    for round in 0..5 {
+        let watch = Watch::start(stage, stage.unstarve())?;
+        let mut dump = watch.ask(&["dump", "--state"]);
+        let dump = Running::start(dump.arg(&watch.state))?;
+        thread::sleep(Duration::from_millis(40 + round * 170));
+        drop(watch.running);
+        drop(dump);
+        let episodes =
+            Running::start(Command::new(&watch.program).args(["watch", "episodes", "--json", "--store"]).arg(&store))?;
+        episodes.succeed(PATIENCE)?;
+    }
+    let watch = Watch::start(stage, stage.unstarve())?;
+    let whole = |store: &Path| -> Result<Vec<String>, String> {
+        let names = std::fs::read_dir(store).map_err(|error| error.to_string())?.flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.filter(|name| !name.starts_with("episodes")).collect())
+    };
+    let ids = whole(&store)?;
+    assert!(ids.iter().all(|id| !id.starts_with('.')), "nothing unfinished stays: {ids:?}");
+    let end = Instant::now() + PATIENCE;
+    let mut missing = ids.clone();
+    while !missing.is_empty() && Instant::now() < end {
+        let logged = watch.episodes()?;
+        missing
+            .retain(|id| !logged.iter().any(|episode| episode["id"] == id.as_str() && episode["verdict"].is_string()));
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(missing.is_empty(), "not explained by the next one: {missing:?} of {ids:?}");
+    watch.stop();
+    watch.running.succeed(PATIENCE)?;
+    Ok(())
+}
+
+/// A store on a disk that is too small: no trace, and a watch that goes on and says so.
+pub fn a_full_disk(stage: &Stage) -> Ended {
+    let disk = crate::results::Disk::mount(stage, "size=600k,mode=700")?;
+    let watch = Watch::start_with(stage, stage.unstarve(), &disk.0.join("store"))?;
+    let mut dump = watch.ask(&["dump", "--state"]);
+    let done = Running::start(dump.arg(&watch.state))?.finish(PATIENCE)?;
+    assert_eq!(done.status.code(), Some(2), "{}{}", done.out, done.err);
+    assert!(done.err.contains("no trace"), "{}", done.err);
+    let names: Vec<_> = std::fs::read_dir(disk.0.join("store")).map_err(|error| error.to_string())?.flatten().collect();
+    assert!(names.iter().all(|name| name.file_name() == "episodes.jsonl"), "{names:?}");
+    let status = watch.status().unwrap_or_default();
+    assert_eq!(status["recorder"], "recording", "it goes on: {status}");
+    assert!(status["problems"].to_string().contains("store: "), "{status}");
+    watch.stop();
+    watch.running.succeed(PATIENCE)?;
     Ok(())
 }

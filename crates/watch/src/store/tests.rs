@@ -117,7 +117,7 @@ fn what_a_killed_watch_left_is_removed_or_explained() {
     let store = Store::open(&path, LIMITS).expect("a store");
     let names = names_in(&path).expect("listed");
     assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
-    assert_eq!(store.unexplained().expect("read"), [waiting.clone()]);
+    assert_eq!(store.unexplained().expect("read"), std::slice::from_ref(&waiting));
     store.log().expect("a log").add(&waiting).expect("added");
     assert!(store.unexplained().expect("read").is_empty());
     assert_eq!(read_log(&path).expect("read").torn, 1);

@@ -17,3 +17,7 @@ pub mod webhook;
 pub use board::{Board, Counts, Published, RecorderState};
 pub use history::{History, Minute};
 pub use post::Courier;
+
+#[cfg(test)]
+#[path = "outside_tests.rs"]
+mod outside;
