@@ -135,7 +135,7 @@ fn everything() -> Vec<TracePacket> {
             }),
         ),
         (20, 7, Kind::SchedWakeupNew(woken("sh", 70, 1))),
-        (21, 70, Kind::SchedProcessExec(SchedProcessExec { pid: Some(70) })),
+        (21, 70, Kind::SchedProcessExec(SchedProcessExec { filename: Some(b"/bin/sleep".to_vec()), pid: Some(70) })),
         (22, 70, Kind::TaskRename(TaskRename { pid: Some(70), newcomm: name("ls") })),
         (23, 70, Kind::TaskNewtask(TaskNewtask { pid: Some(71), comm: name("ls-io") })),
         (24, 70, Kind::SchedProcessExit(SchedProcessExit { comm: name("ls"), pid: Some(70) })),
