@@ -29,7 +29,8 @@ pub enum PageError {
 }
 
 #[derive(Serialize)]
-struct PageData<'a> {
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PageData<'a> {
     schema: &'static str,
     generator: &'a str,
     /// All rules, in the order of the legend.
@@ -39,12 +40,14 @@ struct PageData<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 struct RuleData {
     word: &'static str,
     meaning: &'static str,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Comparison"))]
 struct ComparisonData<'a> {
     severity: Option<Severity>,
     text: &'a str,

@@ -18,6 +18,8 @@ mod blob;
 mod collect;
 mod data;
 mod html;
+#[cfg(test)]
+mod typescript;
 
 pub use collect::Collector;
 pub use data::Trace;

@@ -6,6 +6,7 @@ use crate::{CpuId, EventType};
 
 /// One thing that a trace cannot say. A finding that it could overturn repeats it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Loss {
     /// What is missing.
     #[serde(flatten)]
@@ -14,11 +15,13 @@ pub struct Loss {
     pub count: u64,
     /// Where and what to do about it, for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "typescript", ts(as = "Option<String>", optional))]
     pub detail: String,
 }
 
 /// The ways in which a trace can be incomplete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "event")]
 #[non_exhaustive]
 pub enum LossKind {
@@ -31,9 +34,17 @@ pub enum LossKind {
     /// Parts of the file could not be decoded and were passed over.
     Undecodable,
     /// A kind of event was not recorded at all.
-    NotRecorded(#[serde(with = "event_name")] EventType),
+    NotRecorded(
+        #[serde(with = "event_name")]
+        #[cfg_attr(feature = "typescript", ts(as = "String"))]
+        EventType,
+    ),
     /// Events of this type are in the file, but not as this type of event is: none of them was used.
-    Malformed(#[serde(with = "event_name")] EventType),
+    Malformed(
+        #[serde(with = "event_name")]
+        #[cfg_attr(feature = "typescript", ts(as = "String"))]
+        EventType,
+    ),
     /// The kernel recorded the states of tasks that leave a CPU one bit too high (4.14 to 4.19); they were put right.
     ShiftedStates,
     /// The file is an archive with more recordings than the one that was read.

@@ -11,12 +11,15 @@ pub struct WallTime(pub u64);
 
 /// One moment on the trace's clock and on the wall's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ClockPair {
     /// On the trace's clock.
     #[serde(rename = "trace_ns")]
+    #[cfg_attr(feature = "typescript", ts(type = "number"))]
     pub trace: Time,
     /// On the wall's.
     #[serde(rename = "realtime_ns")]
+    #[cfg_attr(feature = "typescript", ts(type = "number"))]
     pub wall: WallTime,
 }
 

@@ -12,7 +12,7 @@ use unstarve_diagnose::report::Report;
 use crate::process::Running;
 
 /// No trial lasts longer.
-pub const LIMIT: Duration = Duration::from_secs(29);
+pub const LIMIT: Duration = Duration::from_secs(45);
 
 /// How a trial ended early.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ const FEWEST: usize = 4;
 
 /// What the two rates come to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "RateVerdict"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// B has more, by at least what matters.

@@ -34,6 +34,7 @@ pub struct Side {
 
 /// Everything that `unstarve compare` has to say. Fields are only ever added.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "ComparisonReport"))]
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: String,
@@ -56,6 +57,7 @@ pub struct Comparison {
 
 /// A finding on both sides.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FindingChange {
     /// `rt-starvation`, ….
     pub id: String,
@@ -73,6 +75,7 @@ pub struct FindingChange {
 
 /// The waits of a role on both sides.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WaitChange {
     /// Whose.
     pub role: Role,
@@ -84,6 +87,7 @@ pub struct WaitChange {
 
 /// What became of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// In B alone.
@@ -100,6 +104,7 @@ pub enum Outcome {
 
 /// A rate on both sides.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "RateChange"))]
 pub struct Change {
     /// Whose.
     pub role: Role,
@@ -107,6 +112,7 @@ pub struct Change {
     pub metric: Metric,
     /// For [`Metric::WaitedUnder`]: the rule.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "typescript", ts(as = "Option<String>", optional))]
     pub rule: Option<Rule>,
     /// `ns/s`, `/s` or `ns`.
     pub unit: String,
@@ -122,6 +128,7 @@ pub struct Change {
 
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Time spent waiting for a CPU, under one rule.

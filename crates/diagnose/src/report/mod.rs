@@ -17,6 +17,7 @@ pub const SCHEMA: &str = "unstarve.explain/1";
 
 /// Everything `unstarve explain` has to say about a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
@@ -57,6 +58,7 @@ pub const LEGEND: [Rule; 12] = [
 
 /// The trace in numbers.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct TraceSummary {
     /// `trace.dat v7`.
     pub format: String,
@@ -83,9 +85,11 @@ pub struct TraceSummary {
     pub waits_unknown_ns: u64,
     /// Why the trace cannot tell that nobody is starved; absent where it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub too_little: Option<String>,
     /// Waits of a kind that the trace cannot show at all; absent where it shows all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub invisible: Option<String>,
     /// The name of the recorded machine, where known.
     #[serde(default)]
@@ -111,6 +115,7 @@ pub struct TraceSummary {
 
 /// A cause with evidence, price, confidence and remedies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Finding {
     /// One of the ids of the design: `rt-starvation`, ….
     pub id: String,
@@ -150,6 +155,7 @@ pub struct Finding {
 
 /// Whose wait.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Victim {
     /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`; `cgroup` where none of its tasks is known.
     pub kind: String,
@@ -175,6 +181,7 @@ pub struct Victim {
 
 /// A worker's identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Work {
     /// The work function.
     pub function: String,
@@ -184,6 +191,7 @@ pub struct Work {
 
 /// An occupant and a rule.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Culprit {
     /// The task's name; for others `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`.
     pub comm: String,
@@ -210,6 +218,7 @@ pub struct Culprit {
 
 /// Waits in numbers.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Waits {
     /// How many.
     pub count: u64,
@@ -225,6 +234,7 @@ pub struct Waits {
 
 /// Who paid.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PricePaid {
     /// The task's name.
     pub comm: String,
@@ -248,6 +258,7 @@ pub struct PricePaid {
 
 /// One occurrence.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Instance {
     /// Where.
     pub cpu: u32,
@@ -257,11 +268,13 @@ pub struct Instance {
     pub end_ns: u64,
     /// From, in UTC, as RFC 3339, where the trace's `clock_pairs` tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub start_utc: Option<String>,
 }
 
 /// One of the longest waits of the trace.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WorstWait {
     /// Who waited.
     pub comm: String,
@@ -277,6 +290,7 @@ pub struct WorstWait {
     pub blame: Vec<Culprit>,
     /// From, in UTC, as RFC 3339, where the trace's `clock_pairs` tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub start_utc: Option<String>,
     /// Its process, where the host snapshot knows it.
     #[serde(default)]
@@ -288,6 +302,7 @@ pub struct WorstWait {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Remedy {
     /// A stable id: `raise-worker`.
     pub id: String,
@@ -304,6 +319,8 @@ pub struct Remedy {
     /// The same as `apply`, one setting of one thing each; [`Target::Advice`](unstarve_change::Target::Advice) where only a
     /// person can do it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // For programs that apply them; the page shows the commands.
+    #[cfg_attr(feature = "typescript", ts(skip))]
     pub changes: Vec<Change>,
     /// What it was proved to do on real kernels of this series, or where nothing was, of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

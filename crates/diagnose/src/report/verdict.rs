@@ -10,6 +10,7 @@ const UNKNOWN: f64 = 0.1;
 
 /// What a reader in a hurry came for.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Verdict {
     /// How bad the worst is; nothing if nothing is wrong.
     pub severity: Option<Severity>,

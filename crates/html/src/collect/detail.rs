@@ -27,6 +27,7 @@ impl Record {
 
 /// What a [`Record`] is, and what its `detail` means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(repr(enum)))]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// A stay on a CPU; how it ended: 0 slept, 1 preempted, 2 preempted by a task just woken, 3 not seen.

@@ -42,6 +42,7 @@ pub struct Collector {
 
 /// How much there was of each kind.
 #[derive(Clone, Copy, Default, Debug, serde::Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Totals {
     pub runs: u64,
     pub waits: u64,

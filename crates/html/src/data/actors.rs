@@ -15,10 +15,11 @@ pub(crate) struct ActorTable<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct ActorsData {
     name: Vec<String>,
     /// 0 task, 1 interrupt, 2 softirq, 3 idle, 4 unknown, 5 others.
-    kind: Column,
+    kind: Column<u8>,
     /// `fair`, `rt`, `deadline`; what the snapshot calls it, if there is one.
     policy: Vec<Option<String>>,
     /// The kernel's priority; `null` for what is not a task.
@@ -29,7 +30,7 @@ pub(crate) struct ActorsData {
     tids: Vec<Vec<u32>>,
     /// The processes of those, where the snapshot knows them.
     tgids: Vec<Vec<u32>>,
-    members: Column,
+    members: Column<u32>,
     cgroup: Vec<Option<String>>,
     /// The CPUs that its tasks, or the interrupt, may use.
     affinity: Vec<Option<String>>,

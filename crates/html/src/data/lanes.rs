@@ -8,14 +8,15 @@ use crate::collect::scale::Scale;
 
 /// Each CPU over the whole recording: a row for each, one after the other, of `count` intervals.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct LanesData {
     width_ns: u64,
     count: usize,
-    cpu: Column,
+    cpu: Column<u16>,
     /// The part of the interval in which it was busy, in 1/255.
-    busy: Column,
+    busy: Column<u8>,
     /// How many waited for it on average, in 1/16.
-    waiting: Column,
+    waiting: Column<u16>,
     /// CPUs that have no row.
     hidden: usize,
 }

@@ -30,12 +30,14 @@ pub struct Trace {
 
 /// What the page gets of one trace. Times count from the trace's start.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Trace"))]
 pub(crate) struct TraceData {
     name: String,
     /// The trace's start on its own clock, in nanoseconds; text, for a number in JavaScript has 53 bits.
     zero: String,
     span_ns: u64,
     verdict: Verdict,
+    #[cfg_attr(test, ts(as = "Report"))]
     report: Value,
     /// What the trace cannot say, for people.
     losses: Vec<String>,
@@ -58,6 +60,7 @@ pub(crate) struct TraceData {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 struct RecordingData {
     clock: Option<String>,
     /// Kinds of events with whether they were recorded; nothing if the file does not say.
@@ -66,21 +69,23 @@ struct RecordingData {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 struct IntervalsData {
     width_ns: u64,
     count: usize,
-    voluntary: Column,
-    involuntary: Column,
-    wakeups: Column,
-    migrations: Column,
-    waiting: Column,
-    running: Column,
-    rt: Column,
-    irq: Column,
-    softirq: Column,
+    voluntary: Column<u32>,
+    involuntary: Column<u32>,
+    wakeups: Column<u32>,
+    migrations: Column<u32>,
+    waiting: Column<f32>,
+    running: Column<f32>,
+    rt: Column<f32>,
+    irq: Column<f32>,
+    softirq: Column<f32>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Course"))]
 struct CourseData {
     /// Whose waits; empty for all tasks together.
     actors: Vec<u16>,
@@ -88,11 +93,11 @@ struct CourseData {
     total_ns: u64,
     max_ns: u64,
     /// Intervals in which a wait ended, and of those:
-    interval: Column,
-    count: Column,
-    p50: Column,
-    p99: Column,
-    max: Column,
+    interval: Column<u16>,
+    count: Column<u32>,
+    p50: Column<f32>,
+    p99: Column<f32>,
+    max: Column<f64>,
 }
 
 /// Courses told beside those of findings.

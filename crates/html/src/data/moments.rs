@@ -12,6 +12,7 @@ use crate::collect::scale::Scale;
 
 /// Moments in detail, and the waits that they show.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct MomentsData {
     list: Vec<MomentData>,
     /// Waits that were looked at, longest first: which moment shows them, and where.
@@ -19,19 +20,21 @@ pub(crate) struct MomentsData {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 struct SpotsData {
-    moment: Column,
-    actor: Column,
-    tid: Column,
-    cpu: Column,
-    start: Column,
-    end: Column,
-    rule: Column,
+    moment: Column<u16>,
+    actor: Column<u16>,
+    tid: Column<u32>,
+    cpu: Column<u16>,
+    start: Column<f64>,
+    end: Column<f64>,
+    rule: Column<u8>,
 }
 
 /// Everything that happened between two times. Starts and lengths count `unit_ns` from `from`; what began before `from`
 /// or ended after `to` is cut there.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Moment"))]
 struct MomentData {
     from: u64,
     to: u64,
@@ -39,13 +42,13 @@ struct MomentData {
     /// Runs, wakeups and interrupts left out because there were too many, and how long the longest of them was.
     left_out: usize,
     left_out_ns: u64,
-    kind: Column,
-    cpu: Column,
-    actor: Column,
-    tid: Column,
-    start: Column,
-    length: Column,
-    detail: Column,
+    kind: Column<u8>,
+    cpu: Column<u16>,
+    actor: Column<u16>,
+    tid: Column<u32>,
+    start: Column<u32>,
+    length: Column<u32>,
+    detail: Column<u32>,
 }
 
 /// The waits that the report speaks of, in its order: their start and end.

@@ -10,34 +10,37 @@ use crate::collect::Collector;
 use crate::collect::tables::BlameEntry;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct BlameData {
-    victim: Column,
-    occupant: Column,
-    rule: Column,
-    cpu: Column,
-    ns: Column,
+    victim: Column<u16>,
+    occupant: Column<u16>,
+    rule: Column<u8>,
+    cpu: Column<u16>,
+    ns: Column<f64>,
     /// The words of the rules, by number.
     rules: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct PlacesData {
-    actor: Column,
-    cpu: Column,
-    ran: Column,
-    runs: Column,
-    waited: Column,
-    waits: Column,
-    longest: Column,
+    actor: Column<u16>,
+    cpu: Column<u16>,
+    ran: Column<f64>,
+    runs: Column<f64>,
+    waited: Column<f64>,
+    waits: Column<f64>,
+    longest: Column<f64>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct InterruptsData {
-    actor: Column,
-    cpu: Column,
-    count: Column,
-    ns: Column,
-    longest: Column,
+    actor: Column<u16>,
+    cpu: Column<u16>,
+    count: Column<f64>,
+    ns: Column<f64>,
+    longest: Column<f64>,
 }
 
 /// Cells told apart; smaller ones are summed up under "others", so that all of them add up to all waits.

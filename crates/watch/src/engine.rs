@@ -1,0 +1,56 @@
+use std::io;
+
+use unstarve_model::Nanos;
+
+use crate::Reading;
+
+/// Sums up waits all the time, and says how things stand when it is asked.
+pub trait Engine {
+    /// What it counts by, for people and logs: `eBPF`, `tracefs`.
+    fn name(&self) -> &'static str;
+
+    /// How things stand now. Meant to be called every 250 ms or less often: what starves at the moment is seen only then.
+    ///
+    /// # Errors
+    /// If what the kernel has counted cannot be fetched. The next call may succeed.
+    fn read(&mut self) -> Result<Reading, EngineError>;
+}
+
+/// How to count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Waits that last and are younger than this are not in [`Reading::oldest`].
+    pub oldest_from: Nanos,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { oldest_from: Nanos::from_millis(10) }
+    }
+}
+
+/// Why an engine does not start or cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The kernel refuses, or lacks what the engine needs.
+    #[error("{engine} is not to be had here: {reason}")]
+    Unavailable {
+        /// The engine's name.
+        engine: &'static str,
+        /// What is missing and what to do.
+        reason: String,
+    },
+    /// What was counted cannot be fetched.
+    #[error("cannot read {what}")]
+    Read {
+        /// What was asked for.
+        what: &'static str,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A [`crate::Scripted`] engine has given all its readings.
+    #[error("no reading is left")]
+    Ended,
+}

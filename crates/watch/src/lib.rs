@@ -1,0 +1,34 @@
+//! Who starves whom, by which rule, summed up all the time.
+//!
+//! An [`Engine`] gives a [`Reading`] when it is asked: sums by role of who waited, who had the CPU meanwhile and why, since it
+//! began. Nothing is sent for each wait. [`Scripted`] gives prepared readings, for tests.
+
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+#[cfg(feature = "bpf")]
+mod clocks;
+#[cfg(feature = "bpf")]
+mod ebpf;
+mod engine;
+#[cfg(feature = "bpf")]
+mod groups;
+mod histogram;
+mod open;
+#[cfg(feature = "bpf")]
+mod proc;
+mod reading;
+mod role;
+#[cfg(feature = "bpf")]
+mod role_table;
+mod scripted;
+#[cfg(feature = "bpf")]
+mod totals;
+
+#[cfg(feature = "bpf")]
+pub use ebpf::Ebpf;
+pub use engine::{Engine, EngineError, Options};
+pub use histogram::{Bucket, Histogram};
+pub use open::open;
+pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};
+pub use role::{Role, RoleId, RoleKind};
+pub use scripted::Scripted;

@@ -1,0 +1,130 @@
+//! How things stand: what an engine hands out.
+
+use serde::Serialize;
+use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid};
+use unstarve_timeline::Rule;
+
+use crate::{Histogram, Role, RoleId, RoleKind};
+
+/// Sums since the engine began, and what starves now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reading {
+    /// When it was taken: `CLOCK_MONOTONIC` and the wall's clock.
+    pub at: ClockPair,
+    /// When the engine began to count.
+    pub since: ClockPair,
+    /// By [`RoleId`]: first those of [`RoleKind::FIXED`], then groups. `None`: the id is free.
+    pub roles: Vec<Option<Role>>,
+    /// Who waited, who had the CPU, and by which rule; each combination once, none of no time. For each victim their sum is
+    /// that of [`Waits::waited`] to the nanosecond.
+    pub blame: Vec<Blame>,
+    /// Waits by [`RoleId`], as many as `roles`.
+    pub waits: Vec<Waits>,
+    /// The longest waits that last at this moment, longest first: for each CPU the oldest of each role at least, of those that
+    /// have lasted longer than the engine was asked to look at. Each of them was confirmed: `/proc` says that the task is
+    /// runnable.
+    pub oldest: Vec<OldestWait>,
+    /// What could not be counted.
+    pub lost: Lost,
+    /// What counting costs.
+    pub cost: Cost,
+}
+
+/// For how long tasks of one role waited while another role's had the CPU by one rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Blame {
+    /// Who waited.
+    pub victim: RoleId,
+    /// Who had the CPU.
+    pub occupant: RoleId,
+    /// Why.
+    pub rule: Rule,
+    /// How long, summed up over the waiting tasks.
+    pub ns: Nanos,
+}
+
+/// Waits of one role.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Waits {
+    /// All of them, those that last included as far as they have come.
+    pub waited: Nanos,
+    /// Of these, waits that are over.
+    pub count: u64,
+    /// Those that are over, by length.
+    pub histogram: Histogram,
+    /// Tasks that wait now.
+    pub waiting: u32,
+}
+
+/// A task, as people know it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+pub struct TaskId {
+    /// The thread.
+    pub tid: Tid,
+    /// Its process.
+    pub tgid: Tid,
+    /// Its name.
+    pub comm: Comm,
+}
+
+/// A wait that lasts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct OldestWait {
+    /// Where.
+    pub cpu: CpuId,
+    /// Who waits.
+    pub task: TaskId,
+    /// As what it is counted.
+    pub role: RoleId,
+    /// For how long.
+    pub ns: Nanos,
+    /// Who has the CPU now, where that is known and a task.
+    pub occupant: Option<TaskId>,
+    /// As what that one is counted.
+    pub occupant_role: RoleId,
+}
+
+/// What could not be counted, all since the engine began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Lost {
+    /// Tasks that could not be followed because a table was full: their waits are missing.
+    pub untracked_tasks: u64,
+    /// Events that the kernel dropped.
+    pub events: u64,
+    /// Switches that the kernel did not report, seen by what came after. Waits that they touch end when they were last certain.
+    pub missing_switches: u64,
+    /// Waits that last according to events, and that `/proc` or an idle CPU disproved.
+    pub disbelieved: u64,
+    /// Groups that are counted as [`RoleKind::Other`] because there is no role left, at this moment.
+    pub groups_in_other: u64,
+}
+
+/// What counting costs, all since the engine began. `None`: not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Cost {
+    /// Time that the BPF programs ran, if the kernel measures it (`kernel.bpf_stats_enabled`).
+    pub programs: Option<Nanos>,
+    /// How often they ran, likewise.
+    pub runs: Option<u64>,
+    /// CPU time of this process.
+    pub process: Nanos,
+}
+
+impl Reading {
+    /// The role of an id.
+    pub fn role(&self, id: RoleId) -> Option<&Role> {
+        self.roles.get(id.index())?.as_ref()
+    }
+
+    /// The id of the role called so ([`Role::name`]).
+    pub fn find(&self, kind: RoleKind, cgroup: Option<&str>) -> Option<RoleId> {
+        let is = |role: &Role| role.kind == kind && role.cgroup.as_deref() == cgroup;
+        let index = self.roles.iter().position(|role| role.as_ref().is_some_and(is))?;
+        u8::try_from(index).ok().map(RoleId)
+    }
+
+    /// All that a role was kept waiting, by the pieces.
+    pub fn blamed(&self, victim: RoleId) -> Nanos {
+        self.blame.iter().filter(|blame| blame.victim == victim).map(|blame| blame.ns).sum()
+    }
+}

@@ -1,0 +1,152 @@
+use std::fmt;
+
+use serde::Serialize;
+
+/// Index of a [`Role`] in [`crate::Reading::roles`]. The id of a group that has gone is used again; its name is what lasts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(transparent)]
+pub struct RoleId(pub u8);
+
+impl RoleId {
+    /// There are never more roles than this.
+    pub const LIMIT: usize = 32;
+
+    /// As an index of a table.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What tasks are summed up as.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoleKind {
+    /// Nobody knows who it was. Only ever an occupant.
+    Unknown,
+    /// The CPU was idle. Only ever an occupant.
+    Idle,
+    /// `ksoftirqd/N`.
+    Ksoftirqd,
+    /// Kernel workers that complete direct I/O (workqueue `dio/DEVICE`).
+    DirectIo,
+    /// All other kernel workers.
+    Kworker,
+    /// `rcu_preempt`, `rcuog/N`, `rcuop/N` and others of RCU.
+    Rcu,
+    /// Journals and writeback: `jbd2/…`, `xfsaild/…`, `kswapd…`, workers that write back.
+    Storage,
+    /// `nfsd`.
+    Nfsd,
+    /// All other kernel threads.
+    Kernel,
+    /// Programs with a real-time or deadline policy, whatever group they are in.
+    RealTime,
+    /// Programs of one top-level cgroup.
+    Group,
+    /// Programs in no cgroup, and those of groups for which there was no role left.
+    Other,
+    /// What was counted of groups that have gone since. It only ever grows by their sums at once: not for rates.
+    Gone,
+}
+
+impl RoleKind {
+    /// The roles that every reading has, in the order of their ids. Groups come after them.
+    pub const FIXED: [RoleKind; 12] = [
+        RoleKind::Unknown,
+        RoleKind::Idle,
+        RoleKind::Ksoftirqd,
+        RoleKind::DirectIo,
+        RoleKind::Kworker,
+        RoleKind::Rcu,
+        RoleKind::Storage,
+        RoleKind::Nfsd,
+        RoleKind::Kernel,
+        RoleKind::RealTime,
+        RoleKind::Other,
+        RoleKind::Gone,
+    ];
+
+    /// The word for labels and JSON: `direct-io`.
+    pub fn word(self) -> &'static str {
+        match self {
+            RoleKind::Unknown => "unknown",
+            RoleKind::Idle => "idle",
+            RoleKind::Ksoftirqd => "ksoftirqd",
+            RoleKind::DirectIo => "direct-io",
+            RoleKind::Kworker => "kworker",
+            RoleKind::Rcu => "rcu",
+            RoleKind::Storage => "storage",
+            RoleKind::Nfsd => "nfsd",
+            RoleKind::Kernel => "kernel",
+            RoleKind::RealTime => "real-time",
+            RoleKind::Group => "group",
+            RoleKind::Other => "other",
+            RoleKind::Gone => "gone",
+        }
+    }
+
+    /// The id of a role that every reading has; `None` for groups.
+    pub fn fixed_id(self) -> Option<RoleId> {
+        RoleKind::FIXED.iter().position(|kind| *kind == self).map(|index| RoleId(index as u8))
+    }
+
+    /// Whether tasks of the role can wait; else it is only ever an occupant, or holds old sums.
+    pub fn can_wait(self) -> bool {
+        !matches!(self, RoleKind::Unknown | RoleKind::Idle | RoleKind::Gone)
+    }
+}
+
+impl fmt::Display for RoleKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// Tasks that are summed up together.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
+pub struct Role {
+    /// What they are.
+    pub kind: RoleKind,
+    /// The cgroup's path below the root of its hierarchy (`/system.slice`), for a group. As the kernel has it: control characters
+    /// and quotes are possible, see [`Role::name`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// The group's weight beside other groups (`cpu.weight`; nice 0 is 100), where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+}
+
+impl Role {
+    /// A role that every reading has.
+    pub fn fixed(kind: RoleKind) -> Role {
+        Role { kind, cgroup: None, weight: None }
+    }
+
+    /// A name that lasts, for labels and people: the kind's word, or the cgroup's path. Harmless on a terminal; quotes and
+    /// backslashes are left for the format it is written in.
+    pub fn name(&self) -> String {
+        match &self.cgroup {
+            Some(path) => unstarve_model::clean(path).into_owned(),
+            None => self.kind.word().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_roles_have_ids_and_leave_room_for_groups() {
+        assert_eq!(RoleKind::Idle.fixed_id(), Some(RoleId(1)));
+        assert_eq!(RoleKind::Group.fixed_id(), None);
+        assert!(RoleKind::FIXED.len() + 16 <= RoleId::LIMIT);
+    }
+
+    #[test]
+    fn a_groups_name_drives_no_terminal() {
+        let role = Role { kind: RoleKind::Group, cgroup: Some("/a\u{1b}[31m\"b".to_owned()), weight: None };
+        assert_eq!(role.name(), "/a\\u{1b}[31m\"b");
+        assert_eq!(Role::fixed(RoleKind::DirectIo).name(), "direct-io");
+    }
+}
