@@ -137,14 +137,13 @@ impl Timeline {
             begun.preemptions += 1;
         }
         let (since, stayed) = (task.run.since, task.run.stayed(now));
-        if let Some(victim) = task.run.victim.take() {
-            if let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
-                && let Some(preemptor) = &mut pending.preemptor
-                && preemptor.task == key
-                && preemptor.since == since
-            {
-                preemptor.stayed = Some(stayed);
-            }
+        if let Some(victim) = task.run.victim.take()
+            && let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
+            && let Some(preemptor) = &mut pending.preemptor
+            && preemptor.task == key
+            && preemptor.since == since
+        {
+            preemptor.stayed = Some(stayed);
         }
         sink.run(&self.world, &run);
     }

@@ -329,7 +329,11 @@ mod tests {
         wakeup-new fio:127(120) cpu 1
         migrate pid=1:123(120) cpu 1 -> 0
         fork 120 -> sh:121
-        exec 123
+        exec <...>:123
+        rename 7 to my prog
+        rename current to b
+        prio 7 to 49
+        exec my prog:123
         exit fio:128
         irq-entry 24 virtio0-input.0
         irq-exit 24
