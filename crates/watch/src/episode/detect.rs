@@ -295,10 +295,11 @@ fn is_precedence(rule: Rule) -> bool {
         | Rule::Softirq
         | Rule::Throttled
         | Rule::Class
+        | Rule::Order
         | Rule::WakeupPreemption
         | Rule::Weight
         | Rule::Count => true,
-        Rule::Unknown | Rule::Idle | Rule::Fair => false,
+        Rule::Unknown | Rule::Unranked | Rule::Idle | Rule::Fair => false,
     }
 }
 
