@@ -60,7 +60,7 @@ const MORE_STYLE: &str = "\
 main{padding-top:1.6rem}.live td,.live th{padding:.3rem .7rem;text-align:left;vertical-align:top;overflow-wrap:anywhere}\
 .live table{width:100%;border-collapse:collapse;background:var(--surface);box-shadow:var(--shadow);font-size:.92rem}\
 .live th{color:var(--muted);font-weight:600;border-bottom:1px solid var(--line)}.live tr+tr td{border-top:1px solid var(--grid)}\
-.live .note{color:var(--muted);margin:.2rem 0 .6rem}.live .scroll{overflow-x:auto}\
+.live .note{color:var(--muted);margin:.2rem 0 .6rem}.live .wide{overflow-x:auto}\
 .live .course{display:grid;grid-template-columns:minmax(8rem,14rem) 1fr minmax(5rem,auto);gap:.2rem .8rem;align-items:center}\
 .live svg{width:100%;height:34px;display:block}.live rect{fill:var(--queue)}.live line{stroke:var(--line)}";
 
@@ -103,7 +103,7 @@ impl Panel {
         );
         if !self.rows.is_empty() {
             let heads: String = self.columns.iter().map(|column| format!("<th>{}</th>", escaped(column))).collect();
-            let _ = writeln!(out, "<div class=\"scroll\"><table>\n<tr>{heads}</tr>");
+            let _ = writeln!(out, "<div class=\"wide\"><table>\n<tr>{heads}</tr>");
             self.rows.iter().for_each(|row| row.write(out));
             out.push_str("</table></div>\n");
         }

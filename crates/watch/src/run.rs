@@ -313,7 +313,7 @@ impl Watch {
             if let Some(admitted) = published.admitted.next(&reading) {
                 published.admitted = Arc::new(admitted);
             }
-            published.before = published.reading.replace(reading);
+            published.next(reading);
         });
         if let Some(push) = self.otlp.as_mut().filter(|push| Instant::now() >= push.next) {
             push.next = Instant::now() + self.config.otlp.as_ref().map_or(REST_AFTER, |otlp| otlp.interval.0);

@@ -1,6 +1,6 @@
 //! What `explain` found in an episode's trace, put beside what the counters showed.
 
-use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim};
+use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, Work, WorstWait};
 use unstarve_timeline::Rule;
 
 use super::{Begun, Episode, FirstRemedy, Party, Place};
@@ -21,30 +21,51 @@ impl Explanation {
         serde_json::from_slice(json).map(|report| Explanation { report })
     }
 
-    /// The finding that is about this victim; else the worst. Remarks that are nobody's trouble are none.
+    /// The finding that is about this victim; of nobody in particular the worst. Remarks that are nobody's trouble are none.
     fn finding(&self, victim: Option<&Party>) -> Option<&Finding> {
-        let bad = || self.report.findings.iter().filter(|finding| finding.severity > Severity::Info);
-        let about = |finding: &&Finding| {
-            victim.is_some_and(|victim| {
-                let same_task = victim.tid.is_some_and(|tid| finding.victim.tids.contains(&tid));
-                same_task || victim.role.as_deref().is_some_and(|role| is_of(&finding.victim, role))
-            })
-        };
-        let found = bad().find(about);
-        found.or_else(|| bad().next())
+        let mut bad = self.report.findings.iter().filter(|finding| finding.severity > Severity::Info);
+        let Some(victim) = victim else { return bad.next() };
+        bad.find(|finding| {
+            let same_task = victim.tid.is_some_and(|tid| finding.victim.tids.contains(&tid));
+            same_task || victim.role.as_deref().is_some_and(|role| is_of(&finding.victim, role))
+        })
+    }
+
+    /// The longest wait of a task of this role, if it is one of the longest of all.
+    fn worst_wait(&self, role: &str) -> Option<&WorstWait> {
+        self.report.worst_waits.iter().find(|wait| has_name_of(&wait.comm, role))
     }
 }
 
 /// Whether a finding's victim is of a role.
 fn is_of(victim: &Victim, role: &str) -> bool {
-    let work = victim.work.as_ref().and_then(|work| work.workqueue.as_deref()).unwrap_or_default();
     match role {
-        "direct-io" => victim.kind == "kworker" && work.starts_with("dio"),
-        "ksoftirqd" | "kworker" | "rcu" | "nfsd" => victim.kind == role,
+        "direct-io" => victim.kind == "kworker" && victim.work.as_ref().is_none_or(|work| is_direct_io(work)),
         "real-time" => victim.policy.as_deref() == Some("rt"),
-        group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| cgroup.starts_with(group)),
-        _ => false,
+        group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
+        role => has_name_of(&victim.comm, role),
     }
+}
+
+fn is_direct_io(work: &Work) -> bool {
+    work.workqueue.as_ref().is_some_and(|queue| queue.starts_with("dio")) || work.function.contains("dio_")
+}
+
+fn is_below(cgroup: &str, group: &str) -> bool {
+    cgroup.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether tasks of a role are called so. Of roles that have no names of their own nothing is said.
+fn has_name_of(comm: &str, role: &str) -> bool {
+    let beginnings: &[&str] = match role {
+        "ksoftirqd" => &["ksoftirqd/"],
+        "kworker" | "direct-io" => &["kworker/"],
+        "rcu" => &["rcu_", "rcuog/", "rcuop/", "rcuos/", "rcuc/", "rcub/"],
+        "storage" => &["jbd2/", "xfsaild/", "kswapd"],
+        "nfsd" => &["nfsd"],
+        _ => &[],
+    };
+    beginnings.iter().any(|beginning| comm.starts_with(beginning))
 }
 
 impl Episode {
@@ -61,17 +82,18 @@ impl Episode {
     pub fn note_trace(&mut self, explanation: &Explanation) {
         self.verdict = Some(explanation.report.verdict.text.clone());
         self.host = explanation.report.trace.host.clone();
-        let Some(finding) = explanation.finding(self.victim.as_ref()) else {
-            // A dump of a calm moment, or a trace that began too late: the counters' words stay.
-            return;
-        };
-        let role = |party: &Option<Party>| party.as_ref().and_then(|party| party.role.clone());
-        let victim_role = role(&self.victim);
-        let culprit_role = role(&self.culprit);
+        match explanation.finding(self.victim.as_ref()) {
+            Some(finding) => self.note_finding(finding),
+            // What else was found is in the verdict; it is not about this victim.
+            None => self.note_worst_wait(explanation),
+        }
+    }
+
+    fn note_finding(&mut self, finding: &Finding) {
         self.finding = Some(finding.id.clone());
         self.severity = Some(finding.severity.word().to_owned());
         self.victim = Some(Party {
-            role: victim_role,
+            role: self.victim.take().and_then(|victim| victim.role),
             comm: finding.victim.comm.clone(),
             tid: finding.victim.tids.first().copied(),
             tgid: finding.victim.tgids.first().copied(),
@@ -79,15 +101,40 @@ impl Episode {
             place: place(finding.victim.cgroups.first()),
         });
         if let Some(culprit) = finding.culprits.first() {
-            self.culprit = Some(Party { role: culprit_role, ..Party::of_culprit(culprit) });
-            self.rule = Some(culprit.rule.clone());
-            self.ns = Some(culprit.ns);
+            self.note_culprit(culprit);
         }
         self.remedy = finding.remedies.first().map(|remedy| FirstRemedy {
             id: remedy.id.clone(),
             text: remedy.text.clone(),
             apply: remedy.apply.clone(),
         });
+    }
+
+    /// The names of the longest wait of such tasks, where what it is blamed on is what the counters blame.
+    fn note_worst_wait(&mut self, explanation: &Explanation) {
+        let Some(victim) = self.victim.as_mut().filter(|victim| victim.tid.is_none()) else { return };
+        let Some(wait) = victim.role.as_deref().and_then(|role| explanation.worst_wait(role)) else { return };
+        let Some(culprit) = wait.blame.first().filter(|culprit| self.rule.as_deref() == Some(&culprit.rule)) else {
+            return;
+        };
+        *victim = Party {
+            role: victim.role.take(),
+            comm: wait.comm.clone(),
+            tid: Some(wait.tid),
+            tgid: wait.tgid,
+            cgroup: wait.cgroup.clone(),
+            place: place(wait.cgroup.as_ref()),
+        };
+        self.note_culprit(culprit);
+    }
+
+    fn note_culprit(&mut self, culprit: &Culprit) {
+        // Of another rule it is somebody else than the counters have seen.
+        let same = self.rule.as_deref() == Some(&culprit.rule);
+        let role = self.culprit.take().filter(|_| same).and_then(|culprit| culprit.role);
+        self.culprit = Some(Party { role, ..Party::of_culprit(culprit) });
+        self.rule = Some(culprit.rule.clone());
+        self.ns = Some(culprit.ns);
     }
 }
 
@@ -119,4 +166,80 @@ impl Party {
 
 fn place(cgroup: Option<&String>) -> Place {
     cgroup.map(|cgroup| Place::of(cgroup)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn culprit(comm: &str, rule: &str) -> Value {
+        json!({ "comm": comm, "tids": [7], "policy": "rt", "prio": 49, "rule": rule, "ns": 85, "cgroups": ["/system.slice/a.service"] })
+    }
+
+    fn finding(kind: &str, comm: &str) -> Value {
+        json!({
+            "id": "rt-starvation", "severity": "critical", "confidence": 0.9, "sentence": "s", "culprits": [culprit("hog", "class")],
+            "victim": { "kind": kind, "comm": comm, "tids": [71], "tasks": 1, "policy": "fair", "prio": 120, "work": null },
+            "blame": [], "waits": { "count": 1, "total_ns": 85, "max_ns": 85, "p99_ns": 85, "owed_ns": 1 }, "cpus": [0],
+            "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [],
+            "remedies": [{ "id": "r", "text": "t", "apply": "a", "undo": "", "risk": "", "valid_on": "" }],
+        })
+    }
+
+    fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanation {
+        let trace = json!({
+            "format": "f", "events": 1, "lost": 0, "cpus": 1, "start_ns": 0, "end_ns": 1, "kernel": null, "snapshot": true,
+            "waits_total_ns": 1, "waits_count": 1,
+        });
+        let report = json!({
+            "schema": "unstarve.explain/1", "trace": trace, "verdict": { "severity": "critical", "text": "v" }, "findings": findings,
+            "worst_waits": worst_waits, "losses": [],
+        });
+        Explanation::parse(report.to_string().as_bytes()).expect("a report")
+    }
+
+    fn seen(role: &str) -> Episode {
+        let party = |role: &str| Some(Party { role: Some(role.to_owned()), ..Party::default() });
+        Episode { victim: party(role), culprit: party("real-time"), rule: Some("class".into()), ..Episode::default() }
+    }
+
+    #[test]
+    fn a_finding_about_this_victim_gives_the_names() {
+        let mut episode = seen("kworker");
+        episode.note_trace(&explained(&[finding("task", "other"), finding("kworker", "kworker/0:1")], &[]));
+        let victim = episode.victim.expect("a victim");
+        assert_eq!(
+            (victim.comm.as_str(), victim.tid, victim.role.as_deref()),
+            ("kworker/0:1", Some(71), Some("kworker"))
+        );
+        let culprit = episode.culprit.expect("a culprit");
+        assert_eq!((culprit.comm.as_str(), culprit.place.unit.as_deref()), ("hog", Some("a.service")));
+        assert_eq!((episode.ns, episode.finding.as_deref()), (Some(85), Some("rt-starvation")));
+    }
+
+    #[test]
+    fn a_finding_about_somebody_else_gives_no_names() {
+        let mut episode = seen("rcu");
+        episode.note_trace(&explained(&[finding("task", "whatever")], &[]));
+        assert_eq!((episode.finding.as_ref(), episode.remedy.as_ref()), (None, None));
+        assert_eq!(Episode { verdict: None, ..episode }, seen("rcu"), "what the counters show stays");
+        // The longest wait of such a task has names, if it is blamed on the same.
+        let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)] });
+        let mut episode = seen("rcu");
+        episode.note_trace(&explained(&[], &[wait("class")]));
+        let names = [&episode.victim, &episode.culprit].map(|party| party.as_ref().map(|party| party.comm.as_str()));
+        assert_eq!(names, [Some("rcu_preempt"), Some("hog")]);
+        let mut episode = seen("rcu");
+        episode.note_trace(&explained(&[], &[wait("fair")]));
+        assert_eq!(Episode { verdict: None, ..episode }, seen("rcu"));
+    }
+
+    #[test]
+    fn a_dump_has_the_worst() {
+        let mut episode = Episode::default();
+        episode.note_trace(&explained(&[finding("task", "whatever")], &[]));
+        assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("whatever"));
+    }
 }

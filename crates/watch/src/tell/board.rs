@@ -17,8 +17,8 @@ pub struct Published {
     pub engine: &'static str,
     /// The latest reading.
     pub reading: Option<Arc<Reading>>,
-    /// The one before it.
-    pub before: Option<Arc<Reading>>,
+    /// Those of the five seconds before it, oldest first.
+    pub earlier: VecDeque<Arc<Reading>>,
     /// The last hour.
     pub history: Arc<History>,
     /// The latest episodes, newest first.
@@ -100,7 +100,18 @@ impl Board {
     }
 }
 
+/// Five seconds of readings.
+const EARLIER: usize = 20;
+
 impl Published {
+    /// The next reading.
+    pub fn next(&mut self, reading: Arc<Reading>) {
+        self.earlier.extend(self.reading.replace(reading));
+        while self.earlier.len() > EARLIER {
+            self.earlier.pop_front();
+        }
+    }
+
     /// Puts an episode first in the list, instead of an older word on it.
     pub fn list(&mut self, episode: Arc<Episode>) {
         self.episodes.retain(|old| old.id != episode.id);

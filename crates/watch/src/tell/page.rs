@@ -139,10 +139,10 @@ fn short(at: WallTime) -> String {
     format!("{} {} UTC", at.date(), clock.split('.').next().unwrap_or(&clock))
 }
 
-/// Who kept whom waiting between the last two readings.
+/// Who kept whom waiting in the last seconds.
 fn now(published: &Published) -> Panel {
     let title = "Who keeps whom waiting now".to_owned();
-    let (Some(reading), Some(before)) = (&published.reading, &published.before) else {
+    let (Some(reading), Some(before)) = (&published.reading, published.earlier.front()) else {
         return Panel {
             title,
             note: "no two readings yet".to_owned(),
