@@ -40,7 +40,7 @@ lab: build ## every scenario on four real kernels, faulty and healthy: an hour o
 	"$$unstarve" lab truth
 
 proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, docs/proofs.md; hours
-	bench/proofs.sh "$$CARGO_TARGET_DIR/release/unstarve"
+	bench/proofs.sh "$$CARGO_TARGET_DIR/release/unstarve" --all
 
 lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches kernels and QEMU once
 	cargo test -p unstarve-cli --test smoke -- --ignored --test-threads=1

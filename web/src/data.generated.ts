@@ -1,16 +1,614 @@
 // Made by `UNSTARVE_WRITE=1 cargo test -p unstarve-html typescript` from the types in crates/html,
 // crates/diagnose and crates/model. Do not edit.
 
+export type ActorsData = { name: Array<string>, 
+/**
+ * 0 task, 1 interrupt, 2 softirq, 3 idle, 4 unknown, 5 others.
+ */
+kind: Uint8Array, 
+/**
+ * `fair`, `rt`, `deadline`; what the snapshot calls it, if there is one.
+ */
+policy: Array<string | null>, 
+/**
+ * The kernel's priority; `null` for what is not a task.
+ */
+prio: Array<number | null>, 
+/**
+ * `kworker`, `ksoftirqd`, …
+ */
+kernel_thread: Array<string | null>, 
+/**
+ * The first few.
+ */
+tids: Array<Array<number>>, 
+/**
+ * The processes of those, where the snapshot knows them.
+ */
+tgids: Array<Array<number>>, members: Uint32Array, cgroup: Array<string | null>, 
+/**
+ * The CPUs that its tasks, or the interrupt, may use.
+ */
+affinity: Array<string | null>, };
+
+/**
+ * What a remedy did.
+ */
+export type Answer = "helped" | "harmed" | "no-difference" | "not-shown" | "not-made";
+
+export type BlameData = { victim: Uint16Array, occupant: Uint16Array, rule: Uint8Array, cpu: Uint16Array, ns: Float64Array, 
+/**
+ * The words of the rules, by number.
+ */
+rules: Array<string>, };
+
+/**
+ * One moment on the trace's clock and on the wall's.
+ */
+export type ClockPair = { 
+/**
+ * On the trace's clock.
+ */
+trace_ns: number, 
+/**
+ * On the wall's.
+ */
+realtime_ns: number, };
+
+export type Comparison = { severity: Severity | null, text: string, 
+/**
+ * What `compare --json` says.
+ */
+report: ComparisonReport, };
+
+/**
+ * Everything that `unstarve compare` has to say. Fields are only ever added.
+ */
+export type ComparisonReport = { 
+/**
+ * [`SCHEMA`].
+ */
+schema: string, 
+/**
+ * The first recording.
+ */
+a: TraceSummary, 
+/**
+ * The second one.
+ */
+b: TraceSummary, 
+/**
+ * Findings of either, those that changed first.
+ */
+findings: Array<FindingChange>, 
+/**
+ * Rates that differ, what weighs most first; then those of which it is unclear.
+ */
+changes: Array<RateChange>, 
+/**
+ * The waits of each role in numbers, those whose longest differs most first. What is rare has no rate: a stall once a
+ * second shows here.
+ */
+waits: Array<WaitChange>, 
+/**
+ * How many rates were set against each other; the intervals hold for all of them at once with 95 %.
+ */
+compared: number, 
+/**
+ * What the recordings cannot say.
+ */
+losses: Array<string>, };
+
+export type Course = { 
+/**
+ * Whose waits; empty for all tasks together.
+ */
+actors: Array<number>, waits: number, total_ns: number, max_ns: number, 
+/**
+ * Intervals in which a wait ended, and of those:
+ */
+interval: Uint16Array, count: Uint32Array, p50: Float32Array, p99: Float32Array, max: Float64Array, };
+
+/**
+ * An occupant and a rule.
+ */
+export type Culprit = { 
+/**
+ * The task's name; for others `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`.
+ */
+comm: string, 
+/**
+ * Its threads, the first 128; empty if it is not a task.
+ */
+tids: Array<number>, 
+/**
+ * How many threads there are; 0 if it is not a task.
+ */
+tasks: number, 
+/**
+ * `fair`, `rt`, `deadline`, `idle`; none for interrupts and unknown.
+ */
+policy: string | null, 
+/**
+ * The kernel's priority.
+ */
+prio: number | null, 
+/**
+ * The rule's word.
+ */
+rule: string, 
+/**
+ * How long.
+ */
+ns: number, 
+/**
+ * The processes of these threads, where the host snapshot knows them.
+ */
+tgids: Array<number>, 
+/**
+ * Their cgroups, the first few, where the snapshot knows them.
+ */
+cgroups: Array<string>, };
+
+/**
+ * A cause with evidence, price, confidence and remedies.
+ */
+export type Finding = { 
+/**
+ * One of the ids of the design: `rt-starvation`, ….
+ */
+id: string, 
+/**
+ * How bad.
+ */
+severity: Severity, 
+/**
+ * 0 to 1.
+ */
+confidence: number, 
+/**
+ * One sentence for people: who is starved by whom, by which rule, and what it cost.
+ */
+sentence: string, 
+/**
+ * Who waits.
+ */
+victim: Victim, 
+/**
+ * Who ran meanwhile, longest first.
+ */
+culprits: Array<Culprit>, 
+/**
+ * Everything that held the CPU during the victim's waits, longest first: adds up to `waits.total_ns` exactly.
+ */
+blame: Array<Culprit>, 
+/**
+ * The victim's waits in numbers.
+ */
+waits: Waits, 
+/**
+ * CPUs on which it waited.
+ */
+cpus: Array<number>, 
+/**
+ * When the trouble recurs at a steady interval: the interval.
+ */
+period_ns: number | null, 
+/**
+ * Who paid for the waits, most first.
+ */
+price: Array<PricePaid>, 
+/**
+ * Facts that speak for it, in words.
+ */
+evidence: Array<string>, 
+/**
+ * The worst instances, worst first.
+ */
+worst: Array<Instance>, 
+/**
+ * Losses that could overturn it.
+ */
+losses: Array<string>, 
+/**
+ * What to do, least invasive first.
+ */
+remedies: Array<Remedy>, };
+
+/**
+ * A finding on both sides.
+ */
+export type FindingChange = { 
+/**
+ * `rt-starvation`, ….
+ */
+id: string, 
+/**
+ * Whose waits.
+ */
+victim: Role, 
+/**
+ * What became of it.
+ */
+outcome: Outcome, 
+/**
+ * How bad it was in A; none if it was not there.
+ */
+a: Severity | null, 
+/**
+ * How bad it is in B.
+ */
+b: Severity | null, 
+/**
+ * The finding's sentence, B's where it has one.
+ */
+sentence: string, };
+
+/**
+ * One occurrence.
+ */
+export type Instance = { 
+/**
+ * Where.
+ */
+cpu: number, 
+/**
+ * From, on the trace's clock.
+ */
+start_ns: number, 
+/**
+ * To.
+ */
+end_ns: number, 
+/**
+ * From, in UTC, as RFC 3339, where the trace's `clock_pairs` tell.
+ */
+start_utc?: string, };
+
+export type InterruptsData = { actor: Uint16Array, cpu: Uint16Array, count: Float64Array, ns: Float64Array, longest: Float64Array, };
+
+export type IntervalsData = { width_ns: number, count: number, voluntary: Uint32Array, involuntary: Uint32Array, wakeups: Uint32Array, migrations: Uint32Array, waiting: Float32Array, running: Float32Array, rt: Float32Array, irq: Float32Array, softirq: Float32Array, };
+
+/**
+ * What a [`Record`] is, and what its `detail` means.
+ */
+export const enum Kind { "Run", "Wait", "Piece", "Wake", "Irq", "Softirq", "Work", "Block" }
+
+/**
+ * Each CPU over the whole recording: a row for each, one after the other, of `count` intervals.
+ */
+export type LanesData = { width_ns: number, count: number, cpu: Uint16Array, 
+/**
+ * The part of the interval in which it was busy, in 1/255.
+ */
+busy: Uint8Array, 
+/**
+ * How many waited for it on average, in 1/16.
+ */
+waiting: Uint16Array, 
+/**
+ * CPUs that have no row.
+ */
+hidden: number, };
+
+/**
+ * One thing that a trace cannot say. A finding that it could overturn repeats it.
+ */
+export type Loss = { 
+/**
+ * How often; 1 for what is either there or not.
+ */
+count: number, 
+/**
+ * Where and what to do about it, for people; may be empty.
+ */
+detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "ends-early" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" });
+
+/**
+ * What is compared.
+ */
+export type Metric = "waited-under" | "waited" | "item-latency" | "ran" | "softirq" | "irq" | "involuntary-switches" | "voluntary-switches" | "wakeups" | "migrations" | "items";
+
+/**
+ * Everything that happened between two times. Starts and lengths count `unit_ns` from `from`; what began before `from`
+ * or ended after `to` is cut there.
+ */
+export type Moment = { from: number, to: number, unit_ns: number, 
+/**
+ * Runs, wakeups and interrupts left out because there were too many, and how long the longest of them was.
+ */
+left_out: number, left_out_ns: number, kind: Uint8Array, cpu: Uint16Array, actor: Uint16Array, tid: Uint32Array, start: Uint32Array, length: Uint32Array, detail: Uint32Array, };
+
+/**
+ * Moments in detail, and the waits that they show.
+ */
+export type MomentsData = { list: Array<Moment>, 
+/**
+ * Waits that were looked at, longest first: which moment shows them, and where.
+ */
+spots: SpotsData, };
+
+/**
+ * What became of a finding.
+ */
+export type Outcome = "appeared" | "worse" | "milder" | "vanished" | "stays";
+
 export type PageData = { schema: string, generator: string, 
 /**
  * All rules, in the order of the legend.
  */
 rules: Array<RuleData>, comparison: Comparison | null, traces: Array<Trace>, };
 
+export type PlacesData = { actor: Uint16Array, cpu: Uint16Array, ran: Float64Array, runs: Float64Array, waited: Float64Array, waits: Float64Array, longest: Float64Array, };
+
+/**
+ * Who paid.
+ */
+export type PricePaid = { 
+/**
+ * The task's name.
+ */
+comm: string, 
+/**
+ * Its threads, the first 128.
+ */
+tids: Array<number>, 
+/**
+ * How many threads there are.
+ */
+tasks: number, 
+/**
+ * What it lost: asleep until the victim woke it, or itself waiting behind the same culprits.
+ */
+ns: number, 
+/**
+ * The processes of these threads, where the host snapshot knows them.
+ */
+tgids: Array<number>, 
+/**
+ * Their cgroups, the first few, where the snapshot knows them.
+ */
+cgroups: Array<string>, 
+/**
+ * The part of `ns` in which it waited for a CPU itself.
+ */
+waited_ns: number, };
+
+/**
+ * What was proved of a remedy, beside it in a report.
+ */
+export type Proved = { 
+/**
+ * The kernel's series: `6.1`.
+ */
+kernel: string, 
+/**
+ * Whether the recorded kernel is of that series.
+ */
+this_series: boolean, 
+/**
+ * The kind of the victim, which is this finding's.
+ */
+victim: string, 
+/**
+ * The lab's scenario.
+ */
+scenario: string, 
+/**
+ * What it came to.
+ */
+answer: Answer, 
+/**
+ * The metric.
+ */
+metric: string, 
+/**
+ * What it was above that without the remedy, as a part of it.
+ */
+effect: number | null, 
+/**
+ * The 95 % interval's lower bound.
+ */
+low: number | null, 
+/**
+ * The upper one.
+ */
+high: number | null, 
+/**
+ * Pairs of runs.
+ */
+seeds: number, };
+
+/**
+ * A rate on both sides.
+ */
+export type RateChange = { 
+/**
+ * Whose.
+ */
+role: Role, 
+/**
+ * What.
+ */
+metric: Metric, 
+/**
+ * For [`Metric::WaitedUnder`]: the rule.
+ */
+rule?: string, 
+/**
+ * `ns/s`, `/s` or `ns`.
+ */
+unit: string, 
+/**
+ * In A.
+ */
+a: number, 
+/**
+ * In B.
+ */
+b: number, 
+/**
+ * B − A, from and to; none where a recording is too short to tell.
+ */
+interval: [number, number] | null, 
+/**
+ * What it comes to.
+ */
+verdict: RateVerdict, };
+
+/**
+ * What the two rates come to.
+ */
+export type RateVerdict = "more" | "less" | "unclear" | "no-difference-that-matters";
+
+export type RecordingData = { clock: string | null, 
+/**
+ * Kinds of events with whether they were recorded; nothing if the file does not say.
+ */
+recorded: Array<[string, boolean]> | null, totals: Totals, };
+
+/**
+ * What to do.
+ */
+export type Remedy = { 
+/**
+ * A stable id: `raise-worker`.
+ */
+id: string, 
+/**
+ * What and why, one or two sentences.
+ */
+text: string, 
+/**
+ * The exact command, empty if there is none.
+ */
+apply: string, 
+/**
+ * The command that takes it back.
+ */
+undo: string, 
+/**
+ * What can go wrong.
+ */
+risk: string, 
+/**
+ * The kernels and conditions it is valid on.
+ */
+valid_on: string, 
+/**
+ * What it was proved to do on real kernels of this series, or where nothing was, of others.
+ */
+proved?: Array<Proved>, };
+
+/**
+ * Everything `unstarve explain` has to say about a trace.
+ */
+export type Report = { 
+/**
+ * [`SCHEMA`].
+ */
+schema: string, 
+/**
+ * What was read.
+ */
+trace: TraceSummary, 
+/**
+ * The answer in one sentence or two.
+ */
+verdict: Verdict, 
+/**
+ * Worst first, at most 64.
+ */
+findings: Array<Finding>, 
+/**
+ * Findings beyond those, none of them worse.
+ */
+more_findings: number, 
+/**
+ * The longest waits of the whole trace, longest first, at most ten.
+ */
+worst_waits: Array<WorstWait>, 
+/**
+ * What the trace cannot say.
+ */
+losses: Array<string>, 
+/**
+ * The same for programs.
+ */
+missing: Array<Loss>, };
+
+/**
+ * What two recordings have in common where ids differ: a kind of thread and its name without numbers that only count.
+ */
+export type Role = { 
+/**
+ * `kworker`, `ksoftirqd`, …; `task` for everything that is no kernel thread by its name.
+ */
+kind: string, 
+/**
+ * `kworker/*:*`, `nfsd`, `worker-*`.
+ */
+name: string, };
+
+/**
+ * The waits of a role in numbers.
+ */
+export type RoleWaits = { 
+/**
+ * How many.
+ */
+count: number, 
+/**
+ * Half of them were no longer.
+ */
+p50_ns: number, 
+/**
+ * 99 of 100 were no longer.
+ */
+p99_ns: number, 
+/**
+ * The longest.
+ */
+max_ns: number, };
+
+export type RuleData = { word: string, meaning: string, };
+
 /**
  * How bad.
  */
 export type Severity = "info" | "warning" | "critical";
+
+export type SpotsData = { moment: Uint16Array, actor: Uint16Array, tid: Uint32Array, cpu: Uint16Array, start: Float64Array, end: Float64Array, rule: Uint8Array, };
+
+/**
+ * How much there was of each kind.
+ */
+export type Totals = { runs: number, waits: number, wakeups: number, migrations: number, interrupts: number, softirqs: number, work_items: number, };
+
+/**
+ * What the page gets of one trace. Times count from the trace's start.
+ */
+export type Trace = { name: string, 
+/**
+ * The trace's start on its own clock, in nanoseconds; text, for a number in JavaScript has 53 bits.
+ */
+zero: string, span_ns: number, verdict: Verdict, report: Report, 
+/**
+ * What the trace cannot say, for people.
+ */
+losses: Array<string>, recording: RecordingData, 
+/**
+ * The time of day at the trace's start, in nanoseconds since 1970; text, as above. Nothing where it is not known.
+ */
+wall: string | null, 
+/**
+ * How much further the wall's clock went than the trace's, from start to end.
+ */
+wall_drift_ns: number, intervals: IntervalsData, lanes: LanesData, courses: Array<Course>, blame: BlameData, places: PlacesData, interrupts: InterruptsData, moments: MomentsData, 
+/**
+ * For each finding: its course.
+ */
+findings: Array<number>, actors: ActorsData, functions: Array<string>, };
 
 /**
  * The trace in numbers.
@@ -96,336 +694,17 @@ end_utc: string | null,
 recorder_ns: number | null, };
 
 /**
- * One moment on the trace's clock and on the wall's.
+ * What a reader in a hurry came for.
  */
-export type ClockPair = { 
+export type Verdict = { 
 /**
- * On the trace's clock.
+ * How bad the worst is; nothing if nothing is wrong.
  */
-trace_ns: number, 
+severity: Severity | null, 
 /**
- * On the wall's.
+ * The answer, for people.
  */
-realtime_ns: number, };
-
-/**
- * A rate on both sides.
- */
-export type RateChange = { 
-/**
- * Whose.
- */
-role: Role, 
-/**
- * What.
- */
-metric: Metric, 
-/**
- * For [`Metric::WaitedUnder`]: the rule.
- */
-rule?: string, 
-/**
- * `ns/s`, `/s` or `ns`.
- */
-unit: string, 
-/**
- * In A.
- */
-a: number, 
-/**
- * In B.
- */
-b: number, 
-/**
- * B − A, from and to; none where a recording is too short to tell.
- */
-interval: [number, number] | null, 
-/**
- * What it comes to.
- */
-verdict: RateVerdict, };
-
-/**
- * What is compared.
- */
-export type Metric = "waited-under" | "waited" | "item-latency" | "ran" | "softirq" | "irq" | "involuntary-switches" | "voluntary-switches" | "wakeups" | "migrations" | "items";
-
-/**
- * What the two rates come to.
- */
-export type RateVerdict = "more" | "less" | "unclear" | "no-difference-that-matters";
-
-/**
- * What two recordings have in common where ids differ: a kind of thread and its name without numbers that only count.
- */
-export type Role = { 
-/**
- * `kworker`, `ksoftirqd`, …; `task` for everything that is no kernel thread by its name.
- */
-kind: string, 
-/**
- * `kworker/*:*`, `nfsd`, `worker-*`.
- */
-name: string, };
-
-/**
- * What became of a finding.
- */
-export type Outcome = "appeared" | "worse" | "milder" | "vanished" | "stays";
-
-/**
- * A finding on both sides.
- */
-export type FindingChange = { 
-/**
- * `rt-starvation`, ….
- */
-id: string, 
-/**
- * Whose waits.
- */
-victim: Role, 
-/**
- * What became of it.
- */
-outcome: Outcome, 
-/**
- * How bad it was in A; none if it was not there.
- */
-a: Severity | null, 
-/**
- * How bad it is in B.
- */
-b: Severity | null, 
-/**
- * The finding's sentence, B's where it has one.
- */
-sentence: string, };
-
-/**
- * The waits of a role on both sides.
- */
-export type WaitChange = { 
-/**
- * Whose.
- */
-role: Role, 
-/**
- * In A; none if it never waited.
- */
-a: RoleWaits | null, 
-/**
- * In B.
- */
-b: RoleWaits | null, };
-
-/**
- * The waits of a role in numbers.
- */
-export type RoleWaits = { 
-/**
- * How many.
- */
-count: number, 
-/**
- * Half of them were no longer.
- */
-p50_ns: number, 
-/**
- * 99 of 100 were no longer.
- */
-p99_ns: number, 
-/**
- * The longest.
- */
-max_ns: number, };
-
-/**
- * Everything that `unstarve compare` has to say. Fields are only ever added.
- */
-export type ComparisonReport = { 
-/**
- * [`SCHEMA`].
- */
-schema: string, 
-/**
- * The first recording.
- */
-a: TraceSummary, 
-/**
- * The second one.
- */
-b: TraceSummary, 
-/**
- * Findings of either, those that changed first.
- */
-findings: Array<FindingChange>, 
-/**
- * Rates that differ, what weighs most first; then those of which it is unclear.
- */
-changes: Array<RateChange>, 
-/**
- * The waits of each role in numbers, those whose longest differs most first. What is rare has no rate: a stall once a
- * second shows here.
- */
-waits: Array<WaitChange>, 
-/**
- * How many rates were set against each other; the intervals hold for all of them at once with 95 %.
- */
-compared: number, 
-/**
- * What the recordings cannot say.
- */
-losses: Array<string>, };
-
-export type Comparison = { severity: Severity | null, text: string, 
-/**
- * What `compare --json` says.
- */
-report: ComparisonReport, };
-
-export type BlameData = { victim: Uint16Array, occupant: Uint16Array, rule: Uint8Array, cpu: Uint16Array, ns: Float64Array, 
-/**
- * The words of the rules, by number.
- */
-rules: Array<string>, };
-
-export type Course = { 
-/**
- * Whose waits; empty for all tasks together.
- */
-actors: Array<number>, waits: number, total_ns: number, max_ns: number, 
-/**
- * Intervals in which a wait ended, and of those:
- */
-interval: Uint16Array, count: Uint32Array, p50: Float32Array, p99: Float32Array, max: Float64Array, };
-
-/**
- * Everything `unstarve explain` has to say about a trace.
- */
-export type Report = { 
-/**
- * [`SCHEMA`].
- */
-schema: string, 
-/**
- * What was read.
- */
-trace: TraceSummary, 
-/**
- * The answer in one sentence or two.
- */
-verdict: Verdict, 
-/**
- * Worst first, at most 64.
- */
-findings: Array<Finding>, 
-/**
- * Findings beyond those, none of them worse.
- */
-more_findings: number, 
-/**
- * The longest waits of the whole trace, longest first, at most ten.
- */
-worst_waits: Array<WorstWait>, 
-/**
- * What the trace cannot say.
- */
-losses: Array<string>, 
-/**
- * The same for programs.
- */
-missing: Array<Loss>, };
-
-/**
- * A cause with evidence, price, confidence and remedies.
- */
-export type Finding = { 
-/**
- * One of the ids of the design: `rt-starvation`, ….
- */
-id: string, 
-/**
- * How bad.
- */
-severity: Severity, 
-/**
- * 0 to 1.
- */
-confidence: number, 
-/**
- * One sentence for people: who is starved by whom, by which rule, and what it cost.
- */
-sentence: string, 
-/**
- * Who waits.
- */
-victim: Victim, 
-/**
- * Who ran meanwhile, longest first.
- */
-culprits: Array<Culprit>, 
-/**
- * Everything that held the CPU during the victim's waits, longest first: adds up to `waits.total_ns` exactly.
- */
-blame: Array<Culprit>, 
-/**
- * The victim's waits in numbers.
- */
-waits: Waits, 
-/**
- * CPUs on which it waited.
- */
-cpus: Array<number>, 
-/**
- * When the trouble recurs at a steady interval: the interval.
- */
-period_ns: number | null, 
-/**
- * Who paid for the waits, most first.
- */
-price: Array<PricePaid>, 
-/**
- * Facts that speak for it, in words.
- */
-evidence: Array<string>, 
-/**
- * The worst instances, worst first.
- */
-worst: Array<Instance>, 
-/**
- * Losses that could overturn it.
- */
-losses: Array<string>, 
-/**
- * What to do, least invasive first.
- */
-remedies: Array<Remedy>, };
-
-/**
- * Waits in numbers.
- */
-export type Waits = { 
-/**
- * How many.
- */
-count: number, 
-/**
- * Together.
- */
-total_ns: number, 
-/**
- * The longest.
- */
-max_ns: number, 
-/**
- * 99 % were at most this long (3 significant figures).
- */
-p99_ns: number, 
-/**
- * Owed time: ideal equal-share service minus service received.
- */
-owed_ns: number, };
+text: string, };
 
 /**
  * Whose wait.
@@ -469,6 +748,48 @@ tgids: Array<number>,
 cgroups: Array<string>, };
 
 /**
+ * The waits of a role on both sides.
+ */
+export type WaitChange = { 
+/**
+ * Whose.
+ */
+role: Role, 
+/**
+ * In A; none if it never waited.
+ */
+a: RoleWaits | null, 
+/**
+ * In B.
+ */
+b: RoleWaits | null, };
+
+/**
+ * Waits in numbers.
+ */
+export type Waits = { 
+/**
+ * How many.
+ */
+count: number, 
+/**
+ * Together.
+ */
+total_ns: number, 
+/**
+ * The longest.
+ */
+max_ns: number, 
+/**
+ * 99 % were at most this long (3 significant figures).
+ */
+p99_ns: number, 
+/**
+ * Owed time: ideal equal-share service minus service received.
+ */
+owed_ns: number, };
+
+/**
  * A worker's identity.
  */
 export type Work = { 
@@ -480,193 +801,6 @@ function: string,
  * The workqueue, where known.
  */
 workqueue: string | null, };
-
-/**
- * An occupant and a rule.
- */
-export type Culprit = { 
-/**
- * The task's name; for others `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`.
- */
-comm: string, 
-/**
- * Its threads, the first 128; empty if it is not a task.
- */
-tids: Array<number>, 
-/**
- * How many threads there are; 0 if it is not a task.
- */
-tasks: number, 
-/**
- * `fair`, `rt`, `deadline`, `idle`; none for interrupts and unknown.
- */
-policy: string | null, 
-/**
- * The kernel's priority.
- */
-prio: number | null, 
-/**
- * The rule's word.
- */
-rule: string, 
-/**
- * How long.
- */
-ns: number, 
-/**
- * The processes of these threads, where the host snapshot knows them.
- */
-tgids: Array<number>, 
-/**
- * Their cgroups, the first few, where the snapshot knows them.
- */
-cgroups: Array<string>, };
-
-/**
- * What a remedy did.
- */
-export type Answer = "helped" | "harmed" | "no-difference" | "not-shown" | "not-made";
-
-/**
- * What was proved of a remedy, beside it in a report.
- */
-export type Proved = { 
-/**
- * The kernel's series: `6.1`.
- */
-kernel: string, 
-/**
- * Whether the recorded kernel is of that series.
- */
-this_series: boolean, 
-/**
- * The lab's scenario.
- */
-scenario: string, 
-/**
- * What it came to.
- */
-answer: Answer, 
-/**
- * The metric.
- */
-metric: string, 
-/**
- * What it was above that without the remedy, as a part of it.
- */
-effect: number | null, 
-/**
- * The 95 % interval's lower bound.
- */
-low: number | null, 
-/**
- * The upper one.
- */
-high: number | null, 
-/**
- * Pairs of runs.
- */
-seeds: number, };
-
-/**
- * What to do.
- */
-export type Remedy = { 
-/**
- * A stable id: `raise-worker`.
- */
-id: string, 
-/**
- * What and why, one or two sentences.
- */
-text: string, 
-/**
- * The exact command, empty if there is none.
- */
-apply: string, 
-/**
- * The command that takes it back.
- */
-undo: string, 
-/**
- * What can go wrong.
- */
-risk: string, 
-/**
- * The kernels and conditions it is valid on.
- */
-valid_on: string, 
-/**
- * What it was proved to do on real kernels of this series, or where nothing was, of others.
- */
-proved?: Array<Proved>, };
-
-/**
- * Who paid.
- */
-export type PricePaid = { 
-/**
- * The task's name.
- */
-comm: string, 
-/**
- * Its threads, the first 128.
- */
-tids: Array<number>, 
-/**
- * How many threads there are.
- */
-tasks: number, 
-/**
- * What it lost: asleep until the victim woke it, or itself waiting behind the same culprits.
- */
-ns: number, 
-/**
- * The processes of these threads, where the host snapshot knows them.
- */
-tgids: Array<number>, 
-/**
- * Their cgroups, the first few, where the snapshot knows them.
- */
-cgroups: Array<string>, 
-/**
- * The part of `ns` in which it waited for a CPU itself.
- */
-waited_ns: number, };
-
-/**
- * One occurrence.
- */
-export type Instance = { 
-/**
- * Where.
- */
-cpu: number, 
-/**
- * From, on the trace's clock.
- */
-start_ns: number, 
-/**
- * To.
- */
-end_ns: number, 
-/**
- * From, in UTC, as RFC 3339, where the trace's `clock_pairs` tell.
- */
-start_utc?: string, };
-
-/**
- * One thing that a trace cannot say. A finding that it could overturn repeats it.
- */
-export type Loss = { 
-/**
- * How often; 1 for what is either there or not.
- */
-count: number, 
-/**
- * Where and what to do about it, for people; may be empty.
- */
-detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" });
 
 /**
  * One of the longest waits of the trace.
@@ -708,133 +842,3 @@ tgid: number | null,
  * Its cgroup, where the snapshot knows it.
  */
 cgroup: string | null, };
-
-/**
- * What a reader in a hurry came for.
- */
-export type Verdict = { 
-/**
- * How bad the worst is; nothing if nothing is wrong.
- */
-severity: Severity | null, 
-/**
- * The answer, for people.
- */
-text: string, };
-
-/**
- * Each CPU over the whole recording: a row for each, one after the other, of `count` intervals.
- */
-export type LanesData = { width_ns: number, count: number, cpu: Uint16Array, 
-/**
- * The part of the interval in which it was busy, in 1/255.
- */
-busy: Uint8Array, 
-/**
- * How many waited for it on average, in 1/16.
- */
-waiting: Uint16Array, 
-/**
- * CPUs that have no row.
- */
-hidden: number, };
-
-export type IntervalsData = { width_ns: number, count: number, voluntary: Uint32Array, involuntary: Uint32Array, wakeups: Uint32Array, migrations: Uint32Array, waiting: Float32Array, running: Float32Array, rt: Float32Array, irq: Float32Array, softirq: Float32Array, };
-
-/**
- * Moments in detail, and the waits that they show.
- */
-export type MomentsData = { list: Array<Moment>, 
-/**
- * Waits that were looked at, longest first: which moment shows them, and where.
- */
-spots: SpotsData, };
-
-/**
- * Everything that happened between two times. Starts and lengths count `unit_ns` from `from`; what began before `from`
- * or ended after `to` is cut there.
- */
-export type Moment = { from: number, to: number, unit_ns: number, 
-/**
- * Runs, wakeups and interrupts left out because there were too many, and how long the longest of them was.
- */
-left_out: number, left_out_ns: number, kind: Uint8Array, cpu: Uint16Array, actor: Uint16Array, tid: Uint32Array, start: Uint32Array, length: Uint32Array, detail: Uint32Array, };
-
-export type SpotsData = { moment: Uint16Array, actor: Uint16Array, tid: Uint32Array, cpu: Uint16Array, start: Float64Array, end: Float64Array, rule: Uint8Array, };
-
-export type RecordingData = { clock: string | null, 
-/**
- * Kinds of events with whether they were recorded; nothing if the file does not say.
- */
-recorded: Array<[string, boolean]> | null, totals: Totals, };
-
-/**
- * How much there was of each kind.
- */
-export type Totals = { runs: number, waits: number, wakeups: number, migrations: number, interrupts: number, softirqs: number, work_items: number, };
-
-export type ActorsData = { name: Array<string>, 
-/**
- * 0 task, 1 interrupt, 2 softirq, 3 idle, 4 unknown, 5 others.
- */
-kind: Uint8Array, 
-/**
- * `fair`, `rt`, `deadline`; what the snapshot calls it, if there is one.
- */
-policy: Array<string | null>, 
-/**
- * The kernel's priority; `null` for what is not a task.
- */
-prio: Array<number | null>, 
-/**
- * `kworker`, `ksoftirqd`, …
- */
-kernel_thread: Array<string | null>, 
-/**
- * The first few.
- */
-tids: Array<Array<number>>, 
-/**
- * The processes of those, where the snapshot knows them.
- */
-tgids: Array<Array<number>>, members: Uint32Array, cgroup: Array<string | null>, 
-/**
- * The CPUs that its tasks, or the interrupt, may use.
- */
-affinity: Array<string | null>, };
-
-export type PlacesData = { actor: Uint16Array, cpu: Uint16Array, ran: Float64Array, runs: Float64Array, waited: Float64Array, waits: Float64Array, longest: Float64Array, };
-
-export type InterruptsData = { actor: Uint16Array, cpu: Uint16Array, count: Float64Array, ns: Float64Array, longest: Float64Array, };
-
-/**
- * What the page gets of one trace. Times count from the trace's start.
- */
-export type Trace = { name: string, 
-/**
- * The trace's start on its own clock, in nanoseconds; text, for a number in JavaScript has 53 bits.
- */
-zero: string, span_ns: number, verdict: Verdict, report: Report, 
-/**
- * What the trace cannot say, for people.
- */
-losses: Array<string>, recording: RecordingData, 
-/**
- * The time of day at the trace's start, in nanoseconds since 1970; text, as above. Nothing where it is not known.
- */
-wall: string | null, 
-/**
- * How much further the wall's clock went than the trace's, from start to end.
- */
-wall_drift_ns: number, intervals: IntervalsData, lanes: LanesData, courses: Array<Course>, blame: BlameData, places: PlacesData, interrupts: InterruptsData, moments: MomentsData, 
-/**
- * For each finding: its course.
- */
-findings: Array<number>, actors: ActorsData, functions: Array<string>, };
-
-export type RuleData = { word: string, meaning: string, };
-
-/**
- * What a [`Record`] is, and what its `detail` means.
- */
-export const enum Kind { "Run", "Wait", "Piece", "Wake", "Irq", "Softirq", "Work", "Block" }

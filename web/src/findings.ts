@@ -242,8 +242,8 @@ function remedies(finding: Finding): HTMLElement | null {
 
 const NOT_HELPED = { harmed: 'harm, ', 'no-difference': 'no difference that matters, ', 'not-shown': 'not shown to help, ', 'not-made': 'not shown to help, ' };
 
-/** `on 6.1: switches.per_io −86 % (−90 % to −80 %), in kubepods`. */
-function proved({ kernel, answer, metric, effect, low, high, scenario }: Proved): string {
+/** `on 6.1 for a kworker: switches.per_io −86 % (−90 % to −80 %), in kubepods`. */
+function proved({ kernel, victim: kind, answer, metric, effect, low, high, scenario }: Proved): string {
   const part = (value: number): string => {
     if (value >= 9) return `×${Math.round(value + 1)}`;
     const size = Math.abs(value) * 100;
@@ -251,7 +251,8 @@ function proved({ kernel, answer, metric, effect, low, high, scenario }: Proved)
   };
   const words = answer === 'helped' ? '' : NOT_HELPED[answer];
   const bounds = low === null || high === null ? '' : ` (${part(low)} to ${part(high)})`;
-  return `on ${kernel}: ${words}${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}`;
+  const whom = kind ? ` for ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : '';
+  return `on ${kernel}${whom}: ${words}${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}`;
 }
 
 function command(label: string, text: string, isMain: boolean): HTMLElement | null {

@@ -12,8 +12,8 @@ use crate::report::{Finding, Remedy};
 const SHIPPED: &str = include_str!("../data/proofs.tsv");
 
 /// Its columns, as its first line has them.
-const COLUMNS: [&str; 16] = [
-    "remedy", "finding", "scenario", "kernel", "answer", "metric", "effect", "low", "high", "seeds", "costs",
+const COLUMNS: [&str; 17] = [
+    "remedy", "finding", "victim", "scenario", "kernel", "answer", "metric", "effect", "low", "high", "seeds", "costs",
     "release", "package", "unstarve", "date", "note",
 ];
 
@@ -66,6 +66,8 @@ pub struct Proof {
     pub remedy: String,
     /// The finding's, that offered it.
     pub finding: String,
+    /// The kind of its victim, as `victim.kind` of the report: `kworker`, `ksoftirqd`, `task`, ….
+    pub victim: String,
     /// The lab's scenario.
     pub scenario: String,
     /// The kernel's series: `6.1`.
@@ -104,6 +106,9 @@ pub struct Proved {
     pub kernel: String,
     /// Whether the recorded kernel is of that series.
     pub this_series: bool,
+    /// The kind of the victim, which is this finding's.
+    #[serde(default)]
+    pub victim: String,
     /// The lab's scenario.
     pub scenario: String,
     /// What it came to.
@@ -156,11 +161,12 @@ pub fn read(text: &str) -> Result<Vec<Proof>, ProofError> {
 
 fn read_line(line: &str) -> Result<Proof, String> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let fields: [&str; 16] =
+    let fields: [&str; 17] =
         fields.try_into().map_err(|fields: Vec<_>| format!("{} fields, expected {}", fields.len(), COLUMNS.len()))?;
     let [
         remedy,
         finding,
+        victim,
         scenario,
         kernel,
         answer,
@@ -193,6 +199,7 @@ fn read_line(line: &str) -> Result<Proof, String> {
         costs: costs.split(' ').filter(|cost| !cost.is_empty()).map(text).collect(),
         remedy: text(remedy),
         finding: text(finding),
+        victim: text(victim),
         scenario: text(scenario),
         kernel: text(kernel),
         metric: text(metric),
@@ -207,7 +214,8 @@ fn read_line(line: &str) -> Result<Proof, String> {
 /// Writes a table, in an order that does not depend on when what was proved.
 pub fn write(proofs: &[Proof]) -> String {
     let mut sorted: Vec<&Proof> = proofs.iter().collect();
-    sorted.sort_by_key(|proof| (&proof.scenario, order_of(&proof.kernel), &proof.finding, &proof.remedy));
+    sorted
+        .sort_by_key(|proof| (&proof.scenario, order_of(&proof.kernel), &proof.finding, &proof.victim, &proof.remedy));
     let mut text =
         "# What `unstarve lab prove SCENARIO --all` found: docs/proofs.md. Made by bench/proofs.sh, not by hand.\n"
             .to_owned();
@@ -219,6 +227,7 @@ pub fn write(proofs: &[Proof]) -> String {
         let fields = [
             plain(&proof.remedy),
             plain(&proof.finding),
+            plain(&proof.victim),
             plain(&proof.scenario),
             plain(&proof.kernel),
             proof.answer.word().to_owned(),
@@ -255,17 +264,19 @@ pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[P
     let here = release.and_then(series);
     for finding in findings {
         for remedy in &mut finding.remedies {
-            remedy.proved = proved(&finding.id, remedy, here.as_deref(), proofs);
+            remedy.proved = proved((&finding.id, &finding.victim.kind), remedy, here.as_deref(), proofs);
         }
         finding.remedies.retain(|remedy| verdict(remedy) != Some(Verdict::Useless));
         finding.remedies.sort_by_key(|remedy| verdict(remedy) != Some(Verdict::Helps));
     }
 }
 
-/// What is known of it on this kernel's series; where nothing is, on others.
-fn proved(finding: &str, remedy: &Remedy, here: Option<&str>, proofs: &[Proof]) -> Vec<Proved> {
-    let about = proofs.iter().filter(|proof| proof.remedy == remedy.id && proof.finding == finding);
-    let told: Vec<&Proof> = about.filter(|proof| proof.answer != Answer::NotMade).collect();
+/// What is known of it for this kind of finding and victim on this kernel's series; where nothing is, on others. What it did for
+/// another kind of victim says nothing: priority above the intruder helps a ksoftirqd that packets wait for, and does
+/// nothing for a kworker that waits for its turn at a pool.
+fn proved((finding, victim): (&str, &str), remedy: &Remedy, here: Option<&str>, proofs: &[Proof]) -> Vec<Proved> {
+    let is_about = |proof: &&Proof| proof.remedy == remedy.id && proof.finding == finding && proof.victim == victim;
+    let told: Vec<&Proof> = proofs.iter().filter(is_about).filter(|proof| proof.answer != Answer::NotMade).collect();
     let on_this = told.iter().copied().filter(|proof| Some(proof.kernel.as_str()) == here);
     let on_this: Vec<&Proof> = on_this.collect();
     let shown = if on_this.is_empty() { told } else { on_this };
@@ -276,6 +287,7 @@ impl Proved {
     fn of(proof: &Proof, here: Option<&str>) -> Proved {
         Proved {
             kernel: proof.kernel.clone(),
+            victim: proof.victim.clone(),
             this_series: Some(proof.kernel.as_str()) == here,
             scenario: proof.scenario.clone(),
             answer: proof.answer,
@@ -313,10 +325,15 @@ fn verdict(remedy: &Remedy) -> Option<Verdict> {
     }
 }
 
-/// `on 6.1: switches.per_io −86 % (−90 to −80), in kubepods`.
+/// `on 6.1 for a kworker: switches.per_io −86 % (−90 to −80), in kubepods`.
 impl fmt::Display for Proved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "on {}: ", self.kernel)?;
+        write!(f, "on {}", self.kernel)?;
+        if !self.victim.is_empty() {
+            let article = if self.victim.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            write!(f, " for {article} {}", self.victim)?;
+        }
+        f.write_str(": ")?;
         match self.answer {
             Answer::Helped => {}
             Answer::Harmed => f.write_str("harm, ")?,

@@ -28,7 +28,9 @@ of the report: its changes are made in a second guest, by the code that makes th
 pairs of seeds unless said otherwise. *Helped*: the scenario's main metric got better by 3 % or more, with the 95 % interval on one
 side of zero, and by more than twice what it differs between seeds. *No difference*: the whole interval lies within 3 %. *Not shown*: too much spread
 for either. `explain` shows these lines beside a remedy (`proved`), puts what helped on the recorded kernel's series first, and does not
-offer there what made no difference or did harm in each case tried ([decision 0117](decisions/0117-proofs-are-data.md)).
+offer there what made no difference or did harm in each case tried ([decision 0117](decisions/0117-proofs-are-data.md)). A line is about
+one kind of victim, as `victim.kind` of the report: what does nothing for an I/O worker may help a ksoftirqd
+([decision 0140](decisions/0140-a-proof-is-about-a-kind-of-victim.md)).
 
 A guest has no caches and no memory to wait for: who waits for whom carries over to a machine, rates do not ([lab.md](lab.md)). A
 remedy is proved in these cases and in no other.
@@ -45,8 +47,8 @@ fn page(proofs: &[Proof]) -> String {
     for (scenario, proofs) in groups {
         let _ = write!(
             page,
-            "\n## `{scenario}`\n\n| kernel | finding | remedy | answer | main metric | effect | 95 % interval | worse | note |\n\
-             |---|---|---|---|---|---|---|---|---|\n"
+            "\n## `{scenario}`\n\n| kernel | finding | victim | remedy | answer | main metric | effect | 95 % interval | worse | note |\n\
+             |---|---|---|---|---|---|---|---|---|---|\n"
         );
         for proof in proofs {
             let _ = writeln!(page, "{}", row(proof));
@@ -71,9 +73,10 @@ fn row(proof: &Proof) -> String {
     let seeds = if proof.seeds == 3 { String::new() } else { format!("{} pairs", proof.seeds) };
     let note = [seeds, proof.note.clone()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
     format!(
-        "| {} | `{}` | `{}` | {answer} | {} | {} | {interval} | {} | {note} |",
+        "| {} | `{}` | {} | `{}` | {answer} | {} | {} | {interval} | {} | {note} |",
         proof.kernel,
         proof.finding,
+        proof.victim,
         proof.remedy,
         proof.metric,
         if proof.answer == Answer::NotMade { String::new() } else { shown(proof.effect) },

@@ -1,7 +1,7 @@
 //! The page's types in TypeScript, made from the types that are written into it.
 
 use std::any::TypeId;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::{env, fs};
 
@@ -35,8 +35,8 @@ columns!(u8 => "Uint8Array", u16 => "Uint16Array", u32 => "Uint32Array", f32 => 
 struct Declarations {
     config: Config,
     seen: HashSet<TypeId>,
-    names: HashSet<String>,
-    text: String,
+    /// By name: the order in which a type's dependencies are visited is not the same in each build.
+    texts: BTreeMap<String, String>,
 }
 
 impl TypeVisitor for Declarations {
@@ -47,12 +47,12 @@ impl TypeVisitor for Declarations {
         // What TypeScript has already is not declared.
         if T::output_path().is_some() {
             let name = T::ident(&self.config);
-            assert!(self.names.insert(name.clone()), "two types are called {name}: rename one of them");
             let declaration = T::decl(&self.config);
             // Numbers of such an enumeration are put in place when the page's program is built.
             let kind = if declaration.starts_with("enum") { "const " } else { "" };
             let docs = T::docs().unwrap_or_default();
-            self.text += &format!("\n{docs}export {kind}{}\n", declaration.trim_end());
+            let text = format!("\n{docs}export {kind}{}\n", declaration.trim_end());
+            assert!(self.texts.insert(name.clone(), text).is_none(), "two types are called {name}: rename one of them");
         }
         T::visit_dependencies(self);
         T::visit_generics(self);
@@ -61,12 +61,12 @@ impl TypeVisitor for Declarations {
 
 fn declarations() -> String {
     let config = Config::new().with_large_int("number");
-    let text = "// Made by `UNSTARVE_WRITE=1 cargo test -p unstarve-html typescript` from the types in crates/html,\n\
+    let head = "// Made by `UNSTARVE_WRITE=1 cargo test -p unstarve-html typescript` from the types in crates/html,\n\
                 // crates/diagnose and crates/model. Do not edit.\n";
-    let mut made = Declarations { config, seen: HashSet::new(), names: HashSet::new(), text: text.to_owned() };
+    let mut made = Declarations { config, seen: HashSet::new(), texts: BTreeMap::new() };
     made.visit::<PageData<'static>>();
     made.visit::<Kind>();
-    made.text
+    made.texts.values().fold(head.to_owned(), |text, declaration| text + declaration)
 }
 
 #[test]

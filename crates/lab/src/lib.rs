@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod bisect;
 pub mod catalogue;
+pub mod cells;
 pub mod compare;
 pub mod console;
 pub mod counters;

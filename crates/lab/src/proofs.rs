@@ -2,21 +2,38 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 use serde::{Deserialize, Serialize};
-use unstarve_diagnose::proofs::{Answer, Proof, series};
+use unstarve_diagnose::proofs::{Answer, Proof};
 use unstarve_diagnose::report::Report;
 
 use crate::bench::{Bench, BenchError};
-use crate::compare::{Comparison, Plan, interval, of_outcomes, percent};
-use crate::prove::{self, answer};
+use crate::cells::{About, Cell, Cells, Made};
+use crate::compare::{Plan, interval, percent};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
-use crate::stats::Verdict;
 use crate::trial::{Offer, offers};
 
 /// What explains an outcome's trace.
 pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
+
+/// What is done with the rows of a cell as soon as it is done.
+pub type Enter<'a> = dyn FnMut(&[Proof]) -> io::Result<()> + 'a;
+
+/// How to prove.
+pub struct Proving<'a> {
+    /// How many seeds, and what matters.
+    pub plan: Plan,
+    /// What explains a trace.
+    pub explain: &'a mut Explain<'a>,
+    /// Where what the guests brought is kept, and from where it is taken.
+    pub cells: Option<&'a Cells>,
+    /// With what it is made.
+    pub made: Made,
+    /// What becomes of a cell's rows.
+    pub enter: &'a mut Enter<'a>,
+}
 
 /// What came of a scenario's remedies on a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +53,8 @@ pub struct Proofs {
 pub struct NotTried {
     /// The finding's id.
     pub finding: String,
+    /// The victim's kind.
+    pub victim: String,
     /// The remedy's.
     pub remedy: String,
     /// Why.
@@ -51,7 +70,7 @@ struct Faulty {
 /// A remedy with its changes for each seed; `None` where that seed's report does not offer it. Findings that offer the very same
 /// are proved by the same guests.
 struct Candidate {
-    findings: Vec<String>,
+    about: Vec<About>,
     remedy: String,
     offers: Vec<Option<Offer>>,
 }
@@ -59,59 +78,64 @@ struct Candidate {
 /// Runs a faulty scenario with each seed, takes the remedies from the report on it, and tries each in a second guest.
 ///
 /// # Errors
-/// If a guest fails or a trace cannot be explained.
+/// If a guest fails, a trace cannot be explained or a cell cannot be written.
 pub fn prove_all<R: Runner>(
     bench: &mut Bench<'_, R>,
     scenario: &Scenario,
     kernel: &str,
-    plan: Plan,
-    explain: &mut Explain<'_>,
+    proving: &mut Proving<'_>,
 ) -> Result<Proofs, BenchError<R::Error>> {
+    let failed = |what: String| BenchError::Nothing(format!("{}: {what}", scenario.name));
     let request = |seed| Request { trial: Some(Vec::new()), ..Request::faulty(scenario.clone(), kernel, seed) };
     let mut faulty = Vec::new();
-    for seed in 1..=plan.seeds {
+    for seed in 1..=proving.plan.seeds {
         let outcome = bench.run(&request(seed))?;
-        let report = explain(&outcome).map_err(|error| BenchError::Nothing(format!("{}: {error}", scenario.name)))?;
+        let report = (proving.explain)(&outcome).map_err(|error| failed(error.to_string()))?;
         faulty.push(Faulty { offers: offers(&report), outcome });
     }
-    let drift = drift(scenario, &faulty, plan);
     let (candidates, not_tried) = candidates(&faulty);
     bench.expect(faulty.len() * (1 + candidates.len()));
     let mut proofs = Vec::new();
     for candidate in &candidates {
-        proofs.extend(prove(bench, scenario, &faulty, candidate, &drift, plan)?);
+        let cell = match proving.cells.and_then(|cells| known(cells, &faulty, candidate, kernel)) {
+            Some(cell) => cell,
+            None => {
+                let cell = prove(bench, &faulty, candidate, &proving.made)?;
+                if let Some(cells) = proving.cells {
+                    cells.keep(&cell).map_err(|error| failed(error.to_string()))?;
+                }
+                cell
+            }
+        };
+        let rows = cell.proofs(proving.plan.matters);
+        (proving.enter)(&rows).map_err(|error| failed(error.to_string()))?;
+        proofs.extend(rows);
     }
     Ok(Proofs { scenario: scenario.name.clone(), kernel: kernel.to_owned(), proofs, not_tried })
-}
-
-/// Runs without a remedy set against each other: what changes when nothing is changed.
-fn drift(scenario: &Scenario, faulty: &[Faulty], plan: Plan) -> Comparison {
-    let neighbours = faulty.iter().zip(faulty.iter().cycle().skip(1));
-    let pairs: Vec<(Outcome, Outcome)> =
-        neighbours.map(|(one, next)| (one.outcome.clone(), next.outcome.clone())).collect();
-    of_outcomes(scenario, ("without".to_owned(), "without, next seed".to_owned()), &pairs, plan.matters)
 }
 
 fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
     let (mut candidates, mut not_tried): (Vec<Candidate>, Vec<NotTried>) = (Vec::new(), Vec::new());
     for offer in faulty.iter().flat_map(|faulty| &faulty.offers) {
-        let same = |other: &Offer| other.finding == offer.finding && other.remedy == offer.remedy;
-        let is_known = candidates
-            .iter()
-            .any(|candidate| candidate.remedy == offer.remedy && candidate.findings.contains(&offer.finding))
-            || not_tried.iter().any(|not| not.remedy == offer.remedy && not.finding == offer.finding);
+        let about = About { finding: offer.finding.clone(), victim: offer.victim.clone() };
+        let is_known =
+            candidates.iter().any(|candidate| candidate.remedy == offer.remedy && candidate.about.contains(&about))
+                || not_tried.iter().any(|not| {
+                    not.remedy == offer.remedy && not.finding == offer.finding && not.victim == offer.victim
+                });
         if is_known {
             continue;
         }
+        let About { finding, victim } = about.clone();
+        let remedy = offer.remedy.clone();
         if let Some(why) = offer.obstacle() {
-            let (finding, remedy) = (offer.finding.clone(), offer.remedy.clone());
-            not_tried.push(NotTried { finding, remedy, why: why.to_owned() });
+            not_tried.push(NotTried { finding, victim, remedy, why: why.to_owned() });
             continue;
         }
-        let offers: Vec<Option<Offer>> = faulty
-            .iter()
-            .map(|faulty| faulty.offers.iter().find(|other| same(other) && other.obstacle().is_none()).cloned())
-            .collect();
+        let of_seed = |faulty: &Faulty| {
+            faulty.offers.iter().find(|other| other.is_like(offer) && other.obstacle().is_none()).cloned()
+        };
+        let offers: Vec<Option<Offer>> = faulty.iter().map(of_seed).collect();
         let alike = |candidate: &&mut Candidate| {
             let changes = |offers: &[Option<Offer>]| {
                 offers.iter().map(|offer| offer.as_ref().map(|offer| offer.changes.clone())).collect::<Vec<_>>()
@@ -119,90 +143,54 @@ fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
             candidate.remedy == offer.remedy && changes(&candidate.offers) == changes(&offers)
         };
         match candidates.iter_mut().find(alike) {
-            Some(candidate) => candidate.findings.push(offer.finding.clone()),
-            None => candidates.push(Candidate {
-                findings: vec![offer.finding.clone()],
-                remedy: offer.remedy.clone(),
-                offers,
-            }),
+            Some(candidate) => candidate.about.push(about),
+            None => candidates.push(Candidate { about: vec![about], remedy, offers }),
         }
     }
     (candidates, not_tried)
 }
 
+/// The cell of an earlier call, if the guests without a remedy brought the same then, to the byte, and the changes are the same.
+fn known(cells: &Cells, faulty: &[Faulty], candidate: &Candidate, kernel: &str) -> Option<Cell> {
+    let scenario = &faulty.first()?.outcome.request.scenario.name;
+    let cell = cells.find(scenario, kernel, &candidate.remedy, candidate.about.first()?)?;
+    let same_faulty =
+        cell.without.len() == faulty.len()
+            && cell.without.iter().zip(faulty).all(|(kept, now)| {
+                kept.request == now.outcome.request && kept.trace_digest == now.outcome.trace_digest
+            });
+    let changes = candidate.offers.iter().map(|offer| offer.as_ref().map(|offer| &offer.changes));
+    let kept = cell.with.iter().map(|with| with.as_ref().and_then(|with| with.request.trial.as_ref()));
+    let same_changes = kept.eq(changes);
+    (same_faulty && same_changes && cell.about == candidate.about).then_some(cell)
+}
+
 fn prove<R: Runner>(
     bench: &mut Bench<'_, R>,
-    scenario: &Scenario,
     faulty: &[Faulty],
     candidate: &Candidate,
-    drift: &Comparison,
-    plan: Plan,
-) -> Result<Vec<Proof>, BenchError<R::Error>> {
-    let mut pairs: Vec<(Outcome, Outcome)> = Vec::new();
+    made: &Made,
+) -> Result<Cell, BenchError<R::Error>> {
+    let mut with = Vec::new();
     for (without, offer) in faulty.iter().zip(&candidate.offers) {
-        let Some(offer) = offer else { continue };
         let request = &without.outcome.request;
-        let with = bench.run(&Request {
-            remedy: Some(candidate.remedy.clone()),
-            trial: Some(offer.changes.clone()),
-            ..request.clone()
-        })?;
-        pairs.push((without.outcome.clone(), with));
+        let outcome = match offer {
+            Some(offer) => Some(bench.run(&Request {
+                remedy: Some(candidate.remedy.clone()),
+                trial: Some(offer.changes.clone()),
+                ..request.clone()
+            })?),
+            None => None,
+        };
+        with.push(outcome);
     }
-    let effect = of_outcomes(scenario, ("without".to_owned(), "with".to_owned()), &pairs, plan.matters);
-    let release = pairs.first().map(|(without, _)| without.kernel_release.clone()).unwrap_or_default();
-    let answer = answer_of(&pairs, &effect, drift);
-    let main = effect.main();
-    let contrast = main.map(|row| &row.contrast);
-    let costs = effect.rows.iter().filter(|row| row.contrast.verdict == Verdict::Worse);
-    let costs: Vec<String> = costs.map(|row| row.metric.clone()).collect();
-    let proof = |finding: &String| Proof {
+    Ok(Cell {
         remedy: candidate.remedy.clone(),
-        finding: finding.clone(),
-        scenario: scenario.name.clone(),
-        kernel: series(&release).unwrap_or_else(|| release.clone()),
-        answer,
-        metric: main.map(|row| row.metric.clone()).unwrap_or_default(),
-        effect: contrast.and_then(|contrast| contrast.relative),
-        low: contrast.and_then(|contrast| contrast.interval).map(|(low, _)| low),
-        high: contrast.and_then(|contrast| contrast.interval).map(|(_, high)| high),
-        seeds: effect.pairs,
-        costs: costs.clone(),
-        release: release.clone(),
-        package: String::new(),
-        unstarve: String::new(),
-        date: String::new(),
-        note: note(&pairs, faulty.len()),
-    };
-    Ok(candidate.findings.iter().map(proof).collect())
-}
-
-fn answer_of(pairs: &[(Outcome, Outcome)], effect: &Comparison, drift: &Comparison) -> Answer {
-    let changed = |(_, with): &(Outcome, Outcome)| with.tried.as_ref().is_some_and(|tried| tried.changed_anything());
-    if !pairs.iter().any(changed) {
-        return Answer::NotMade;
-    }
-    match answer(effect, drift) {
-        prove::Answer::Helped => Answer::Helped,
-        prove::Answer::Harmed => Answer::Harmed,
-        prove::Answer::DidNothing => Answer::NoDifference,
-        prove::Answer::NotShown => Answer::NotShown,
-    }
-}
-
-/// What is to be known of how the changes were made.
-fn note(pairs: &[(Outcome, Outcome)], seeds: usize) -> String {
-    let tried = || pairs.iter().filter_map(|(_, with)| with.tried.as_ref());
-    let by_name: usize = tried().map(|tried| tried.by_name()).sum();
-    let shortfall = tried().find_map(|tried| tried.shortfall());
-    let left = tried().flat_map(|tried| &tried.not_taken_back).next();
-    let parts = [
-        (pairs.len() < seeds).then(|| format!("offered with {} of {seeds} seeds", pairs.len())),
-        (by_name > 0).then(|| format!("{by_name} threads found by name, not by number")),
-        shortfall,
-        left.map(|left| format!("not taken back: {left}")),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        about: candidate.about.clone(),
+        without: faulty.iter().map(|faulty| faulty.outcome.clone()).collect(),
+        with,
+        made: made.clone(),
+    })
 }
 
 impl fmt::Display for Proofs {
@@ -224,7 +212,8 @@ impl fmt::Display for Proofs {
                 (Some(effect), None) => format!("{} {}", proof.metric, percent(effect)),
                 _ => String::new(),
             };
-            writeln!(f, "  {:<24} {:<22} {:<27} {effect}", proof.remedy, proof.finding, answer)?;
+            let about = format!("{} ({})", proof.finding, proof.victim);
+            writeln!(f, "  {:<24} {about:<34} {answer:<27} {effect}", proof.remedy)?;
             for (what, text) in [("cost", proof.costs.join(", ")), ("note", proof.note.clone())] {
                 if !text.is_empty() {
                     writeln!(f, "  {:<24} {what}: {text}", "")?;
@@ -232,7 +221,8 @@ impl fmt::Display for Proofs {
             }
         }
         for not in &self.not_tried {
-            writeln!(f, "  {:<24} {:<22} not tried: {}", not.remedy, not.finding, not.why)?;
+            let about = format!("{} ({})", not.finding, not.victim);
+            writeln!(f, "  {:<24} {about:<34} not tried: {}", not.remedy, not.why)?;
         }
         Ok(())
     }

@@ -98,6 +98,8 @@ pub(crate) fn explain_trace(path: &Path) -> Result<Report, Box<dyn std::error::E
 pub struct Offer {
     /// The finding's id.
     pub finding: String,
+    /// The kind of its victim.
+    pub victim: String,
     /// The remedy's.
     pub remedy: String,
     /// What it changes.
@@ -105,6 +107,11 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// Whether both are the same remedy for the same kind of finding and victim.
+    pub fn is_like(&self, other: &Offer) -> bool {
+        self.remedy == other.remedy && self.finding == other.finding && self.victim == other.victim
+    }
+
     /// Why no guest can show what it does; `None` if one can.
     pub fn obstacle(&self) -> Option<&'static str> {
         let has = |of: fn(&Target) -> bool| self.changes.iter().any(|change| of(&change.target));
@@ -118,18 +125,20 @@ impl Offer {
     }
 }
 
-/// The remedies of a report's findings from warnings up, each once for each kind of finding: of several findings of one kind
-/// the worst one's.
+/// The remedies of a report's findings from warnings up, each once for each kind of finding and victim: of several
+/// of one kind the worst one's.
 pub fn offers(report: &Report) -> Vec<Offer> {
     let mut offers: Vec<Offer> = Vec::new();
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
         for remedy in &finding.remedies {
-            if !offers.iter().any(|offer| offer.finding == finding.id && offer.remedy == remedy.id) {
-                offers.push(Offer {
-                    finding: finding.id.clone(),
-                    remedy: remedy.id.clone(),
-                    changes: remedy.changes.clone(),
-                });
+            let offer = Offer {
+                finding: finding.id.clone(),
+                victim: finding.victim.kind.clone(),
+                remedy: remedy.id.clone(),
+                changes: remedy.changes.clone(),
+            };
+            if !offers.iter().any(|other| other.is_like(&offer)) {
+                offers.push(offer);
             }
         }
     }

@@ -111,6 +111,7 @@ fn rt_starvation() -> Finding {
             proved: vec![Proved {
                 kernel: "5.10".to_owned(),
                 this_series: true,
+                victim: "kworker".to_owned(),
                 scenario: "spike".to_owned(),
                 answer: Answer::Helped,
                 metric: "ping.max".to_owned(),

@@ -11,6 +11,7 @@ mod repeat;
 mod run;
 mod runs;
 mod stop;
+mod table;
 mod truth;
 
 use std::ffi::OsString;
@@ -38,6 +39,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Bisect(bisect::BisectArgs),
     Prove(prove::ProveArgs),
+    Proofs(table::ProofsArgs),
     Truth(truth::TruthArgs),
     Repeat(repeat::RepeatArgs),
 }
@@ -68,6 +70,7 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::run(args),
         Command::Bisect(args) => bisect::run(args),
         Command::Prove(args) => prove::run(args),
+        Command::Proofs(args) => table::run(args),
         Command::Truth(args) => truth::run(args),
         Command::Repeat(args) => repeat::run(args),
     }

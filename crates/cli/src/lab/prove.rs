@@ -1,15 +1,16 @@
 //! `unstarve lab prove`.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::Context;
 use clap::Args;
-use unstarve_diagnose::proofs::{Answer as Proved, Proof, read, write};
-use unstarve_files::{Limit, read_text};
+use unstarve_diagnose::proofs::{Answer as Proved, Proof};
 use unstarve_lab::bench::Bench;
-use unstarve_lab::proofs::{Proofs, prove_all};
+use unstarve_lab::cells::{Cells, Made};
+use unstarve_lab::proofs::{Proving, prove_all};
 use unstarve_lab::prove::Answer;
 use unstarve_lab::store::{Cache, Kernel};
 use unstarve_lab::trial::explain_outcome;
@@ -17,7 +18,7 @@ use unstarve_lab::{catalogue, prove};
 use unstarve_model::WallTime;
 
 use super::experiment::{Experiment, tell};
-use crate::target::Target;
+use super::table::{self, Stale};
 
 /// Run a scenario without a remedy, with it, and without it again: did it help, and what did it cost
 #[derive(Args, Debug)]
@@ -43,11 +44,14 @@ pub(crate) struct ProveArgs {
     /// The kernel, as `unstarve lab kernel list` calls it; with --all it may be repeated
     #[arg(long, required = true)]
     kernel: Vec<String>,
-    /// Put what --all proves into this table, for the lines of the same scenario and kernel
+    /// Put what --all proves into this table, row by row, for the lines of the same scenario and kernel
     #[arg(long, value_name = "FILE", requires = "all")]
     table: Option<PathBuf>,
+    /// Keep the outcomes behind each row in this directory; rows that are there already are not proved again
+    #[arg(long, value_name = "DIR", requires = "all")]
+    cells: Option<PathBuf>,
     /// What the table says of the program: its commit
-    #[arg(long, value_name = "ID", requires = "table")]
+    #[arg(long, value_name = "ID", requires = "all")]
     commit: Option<String>,
     #[command(flatten)]
     experiment: Experiment,
@@ -76,23 +80,38 @@ fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let mut runner = args.experiment.guests.runner()?;
     let mut tell = tell;
     let mut bench = Bench::new(&mut runner, &mut tell);
+    let cells = args.cells.as_deref().map(Cells::in_directory);
     let mut has_helped = false;
     for kernel in &args.kernel {
         let mut explain = explain_outcome;
-        let mut proofs = prove_all(&mut bench, &scenario, kernel, args.experiment.plan(), &mut explain)?;
-        with_provenance(&mut proofs, args.commit.as_deref())?;
+        // Row by row: an interruption loses only the one that was under way.
+        let mut enter = |rows: &[Proof]| match &args.table {
+            Some(table) => table::enter(table, rows, Stale::Keep).map_err(io::Error::other),
+            None => Ok(()),
+        };
+        let proofs = prove_all(
+            &mut bench,
+            &scenario,
+            kernel,
+            &mut Proving {
+                plan: args.experiment.plan(),
+                explain: &mut explain,
+                cells: cells.as_ref(),
+                made: made(kernel, args.commit.as_deref())?,
+                enter: &mut enter,
+            },
+        )?;
         has_helped |= proofs.proofs.iter().any(|proof| proof.answer == Proved::Helped);
-        // After each kernel: who interrupts it keeps what was proved.
         if let Some(table) = &args.table {
-            enter(table, &proofs).with_context(|| table.display().to_string())?;
+            table::enter(table, &proofs.proofs, Stale::Remove)?;
         }
         args.experiment.guests.show(&proofs)?;
     }
     Ok(if has_helped { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn with_provenance(proofs: &mut Proofs, commit: Option<&str>) -> anyhow::Result<()> {
-    let info = Kernel::open(&Cache::of_user()?, &proofs.kernel)?.info;
+fn made(kernel: &str, commit: Option<&str>) -> anyhow::Result<Made> {
+    let info = Kernel::open(&Cache::of_user()?, kernel)?.info;
     let package = match &info.version {
         Some(version) => format!("{} {version}", info.source),
         None => info.source,
@@ -100,23 +119,5 @@ fn with_provenance(proofs: &mut Proofs, commit: Option<&str>) -> anyhow::Result<
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
     let date = WallTime(u64::try_from(now.as_nanos()).context("the clock is after 2500")?).date();
     let unstarve = [Some(env!("CARGO_PKG_VERSION")), commit].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    for proof in &mut proofs.proofs {
-        proof.package.clone_from(&package);
-        proof.date.clone_from(&date);
-        proof.unstarve.clone_from(&unstarve);
-    }
-    Ok(())
-}
-
-/// Puts the lines of a scenario and a kernel in place of those that the table has of both.
-fn enter(path: &Path, proofs: &Proofs) -> anyhow::Result<()> {
-    let limit = Limit { bytes: 16 << 20, expected: "a table of proofs" };
-    let mut table = if path.exists() { read(&read_text(path, limit)?)? } else { Vec::new() };
-    let same =
-        |proof: &Proof| proofs.proofs.iter().any(|new| new.scenario == proof.scenario && new.kernel == proof.kernel);
-    table.retain(|proof| !same(proof));
-    table.extend(proofs.proofs.iter().cloned());
-    let target = Target::open(path)?;
-    target.text(&write(&table))?;
-    target.deliver()
+    Ok(Made { package, unstarve, date })
 }

@@ -4,6 +4,7 @@ fn proof(remedy: &str, kernel: &str, answer: Answer, effect: f64) -> Proof {
     Proof {
         remedy: remedy.into(),
         finding: "rt-starvation".into(),
+        victim: "kworker".into(),
         scenario: "spike".into(),
         kernel: kernel.into(),
         answer,
@@ -28,7 +29,7 @@ fn finding(remedies: &[&str]) -> Finding {
         .collect();
     let json = serde_json::json!({
         "id": "rt-starvation", "severity": "critical", "confidence": 1.0, "sentence": "",
-        "victim": { "kind": "task", "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
+        "victim": { "kind": "kworker", "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
         "culprits": [], "blame": [], "waits": { "count": 0, "total_ns": 0, "max_ns": 0, "p99_ns": 0, "owed_ns": 0 },
         "cpus": [], "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [], "remedies": remedies
     });
@@ -70,13 +71,13 @@ fn what_helped_here_comes_first_and_what_was_useless_here_is_not_offered() {
         proof("move-intruder", "6.12", Answer::Helped, -0.4),
     ];
     insta::assert_snapshot!(offered(Some("6.1.0-50-cloud-amd64"), &proofs), @r"
-    victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
+    victim-above-intruder: on 6.1 for a kworker: ping.max −86 % (−91 % to −81 %), in spike
     intruder-to-fair: unknown
     ");
     insta::assert_snapshot!(offered(Some("6.12.107"), &proofs), @r"
-    move-intruder: on 6.12: ping.max −40 % (−45 % to −35 %), in spike
+    move-intruder: on 6.12 for a kworker: ping.max −40 % (−45 % to −35 %), in spike
     intruder-to-fair: unknown
-    victim-above-intruder: on 6.1: ping.max −86 % (−91 % to −81 %), in spike
+    victim-above-intruder: on 6.1 for a kworker: ping.max −86 % (−91 % to −81 %), in spike
     ");
 }
 
@@ -89,5 +90,15 @@ fn what_is_unclear_or_helped_in_another_case_stays() {
     assert!(!is_offered(std::slice::from_ref(&useless)));
     assert!(is_offered(&[useless.clone(), unclear]));
     assert!(is_offered(&[useless.clone(), helped]));
-    assert!(offered(None, &[useless]).contains("move-intruder: on 6.1: harm, ping.max +30 %"));
+    assert!(offered(None, &[useless]).contains("move-intruder: on 6.1 for a kworker: harm, ping.max +30 %"));
+}
+
+#[test]
+fn what_was_useless_for_another_kind_of_victim_is_offered() {
+    let useless = proof("move-intruder", "6.1", Answer::NoDifference, 0.0);
+    let for_another = Proof { victim: "ksoftirqd".into(), ..useless.clone() };
+    let is_offered = |proofs: &[Proof]| offered(Some("6.1.9"), proofs).contains("move-intruder");
+    assert!(!is_offered(&[useless]));
+    assert!(is_offered(std::slice::from_ref(&for_another)));
+    assert!(offered(Some("6.1.9"), &[for_another]).contains("move-intruder: unknown"));
 }

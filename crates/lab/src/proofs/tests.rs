@@ -1,8 +1,10 @@
+use unstarve_diagnose::proofs::write;
+
 use super::*;
 use crate::model::{self, Model};
 
-/// A finding's id, and its remedies: the id of each, and the file that it changes.
-type Offered<'a> = (&'a str, &'a [(&'a str, Option<&'a str>)]);
+/// A finding's id and its victim's kind, and its remedies: the id of each, and the file that it changes.
+type Offered<'a> = ((&'a str, &'a str), &'a [(&'a str, Option<&'a str>)]);
 
 /// A report with these findings: id, and its remedies with what each changes, if a program can.
 fn report(findings: &[Offered<'_>]) -> Report {
@@ -13,10 +15,10 @@ fn report(findings: &[Offered<'_>]) -> Report {
         };
         serde_json::json!({ "id": id, "text": "", "apply": "", "undo": "", "risk": "", "valid_on": "", "changes": changes })
     };
-    let finding = |(id, remedies): &Offered<'_>| {
+    let finding = |((id, kind), remedies): &Offered<'_>| {
         serde_json::json!({
             "id": id, "severity": "critical", "confidence": 1.0, "sentence": "",
-            "victim": { "kind": "task", "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
+            "victim": { "kind": kind, "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
             "culprits": [], "blame": [], "waits": { "count": 0, "total_ns": 0, "max_ns": 0, "p99_ns": 0, "owed_ns": 0 },
             "cpus": [], "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [],
             "remedies": remedies.iter().map(remedy).collect::<Vec<_>>()
@@ -35,6 +37,15 @@ fn report(findings: &[Offered<'_>]) -> Report {
 
 /// 30,000 of the metric without, and `with` under the remedy that writes there.
 fn proved(with: &[(&str, f64)], findings: &[Offered<'_>]) -> (Proofs, usize) {
+    proved_into(None, with, findings).0
+}
+
+/// The proofs with the number of guests; and the rows in the calls by which they were entered.
+fn proved_into(
+    cells: Option<&Cells>,
+    with: &[(&str, f64)],
+    findings: &[Offered<'_>],
+) -> ((Proofs, usize), Vec<Vec<Proof>>) {
     let mut model = Model::new(|request: &Request| {
         let text = serde_json::to_string(&request.trial).expect("JSON");
         let base = with.iter().find(|(path, _)| text.contains(path)).map_or(30_000.0, |(_, base)| *base);
@@ -43,9 +54,15 @@ fn proved(with: &[(&str, f64)], findings: &[Offered<'_>]) -> (Proofs, usize) {
     let mut tell = |_: crate::bench::Upcoming<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let mut explain = |_: &Outcome| Ok(report(findings));
-    let plan = Plan::default();
-    let proofs = prove_all(&mut bench, &model::scenario(), "6.1", plan, &mut explain).expect("proofs");
-    (proofs, bench.runs())
+    let mut entered = Vec::new();
+    let mut enter = |rows: &[Proof]| {
+        entered.push(rows.to_vec());
+        Ok(())
+    };
+    let mut proving =
+        Proving { plan: Plan::default(), explain: &mut explain, cells, made: Made::default(), enter: &mut enter };
+    let proofs = prove_all(&mut bench, &model::scenario(), "6.1", &mut proving).expect("proofs");
+    ((proofs, bench.runs()), entered)
 }
 
 fn answers(proofs: &Proofs) -> String {
@@ -59,7 +76,7 @@ fn each_remedy_of_the_report_is_tried_by_itself() {
     let (proofs, runs) = proved(
         &[("/weight", 38_000.0), ("/slice", 20_000.0)],
         &[(
-            "weight-starvation",
+            ("weight-starvation", "kworker"),
             &[
                 ("lower-group-weight", Some("/weight")),
                 ("base-slice", Some("/slice")),
@@ -84,8 +101,10 @@ fn each_remedy_of_the_report_is_tried_by_itself() {
 #[test]
 fn the_same_changes_for_two_findings_are_tried_once() {
     let remedies: &[(&str, Option<&str>)] = &[("lower-group-weight", Some("/weight"))];
-    let (proofs, runs) =
-        proved(&[("/weight", 38_000.0)], &[("completion-ping-pong", remedies), ("weight-starvation", remedies)]);
+    let (proofs, runs) = proved(
+        &[("/weight", 38_000.0)],
+        &[(("completion-ping-pong", "kworker"), remedies), (("weight-starvation", "kworker"), remedies)],
+    );
     insta::assert_snapshot!(answers(&proofs), @r"
     completion-ping-pong lower-group-weight helped
     weight-starvation lower-group-weight helped
@@ -95,7 +114,56 @@ fn the_same_changes_for_two_findings_are_tried_once() {
 
 #[test]
 fn what_was_not_made_proves_nothing() {
-    let (proofs, _) = proved(&[("/absent", 38_000.0)], &[("weight-starvation", &[("base-slice", Some("/absent"))])]);
+    let (proofs, _) =
+        proved(&[("/absent", 38_000.0)], &[(("weight-starvation", "kworker"), &[("base-slice", Some("/absent"))])]);
     insta::assert_snapshot!(answers(&proofs), @"weight-starvation base-slice not-made");
     assert_eq!(proofs.proofs[0].note, "/absent is not here");
+}
+
+#[test]
+fn each_kind_of_victim_has_a_row_of_its_own() {
+    let (proofs, runs) = proved(
+        &[("/packets", 38_000.0)],
+        &[
+            (("rt-starvation", "kworker"), &[("victim-above-intruder", Some("/worker"))]),
+            (("rt-starvation", "ksoftirqd"), &[("victim-above-intruder", Some("/packets"))]),
+        ],
+    );
+    let rows: Vec<String> =
+        proofs.proofs.iter().map(|proof| format!("{} {}", proof.victim, proof.answer.word())).collect();
+    assert_eq!(rows, ["kworker no-difference", "ksoftirqd helped"]);
+    assert_eq!(runs, 9);
+}
+
+#[test]
+fn a_proof_goes_on_with_the_rows_that_are_not_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = Cells::in_directory(directory.path());
+    let remedies: &[(&str, Option<&str>)] = &[("lower-group-weight", Some("/weight")), ("base-slice", Some("/slice"))];
+    let with = [("/weight", 38_000.0)];
+    let offered = |remedies| [(("weight-starvation", "kworker"), remedies)];
+    let ((_, first), _) = proved_into(Some(&cells), &with, &offered(&remedies[..1]));
+    let ((proofs, second), entered) = proved_into(Some(&cells), &with, &offered(remedies));
+    assert_eq!((first, second), (6, 6));
+    // Row by row.
+    assert_eq!(entered.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(entered.concat(), proofs.proofs);
+    // From the files alone.
+    let again: Vec<Proof> = cells.all().expect("cells").iter().flat_map(|cell| cell.proofs(0.03)).collect();
+    assert_eq!(write(&again), write(&proofs.proofs));
+}
+
+#[test]
+fn a_cell_of_other_guests_or_changes_is_not_taken() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = Cells::in_directory(directory.path());
+    let offered = |path| [("lower-group-weight", Some(path))];
+    let runs = |with: &[(&str, f64)], path| {
+        proved_into(Some(&cells), with, &[(("weight-starvation", "kworker"), &offered(path))]).0.1
+    };
+    assert_eq!(runs(&[], "/weight"), 6);
+    assert_eq!(runs(&[], "/weight"), 3);
+    assert_eq!(runs(&[], "/slice"), 6);
+    // The guests without a remedy bring something else.
+    assert_eq!(runs(&[("[]", 20_000.0)], "/slice"), 6);
 }

@@ -1,0 +1,76 @@
+//! The table of proofs, and `unstarve lab proofs`, which makes it from what the guests brought.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use unstarve_diagnose::proofs::{Proof, read, write};
+use unstarve_files::{Limit, read_text};
+use unstarve_lab::cells::Cells;
+use unstarve_lab::compare::Plan;
+
+use crate::target::Target;
+
+/// Make the table of proofs from what the guests of `lab prove --all --cells` brought, without guests
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  unstarve lab proofs --cells ~/.cache/unstarve/proofs/cells --table crates/diagnose/data/proofs.tsv
+
+The table's lines of scenarios and kernels of which there is no cell stay as they are.
+
+Exit code: 0 if the table was written, 2 if not.")]
+pub(crate) struct ProofsArgs {
+    /// The directory of the cells
+    #[arg(long, value_name = "DIR")]
+    cells: PathBuf,
+    /// The table
+    #[arg(long, value_name = "FILE")]
+    table: PathBuf,
+}
+
+pub(crate) fn run(args: ProofsArgs) -> anyhow::Result<ExitCode> {
+    let cells = Cells::in_directory(&args.cells).all().with_context(|| args.cells.display().to_string())?;
+    let mut by_guests: BTreeMap<(String, String), Vec<Proof>> = BTreeMap::new();
+    for proof in cells.iter().flat_map(|cell| cell.proofs(Plan::default().matters)) {
+        by_guests.entry((proof.scenario.clone(), proof.kernel.clone())).or_default().push(proof);
+    }
+    for proofs in by_guests.values() {
+        enter(&args.table, proofs, Stale::Remove)?;
+    }
+    note!("unstarve: {} of {} cells", args.table.display(), cells.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What becomes of a table's other lines of the same scenario and kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stale {
+    /// They stay: more rows are to come.
+    Keep,
+    /// They go: these rows are all.
+    Remove,
+}
+
+/// Puts rows in place of those of the same remedy, finding, victim, scenario and kernel.
+pub(super) fn enter(path: &Path, rows: &[Proof], stale: Stale) -> anyhow::Result<()> {
+    let limit = Limit { bytes: 16 << 20, expected: "a table of proofs" };
+    let mut table = if path.exists() {
+        read(&read_text(path, limit)?).with_context(|| path.display().to_string())?
+    } else {
+        Vec::new()
+    };
+    let replaced = |old: &Proof| {
+        rows.iter().any(|new| {
+            let same_guests = new.scenario == old.scenario && new.kernel == old.kernel;
+            let same_row = new.remedy == old.remedy && new.finding == old.finding && new.victim == old.victim;
+            same_guests && (stale == Stale::Remove || same_row)
+        })
+    };
+    table.retain(|old| !replaced(old));
+    table.extend(rows.iter().cloned());
+    let target = Target::open(path).with_context(|| path.display().to_string())?;
+    target.text(&write(&table))?;
+    target.deliver()
+}

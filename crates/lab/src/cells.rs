@@ -1,0 +1,184 @@
+//! What the guests brought for a row of the table of proofs, kept as JSON: an interrupted proof goes on with the next row, and
+//! the table can be made again from the files without guests.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use unstarve_diagnose::proofs::{Answer, Proof, series};
+use unstarve_files::{Limit, read_text};
+
+use crate::compare::{Comparison, of_outcomes};
+use crate::prove::{self, answer};
+use crate::run::Outcome;
+use crate::stats::Verdict;
+
+/// What a cell may have: a few outcomes.
+const LIMIT: Limit =
+    Limit { bytes: 16 << 20, expected: "a cell of proofs, as `unstarve lab prove --all --cells` writes it" };
+
+/// One remedy in one scenario on one kernel: what the guests measured without it and with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The remedy's id.
+    pub remedy: String,
+    /// For what it was offered, with the very same changes.
+    pub about: Vec<About>,
+    /// Seed by seed, without any remedy.
+    pub without: Vec<Outcome>,
+    /// With it; `None` where the report on that seed does not offer it.
+    pub with: Vec<Option<Outcome>>,
+    /// With what it was made.
+    pub made: Made,
+}
+
+/// What a remedy was offered for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The finding's id.
+    pub finding: String,
+    /// The kind of its victim, as `victim.kind` of the report.
+    pub victim: String,
+}
+
+/// With what a cell was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// The kernel's package and its version.
+    pub package: String,
+    /// The version and commit of unstarve.
+    pub unstarve: String,
+    /// The day.
+    pub date: String,
+}
+
+impl Cell {
+    /// Its rows of the table: one for each kind of finding and victim.
+    pub fn proofs(&self, matters: f64) -> Vec<Proof> {
+        let Some(first) = self.without.first() else { return Vec::new() };
+        let scenario = &first.request.scenario;
+        let pairs: Vec<(Outcome, Outcome)> =
+            self.without.iter().zip(&self.with).filter_map(|(a, b)| Some((a.clone(), b.clone()?))).collect();
+        let effect = of_outcomes(scenario, ("without".to_owned(), "with".to_owned()), &pairs, matters);
+        let answer = answer_of(&pairs, &effect, &self.drift(matters));
+        let main = effect.main();
+        let contrast = main.map(|row| &row.contrast);
+        let costs = effect.rows.iter().filter(|row| row.contrast.verdict == Verdict::Worse);
+        let costs: Vec<String> = costs.map(|row| row.metric.clone()).collect();
+        let release = &first.kernel_release;
+        let proof = |about: &About| Proof {
+            remedy: self.remedy.clone(),
+            finding: about.finding.clone(),
+            victim: about.victim.clone(),
+            scenario: scenario.name.clone(),
+            kernel: series(release).unwrap_or_else(|| release.clone()),
+            answer,
+            metric: main.map(|row| row.metric.clone()).unwrap_or_default(),
+            effect: contrast.and_then(|contrast| contrast.relative),
+            low: contrast.and_then(|contrast| contrast.interval).map(|(low, _)| low),
+            high: contrast.and_then(|contrast| contrast.interval).map(|(_, high)| high),
+            seeds: effect.pairs,
+            costs: costs.clone(),
+            release: release.clone(),
+            package: self.made.package.clone(),
+            unstarve: self.made.unstarve.clone(),
+            date: self.made.date.clone(),
+            note: self.note(&pairs),
+        };
+        self.about.iter().map(proof).collect()
+    }
+
+    /// Runs without a remedy set against each other: what changes when nothing is changed.
+    fn drift(&self, matters: f64) -> Comparison {
+        let neighbours = self.without.iter().zip(self.without.iter().cycle().skip(1));
+        let pairs: Vec<(Outcome, Outcome)> = neighbours.map(|(one, next)| (one.clone(), next.clone())).collect();
+        let names = ("without".to_owned(), "without, next seed".to_owned());
+        of_outcomes(&self.without[0].request.scenario, names, &pairs, matters)
+    }
+
+    /// What is to be known of how the changes were made.
+    fn note(&self, pairs: &[(Outcome, Outcome)]) -> String {
+        let tried = || pairs.iter().filter_map(|(_, with)| with.tried.as_ref());
+        let by_name: usize = tried().map(|tried| tried.by_name()).sum();
+        let shortfall = tried().find_map(|tried| tried.shortfall());
+        let left = tried().flat_map(|tried| &tried.not_taken_back).next();
+        let seeds = self.without.len();
+        let parts = [
+            (pairs.len() < seeds).then(|| format!("offered with {} of {seeds} seeds", pairs.len())),
+            (by_name > 0).then(|| format!("{by_name} threads found by name, not by number")),
+            shortfall,
+            left.map(|left| format!("not taken back: {left}")),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn answer_of(pairs: &[(Outcome, Outcome)], effect: &Comparison, drift: &Comparison) -> Answer {
+    let changed = |(_, with): &(Outcome, Outcome)| with.tried.as_ref().is_some_and(|tried| tried.changed_anything());
+    if !pairs.iter().any(changed) {
+        return Answer::NotMade;
+    }
+    match answer(effect, drift) {
+        prove::Answer::Helped => Answer::Helped,
+        prove::Answer::Harmed => Answer::Harmed,
+        prove::Answer::DidNothing => Answer::NoDifference,
+        prove::Answer::NotShown => Answer::NotShown,
+    }
+}
+
+/// The directory of cells.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    directory: PathBuf,
+}
+
+impl Cells {
+    /// The cells in this directory, which is made with the first of them.
+    pub fn in_directory(directory: &Path) -> Cells {
+        Cells { directory: directory.to_owned() }
+    }
+
+    fn path(&self, scenario: &str, kernel: &str, remedy: &str, about: &About) -> PathBuf {
+        let name = format!("{scenario}.{kernel}.{remedy}.{}.{}.json", about.finding, about.victim);
+        self.directory.join(name.replace('/', "_"))
+    }
+
+    /// The cell of an earlier call; `None` if there is none that can be read.
+    pub fn find(&self, scenario: &str, kernel: &str, remedy: &str, about: &About) -> Option<Cell> {
+        let text = read_text(&self.path(scenario, kernel, remedy, about), LIMIT).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Writes a cell, whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep(&self, cell: &Cell) -> io::Result<()> {
+        let (Some(first), Some(about)) = (cell.without.first(), cell.about.first()) else { return Ok(()) };
+        let request = &first.request;
+        let path = self.path(&request.scenario.name, &request.kernel, &cell.remedy, about);
+        fs::create_dir_all(&self.directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+        serde_json::to_writer(&mut file, cell)?;
+        file.persist(path)?;
+        Ok(())
+    }
+
+    /// All cells, by name.
+    ///
+    /// # Errors
+    /// If the directory or a cell in it cannot be read.
+    pub fn all(&self) -> io::Result<Vec<Cell>> {
+        let mut paths: Vec<PathBuf> =
+            fs::read_dir(&self.directory)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        paths.sort();
+        let read = |path: &PathBuf| {
+            let text = read_text(path, LIMIT).map_err(io::Error::other)?;
+            let failed = |error| io::Error::other(format!("{}: {error}", path.display()));
+            serde_json::from_str(&text).map_err(failed)
+        };
+        paths.iter().map(read).collect()
+    }
+}
