@@ -360,13 +360,26 @@ impl<H: Host, S: Sight> Keeper<H, S> {
 impl Managed {
     /// What a task has from this one, of all that has been set here: with the values that it goes back to in the end.
     fn passed_on(&self, heir: &Task) -> Vec<(usize, Step)> {
-        let is_so =
-            |change: &Step| heir.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value));
+        let is_so = |change: &Step| {
+            let value = heir.attributes.value(change.new.aspect());
+            // A step down that gives no advantage any more is as likely its own, from before.
+            value.is_some_and(|value| value.same(&change.new) || (change.explains(&value) && is_raised(&value)))
+        };
         let passed = self.set.iter().filter(|(_, change)| is_so(change)).map(|(rule, change)| {
             let before = self.before.iter().find(|value| value.aspect() == change.new.aspect()).unwrap_or(&change.old);
             (*rule, Step { old: before.clone(), ..change.inherited_by(heir.key, &heir.comm) })
         });
         passed.collect()
+    }
+}
+
+/// Whether it is more than an ordinary task has.
+fn is_raised(value: &Value) -> bool {
+    match value {
+        Value::Nice(nice) => *nice < 0,
+        Value::Class { rt_priority, .. } => *rt_priority > 0,
+        Value::Uclamp { min, .. } => *min > 0,
+        _ => true,
     }
 }
 
