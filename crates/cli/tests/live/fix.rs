@@ -46,7 +46,7 @@ impl Case {
     fn command(&self, stage: &Stage, arguments: &[&str]) -> Command {
         let mut command = stage.unstarve();
         command.arg("fix").args(arguments).arg("--state").arg(&self.state);
-        if !arguments.iter().any(|word| ["--undo", "--status"].contains(word)) {
+        if !arguments.iter().any(|word| ["--undo", "--status", "--check"].contains(word)) {
             command.arg(&self.recording).args(["--finding", "rt-starvation", "--remedy", "intruder-to-fair"]);
         }
         command
@@ -95,13 +95,23 @@ pub fn helps_and_is_taken_back(stage: &Stage) -> Ended {
     expect(case.hog_is()?.contains("SCHED_OTHER"), "it stays because it helped")?;
     let (_, status) = case.fix(stage, &["--status"])?;
     expect(status["in_force"].as_array().is_some_and(|fixes| fixes.len() == 1), &format!("{status:#}"))?;
+    let (code, checked) = case.fix(stage, &["--check"])?;
+    expect(code == Some(0) && checked["in_force"][0]["states"][0] == "in-force", &format!("{checked:#}"))?;
+    let pid = case.hog.id().to_string();
+    let renice = |nice: &str| Command::new("renice").args(["-n", nice, "-p", &pid]).output().is_ok();
+    expect(renice("3"), "renice")?;
+    let (code, checked) = case.fix(stage, &["--check"])?;
+    expect(code == Some(1) && format!("{checked}").contains("changed"), &format!("{checked:#}"))?;
+    expect(renice("-10"), "renice")?;
     let (code, again) = case.fix(stage, &["--apply"])?;
     expect(code == Some(1) && again["plan"][0]["already"] == 1, &format!("{again:#}"))?;
     let (code, said) = case.undo(stage)?;
     expect(code == Some(0), &said)?;
     expect(case.hog_is()? == before, &format!("{before} then {}", case.hog_is()?))?;
     let (code, said) = case.undo(stage)?;
-    expect(code == Some(0) && said.contains("nothing to undo"), &said)
+    expect(code == Some(0) && said.contains("nothing to undo"), &said)?;
+    let (code, _) = case.fix(stage, &["--check"])?;
+    expect(code == Some(1), "nothing is in force")
 }
 
 /// Killed at every step of a trial, and of a plain apply.
