@@ -1,5 +1,7 @@
 use std::io;
 
+use unstarve_model::Nanos;
+
 use crate::Reading;
 
 /// Sums up waits all the time, and says how things stand when it is asked.
@@ -12,6 +14,19 @@ pub trait Engine {
     /// # Errors
     /// If what the kernel has counted cannot be fetched. The next call may succeed.
     fn read(&mut self) -> Result<Reading, EngineError>;
+}
+
+/// How to count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Waits that last and are younger than this are not in [`Reading::oldest`].
+    pub oldest_from: Nanos,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { oldest_from: Nanos::from_millis(10) }
+    }
 }
 
 /// Why an engine does not start or cannot be read.

@@ -1,0 +1,151 @@
+//! What the programs have counted, read from the memory that they share with us.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+use std::sync::atomic::{Ordering, fence};
+
+use unstarve_model::Tid;
+
+use super::programs::{RawCpu, RawRow};
+use crate::totals::Totals;
+use crate::{EngineError, RoleId};
+
+/// A CPU that switches 100,000 times a second is quiet between switches for far longer than a row takes to copy.
+const TRIES: usize = 1 << 16;
+
+/// One CPU's sums, mapped as long as they are read: mapped pages count as this process's memory, and a large machine has many.
+pub(super) struct Cpu {
+    mapped: *mut libc::c_void,
+    length: usize,
+    at: *const RawCpu,
+    number: usize,
+}
+
+/// What was counted up to now.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub totals: Totals,
+    pub missing: u64,
+    pub disbelieved: u64,
+    /// Who has each CPU.
+    pub current: Vec<Current>,
+}
+
+/// Who has a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Current {
+    pub tid: Tid,
+    pub tgid: Tid,
+    pub role: RoleId,
+}
+
+impl Default for Counted {
+    fn default() -> Counted {
+        Counted { totals: Totals::new(), missing: 0, disbelieved: 0, current: Vec::new() }
+    }
+}
+
+impl Cpu {
+    /// The one of this number in a map of all.
+    pub fn map(map: BorrowedFd<'_>, number: usize) -> io::Result<Cpu> {
+        let offset = number * size_of::<RawCpu>();
+        // Where pages are larger than 4 KiB it may begin within one.
+        let within = offset % rustix::param::page_size();
+        let length = within + size_of::<RawCpu>();
+        // SAFETY: a new mapping, read only, of a part of the map that it has; `number` is that of a CPU.
+        let mapped = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                (offset - within) as libc::off_t,
+            )
+        };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Cpu { mapped, length, at: mapped.wrapping_byte_add(within).cast_const().cast(), number })
+    }
+
+    /// Whether anybody may be waiting for the CPU, or nobody knows who has it.
+    pub fn has_waiting(&self) -> bool {
+        let cpu = self.at;
+        // SAFETY: within the mapping. The kernel writes at the same time: each word is read on its own, and any value will do.
+        unsafe {
+            let active = ptr::read_volatile(&raw const (*cpu).active_count);
+            let known = ptr::read_volatile(&raw const (*cpu).known);
+            let marks = ptr::read_volatile(&raw const (*cpu).marks);
+            let seen = ptr::read_volatile(&raw const (*cpu).seen_marks);
+            active > 0 || known == 0 || marks != seen
+        }
+    }
+
+    /// Copies a part that belongs together: again until the CPU has not written meanwhile.
+    fn copy<T, U>(&self, part: *const T, take: impl FnOnce(&T, u64) -> U) -> Result<U, EngineError> {
+        for _ in 0..TRIES {
+            // SAFETY: within the mapping; plain integers, of which any bits are valid. What was written meanwhile is not used.
+            unsafe {
+                let before = ptr::read_volatile(&raw const (*self.at).sequence);
+                fence(Ordering::Acquire);
+                let since = ptr::read_volatile(&raw const (*self.at).since);
+                let copy = ptr::read_volatile(part);
+                fence(Ordering::Acquire);
+                if before.is_multiple_of(2) && before == ptr::read_volatile(&raw const (*self.at).sequence) {
+                    return Ok(take(&copy, since));
+                }
+            }
+            std::hint::spin_loop();
+        }
+        let source = io::Error::other(format!("CPU {} wrote all the time", self.number));
+        Err(EngineError::Read { what: "the programs' memory", source })
+    }
+
+    /// Adds what it has counted.
+    pub fn add_to(&self, counted: &mut Counted) -> Result<(), EngineError> {
+        let cpu = self.at;
+        // Of one role at a time: its queue and its sums belong together, and are copied in a moment.
+        for role in 0..RoleId::LIMIT {
+            // SAFETY: a place within the mapping.
+            let row = unsafe { &raw const (*cpu).rows[role] };
+            self.copy(row, |row, since| add(&mut counted.totals, role, row, since))?;
+        }
+        // SAFETY: within the mapping, one word each. That they belong to one task is not needed: they are for people.
+        unsafe {
+            counted.missing += ptr::read_volatile(&raw const (*cpu).missing);
+            counted.disbelieved += ptr::read_volatile(&raw const (*cpu).disbelieved);
+            counted.current.push(Current {
+                tid: Tid(ptr::read_volatile(&raw const (*cpu).tid)),
+                tgid: Tid(ptr::read_volatile(&raw const (*cpu).tgid)),
+                role: RoleId(ptr::read_volatile(&raw const (*cpu).role) as u8),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Adds one CPU's sums of one role.
+fn add(totals: &mut Totals, role: usize, row: &RawRow, since: u64) {
+    let RawRow { queue, sums } = row;
+    for (sum, ns) in totals.victim_mut(role).iter_mut().zip(&sums.blame) {
+        *sum = sum.wrapping_add(*ns);
+    }
+    let of_role = &mut totals.roles[role];
+    // Modulo 2^64, as the programs count. What an idle CPU's next switch has yet to confirm is in neither.
+    let waited = (queue.n as u64).wrapping_mul(since).wrapping_sub(queue.moments).wrapping_sub(queue.deferred);
+    of_role.waited = of_role.waited.wrapping_add(waited);
+    of_role.ended += sums.ended;
+    of_role.waiting = of_role.waiting.saturating_add_signed(i32::try_from(queue.n).unwrap_or(i32::MAX));
+    for (step, count) in sums.steps.iter().enumerate() {
+        of_role.histogram.add_step(step, *count);
+    }
+}
+
+impl Drop for Cpu {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `map`, of which no reference is left.
+        unsafe { libc::munmap(self.mapped, self.length) };
+    }
+}

@@ -1,0 +1,205 @@
+//! Which id is which role now, and what becomes of the sums of groups that have gone.
+
+use unstarve_model::Nanos;
+
+use crate::groups::TopGroup;
+use crate::totals::{RULES_COUNTED, Totals};
+use crate::{Blame, Role, RoleId, RoleKind, Waits};
+
+/// The ids of groups come after the fixed ones.
+const FIRST_GROUP: usize = RoleKind::FIXED.len();
+
+/// Ids of roles. A group keeps its id as long as it is there; afterwards its sums are `gone`'s, and the id another group's.
+#[derive(Debug)]
+pub(crate) struct RoleTable {
+    roles: Vec<Option<Role>>,
+    /// The cgroups' numbers and weights.
+    groups: Vec<Option<(u64, Option<u32>)>>,
+    /// What had been counted under an id before it came to whom it belongs to now.
+    base: Totals,
+    /// That, of all that had it before.
+    gone: Totals,
+    /// Groups for which there is no id.
+    pub without_id: u64,
+}
+
+/// A change that who counts has to be made aware of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// Programs of this cgroup are of this role now; its weight beside nice 0 = 1024.
+    Added { group: u64, role: RoleId, weight: Option<u32> },
+    /// There is no such cgroup any more.
+    Removed { group: u64, role: RoleId },
+    /// It has another weight.
+    Weighs { role: RoleId, weight: Option<u32> },
+}
+
+impl RoleTable {
+    pub fn new() -> RoleTable {
+        let mut roles: Vec<Option<Role>> = RoleKind::FIXED.into_iter().map(|kind| Some(Role::fixed(kind))).collect();
+        roles.resize(RoleId::LIMIT, None);
+        let groups = vec![None; RoleId::LIMIT];
+        RoleTable { roles, groups, base: Totals::new(), gone: Totals::new(), without_id: 0 }
+    }
+
+    /// Groups as they are now; `counted` is what has been counted so far under each id.
+    pub fn update(&mut self, groups: &[TopGroup], counted: &Totals) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for index in FIRST_GROUP..RoleId::LIMIT {
+            let Some((id, weight)) = self.groups[index] else { continue };
+            let role = RoleId(index as u8);
+            match groups.iter().find(|group| group.id == id) {
+                None => {
+                    self.groups[index] = None;
+                    self.roles[index] = None;
+                    changes.push(Change::Removed { group: id, role });
+                }
+                Some(group) if group.weight != weight => {
+                    self.set(index, group);
+                    changes.push(Change::Weighs { role, weight: group.weight });
+                }
+                Some(_) => {}
+            }
+        }
+        self.without_id = 0;
+        // Not one that became free just now: who belonged to it may still be waiting under it.
+        let freed: Vec<RoleId> = changes.iter().filter_map(|change| removed(*change)).collect();
+        for group in groups {
+            if self.groups.iter().flatten().any(|(id, _)| *id == group.id) {
+                continue;
+            }
+            let is_free = |index: &usize| self.groups[*index].is_none() && !freed.contains(&RoleId(*index as u8));
+            let Some(index) = (FIRST_GROUP..RoleId::LIMIT).find(is_free) else {
+                self.without_id += 1;
+                continue;
+            };
+            self.retire(index, counted);
+            self.set(index, group);
+            changes.push(Change::Added { group: group.id, role: RoleId(index as u8), weight: group.weight });
+        }
+        changes
+    }
+
+    fn set(&mut self, index: usize, group: &TopGroup) {
+        self.groups[index] = Some((group.id, group.weight));
+        let weight = group.weight.map(|weight| (weight * 100 + 512) / 1024);
+        self.roles[index] = Some(Role { kind: RoleKind::Group, cgroup: Some(group.path.clone()), weight });
+    }
+
+    /// What was counted under an id belongs to those that have gone.
+    fn retire(&mut self, index: usize, counted: &Totals) {
+        let theirs = counted.since(&self.base).only(index);
+        let gone = self.place(index);
+        // Others that have gone may have had to do with it.
+        self.gone = self.gone.moved(|role| if role == index { gone } else { role });
+        self.gone.merge(&theirs.moved(|role| self.place(role)));
+        self.base.copy_role(index, counted);
+    }
+
+    /// Under which id a role's sums are reported.
+    fn place(&self, role: usize) -> usize {
+        let is_there = self.roles.get(role).is_some_and(Option::is_some);
+        let gone = RoleKind::Gone.fixed_id().map_or(0, RoleId::index);
+        if is_there { role } else { gone }
+    }
+
+    /// Roles, blame and waits, as a reading has them.
+    pub fn report(&self, counted: &Totals) -> (Vec<Option<Role>>, Vec<Blame>, Vec<Waits>) {
+        let mut totals = counted.since(&self.base).moved(|role| self.place(role));
+        // A role that was there when another one's sums were put away may have gone itself since.
+        totals.merge(&self.gone.moved(|role| self.place(role)));
+        let blame = totals.filled().filter_map(|((victim, occupant, rule), ns)| {
+            let rule = *RULES_COUNTED.get(rule)?;
+            Some(Blame { victim: RoleId(victim as u8), occupant: RoleId(occupant as u8), rule, ns: Nanos(ns) })
+        });
+        let blame = blame.collect();
+        let waits = totals.roles.into_iter().map(|role| Waits {
+            waited: Nanos(role.waited),
+            count: role.ended,
+            histogram: role.histogram,
+            waiting: role.waiting,
+        });
+        (self.roles.clone(), blame, waits.collect())
+    }
+}
+
+fn removed(change: Change) -> Option<RoleId> {
+    match change {
+        Change::Removed { role, .. } => Some(role),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(id: u64, weight: u32) -> TopGroup {
+        TopGroup { id, path: format!("/g{id}"), weight: Some(weight) }
+    }
+
+    fn blamed(table: &RoleTable, counted: &Totals, victim: RoleKind, path: Option<&str>) -> u64 {
+        let (roles, blame, waits) = table.report(counted);
+        let is = |role: &Role| role.kind == victim && role.cgroup.as_deref() == path;
+        let id = roles.iter().position(|role| role.as_ref().is_some_and(is)).expect("the role");
+        let sum: u64 = blame.iter().filter(|blame| blame.victim.index() == id).map(|blame| blame.ns.0).sum();
+        assert_eq!(sum, waits[id].waited.0, "{victim} {path:?}");
+        sum
+    }
+
+    #[test]
+    fn sums_of_groups_that_have_gone_are_kept_apart_when_their_id_is_used_again() {
+        let mut table = RoleTable::new();
+        let mut counted = Totals::new();
+        let changes = table.update(&[group(7, 1024)], &counted);
+        let first = RoleId(FIRST_GROUP as u8);
+        assert_eq!(changes, [Change::Added { group: 7, role: first, weight: Some(1024) }]);
+        let other = RoleKind::Other.fixed_id().expect("fixed").index();
+        counted.add((FIRST_GROUP, other, 6), 100);
+        counted.roles[FIRST_GROUP].waited = 100;
+        counted.add((other, FIRST_GROUP, 5), 40);
+        counted.roles[other].waited = 40;
+        assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/g7")), 100);
+
+        assert_eq!(table.update(&[], &counted), [Change::Removed { group: 7, role: first }]);
+        assert_eq!(blamed(&table, &counted, RoleKind::Gone, None), 100);
+        table.update(&[group(8, 2048)], &counted);
+        assert_eq!(blamed(&table, &counted, RoleKind::Gone, None), 100);
+        assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/g8")), 0);
+        counted.add((FIRST_GROUP, other, 6), 5);
+        counted.roles[FIRST_GROUP].waited += 5;
+        assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/g8")), 5);
+        assert_eq!(blamed(&table, &counted, RoleKind::Other, None), 40, "the occupant has gone, the wait has not");
+    }
+
+    #[test]
+    fn a_storm_of_groups_grows_nothing() {
+        let mut table = RoleTable::new();
+        let counted = Totals::new();
+        let many: Vec<TopGroup> = (0..1000).map(|id| group(id, 1024)).collect();
+        assert_eq!(table.update(&many, &counted).len(), RoleId::LIMIT - FIRST_GROUP);
+        assert_eq!(table.without_id, 1000 - (RoleId::LIMIT - FIRST_GROUP) as u64);
+        for round in 0..1000 {
+            table.update(&[group(round, 1024)], &counted);
+        }
+        assert!(table.groups.iter().flatten().count() <= 1);
+    }
+
+    #[test]
+    fn an_id_is_not_used_again_in_the_same_step() {
+        let mut table = RoleTable::new();
+        let counted = Totals::new();
+        table.update(&[group(1, 1024)], &counted);
+        let changes = table.update(&[group(2, 1024)], &counted);
+        let roles: Vec<u8> = changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::Added { role, .. } | Change::Removed { role, .. } => Some(role.0),
+                Change::Weighs { .. } => None,
+            })
+            .collect();
+        assert_eq!(roles.len(), 2);
+        assert_ne!(roles[0], roles[1]);
+        assert_eq!(table.update(&[group(2, 10)], &counted).len(), 1, "another weight");
+    }
+}

@@ -1,0 +1,112 @@
+//! What was counted of each role, as plain tables.
+
+use unstarve_timeline::Rule;
+
+use crate::{Histogram, RoleId};
+
+const ROLES: usize = RoleId::LIMIT;
+/// Places for rules; a power of two.
+pub(crate) const RULES: usize = 8;
+/// Rules by their places; those that only `explain` can find have none.
+pub(crate) const RULES_COUNTED: [Rule; 7] =
+    [Rule::Unknown, Rule::Throttled, Rule::Idle, Rule::Class, Rule::WakeupPreemption, Rule::Weight, Rule::Fair];
+
+/// Sums of all CPUs by role.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Totals {
+    /// By victim, occupant and rule.
+    blame: Vec<u64>,
+    pub roles: Vec<OfRole>,
+}
+
+/// Waits of a role.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct OfRole {
+    pub waited: u64,
+    pub ended: u64,
+    pub waiting: u32,
+    pub histogram: Histogram,
+}
+
+impl OfRole {
+    fn since(&self, earlier: &OfRole) -> OfRole {
+        OfRole {
+            waited: self.waited.saturating_sub(earlier.waited),
+            ended: self.ended.saturating_sub(earlier.ended),
+            waiting: self.waiting,
+            histogram: self.histogram.since(&earlier.histogram),
+        }
+    }
+
+    fn add(&mut self, other: &OfRole) {
+        self.waited = self.waited.saturating_add(other.waited);
+        self.ended = self.ended.saturating_add(other.ended);
+        self.waiting += other.waiting;
+        self.histogram.merge(&other.histogram);
+    }
+}
+
+impl Totals {
+    pub fn new() -> Totals {
+        Totals { blame: vec![0; ROLES * ROLES * RULES], roles: vec![OfRole::default(); ROLES] }
+    }
+
+    /// What a victim was kept waiting, by occupant and rule.
+    #[cfg(feature = "bpf")]
+    pub fn victim_mut(&mut self, victim: usize) -> &mut [u64] {
+        &mut self.blame[victim * ROLES * RULES..(victim + 1) * ROLES * RULES]
+    }
+
+    pub fn add(&mut self, (victim, occupant, rule): (usize, usize, usize), ns: u64) {
+        let sum = &mut self.blame[(victim * ROLES + occupant) * RULES + rule];
+        *sum = sum.saturating_add(ns);
+    }
+
+    /// Victim, occupant, place of the rule, and the sum, of all that are not zero.
+    pub fn filled(&self) -> impl Iterator<Item = ((usize, usize, usize), u64)> {
+        let filled = self.blame.iter().enumerate().filter(|(_, ns)| **ns > 0);
+        filled.map(|(index, ns)| ((index / RULES / ROLES, index / RULES % ROLES, index % RULES), *ns))
+    }
+
+    /// The same tables with each role's sums at the place that `to` gives it.
+    pub fn moved(&self, to: impl Fn(usize) -> usize) -> Totals {
+        let mut moved = Totals::new();
+        for ((victim, occupant, rule), ns) in self.filled() {
+            moved.add((to(victim), to(occupant), rule), ns);
+        }
+        for (index, role) in self.roles.iter().enumerate() {
+            moved.roles[to(index)].add(role);
+        }
+        moved
+    }
+
+    pub fn since(&self, earlier: &Totals) -> Totals {
+        let blame = self.blame.iter().zip(&earlier.blame).map(|(now, then)| now.saturating_sub(*then)).collect();
+        let roles = self.roles.iter().zip(&earlier.roles).map(|(now, then)| now.since(then)).collect();
+        Totals { blame, roles }
+    }
+
+    pub fn merge(&mut self, other: &Totals) {
+        self.blame.iter_mut().zip(&other.blame).for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
+        self.roles.iter_mut().zip(&other.roles).for_each(|(sum, role)| sum.add(role));
+    }
+
+    /// Takes over from `now` all that a role has to do with.
+    pub fn copy_role(&mut self, role: usize, now: &Totals) {
+        for other in 0..ROLES {
+            for place in 0..RULES {
+                for index in [(role * ROLES + other) * RULES + place, (other * ROLES + role) * RULES + place] {
+                    self.blame[index] = now.blame[index];
+                }
+            }
+        }
+        self.roles[role] = now.roles[role].clone();
+    }
+
+    /// Keeps nothing but what a role has to do with.
+    pub fn only(&self, role: usize) -> Totals {
+        let mut only = Totals::new();
+        only.copy_role(role, self);
+        only
+    }
+}
