@@ -21,14 +21,13 @@ impl Explanation {
         serde_json::from_slice(json).map(|report| Explanation { report })
     }
 
-    /// The finding that is about this victim; of nobody in particular the worst. Remarks that are nobody's trouble are none.
-    fn finding(&self, victim: Option<&Party>) -> Option<&Finding> {
+    /// The finding that is about this episode's victim; else one that is about the same culprit and rule; of nobody in particular the
+    /// worst. Remarks that are nobody's trouble are none.
+    fn finding(&self, episode: &Episode) -> Option<&Finding> {
         let mut bad = self.report.findings.iter().filter(|finding| finding.severity > Severity::Info);
-        let Some(victim) = victim else { return bad.next() };
-        bad.find(|finding| {
-            let same_task = victim.tid.is_some_and(|tid| finding.victim.tids.contains(&tid));
-            same_task || victim.role.as_deref().is_some_and(|role| is_of(&finding.victim, role))
-        })
+        let Some(victim) = &episode.victim else { return bad.next() };
+        let about = |finding: &&Finding| is_about(finding, victim);
+        bad.clone().find(about).or_else(|| bad.find(|finding| has_culprit_of(finding, episode)))
     }
 
     /// The longest wait of a task of this role, if it is one of the longest of all.
@@ -37,10 +36,27 @@ impl Explanation {
     }
 }
 
+fn is_about(finding: &Finding, victim: &Party) -> bool {
+    let same_task = victim.tid.is_some_and(|tid| finding.victim.tids.contains(&tid));
+    same_task || victim.role.as_deref().is_some_and(|role| is_of(&finding.victim, role))
+}
+
+/// Whether a finding blames the same rule and, as far as roles say, the same tasks.
+fn has_culprit_of(finding: &Finding, episode: &Episode) -> bool {
+    let role = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref());
+    let (Some(culprit), Some(role)) = (finding.culprits.first(), role) else { return false };
+    let same = match role {
+        "real-time" => culprit.policy.as_deref() == Some("rt"),
+        group if group.starts_with('/') => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
+        role => has_name_of(&culprit.comm, role),
+    };
+    same && episode.rule.as_deref() == Some(&culprit.rule)
+}
+
 /// Whether a finding's victim is of a role.
 fn is_of(victim: &Victim, role: &str) -> bool {
     match role {
-        "direct-io" => victim.kind == "kworker" && victim.work.as_ref().is_none_or(|work| is_direct_io(work)),
+        "direct-io" => victim.kind == "kworker" && victim.work.as_ref().is_none_or(is_direct_io),
         "real-time" => victim.policy.as_deref() == Some("rt"),
         group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
         role => has_name_of(&victim.comm, role),
@@ -82,7 +98,7 @@ impl Episode {
     pub fn note_trace(&mut self, explanation: &Explanation) {
         self.verdict = Some(explanation.report.verdict.text.clone());
         self.host = explanation.report.trace.host.clone();
-        match explanation.finding(self.victim.as_ref()) {
+        match explanation.finding(self) {
             Some(finding) => self.note_finding(finding),
             // What else was found is in the verdict; it is not about this victim.
             None => self.note_worst_wait(explanation),
@@ -93,7 +109,7 @@ impl Episode {
         self.finding = Some(finding.id.clone());
         self.severity = Some(finding.severity.word().to_owned());
         self.victim = Some(Party {
-            role: self.victim.take().and_then(|victim| victim.role),
+            role: self.victim.take().filter(|victim| is_about(finding, victim)).and_then(|victim| victim.role),
             comm: finding.victim.comm.clone(),
             tid: finding.victim.tids.first().copied(),
             tgid: finding.victim.tgids.first().copied(),
@@ -222,9 +238,15 @@ mod tests {
     #[test]
     fn a_finding_about_somebody_else_gives_no_names() {
         let mut episode = seen("rcu");
+        episode.rule = Some("weight".into());
         episode.note_trace(&explained(&[finding("task", "whatever")], &[]));
         assert_eq!((episode.finding.as_ref(), episode.remedy.as_ref()), (None, None));
-        assert_eq!(Episode { verdict: None, ..episode }, seen("rcu"), "what the counters show stays");
+        let rule = Some("weight".into());
+        assert_eq!(
+            Episode { verdict: None, ..episode },
+            Episode { rule, ..seen("rcu") },
+            "what the counters show stays"
+        );
         // The longest wait of such a task has names, if it is blamed on the same.
         let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)] });
         let mut episode = seen("rcu");
@@ -234,6 +256,16 @@ mod tests {
         let mut episode = seen("rcu");
         episode.note_trace(&explained(&[], &[wait("fair")]));
         assert_eq!(Episode { verdict: None, ..episode }, seen("rcu"));
+    }
+
+    #[test]
+    fn the_same_culprit_by_the_same_rule_is_this_episode_s() {
+        let mut episode = seen("rcu");
+        episode.note_trace(&explained(&[finding("task", "fio")], &[]));
+        let victim = episode.victim.expect("a victim");
+        assert_eq!((victim.comm.as_str(), victim.role), ("fio", None), "it is no longer the counters' victim");
+        let culprit = episode.culprit.expect("a culprit");
+        assert_eq!((culprit.comm.as_str(), culprit.role.as_deref()), ("hog", Some("real-time")));
     }
 
     #[test]
