@@ -45,7 +45,7 @@ def script(finding):
                 f"sh -euc {quoted(remedy['apply'])}; apply=$?; between=$(state 2>&1)",
                 f"sh -euc {quoted(remedy['undo'])}; undo=$?; after=$(state 2>&1)",
                 'changed=changed; [ "$before" != "$between" ] || changed="left alone"',
-                'restored=restored; [ "$before" = "$after" ] || restored="NOT RESTORED"',
+                'restored=restored; [ "$before" = "$after" ] || restored="NOT RESTORED, $before; now $after"',
                 f'echo "{remedy["id"]}: exit $apply and $undo, $changed, $restored"',
             ]
     return "\n".join(lines) + "\n"
