@@ -104,6 +104,6 @@ fn first_of_each(waits: Vec<OldestWait>) -> Vec<OldestWait> {
 /// What events say is not enough to say of a task that it starves: a kernel may leave out a switch.
 fn confirmed(waits: Vec<OldestWait>) -> Found {
     let before = waits.len();
-    let waits: Vec<OldestWait> = waits.into_iter().filter(|wait| proc::is_runnable(wait.task)).collect();
+    let waits: Vec<OldestWait> = waits.into_iter().filter(|wait| proc::is_runnable(wait.task.tid)).collect();
     Found { disproved: (before - waits.len()) as u64, waits }
 }
