@@ -302,7 +302,7 @@ count: number,
 /**
  * Where and what to do about it, for people; may be empty.
  */
-detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" });
+detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "ends-early" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" });
 
 /**
  * What is compared.

@@ -14,6 +14,8 @@ export interface RuleLook {
 
 const LOOKS: Omit<RuleLook, 'meaning'>[] = [
   { word: 'class', colour: '#0072b2', pattern: 'solid', ink: '#fff' },
+  { word: 'order', colour: '#4f9bd0', pattern: 'bars', ink: '#000' },
+  { word: 'unranked', colour: '#8c8c8c', pattern: 'dots', ink: '#000' },
   { word: 'weight', colour: '#009e73', pattern: 'up', ink: '#000' },
   { word: 'wakeup-preemption', colour: '#cc79a7', pattern: 'down', ink: '#000' },
   { word: 'count', colour: '#f0e442', pattern: 'bars', ink: '#000' },

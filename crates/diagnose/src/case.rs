@@ -1,6 +1,6 @@
 use rustc_hash::FxHashMap;
 use unstarve_facts::{Facts, Snapshot};
-use unstarve_model::{Comm, KernelThread, Loss, Nanos, Policy, Tid, Time, WallClock, clean};
+use unstarve_model::{Comm, CpuId, KernelThread, Loss, Nanos, Policy, Tid, Time, WallClock, clean};
 use unstarve_timeline::{Actor, ActorId, Rule, World};
 
 use crate::ledger::{Account, Ledger};
@@ -221,6 +221,19 @@ impl<'a> Case<'a> {
     /// saw.
     pub fn knows_group(&self, id: ActorId) -> bool {
         self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.cgroup_of(tid).is_some())
+    }
+
+    /// The CPU on which these waited longest, if possible one to which they did not come only while they waited.
+    pub fn worst_cpu(&self, victims: &[ActorId]) -> Option<CpuId> {
+        let accounts = victims.iter().filter_map(|victim| self.ledger.account(*victim));
+        let worst =
+            accounts.flat_map(|account| account.worst.sorted()).max_by_key(|(length, spot)| (!spot.moved, *length));
+        worst.map(|(_, spot)| spot.cpu)
+    }
+
+    /// Whether the snapshot has its tasks, and so says whether they are SCHED_IDLE.
+    pub fn knows_policy(&self, id: ActorId) -> bool {
+        self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.task(tid).is_some())
     }
 
     /// Whether the snapshot tells which CPUs its tasks may use.

@@ -2,12 +2,12 @@
 //!
 //! An all-clear is a statement about all that happened; it takes more than the absence of findings.
 
-use unstarve_model::{EventType, LossKind, Nanos, counted};
+use unstarve_model::{EventType, LossKind, Nanos, clean, counted};
 use unstarve_timeline::Rule;
 
 use crate::case::Case;
 use crate::drive::Driven;
-use crate::ledger::FAIR_PERIOD;
+use crate::ledger::{FAIR_PERIOD, Unequal};
 
 /// Fewer switches than this show hardly more than who ran when somebody pressed the button.
 const SWITCHES: u64 = 10;
@@ -39,6 +39,8 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
     let longest = case.ledger.longest.sorted().first().map(|(length, _)| *length);
     let unrecorded = driven.losses.iter().find(|loss| loss.kind == LossKind::UnrecordedCpus);
     let unranked = lost(|kind| kind == LossKind::NoPriorities) > 0;
+    let tail = driven.timeline.missing_tail();
+    let ends_early = driven.losses.iter().find(|loss| loss.kind == LossKind::EndsEarly);
     Some(if switches == 0 && unreadable > 0 {
         format!(
             "no sched_switch event could be read, and {} of the file could not be decoded",
@@ -68,9 +70,35 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
         format!("{} lost beside {} that were read", are(dropped, "event", "events"), counted(events, "event"))
     } else if unknown.share_of(case.ledger.waited) >= UNKNOWN {
         format!("nobody knows who had the CPU in {unknown} of {} of waits", case.ledger.waited)
+    } else if let Some(loss) = ends_early.filter(|_| tail.share_of(span) >= MISSING) {
+        loss.to_string()
     } else {
-        return None;
+        return case.ledger.unequal.as_ref().map(|wait| not_by_sharing(case, wait));
     })
+}
+
+/// Fair sharing does not explain the wait, and nothing else that was recorded does.
+fn not_by_sharing(case: &Case<'_>, wait: &Unequal) -> String {
+    let who = format!("{}[{}]", clean(&wait.comm.to_string()), wait.tid);
+    let why = match case.snapshot {
+        Some(_) => "the events and the host snapshot do not say why",
+        None => {
+            "a cgroup's weight or limit, or SCHED_IDLE, may be the reason, which this recording does not hold (`unstarve record` \
+             keeps them)"
+        }
+    };
+    format!(
+        "{who} waited {}, {} of it behind {}, its equal by priority. Equals take turns of a few milliseconds: {why}",
+        wait.length,
+        wait.held,
+        case.name(wait.occupant)
+    )
+}
+
+/// Whether so much is missing that what is left may be the opposite of what happened.
+pub(crate) fn is_mostly_missing(driven: &Driven) -> bool {
+    let missing = driven.losses.iter().filter(|loss| loss.kind == LossKind::MissingSwitch);
+    missing.map(|loss| loss.count).sum::<u64>() > driven.switches
 }
 
 fn are(count: u64, one: &str, many: &str) -> String {

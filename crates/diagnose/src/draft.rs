@@ -322,6 +322,7 @@ fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss
             | LossKind::NotRecorded(_)
             | LossKind::NoSnapshot
             | LossKind::NoPriorities
+            | LossKind::EndsEarly
             | LossKind::ClockUnit => 0.9,
             _ => 1.0,
         };

@@ -85,6 +85,9 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let mut findings = if has_waits { finding::find(&case) } else { Vec::new() };
     let unranked = driven.losses.iter().any(|loss| loss.kind == LossKind::NoPriorities);
     findings.retain(|finding| !(unranked && infers_weights(finding)));
+    if doubt::is_mostly_missing(driven) {
+        findings.iter_mut().for_each(|finding| finding.severity = Severity::Info);
+    }
     findings.retain(|finding| is_wanted(finding, options));
     let more_findings = findings.len().saturating_sub(MOST) as u64;
     findings.truncate(MOST);

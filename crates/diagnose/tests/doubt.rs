@@ -145,3 +145,58 @@ fn a_silent_cpu_on_which_nobody_ran_is_only_idle() {
     let report = explained(&text);
     assert!(!report.losses.iter().any(|loss| loss.contains("not recorded (0")), "{:?}", report.losses);
 }
+
+/// Text of perf script: `beside` has the CPU for 200 ms while its equal waits, and before that both take turns.
+fn unequal() -> String {
+    let mut text = turns(30);
+    text += "b 8 [000] 1.030000: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120\n";
+    text += "a 7 [000] 1.230000: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=b next_pid=8 next_prio=120\n";
+    text + "b 8 [000] 1.231000: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a next_pid=7 next_prio=120\n"
+}
+
+#[test]
+fn a_wait_that_no_sharing_among_equals_explains_is_no_all_clear() {
+    let report = explained(&unequal());
+    assert_eq!(report.verdict.severity, None);
+    let why = report.trace.too_little.unwrap();
+    assert!(why.starts_with("b[8] waited 200 ms, 200 ms of it behind a, its equal by priority."), "{why}");
+}
+
+#[test]
+fn nothing_is_critical_where_more_is_missing_than_was_read() {
+    // A real-time hog, and every other switch is one that earlier events exclude.
+    let line = |at: u64, cpu: u32, prev: &str, next: &str| {
+        let part = |side: &str, (comm, pid, prio): (&str, &str, &str)| {
+            format!("{side}_comm={comm} {side}_pid={pid} {side}_prio={prio}")
+        };
+        let of = |word: &str| -> (String, String, String) {
+            let mut words = word.split(' ').map(str::to_owned);
+            (words.next().unwrap(), words.next().unwrap(), words.next().unwrap())
+        };
+        let (p, n) = (of(prev), of(next));
+        format!(
+            "{} {} [00{cpu}] {}.{:06}: sched:sched_switch: {} prev_state=R ==> {}\n",
+            p.0,
+            p.1,
+            at / 1_000_000,
+            at % 1_000_000,
+            part("prev", (&p.0, &p.1, &p.2)),
+            part("next", (&n.0, &n.1, &n.2))
+        )
+    };
+    let mut text = String::new();
+    for round in 0..12 {
+        let at = 1_000_000 + round * 300_000;
+        text += &line(at, 0, "v 6 120", "h 5 49");
+        text += &line(at + 250_000, 0, "h 5 49", "v 6 120");
+    }
+    assert_eq!(explained(&text).findings.first().map(|finding| finding.severity), Some(Severity::Critical));
+    // Each of these is issued by a task that did not run by what was read before.
+    for step in 0..200 {
+        let (at, current) = (step * 1000, 20 + step % 2);
+        text += &format!("w {current} [000] 5.{at:06}: sched:sched_waking: comm=x pid=30 prio=120 target_cpu=000\n");
+    }
+    let report = explained(&text);
+    assert!(report.findings.iter().all(|finding| finding.severity == Severity::Info), "{:?}", report.verdict);
+    assert!(report.trace.too_little.is_some_and(|why| why.contains("missing")));
+}

@@ -127,10 +127,26 @@ pub enum EventKind {
         /// The new thread's name (its parent's).
         child_comm: Comm,
     },
-    /// `sched_process_exec`: `tid` has a new program, and soon a new name.
+    /// `sched_process_exec`: `tid` has a new program.
     Exec {
         /// The thread after the exec.
         tid: Tid,
+        /// Its new name: the last part of the program's path. Unknown if that is none that the kernel gives.
+        comm: Comm,
+    },
+    /// `task_rename`: from now on a task has another name.
+    Rename {
+        /// Whose; that of the current task if the format does not say it (6.16 and later).
+        tid: Option<Tid>,
+        /// The new name.
+        comm: Comm,
+    },
+    /// `sched_pi_setprio`: a task is lifted for the sake of one that waits for its lock, or let down again.
+    SetPrio {
+        /// Whose priority it is.
+        tid: Tid,
+        /// The new one.
+        prio: Prio,
     },
     /// `sched_process_exit`.
     Exit {
@@ -231,6 +247,8 @@ impl EventKind {
             EventKind::Fork { .. } => EventType::Fork,
             EventKind::Exec { .. } => EventType::Exec,
             EventKind::Exit { .. } => EventType::Exit,
+            EventKind::Rename { .. } => EventType::Rename,
+            EventKind::SetPrio { .. } => EventType::SetPrio,
             EventKind::IrqEntry { .. } => EventType::IrqEntry,
             EventKind::IrqExit { .. } => EventType::IrqExit,
             EventKind::SoftirqEntry { .. } => EventType::SoftirqEntry,
@@ -295,6 +313,15 @@ event_types! {
     WorkEnd "workqueue" "workqueue_execute_end"
     BlockIssue "block" "block_rq_issue"
     BlockComplete "block" "block_rq_complete"
+    Rename "task" "task_rename"
+    SetPrio "sched" "sched_pi_setprio"
+}
+
+impl EventType {
+    /// Whether it only says at once what the next switch says: where it was not recorded, little is missing.
+    pub fn only_refines(self) -> bool {
+        matches!(self, EventType::Rename | EventType::SetPrio)
+    }
 }
 
 impl fmt::Display for EventType {

@@ -51,6 +51,8 @@ pub enum LossKind {
     OtherRecordings,
     /// CPUs ran tasks and were not recorded.
     UnrecordedCpus,
+    /// Events of CPUs end earlier than the trace although they did something.
+    EndsEarly,
     /// Switches were recorded without the priorities of the tasks.
     NoPriorities,
     /// A task ran or switched in a way that earlier events exclude: a switch is missing.
@@ -119,6 +121,8 @@ impl fmt::Display for Loss {
             LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
             LossKind::UnrecordedCpus if n == 1 => write!(f, "one CPU was not recorded")?,
             LossKind::UnrecordedCpus => write!(f, "{n} CPUs were not recorded")?,
+            LossKind::EndsEarly if n == 1 => write!(f, "the events of one CPU end early")?,
+            LossKind::EndsEarly => write!(f, "the events of {n} CPUs end early")?,
             LossKind::NoPriorities => write!(f, "{n} switches were recorded without priorities")?,
             LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
             LossKind::TooManyNames => write!(f, "{n} names were not kept")?,

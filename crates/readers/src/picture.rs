@@ -44,7 +44,10 @@ fn write_kind(out: &mut String, kind: &EventKind, names: &Names) -> std::fmt::Re
             write!(out, "migrate {} cpu {orig_cpu} -> {dest_cpu}", task(t))
         }
         EventKind::Fork { parent, child, child_comm } => write!(out, "fork {parent} -> {child_comm}:{child}"),
-        EventKind::Exec { tid } => write!(out, "exec {tid}"),
+        EventKind::Exec { tid, comm } => write!(out, "exec {comm}:{tid}"),
+        EventKind::Rename { tid: Some(tid), comm } => write!(out, "rename {tid} to {comm}"),
+        EventKind::Rename { tid: None, comm } => write!(out, "rename current to {comm}"),
+        EventKind::SetPrio { tid, prio } => write!(out, "prio {tid} to {}", prio.0),
         EventKind::Exit { tid, comm } => write!(out, "exit {comm}:{tid}"),
         EventKind::IrqEntry { irq, name: n } => write!(out, "irq-entry {irq} {}", name(n)),
         EventKind::IrqExit { irq } => write!(out, "irq-exit {irq}"),

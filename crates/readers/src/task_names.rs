@@ -38,3 +38,15 @@ impl TaskNames {
         tasks
     }
 }
+
+/// The name that a program gives its task when it is executed: the last part of its path, as far as the kernel keeps it
+/// (`begin_new_exec` in `fs/exec.c`). Unknown for a program that is executed by its descriptor: kernels differ in that.
+pub fn name_of_program(path: &[u8]) -> Comm {
+    const KEPT: usize = 15;
+    let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+    if path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/") {
+        return Comm::default();
+    }
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    Comm::new(&name[..name.len().min(KEPT)])
+}

@@ -186,6 +186,7 @@ fn perf_script_prints_the_events_of_a_compressed_recording_of_everything() {
         WorkQueued,
         WorkStart,
         WorkEnd,
+        SetPrio,
     ];
     assert_script_agrees(&["record", "-z", "-a", "-e", "sched:*,irq:*,workqueue:*"], &all);
 }

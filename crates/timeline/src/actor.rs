@@ -67,6 +67,8 @@ pub struct Actor {
     pub kernel_thread: Option<KernelThread>,
     /// Whether the snapshot, or who created one of its tasks, confirms that they are kernel threads.
     pub confirmed_kernel: bool,
+    /// Whether an event told the priority of one of its tasks.
+    pub ranked: bool,
     /// Ids of its tasks that waited or ran, in that order, the first [`Actors::MEMBERS_KEPT`].
     pub tids: Vec<Tid>,
     /// How many tasks of it waited or ran; beyond [`Actors::MEMBERS_COUNTED`] a lower bound.
@@ -96,6 +98,7 @@ impl Actor {
             kind,
             kernel_thread,
             confirmed_kernel: false,
+            ranked: false,
             tids: Vec::new(),
             members: 0,
             births: Vec::new(),
@@ -188,6 +191,8 @@ pub struct Actors {
     list: Vec<Actor>,
     index: FxHashMap<ActorKind, ActorId>,
     groups: Groups,
+    /// Whether there are switches that do not tell priorities.
+    pub(crate) without_priorities: bool,
 }
 
 impl Actors {
@@ -208,7 +213,7 @@ impl Actors {
         let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
         let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind, &groups)).collect();
         let index = kinds.iter().enumerate().map(|(i, kind)| (*kind, ActorId(i as u32))).collect();
-        Actors { list, index, groups }
+        Actors { list, index, groups, without_priorities: false }
     }
 
     /// The actor of that kind, made if it is new.

@@ -1,6 +1,6 @@
 //! By which rule each occupant went before the task that waited.
 
-use unstarve_model::{Nanos, Prio, Time};
+use unstarve_model::{Nanos, Policy, Prio, Time};
 
 use crate::stays::goes_before;
 use crate::waits::Pending;
@@ -41,6 +41,14 @@ pub(crate) fn split(
             }
             ActorKind::Tasks { .. } => {
                 let contender = Contender::of(actors, occupant);
+                if actors.without_priorities && !(contender.ranked && victim.ranked) {
+                    piece(Rule::Unranked, rest);
+                    continue;
+                }
+                if contender.is_beside(&victim) {
+                    piece(Rule::Order, rest);
+                    continue;
+                }
                 if contender.is_above(&victim) {
                     piece(Rule::Class, rest);
                     continue;
@@ -79,16 +87,30 @@ pub(crate) struct Contender {
     prio: Prio,
     own_weight: Option<u32>,
     group: Option<GroupId>,
+    /// Whether any event told the priority.
+    ranked: bool,
 }
 
 impl Contender {
     pub fn of(actors: &Actors, id: ActorId) -> Contender {
         let actor = actors.get(id);
-        Contender { prio: actor.prio().unwrap_or(Prio::NORMAL), own_weight: actor.own_weight(), group: actor.group() }
+        Contender {
+            prio: actor.prio().unwrap_or(Prio::NORMAL),
+            own_weight: actor.own_weight(),
+            group: actor.group(),
+            ranked: actor.ranked,
+        }
     }
 
     fn is_above(&self, other: &Contender) -> bool {
         goes_before(self.prio, other.prio)
+    }
+
+    /// Whether the two are of one class in which nobody's turn ends for the other's sake.
+    fn is_beside(&self, other: &Contender) -> bool {
+        let classes = (self.prio.policy(), other.prio.policy());
+        classes == (Policy::Deadline, Policy::Deadline)
+            || classes == (Policy::Rt, Policy::Rt) && self.prio == other.prio
     }
 
     pub fn times_heavier(&self, other: &Contender, groups: &Groups) -> f64 {

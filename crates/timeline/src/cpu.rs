@@ -46,6 +46,8 @@ pub(crate) struct Cpu {
     pub stops: bool,
     /// Whether it has issued any event.
     pub issued: bool,
+    /// From when on nobody knows what it did, by its last event then: its task turned up elsewhere.
+    pub lost_track: Option<Time>,
     /// The last event that this CPU issued.
     pub last_event: Time,
 }
@@ -81,6 +83,7 @@ impl Cpu {
             whole: None,
             stops: false,
             issued: false,
+            lost_track: None,
             last_event: Time(0),
         }
     }

@@ -14,7 +14,7 @@ const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(5);
 
 /// Real-time throttling lets the fair class in for 50 ms of each second, the fair server (6.12) after a second without a turn.
 /// With a budget that is used at the end of one period and at the beginning of the next, 1.9 s pass at most.
-const REAL_TIME_YIELDS_WITHIN: Nanos = Nanos::from_millis(2000);
+pub(crate) const REAL_TIME_YIELDS_WITHIN: Nanos = Nanos::from_millis(2000);
 
 impl Timeline {
     /// The first event of the CPU finds it idle.

@@ -33,6 +33,7 @@ mod so_far;
 mod stays;
 mod stops;
 mod switches;
+mod tail;
 mod task;
 mod tid_map;
 mod timeline;

@@ -21,6 +21,11 @@ pub enum Rule {
     Idle,
     /// The occupant's class always goes first: deadline over real-time over fair; or a higher real-time priority.
     Class,
+    /// Both are real-time tasks of one priority, of which the first keeps the CPU until it leaves (SCHED_FIFO) or for its
+    /// slice (SCHED_RR); or both are deadline tasks, of which the one with the earlier deadline goes first.
+    Order,
+    /// Priorities were not recorded: nobody knows why.
+    Unranked,
     /// The waiting task was running and was pushed off by a task that had just been woken; until that one leaves.
     WakeupPreemption,
     /// The occupant's load weight, or that of its top-level cgroup, is larger.
@@ -33,13 +38,15 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order in which they are tried.
-    pub const ALL: [Rule; 10] = [
+    pub const ALL: [Rule; 12] = [
         Rule::Unknown,
         Rule::Irq,
         Rule::Softirq,
         Rule::Throttled,
         Rule::Idle,
         Rule::Class,
+        Rule::Order,
+        Rule::Unranked,
         Rule::WakeupPreemption,
         Rule::Weight,
         Rule::Count,
@@ -55,6 +62,8 @@ impl Rule {
             Rule::Throttled => "throttled",
             Rule::Idle => "idle",
             Rule::Class => "class",
+            Rule::Order => "order",
+            Rule::Unranked => "unranked",
             Rule::Weight => "weight",
             Rule::WakeupPreemption => "wakeup-preemption",
             Rule::Count => "count",
@@ -71,6 +80,8 @@ impl Rule {
             Rule::Throttled => "a limit stopped the waiting task: its cgroup's quota, or the one on real-time tasks",
             Rule::Idle => "the CPU was idle and had not switched yet",
             Rule::Class => "real-time goes first: deadline before real-time before all others",
+            Rule::Order => "order among real-time tasks of one priority: it came first, or its deadline is earlier",
+            Rule::Unranked => "not known: the recording has no priorities",
             Rule::Weight => "larger weight: its nice value or its cgroup gives it a larger share",
             Rule::WakeupPreemption => "wakeup preemption: it was just woken and took the CPU at once",
             Rule::Count => "too many woken at once: more tasks of its kind than CPUs",

@@ -25,7 +25,7 @@ impl Timeline {
         for (key, task) in self.world.tasks.iter() {
             let Some((since, cpu)) = task.waiting_since() else { continue };
             let long = self.world.now.since(since) >= least;
-            if long && self.is_believed(key) && believes(task, self.on_cpu(cpu)) {
+            if long && self.switched && self.is_believed(key) && believes(task, self.on_cpu(cpu)) {
                 self.wait_so_far(key, &mut pieces, sink);
             }
         }

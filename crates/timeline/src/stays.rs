@@ -3,11 +3,12 @@
 //! The switch to it names it as it was then. A stay may change that: `chrt`, `nice` and `exec` do, and so does a lock with
 //! priority inheritance. The switch away from it names what became of it.
 
-use unstarve_model::{Policy, Prio, Time};
+use unstarve_model::{Comm, Policy, Prio, Tid};
 
 use crate::held::Correction;
+use crate::task::RunState;
 use crate::timeline::Timeline;
-use crate::{ActorId, Sink, TaskKey};
+use crate::{ActorId, Nature, RunEnd, Sink, State, TaskKey};
 
 /// Whether `a` always runs before `b`: a higher class, or a higher real-time priority.
 pub(crate) fn goes_before(a: Prio, b: Prio) -> bool {
@@ -36,7 +37,7 @@ impl Timeline {
 
     /// What the stay was, where that differs from what it began as.
     ///
-    /// Only an exec tells when. Otherwise what the task was at the end holds for the whole stay, for who changes himself
+    /// Only events of their own tell when (see `change`), an exec among them. Otherwise what the task was at the end holds for the whole stay, for who changes himself
     /// does so before he does his work: `chrt` and `nice` run for a moment, their programs for long. Except for a task that
     /// goes down: it mostly gives a lock back, and with it the CPU.
     fn correction(&self, key: TaskKey, was: ActorId) -> Option<Correction> {
@@ -51,7 +52,7 @@ impl Timeline {
 
     fn rename_preemptor(&mut self, key: TaskKey, is: ActorId) {
         let run = &self.world.tasks.get(key).run;
-        let (Some(victim), since) = (run.victim, run.start) else { return };
+        let (Some(victim), since) = (run.victim, run.since) else { return };
         if let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
             && let Some(preemptor) = &mut pending.preemptor
             && preemptor.task == key
@@ -61,11 +62,51 @@ impl Timeline {
         }
     }
 
-    /// The task has taken another program; its new name comes with a later event.
-    pub(crate) fn exec(&mut self, key: TaskKey, now: Time) {
+    /// The task has taken another program. If the event does not give its new name, a later one will.
+    pub(crate) fn exec(&mut self, tid: Tid, comm: Comm, sink: &mut impl Sink) {
+        let Some(key) = self.world.tasks.find(tid) else { return };
+        self.change(key, comm, None, sink);
+        let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
-        if matches!(task.state, crate::State::Running(_)) {
+        if matches!(task.state, State::Running(_)) {
             task.run.exec = Some(now);
         }
+        self.set_nature(key, Nature::Program);
+    }
+
+    /// The task has another name from now on.
+    pub(crate) fn rename(&mut self, tid: Option<Tid>, comm: Comm, sink: &mut impl Sink) {
+        if let Some(key) = tid.and_then(|tid| self.world.tasks.find(tid)) {
+            self.change(key, comm, None, sink);
+        }
+    }
+
+    /// The task has another priority from now on.
+    pub(crate) fn set_prio(&mut self, tid: Tid, prio: Prio, sink: &mut impl Sink) {
+        if let Some(key) = self.world.tasks.find(tid) {
+            self.change(key, Comm::default(), Some(prio), sink);
+        }
+    }
+
+    /// The task has this name and priority, as far as they are known, from now on. Of a stay what came before remains what
+    /// it was.
+    fn change(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>, sink: &mut impl Sink) {
+        let task = self.world.tasks.get_mut(key);
+        let is_new = !comm.is_unknown() && comm != task.comm || prio.is_some_and(|prio| prio != task.prio);
+        let State::Running(cpu) = task.state else { return self.update(key, comm, prio) };
+        if !is_new {
+            return;
+        }
+        let victim = task.run.victim.take();
+        let RunState { since, start_seen, .. } = task.run;
+        let before = task.run.stayed(self.world.now);
+        self.end_run(cpu.index(), RunEnd::Cut, sink);
+        self.update(key, comm, prio);
+        self.begin_run(cpu.index(), key, start_seen);
+        let task = self.world.tasks.get_mut(key);
+        task.run = RunState { since, before, victim, ..task.run };
+        let actor = task.actor;
+        // Whom it pushed off is still pushed off by the same stay.
+        self.rename_preemptor(key, actor);
     }
 }

@@ -47,10 +47,7 @@ impl Timeline {
         let key = self.task(task);
         match self.world.tasks.get(key).state {
             State::Waiting => self.drop_wait(key),
-            State::Running(elsewhere) if elsewhere.index() != index => {
-                self.missing_switches += 1;
-                self.end_run(elsewhere.index(), RunEnd::Cut, sink);
-            }
+            State::Running(elsewhere) if elsewhere.index() != index => self.lose_track(elsewhere.index(), sink),
             _ => {}
         }
         self.begin_run(index, key, false);
@@ -59,7 +56,7 @@ impl Timeline {
         }
     }
 
-    fn begin_run(&mut self, index: usize, key: TaskKey, start_seen: bool) {
+    pub(crate) fn begin_run(&mut self, index: usize, key: TaskKey, start_seen: bool) {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
         let task = self.world.tasks.get_mut(key);
@@ -69,7 +66,7 @@ impl Timeline {
         self.world.actors.join(task);
         task.early_wake = None;
         task.sleep_start = None;
-        task.run = RunState { start: now, start_seen, ..Default::default() };
+        task.run = RunState { start: now, since: now, start_seen, ..Default::default() };
         if task.account.weight == 0 {
             let weight = task.weight();
             cpu.fairness.join(now, &mut task.account, weight);
@@ -139,15 +136,14 @@ impl Timeline {
         if let (RunEnd::Preempted { .. }, Some(begun)) = (ended, &mut task.work_start) {
             begun.preemptions += 1;
         }
-        if let Some(victim) = task.run.victim.take() {
-            let stayed = run.length().saturating_sub(run.irq + run.softirq);
-            if let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
-                && let Some(preemptor) = &mut pending.preemptor
-                && preemptor.task == key
-                && preemptor.since == run.start
-            {
-                preemptor.stayed = Some(stayed);
-            }
+        let (since, stayed) = (task.run.since, task.run.stayed(now));
+        if let Some(victim) = task.run.victim.take()
+            && let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
+            && let Some(preemptor) = &mut pending.preemptor
+            && preemptor.task == key
+            && preemptor.since == since
+        {
+            preemptor.stayed = Some(stayed);
         }
         sink.run(&self.world, &run);
     }
@@ -280,10 +276,7 @@ impl Timeline {
                 }
                 self.end_wait(key, WaitEnd::Ran, sink);
             }
-            State::Running(elsewhere) if elsewhere != cpu_id => {
-                self.missing_switches += 1;
-                self.end_run(elsewhere.index(), RunEnd::Cut, sink);
-            }
+            State::Running(elsewhere) if elsewhere != cpu_id => self.lose_track(elsewhere.index(), sink),
             _ => {}
         }
         self.begin_run(index, key, true);

@@ -74,6 +74,8 @@ pub struct Task {
     pub(crate) limited: Option<bool>,
     pub(crate) work_start: Option<WorkStart>,
     pub(crate) exited: bool,
+    /// Whether an event told its priority.
+    pub(crate) ranked: bool,
     /// Its own load weight, where its priority does not tell it.
     pub(crate) own_weight: Option<u32>,
     /// Waits of it that are held back: its slot is not used again before they are given out.
@@ -84,6 +86,10 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunState {
     pub start: Time,
+    /// Since when it has the CPU: before `start` if it had another name or priority at first…
+    pub since: Time,
+    /// …and what it had by then, without interrupts.
+    pub before: Nanos,
     pub start_seen: bool,
     pub irq: Nanos,
     pub softirq: Nanos,
@@ -91,6 +97,13 @@ pub(crate) struct RunState {
     pub victim: Option<TaskKey>,
     /// When it last took another program.
     pub exec: Option<Time>,
+}
+
+impl RunState {
+    /// How long it has had the CPU, without interrupts.
+    pub fn stayed(&self, now: Time) -> Nanos {
+        self.before + now.since(self.start).saturating_sub(self.irq + self.softirq)
+    }
 }
 
 /// The work item in progress.
@@ -217,6 +230,7 @@ impl Task {
             limited: None,
             work_start: None,
             exited: false,
+            ranked: false,
             own_weight: None,
             pins: 0,
         }

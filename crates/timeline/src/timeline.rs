@@ -11,11 +11,11 @@ use crate::idle::IdleWatch;
 use crate::occupancy::Occupancy;
 use crate::places::Places;
 use crate::settings::BoxedSettings;
+use crate::tail::Tails;
 use crate::unrecorded::Unrecorded;
 use crate::work::WorkTable;
 use crate::{
-    ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, WaitEnd,
-    World,
+    ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World,
 };
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
@@ -50,10 +50,13 @@ pub struct Timeline {
     /// Waits that were put on the CPU where the task ran next.
     pub(crate) followed: u64,
     started: bool,
+    /// Whether there was a switch: without any, no wait has an end.
+    pub(crate) switched: bool,
     pub(crate) missing_switches: u64,
     /// Of which away from an idle CPU.
     pub(crate) missing_idle_exits: u64,
     pub(crate) unrecorded: Unrecorded,
+    pub(crate) tails: Tails,
     impossible_cpus: u64,
     late: u64,
 }
@@ -103,9 +106,11 @@ impl Timeline {
             places_recorded: recorded.is_some() && (has(EventType::Wakeup) || has(EventType::Migrate)),
             followed: 0,
             started: false,
+            switched: false,
             missing_switches: 0,
             missing_idle_exits: 0,
             unrecorded: Unrecorded::default(),
+            tails: Tails::default(),
             impossible_cpus: 0,
             late: 0,
         }
@@ -152,6 +157,7 @@ impl Timeline {
         tell(LossKind::Undecodable, self.impossible_cpus, "events of CPUs that cannot exist");
         tell(LossKind::OutOfOrder, self.late, "");
         losses.extend(self.unrecorded_loss());
+        losses.extend(self.tail_loss());
         losses
     }
 
@@ -174,6 +180,8 @@ impl Timeline {
         self.cpus[index].last_event = self.world.now;
         match event.kind {
             EventKind::Switch { prev, prev_state, next } => {
+                self.switched = true;
+                self.world.actors.without_priorities |= prev.prio.is_none();
                 self.switch(index, prev, prev_state, next, sink);
                 self.note_stops(index, prev, next);
             }
@@ -201,12 +209,9 @@ impl Timeline {
                 let key = self.task(TaskRef { tid, comm: Comm::default(), prio: None });
                 self.work_on_stack(key, function);
             }
-            EventKind::Exec { tid } => {
-                if let Some(key) = self.world.tasks.find(tid) {
-                    self.exec(key, event.time);
-                    self.set_nature(key, Nature::Program);
-                }
-            }
+            EventKind::Exec { tid, comm } => self.exec(tid, comm, sink),
+            EventKind::Rename { tid, comm } => self.rename(tid.or(event.current), comm, sink),
+            EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
             EventKind::SoftirqRaise { .. }
             | EventKind::BlockIssue { .. }
             | EventKind::BlockComplete { .. }
@@ -222,19 +227,14 @@ impl Timeline {
     pub fn finish(&mut self, sink: &mut impl Sink) {
         self.report_quiet(sink);
         self.judge_unheard();
+        self.end_tails(sink);
         for index in 0..self.cpus.len() {
             self.end_run(index, RunEnd::Cut, sink);
         }
         let waiting: Vec<TaskKey> =
             self.world.tasks.iter().filter(|(_, task)| task.pending.is_some()).map(|(key, _)| key).collect();
         for key in waiting {
-            if !self.is_seen_waiting(key, WaitEnd::TraceEnd) {
-                self.doubt_wait(key);
-            } else if self.is_believed(key) {
-                self.end_wait(key, WaitEnd::TraceEnd, sink);
-            } else {
-                self.drop_wait(key);
-            }
+            self.end_last(key, sink);
         }
     }
 
@@ -297,6 +297,10 @@ impl Timeline {
 
     pub(crate) fn update(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>) {
         let task = self.world.tasks.get_mut(key);
+        if prio.is_some() && !task.ranked {
+            task.ranked = true;
+            self.world.actors.get_mut(task.actor).ranked |= prio == Some(task.prio);
+        }
         let prio = prio.unwrap_or(task.prio);
         if prio == task.prio && (comm == task.comm || comm.is_unknown()) {
             return;
@@ -339,9 +343,13 @@ impl Timeline {
             own_weight: task.own_weight,
             impostor: task.nature.is_impostor(&task.comm),
         });
+        if task.ranked {
+            self.world.actors.get_mut(task.actor).ranked = true;
+        }
     }
 
     pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
+        let ranked = prio.is_some();
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &*self.world.settings.0;
         let own_weight = settings.own_weight(tid);
@@ -354,7 +362,9 @@ impl Timeline {
             impostor: nature.is_impostor(&comm),
         };
         let actor = self.world.actors.of(kind);
+        self.world.actors.get_mut(actor).ranked |= ranked;
         let mut task = Task::new(tid, comm, prio, actor, nature);
+        task.ranked = ranked;
         task.own_weight = own_weight;
         task.limited = settings.has_bandwidth_limit(tid);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());

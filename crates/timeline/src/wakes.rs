@@ -33,7 +33,7 @@ impl Timeline {
             // One that lost the CPU on its way to sleep may be woken while it is still queued.
             State::Waiting if !self.is_woken(key) => {}
             State::Waiting => {
-                self.missing_switches += 1;
+                self.lose_track_of_its_cpu(key, sink);
                 self.drop_wait(key);
                 self.world.tasks.get_mut(key).sleep_start = None;
                 self.cpu(target);

@@ -68,9 +68,11 @@ fn every_wait_in_the_labelled_traces_adds_up() {
         }
         assert!(totals.waits > 10, "{}: {} waits", path.display(), totals.waits);
         assert!(totals.ran <= Nanos(length.0 * u64::from(world.cpus)), "{}", path.display());
-        // Only what was before each CPU's first event is unknown.
+        // Only what was before each CPU's first event is unknown; beside gaps also what was between a CPU's last event and the
+        // moment in which its task turned up on another one.
+        let unknown = if gaps { 0.03 } else { 0.01 };
         assert!(
-            totals.unknown.share_of(totals.waited) < 0.01,
+            totals.unknown.share_of(totals.waited) < unknown,
             "{}: {} of {} unknown",
             path.display(),
             totals.unknown,

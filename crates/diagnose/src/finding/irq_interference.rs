@@ -96,8 +96,7 @@ fn stalls(case: &Case<'_>) -> Vec<Finding> {
     case.victims()
         .filter(|(id, _)| !serves_softirqs(case, *id))
         .filter_map(|(victim, account)| {
-            let longest =
-                account.longest_by_rule[Rule::Irq as usize].max(account.longest_by_rule[Rule::Softirq as usize]);
+            let longest = account.longest_interrupted;
             (longest >= STALL_WARNING)
                 .then(|| finding(case, victim, account, Severity::Warning, format!("up to {longest} in one wait")))
         })

@@ -36,10 +36,12 @@ struct Kept {
 
 /// Of each second 50 ms, unless the snapshot says otherwise; `None` where the kernel stops nobody. Sources: those of
 /// `Facts::rt_throttling` and `Facts::fair_server`.
-fn kept(case: &Case<'_>) -> Option<Kept> {
+fn kept(case: &Case<'_>, victim: ActorId) -> Option<Kept> {
     let number = |name: &str| case.snapshot?.setting(name)?.1.trim().parse::<u64>().ok();
     if case.facts.fair_server() == Holds::Yes {
-        let (rest, period) = (number("fair_server/cpu0/runtime"), number("fair_server/cpu0/period"));
+        let cpu = case.worst_cpu(&[victim])?;
+        let setting = |name: &str| number(&format!("fair_server/cpu{cpu}/{name}"));
+        let (rest, period) = (setting("runtime"), setting("period"));
         return Some(Kept {
             rest: rest.map_or(Nanos::from_millis(50), Nanos),
             period: period.map_or(Nanos::from_millis(1000), Nanos),
@@ -67,9 +69,9 @@ fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'a Account)>
 }
 
 fn real_time(case: &Case<'_>) -> Option<Finding> {
-    let kept = kept(case)?;
     let victims = stopped(case, Policy::Rt);
     let (worst, account) = *victims.first()?;
+    let kept = kept(case, worst)?;
     let lost = case.blamed(worst, is_limit);
     let longest = account.longest_by_rule[Rule::Throttled as usize];
     // The class is stopped only after it had its part: where it ran for less, the events mislead (a state misread, a

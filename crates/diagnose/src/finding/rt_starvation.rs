@@ -36,6 +36,9 @@ const SHARE_OF_SHORT: f64 = 0.2;
 const SHORT_STAY: Nanos = Nanos::from_millis(1);
 /// One that is short of more than this part of an equal share hardly gets on.
 const HARDLY: f64 = 0.75;
+/// A slice of SCHED_RR (`RR_TIMESLICE`, 100 ms), with a tick and what comes in between. Equals that take turns do so by then;
+/// a SCHED_FIFO task that holds on for longer starves them.
+const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
 /// From this part of a victim's waits behind real-time tasks on, its longest stretch is the family's.
@@ -69,7 +72,7 @@ impl Taken {
     fn of(case: &Case<'_>) -> Taken {
         let mut taken = Taken::default();
         for (victim, _) in case.victims() {
-            for blame in case.blame(victim).iter().filter(|blame| blame.rule == Rule::Class) {
+            for blame in case.blame(victim).iter().filter(|blame| is_first(case, victim, blame)) {
                 *taken.by_class.entry(victim).or_default() += blame.length;
                 if !is_intrusion(case, victim, blame) {
                     continue;
@@ -160,11 +163,21 @@ impl Intrusion {
     }
 }
 
+/// Whether the occupant went before the victim by its class, or held on to the CPU before its equal for longer than any slice.
+fn is_first(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
+    // Tasks of one name take their turns one after the other.
+    let turns = u64::from(case.actor(blame.occupant).members.max(1));
+    let held = || {
+        blame.occupant != victim && case.longest_stay(victim, blame.occupant).0 > ROUND_ROBIN.0.saturating_mul(turns)
+    };
+    blame.rule == Rule::Class || blame.rule == Rule::Order && held()
+}
+
 /// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder. Nor is the recorder.
 fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     let is_stopper = |id: ActorId| case.kernel_thread(id) == Some(KernelThread::Migration);
     let is_intruder = |id: ActorId| !is_stopper(id) && !case.is_observer(id);
-    blame.rule == Rule::Class && is_intruder(blame.occupant) && !is_stopper(victim)
+    is_first(case, victim, blame) && is_intruder(blame.occupant) && !is_stopper(victim)
 }
 
 fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &Boosters) -> Option<Finding> {
@@ -174,7 +187,7 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let victims = worst_kind(case, &mut hits)?;
     let actors = &family.actors;
     let members: FxHashSet<ActorId> = actors.iter().copied().collect();
-    let by_them = |blame: &Blame| blame.rule == Rule::Class && members.contains(&blame.occupant);
+    let by_them = |blame: &Blame| matches!(blame.rule, Rule::Class | Rule::Order) && members.contains(&blame.occupant);
     let named: FxHashSet<ActorId> = victims.iter().copied().collect();
     let of_kind = || hits.iter().filter(|hit| named.contains(&hit.victim));
     let lost: Nanos = of_kind().map(|hit| hit.lost).sum();
@@ -296,10 +309,16 @@ fn worst_kind(case: &Case<'_>, hits: &mut [Hit]) -> Option<Vec<ActorId>> {
         // Housekeeping of which nobody took notice does not give the finding its name.
         let felt = is_felt(case, hit);
         let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && felt;
-        Reverse((worker, felt, hit.lost + case.price(hit.victim), hit.victim))
+        Reverse((worker, felt, hit.lost + price_of(case, hit), hit.victim))
     });
     let first = hits.first()?.victim;
     Some(hits.iter().map(|hit| hit.victim).filter(|victim| same_kind(case, first, *victim)).collect())
+}
+
+/// What others paid for the part of the victim's waits that this family made: most of its waits may be others' doing.
+fn price_of(case: &Case<'_>, hit: &Hit) -> Nanos {
+    let waited = case.ledger.account(hit.victim).map_or(Nanos::ZERO, |account| account.waited);
+    Nanos((case.price(hit.victim).0 as f64 * hit.lost.share_of(waited).min(1.0)) as u64)
 }
 
 /// Workers of one sort that do the same work are one kind; so are threads of one name.
@@ -333,7 +352,13 @@ fn evidence(
     let prio = |actors: &[ActorId]| actors.first().and_then(|id| case.actor(*id).prio());
     if let (Some(low), Some(high)) = (prio(victims), prio(intruder)) {
         let (low_class, high_class) = (low.policy(), high.policy());
-        evidence.push(format!("priority {} ({high_class}) always runs before {} ({low_class})", high.0, low.0));
+        evidence.push(match low == high {
+            true => format!(
+                "both have priority {} ({high_class}): it kept the CPU for longer than a slice of SCHED_RR, as SCHED_FIFO does",
+                high.0
+            ),
+            false => format!("priority {} ({high_class}) always runs before {} ({low_class})", high.0, low.0),
+        });
     }
     evidence.push(format!("{} of the trace: runnable, and kept off the CPU by class alone", percent(share)));
     if let Some(period) = period {

@@ -47,6 +47,8 @@ const EMPLOYER: f64 = 0.5;
 const COMPUTES: f64 = 0.8;
 /// One that is short of more than this part of an equal share hardly gets on, whatever somebody asked for.
 const HARDLY: f64 = 0.75;
+/// SCHED_IDLE weighs 3, nice 0 weighs 1024. Beside each other it gets more than a 341st, because each turn lasts a slice.
+const SCHED_IDLE_GETS: f64 = 0.02;
 /// Somebody pays for it from this part of its waits on; less is chance.
 const PAID_FOR: f64 = 0.05;
 
@@ -170,6 +172,18 @@ fn got_as_asked(case: &Case<'_>, victim: ActorId, account: &Account, allowance: 
     !case.is_kernel_thread(victim) && gets_on && computes && !paid_for
 }
 
+/// Whether it is a program that only computes and that nobody waits for, of which nobody knows whether it is SCHED_IDLE, and
+/// that got as little as one that is.
+fn may_be_meant(case: &Case<'_>, victim: ActorId, occupant: ActorId, account: &Account) -> bool {
+    let its = case.ledger.account(occupant).map_or(Nanos::ZERO, |account| account.got);
+    if account.got.share_of(its) > SCHED_IDLE_GETS {
+        return false;
+    }
+    let computes = account.runs.preempted as f64 >= COMPUTES * account.runs.count as f64;
+    let paid_for = highest_price(case, victim).share_of(account.waited) >= PAID_FOR;
+    !case.knows_policy(victim) && !case.is_kernel_thread(victim) && computes && !paid_for
+}
+
 /// Whether what keeps the worker from the CPU is mostly the one that gives it its work: it is late for its own work only,
 /// by its own choice, unless some program sleeps until it is done.
 fn works_for(case: &Case<'_>, worker: ActorId, occupant: ActorId) -> bool {
@@ -220,18 +234,10 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, all
     let felt = Felt { lost: account.starved().min(allowance.owed(account)), stall: Nanos::ZERO };
     let longest = account.longest;
     felt::severity(felt, case.span()).filter(|severity| *severity >= Severity::Warning)?;
-    // It is inferred: never worse than a warning.
-    Some(Pair {
-        victim,
-        occupant,
-        account,
-        felt,
-        severity: Severity::Warning,
-        behind,
-        longest,
-        allowance,
-        known: false,
-    })
+    // It is inferred: never worse than a warning. And one that only computes may be meant to be last, as SCHED_IDLE, which
+    // events do not tell from nice 0.
+    let severity = if may_be_meant(case, victim, occupant, account) { Severity::Info } else { Severity::Warning };
+    Some(Pair { victim, occupant, account, felt, severity, behind, longest, allowance, known: false })
 }
 
 /// The worst kind of victim first: kernel workers before programs, then who lost most, price included.
@@ -312,9 +318,14 @@ fn inferred_sentence(case: &Case<'_>, worst: &Pair<'_>) -> String {
         Some(nice) => format!(" (nice {nice})"),
         None => String::new(),
     };
+    let who = title(case, &[worst.victim]);
+    let why = if worst.severity > Severity::Info {
+        format!("most likely {name} sits in a cgroup with a high cpu.weight")
+    } else {
+        format!("{who} is SCHED_IDLE, or the weights of their cgroups differ; the recording does not hold which")
+    };
     format!(
-        "{}{} got only {} of an equal share beside {name}{}: most likely {name} sits in a cgroup with a high cpu.weight.",
-        title(case, &[worst.victim]),
+        "{who}{} got only {} of an equal share beside {name}{}: {why}.",
         nice(worst.victim),
         percent(1.0 - worst.allowance.shortfall(worst.account)),
         nice(worst.occupant),

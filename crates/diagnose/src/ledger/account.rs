@@ -19,6 +19,9 @@ pub(crate) struct Account {
     pub stalled_by_rule: [Nanos; Rule::ALL.len()],
     /// …and how many such waits there were.
     pub stalls_by_rule: [u64; Rule::ALL.len()],
+    /// The most that interrupts took from a wait of which they were a good part. In a long wait behind something else they
+    /// add up to as much, and mean nothing.
+    pub longest_interrupted: Nanos,
     /// What an ideal processor would have given it while it was runnable.
     pub ideal: Nanos,
     /// What it got: time on a CPU, without interrupts.
@@ -94,6 +97,9 @@ pub(crate) const TICK: Nanos = Nanos::from_millis(4);
 /// plain sharing is a stall.
 pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
 
+/// Interrupts are what a wait was for from this part of it on.
+const GOOD_PART: f64 = 1.0 / 3.0;
+
 impl Account {
     const WORST_KEPT: usize = 16;
 
@@ -107,6 +113,7 @@ impl Account {
             longest_by_rule: [Nanos::ZERO; Rule::ALL.len()],
             stalled_by_rule: [Nanos::ZERO; Rule::ALL.len()],
             stalls_by_rule: [0; Rule::ALL.len()],
+            longest_interrupted: Nanos::ZERO,
             ideal: Nanos::ZERO,
             got: Nanos::ZERO,
             queued_together: 0,
@@ -137,10 +144,15 @@ impl Account {
         self.moves_while_waiting += u64::from(wait.migrations);
         self.cpus.insert(wait.cpu);
         self.throughout = self.throughout.max(wait.throughout);
-        self.worst.offer(length, || Spot { cpu: wait.cpu, start: wait.start, end: wait.end });
+        self.worst.offer(length, || Spot::of(wait));
         self.episodes.push(wait.start, wait.end);
         if let Some(idle) = wait.idle_elsewhere {
             self.add_idle(idle, wait);
+        }
+        let interrupts = wait.pieces.iter().filter(|piece| matches!(piece.rule, Rule::Irq | Rule::Softirq));
+        let interrupted: Nanos = interrupts.map(|piece| piece.length).sum();
+        if interrupted.share_of(length) >= GOOD_PART {
+            self.longest_interrupted = self.longest_interrupted.max(interrupted);
         }
         // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
         for (index, piece) in wait.pieces.iter().enumerate() {

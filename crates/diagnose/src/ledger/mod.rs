@@ -10,6 +10,7 @@ mod quantiles;
 mod real_time;
 mod spans;
 mod table;
+mod unequal;
 mod worst;
 
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
@@ -22,6 +23,7 @@ pub(crate) use episodes::{Episodes, Period};
 pub(crate) use quantiles::Quantiles;
 use real_time::RealTimeStays;
 pub(crate) use table::Table;
+pub(crate) use unequal::Unequal;
 pub(crate) use worst::{LongWait, Longest, Spot};
 
 /// How often one actor took the CPU from another that was still runnable.
@@ -50,6 +52,8 @@ pub(crate) struct Ledger {
     /// Interrupt handlers and softirqs: (which, where).
     pub interrupts: Table<(ActorId, CpuId), Stays>,
     pub longest: Longest<LongWait>,
+    /// The wait that fair sharing explains least.
+    pub unequal: Option<Unequal>,
     pub waits: u64,
     pub waited: Nanos,
     pub runs: u64,
@@ -83,6 +87,7 @@ impl Ledger {
             prices: Table::default(),
             interrupts: Table::default(),
             longest: Longest::new(LONGEST),
+            unequal: None,
             waits: 0,
             waited: Nanos::ZERO,
             runs: 0,
@@ -116,7 +121,7 @@ impl Ledger {
 
     /// Notes how long the stays were that a wait had to sit out, and gives the longest stretch of them.
     fn note_stays(&mut self, wait: &Wait<'_>) -> Option<Nanos> {
-        let by_class = |piece: &&Piece| piece.rule == Rule::Class && piece.length >= STAY_KEPT;
+        let by_class = |piece: &&Piece| matches!(piece.rule, Rule::Class | Rule::Order) && piece.length >= STAY_KEPT;
         wait.pieces.iter().find(by_class)?;
         for piece in wait.pieces.iter().filter(by_class) {
             let longest = self.real_time.longest_of(piece.occupant, wait).unwrap_or(piece.length).min(piece.length);
@@ -167,6 +172,9 @@ impl Sink for Ledger {
         self.waited += wait.length();
         if wait.length() > Nanos::ZERO && self.lists(world, wait) {
             self.longest.offer(wait.length(), || LongWait::of(world, wait));
+            if let Some(unequal) = Unequal::of(world, wait) {
+                self.unequal = Some(unequal).max(self.unequal.take());
+            }
         }
         for piece in wait.pieces {
             let overflow = (wait.actor, ActorId::OTHERS, piece.rule);

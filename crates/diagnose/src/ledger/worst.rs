@@ -62,6 +62,14 @@ pub(crate) struct Spot {
     pub cpu: CpuId,
     pub start: Time,
     pub end: Time,
+    /// Whether it came to that CPU only while it waited.
+    pub moved: bool,
+}
+
+impl Spot {
+    pub fn of(wait: &Wait<'_>) -> Spot {
+        Spot { cpu: wait.cpu, start: wait.start, end: wait.end, moved: wait.migrations > 0 }
+    }
 }
 
 /// One of the longest waits of the trace, with all that a report says of it.
@@ -76,12 +84,7 @@ pub(crate) struct LongWait {
 impl LongWait {
     pub fn of(world: &World, wait: &Wait<'_>) -> LongWait {
         let task = world.tasks.get(wait.task);
-        LongWait {
-            comm: task.comm,
-            tid: task.tid,
-            spot: Spot { cpu: wait.cpu, start: wait.start, end: wait.end },
-            pieces: wait.pieces.to_vec(),
-        }
+        LongWait { comm: task.comm, tid: task.tid, spot: Spot::of(wait), pieces: wait.pieces.to_vec() }
     }
 }
 

@@ -51,8 +51,7 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
             .done(),
         ),
         ClassLimit::FairServer => {
-            let account = case.ledger.account(victim)?;
-            let cpu = (0..case.world.cpus).find(|cpu| account.cpus.contains(unstarve_model::CpuId(*cpu)))?;
+            let cpu = case.worst_cpu(&[victim])?;
             let name = format!("fair_server/cpu{cpu}/runtime");
             Some(
                 Draft {

@@ -150,8 +150,7 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
     if intruder.iter().any(|id| case.actor(*id).policy() == Some(Policy::Deadline)) {
         return Vec::new();
     }
-    let cpus = case.ledger.account(*victims.first().unwrap_or(&ActorId::UNKNOWN)).map(|account| &account.cpus);
-    let cpu = (0..case.world.cpus).find(|cpu| cpus.is_some_and(|set| set.contains(unstarve_model::CpuId(*cpu))));
+    let cpu = case.worst_cpu(victims);
     let mut remedies = Vec::new();
     let server = case.facts.fair_server();
     if let (Some(cpu), Some(valid_on)) = (cpu, where_valid(case, server, "kernels from 6.12 on, debugfs writable")) {
@@ -160,9 +159,10 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
         remedies.push(
             Draft {
                 id: kind::FAIR_SERVER,
-                text: "Give starved fair tasks of this CPU 200 ms instead of 50 ms of each second. They get it as a \
-                       class and share it by weight; it begins only after they starved for the rest of the second."
-                    .into(),
+                text: format!(
+                    "Give starved fair tasks of CPU {cpu} 200 ms instead of 50 ms of each second. They get it as a class \
+                     and share it by weight; it begins only after they starved for the rest of the second."
+                ),
                 changes: rewrite(format!("/sys/kernel/debug/sched/{name}"), "200000000", old),
                 risk: "Real-time tasks of this CPU can be held up for as long.",
                 valid_on,

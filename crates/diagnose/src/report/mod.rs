@@ -41,11 +41,13 @@ pub struct Report {
 }
 
 /// All rules in the order in which a reader meets them: what others do to a task before what is nobody's doing.
-pub const LEGEND: [Rule; 10] = [
+pub const LEGEND: [Rule; 12] = [
     Rule::Class,
     Rule::Weight,
     Rule::WakeupPreemption,
     Rule::Count,
+    Rule::Order,
+    Rule::Unranked,
     Rule::Fair,
     Rule::Irq,
     Rule::Softirq,

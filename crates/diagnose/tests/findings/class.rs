@@ -131,3 +131,59 @@ fn a_deadline_task_has_a_runtime_of_its_own() {
     let ids: Vec<&str> = findings[0].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
     assert!(ids.contains(&"less-deadline-runtime") && !ids.contains(&"fair-server"), "{ids:?}");
 }
+
+/// Two real-time tasks of one priority: the hog has the CPU for `stay` ms at a time.
+fn equals(stay: usize) -> Scene {
+    let round = format!("{}v", times(stay, "h"));
+    let rounds = 1200 / (stay + 1);
+    Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('v', "control", 49)
+        .cpu(&format!("v{}", times(rounds, &round)))
+        .wakes('v', &format!("! {}", times(rounds, &format!("!{}", times(stay, " ")))))
+}
+
+#[test]
+fn a_fifo_task_that_holds_on_starves_its_equal() {
+    insta::assert_snapshot!(equals(400).findings(), @"critical rt-starvation: control by hog (order)");
+}
+
+#[test]
+fn slices_among_real_time_equals_are_no_starvation() {
+    assert_eq!(equals(100).alarms(), Vec::<String>::new());
+}
+
+#[test]
+fn the_fair_server_is_that_of_the_cpu_where_somebody_starved() {
+    // The victim waits for long on CPU 1 only; on CPU 0 it was once, for a moment.
+    let scene = Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('v', "server", 120)
+        .task('o', "other", 120)
+        .kernel("6.12.1")
+        .cpu(&format!("ooov{}", times(2000, "o")))
+        .cpu(&format!("....{}vv{}", times(950, "h"), times(1048, "h")))
+        .wakes('v', "! ")
+        .wakes('h', "    !");
+    let report = scene.explain();
+    let remedies: Vec<_> = report.findings[0].remedies.iter().filter(|remedy| remedy.id == "fair-server").collect();
+    assert!(remedies.is_empty() || remedies[0].apply.contains("fair_server/cpu1/"), "{remedies:?}");
+}
+
+#[test]
+fn the_price_of_a_crowds_other_waits_names_no_victim() {
+    // c waits for its equals nearly all the time, and others sleep for it; behind the hog h waits v.
+    let scene = Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('v', "server", 120)
+        .task('c', "compiler", 120)
+        .task('d', "linker", 120)
+        .task('p', "make", 120)
+        .cpu(&format!("{}{}", times(100, "ddddcp"), times(400, "h")))
+        .cpu(&format!("{}{}v", times(600, "."), times(399, "h")))
+        .wakes('c', &times(100, "!     "))
+        .wakes('p', &times(100, "     ^"))
+        .wakes('v', &format!("{}!", times(610, " ")));
+    let finding = scene.explain().findings.remove(0);
+    assert_eq!((finding.id.as_str(), finding.victim.comm.as_str()), ("rt-starvation", "server"));
+}

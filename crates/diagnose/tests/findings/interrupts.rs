@@ -27,6 +27,20 @@ fn a_little_is_normal() {
 }
 
 #[test]
+fn a_few_packets_within_a_long_wait_for_something_else_are_no_stall() {
+    // One column is 1 ms: the hog h has the CPU for 900 ms, and a softirq takes every fiftieth.
+    let scene = Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('s', "server", 49)
+        .cpu(&format!("s{}{}", times(900, "h"), times(99, "s")))
+        .wakes('h', "!")
+        .wakes('s', &format!("! ! {}", times(996, " ")))
+        .softirq(0, &times(20, &format!("s{}", times(49, " "))));
+    let alarms = scene.alarms();
+    assert!(!alarms.iter().any(|alarm| alarm.starts_with("irq-interference")), "{alarms:?}");
+}
+
+#[test]
 fn without_interrupt_events_nothing_is_claimed() {
     let scene = flood("ss s s s    ").without(EventType::SoftirqEntry).without(EventType::SoftirqExit);
     let report = scene.explain();

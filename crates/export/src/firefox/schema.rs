@@ -27,6 +27,8 @@ fn colour(rule: Rule) -> &'static str {
         Rule::WakeupPreemption => "magenta",
         Rule::Weight => "blue",
         Rule::Count => "brown",
+        Rule::Order => "blue",
+        Rule::Unranked => "grey",
         Rule::Fair => "green",
     }
 }

@@ -7,6 +7,7 @@ use super::layout::{Body, Common, Int, Switch, Task, Text};
 use crate::endian::Endian;
 use crate::interner::Interner;
 use crate::prev_state::StateBits;
+use crate::task_names::name_of_program;
 
 impl Body {
     /// The event's own part; `None` if a value is impossible.
@@ -32,7 +33,16 @@ impl Body {
                 child: reader.tid(child),
                 child_comm: reader.comm(child_comm)?,
             },
-            Body::Exec { tid } => EventKind::Exec { tid: reader.tid(tid) },
+            Body::Exec { tid, program } => {
+                let program = program.and_then(|program| reader.text(program)).unwrap_or_default();
+                EventKind::Exec { tid: reader.tid(tid), comm: name_of_program(program) }
+            }
+            Body::Rename { tid, comm } => {
+                EventKind::Rename { tid: tid.map(|tid| reader.tid(tid)), comm: reader.comm(comm)? }
+            }
+            Body::SetPrio { tid, prio } => {
+                EventKind::SetPrio { tid: reader.tid(tid), prio: Prio(reader.int(prio) as i32) }
+            }
             Body::Exit { tid, comm } => EventKind::Exit { tid: reader.tid(tid), comm: reader.comm(comm)? },
             Body::IrqEntry { irq, name } => {
                 EventKind::IrqEntry { irq: reader.int(irq) as u32, name: reader.name(name)? }

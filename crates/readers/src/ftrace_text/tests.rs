@@ -88,7 +88,7 @@ fn a_clock_of_ticks_is_said_to_be_one() {
         "            bash-9       [000] .....  987654321: sched_process_exec: filename=/bin/x pid=9 old_pid=9\n"
     ), @r"
         cpus None
-        0.987654321 [000] 9 . exec 9
+        0.987654321 [000] 9 . exec x:9
         loss: the clock's unit is unknown (the trace clock counts ticks; record with `echo mono > trace_clock`)
         ");
 }

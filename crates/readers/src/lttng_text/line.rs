@@ -3,6 +3,7 @@ use unstarve_model::{Comm, CpuId, EventKind, EventType, NameId, Prio, TaskRef, T
 use super::fields::Fields;
 use crate::interner::Interner;
 use crate::prev_state;
+use crate::task_names::name_of_program;
 use crate::text::number::leading;
 
 /// An event's line, taken apart up to its fields:
@@ -94,7 +95,10 @@ pub fn kind(event: EventType, fields: &Fields<'_>, names: &mut Interner) -> Opti
             child: tid(fields, "child_tid")?,
             child_comm: Comm::new(fields.text("child_comm")?),
         },
-        EventType::Exec => EventKind::Exec { tid: tid(fields, "tid")? },
+        EventType::Exec => EventKind::Exec {
+            tid: tid(fields, "tid")?,
+            comm: name_of_program(fields.text("filename").unwrap_or_default()),
+        },
         EventType::Exit => EventKind::Exit { tid: tid(fields, "tid")?, comm: Comm::new(fields.text("comm")?) },
         EventType::IrqEntry => {
             EventKind::IrqEntry { irq: u32::try_from(number("irq")?).ok()?, name: name(fields, names) }
@@ -106,7 +110,7 @@ pub fn kind(event: EventType, fields: &Fields<'_>, names: &mut Interner) -> Opti
         EventType::WorkStart => EventKind::WorkStart { work: work()?, function: None },
         EventType::WorkEnd => EventKind::WorkEnd { work: work()?, function: None },
         EventType::WorkQueued => EventKind::WorkQueued { work: work()?, function: None, workqueue: None },
-        EventType::BlockIssue | EventType::BlockComplete => return None,
+        EventType::BlockIssue | EventType::BlockComplete | EventType::Rename | EventType::SetPrio => return None,
     })
 }
 

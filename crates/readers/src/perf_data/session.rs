@@ -418,7 +418,7 @@ impl Session {
         losses.extend(self.reorder.loss());
         losses.extend(self.switches.records.loss());
         let recorded = self.info.recorded.unwrap_or_default();
-        let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event));
+        let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event) && !event.only_refines());
         losses.extend(missing.map(|&event| Loss::new(LossKind::NotRecorded(event), 1)));
         losses
     }

@@ -12,7 +12,7 @@ use super::proto::{self, CompactSched, FtraceEvent, Kind, bundle_field};
 use crate::decode::context;
 use crate::interner::Interner;
 use crate::prev_state::StateBits;
-use crate::task_names::TaskNames;
+use crate::task_names::{TaskNames, name_of_program};
 
 /// What stays known from one bundle to the next.
 pub struct Bundles {
@@ -163,15 +163,18 @@ impl Bundles {
             Kind::SchedProcessFork(e) => {
                 EventKind::Fork { parent: tid(e.parent_pid)?, child: tid(e.child_pid)?, child_comm: comm(e.child_comm) }
             }
-            Kind::SchedProcessExec(e) => EventKind::Exec { tid: tid(e.pid)? },
+            Kind::SchedProcessExec(e) => {
+                EventKind::Exec { tid: tid(e.pid)?, comm: name_of_program(e.filename.as_deref().unwrap_or_default()) }
+            }
             Kind::SchedProcessExit(e) => EventKind::Exit { tid: tid(e.pid)?, comm: comm(e.comm) },
             Kind::TaskNewtask(e) => {
                 self.tasks.note(tid(e.pid)?, comm(e.comm));
                 return Ok(None);
             }
             Kind::TaskRename(e) => {
-                self.tasks.note(tid(e.pid)?, comm(e.newcomm));
-                return Ok(None);
+                let (tid, comm) = (tid(e.pid)?, comm(e.newcomm));
+                self.tasks.note(tid, comm);
+                EventKind::Rename { tid: Some(tid), comm }
             }
             Kind::IrqHandlerEntry(e) => {
                 let name = e.name.filter(|name| !name.is_empty()).map(|name| self.names.intern(&name));

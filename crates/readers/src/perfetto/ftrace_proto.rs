@@ -181,6 +181,8 @@ pub struct TaskRename {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedProcessExec {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub filename: Option<Vec<u8>>,
     #[prost(int32, optional, tag = "2")]
     pub pid: Option<i32>,
 }

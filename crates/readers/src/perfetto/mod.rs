@@ -318,7 +318,7 @@ impl EventSource for Perfetto {
         }
         losses.extend(self.reorder.loss());
         let recorded = self.info.recorded.unwrap_or(self.seen);
-        let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event));
+        let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event) && !event.only_refines());
         losses.extend(missing.map(|&event| Loss::new(LossKind::NotRecorded(event), 1)));
         losses
     }

@@ -135,7 +135,7 @@ fn everything() -> Vec<TracePacket> {
             }),
         ),
         (20, 7, Kind::SchedWakeupNew(woken("sh", 70, 1))),
-        (21, 70, Kind::SchedProcessExec(SchedProcessExec { pid: Some(70) })),
+        (21, 70, Kind::SchedProcessExec(SchedProcessExec { filename: Some(b"/bin/sleep".to_vec()), pid: Some(70) })),
         (22, 70, Kind::TaskRename(TaskRename { pid: Some(70), newcomm: name("ls") })),
         (23, 70, Kind::TaskNewtask(TaskNewtask { pid: Some(71), comm: name("ls-io") })),
         (24, 70, Kind::SchedProcessExit(SchedProcessExit { comm: name("ls"), pid: Some(70) })),
@@ -161,7 +161,8 @@ fn every_kind_of_event_comes_out_in_the_order_of_time() {
         0.000000018 [001] 0 ? block-complete 10300001 77
         0.000000019 [001] 7 ? fork 7 -> sh:70
         0.000000020 [001] 7 ? wakeup-new sh:70(120) cpu 1
-        0.000000021 [001] 70 ? exec 70
+        0.000000021 [001] 70 ? exec sleep:70
+        0.000000022 [001] 70 ? rename 70 to ls
         0.000000024 [001] 70 ? exit ls:70
         0.000000030 [000] 9 ? work-start abc iomap_dio_complete_work
         0.000000031 [000] 9 ? work-end abc ?

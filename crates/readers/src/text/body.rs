@@ -9,6 +9,7 @@ use unstarve_model::{Comm, EventKind, EventType, NameId, PrevState, TaskRef};
 use super::number::{cpu, hexadecimal, number, prio, tid};
 use super::raw;
 use crate::interner::Interner;
+use crate::task_names::name_of_program;
 
 /// Decodes the body of an event's line. `None` if a part of it is missing or makes no sense.
 pub fn decode(event: EventType, body: &[u8], names: &mut Interner) -> Option<EventKind> {
@@ -41,7 +42,19 @@ pub fn decode(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
         }
         EventType::Exec => {
             let (rest, _) = split_last(body, b" old_pid=")?;
-            EventKind::Exec { tid: tid(split_last(rest, b" pid=")?.1)? }
+            let (program, pid) = split_last(rest, b" pid=")?;
+            EventKind::Exec { tid: tid(pid)?, comm: name_of_program(program.strip_prefix(b"filename=")?) }
+        }
+        EventType::Rename => {
+            let (rest, _) = split_last(body, b" oom_score_adj=")?;
+            let (rest, new) = split_last(rest, b" newcomm=")?;
+            let renamed = rest.strip_prefix(b"pid=").map(|rest| tid(split_first(rest, b" oldcomm=")?.0));
+            EventKind::Rename { tid: renamed.map_or(Some(None), |tid| Some(Some(tid?)))?, comm: Comm::new(new) }
+        }
+        EventType::SetPrio => {
+            let (rest, new) = split_last(body, b" newprio=")?;
+            let (rest, _) = split_last(rest, b" oldprio=")?;
+            EventKind::SetPrio { tid: tid(split_last(rest, b" pid=")?.1)?, prio: prio(new)? }
         }
         EventType::Exit => {
             let task = named_task(body)?;
@@ -262,6 +275,10 @@ mod tests {
             ("sched_wakeup_new", "fio:127 [120] CPU:001"),
             ("sched_migrate_task", "comm=pid=1 pid=123 prio=120 orig_cpu=1 dest_cpu=0"),
             ("sched_process_fork", "comm=sh pid=120 child_comm=sh child_pid=121"),
+            ("sched_process_exec", "filename=/dev/fd/3 pid=123 old_pid=123"),
+            ("task_rename", "pid=7 oldcomm=a pid=b newcomm=my prog oom_score_adj=-100"),
+            ("task_rename", "oldcomm=a newcomm=b oom_score_adj=0"),
+            ("sched_pi_setprio", "comm=a b pid=7 oldprio=120 newprio=49"),
             ("sched_process_exec", "filename=/bin/my prog pid=123 old_pid=123"),
             ("sched_process_exit", "comm=fio pid=128 prio=120 group_dead=true"),
             ("irq_handler_entry", "irq=24 name=virtio0-input.0"),
@@ -312,7 +329,11 @@ mod tests {
         wakeup-new fio:127(120) cpu 1
         migrate pid=1:123(120) cpu 1 -> 0
         fork 120 -> sh:121
-        exec 123
+        exec <...>:123
+        rename 7 to my prog
+        rename current to b
+        prio 7 to 49
+        exec my prog:123
         exit fio:128
         irq-entry 24 virtio0-input.0
         irq-exit 24

@@ -7,10 +7,10 @@
 //! 30 0 new     d @0           wakeup_new
 //! 40 0 move    c 1>0          migrate
 //! 50 0 irq+ 5   ·  60 0 irq- 5  ·  70 0 soft+ 3  ·  80 0 soft- 3
-//! 90 0 lost   ·  95 0 exec a
+//! 90 0 lost   ·  95 0 exec a   ·  95 0 exec a=prog   ·  96 0 rename a=prog   ·  97 0 prio a!
 //! ```
 //! A name is a task's comm; its tid comes from [`TASKS`]; `idle` is the idle task; `name!` is real-time, prio 49;
-//! `a=prog` is a when it is called prog.
+//! `a=prog` is a when it is called prog, `a?` is a of unknown priority.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -21,6 +21,8 @@ use unstarve_timeline::{ActorKind, Settings, Sink, Timeline, Wait, World};
 const TASKS: &[&str] = &["idle", "a", "b", "c", "d", "e", "kworker/0:1", "ksoftirqd/0"];
 
 pub fn task(word: &str) -> TaskRef {
+    let unknown = word.ends_with('?');
+    let word = word.trim_end_matches('?');
     let (name, prio) = match word.strip_suffix('!') {
         Some(name) => (name, Prio(49)),
         None => (word, Prio::NORMAL),
@@ -32,7 +34,7 @@ pub fn task(word: &str) -> TaskRef {
     let (who, name) = name.split_once('=').unwrap_or((name, name));
     let tid = TASKS.iter().position(|known| *known == who).expect("a known task") as u32;
     let comm = if tid == 0 { Comm::from("swapper/0") } else { Comm::from(name) };
-    TaskRef { tid: Tid(tid), comm, prio: Some(prio) }
+    TaskRef { tid: Tid(tid), comm, prio: (!unknown).then_some(prio) }
 }
 
 fn event(line: &str) -> Event {
@@ -62,7 +64,12 @@ fn event(line: &str) -> Event {
         "irq-" => EventKind::IrqExit { irq: words[3].parse().expect("irq") },
         "soft+" => EventKind::SoftirqEntry { vec: words[3].parse().expect("vec") },
         "soft-" => EventKind::SoftirqExit { vec: words[3].parse().expect("vec") },
-        "exec" => EventKind::Exec { tid: task(words[3]).tid },
+        "exec" => {
+            let task = task(words[3]);
+            EventKind::Exec { tid: task.tid, comm: if words[3].contains('=') { task.comm } else { Comm::default() } }
+        }
+        "rename" => EventKind::Rename { tid: Some(task(words[3]).tid), comm: task(words[3]).comm },
+        "prio" => EventKind::SetPrio { tid: task(words[3]).tid, prio: task(words[3]).prio.expect("a priority") },
         "lost" => EventKind::Lost { count: None },
         other => panic!("event {other}"),
     };

@@ -1,0 +1,48 @@
+//! Waits that fair sharing does not explain.
+
+use unstarve_model::{Comm, Nanos, Policy, Tid, Time};
+use unstarve_timeline::{ActorId, ActorKind, Rule, Wait, World};
+
+use super::FAIR_PERIOD;
+
+/// A fair task had the CPU for this long while its equal waited. Equals take turns of some milliseconds, so they are no equals,
+/// or something else kept the waiting task off; the events do not say what.
+const TOO_LONG: Nanos = Nanos(FAIR_PERIOD.0 * 2);
+/// So many equals that their turns add up to this are hardly found on one CPU.
+const TOO_LONG_IN_ALL: Nanos = Nanos::from_millis(1000);
+
+/// Such a wait.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Unequal {
+    /// How long the one that had the CPU most had it.
+    pub held: Nanos,
+    pub length: Nanos,
+    pub start: Time,
+    pub tid: Tid,
+    pub occupant: ActorId,
+    pub comm: Comm,
+}
+
+impl Unequal {
+    pub fn of(world: &World, wait: &Wait<'_>) -> Option<Unequal> {
+        let task = world.tasks.get(wait.task);
+        // A limit that is known explains it.
+        if wait.length() <= TOO_LONG || task.prio.policy() != Policy::Fair || task.may_be_throttled() == Some(true) {
+            return None;
+        }
+        let equals = || wait.pieces.iter().filter(|piece| piece.rule == Rule::Fair);
+        let most = equals().max_by_key(|piece| piece.length)?;
+        let actor = world.actors.get(most.occupant);
+        let each = Nanos(most.length.0 / u64::from(actor.members.max(1)));
+        let in_all: Nanos = equals().map(|piece| piece.length).sum();
+        let is_task = matches!(actor.kind, ActorKind::Tasks { .. });
+        (is_task && each > TOO_LONG || in_all > TOO_LONG_IN_ALL).then(|| Unequal {
+            held: most.length,
+            length: wait.length(),
+            start: wait.start,
+            tid: task.tid,
+            occupant: most.occupant,
+            comm: task.comm,
+        })
+    }
+}
