@@ -5,6 +5,7 @@
 
 mod agreement;
 mod churn;
+mod fallback;
 mod stage;
 
 use clap::Parser;
@@ -24,6 +25,7 @@ fn main() -> std::process::ExitCode {
     let trials = vec![
         trial("sums_are_those_of_the_waits_and_agree_with_explain", agreement::with_explain),
         trial("births_and_groups_that_come_and_go_grow_nothing", churn::nothing_grows),
+        trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
