@@ -22,6 +22,12 @@ pub(crate) fn process() -> Nanos {
     Nanos(nanos(ClockId::ProcessCPUTime))
 }
 
+/// CPU time of this thread.
+#[cfg(feature = "bpf")]
+pub(crate) fn thread() -> Nanos {
+    Nanos(nanos(ClockId::ThreadCPUTime))
+}
+
 /// These clocks are never before their zero.
 fn nanos(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);

@@ -23,7 +23,7 @@ pub(super) struct Cpu {
 }
 
 /// What was counted up to now.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Counted {
     pub totals: Totals,
     pub missing: u64,
@@ -40,12 +40,6 @@ pub(super) struct Current {
     pub tid: Tid,
     pub tgid: Tid,
     pub role: RoleId,
-}
-
-impl Default for Counted {
-    fn default() -> Counted {
-        Counted { totals: Totals::new(), missing: 0, disbelieved: 0, between: None, current: Vec::new() }
-    }
 }
 
 impl Cpu {
