@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use unstarve_model::{Comm, Tid};
+#[cfg(feature = "bpf")]
+use unstarve_model::Comm;
+use unstarve_model::Tid;
 
 /// Whether the task is there, and runnable or running.
 pub(crate) fn is_runnable(tid: Tid) -> bool {
@@ -16,6 +18,7 @@ fn state(stat: &[u8]) -> Option<u8> {
 }
 
 /// A task's name.
+#[cfg(feature = "bpf")]
 pub(crate) fn comm(tid: Tid) -> Option<Comm> {
     let text = fs::read(format!("/proc/{tid}/comm")).ok()?;
     Some(Comm::new(text.strip_suffix(b"\n").unwrap_or(&text)))

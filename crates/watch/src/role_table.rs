@@ -25,6 +25,7 @@ pub(crate) struct RoleTable {
 }
 
 /// A change that who counts has to be made aware of.
+#[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "the programs look groups up by these"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// Programs of this cgroup are of this role now; its weight beside nice 0 = 1024.

@@ -161,7 +161,7 @@ fn identity(tid: Tid, comm: Comm) -> Option<TaskId> {
 fn place(rule: Rule) -> usize {
     let rule = match rule {
         Rule::Softirq => Rule::Irq,
-        Rule::Count => Rule::Fair,
+        Rule::Count | Rule::Order => Rule::Fair,
         rule => rule,
     };
     RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
@@ -201,7 +201,10 @@ mod tests {
     fn every_rule_has_a_place() {
         for rule in Rule::ALL {
             let counted = RULES_COUNTED[place(rule)];
-            assert!(counted == rule || matches!(rule, Rule::Softirq | Rule::Count), "{rule} is counted as {counted}");
+            assert!(
+                counted == rule || matches!(rule, Rule::Softirq | Rule::Count | Rule::Order),
+                "{rule} is counted as {counted}"
+            );
         }
     }
 

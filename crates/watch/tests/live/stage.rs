@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::{Completion, Failed};
-use unstarve_watch::{Engine, EngineError, Options, Reading};
+use unstarve_watch::{Engine, EngineError, Reading};
 
 /// No trial lasts longer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -67,12 +67,11 @@ pub fn run(trial: fn() -> Ended) -> Result<Completion, Failed> {
 /// The engine in the kernel.
 #[cfg(feature = "bpf")]
 pub fn engine() -> Result<impl Engine, Stop> {
-    Ok(unstarve_watch::Ebpf::open(Options::default())?)
+    Ok(unstarve_watch::Ebpf::open(unstarve_watch::Options::default())?)
 }
 
 #[cfg(not(feature = "bpf"))]
-pub fn engine() -> Result<Box<dyn Engine>, Stop> {
-    let _ = Options::default();
+pub fn engine() -> Result<unstarve_watch::Tracefs, Stop> {
     Err(Stop::Skip("built without the feature `bpf`".to_owned()))
 }
 
