@@ -15,7 +15,22 @@ impl Sleeper {
     }
 
     fn thread(&self) -> Thread {
-        Thread { reset_on_fork: Some(false), ..Thread::known_by(Tid(self.0.id()), "x; reboot #") }
+        let thread = Thread::known_by(Tid(self.0.id()), "x; reboot #");
+        Thread { reset_on_fork: Some(false), start: Some(self.created()), ..thread }
+    }
+
+    /// The tests themselves may run at another nice than 0.
+    fn nice(&self) -> i32 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("stat");
+        let field = stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace().nth(16);
+        field.expect("a field").parse().expect("nice")
+    }
+
+    /// When it was created, of proc_pid_stat(5).
+    fn created(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("stat");
+        let field = stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace().nth(19);
+        field.expect("a field").parse().expect("ticks")
     }
 
     /// Priority, nice, real-time priority and policy of proc_pid_stat(5), and the CPUs.
@@ -75,16 +90,59 @@ fn what_was_recorded_is_put_back_by_plain_commands() {
     let other = class(SchedPolicy::Other, 0);
     let lines = there_and_back(&sleeper, &[Change::of(at(), class(SchedPolicy::Fifo, 1)).from(other.clone())]);
     let tid = sleeper.0.id();
-    assert_eq!(lines.apply, format!("chrt --fifo --pid 1 {tid}"));
-    assert_eq!(lines.undo, format!("chrt --other --pid 0 {tid}"));
-    there_and_back(&sleeper, &[Change::of(at(), Value::Nice(-5)).from(Value::Nice(0))]);
+    assert!(lines.apply.starts_with(&format!("for t in {tid}; ")), "{}", lines.apply);
+    for (line, command) in [(&lines.apply, "chrt --fifo --pid 1 $t"), (&lines.undo, "chrt --other --pid 0 $t")] {
+        assert!(line.contains(command) && line.len() < 220, "{line}");
+    }
+    let nice = Value::Nice(sleeper.nice());
+    there_and_back(&sleeper, &[Change::of(at(), Value::Nice(-5)).from(nice.clone())]);
     there_and_back(
         &sleeper,
-        &[
-            Change::of(at(), class(SchedPolicy::Batch, 0)).from(other),
-            Change::of(at(), Value::Nice(7)).from(Value::Nice(0)),
-        ],
+        &[Change::of(at(), class(SchedPolicy::Batch, 0)).from(other), Change::of(at(), Value::Nice(7)).from(nice)],
     );
+}
+
+#[test]
+fn another_thread_of_the_same_number_is_left_alone() {
+    let sleeper = Sleeper::new();
+    let before = sleeper.state();
+    let other = Thread { start: Some(sleeper.created() + 1), ..sleeper.thread() };
+    let at = || Target::Thread(other.clone());
+    // The old value is known, and not; and a process.
+    let known = Change::of(at(), Value::Nice(7)).from(Value::Nice(0));
+    let process = Target::Threads(Selector::Process(other.clone()));
+    for change in [known, Change::of(at(), Value::Nice(7)), Change::of(process, Value::Nice(7))] {
+        let lines = commands(&[change]).expect("commands");
+        sh(&lines.apply);
+        assert_eq!(sleeper.state(), before, "{}", lines.apply);
+        sh(&lines.undo);
+        assert_eq!(sleeper.state(), before, "{}", lines.undo);
+    }
+    // It was this one when the change was made, and has ended since: the number is another's now.
+    let lines = commands(&[Change::of(Target::Thread(sleeper.thread()), Value::Nice(7))]).expect("commands");
+    sh(&lines.apply);
+    let file = lines.undo.split(' ').nth(1).expect("a file").to_owned();
+    let text = fs::read_to_string(&file).expect("the undo file");
+    let start = sleeper.created().to_string();
+    assert!(text.contains(&start), "{text}");
+    fs::write(&file, text.replace(&start, "1")).expect("written");
+    let now = sleeper.state();
+    sh(&lines.undo);
+    assert_eq!(sleeper.state(), now, "{text}");
+}
+
+#[test]
+fn the_cpus_are_those_found_when_it_was_made() {
+    let sleeper = Sleeper::new();
+    let cpus = |text: &str| Value::Affinity(text.parse().expect("CPUs"));
+    let status = fs::read_to_string("/proc/self/status").expect("status");
+    if status.contains("Cpus_allowed_list:\t0\n") {
+        unstarve_testing::not_possible_here("one CPU");
+        return;
+    }
+    // The recording saw CPU 0; somebody has moved it since.
+    let change = Change::of(Target::Thread(sleeper.thread()), cpus("0")).from(cpus("0"));
+    there_and_back(&sleeper, &[change]);
 }
 
 #[test]

@@ -67,6 +67,21 @@ fn names_that_tasks_choose_stay_text() {
 }
 
 #[test]
+fn a_policy_says_whom_its_rules_match() {
+    let rule = |comm: &str, whose: &Whose| {
+        let policy = text(&[Change::of(thread(comm), Value::Nice(1))], Form::Guard, whose).expect("a policy");
+        policy.lines().find_map(|line| line.strip_prefix("# Matches ").map(str::to_owned)).expect("a comment")
+    };
+    let anybody = "every thread called python3, of any program and any user: add `unit` or `user` to narrow it.";
+    assert_eq!(rule("python3", &Whose::default()), anybody);
+    let service = Whose { unit: Some("db.service".to_owned()), kernel_thread: false };
+    assert_eq!(rule("python3", &service), "every thread called python3 of db.service.");
+    let kernel = Whose { unit: None, kernel_thread: true };
+    assert_eq!(rule("ksoftirqd/1", &kernel), "the kernel thread ksoftirqd/1.");
+    assert_eq!(rule("kworker/0:1-dio/sda", &kernel), "every worker of dio/sda*, on all CPUs.");
+}
+
+#[test]
 fn what_no_form_can_keep_is_said_and_what_another_can_is_named() {
     let none = |_: &Thread| Whose::default();
     let half = Change::relative(thread("x"), Relative::RuntimePercent(50));
@@ -75,6 +90,14 @@ fn what_no_form_can_keep_is_said_and_what_another_can_is_named() {
     let sysctl = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
     let not = durable(std::slice::from_ref(&sysctl), Form::Systemd, &none).expect_err("a sysctl");
     assert_eq!(not.instead, [Form::Sysctl, Form::Tmpfiles, Form::Cmdline, Form::Guard, Form::Tuned]);
+    let group = Change::file("/sys/fs/cgroup/a.slice/cpu.weight", "100");
+    for form in [Form::Tmpfiles, Form::Tuned] {
+        let not = durable(std::slice::from_ref(&group), form, &none).expect_err("a group");
+        assert!(not.why.contains("CPUWeight=") && not.instead.contains(&Form::Systemd), "{not:?}");
+    }
+    let other = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: None };
+    let not = durable(&[Change::of(thread("x"), other)], Form::Sysctl, &none).expect_err("a policy");
+    assert_eq!(not.why, "sysctl.d cannot set the policy other of thread 7 (x)");
     let features = [Change::feature("A", FeatureState::On), Change::feature("B", FeatureState::Off)];
     assert!(durable(&features[..1], Form::Tmpfiles, &none).is_ok());
     assert!(durable(&features, Form::Tmpfiles, &none).is_err());

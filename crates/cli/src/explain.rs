@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
 use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
-use unstarve_term::{Look, kinds_page, page};
+use unstarve_term::{Look, kinds_page, page_of};
 
 use crate::fail_on::FailOn;
 use crate::input::Recording;
@@ -115,13 +115,17 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     report.findings.retain(|finding| finding.severity >= args.min_severity);
     let scope = args.options.scope();
     report.verdict = verdict(&report, scope);
-    Out::new().text(&text(&report, scope, &args.form)?)?;
+    Out::new().text(&text(&report, scope, args)?)?;
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-fn text(report: &Report, scope: Scope, form: &Form) -> Result<String> {
-    Ok(match form {
+fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
+    Ok(match &args.form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
-        Form::Page(look) => page(report, scope, *look),
+        Form::Page(look) => {
+            // Standard input cannot be read again.
+            let name = args.recording.file().map_or("FILE".to_owned(), |file| file.display().to_string());
+            page_of(report, scope, unstarve_change::quoted(&name).as_deref(), *look)
+        }
     })
 }

@@ -28,6 +28,11 @@ impl Recording {
         file.map_or_else(|| self.name(), |name| name.to_string_lossy().into_owned())
     }
 
+    /// The file; `None` for standard input, which cannot be read again.
+    pub fn file(&self) -> Option<&Path> {
+        (self.0 != Path::new("-")).then_some(self.0.as_path())
+    }
+
     /// What messages call it.
     pub fn name(&self) -> String {
         if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }

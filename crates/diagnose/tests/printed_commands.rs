@@ -89,6 +89,7 @@ fn touched(snapshot: &Snapshot, changes: &[&Change], seen: &BTreeMap<Tid, BTreeS
 fn as_traced(thread: &Thread, seen: Option<&Prio>, facts: Option<&TaskFacts>) -> ModelThread {
     let odd = thread.tid.0 % 2 == 1;
     let mut new = ModelThread::new(thread.tid.0, &thread.comm);
+    new.start = thread.start.unwrap_or(new.start);
     new.reset_on_fork = facts.is_none_or(|facts| !facts.kernel_thread) && thread.tid.0.is_multiple_of(3);
     if let Some(facts) = facts {
         new.nice = facts.nice;
@@ -191,6 +192,8 @@ fn the_weight_of_an_unknown_group_is_set_on_either_hierarchy() {
     for (version, mount, file) in [
         ("v2", "/sys/fs/cgroup", "/sys/fs/cgroup/box/cpu.weight"),
         ("v1", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu/box/cpu.shares"),
+        ("v1", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/box/cpu.shares"),
+        ("v1", "/sys/fs/other", "/sys/fs/other/box/cpu.shares"),
     ] {
         let json = format!(
             r#"{{"schema":"unstarve.snapshot/1","kernel":{{}},"hierarchy":{{"version":"{version}","mount":"{mount}"}}}}"#

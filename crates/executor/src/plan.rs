@@ -127,6 +127,21 @@ pub enum Obstacle {
     },
 }
 
+impl Obstacle {
+    /// If it is one thread's, and others' may be the same: the thread, and what is said of several.
+    pub fn of_threads(&self) -> Option<(Tid, &'static str)> {
+        match self {
+            Obstacle::Strange(tid) => {
+                Some((*tid, "are of another host or boot than this one; their numbers mean nothing here"))
+            }
+            Obstacle::Ended(tid) => Some((*tid, "have ended")),
+            Obstacle::Another(tid) => Some((*tid, "are other ones by now")),
+            Obstacle::Bound(tid) => Some((*tid, "cannot be moved to other CPUs: the kernel does not let them")),
+            _ => None,
+        }
+    }
+}
+
 /// What each change would do on this host. Changes nothing. `rule` is what the journal will say it was for.
 pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) -> Vec<Planned<'a>> {
     let mut plans: Vec<Planned<'a>> = changes

@@ -79,6 +79,15 @@ pub fn stat_of(tid: Tid) -> Option<Stat> {
     Stat::parse(&String::from_utf8_lossy(&bytes))
 }
 
+/// The process of a thread, as its status has it.
+pub fn process_of(tid: Tid) -> Option<Tid> {
+    let status = fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    // The name comes first, with its line ends escaped.
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Tid)
+}
+
 /// The entries of a directory whose names are numbers, in order.
 pub fn numbers_in(directory: &str) -> Vec<Tid> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -54,7 +54,10 @@ impl Role {
         match self {
             Role::Guard => ("another guard is at work on this machine", "stop it first"),
             Role::ByHand => ("another unstarve is changing settings of this machine", "try again when it is done"),
-            Role::Trial => ("a fix is on trial on this machine", "wait for its end, or stop it"),
+            Role::Trial => (
+                "a fix is on trial on this machine",
+                "it takes its change back itself: wait for its end, or stop it (kill -INT)",
+            ),
         }
     }
 

@@ -1,5 +1,5 @@
 use unstarve_diagnose::proofs::has_helped;
-use unstarve_diagnose::report::{Finding, Instance, PricePaid, Remedy, TraceSummary};
+use unstarve_diagnose::report::{Finding, Instance, PricePaid, Remedy, Report, TraceSummary};
 use unstarve_model::Nanos;
 
 use crate::bars::chart;
@@ -10,8 +10,27 @@ use crate::text::{columns, counted, grouped, seconds, tasks, time_of_day, victim
 const PAYERS: usize = 5;
 const INSTANCES: usize = 3;
 
+/// How `unstarve fix` finds the remedies that are shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a> {
+    /// The recording, as a shell takes it; `None` if `fix` would not find the same in it.
+    pub(crate) file: Option<&'a str>,
+    pub(crate) report: &'a Report,
+}
+
+impl Named<'_> {
+    /// `unstarve fix trace.dat --finding 2 --remedy raise-worker`.
+    fn fix(self, finding: usize, remedy: &str) -> Option<String> {
+        let before = self.report.findings[..finding].iter().flat_map(|finding| &finding.remedies);
+        // Without a number the first finding counts that has the remedy.
+        let is_first = !before.into_iter().any(|other| other.id == remedy);
+        let which = if is_first { String::new() } else { format!(" --finding {}", finding + 1) };
+        Some(format!("unstarve fix {}{which} --remedy {remedy}", self.file?))
+    }
+}
+
 /// One finding: what, who ran meanwhile, what it cost, what speaks for it, what to do.
-pub(crate) fn finding(ink: &mut Ink, finding: &Finding, trace: &TraceSummary) {
+pub(crate) fn finding(ink: &mut Ink, finding: &Finding, index: usize, named: Named<'_>) {
     heading(ink, finding);
     ink.paragraph("  ", PLAIN, &finding.sentence);
     ink.blank();
@@ -21,10 +40,10 @@ pub(crate) fn finding(ink: &mut Ink, finding: &Finding, trace: &TraceSummary) {
     }
     ink.paragraph("    ", FAINT, &waits(finding));
     price(ink, finding);
-    instances(ink, finding, trace);
+    instances(ink, finding, &named.report.trace);
     bullets(ink, "What speaks for it", &finding.evidence);
     bullets(ink, "What could overturn it", &finding.losses);
-    remedies(ink, &finding.remedies);
+    remedies(ink, &finding.remedies, index, named);
     ink.blank();
 }
 
@@ -139,7 +158,7 @@ fn bullets(ink: &mut Ink, title: &str, lines: &[String]) {
     }
 }
 
-fn remedies(ink: &mut Ink, remedies: &[Remedy]) {
+fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: Named<'_>) {
     if remedies.is_empty() {
         return;
     }
@@ -151,9 +170,16 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy]) {
         _ => "What to do, least invasive first",
     };
     ink.line(&[(PLAIN, "  "), (STRONG, title)]);
+    let mut left_out = None;
     for (index, remedy) in remedies.iter().enumerate() {
         ink.paragraph(&format!("  {}. ", index + 1), PLAIN, &remedy.text);
-        for (label, command) in [("do:    ", &remedy.apply), ("undo:  ", &remedy.undo)] {
+        let fix = named.fix(finding, &remedy.id).filter(|_| !remedy.is_short());
+        let (apply, undo) = match &fix {
+            Some(fix) => (format!("sudo {fix} --apply"), "sudo unstarve fix --undo".to_owned()),
+            None => (remedy.apply.clone(), remedy.undo.clone()),
+        };
+        left_out = left_out.or(fix);
+        for (label, command) in [("do:    ", &apply), ("undo:  ", &undo)] {
             if !command.trim().is_empty() {
                 ink.command(&format!("     {label}"), command);
             }
@@ -165,6 +191,15 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy]) {
         }
         for proved in &remedy.proved {
             ink.paragraph("     proved: ", FAINT, &proved.to_string());
+        }
+    }
+    if let Some(fix) = left_out {
+        ink.paragraph("  ", FAINT, "Where unstarve is not installed, shell commands do the same:");
+        ink.line(&[(FAINT, &format!("    {fix} --as shell"))]);
+        if !named.report.trace.snapshot {
+            let text =
+                "The recording does not name its host and boot: on that host, if not rebooted since, add --this-boot.";
+            ink.paragraph("  ", FAINT, text);
         }
     }
 }

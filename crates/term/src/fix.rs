@@ -6,8 +6,8 @@ use serde_json::json;
 use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Remedy, Report};
 use unstarve_executor::by_hand::named;
-use unstarve_executor::plan::Planned;
-use unstarve_model::Nanos;
+use unstarve_executor::plan::{Obstacle, Planned};
+use unstarve_model::{Nanos, Tid};
 
 use crate::{Charset, Look, clean};
 
@@ -44,6 +44,8 @@ pub enum Came {
     Tried {
         /// Whether it is in force.
         helped: bool,
+        /// Whether the measurement says so; if not, too little was seen to say anything.
+        is_known: bool,
         /// Why.
         reason: String,
         /// How long the victim ran and waited without it, with it, and without it again, in ns.
@@ -79,6 +81,9 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     for planned in page.plan {
         plan_lines(&mut text, planned, look);
     }
+    for line in obstacles(page.plan) {
+        let _ = writeln!(text, "{}", wrap(&format!("cannot be done here: {line}"), "    "));
+    }
     let _ = writeln!(text, "{}", wrap(&format!("Risk: {}", remedy.risk), "  "));
     let _ = writeln!(text, "{}", wrap(&format!("Valid on: {}", remedy.valid_on), "  "));
     if let Some(why) = &page.strange {
@@ -107,8 +112,31 @@ fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
     if planned.already > 0 {
         let _ = writeln!(text, "    {} so already", planned.already);
     }
-    if let Some(obstacle) = &planned.obstacle {
-        let _ = writeln!(text, "    cannot be done here: {}", clean(&obstacle.to_string()));
+}
+
+/// What stands in the way, the same of several threads in one line.
+fn obstacles(plan: &[Planned<'_>]) -> Vec<String> {
+    let mut groups: Vec<(&Obstacle, Vec<Tid>)> = Vec::new();
+    for obstacle in plan.iter().filter_map(|planned| planned.obstacle.as_ref()) {
+        let several = |other: &Obstacle| other.of_threads().zip(obstacle.of_threads()).is_some_and(|(a, b)| a.1 == b.1);
+        let tid = obstacle.of_threads().map(|(tid, _)| tid);
+        match groups.iter_mut().find(|(first, _)| several(first)) {
+            Some((_, tids)) => tids.extend(tid.filter(|tid| !tids.contains(tid))),
+            None => groups.push((obstacle, tid.into_iter().collect())),
+        }
+    }
+    groups.into_iter().map(|(first, tids)| in_one_line(first, &tids)).collect()
+}
+
+fn in_one_line(obstacle: &Obstacle, tids: &[Tid]) -> String {
+    match (obstacle.of_threads(), tids) {
+        (Some((_, text)), [_, _, ..]) => {
+            let shown = tids.iter().take(SHOWN).map(Tid::to_string).collect::<Vec<_>>().join(", ");
+            let more = tids.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("threads {shown}{more} {text}")
+        }
+        _ => obstacle.to_string(),
     }
 }
 
@@ -119,7 +147,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
         Some(Came::Applied { undo }) => {
             let _ = writeln!(text, "Applied. Take it back: sudo {undo}");
         }
-        Some(Came::Tried { helped, reason, measured, undo }) => {
+        Some(Came::Tried { helped, is_known, reason, measured, undo }) => {
             for (name, (ran, waited)) in ["without it", "with it", "without it again"].iter().zip(measured) {
                 let _ = writeln!(
                     text,
@@ -132,6 +160,9 @@ fn outcome(text: &mut String, page: &Page<'_>) {
             match helped {
                 true => {
                     let _ = writeln!(text, "It helped ({reason}), and is in force. Take it back: sudo {undo}");
+                }
+                false if !is_known => {
+                    let _ = writeln!(text, "Whether it helps is unknown ({reason}), so it was taken back.");
                 }
                 false => {
                     let _ = writeln!(text, "It is not shown to help ({reason}), and was taken back.");
@@ -196,9 +227,10 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
     let came = page.came.as_ref().map(|came| match came {
         Came::NothingDone => json!({ "applied": false }),
         Came::Applied { undo } => json!({ "applied": true, "undo": undo }),
-        Came::Tried { helped, reason, measured, undo } => json!({
+        Came::Tried { helped, is_known, reason, measured, undo } => json!({
             "applied": helped,
             "helped": helped,
+            "known": is_known,
             "reason": reason,
             "measured": measured.iter().map(|(ran, waited)| json!({ "ran_ns": ran, "waited_ns": waited })).collect::<Vec<_>>(),
             "undo": undo,
@@ -216,4 +248,22 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
         "came": came,
     });
     Ok(serde_json::to_string_pretty(&page)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_obstacle_of_several_threads_is_one_line() {
+        let change = Change::advice();
+        let planned = |obstacle| Planned { change: &change, steps: Vec::new(), already: 0, obstacle: Some(obstacle) };
+        let of = |tid| planned(Obstacle::Ended(Tid(tid)));
+        assert_eq!(obstacles(&[of(7)]), ["thread 7 has ended"]);
+        let plan = [of(7), planned(Obstacle::Another(Tid(9))), of(8), of(8), planned(Obstacle::ForAPerson)];
+        let expected = ["threads 7, 8 have ended", "thread 9 is another one by now", "only a person can do this"];
+        assert_eq!(obstacles(&plan), expected);
+        let many: Vec<Planned<'_>> = (1..=40).map(of).collect();
+        assert!(obstacles(&many)[0].ends_with("15, 16 and 24 more have ended"), "{:?}", obstacles(&many));
+    }
 }

@@ -29,7 +29,7 @@ pub use kinds::kinds_page;
 pub use knobs::{KnobLine, changes_page, explanation_page, knobs_page};
 pub use latency::{Spikes, latency_page};
 pub use look::{Charset, Colours, Look};
-pub use page::page;
+pub use page::{page, page_of};
 pub use summary::Summary;
 pub use timehist::Timehist;
 pub use unstarve_model::clean;

@@ -2,19 +2,26 @@ use unstarve_diagnose::report::{LEGEND, Report, Scope, TraceSummary, in_words, v
 use unstarve_model::Nanos;
 
 use crate::Look;
-use crate::finding::{finding, headline};
+use crate::finding::{Named, finding, headline};
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{counted, grouped, time_of_day};
 use crate::worst::worst_waits;
 
 /// The terminal page of an explanation: verdict, findings worst first, the longest waits, what the trace cannot say.
 pub fn page(report: &Report, scope: Scope, look: Look) -> String {
+    page_of(report, scope, None, look)
+}
+
+/// The same of a file, whose name is as a shell takes it: remedies with long commands are shown as `unstarve fix FILE …`.
+pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) -> String {
     let mut ink = Ink::new(look);
     let verdict = verdict(report, scope);
     ink.paragraph("", verdict.severity.map_or(STRONG, of_severity), &verdict.text);
     ink.paragraph("", FAINT, &about(&report.trace));
     ink.blank();
-    findings(&mut ink, report);
+    // `fix` looks at the whole recording: of a part the numbers are others.
+    let named = Named { file: file.filter(|_| scope == Scope::Whole), report };
+    findings(&mut ink, report, named);
     worst_waits(&mut ink, &report.worst_waits);
     legend(&mut ink, report);
     losses(&mut ink, &in_words(&report.missing));
@@ -26,9 +33,9 @@ pub fn page(report: &Report, scope: Scope, look: Look) -> String {
 const IN_FULL: usize = 8;
 const IN_A_LINE: usize = 12;
 
-fn findings(ink: &mut Ink, report: &Report) {
+fn findings(ink: &mut Ink, report: &Report, named: Named<'_>) {
     let (full, rest) = report.findings.split_at(report.findings.len().min(IN_FULL));
-    full.iter().for_each(|each| finding(ink, each, &report.trace));
+    full.iter().enumerate().for_each(|(index, each)| finding(ink, each, index, named));
     let (lines, untold) = rest.split_at(rest.len().min(IN_A_LINE));
     lines.iter().for_each(|each| headline(ink, each));
     let untold = report.more_findings.saturating_add(untold.len() as u64);

@@ -11,7 +11,7 @@ use unstarve_diagnose::report::{
 };
 use unstarve_diagnose::{FindingKind, Options, RemedyKind, explain};
 use unstarve_model::{Loss, LossKind};
-use unstarve_term::{Charset, Colours, Look, page};
+use unstarve_term::{Charset, Colours, Look, page, page_of};
 
 fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: u64) -> Culprit {
     Culprit {
@@ -207,6 +207,11 @@ fn sick() -> Report {
     }
 }
 
+/// The page of a recording, as `explain` shows it.
+fn recorded_page(name: &str, columns: usize) -> String {
+    page_of(&recorded(name), Scope::Whole, Some("trace.dat"), look(columns))
+}
+
 /// What is really said of a recording in testdata/traces/.
 fn recorded(name: &str) -> Report {
     let path = format!("{}/../../testdata/traces/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -248,17 +253,17 @@ fn look(columns: usize) -> Look {
 
 #[test]
 fn a_healthy_trace_takes_one_sentence() {
-    assert_snapshot!("healthy_80", page(&recorded("linux-6.1-dio-good.dat"), Scope::Whole, look(80)));
+    assert_snapshot!("healthy_80", recorded_page("linux-6.1-dio-good.dat", 80));
 }
 
 #[test]
 fn a_sick_trace_at_80_columns() {
-    assert_snapshot!("sick_80", page(&recorded(STARVED), Scope::Whole, look(80)));
+    assert_snapshot!("sick_80", recorded_page(STARVED, 80));
 }
 
 #[test]
 fn a_sick_trace_at_120_columns() {
-    assert_snapshot!("sick_120", page(&recorded(STARVED), Scope::Whole, look(120)));
+    assert_snapshot!("sick_120", recorded_page(STARVED, 120));
 }
 
 #[test]
@@ -418,4 +423,32 @@ fn a_cap_of_the_list_is_not_shown_as_a_count() {
     let text = page(&report, Scope::Whole, look(120));
     assert!(text.contains("job ×700") && !text.contains("×128"), "{text}");
     assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
+}
+
+/// Nobody reads 600 characters before running them as root.
+#[test]
+fn a_long_command_is_shown_as_fix() {
+    let mut report = sick();
+    report.findings.truncate(1);
+    report.findings[0].remedies.truncate(1);
+    let second = report.findings[0].clone();
+    report.findings.push(second);
+    let id = report.findings[0].remedies[0].id.clone();
+    let shown = |report: &Report, scope| page_of(report, scope, Some("trace.dat"), look(80));
+    let short = shown(&report, Scope::Whole);
+    assert!(!short.contains("unstarve fix"), "{short}");
+    for finding in &mut report.findings {
+        finding.remedies[0].apply = format!("( set -Ceu; {} )", "x".repeat(200));
+    }
+    let long = shown(&report, Scope::Whole);
+    for line in [
+        format!("do:    sudo unstarve fix trace.dat --remedy {id} --apply\n"),
+        format!("do:    sudo unstarve fix trace.dat --finding 2 --remedy {id} --apply\n"),
+        "undo:  sudo unstarve fix --undo\n".to_owned(),
+        format!("unstarve fix trace.dat --remedy {id} --as shell\n"),
+    ] {
+        assert!(long.contains(&line), "{line}{long}");
+    }
+    assert!(!long.contains("set -Ceu"), "{long}");
+    assert!(shown(&report, Scope::Part).contains("set -Ceu"), "fix would look at the whole");
 }

@@ -124,7 +124,14 @@ fn remedies(finding: &Finding) -> Vec<Line<'static>> {
     let of = |remedy: &Remedy| {
         let field =
             |word: &str, text: &str| (!text.is_empty()).then(|| Line::from(format!("    {word:<6} {}", clean(text))));
-        let fields = [field("do", &remedy.apply), field("undo", &remedy.undo), field("risk", &remedy.risk)];
+        // What is shown here has no recording, and so no old values.
+        let by_fix =
+            format!("sudo unstarve record --for 10s && sudo unstarve fix unstarve.dat --remedy {} --apply", remedy.id);
+        let (apply, undo) = match remedy.is_short() {
+            true => (remedy.apply.as_str(), remedy.undo.as_str()),
+            false => (by_fix.as_str(), "sudo unstarve fix --undo"),
+        };
+        let fields = [field("do", apply), field("undo", undo), field("risk", &remedy.risk)];
         std::iter::once(Line::from(format!("  {}", clean(&remedy.text))))
             .chain(fields.into_iter().flatten())
             .collect::<Vec<_>>()

@@ -170,11 +170,7 @@ fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
     for change in changes {
         let value = text_of(change).ok_or_else(|| no_word(change, "tmpfiles.d"))?;
         let path = match &change.target {
-            Target::File { path } if path.starts_with("/sys/fs/cgroup/") => {
-                return Err(format!(
-                    "{path}: the group is made after tmpfiles.d has been read; its manager has to keep it"
-                ));
-            }
+            Target::File { path } if crate::is_of_group(path) => return Err(made_later(path, "tmpfiles.d")),
             Target::File { path } if path.starts_with("/sys/") || path.starts_with("/proc/") => path.clone(),
             Target::Feature { .. } => "/sys/kernel/debug/sched/features".to_owned(),
             _ => return Err(no_word(change, "tmpfiles.d")),
@@ -224,13 +220,32 @@ fn text_of(change: &Change) -> Option<&str> {
     }
 }
 
+/// A group is made when its service or pod starts.
+fn made_later(path: &str, form: &str) -> String {
+    let advice = "set it where the group is made: CPUWeight= or CPUQuota= of its unit (--as systemd), or in the pod's or \
+                  container's own configuration";
+    format!("{path}: the group does not exist yet when {form} is applied at boot; {advice}")
+}
+
 fn no_word(change: &Change, form: &str) -> String {
     let what = match (&change.target, &change.to) {
-        (Target::Thread(thread), Some(To::Value(value))) => format!("{value} for thread {}", thread.tid),
+        (Target::Thread(thread), Some(To::Value(value))) => {
+            let what = match value {
+                Value::Class { .. } => format!("the policy {value}"),
+                Value::Nice(nice) => format!("nice {nice}"),
+                Value::Affinity(cpus) => format!("the CPUs {cpus}"),
+                Value::ResetOnFork(_) => "the reset-on-fork flag".to_owned(),
+                Value::Deadline { .. } => "a deadline".to_owned(),
+                Value::Slice(_) => "a slice".to_owned(),
+                Value::Uclamp { .. } => "utilization clamps".to_owned(),
+                Value::Text(_) => "a text".to_owned(),
+            };
+            format!("{what} of thread {} ({})", thread.tid, unstarve_model::clean(&thread.comm))
+        }
         (Target::Thread(thread), _) => format!("the change of thread {}", thread.tid),
         (Target::Threads(Selector::Process(process)), _) => format!("the change of process {}", process.tid),
         (Target::Threads(Selector::KernelThreads { prefix }), _) => format!("the change of {prefix}*"),
-        (Target::Threads(Selector::Workers { .. }), _) => "workers bound to a CPU".to_owned(),
+        (Target::Threads(Selector::Workers { .. }), _) => "all workers that are bound to a CPU".to_owned(),
         (Target::File { path }, _) => path.clone(),
         (Target::GroupWeightOf(thread), Some(To::Relative(Relative::WeightAtMost(_)))) => {
             format!("the weight of a group that was not recorded (of thread {})", thread.tid)
@@ -239,5 +254,5 @@ fn no_word(change: &Change, form: &str) -> String {
         (Target::Boot { parameter }, _) => format!("the boot parameter {parameter}"),
         _ => "this change".to_owned(),
     };
-    format!("{form} has no word for {what}")
+    format!("{form} cannot set {what}")
 }

@@ -10,7 +10,7 @@ use crate::change::{Change, Selector, Target, Thread};
 
 pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
     let mut text = "version = 1\n".to_owned();
-    let mut rules: Vec<(String, Vec<String>)> = Vec::new();
+    let mut rules: Vec<(Selected, Vec<String>)> = Vec::new();
     for change in changes {
         match &change.target {
             Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => {
@@ -27,8 +27,9 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
             }
             Target::Threads(Selector::KernelThreads { prefix }) => {
                 let set = change.value().and_then(in_rule).ok_or_else(|| no_word(change, "a guard's policy"))?;
-                rules
-                    .push((format!("kind = \"kthread\", comm = {}", toml_text(&format!("{}*", escaped(prefix)))), set));
+                let selector = format!("kind = \"kthread\", comm = {}", toml_text(&format!("{}*", escaped(prefix))));
+                let reach = format!("every kernel thread whose name begins with {}", in_comment(prefix));
+                rules.push((Selected { selector, reach }, set));
             }
             Target::Feature { name } => {
                 let on = text_of(change).is_some_and(|word| word == name);
@@ -41,10 +42,10 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
             _ => return Err(no_word(change, "a guard's policy")),
         }
     }
-    for (index, (selector, set)) in rules.iter().enumerate() {
+    for (index, (Selected { selector, reach }, set)) in rules.iter().enumerate() {
         let _ = write!(
             text,
-            "\n[[rule]]\nname = \"fix {}\"\nmatch = {{ {selector} }}\nset = {{ {} }}\n",
+            "\n# Matches {reach}.\n[[rule]]\nname = \"fix {}\"\nmatch = {{ {selector} }}\nset = {{ {} }}\n",
             index + 1,
             set.join(", ")
         );
@@ -55,16 +56,36 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
 }
 
 /// Who is meant, in a policy: by what it is rather than by number.
-fn selected(thread: &Thread, whose: &Whose) -> String {
-    let comm = toml_text(&escaped(&thread.comm));
+#[derive(PartialEq)]
+struct Selected {
+    selector: String,
+    /// How many others that may be, in words.
+    reach: String,
+}
+
+fn selected(thread: &Thread, whose: &Whose) -> Selected {
+    let (comm, name) = (toml_text(&escaped(&thread.comm)), in_comment(&thread.comm));
     if let Some((_, work)) = thread.comm.split_once('-').filter(|_| thread.comm.starts_with("kworker/")) {
-        return format!("kind = \"kworker\", workqueue = {}", toml_text(&format!("{}*", escaped(work))));
+        let selector = format!("kind = \"kworker\", workqueue = {}", toml_text(&format!("{}*", escaped(work))));
+        return Selected { selector, reach: format!("every worker of {}*, on all CPUs", in_comment(work)) };
     }
-    match (&whose.unit, whose.kernel_thread) {
-        (_, true) => format!("kind = \"kthread\", comm = {comm}"),
-        (Some(unit), false) => format!("kind = \"user\", comm = {comm}, unit = {}", toml_text(&escaped(unit))),
-        (None, false) => format!("kind = \"user\", comm = {comm}"),
-    }
+    let (selector, reach) = match (&whose.unit, whose.kernel_thread) {
+        (_, true) => (format!("kind = \"kthread\", comm = {comm}"), format!("the kernel thread {name}")),
+        (Some(unit), false) => (
+            format!("kind = \"user\", comm = {comm}, unit = {}", toml_text(&escaped(unit))),
+            format!("every thread called {name} of {}", in_comment(unit)),
+        ),
+        (None, false) => (
+            format!("kind = \"user\", comm = {comm}"),
+            format!("every thread called {name}, of any program and any user: add `unit` or `user` to narrow it"),
+        ),
+    };
+    Selected { selector, reach }
+}
+
+/// A name within a comment: on its line, whatever is in it.
+fn in_comment(name: &str) -> String {
+    unstarve_model::clean(name).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn escaped(name: &str) -> String {

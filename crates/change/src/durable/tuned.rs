@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use unstarve_model::SchedPolicy;
 
-use super::{Durable, Whose, as_sysctl, no_word, text_of};
+use super::{Durable, Whose, as_sysctl, made_later, no_word, text_of};
 use crate::Value;
 use crate::change::{Change, Target, Thread};
 
@@ -15,6 +15,7 @@ pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> R
         let (section, line) = match (&change.target, as_sysctl(change)) {
             (_, Some((name, value))) => ("sysctl", format!("{name}={value}")),
             (Target::Boot { parameter }, _) => ("bootloader", format!("cmdline_unstarve_{index}=+{parameter}")),
+            (Target::File { path }, _) if crate::is_of_group(path) => return Err(made_later(path, "a TuneD profile")),
             (Target::File { path }, _) if path.starts_with("/sys/") => {
                 ("sysfs", format!("{path}={}", text_of(change).ok_or_else(|| no_word(change, "TuneD"))?))
             }

@@ -40,6 +40,7 @@ pub fn run(
         let tried = verify::run(args, chosen.finding(&explained.report), &mut steps.clone(), time)?;
         came = Came::Tried {
             helped: tried.helped(),
+            is_known: tried.is_known(),
             reason: tried.reason(),
             measured: tried.measured(),
             undo: undo_command(args),

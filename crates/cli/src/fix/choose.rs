@@ -1,6 +1,7 @@
 //! Which remedy of which finding.
 
 use anyhow::{Result, bail};
+use unstarve_diagnose::RemedyKind;
 use unstarve_diagnose::report::{Finding, Remedy, Report};
 use unstarve_executor::plan::{Ids, Look, plan};
 use unstarve_term::clean;
@@ -31,9 +32,6 @@ impl Choice {
 
 /// What the journal's entries of fixes begin with.
 pub const RULE: &str = "fix: ";
-
-/// Without these limits a task that never sleeps stops a CPU for good, or every woken task waits.
-const ON_REQUEST: [&str; 3] = ["no-rt-throttling", "no-fair-server", "no-wakeup-preemption"];
 
 /// What was asked for, else the first remedy of the worst finding that can be carried out here, else the first of all.
 pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice> {
@@ -66,7 +64,7 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
     // On another host or boot, or for a file that lasts, nobody is surprised by another remedy than the first. What can hang the
     // machine is done only if somebody asks for it.
     let as_asked = origin.ids == Ids::AreStrange || args.form.is_some() || args.remedy.is_some();
-    let is_tame = |choice: &Choice| !ON_REQUEST.contains(&choice.remedy(report).id.as_str());
+    let is_tame = |choice: &Choice| RemedyKind::of_id(&choice.remedy(report).id).is_none_or(|kind| !kind.on_request);
     let chosen = if as_asked {
         candidates.iter().position(|choice| args.remedy.is_some() || is_tame(choice))
     } else {

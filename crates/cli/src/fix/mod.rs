@@ -2,8 +2,10 @@
 
 mod apply;
 mod choose;
+mod force;
 mod lasting;
 mod origin;
+mod shell;
 mod undo;
 mod verify;
 
@@ -27,11 +29,15 @@ use choose::Choice;
 
 /// Carry out a remedy of `unstarve explain`: show the plan, apply it, measure whether it helped, undo it
 #[derive(Args)]
+#[command(override_usage = "unstarve fix FILE [--finding N|ID] [--remedy N|ID] [--apply [--verify TIME] | --as FORM]
+       unstarve fix --undo [--all]
+       unstarve fix --status | --check")]
 #[command(after_help = "Examples:
   unstarve fix unstarve.dat                              the plan: what would change, from what to what
   sudo unstarve fix unstarve.dat --apply --verify 10s    try the least invasive remedy; keep it only if it helped
   sudo unstarve fix unstarve.dat --remedy 2 --apply      apply the second remedy of the worst finding
   unstarve fix unstarve.dat --remedy 2 --as systemd      print the drop-in that makes it permanent
+  unstarve fix unstarve.dat --remedy 2 --as shell        print commands for a host without unstarve
   sudo unstarve fix --undo                               undo the last fix
 
 Old values are saved in a journal before anything is written. --verify measures the victim's waits three times (without the
@@ -40,7 +46,7 @@ everything if this one is killed meanwhile.
 Exit code: 0 done (or the plan can be carried out), 1 it cannot be carried out, or did not help, 2 it failed.")]
 pub struct LowArgs {
     /// A recording of any format; thread ids count only if it was made on this host since it was booted
-    #[arg(required_unless_present_any = ["undo", "status"])]
+    #[arg(required_unless_present_any = ["undo", "status", "check"])]
     file: Option<PathBuf>,
     /// Which finding: its number in `explain`, or its id [default: the worst with a remedy that can be applied here]
     #[arg(long, value_name = "N|ID")]
@@ -49,32 +55,55 @@ pub struct LowArgs {
     #[arg(long, value_name = "N|ID")]
     remedy: Option<String>,
     /// Make the changes
-    #[arg(long, conflicts_with_all = ["form", "undo", "status"])]
+    #[arg(long, conflicts_with_all = ["form", "undo", "status", "check"])]
     apply: bool,
     /// Measure three times for this long, and keep the changes only if they helped: 10s, 1m
     #[arg(long, value_name = "TIME", requires = "apply", value_parser = parse_time)]
     verify: Option<Duration>,
-    /// Print files that make it permanent: systemd, sysctl, tmpfiles, cmdline, guard, tuned
-    #[arg(long = "as", value_name = "FORM", conflicts_with_all = ["undo", "status"])]
-    form: Option<Form>,
+    /// Print it as shell commands (shell), or as files that make it permanent: systemd, sysctl, tmpfiles, cmdline, guard, tuned
+    #[arg(long = "as", value_name = "FORM", conflicts_with_all = ["undo", "status", "check"])]
+    form: Option<Printed>,
     /// Assert that the recording was made on this host since it was booted
     #[arg(long)]
     this_boot: bool,
     /// Undo the last fix
-    #[arg(long, conflicts_with_all = ["file", "status"])]
+    #[arg(long, conflicts_with_all = ["file", "status", "check"])]
     undo: bool,
     /// With --undo: undo all fixes
     #[arg(long, requires = "undo")]
     all: bool,
     /// List the fixes that are in force
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long, conflicts_with_all = ["file", "check"])]
     status: bool,
+    /// Check that all fixes are still in force, value by value; exit code 1 if one is not
+    #[arg(long, conflicts_with = "file")]
+    check: bool,
     /// As JSON (schema unstarve.fix/1)
     #[arg(long)]
     json: bool,
     /// Where the journal is kept
     #[arg(long, value_name = "DIR", default_value = state::DEFAULT_DIRECTORY)]
     state: PathBuf,
+}
+
+/// What `--as` prints.
+#[derive(Clone, Copy)]
+enum Printed {
+    /// Commands for a shell, which last until the next boot.
+    Shell,
+    /// Files that last.
+    Lasting(Form),
+}
+
+impl std::str::FromStr for Printed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Printed, String> {
+        match text {
+            "shell" => Ok(Printed::Shell),
+            text => text.parse().map(Printed::Lasting).map_err(|error: String| format!("{error}, or shell")),
+        }
+    }
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
@@ -92,8 +121,8 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     if args.undo {
         return undo::run(args).map_err(output::hint_at_root);
     }
-    if args.status {
-        return undo::status(args, color);
+    if args.status || args.check {
+        return force::run(args);
     }
     let Some(file) = &args.file else { bail!("name a recording") };
     let recording = Recording::new(file.clone())?;
@@ -106,7 +135,8 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     let origin = origin::of(snapshot, args.this_boot);
     let chosen = choose::choose(&explained.report, &ThisHost, &origin, args)?;
     match args.form {
-        Some(form) => lasting::run(args, &explained, &chosen, form),
+        Some(Printed::Shell) => shell::run(args, chosen.remedy(&explained.report)),
+        Some(Printed::Lasting(form)) => lasting::run(args, &explained, &chosen, form),
         None if args.apply => apply::run(args, &recording, &explained, &chosen, &origin, color),
         None => show(args, &recording, &explained, &chosen, &origin, color),
     }

@@ -1,18 +1,19 @@
-//! Taking fixes back, and saying which are in force.
+//! Taking fixes back.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use unstarve_executor::audit::Audit;
-use unstarve_executor::by_hand::{self, Batch, ByHand, Extent, named};
+use unstarve_executor::by_hand::{Batch, ByHand, Extent, named};
 use unstarve_executor::host::ThisHost;
+use unstarve_executor::journal::Step;
 use unstarve_executor::trial;
 use unstarve_term::clean;
 
 use super::LowArgs;
 use super::choose::RULE;
 use crate::FAILED;
-use crate::output::{self, Color, Out};
+use crate::output::{self, Out};
 
 pub fn run(args: &LowArgs) -> Result<ExitCode> {
     let left = trial::clear(&args.state)?;
@@ -42,25 +43,18 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     })
 }
 
-pub fn status(args: &LowArgs, _color: Color) -> Result<ExitCode> {
-    let batches = by_hand::look_into(&args.state)?;
-    let fixes = batches.iter().filter(|batch| batch.rule.starts_with(RULE));
-    let text: String = if args.json {
-        let fixes: Vec<_> = fixes
-            .map(|batch| serde_json::json!({ "rule": batch.rule.strip_prefix(RULE), "steps": batch.steps }))
-            .collect();
-        serde_json::to_string_pretty(&serde_json::json!({ "schema": "unstarve.fix/1", "in_force": fixes }))? + "\n"
-    } else {
-        fixes.map(lines).collect()
-    };
-    Out::new().text(if text.is_empty() { "no fix is in force\n" } else { &text })?;
-    Ok(ExitCode::SUCCESS)
+/// A fix, and its steps.
+pub(super) fn lines(batch: &Batch) -> String {
+    let step = |step: &Step| format!("  {}\n", change_of(step));
+    heading(batch) + &batch.steps.iter().map(step).collect::<String>()
 }
 
-fn lines(batch: &Batch) -> String {
-    let mut text = format!("{}\n", clean(batch.rule.strip_prefix(RULE).unwrap_or(&batch.rule)));
-    for step in &batch.steps {
-        text += &format!("  {}: {} -> {}\n", named(step), clean(&step.old.to_string()), clean(&step.new.to_string()));
-    }
-    text
+/// What it was for.
+pub(super) fn heading(batch: &Batch) -> String {
+    format!("{}\n", clean(batch.rule.strip_prefix(RULE).unwrap_or(&batch.rule)))
+}
+
+/// `load (thread 812): fifo 40 -> other`.
+pub(super) fn change_of(step: &Step) -> String {
+    format!("{}: {} -> {}", named(step), clean(&step.old.to_string()), clean(&step.new.to_string()))
 }

@@ -38,6 +38,11 @@ impl Tried {
         self.judged.verdict == Verdict::Helped
     }
 
+    /// Whether the measurement says that it does not help; too little to say anything is not that.
+    pub fn is_known(&self) -> bool {
+        matches!(self.judged.verdict, Verdict::Helped | Verdict::DidNotHelp)
+    }
+
     pub fn reason(&self) -> String {
         // The measure is the guard's, whose option has another name.
         self.judged.reason.replace("(--for)", "(--verify)").replace("the policy", "it")
@@ -123,7 +128,7 @@ impl Victim {
         };
         Victim {
             tids: victim.tids.iter().copied().map(Tid).collect(),
-            processes: victim.tgids.iter().copied().map(Tid).collect(),
+            processes: processes(finding),
             kernel,
             comm: victim.comm.clone(),
             changed,
@@ -155,4 +160,19 @@ impl Victim {
         });
         keys.filter(|key| !self.changed.contains(key)).collect()
     }
+}
+
+/// The victim's processes: those of the snapshot, or, where the recording has none, those that its threads are of now, if they
+/// are called as they were.
+fn processes(finding: &Finding) -> Vec<Tid> {
+    let victim = &finding.victim;
+    if !victim.tgids.is_empty() {
+        return victim.tgids.iter().copied().map(Tid).collect();
+    }
+    let is_same = |tid: &Tid| proc::stat_of(*tid).is_some_and(|stat| stat.comm == victim.comm);
+    let mut processes: Vec<Tid> =
+        victim.tids.iter().copied().map(Tid).filter(is_same).filter_map(proc::process_of).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    processes
 }

@@ -15,7 +15,7 @@ use unstarve_lab::qemu::{Clock, Limits};
 use unstarve_lab::run::{Outcome, Request, Runner};
 use unstarve_lab::runner::{QemuRunner, Reuse};
 use unstarve_lab::store::Cache;
-use unstarve_term::page;
+use unstarve_term::page_of;
 
 use super::experiment::{Init, own_file, seconds};
 use crate::input::Recording;
@@ -102,7 +102,9 @@ pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
         let both = serde_json::json!({ "outcome": outcome, "report": report });
         serde_json::to_string_pretty(&both)? + "\n"
     } else {
-        format!("{}\n{}", table(&outcome), page(&report, Scope::Whole, output::look(color)))
+        let file = trace.file().and_then(|file| unstarve_change::quoted(&file.display().to_string()));
+        let page = page_of(&report, Scope::Whole, file.as_deref(), output::look(color));
+        format!("{}\n{page}", table(&outcome))
     };
     Out::new().text(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<R
     let first = *parents.first()?;
     let sets_flag = |task: &&TaskFacts| {
         let was = task.reset_on_fork.map(Value::ResetOnFork);
-        Change::of(Target::Thread(of_snapshot(task)), Value::ResetOnFork(true)).from(was)
+        Change::of(Target::Thread(of_snapshot(case, task)), Value::ResetOnFork(true)).from(was)
     };
     Some(
         Draft {
@@ -62,7 +62,7 @@ pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
     let known = case.snapshot.and_then(|snapshot| snapshot.task(creator.tid));
     let known = known.filter(|task| task.tid != INIT && task.policy.class() == Some(Policy::Rt));
     let to_fair = |task: &TaskFacts| {
-        let target = Target::Thread(of_snapshot(task));
+        let target = Target::Thread(of_snapshot(case, task));
         Change::of(target, class(SchedPolicy::Other, 0)).from(class(task.policy, task.rt_priority))
     };
     Draft {

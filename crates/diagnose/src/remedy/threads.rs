@@ -91,7 +91,7 @@ fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
         Some(task) => Thread {
             // The snapshot's name of a worker says what it works on.
             comm: if task.comm.starts_with(&name) { clean(&task.comm).into_owned() } else { name },
-            ..of_snapshot(task)
+            ..as_recorded(task)
         },
         None => {
             let confirmed = case.is_kernel_thread(actor) && !case.is_kernel_thread_by_name_alone(actor);
@@ -100,8 +100,17 @@ fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
     }
 }
 
-/// A task of the snapshot as a change names it. No kernel thread has the flag: kthread() clears it, and nobody sets it.
-pub(super) fn of_snapshot(task: &TaskFacts) -> Thread {
+/// A task of the snapshot as a change names it, under the name that it has in the trace: it may have run another program since.
+/// The snapshot's name of a worker says what it works on.
+pub(super) fn of_snapshot(case: &Case<'_>, task: &TaskFacts) -> Thread {
+    let actors = case.world.actors.iter().filter(|(_, actor)| actor.tids.contains(&task.tid));
+    let traced = actors.last().map(|(id, _)| case.name(id)).filter(|name| !task.comm.starts_with(name.as_str()));
+    let seen = as_recorded(task);
+    Thread { comm: traced.unwrap_or_else(|| seen.comm.clone()), ..seen }
+}
+
+/// The same under the snapshot's name. No kernel thread has the flag: kthread() clears it, and nobody sets it.
+fn as_recorded(task: &TaskFacts) -> Thread {
     Thread {
         tid: task.tid,
         start: Some(task.start_ticks),
@@ -121,7 +130,7 @@ fn whole_process(case: &Case<'_>, threads: &[(ActorId, Thread)]) -> Option<Threa
     let in_process = threads.iter().all(|(_, thread)| snapshot.process_of(thread.tid) == Some(process));
     let mut its = snapshot.tasks.iter().filter(|task| task.tgid.unwrap_or(task.tid) == process);
     let all = its.all(|task| is_meant(task.tid));
-    (in_process && all).then(|| snapshot.task(process).map(of_snapshot)).flatten()
+    (in_process && all).then(|| snapshot.task(process).map(|task| of_snapshot(case, task))).flatten()
 }
 
 /// The policy and priority of a thread, where the snapshot knows it as what the trace shows. A trace alone has priorities only:

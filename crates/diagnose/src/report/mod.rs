@@ -300,6 +300,14 @@ pub struct WorstWait {
     pub cgroup: Option<String>,
 }
 
+impl Remedy {
+    /// Whether both commands are short enough for people: those that write the old value down first are not.
+    pub fn is_short(&self) -> bool {
+        const SHORT: usize = 100;
+        self.apply.len() <= SHORT && self.undo.len() <= SHORT
+    }
+}
+
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]

@@ -50,13 +50,15 @@ fn changes(remedies: &[Remedy], id: &str) -> Vec<String> {
 
 #[test]
 fn nice_is_offered_only_where_it_wins() {
-    let nice = |weight| apply(&worker_beside_group(weight, "6.1.0-32-amd64"), "raise-worker").map(str::to_owned);
-    assert_eq!(nice(1000).as_deref(), Some("renice -n -11 -p 101 > /dev/null"));
-    assert_eq!(
-        nice(2500).as_deref(),
-        Some("renice -n -15 -p 101 > /dev/null"),
-        "nice −10 weighs 9548, the group 25600"
-    );
+    let nice = |weight| {
+        let remedies = worker_beside_group(weight, "6.1.0-32-amd64");
+        // Between the check that it is still the same thread and the redirection.
+        let line = apply(&remedies, "raise-worker")?;
+        let command = line.split_once("101:1) ")?.1.split_once(" > /dev/null")?.0;
+        Some(command.to_owned())
+    };
+    assert_eq!(nice(1000).as_deref(), Some("renice -n -11 -p $t"));
+    assert_eq!(nice(2500).as_deref(), Some("renice -n -15 -p $t"), "nice −10 weighs 9548, the group 25600");
     assert_eq!(nice(10_000), None, "not even nice −20");
 }
 
@@ -158,7 +160,9 @@ fn undo_gives_back_policy_priority_flag_and_nice() {
     whole["nice"] = json!(-5);
     whole["reset_on_fork"] = json!(true);
     let (_, undo) = commands(&remedies(whole), "intruder-to-fair").expect("a remedy");
-    assert_eq!(undo, "renice -n -5 -p 100 > /dev/null; chrt --reset-on-fork --rr --pid 10 100");
+    let (nice, class) = undo.split_once("done; ").expect("two loops");
+    assert!(nice.contains("100:2) renice -n -5 -p $t > /dev/null"), "{undo}");
+    assert!(class.contains("100:2) chrt --reset-on-fork --rr --pid 10 $t"), "{undo}");
     // Without the flag chrt(1) cannot put it back, so it is read first; nothing is guessed.
     let fifo = remedies(helper("fifo", 10));
     assert_eq!(changes(&fifo, "intruder-to-fair"), ["100: fifo 10 -> other", "100: nice 0 -> nice -10"]);

@@ -14,6 +14,8 @@ pub struct Model {
     pub(super) units: Vec<String>,
     /// Whether threads' groups are those of the older hierarchy.
     pub(super) is_v1: bool,
+    /// Where the hierarchy is mounted, if not at its usual place.
+    pub(super) mount: Option<String>,
 }
 
 /// A thread of it.
@@ -144,6 +146,7 @@ impl Model {
         let Some(hierarchy) = &snapshot.hierarchy else { return };
         self.is_v1 = hierarchy.version == CgroupVersion::V1;
         let mount = hierarchy.mount.trim_end_matches('/');
+        self.mount = Some(mount.to_owned());
         for group in &snapshot.cgroups {
             let directory = format!("{mount}{}", group.path);
             let period = group.limit.map_or(100_000, |limit| limit.period_us);

@@ -229,7 +229,20 @@ fn lay_out(directory: &Path, model: &Model) -> io::Result<()> {
         file.parent().map(fs::create_dir_all).transpose()?;
         fs::write(file, text)?;
     }
+    fs::write(directory.join("root/proc/mounts"), mounts(model))?;
     model.threads.iter().try_for_each(|(tid, thread)| lay_out_thread(directory, model, *tid, thread))
+}
+
+/// proc_pid_mounts(5): the hierarchy that has the CPU controller, and on the older one that of systemd, which has none.
+fn mounts(model: &Model) -> String {
+    let at = |usual: &str| model.mount.clone().unwrap_or_else(|| usual.to_owned());
+    match model.is_v1 {
+        true => format!(
+            "cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid 0 0\ncgroup {} cgroup rw,nosuid,cpu,cpuacct 0 0\n",
+            at("/sys/fs/cgroup/cpu")
+        ),
+        false => format!("cgroup2 {} cgroup2 rw,nosuid 0 0\n", at("/sys/fs/cgroup")),
+    }
 }
 
 fn lay_out_thread(directory: &Path, model: &Model, tid: u32, thread: &ModelThread) -> io::Result<()> {

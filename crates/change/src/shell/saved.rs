@@ -1,0 +1,176 @@
+//! Commands that write the old value down before they change it.
+
+use unstarve_model::Tid;
+
+use super::{CREATED, Commands, ENDED, FEATURES, chrt_word, quoted, text};
+use crate::Value;
+use crate::change::{Change, Relative, Selector, Target, To};
+
+/// Prints what chrt(1) has to be given so that `$t` has its policy, priority and flag again.
+const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
+/// The nineteenth field of proc_pid_stat(5); the name before it may hold anything.
+const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | sed 's/.*) //' | cut -d ' ' -f 17";
+const CPUS_BEFORE: &str = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
+
+pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
+    let mut steps: Vec<Step> = Vec::new();
+    for change in changes {
+        let step = step(change)?;
+        match steps.last_mut() {
+            Some(last) if last.body == step.body && last.can_join(&step) => last.threads.extend(step.threads),
+            _ => steps.push(step),
+        }
+    }
+    let body: Vec<String> = steps.iter().map(Step::text).collect();
+    let body = body.join("; ");
+    let file = format!("/run/unstarve-undo-{:08x}", fingerprint(&body));
+    // Within the body `$b` is the text of a command, and `$s` what it printed of `$t`.
+    let created = if body.contains("$b") { format!("b='{}'; ", CREATED.replace('\'', "\"")) } else { String::new() };
+    Some(Commands {
+        apply: format!("( set -Ceu; u={file}; : > $u; set +C; {created}{body} )"),
+        // What was done last is undone first.
+        undo: format!("tac {file} | sh -eu && rm {file}"),
+    })
+}
+
+/// A body for one or several threads, or for none.
+struct Step {
+    /// By number, and when they were created, where that was recorded.
+    threads: Vec<(Tid, Option<u64>)>,
+    /// Prints the threads, where they are not known by number.
+    list: Option<String>,
+    body: String,
+}
+
+impl Step {
+    fn of_kernel(body: String) -> Step {
+        Step { threads: Vec::new(), list: None, body }
+    }
+
+    fn can_join(&self, other: &Step) -> bool {
+        self.list.is_none() && other.list.is_none() && !self.threads.is_empty() && !other.threads.is_empty()
+    }
+
+    fn text(&self) -> String {
+        let (list, check) = match &self.list {
+            // One that has ended meanwhile needs nothing.
+            Some(list) => (list.clone(), "[ \"$s\" ] || continue".to_owned()),
+            None if self.threads.is_empty() => return self.body.clone(),
+            None => {
+                let numbers: Vec<String> = self.threads.iter().map(|(tid, _)| tid.to_string()).collect();
+                let known = self.threads.iter().map(|(tid, start)| match start {
+                    Some(start) => format!("{tid}:{start}"),
+                    None => format!("{tid}:?*"),
+                });
+                let known: Vec<String> = known.collect();
+                (numbers.join(" "), format!("case $t:$s in {}) ;; *) {ENDED}; continue ;; esac", known.join("|")))
+            }
+        };
+        format!("for t in {list}; do s=$(eval \"$b\"); {check}; {}; done", self.body)
+    }
+}
+
+fn step(change: &Change) -> Option<Step> {
+    let of_list = |list: String| Some(Step { list: Some(list), ..Step::of_kernel(save_and_set(change.to.as_ref()?)?) });
+    match &change.target {
+        Target::Thread(thread) => {
+            let body = save_and_set(change.to.as_ref()?)?;
+            Some(Step { threads: vec![(thread.tid, thread.start)], ..Step::of_kernel(body) })
+        }
+        Target::Threads(Selector::Process(process)) => {
+            let Some(start) = process.start else { return of_list(format!("$(ls /proc/{}/task)", process.tid)) };
+            // Without a thread in the list nothing is done.
+            of_list(format!("$(t={}; [ \"$(eval \"$b\")\" != {start} ] || ls /proc/$t/task)", process.tid))
+        }
+        // Children of kthreadd: a program may take any name.
+        Target::Threads(Selector::KernelThreads { prefix }) => {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:".contains(c);
+            prefix.chars().all(plain).then_some(())?;
+            of_list(format!("$(pgrep -P 2 '^{}')", prefix.replace('.', "[.]")))
+        }
+        Target::Threads(Selector::Workers { cpus }) => {
+            let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            let cpus = if cpus.is_empty() { "[0-9]+".to_owned() } else { format!("({})", cpus.join("|")) };
+            of_list(format!("$(pgrep -P 2 '^kworker/{cpus}:[0-9]+([-+]|$)')"))
+        }
+        Target::File { path } => {
+            let (to, path) = (quoted(text(change.value()?)?)?, requotable(path)?);
+            Some(Step::of_kernel(replace_text(&path, &to)))
+        }
+        Target::Feature { name } => {
+            let word = quoted(text(change.value()?)?)?;
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(())?;
+            let body =
+                format!("{FEATURES}; w=$(grep -owE '(NO_)?{name}' $f); echo \"echo $w > $f\" >> $u; echo {word} > $f");
+            Some(Step::of_kernel(body))
+        }
+        Target::GroupWeightOf(thread) => match change.to.as_ref()? {
+            To::Relative(Relative::WeightAtMost(weight)) => {
+                Some(Step { threads: vec![(thread.tid, thread.start)], ..Step::of_kernel(group_weight(*weight)) })
+            }
+            _ => None,
+        },
+        Target::Boot { .. } | Target::Advice => None,
+    }
+}
+
+/// A quoted path that is the same once more between double quotes; `None` if a shell or `echo` could take a part of it otherwise.
+fn requotable(path: &str) -> Option<String> {
+    let quoted = quoted(path)?;
+    (!quoted.contains(['$', '`', '\\', '"', '!'])).then_some(quoted)
+}
+
+fn replace_text(path: &str, to: &str) -> String {
+    // A file that lists its words has the one in force in parentheses.
+    let now = if path.ends_with("/preempt") { "sed 's/.*(\\(.*\\)).*/\\1/'" } else { "cat" };
+    format!("echo \"[ ! -e {path} ] || echo '$({now} {path})' > {path}\" >> $u; echo {to} > {path}")
+}
+
+/// Begins a line of the undo file, which is for the thread that was changed alone.
+const SAVE: &str = r#"echo "t=$t; [ \"\$($b)\" != $s ] ||"#;
+
+fn save_and_set(to: &To) -> Option<String> {
+    Some(match to {
+        To::Value(Value::Class { policy, rt_priority, .. }) => format!(
+            "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; {SAVE} chrt $c $t\" >> $u; chrt $(echo \"$c\" | grep -o -e \
+             --reset-on-fork || :) {} --pid {rt_priority} $t",
+            chrt_word(*policy)?
+        ),
+        To::Value(Value::ResetOnFork(on)) => {
+            let flag = if *on { "--reset-on-fork " } else { "" };
+            format!(
+                "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; {SAVE} chrt $c $t\" >> $u; chrt {flag}${{c#--reset-on-fork }} $t"
+            )
+        }
+        To::Value(Value::Nice(nice)) => format!(
+            "n=$({NICE_BEFORE}); [ \"$n\" ] || continue; {SAVE} renice -n $n -p $t > /dev/null\" >> $u; renice -n {nice} -p $t > /dev/null"
+        ),
+        To::Value(Value::Affinity(cpus)) => format!(
+            "n=$({CPUS_BEFORE}); [ \"$n\" ] || continue; {SAVE} taskset -pc $n $t > /dev/null\" >> $u; taskset -pc {cpus} $t > /dev/null"
+        ),
+        To::Relative(Relative::RuntimePercent(percent)) => format!(
+            "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; {SAVE} chrt $c $t\" >> $u; chrt $(echo \"$c\" | awk '{{ for (i = 1; i < NF; \
+             i++) if ($i == \"--sched-runtime\") $(i + 1) = int($(i + 1) * {percent} / 100); print }}') $t"
+        ),
+        To::Value(Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Text(_)) => return None,
+        To::Relative(Relative::WeightAtMost(_)) => return None,
+    })
+}
+
+/// The weight of the top-level group of `$t`, on whichever hierarchy has the CPU controller, wherever that is mounted.
+fn group_weight(weight: u32) -> String {
+    let shares = (u64::from(weight) * 1024 + 50) / 100;
+    let mount = "awk -v k=$k '$3 == k && (k == \"cgroup2\" || $4 ~ /(^|,)cpu(,|$)/) { print $2; exit }' /proc/mounts";
+    let group = "awk -F: -v k=$k '(k == \"cgroup2\" ? $2 == \"\" : $2 ~ /(^|,)cpu(,|$)/) \
+                 { sub(\"[^:]*:[^:]*:/\", \"\"); sub(\"/.*\", \"\"); print; exit }' /proc/$t/cgroup";
+    format!(
+        "for k in cgroup2 cgroup; do m=$({mount}); g=$({group}); [ \"$m\" ] && [ \"$g\" ] || continue; f=$m/$g/cpu.weight; w={weight}; \
+         [ $k = cgroup2 ] || {{ f=$m/$g/cpu.shares; w={shares}; }}; case $f in *\\'*|*\\\\*) continue ;; esac; [ -e \"$f\" ] || continue; \
+         o=$(cat \"$f\"); [ \"$o\" -gt $w ] || continue; echo \"[ ! -e '$f' ] || echo $o > '$f'\" >> $u; echo $w > \"$f\"; done"
+    )
+}
+
+/// A number that differs where the commands do: FNV-1a.
+fn fingerprint(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}

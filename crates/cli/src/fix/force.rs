@@ -1,0 +1,95 @@
+//! Which fixes are in force.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use unstarve_executor::by_hand::{self, Batch};
+use unstarve_executor::host::{Host, ThisHost};
+use unstarve_executor::journal::Step;
+use unstarve_term::clean;
+
+use super::choose::RULE;
+use super::undo::{change_of, heading};
+use super::{LowArgs, NOT_DONE};
+use crate::output::Out;
+
+/// What a change has come to.
+enum State {
+    InForce,
+    /// The thread has ended, or the file is gone.
+    Ended,
+    /// Somebody else has set it since.
+    Is(String),
+    Unreadable(String),
+}
+
+impl State {
+    fn of(step: &Step) -> State {
+        match ThisHost.read(&step.target, step.new.aspect()) {
+            Ok(Some(now)) if step.explains(&now) => State::InForce,
+            Ok(Some(now)) => State::Is(clean(&now.to_string()).into_owned()),
+            Ok(None) => State::Ended,
+            Err(error) => State::Unreadable(error.to_string()),
+        }
+    }
+
+    fn is_in_force(&self) -> bool {
+        matches!(self, State::InForce)
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            State::InForce => "in-force",
+            State::Ended => "ended",
+            State::Is(_) => "changed",
+            State::Unreadable(_) => "unreadable",
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            State::InForce => String::new(),
+            State::Ended => " (ended)".to_owned(),
+            State::Is(now) => format!(" (somebody has set it to {now} since)"),
+            State::Unreadable(error) => format!(" (cannot be read: {error})"),
+        }
+    }
+}
+
+/// Lists them. With `--check` the exit code says whether all of each is in force.
+pub fn run(args: &LowArgs) -> Result<ExitCode> {
+    let batches = by_hand::look_into(&args.state)?;
+    let fixes: Vec<(&Batch, Vec<State>)> = batches
+        .iter()
+        .filter(|batch| batch.rule.starts_with(RULE))
+        .map(|batch| (batch, batch.steps.iter().map(State::of).collect()))
+        .collect();
+    let text = if args.json { json(&fixes)? } else { text(&fixes) };
+    Out::new().text(&text)?;
+    let all = !fixes.is_empty() && fixes.iter().all(|(_, states)| states.iter().all(State::is_in_force));
+    Ok(if args.check && !all { ExitCode::from(NOT_DONE) } else { ExitCode::SUCCESS })
+}
+
+fn text(fixes: &[(&Batch, Vec<State>)]) -> String {
+    if fixes.is_empty() {
+        return "no fix is in force\n".to_owned();
+    }
+    let lines = fixes.iter().map(|(batch, states)| {
+        let ended = states.iter().all(|state| matches!(state, State::Ended));
+        let heading = if ended { heading(batch).replace('\n', " (ended)\n") } else { heading(batch) };
+        let each = batch.steps.iter().zip(states);
+        heading + &each.map(|(step, state)| format!("  {}{}\n", change_of(step), state.text())).collect::<String>()
+    });
+    lines.collect()
+}
+
+fn json(fixes: &[(&Batch, Vec<State>)]) -> Result<String> {
+    let fixes: Vec<_> = fixes
+        .iter()
+        .map(|(batch, states)| {
+            let states: Vec<&str> = states.iter().map(State::word).collect();
+            serde_json::json!({ "rule": batch.rule.strip_prefix(RULE), "steps": batch.steps, "states": states })
+        })
+        .collect();
+    Ok(serde_json::to_string_pretty(&serde_json::json!({ "schema": "unstarve.fix/1", "in_force": fixes }))? + "\n")
+}
