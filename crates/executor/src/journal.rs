@@ -379,6 +379,11 @@ impl<S: Store> Journal<S> {
         self.open.values().cloned().collect()
     }
 
+    /// The open changes of one target, oldest first.
+    pub fn open_of<'a>(&'a self, target: &'a Place) -> impl Iterator<Item = &'a Step> {
+        self.open.values().filter(move |change| change.target == *target)
+    }
+
     /// How many these are.
     pub fn open_count(&self) -> usize {
         self.open.len()

@@ -16,6 +16,7 @@ mod policy;
 pub mod run;
 pub mod scan;
 pub mod settings;
+pub mod sight;
 pub mod survey;
 mod task;
 pub mod verify;

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Keeper, KeeperError};
 use crate::policy::Want;
+use crate::sight::Sight;
 use crate::survey::Crowd;
 use crate::task::Task;
 use unstarve_change::Aspect;
@@ -14,7 +15,7 @@ use unstarve_executor::act;
 use unstarve_executor::audit::{Entry, Event};
 use unstarve_executor::host::Host;
 
-impl<H: Host> Keeper<H> {
+impl<H: Host, S: Sight> Keeper<H, S> {
     /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
     pub fn watch_budget(&mut self, elapsed: Duration) {
         // Those that have ended meanwhile, too: children that inherit a real-time policy may live for a moment each.
@@ -25,7 +26,7 @@ impl<H: Host> Keeper<H> {
             if !managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
                 continue;
             }
-            let Some((ran, cpu)) = unstarve_executor::proc::ran_on(key.tid) else { continue };
+            let Some((ran, cpu)) = self.sight.ran_on(*key) else { continue };
             let before = managed.ran.replace(ran);
             let slot = by_cpu.entry(cpu).or_default();
             slot.0 += before.map_or(0, |before| ran.saturating_sub(before));

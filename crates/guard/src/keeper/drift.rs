@@ -6,7 +6,7 @@ use unstarve_model::Tid;
 
 use super::{Keeper, KeeperError};
 use crate::policy::OnDrift;
-use crate::settings;
+use crate::sight::Sight;
 use crate::task::{Kind, Task};
 use unstarve_executor::act::{self, Outcome};
 use unstarve_executor::audit::{Entry, Event};
@@ -17,13 +17,13 @@ use unstarve_executor::journal::Step;
 /// what it overwrites then is put back and is nobody's drift.
 const SETTLING: Duration = Duration::from_secs(1);
 
-impl<H: Host> Keeper<H> {
+impl<H: Host, S: Sight> Keeper<H, S> {
     /// Somebody changed a task's scheduling.
     pub(super) fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), KeeperError> {
         if self.closed || !self.by_tid.contains_key(&tid) {
             return Ok(());
         }
-        let Some(task) = self.scanner.task(tid) else { return Ok(()) };
+        let Some(task) = self.sight.task(tid) else { return Ok(()) };
         let who = format!("{by_comm}[{by}]");
         self.check(&task, Some(&who))
     }
@@ -38,7 +38,7 @@ impl<H: Host> Keeper<H> {
         let mut given_up = Vec::new();
         for (rule, change) in &mut managed.set {
             let Some(value) = task.attributes.value(change.new.aspect()) else { continue };
-            if value.same(&change.new) {
+            if value.same(&change.new) || managed.reported.iter().any(|reported| reported.same(&value)) {
                 continue;
             }
             // One that steps down by itself keeps the rest of what it was given: it stays in our care and in the budget.
@@ -79,9 +79,12 @@ impl<H: Host> Keeper<H> {
                     self.audit.log(&entry);
                 }
                 match self.policy.rules[*rule].on_drift {
-                    // Told again when it changes again.
-                    OnDrift::Report => change.new = value,
                     _ if steps_down => change.new = value,
+                    // Reported again when it changes again. It is not ours: children are not born with a value of this rule.
+                    OnDrift::Report => {
+                        managed.reported.retain(|reported| reported.aspect() != value.aspect());
+                        managed.reported.push(value);
+                    }
                     _ => given_up.push(change.new.aspect()),
                 }
             }
@@ -111,7 +114,7 @@ impl<H: Host> Keeper<H> {
 
     /// Sets what is not so yet; a setting that somebody has changed since is theirs.
     pub(super) fn settings(&mut self) -> Result<(), KeeperError> {
-        let (found, _) = settings::find(&self.policy);
+        let found = self.sight.settings(&self.policy);
         let mut changes = Vec::new();
         for found in found {
             let name = &self.policy.settings[found.setting].name;

@@ -5,13 +5,14 @@ use unstarve_model::Tid;
 
 use super::{Keeper, KeeperError};
 use crate::births::Born;
+use crate::sight::Sight;
 use crate::task::{Kind, Task};
-use unstarve_change::TaskKey;
+use unstarve_change::{Place, TaskKey};
 use unstarve_executor::act;
 use unstarve_executor::host::Host;
 use unstarve_executor::journal::Step;
 
-impl<H: Host> Keeper<H> {
+impl<H: Host, S: Sight> Keeper<H, S> {
     /// Takes a new task into care that was born with what was set on the one that made it.
     pub(super) fn inherit(&mut self, born: &Born, task: &Task) -> Result<(), KeeperError> {
         let creator = match born.creator {
@@ -27,10 +28,7 @@ impl<H: Host> Keeper<H> {
         let creator = creator.filter(|key| **key != task.key).and_then(|key| self.managed.get(key));
         let Some(from) = creator.or_else(ended).or_else(origin) else { return Ok(()) };
         // Unlike what was set, what is its own by now was not inherited.
-        let inherited = from.set.iter().filter(|(_, change)| {
-            task.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value))
-        });
-        let inherited = inherited.map(|(rule, change)| (*rule, change.inherited_by(task.key, &task.comm))).collect();
+        let inherited = from.passed_on(task);
         self.adopt(task, inherited)
     }
 
@@ -41,7 +39,7 @@ impl<H: Host> Keeper<H> {
         }
         let mut by_task: FxHashMap<TaskKey, Vec<Step>> = FxHashMap::default();
         for heir in self.host.heirs(&self.journal.open_changes()) {
-            if let unstarve_change::Place::Task(key) = heir.target {
+            if let Place::Task(key) = heir.target {
                 by_task.entry(key).or_default().push(heir);
             }
         }
@@ -89,15 +87,12 @@ impl<H: Host> Keeper<H> {
         let of_process = |(key, managed): &(&TaskKey, &super::Managed)| managed.tgid == task.tgid && **key != task.key;
         let others: Vec<TaskKey> = self.managed.iter().filter(of_process).map(|(key, _)| *key).collect();
         for key in others {
-            if unstarve_executor::proc::start_of(key.tid) == Some(key.start) {
+            if self.host.is_there(&Place::Task(key)) {
                 continue;
             }
             let Some(gone) = self.managed.remove(&key) else { continue };
             self.by_tid.remove(&key.tid);
-            let taken = gone.set.into_iter().filter(|(_, change)| {
-                task.attributes.value(change.new.aspect()).is_some_and(|value| change.explains(&value))
-            });
-            let taken = taken.map(|(rule, change)| (rule, change.inherited_by(task.key, &task.comm))).collect();
+            let taken = gone.passed_on(task);
             self.adopt(task, taken)?;
         }
         Ok(())

@@ -3,19 +3,20 @@
 mod budget;
 mod drift;
 mod lineage;
+mod news;
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
-use crate::births::{Born, Follower, Signal};
+use crate::births::Follower;
 use crate::decide::{NoteKind, Plan, Surroundings, decide};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::scan::Scanner;
-use crate::settings;
+use crate::sight::Sight;
 use crate::survey::TooManyRealtime;
 use crate::task::{Kind, Task, Work};
 use unstarve_change::TaskKey;
@@ -26,8 +27,6 @@ use unstarve_executor::host::Host;
 use unstarve_executor::journal::{Journal, JournalError, Step};
 use unstarve_executor::sched::{self, TICK_NS};
 
-/// When a new kernel thread is looked at again.
-const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 /// Tasks that are remembered for what they worked on; beyond, the memory starts anew.
 const MOST_WORKERS: usize = 65_536;
 
@@ -37,10 +36,14 @@ struct Managed {
     comm: String,
     tgid: Tid,
     since: Instant,
-    /// What was set, by which rule.
+    /// What was set, by which rule: the last of each aspect.
     set: Vec<(usize, Step)>,
+    /// What each aspect was before all that was set since somebody else had a hand in it: a task born with it goes back to that.
+    before: Vec<Value>,
     /// What is left to others.
     yielded: Vec<Aspect>,
+    /// Values that others have set and that were reported.
+    reported: Vec<Value>,
     /// When it was put back.
     corrections: Vec<Instant>,
     /// CPU time at the last look, for the budget.
@@ -48,10 +51,10 @@ struct Managed {
 }
 
 /// Keeps tasks at a policy.
-pub struct Keeper<H> {
+pub struct Keeper<H, S = Scanner> {
     policy: Policy,
     surroundings: Surroundings,
-    scanner: Scanner,
+    sight: S,
     host: H,
     journal: Journal,
     audit: Audit,
@@ -95,12 +98,12 @@ struct Due {
     born: Option<u64>,
 }
 
-impl<H: Host> Keeper<H> {
+impl<H: Host, S: Sight> Keeper<H, S> {
     /// One that has done nothing yet.
-    pub fn new(policy: Policy, own: Vec<Tid>, host: H, journal: Journal, audit: Audit) -> Keeper<H> {
+    pub fn new(policy: Policy, own: Vec<Tid>, host: H, sight: S, journal: Journal, audit: Audit) -> Keeper<H, S> {
         Keeper {
-            scanner: Scanner::of(&policy),
-            surroundings: settings::surroundings(own),
+            surroundings: sight.surroundings(own),
+            sight,
             policy,
             host,
             journal,
@@ -211,8 +214,8 @@ impl<H: Host> Keeper<H> {
         self.metrics.counts.scans += 1;
         self.must_look = false;
         let own = std::mem::take(&mut self.surroundings.own);
-        self.surroundings = settings::surroundings(own);
-        let tasks = self.scanner.all().map_err(KeeperError::Scan)?;
+        self.surroundings = self.sight.surroundings(own);
+        let tasks = self.sight.all().map_err(KeeperError::Scan)?;
         let living: FxHashSet<TaskKey> = tasks.iter().map(|task| task.key).collect();
         self.forget_all_but(&living);
         self.works.retain(|key, _| living.contains(key));
@@ -223,10 +226,11 @@ impl<H: Host> Keeper<H> {
         for task in tasks {
             if self.managed.contains_key(&task.key) {
                 self.check(&task, None)?;
-                // It may have another name or another owner by now.
-                self.release(&task);
             }
-            self.consider(task, None, &mut due);
+            // It may have another name or another owner by now.
+            if let Some(task) = self.release(task) {
+                self.consider(task, None, &mut due);
+            }
         }
         // A task that was born before this guard, or is only now known for its work, was not missed.
         // Nor was one of the last second, whose news may be waiting.
@@ -236,133 +240,6 @@ impl<H: Host> Keeper<H> {
         let fresh = due.iter().filter(|due| missed(due.task.key.start) && due.task.kind == Kind::User).count();
         self.metrics.counts.missed += fresh as u64;
         self.make(due)
-    }
-
-    /// Deals with news.
-    pub fn hear(&mut self, signals: &mut Vec<Signal>) -> Result<(), KeeperError> {
-        self.metrics.counts.events += signals.len() as u64;
-        let mut due = Vec::new();
-        for signal in signals.drain(..) {
-            match signal {
-                Signal::Born(born) => self.born(&born, &mut due)?,
-                Signal::Renamed { tid, tgid } => {
-                    let born = self.unnamed.remove(&tid);
-                    self.look(tgid, tid, born, &mut due);
-                }
-                Signal::Executed { tid, time } => self.executed(tid, time, &mut due)?,
-                Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
-                Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
-                Signal::Ended { tid, ran, cpu, realtime } => self.ended(tid, ran, cpu, realtime),
-                Signal::Lost(count) => {
-                    self.metrics.counts.events_lost += count;
-                    self.lost(Event::Lost);
-                }
-                Signal::Throttled(count) => {
-                    self.metrics.counts.throttled += count;
-                    self.lost(Event::Throttled);
-                }
-            }
-        }
-        self.make(due)
-    }
-
-    fn lost(&mut self, event: Event) {
-        // Once for each look, not for each of a thousand pieces of news.
-        if !self.must_look {
-            self.audit.log(&Entry { reason: Some("everything is looked at soon"), ..Entry::of(event) });
-            self.must_look = true;
-        }
-    }
-
-    /// When [`Keeper::look_again`] has something to do.
-    pub fn next_look(&self) -> Option<Instant> {
-        self.looks.first().map(|(at, _)| *at)
-    }
-
-    /// Looks at new kernel threads that the kernel may have set up since.
-    pub fn look_again(&mut self) -> Result<(), KeeperError> {
-        let now = Instant::now();
-        let count = self.looks.partition_point(|(at, _)| *at <= now);
-        let mut due = Vec::new();
-        for (_, tid) in self.looks.drain(..count).collect::<Vec<_>>() {
-            let born = self.unnamed.remove(&tid);
-            if let Some(task) = self.scanner.task(tid) {
-                if self.managed.contains_key(&task.key) {
-                    self.check(&task, None)?;
-                }
-                self.consider(task, born, &mut due);
-            }
-        }
-        self.make(due)
-    }
-
-    fn born(&mut self, born: &Born, due: &mut Vec<Due>) -> Result<(), KeeperError> {
-        if born.kernel != Some(true) {
-            let Some(task) = self.scanner.task_in(born.tgid, born.tid) else {
-                self.metrics.counts.gone += 1;
-                return Ok(());
-            };
-            self.inherit(born, &task)?;
-            if !born.will_execute {
-                self.consider(task, Some(born.time), due);
-            }
-            return Ok(());
-        }
-        // Until it has a name it is a copy of kthreadd, and no rule for that one is for it.
-        self.unnamed.insert(born.tid, born.time);
-        let now = Instant::now();
-        for after in LOOKS {
-            let at = self.looks.partition_point(|(at, _)| *at <= now + after);
-            self.looks.insert(at, (now + after, born.tid));
-        }
-        Ok(())
-    }
-
-    /// It may be another rule's now, or nobody's: a child is its parent's likeness until it runs a program of its own.
-    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) -> Result<(), KeeperError> {
-        let Some(task) = self.scanner.task_in(tid, tid) else {
-            self.metrics.counts.gone += 1;
-            return Ok(());
-        };
-        self.take_over(&task)?;
-        self.release(&task);
-        self.consider(task, Some(time), due);
-        Ok(())
-    }
-
-    /// Takes back what rules have set that are not about the task any more. What it has inherited it keeps, as children do.
-    fn release(&mut self, task: &Task) {
-        let rules = &self.policy.rules;
-        let Some(managed) = self.managed.get_mut(&task.key) else { return };
-        let is_over = |rule: usize, change: &Step| {
-            change.from.is_none() && rules.get(rule).is_some_and(|rule| !rule.selector.matches(task))
-        };
-        let over: Vec<Step> =
-            managed.set.extract_if(.., |(rule, change)| is_over(*rule, change)).map(|(_, change)| change).collect();
-        if !over.is_empty() {
-            let undone = act::release(&mut self.host, &mut self.journal, &mut self.audit, &over);
-            self.metrics.counts.restored += undone.restored as u64;
-        }
-    }
-
-    fn worked(&mut self, tid: Tid, work: Work, due: &mut Vec<Due>) {
-        // A kernel thread is a process of its own.
-        let Some(task) = self.scanner.task_in(tid, tid) else { return };
-        if self.works.len() >= MOST_WORKERS {
-            self.works.clear();
-        }
-        let works = self.works.entry(task.key).or_default();
-        if !works.contains(&work) {
-            works.push(work);
-        }
-        self.consider(task, None, due);
-    }
-
-    fn look(&mut self, tgid: Tid, tid: Tid, born: Option<u64>, due: &mut Vec<Due>) {
-        match self.scanner.task_in(tgid, tid) {
-            Some(task) => self.consider(task, born, due),
-            None => self.metrics.counts.gone += u64::from(born.is_some()),
-        }
     }
 
     /// Decides about a task, and notes what is to be done.
@@ -462,12 +339,47 @@ impl<H: Host> Keeper<H> {
             tgid: task.tgid,
             since: Instant::now(),
             set: Vec::new(),
+            before: Vec::new(),
             yielded: Vec::new(),
+            reported: Vec::new(),
             corrections: Vec::new(),
             ran: None,
         });
-        managed.set.retain(|(_, earlier)| earlier.new.aspect() != change.new.aspect());
+        let aspect = change.new.aspect();
+        let goes_on =
+            managed.set.iter().any(|(_, earlier)| earlier.new.aspect() == aspect && earlier.explains(&change.old));
+        if !goes_on {
+            managed.before.retain(|value| value.aspect() != aspect);
+            managed.before.push(change.old.clone());
+        }
+        managed.set.retain(|(_, earlier)| earlier.new.aspect() != aspect);
         managed.set.push((rule, change));
+    }
+}
+
+impl Managed {
+    /// What a task has from this one, of all that has been set here: with the values that it goes back to in the end.
+    fn passed_on(&self, heir: &Task) -> Vec<(usize, Step)> {
+        let is_so = |change: &Step| {
+            let value = heir.attributes.value(change.new.aspect());
+            // A step down that gives no advantage any more is as likely its own, from before.
+            value.is_some_and(|value| value.same(&change.new) || (change.explains(&value) && is_raised(&value)))
+        };
+        let passed = self.set.iter().filter(|(_, change)| is_so(change)).map(|(rule, change)| {
+            let before = self.before.iter().find(|value| value.aspect() == change.new.aspect()).unwrap_or(&change.old);
+            (*rule, Step { old: before.clone(), ..change.inherited_by(heir.key, &heir.comm) })
+        });
+        passed.collect()
+    }
+}
+
+/// Whether it is more than an ordinary task has.
+fn is_raised(value: &Value) -> bool {
+    match value {
+        Value::Nice(nice) => *nice < 0,
+        Value::Class { rt_priority, .. } => *rt_priority > 0,
+        Value::Uclamp { min, .. } => *min > 0,
+        _ => true,
     }
 }
 

@@ -1,30 +1,38 @@
 //! The guard as a service: waits for news, deals with it, and takes everything back at its end.
 
+mod dead_man;
+mod error;
+mod interest;
+mod journal;
+mod status;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use unstarve_files::TargetError;
 use unstarve_model::Tid;
 
-use crate::births::{self, Interest, Programs, Source, SourceName, WorkDetail};
-use crate::keeper::{Keeper, KeeperError};
-use crate::metrics::{self, Outlet};
+pub use self::error::RunError;
+use self::interest::interest;
+pub use self::interest::note_births;
+pub use self::status::status;
+use crate::births::{self, Programs, Source, SourceName};
+use crate::keeper::Keeper;
+use crate::metrics::Outlet;
 use crate::notify::{Manager, watchdog_interval};
 use crate::policy::Policy;
-use unstarve_change::Place;
+use crate::scan::Scanner;
 use unstarve_executor::act::Undone;
 use unstarve_executor::audit::{Audit, Entry, Event};
 use unstarve_executor::deadman::{Canary, DeadMan};
-use unstarve_executor::host::{ThisHost, Watched};
-use unstarve_executor::journal::Step;
+use unstarve_executor::host::Watched;
 use unstarve_executor::registry::Registry;
 use unstarve_executor::sched;
-use unstarve_executor::state::{self, State, StateError};
+use unstarve_executor::state::State;
 
 /// How a guard is to run.
 pub struct Options {
@@ -44,39 +52,6 @@ pub struct Options {
     pub time: Option<Duration>,
     /// Lines for people: how it began.
     pub say: Box<dyn Fn(&str)>,
-}
-
-/// A guard could not run, or not go on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The state directory.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// Metrics have no place to go to.
-    #[error("the metrics cannot be written")]
-    Metrics(#[from] TargetError),
-    /// The journal or /proc.
-    #[error(transparent)]
-    Keeper(#[from] KeeperError),
-    /// The guard cannot be above what it makes real-time.
-    #[error(
-        "this policy makes tasks real-time (up to {0}) and the guard itself may not be above them ({1}), so they could starve it; \
-             run it with CAP_SYS_NICE. Nothing was changed"
-    )]
-    Below(u32, io::Error),
-    /// The dead-man cannot be started.
-    #[error("the dead-man process cannot be started; nothing was changed")]
-    DeadMan(#[source] io::Error),
-    /// There is no dead-man any more, and no new one can be started.
-    #[error("the dead-man process ended and none could be started for {0} s; everything was taken back")]
-    NoDeadMan(u64, #[source] io::Error),
-    /// What was set starves the machine, or something else does.
-    #[error("ordinary tasks did not run for {0} s; everything was taken back")]
-    Starving(u64),
-    /// Waiting for news failed.
-    #[error("waiting for news of tasks")]
-    Wait(#[source] io::Error),
 }
 
 /// How often settings and tasks are looked at with and without news of changes.
@@ -113,62 +88,9 @@ pub fn run(policy: Policy, options: Options, audit: Audit) -> Result<Undone, Run
     Ok(undone)
 }
 
-/// Has the kernel note the births from these tasks, until everything was taken back: for who changes them and then ends.
-///
-/// # Errors
-/// Why it cannot.
-pub fn note_births(policy: &Policy, changes: &[Step]) -> Result<(), String> {
-    let interest = interest(policy);
-    let tids = changes.iter().filter_map(|change| match &change.target {
-        Place::Task(key) => Some(key.tid),
-        _ => None,
-    });
-    if interest.programs == Programs::None {
-        // Kernel threads pass nothing on.
-        return Ok(());
-    }
-    if let Some(earlier) = Registry::pinned() {
-        return tids.into_iter().try_for_each(|tid| earlier.follow(tid)).map_err(|error| error.to_string());
-    }
-    let (source, gaps) = births::open(interest, Some(SourceName::Ebpf));
-    let Some((registry, follow)) = source.as_ref().and_then(|source| source.registry().zip(source.follower())) else {
-        return Err(gaps.join("; "));
-    };
-    tids.for_each(follow);
-    registry.pin().map_err(|error| error.to_string())
-}
-
 /// `1 task`, `2 tasks`.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-fn interest(policy: &Policy) -> Interest {
-    use crate::task::Kind;
-    let rules = &policy.rules;
-    let of_programs: Vec<_> = rules
-        .iter()
-        .map(|rule| &rule.selector)
-        .filter(|selector| !selector.asks_for_work() && selector.kind.is_none_or(|kind| kind == Kind::User))
-        .collect();
-    let beginning = |selector: &&crate::Selector| {
-        let beginning = selector.comm.as_ref()?.beginning();
-        (!beginning.is_empty()).then_some(beginning)
-    };
-    let programs = if of_programs.is_empty() {
-        Programs::None
-    } else {
-        // One rule that is not about a name is enough to have to look at everybody.
-        of_programs.iter().map(beginning).collect::<Option<_>>().map_or(Programs::All, Programs::Named)
-    };
-    let work = if rules.iter().any(|rule| rule.selector.work.is_some()) {
-        WorkDetail::Function
-    } else if rules.iter().any(|rule| rule.selector.workqueue.is_some()) {
-        WorkDetail::Workqueue
-    } else {
-        WorkDetail::None
-    };
-    Interest { programs, work }
 }
 
 /// Why a turn is over.
@@ -259,7 +181,9 @@ impl Guard {
                 ));
             }
         }
-        let mut keeper = Keeper::new(policy, own, Watched { registry, at_work: true }, journal, audit);
+        let sight = Scanner::of(&policy);
+        let host = Watched { registry, at_work: true };
+        let mut keeper = Keeper::new(policy, own, host, sight, journal, audit);
         keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
         let mut guard = Guard {
             keeper,
@@ -388,60 +312,6 @@ impl Guard {
         }
     }
 
-    /// A sign of life, if ordinary tasks have run since the last.
-    fn sign(&mut self) {
-        if self.canary.has_run()
-            && let Some(dead_man) = &mut self.dead_man
-        {
-            dead_man.sign();
-        }
-    }
-
-    /// Starts another dead-man where there is none, or none that answers.
-    fn watch_dead_man(&mut self) -> Result<(), RunError> {
-        if self.canary.silent_for() > self.patience {
-            return Err(RunError::Starving(self.patience.as_secs()));
-        }
-        // It answers signs, and there are none while ordinary tasks do not run.
-        let patience = self.patience + self.canary.silent_for();
-        let reason = match &mut self.dead_man {
-            Some(dead_man) => dead_man.failure(patience),
-            None => Some("there was none".to_owned()),
-        };
-        match reason {
-            None => Ok(()),
-            Some(reason) => self.replace_dead_man(&reason),
-        }
-    }
-
-    fn replace_dead_man(&mut self, reason: &str) -> Result<(), RunError> {
-        self.dead_man = None;
-        let since = *self.without_dead_man.get_or_insert_with(Instant::now);
-        let command = (self.options.dead_man)(self.priority);
-        let (host, journal, audit) = self.keeper.for_taking_back();
-        let started = DeadMan::start(command, self.priority, &self.state, journal, audit).and_then(|dead_man| {
-            host.registry.as_ref().map_or(Ok(()), |registry| dead_man.give_registry(registry))?;
-            Ok(dead_man)
-        });
-        match started {
-            Ok(dead_man) => {
-                audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::DeadMan) });
-                audit.flush();
-                self.keeper.own(vec![Tid(std::process::id()), Tid(dead_man.pid())]);
-                self.keeper.metrics.counts.dead_man_restarts += 1;
-                self.state.name_dead_man(dead_man.pid());
-                self.dead_man = Some(dead_man);
-                self.without_dead_man = None;
-                (self.options.say)(&format!("{reason}; another one was started"));
-                self.sign();
-                Ok(())
-            }
-            // Tried again with the next sign, but not for ever: nothing would put things right after us.
-            Err(_) if since.elapsed() <= self.patience => Ok(()),
-            Err(error) => Err(RunError::NoDeadMan(since.elapsed().as_secs(), error)),
-        }
-    }
-
     fn pulse(&mut self, elapsed: Duration) -> Result<(), RunError> {
         if self.keeper.has_realtime() {
             self.keeper.watch_budget(elapsed);
@@ -502,82 +372,6 @@ impl Guard {
         }
     }
 
-    /// Files that cannot be written are no reason to stop: the journal is what undoes.
-    fn write_status(&mut self) {
-        let (source, policy) = (self.source_name(), self.options.policy_path.clone());
-        let mut gaps = self.gaps.clone();
-        let (_, _, audit) = self.keeper.for_taking_back();
-        let (lost, trouble) = (audit.lost(), audit.trouble().map(ToString::to_string));
-        self.keeper.metrics.counts.audit_lost = lost;
-        gaps.extend(trouble.map(|error| format!("the audit cannot be written: {error}")));
-        gaps.extend(self.metrics_trouble.as_ref().map(|error| format!("the metrics cannot be written: {error}")));
-        if self.dead_man.is_none() {
-            gaps.push("there is no dead-man process now: nothing puts things right if this one is killed".to_owned());
-        }
-        let dead_man = self.dead_man.as_ref().map(DeadMan::pid);
-        let mut status = self.keeper.metrics.status(&policy, source, &gaps, dead_man);
-        // A restful guard writes nothing.
-        let counts = std::mem::take(&mut status.counts);
-        let last = (format!("{}{dead_man:?}{gaps:?}", policy.display()), counts.clone());
-        if self.last_status.as_ref() == Some(&last) {
-            return;
-        }
-        status.counts = counts;
-        if let Ok(text) = serde_json::to_string_pretty(&status) {
-            self.state.write_status(&text);
-        }
-        if let Some(outlet) = &mut self.metrics {
-            self.metrics_trouble = outlet.write(&self.keeper.metrics.prometheus()).err().map(|error| error.to_string());
-        }
-        self.last_status = Some(last);
-    }
-
-    fn shorten_journal(&mut self, limit: u64) -> Result<(), RunError> {
-        // One that cannot be made much shorter is not tried again and again.
-        if self.keeper.journal().length() > limit.max(2 * self.shortest) {
-            let journal = self.state.shorten(&ThisHost, self.keeper.journal())?;
-            self.shortest = journal.length();
-            self.use_journal(journal)?;
-        }
-        Ok(())
-    }
-
-    /// The dead-man first: what is written into the new one must be known to it.
-    fn use_journal(&mut self, journal: unstarve_executor::journal::Journal) -> Result<(), RunError> {
-        let given = self.dead_man.as_ref().map_or(Ok(()), |dead_man| dead_man.give_journal(&journal));
-        self.keeper.continue_in(journal);
-        match given {
-            Ok(()) => Ok(()),
-            Err(error) => self.replace_dead_man(&format!("the dead-man took no journal ({error})")),
-        }
-    }
-
-    /// Makes anew what somebody has removed. Until that is possible, what is open is known to this process and its dead-man.
-    fn heal_state(&mut self) -> Result<(), RunError> {
-        if !self.state.is_lost(self.keeper.journal()) {
-            return Ok(());
-        }
-        let text = format!("{} was removed", self.state.directory().display());
-        self.keeper.audit().log(&Entry { reason: Some(&text), ..Entry::of(Event::StateLost) });
-        match self.state.heal(self.keeper.journal()) {
-            Ok(journal) => {
-                (self.options.say)(&format!("{text}, and was made anew with everything that is changed now"));
-                self.last_status = None;
-                self.use_journal(journal)?;
-                let given = self.dead_man.as_ref().map_or(Ok(()), |dead_man| dead_man.give_lock(&self.state));
-                given.or_else(|error| self.replace_dead_man(&format!("the dead-man took no lock ({error})")))
-            }
-            // The lock is another guard's by now: two would fight.
-            Err(error @ StateError::Busy { .. }) => Err(error.into()),
-            Err(error) => {
-                (self.options.say)(&format!(
-                    "{text}: {error}; only this process and its dead-man know what is changed"
-                ));
-                Ok(())
-            }
-        }
-    }
-
     fn take_back(&mut self) -> Undone {
         self.keeper.close();
         self.keeper.for_taking_back().0.at_work = false;
@@ -629,16 +423,4 @@ pub fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
         signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
     }
     Ok(read)
-}
-
-/// The status that a running guard left in its directory; `None` if none is running.
-///
-/// # Errors
-/// If it cannot be read or believed.
-pub fn status(directory: &Path) -> Result<Option<metrics::Status>, StateError> {
-    let fail = |error| StateError::Io {
-        path: directory.join(unstarve_executor::state::STATUS),
-        source: io::Error::other(error),
-    };
-    state::status_text(directory)?.map(|text| serde_json::from_str(&text).map_err(fail)).transpose()
 }

@@ -1,0 +1,168 @@
+//! What is made of news: births, names, other programs, what workers work on.
+
+use std::time::{Duration, Instant};
+
+use unstarve_executor::act;
+use unstarve_executor::audit::{Entry, Event};
+use unstarve_executor::host::Host;
+use unstarve_executor::journal::Step;
+use unstarve_model::Tid;
+
+use super::{Due, Keeper, KeeperError, MOST_WORKERS};
+use crate::births::{Born, Signal};
+use crate::sight::Sight;
+use crate::task::{Task, Work};
+
+/// When a new kernel thread is looked at again.
+const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+
+impl<H: Host, S: Sight> Keeper<H, S> {
+    /// Deals with news.
+    pub fn hear(&mut self, signals: &mut Vec<Signal>) -> Result<(), KeeperError> {
+        self.metrics.counts.events += signals.len() as u64;
+        let mut due = Vec::new();
+        for signal in signals.drain(..) {
+            match signal {
+                Signal::Born(born) => self.born(&born, &mut due)?,
+                Signal::Renamed { tid, tgid } => {
+                    let born = self.unnamed.remove(&tid);
+                    self.look(tgid, tid, born, &mut due);
+                }
+                Signal::Executed { tid, time } => self.executed(tid, time, &mut due)?,
+                Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
+                Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
+                Signal::Ended { tid, ran, cpu, realtime } => self.ended(tid, ran, cpu, realtime),
+                Signal::Lost(count) => {
+                    self.metrics.counts.events_lost += count;
+                    self.lost(Event::Lost);
+                }
+                Signal::Throttled(count) => {
+                    self.metrics.counts.throttled += count;
+                    self.lost(Event::Throttled);
+                }
+            }
+        }
+        self.make(due)
+    }
+
+    fn lost(&mut self, event: Event) {
+        // Once for each look, not for each of a thousand pieces of news.
+        if !self.must_look {
+            self.audit.log(&Entry { reason: Some("everything is looked at soon"), ..Entry::of(event) });
+            self.must_look = true;
+        }
+    }
+
+    /// When [`Keeper::look_again`] has something to do.
+    pub fn next_look(&self) -> Option<Instant> {
+        self.looks.first().map(|(at, _)| *at)
+    }
+
+    /// Looks at new kernel threads that the kernel may have set up since.
+    pub fn look_again(&mut self) -> Result<(), KeeperError> {
+        let now = Instant::now();
+        let count = self.looks.partition_point(|(at, _)| *at <= now);
+        let mut due = Vec::new();
+        for (_, tid) in self.looks.drain(..count).collect::<Vec<_>>() {
+            let born = self.unnamed.remove(&tid);
+            if let Some(task) = self.sight.task(tid) {
+                if self.managed.contains_key(&task.key) {
+                    self.check(&task, None)?;
+                }
+                self.consider(task, born, &mut due);
+            }
+        }
+        self.make(due)
+    }
+
+    fn born(&mut self, born: &Born, due: &mut Vec<Due>) -> Result<(), KeeperError> {
+        if born.kernel != Some(true) {
+            let Some(task) = self.sight.task_in(born.tgid, born.tid) else {
+                self.metrics.counts.gone += 1;
+                return Ok(());
+            };
+            self.inherit(born, &task)?;
+            if !born.will_execute {
+                self.consider(task, Some(born.time), due);
+            }
+            return Ok(());
+        }
+        // Until it has a name it is a copy of kthreadd, and no rule for that one is for it.
+        self.unnamed.insert(born.tid, born.time);
+        let now = Instant::now();
+        for after in LOOKS {
+            let at = self.looks.partition_point(|(at, _)| *at <= now + after);
+            self.looks.insert(at, (now + after, born.tid));
+        }
+        Ok(())
+    }
+
+    /// It may be another rule's now, or nobody's: a child is its parent's likeness until it runs a program of its own.
+    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) -> Result<(), KeeperError> {
+        let Some(task) = self.sight.task_in(tid, tid) else {
+            self.metrics.counts.gone += 1;
+            return Ok(());
+        };
+        self.take_over(&task)?;
+        if let Some(task) = self.release(task) {
+            self.consider(task, Some(time), due);
+        }
+        Ok(())
+    }
+
+    /// Takes back what rules have set that are not about the task any more. What it has inherited it keeps, as children do.
+    /// Returns the task as it is then: what a next rule finds is what it goes back to in the end. `None` if it is gone.
+    pub(super) fn release(&mut self, task: Task) -> Option<Task> {
+        let rules = &self.policy.rules;
+        let Some(managed) = self.managed.get_mut(&task.key) else { return Some(task) };
+        let is_over = |rule: usize, change: &Step| {
+            change.from.is_none() && rules.get(rule).is_some_and(|rule| !rule.selector.matches(&task))
+        };
+        let over: Vec<Step> =
+            managed.set.extract_if(.., |(rule, change)| is_over(*rule, change)).map(|(_, change)| change).collect();
+        if over.is_empty() {
+            return Some(task);
+        }
+        let undone = act::release(&mut self.host, &mut self.journal, &mut self.audit, &over);
+        self.metrics.counts.restored += undone.restored as u64;
+        self.recall(&task, &over);
+        self.sight.task_in(task.tgid, task.key.tid).filter(|now| now.key == task.key)
+    }
+
+    /// Below what was taken back there may be what the task was born with: its children will have that from it.
+    fn recall(&mut self, task: &Task, over: &[Step]) {
+        for taken in over {
+            let aspect = taken.new.aspect();
+            let below =
+                self.journal.open_of(&taken.target).filter(|change| change.new.aspect() == aspect).last().cloned();
+            let Some(managed) = self.managed.get_mut(&task.key) else { return };
+            match below {
+                Some(below) => {
+                    let rule = self.policy.rules.iter().position(|rule| rule.name == below.rule);
+                    managed.set.push((rule.unwrap_or(usize::MAX), below));
+                }
+                None => managed.before.retain(|value| value.aspect() != aspect),
+            }
+        }
+    }
+
+    fn worked(&mut self, tid: Tid, work: Work, due: &mut Vec<Due>) {
+        // A kernel thread is a process of its own.
+        let Some(task) = self.sight.task_in(tid, tid) else { return };
+        if self.works.len() >= MOST_WORKERS {
+            self.works.clear();
+        }
+        let works = self.works.entry(task.key).or_default();
+        if !works.contains(&work) {
+            works.push(work);
+        }
+        self.consider(task, None, due);
+    }
+
+    fn look(&mut self, tgid: Tid, tid: Tid, born: Option<u64>, due: &mut Vec<Due>) {
+        match self.sight.task_in(tgid, tid) {
+            Some(task) => self.consider(task, born, due),
+            None => self.metrics.counts.gone += u64::from(born.is_some()),
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The keeper on a model of a machine: what it sets, what it gives way to, and that nothing of it is left. Needs no root.
+
+mod machine;
+
+use std::time::Duration;
+
+use machine::{Machine, Rig, attributes};
+use proptest::prelude::*;
+use unstarve_guard::births::Signal;
+use unstarve_guard::{Kind, Policy};
+use unstarve_model::{SchedPolicy, Tid};
+
+fn policy(text: &str) -> Policy {
+    Policy::parse(std::path::Path::new("p.toml"), &format!("version = 1\n{text}")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+const DATABASE: &str = "[[rule]]\nname = \"database\"\nmatch = { comm = \"db*\" }\nset = { nice = -5 }\n";
+const KEPT: &str = "[[rule]]\nname = \"web\"\nmatch = { comm = \"web*\" }\nset = { nice = -3 }\non-drift = \"keep\"\n";
+const REPORTED: &str =
+    "[[rule]]\nname = \"job\"\nmatch = { comm = \"job\" }\nset = { nice = -4 }\non-drift = \"report\"\n";
+const REALTIME: &str =
+    "[[rule]]\nname = \"control\"\nmatch = { comm = \"control\" }\nset = { policy = \"fifo\", rt-priority = 5 }\n";
+
+#[test]
+fn what_matches_is_set_written_down_and_taken_back() {
+    let machine = Machine::new();
+    let (db, other) = (machine.program("db-main"), machine.program("shell"));
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!((machine.nice(db), machine.nice(other)), (-5, 0));
+    assert_eq!(rig.written_down().len(), 1, "{:?}", rig.written_down());
+    rig.take_back();
+    assert_eq!(machine.nice(db), 0);
+    assert!(rig.written_down().is_empty());
+}
+
+#[test]
+fn nothing_is_changed_that_was_not_written_down_before() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    let journal = rig.journal_path();
+    machine.at_write(move || {
+        let text = std::fs::read_to_string(&journal).unwrap();
+        assert!(text.contains("\"nice\":-5") || text.contains("-5"), "{text}");
+    });
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!(machine.nice(db), -5);
+}
+
+#[test]
+fn a_child_is_in_care_from_its_birth_and_goes_back_with_its_parent() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    let child = machine.fork(db);
+    rig.hear(machine.birth(child));
+    machine.rename(child, "helper");
+    // Its parent is gone when everything is taken back, so the tree of processes does not show where it came from.
+    rig.hear(machine.exit(db));
+    assert_eq!(machine.nice(child), -5);
+    rig.take_back();
+    assert_eq!(machine.nice(child), 0);
+}
+
+#[test]
+fn a_child_goes_back_to_what_was_before_all_rules() {
+    let machine = Machine::new();
+    let web = machine.program("web-1");
+    let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}")), &machine);
+    rig.keeper.look_at_all().unwrap();
+    let child = machine.fork(web);
+    rig.hear(machine.birth(child));
+    // What it was born with and what is set now are two changes; its own child has the sum of them.
+    machine.rename(child, "db-main");
+    rig.hear(Signal::Executed { tid: child, time: 0 });
+    let grandchild = machine.fork(child);
+    rig.hear(machine.birth(grandchild));
+    assert_eq!(machine.nice(grandchild), -5);
+    rig.hear(machine.exit(child));
+    rig.hear(machine.exit(web));
+    rig.take_back();
+    assert_eq!(machine.nice(grandchild), 0);
+}
+
+#[test]
+fn what_somebody_else_sets_is_theirs() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    rig.hear(machine.renice(db, 7));
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!(machine.nice(db), 7);
+    rig.take_back();
+    assert_eq!(machine.nice(db), 7);
+}
+
+#[test]
+fn what_is_only_reported_is_theirs_and_their_childrens() {
+    let machine = Machine::new();
+    let job = machine.program("job");
+    let mut rig = Rig::new(policy(REPORTED), &machine);
+    rig.keeper.look_at_all().unwrap();
+    rig.hear(machine.renice(job, 5));
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!(rig.keeper.metrics.counts.drift, 1, "once, not at each look");
+    let child = machine.fork(job);
+    rig.hear(machine.birth(child));
+    machine.rename(child, "helper");
+    rig.take_back();
+    assert_eq!((machine.nice(job), machine.nice(child)), (5, 5));
+}
+
+#[test]
+fn a_kept_value_is_put_back_a_few_times_and_then_left() {
+    let machine = Machine::new();
+    let web = machine.program("web-1");
+    let mut rig = Rig::new(policy(&format!("[limits]\ncorrections = 3\n{KEPT}")), &machine);
+    rig.keeper.look_at_all().unwrap();
+    for _ in 0..3 {
+        rig.hear(machine.renice(web, 4));
+        assert_eq!(machine.nice(web), -3);
+    }
+    rig.hear(machine.renice(web, 4));
+    assert_eq!(machine.nice(web), 4, "the fourth in a minute stays");
+    rig.take_back();
+    assert_eq!(machine.nice(web), 4);
+}
+
+#[test]
+fn another_program_in_the_same_process_is_another_rules() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}")), &machine);
+    rig.keeper.look_at_all().unwrap();
+    machine.rename(db, "shell");
+    rig.hear(Signal::Executed { tid: db, time: 0 });
+    assert_eq!(machine.nice(db), 0);
+    machine.rename(db, "web-7");
+    rig.hear(Signal::Executed { tid: db, time: 0 });
+    assert_eq!(machine.nice(db), -3);
+    machine.rename(db, "db-main");
+    rig.hear(Signal::Executed { tid: db, time: 0 });
+    assert_eq!(machine.nice(db), -5);
+    rig.take_back();
+    assert_eq!(machine.nice(db), 0, "not what the rule before had set");
+}
+
+#[test]
+fn a_thread_id_that_is_used_again_is_not_touched() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    machine.reuse(db, "innocent", -5);
+    rig.take_back();
+    assert_eq!(machine.nice(db), -5, "its own");
+}
+
+#[test]
+fn a_real_time_task_over_its_budget_is_so_no_longer() {
+    let machine = Machine::new();
+    let control = machine.program("control");
+    let mut rig = Rig::new(policy(&format!("[limits]\nrt-budget = 50\n{REALTIME}")), &machine);
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!(machine.policy(control), SchedPolicy::Fifo);
+    let second = Duration::from_secs(1);
+    rig.keeper.watch_budget(second);
+    machine.run(control, Duration::from_millis(400));
+    rig.keeper.watch_budget(second);
+    assert_eq!(machine.policy(control), SchedPolicy::Fifo, "40 % of 50");
+    machine.run(control, Duration::from_millis(600));
+    rig.keeper.watch_budget(second);
+    assert_eq!(machine.policy(control), SchedPolicy::Other);
+    // The rule gives it to nobody any more.
+    let next = machine.program("control");
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!(machine.policy(next), SchedPolicy::Other);
+}
+
+#[test]
+fn short_lived_children_count_in_the_budget() {
+    let machine = Machine::new();
+    let control = machine.program("control");
+    let mut rig = Rig::new(policy(&format!("[limits]\nrt-budget = 50\n{REALTIME}")), &machine);
+    rig.keeper.look_at_all().unwrap();
+    for _ in 0..10 {
+        // Born, run and gone before anybody looked.
+        rig.hear(Signal::Ended { tid: Tid(90_000), ran: 60_000_000, cpu: 1, realtime: true });
+    }
+    rig.keeper.watch_budget(Duration::from_secs(1));
+    assert_eq!(machine.policy(control), SchedPolicy::Other);
+}
+
+#[test]
+fn lost_news_is_made_up_for_by_a_look() {
+    let machine = Machine::new();
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    let db = machine.program("db-main");
+    rig.hear(Signal::Lost(12));
+    assert!(rig.keeper.must_look());
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!(machine.nice(db), -5);
+    assert!(!rig.keeper.must_look());
+    assert_eq!(rig.keeper.metrics.counts.events_lost, 12);
+}
+
+#[test]
+fn a_kernel_thread_is_set_when_it_has_its_name() {
+    let machine = Machine::new();
+    let text = "[[rule]]\nname = \"softirqs\"\nmatch = { kind = \"ksoftirqd\" }\nset = { nice = -5 }\n";
+    let mut rig = Rig::new(policy(text), &machine);
+    rig.keeper.look_at_all().unwrap();
+    let thread = machine.kernel_thread("kthreadd");
+    rig.hear(machine.birth(thread));
+    assert_eq!(machine.nice(thread), 0, "still the likeness of kthreadd");
+    machine.name_kernel_thread(thread, "ksoftirqd/7", Kind::Ksoftirqd);
+    rig.hear(Signal::Renamed { tid: thread, tgid: thread });
+    assert_eq!(machine.nice(thread), -5);
+}
+
+#[test]
+fn a_refused_change_is_nobodys_and_does_not_stop_the_others() {
+    let machine = Machine::new();
+    let (first, second) = (machine.program("db-1"), machine.program("db-2"));
+    machine.refuse(first);
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!((machine.nice(first), machine.nice(second)), (0, -5));
+    assert_eq!(rig.keeper.metrics.counts.failed, 1);
+    assert_eq!(rig.written_down().len(), 1, "nothing is left to do for the refused one");
+}
+
+#[test]
+fn while_it_is_closed_births_are_noted_and_nothing_is_set() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    rig.keeper.close();
+    let (late, child) = (machine.program("db-late"), machine.fork(db));
+    rig.hear(machine.birth(late));
+    rig.hear(machine.birth(child));
+    assert_eq!((machine.nice(late), machine.nice(child)), (0, -5));
+    rig.take_back();
+    assert_eq!(machine.nice(child), 0);
+}
+
+/// What happens on a machine.
+#[derive(Clone, Debug)]
+enum Happens {
+    Start(&'static str),
+    Fork(usize),
+    Exit(usize),
+    Exec(usize, &'static str),
+    Renice(usize),
+    /// Without news of it.
+    Unseen(Box<Happens>),
+    Lost,
+    Look,
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let name = || prop::sample::select(vec!["db-main", "web-1", "job", "shell"]);
+    let event = prop_oneof![
+        3 => name().prop_map(Happens::Start),
+        4 => any::<usize>().prop_map(Happens::Fork),
+        2 => any::<usize>().prop_map(Happens::Exit),
+        2 => (any::<usize>(), name()).prop_map(|(at, name)| Happens::Exec(at, name)),
+        2 => any::<usize>().prop_map(Happens::Renice),
+        1 => Just(Happens::Lost),
+        1 => Just(Happens::Look),
+    ];
+    (event, prop::bool::weighted(0.15)).prop_map(|(event, unseen)| match event {
+        // Births that nobody heard of are not for this model: see `Machine::add`.
+        Happens::Fork(_) => event,
+        Happens::Lost | Happens::Look => event,
+        event if unseen => Happens::Unseen(Box::new(event)),
+        event => event,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The oracle is the same machine without a guard: each task has a second set of values that only the others change.
+    #[test]
+    fn whatever_happens_nothing_of_it_is_left(events in prop::collection::vec(happens(), 1..60)) {
+        let machine = Machine::new();
+        machine.program("db-main");
+        machine.program("web-0");
+        let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}{REPORTED}")), &machine);
+        rig.keeper.look_at_all().unwrap();
+        for event in events {
+            let (event, seen) = match event {
+                Happens::Unseen(event) => (*event, false),
+                event => (event, true),
+            };
+            let news = match event {
+                Happens::Start(name) => {
+                    let tid = machine.program(name);
+                    Some(machine.birth(tid))
+                }
+                Happens::Fork(at) => machine.nth(at).map(|parent| machine.birth(machine.fork(parent))),
+                Happens::Exit(at) => machine.nth(at).map(|tid| machine.exit(tid)),
+                Happens::Exec(at, name) => machine.nth(at).map(|tid| {
+                    machine.rename(tid, name);
+                    Signal::Executed { tid, time: 0 }
+                }),
+                // Always the same: a value between a rule's and one before it would be a step down, which a task can take itself.
+                Happens::Renice(at) => machine.nth(at).map(|tid| machine.renice(tid, 7)),
+                Happens::Lost => Some(Signal::Lost(1)),
+                Happens::Look => {
+                    rig.keeper.look_at_all().unwrap();
+                    None
+                }
+                Happens::Unseen(_) => None,
+            };
+            match news {
+                Some(news) if seen => rig.hear(news),
+                // What nobody heard of is found by the next look, which comes before anything else does.
+                Some(_) => rig.keeper.look_at_all().unwrap(),
+                None => {}
+            }
+        }
+        rig.take_back();
+        for (tid, comm, is, would_be) in machine.compared() {
+            prop_assert_eq!(attributes(&is), attributes(&would_be), "{} {}", tid, comm);
+        }
+    }
+}
