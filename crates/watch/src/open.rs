@@ -1,6 +1,6 @@
 use crate::{Engine, EngineError, EngineName, Options, Tracefs};
 
-/// The engine that was asked for, or the best that is to be had here: eBPF, else tracefs, which costs some ten times as much.
+/// The engine that was asked for, or the best that is to be had here: eBPF, else tracefs, which decodes every event.
 ///
 /// # Errors
 /// [`EngineError::Unavailable`] if there is none, with the reasons of both.

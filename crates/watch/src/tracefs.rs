@@ -16,7 +16,7 @@ const DOUBTED_FROM: Nanos = Nanos::from_millis(10);
 
 /// The engine that decodes every event of the scheduler. Its tracefs instance goes when it is dropped.
 ///
-/// It costs some 1.4 µs of CPU time for each switch, as `top` does, in this process, and needs to be read at least four times a second
+/// It costs this process CPU time for each event, as `top` does, and needs to be read at least four times a second
 /// so that the kernel's buffers do not overflow. Groups are told apart as far as their tasks still live when they are first seen.
 pub struct Tracefs {
     live: Live,
