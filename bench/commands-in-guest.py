@@ -33,6 +33,12 @@ def shown(remedy):
     return "; ".join(dict.fromkeys(parts)) or "true"
 
 
+def threads(remedy):
+    """The numbers of the threads that it changes."""
+    targets = (change["target"] for change in remedy["changes"] if isinstance(change["target"], dict))
+    return " ".join(str(target["thread"]["tid"]) for target in targets if "thread" in target)
+
+
 def script(finding):
     """Each remedy's commands, with what is seen before, between and after."""
     quoted = lambda text: "'" + text.replace("'", "'\\''") + "'"
@@ -40,6 +46,8 @@ def script(finding):
     for remedy in finding["remedies"]:
         if remedy["apply"]:
             lines += [
+                # The script may have the number, and the age in ticks, of a thread of the first guest.
+                f'case " {threads(remedy)} " in *" $$ "*) echo "{remedy["id"]}: names the number of this script, not tried" ;; *)',
                 f"state() {{ {shown(remedy)}; }}",
                 "before=$(state 2>&1)",
                 f"sh -euc {quoted(remedy['apply'])}; apply=$?; between=$(state 2>&1)",
@@ -47,6 +55,7 @@ def script(finding):
                 'changed=changed; [ "$before" != "$between" ] || changed="left alone"',
                 'restored=restored; [ "$before" = "$after" ] || restored="NOT RESTORED, $before; now $after"',
                 f'echo "{remedy["id"]}: exit $apply and $undo, $changed, $restored"',
+                ";; esac",
             ]
     return "\n".join(lines) + "\n"
 

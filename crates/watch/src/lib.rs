@@ -5,30 +5,27 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-#[cfg(feature = "bpf")]
 mod clocks;
 #[cfg(feature = "bpf")]
 mod ebpf;
 mod engine;
-#[cfg(feature = "bpf")]
 mod groups;
 mod histogram;
 mod open;
-#[cfg(feature = "bpf")]
 mod proc;
 mod reading;
 mod role;
-#[cfg(feature = "bpf")]
 mod role_table;
 mod scripted;
-#[cfg(feature = "bpf")]
 mod totals;
+mod tracefs;
 
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
-pub use engine::{Engine, EngineError, Options};
+pub use engine::{Engine, EngineError, EngineName, Options};
 pub use histogram::{Bucket, Histogram};
 pub use open::open;
 pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};
 pub use role::{Role, RoleId, RoleKind};
 pub use scripted::Scripted;
+pub use tracefs::Tracefs;
