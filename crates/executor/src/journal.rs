@@ -4,6 +4,8 @@
 //! filled) has a wrong sum and is left out; since its change had to wait for the line to be on disk, nothing is lost
 //! with it.
 
+mod store;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::sched::{self, TICK_NS};
 use unstarve_change::TaskKey;
 use unstarve_change::{Place, Value};
+
+pub use store::{JournalFile, RESERVE, Store};
 
 /// The journal cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -162,84 +166,6 @@ pub fn sealed(json: &[u8], into: &mut Vec<u8>) {
     into.push(b'\n');
 }
 
-/// Where lines go. A trait so that tests can tear any write and kill between any two.
-pub trait Store {
-    /// Adds bytes and returns when they are safe.
-    ///
-    /// # Errors
-    /// If they are not; some of them may be there.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-
-    /// Makes sure that so many bytes can be added, and [`RESERVE`] beyond them.
-    ///
-    /// # Errors
-    /// If there is no room.
-    fn reserve(&mut self, _bytes: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Room that is kept for writing down what was taken back, which must not fail because the disk is full.
-pub const RESERVE: u64 = 64 << 10;
-/// How much room is asked for at a time.
-const ROOM: u64 = 1 << 20;
-
-impl Store for JournalFile {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = self.file.write_all(bytes);
-        self.length = match &written {
-            Ok(()) => self.length + bytes.len() as u64,
-            // A part of it may be there.
-            Err(_) => self.file.metadata()?.len(),
-        };
-        written.and_then(|()| self.file.sync_data())
-    }
-
-    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
-        let needed = self.length.saturating_add(bytes).saturating_add(RESERVE);
-        if needed <= self.room {
-            return Ok(());
-        }
-        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-        for room in [needed.saturating_add(ROOM), needed] {
-            match rustix::fs::fallocate(&self.file, flags, 0, room) {
-                Ok(()) => {
-                    self.room = room;
-                    return Ok(());
-                }
-                // This file system cannot; then there is no reserve, and taking back goes without writing anything down.
-                Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => return Ok(()),
-                Err(_) => {}
-            }
-        }
-        Err(rustix::io::Errno::NOSPC.into())
-    }
-}
-
-/// A journal's file, at its end.
-#[derive(Debug)]
-pub struct JournalFile {
-    file: File,
-    length: u64,
-    room: u64,
-}
-
-impl JournalFile {
-    /// One that was opened for adding.
-    ///
-    /// # Errors
-    /// If its length cannot be read.
-    pub fn new(file: File) -> io::Result<JournalFile> {
-        let length = file.metadata()?.len();
-        Ok(JournalFile { file, length, room: 0 })
-    }
-
-    /// The file.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-}
-
 /// A journal that is being written. What is open is known in memory, too: the file may be lost or full.
 #[derive(Debug)]
 pub struct Journal<S = JournalFile> {
@@ -268,7 +194,7 @@ pub fn boot_id() -> io::Result<String> {
 impl Journal<JournalFile> {
     /// The file.
     pub fn file(&self) -> &File {
-        &self.store.file
+        self.store.file()
     }
 
     /// Its length in bytes.
@@ -401,101 +327,5 @@ impl<S: Store> Journal<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs::OpenOptions;
-
-    use unstarve_model::Tid;
-
-    use super::*;
-
-    fn opened(path: &Path) -> Journal {
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path).unwrap();
-        let before = Contents::parse(&fs::read(path).unwrap(), "now").unwrap();
-        Journal::over(JournalFile::new(file).unwrap(), path, "now", before).unwrap()
-    }
-
-    fn change(seq: u64, tid: u32) -> Step {
-        Step {
-            seq,
-            target: Place::Task(TaskKey { tid: Tid(tid), start: 7 }),
-            comm: "kworker/0:1\n\u{1b}[31m".to_owned(),
-            rule: "dio".to_owned(),
-            old: Value::Nice(0),
-            new: Value::Nice(-5),
-            at: 0,
-            from: None,
-            batch: None,
-        }
-    }
-
-    fn written(records: &[Record]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        records.iter().for_each(|record| encode(record, &mut bytes));
-        bytes
-    }
-
-    fn begin(boot: &str) -> Record {
-        Record::Begin { version: 1, boot: boot.to_owned() }
-    }
-
-    #[test]
-    fn what_is_settled_or_of_another_boot_is_not_open() {
-        let records = [
-            begin("old"),
-            Record::Change(change(1, 1)),
-            begin("now"),
-            Record::Change(change(2, 2)),
-            Record::Change(change(3, 3)),
-            Record::Settled { seq: 2 },
-        ];
-        let contents = Contents::parse(&written(&records), "now").unwrap();
-        assert_eq!(contents, Contents { open: vec![change(3, 3)], stale: 1, damaged: 0, last_seq: 3 });
-    }
-
-    #[test]
-    fn a_journal_cut_anywhere_holds_what_was_whole() {
-        let records = [begin("now"), Record::Change(change(1, 1)), Record::Change(change(2, 2))];
-        let bytes = written(&records);
-        let mut seen = Vec::new();
-        for length in 0..=bytes.len() {
-            let contents = Contents::parse(&bytes[..length], "now").unwrap();
-            // The last line without its newline is as whole as with it.
-            seen.push(contents.open.len());
-            assert!(contents.damaged <= 1);
-        }
-        assert!(seen.is_sorted());
-        assert_eq!(seen.last(), Some(&2));
-    }
-
-    #[test]
-    fn a_flipped_byte_costs_its_line_alone() {
-        let bytes = written(&[begin("now"), Record::Change(change(1, 1)), Record::Change(change(2, 2))]);
-        let at = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 20;
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 1;
-        let contents = Contents::parse(&damaged, "now").unwrap();
-        assert_eq!((contents.open, contents.damaged), (vec![change(2, 2)], 1));
-    }
-
-    #[test]
-    fn a_later_version_is_not_guessed_at() {
-        let bytes = written(&[Record::Begin { version: 9, boot: "now".to_owned() }]);
-        assert_eq!(Contents::parse(&bytes, "now"), Err(9));
-    }
-
-    #[test]
-    fn writing_goes_on_after_a_torn_line() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal");
-        let mut journal = opened(&path);
-        journal.promise(&mut [change(0, 1)]).unwrap();
-        drop(journal);
-        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"0123abcd {\"rec").unwrap();
-        let mut journal = opened(&path);
-        let mut more = [change(0, 2)];
-        journal.promise(&mut more).unwrap();
-        assert_eq!(more[0].seq, 2);
-        let contents = Contents::parse(&fs::read(&path).unwrap(), "now").unwrap();
-        assert_eq!((contents.open.len(), contents.damaged), (2, 1));
-    }
-}
+#[path = "journal/tests.rs"]
+mod tests;

@@ -6,6 +6,8 @@ use crate::text::{columns, counted, fit, fold, occupant, whereabouts};
 
 /// Rows of a chart; what is beyond is added up in one more.
 const ROWS: usize = 8;
+/// Of culprits at least so many are shown, if there are.
+const CULPRITS: usize = 3;
 const INDENT: &str = "    ";
 const BELOW: &str = "      ";
 
@@ -52,11 +54,23 @@ pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
 
 fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
     let charset = ink.look.charset();
+    let is_culprit = |piece: &Culprit| culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule);
     let shown = if blame.len() <= ROWS + 1 { blame.len() } else { ROWS };
-    let mut rows: Vec<Row> = blame[..shown]
+    let (first, beyond) = blame.split_at(shown);
+    // Whom the finding names is shown, however little of the victim's waits it had.
+    let (named, rest): (Vec<_>, Vec<_>) = {
+        let mut left = CULPRITS.saturating_sub(first.iter().filter(|piece| is_culprit(piece)).count());
+        beyond.iter().partition(|piece| {
+            let named = left > 0 && is_culprit(piece);
+            left -= usize::from(named);
+            named
+        })
+    };
+    let mut rows: Vec<Row> = first
         .iter()
+        .chain(named)
         .map(|piece| {
-            let culprit = culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule);
+            let culprit = is_culprit(piece);
             Row {
                 who: fold(&occupant(piece), charset).into_owned(),
                 rule: fold(&piece.rule, charset).into_owned(),
@@ -66,7 +80,6 @@ fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
             }
         })
         .collect();
-    let rest = &blame[shown..];
     if !rest.is_empty() {
         rows.push(Row {
             who: counted(rest.len() as u64, "other"),

@@ -9,9 +9,23 @@ pub(crate) fn now() -> ClockPair {
     ClockPair { trace: Time(before + after.saturating_sub(before) / 2), wall: WallTime(wall) }
 }
 
+/// Both clocks at a moment of the first, a little while ago.
+#[cfg(feature = "bpf")]
+pub(crate) fn now_was(moment: Time) -> ClockPair {
+    let now = now();
+    let passed = now.trace.since(moment);
+    ClockPair { trace: now.trace - passed, wall: WallTime(now.wall.0.saturating_sub(passed.0)) }
+}
+
 /// CPU time of this process.
 pub(crate) fn process() -> Nanos {
     Nanos(nanos(ClockId::ProcessCPUTime))
+}
+
+/// CPU time of this thread.
+#[cfg(feature = "bpf")]
+pub(crate) fn thread() -> Nanos {
+    Nanos(nanos(ClockId::ThreadCPUTime))
 }
 
 /// These clocks are never before their zero.

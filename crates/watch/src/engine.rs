@@ -16,16 +16,27 @@ pub trait Engine {
     fn read(&mut self) -> Result<Reading, EngineError>;
 }
 
+/// By what waits are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineName {
+    /// BPF programs: [`crate::Ebpf`].
+    Ebpf,
+    /// Every event of the scheduler, decoded: [`crate::Tracefs`].
+    Tracefs,
+}
+
 /// How to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
+    /// By this one alone. `None`: by eBPF, and by tracefs where that is not to be had.
+    pub engine: Option<EngineName>,
     /// Waits that last and are younger than this are not in [`Reading::oldest`].
     pub oldest_from: Nanos,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { oldest_from: Nanos::from_millis(10) }
+        Options { engine: None, oldest_from: Nanos::from_millis(10) }
     }
 }
 

@@ -5,7 +5,6 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-#[cfg(feature = "bpf")]
 mod clocks;
 pub mod config;
 pub mod control;
@@ -13,16 +12,13 @@ pub mod control;
 mod ebpf;
 mod engine;
 pub mod episode;
-#[cfg(feature = "bpf")]
 mod groups;
 mod guarded;
 mod histogram;
 mod open;
-#[cfg(feature = "bpf")]
 mod proc;
 mod reading;
 mod role;
-#[cfg(feature = "bpf")]
 mod role_table;
 pub mod run;
 mod scribe;
@@ -31,15 +27,16 @@ pub mod store;
 pub mod tell;
 #[cfg(test)]
 mod testing;
-#[cfg(feature = "bpf")]
 mod totals;
+mod tracefs;
 
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
-pub use engine::{Engine, EngineError, Options};
+pub use engine::{Engine, EngineError, EngineName, Options};
 pub use histogram::{Bucket, Histogram};
 pub use open::open;
 pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};
 pub use role::{Role, RoleId, RoleKind};
 pub use scribe::{ExplainCommand, trace_in};
 pub use scripted::Scripted;
+pub use tracefs::Tracefs;

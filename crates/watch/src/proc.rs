@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use unstarve_model::{Comm, Tid};
+#[cfg(feature = "bpf")]
+use unstarve_model::Comm;
+use unstarve_model::Tid;
 
-use crate::TaskId;
-
-/// Whether the task is there, by the same number and process, and runnable or running.
-pub(crate) fn is_runnable(task: TaskId) -> bool {
-    let path = format!("/proc/{}/task/{}/stat", task.tgid, task.tid);
-    fs::read(path).is_ok_and(|stat| state(&stat) == Some(b'R'))
+/// Whether the task is there, and runnable or running.
+pub(crate) fn is_runnable(tid: Tid) -> bool {
+    fs::read(format!("/proc/{tid}/stat")).is_ok_and(|stat| state(&stat) == Some(b'R'))
 }
 
 /// The state in a `stat` file: behind the name, which may hold brackets and blanks itself.
@@ -19,9 +18,34 @@ fn state(stat: &[u8]) -> Option<u8> {
 }
 
 /// A task's name.
+#[cfg(feature = "bpf")]
 pub(crate) fn comm(tid: Tid) -> Option<Comm> {
     let text = fs::read(format!("/proc/{tid}/comm")).ok()?;
     Some(Comm::new(text.strip_suffix(b"\n").unwrap_or(&text)))
+}
+
+/// The process of a thread.
+pub(crate) fn process_of(tid: Tid) -> Option<Tid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Tid)
+}
+
+/// The path of the top-level cgroup of a task, in the hierarchy that shares out CPU time; `None` in the root.
+pub(crate) fn top_group(tid: Tid, unified: bool) -> Option<String> {
+    top_of(&fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?, unified)
+}
+
+/// From lines `7:cpu,cpuacct:/user.slice/a` (v1) or `0::/user.slice/a` (v2).
+fn top_of(text: &str, unified: bool) -> Option<String> {
+    let path = text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_meant = if unified { number == "0" } else { controllers.split(',').any(|one| one == "cpu") };
+        is_meant.then_some(path)
+    })?;
+    let top = path.strip_prefix('/')?.split('/').next()?;
+    (!top.is_empty()).then(|| format!("/{top}"))
 }
 
 #[cfg(test)]
@@ -38,8 +62,16 @@ mod tests {
     #[test]
     fn this_thread_runs_and_nobody_has_number_zero() {
         let tid = Tid(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        let tgid = Tid(std::process::id());
-        assert!(is_runnable(TaskId { tid, tgid, comm: Comm::default() }));
-        assert!(!is_runnable(TaskId { tid: Tid(0), tgid: Tid(0), comm: Comm::default() }));
+        assert!(is_runnable(tid));
+        assert!(!is_runnable(Tid(0)));
+        assert_eq!(process_of(tid), Some(Tid(std::process::id())));
+    }
+
+    #[test]
+    fn the_top_level_group_is_the_first_part_of_the_path() {
+        let text = "12:cpuacct:/a\n7:cpu,x:/b:c/d\n0::/e.slice/f\n";
+        assert_eq!(top_of(text, false).as_deref(), Some("/b:c"));
+        assert_eq!(top_of(text, true).as_deref(), Some("/e.slice"));
+        assert_eq!(top_of("0::/\n", true), None);
     }
 }

@@ -66,6 +66,17 @@ impl RoleKind {
         RoleKind::Gone,
     ];
 
+    /// What a worker is that was called with this function, if it is more than a worker.
+    ///
+    /// Sources: fs/iomap/direct-io.c, fs/direct-io.c, fs/fs-writeback.c, 5.10 to 7.2.
+    pub(crate) fn of_work(function: &str) -> Option<RoleKind> {
+        match function {
+            "iomap_dio_complete_work" | "dio_aio_complete_work" => Some(RoleKind::DirectIo),
+            "wb_workfn" => Some(RoleKind::Storage),
+            _ => None,
+        }
+    }
+
     /// The word for labels and JSON: `direct-io`.
     pub fn word(self) -> &'static str {
         match self {

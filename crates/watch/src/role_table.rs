@@ -1,5 +1,6 @@
 //! Which id is which role now, and what becomes of the sums of groups that have gone.
 
+use rustc_hash::FxHashMap;
 use unstarve_model::Nanos;
 
 use crate::groups::TopGroup;
@@ -24,6 +25,7 @@ pub(crate) struct RoleTable {
 }
 
 /// A change that who counts has to be made aware of.
+#[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "the programs look groups up by these"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// Programs of this cgroup are of this role now; its weight beside nice 0 = 1024.
@@ -78,6 +80,15 @@ impl RoleTable {
             changes.push(Change::Added { group: group.id, role: RoleId(index as u8), weight: group.weight });
         }
         changes
+    }
+
+    /// Ids of groups by their paths.
+    pub fn paths(&self) -> FxHashMap<String, RoleId> {
+        let groups = self.roles.iter().enumerate().filter_map(|(index, role)| {
+            let path = role.as_ref()?.cgroup.clone()?;
+            Some((path, RoleId(index as u8)))
+        });
+        groups.collect()
     }
 
     fn set(&mut self, index: usize, group: &TopGroup) {

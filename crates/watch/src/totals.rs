@@ -7,9 +7,17 @@ use crate::{Histogram, RoleId};
 const ROLES: usize = RoleId::LIMIT;
 /// Places for rules; a power of two.
 pub(crate) const RULES: usize = 8;
-/// Rules by their places; those that only `explain` can find have none.
-pub(crate) const RULES_COUNTED: [Rule; 7] =
-    [Rule::Unknown, Rule::Throttled, Rule::Idle, Rule::Class, Rule::WakeupPreemption, Rule::Weight, Rule::Fair];
+/// Rules by their places: first those of watch.bpf.c, in its order. The last one is for what interrupts do, softirqs included.
+pub(crate) const RULES_COUNTED: [Rule; RULES] = [
+    Rule::Unknown,
+    Rule::Throttled,
+    Rule::Idle,
+    Rule::Class,
+    Rule::WakeupPreemption,
+    Rule::Weight,
+    Rule::Fair,
+    Rule::Irq,
+];
 
 /// Sums of all CPUs by role.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,6 +51,12 @@ impl OfRole {
         self.ended = self.ended.saturating_add(other.ended);
         self.waiting += other.waiting;
         self.histogram.merge(&other.histogram);
+    }
+}
+
+impl Default for Totals {
+    fn default() -> Totals {
+        Totals::new()
     }
 }
 

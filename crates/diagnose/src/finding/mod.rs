@@ -100,6 +100,21 @@ fn title(case: &Case<'_>, victims: &[ActorId]) -> String {
     }
 }
 
+/// What `text` says of these, with their ids if somebody of the other side has a name of theirs.
+fn told_apart(case: &Case<'_>, text: String, these: &[ActorId], others: &[ActorId]) -> String {
+    let shared = |id: &&ActorId| others.iter().any(|other| case.name(*other) == case.name(**id));
+    let mut tids: Vec<u32> =
+        these.iter().filter(shared).flat_map(|id| case.actor(*id).tids.iter().map(|tid| tid.0)).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    let more = if tids.len() > TOLD { ", …" } else { "" };
+    let listed: Vec<String> = tids.iter().take(TOLD).map(u32::to_string).collect();
+    if listed.is_empty() { text } else { format!("{text}[{}{more}]", listed.join(", ")) }
+}
+
+/// Ids that a sentence has at most on each side.
+const TOLD: usize = 4;
+
 /// `37 %`, `0.4 %`.
 fn percent(share: f64) -> String {
     if share < 0.0995 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }

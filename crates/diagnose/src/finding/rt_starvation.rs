@@ -12,7 +12,7 @@ use unstarve_timeline::{ActorId, Rule};
 use super::boosters::Boosters;
 use super::felt;
 use super::intruders::{self, Family, ran};
-use super::{FAIR_PERIOD, FindingKind, names, percent, title};
+use super::{FAIR_PERIOD, FindingKind, names, percent, title, told_apart};
 use crate::case::{Blame, Case};
 use crate::draft::{self, Draft, payer_row};
 use crate::ledger::{Episodes, Period, TICK};
@@ -206,8 +206,8 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
         confidence: 0.95,
         sentence: format!(
             "{} waited {lost} while {} ({}) had its CPU{}{}.",
-            title(case, &victims),
-            names(case, actors.iter().copied()),
+            told_apart(case, title(case, &victims), &victims, actors),
+            told_apart(case, names(case, actors.iter().copied()), actors, &victims),
             class(case, actors),
             at_a_time(longest),
             period.map(|period| format!(", every {}", period.interval)).unwrap_or_default(),

@@ -14,7 +14,7 @@ use unstarve_timeline::{ActorId, Rule};
 use super::completion_ping_pong::KIND as PING_PONG;
 use super::felt::{self, Felt};
 use super::limits::{Allowance, Allowances};
-use super::{FAIR_PERIOD, FindingKind, names, percent, title};
+use super::{FAIR_PERIOD, FindingKind, names, percent, title, told_apart};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
@@ -307,8 +307,8 @@ fn known_sentence(case: &Case<'_>, pairs: &[Pair<'_>]) -> String {
     };
     format!(
         "{} waited {lost} behind {}, which {weigh} more{longest}{share}.",
-        title(case, &victims),
-        names(case, heavy),
+        told_apart(case, title(case, &victims), &victims, &heavy),
+        told_apart(case, names(case, heavy.iter().copied()), &heavy, &victims),
     )
 }
 

@@ -187,3 +187,14 @@ fn the_price_of_a_crowds_other_waits_names_no_victim() {
     let finding = scene.explain().findings.remove(0);
     assert_eq!((finding.id.as_str(), finding.victim.comm.as_str()), ("rt-starvation", "server"));
 }
+
+#[test]
+fn where_both_have_one_name_the_sentence_has_their_ids() {
+    let scene = Scene::new(1000).task('h', "app", 49).task('v', "app", 120).cpu(&format!(
+        "v{}{}",
+        times(300, "h"),
+        times(100, "v")
+    ));
+    let finding = scene.explain().findings.remove(0);
+    assert!(finding.sentence.starts_with("app[101] waited 300 ms while app[100] (real-time)"), "{}", finding.sentence);
+}

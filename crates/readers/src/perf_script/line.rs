@@ -21,11 +21,18 @@ impl<'a> Head<'a> {
     /// Takes an event's line apart. The comm may hold anything: the first bracket that makes sense is the CPU's.
     pub fn parse(line: &'a [u8]) -> Option<Head<'a>> {
         memchr_iter(b'[', line).find_map(|at| {
-            let (comm, tid, cpu, rest) = task_on_cpu(line, at)?;
+            let task = task_on_cpu(line, at);
+            let (comm, tid, cpu, rest) = task.or_else(|| nobody_on_cpu(line, at))?;
             let (stamp, rest) = stamp(rest)?;
             let rest = rest.strip_prefix(b":").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
-            Some(Head { comm, tid, cpu, stamp, rest: without_period(rest.trim_ascii()) })
+            let head = Head { comm, tid, cpu, stamp, rest: without_period(rest.trim_ascii()) };
+            (task.is_some() || head.names_its_system()).then_some(head)
         })
+    }
+
+    /// Whether it is an event as only perf writes it: `sched:sched_waking:`.
+    fn names_its_system(&self) -> bool {
+        [&b"sched:"[..], b"irq:", b"workqueue:", b"block:", b"task:"].iter().any(|system| self.rest.starts_with(system))
     }
 
     /// Whether `line` is a head that was cut before its time: `fio 28143 [011]`.
@@ -75,6 +82,14 @@ fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8
     let tid = if id == b"-1" { None } else { Some(tid(id)?) };
     let comm = before[..space].trim_ascii();
     (comm.len() <= 16).then_some((Comm::new(comm), tid, cpu, rest.trim_ascii()))
+}
+
+/// Printed without the column of names or that of ids (`-F cpu,time,event,trace`), a line does not say who was current.
+fn nobody_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
+    let cpu = cpu(&line[at + 1..])?;
+    let (_, after) = leading(&line[at + 1..])?;
+    let rest = after.strip_prefix(b"]").filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))?;
+    (line[..at].trim_ascii().len() <= 16).then_some((Comm::default(), None, cpu, rest.trim_ascii()))
 }
 
 fn without_period(rest: &[u8]) -> &[u8] {
@@ -150,6 +165,9 @@ mod tests {
             "     Web Content  7898/7900 [001]   857.593725123:          1 sched_switch: x",
             " :-1    -1 [001]   857.593725: sched_switch: x",
             "a 1 [000] b  12 [001]  1.000000: sched:sched_wakeup: x",
+            "[011] 2038.648954: sched:sched_waking: x",
+            "my prog [011] 2038.648954: sched:sched_waking: x",
+            "28143 [011] 2038.648954: sched:sched_waking: x",
             "fio 28143 [011] 2038.648954: sched:sched_wa",
             "fio 28143 [011] 2038.648954:",
             "             fio-126   [000]    10.166060: sched_switch: x",
@@ -162,6 +180,9 @@ mod tests {
         "Web Content" Some(7900) cpu 1 Seconds(Time(857593725123)) sched_switch | x
         ":-1" None cpu 1 Seconds(Time(857593725000)) sched_switch | x
         "a 1 [000] b" Some(12) cpu 1 Seconds(Time(1000000000)) sched_wakeup | x
+        "<...>" None cpu 11 Seconds(Time(2038648954000)) sched_waking | x
+        "<...>" None cpu 11 Seconds(Time(2038648954000)) sched_waking | x
+        "<...>" None cpu 11 Seconds(Time(2038648954000)) sched_waking | x
         "fio" Some(28143) cpu 11 Seconds(Time(2038648954000)) ?
         "fio" Some(28143) cpu 11 Seconds(Time(2038648954000)) ?
         -

@@ -1,6 +1,7 @@
 //! The text of `perf script`, with and without stacks, also as people paste it into mails: quoted, with lines wrapped,
 //! frames left out and prose between.
 
+mod deltas;
 mod header;
 mod line;
 mod record;
@@ -13,6 +14,7 @@ use unstarve_model::{
     TraceInfo,
 };
 
+use self::deltas::Deltas;
 use self::line::{Frame, Head, is_elision};
 pub use self::line::{lacks_cpu, unquoted};
 use self::record::Record;
@@ -47,6 +49,7 @@ pub struct PerfScript {
     bad: BadLines,
     /// Why the text ends early.
     cut: Option<String>,
+    deltas: Deltas,
     lost: u64,
     switches: SwitchRecords,
     /// Whether a record's switch is as good as it gets.
@@ -94,6 +97,7 @@ impl PerfScript {
             malformed: Malformed::default(),
             bad: BadLines::default(),
             cut: None,
+            deltas: Deltas::default(),
             lost: 0,
             switches: SwitchRecords::default(),
             sched_switch: false,
@@ -107,6 +111,9 @@ impl PerfScript {
     }
 
     fn step(&mut self) -> Result<(), TextError> {
+        if self.deltas.are_many() {
+            self.deltas.check(self.lines.number())?;
+        }
         let number = self.lines.number() + 1;
         let line = match self.lines.next_line() {
             Ok(Some(line)) => line,
@@ -205,6 +212,7 @@ impl PerfScript {
             Entry::None => {}
             Entry::Partial => self.bad_entry(),
             Entry::Whole(mut event) => {
+                self.deltas.note(event.time);
                 // A switch on the way out of an interrupt belongs to the task all the same.
                 let is_switch = matches!(event.kind, EventKind::Switch { .. });
                 event.context = match stack.context() {
@@ -230,6 +238,7 @@ impl PerfScript {
             self.entry = Entry::None;
         }
         self.close_entry();
+        self.deltas.check(self.lines.number())?;
         self.at_end = true;
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();

@@ -172,3 +172,25 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
         survives(&flipped);
     }
 }
+
+#[test]
+fn differences_instead_of_times_are_refused() {
+    let line =
+        |delta: u64| format!("fio 1 [000] 0.{delta:06}: sched:sched_waking: comm=x pid=2 prio=120 target_cpu=000\n");
+    let read = |text: String| {
+        let mut script = PerfScript::new(Box::new(std::io::Cursor::new(text.into_bytes())));
+        let mut batch = Batch::default();
+        loop {
+            match script.read(&mut batch) {
+                Ok(true) => {}
+                Ok(false) => return "read".to_owned(),
+                Err(error) => return error.to_string(),
+            }
+        }
+    };
+    let deltas: String = (0..400).map(|at| line(at * 17 % 31)).collect();
+    assert!(read(deltas).contains("without --deltatime"));
+    // Two texts in one file, and events at the same time.
+    let times: String = (0..200).chain(0..200).map(|at| line(at / 2)).collect();
+    assert_eq!(read(times), "read");
+}

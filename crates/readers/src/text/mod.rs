@@ -22,6 +22,19 @@ pub enum TextError {
         /// What it said.
         source: io::Error,
     },
+    /// The times are differences.
+    #[error(
+        "the times of {back} of the first {events} events, up to line {line}, are earlier than the one before: they are \
+         differences between events; print the recording without --deltatime"
+    )]
+    Deltas {
+        /// Where that is clear.
+        line: u64,
+        /// How many go back.
+        back: u32,
+        /// Of how many.
+        events: u32,
+    },
     /// Nothing in the text was an event.
     #[error("no event in {lines} lines: expected lines such as `{example}`")]
     NoEvents {

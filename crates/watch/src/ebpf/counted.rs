@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
-use unstarve_model::Tid;
+use unstarve_model::{Tid, Time};
 
 use super::programs::{RawCpu, RawRow};
 use crate::totals::Totals;
@@ -23,11 +23,13 @@ pub(super) struct Cpu {
 }
 
 /// What was counted up to now.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Counted {
     pub totals: Totals,
     pub missing: u64,
     pub disbelieved: u64,
+    /// When the first and the last CPU that has anybody waiting had counted, on the monotonic clock.
+    pub between: Option<(Time, Time)>,
     /// Who has each CPU.
     pub current: Vec<Current>,
 }
@@ -38,12 +40,6 @@ pub(super) struct Current {
     pub tid: Tid,
     pub tgid: Tid,
     pub role: RoleId,
-}
-
-impl Default for Counted {
-    fn default() -> Counted {
-        Counted { totals: Totals::new(), missing: 0, disbelieved: 0, current: Vec::new() }
-    }
 }
 
 impl Cpu {
@@ -111,6 +107,11 @@ impl Cpu {
             // SAFETY: a place within the mapping.
             let row = unsafe { &raw const (*cpu).rows[role] };
             self.copy(row, |row, since| add(&mut counted.totals, role, row, since))?;
+        }
+        if self.has_waiting() {
+            let since = self.copy(self.at.cast::<u64>(), |_, since| Time(since))?;
+            let (first, last) = counted.between.unwrap_or((since, since));
+            counted.between = Some((first.min(since), last.max(since)));
         }
         // SAFETY: within the mapping, one word each. That they belong to one task is not needed: they are for people.
         unsafe {

@@ -19,6 +19,10 @@ use programs::Programs;
 /// New groups are looked for so often.
 const GROUPS_EVERY: Duration = Duration::from_secs(1);
 
+/// CPUs that have counted within this time make a reading; else it is tried again, so often at most.
+const AT_ONCE: Nanos = Nanos::from_millis(1);
+const TRIES: usize = 3;
+
 /// The engine in the kernel. Its programs go when it is dropped.
 pub struct Ebpf {
     programs: Programs,
@@ -60,6 +64,18 @@ impl Ebpf {
         Ok(engine)
     }
 
+    /// Counts of all CPUs of one moment, as nearly as can be had: this process may be kept waiting between two CPUs itself.
+    fn counted(&self) -> Result<Counted, EngineError> {
+        let mut counted = self.programs.counted()?;
+        for _ in 1..TRIES {
+            if counted.between.is_none_or(|(first, last)| last.since(first) <= AT_ONCE) {
+                break;
+            }
+            counted = self.programs.counted()?;
+        }
+        Ok(counted)
+    }
+
     fn look_at_groups(&mut self, counted: &Counted) -> Result<(), EngineError> {
         let due = self.looked.is_none_or(|looked| looked.elapsed() >= GROUPS_EVERY);
         let Some(hierarchy) = self.hierarchy.as_ref().filter(|_| due) else { return Ok(()) };
@@ -86,9 +102,9 @@ impl Engine for Ebpf {
     }
 
     fn read(&mut self) -> Result<Reading, EngineError> {
-        let counted = self.programs.counted()?;
+        let counted = self.counted()?;
+        let at = counted.between.map_or_else(clocks::now, |(_, last)| clocks::now_was(last));
         self.look_at_groups(&counted)?;
-        let at = clocks::now();
         let found = self.oldest.look(&self.programs, &counted, at)?;
         self.disproved += found.disproved;
         let (roles, blame, waits) = self.roles.report(&counted.totals);

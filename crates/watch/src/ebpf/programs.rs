@@ -20,13 +20,6 @@ mod watch {
 pub(super) use watch::types::{cpu as RawCpu, oldest as RawOldest, row as RawRow};
 use watch::{WatchSkel, WatchSkelBuilder};
 
-/// Work functions by which a worker is more than a worker. Sources: fs/iomap/direct-io.c, fs/direct-io.c, fs/fs-writeback.c.
-const FUNCTIONS: [(&str, RoleKind); 3] = [
-    ("iomap_dio_complete_work", RoleKind::DirectIo),
-    ("dio_aio_complete_work", RoleKind::DirectIo),
-    ("wb_workfn", RoleKind::Storage),
-];
-
 /// What the kernel says that the programs cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
@@ -239,9 +232,9 @@ fn function(line: &[u8]) -> Option<(u64, RoleKind)> {
     let line = std::str::from_utf8(line).ok()?;
     let mut fields = line.split_ascii_whitespace();
     let (address, name) = (fields.next()?, fields.nth(1)?);
-    let (_, kind) = FUNCTIONS.iter().find(|(function, _)| *function == name)?;
+    let kind = RoleKind::of_work(name)?;
     let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
-    Some((address, *kind))
+    Some((address, kind))
 }
 
 #[cfg(test)]

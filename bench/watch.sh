@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# What the engine of `unstarve watch` costs: time by the clock of two loads, bare, beside it and beside `perf sched record`, in turn;
+# then the programs' own time by the kernel's measurement, which costs itself. Needs root, perf and a quiet machine.
+#
+#     bench/watch.sh target/…/examples/readings [ROUNDS]
+set -euo pipefail
+engine=${1:?the example readings of unstarve-watch}
+rounds=${2:-7}
+work=$(mktemp -d "${TMPDIR:-/tmp}/unstarve-bench-watch.XXXXXX")
+before=$(cat /proc/sys/kernel/bpf_stats_enabled)
+beside=
+end() {
+    [[ -z $beside ]] || kill "$beside" 2>/dev/null || true
+    echo "$before" >/proc/sys/kernel/bpf_stats_enabled
+    rm -rf "$work"
+}
+trap end EXIT
+echo 0 >/proc/sys/kernel/bpf_stats_enabled
+
+load() { # pipe or messaging: seconds by the clock
+    case $1 in
+    pipe) perf bench -f simple sched pipe -l 200000 ;;
+    messaging) perf bench -f simple sched messaging -g 4 -l 2000 ;;
+    esac 2>/dev/null | tail -1
+}
+
+run() { # bare, watch or perf; a load
+    case $1 in
+    bare) load "$2" ;;
+    watch)
+        "$engine" 0.25 100000 >"$work/watch" &
+        beside=$!
+        sleep 1
+        load "$2"
+        kill "$beside"
+        wait "$beside" 2>/dev/null || true
+        beside=
+        ;;
+    perf)
+        perf sched record -o "$work/perf.data" sleep 1000 >"$work/perf" 2>&1 &
+        beside=$!
+        sleep 1
+        load "$2"
+        kill -INT "$beside"
+        wait "$beside" 2>/dev/null || true
+        beside=
+        ;;
+    esac
+}
+
+uptime
+for load in pipe messaging; do
+    for ((round = 0; round < rounds; round++)); do
+        for way in bare watch perf; do
+            echo "$way $(run "$way" "$load")" >>"$work/$load"
+        done
+    done
+    awk -v load="$load" '
+        { all[$1] = all[$1] " " $2 }
+        function median(text, n, parts, i, j, swap) {
+            n = split(text, parts, " ")
+            for (i = 2; i <= n; i++)
+                for (j = i; j > 1 && parts[j - 1] + 0 > parts[j] + 0; j--) { swap = parts[j]; parts[j] = parts[j - 1]; parts[j - 1] = swap }
+            return parts[int((n + 1) / 2)]
+        }
+        END {
+            bare = median(all["bare"])
+            printf "%s: bare %.3f s, watch %+.1f %%, perf sched record %+.1f %%\n", load, bare,
+                100 * (median(all["watch"]) / bare - 1), 100 * (median(all["perf"]) / bare - 1)
+        }' "$work/$load"
+done
+
+echo 1 >/proc/sys/kernel/bpf_stats_enabled
+"$engine" 5 1 >"$work/watch" &
+beside=$!
+sleep 1
+load pipe >"$work/seconds"
+wait "$beside"
+beside=
+grep '^Cost' "$work/watch"

@@ -1,0 +1,96 @@
+use std::fs::OpenOptions;
+
+use unstarve_model::Tid;
+
+use super::*;
+
+fn opened(path: &Path) -> Journal {
+    let file = OpenOptions::new().read(true).append(true).create(true).open(path).unwrap();
+    let before = Contents::parse(&fs::read(path).unwrap(), "now").unwrap();
+    Journal::over(JournalFile::new(file).unwrap(), path, "now", before).unwrap()
+}
+
+fn change(seq: u64, tid: u32) -> Step {
+    Step {
+        seq,
+        target: Place::Task(TaskKey { tid: Tid(tid), start: 7 }),
+        comm: "kworker/0:1\n\u{1b}[31m".to_owned(),
+        rule: "dio".to_owned(),
+        old: Value::Nice(0),
+        new: Value::Nice(-5),
+        at: 0,
+        from: None,
+        batch: None,
+    }
+}
+
+fn written(records: &[Record]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| encode(record, &mut bytes));
+    bytes
+}
+
+fn begin(boot: &str) -> Record {
+    Record::Begin { version: 1, boot: boot.to_owned() }
+}
+
+#[test]
+fn what_is_settled_or_of_another_boot_is_not_open() {
+    let records = [
+        begin("old"),
+        Record::Change(change(1, 1)),
+        begin("now"),
+        Record::Change(change(2, 2)),
+        Record::Change(change(3, 3)),
+        Record::Settled { seq: 2 },
+    ];
+    let contents = Contents::parse(&written(&records), "now").unwrap();
+    assert_eq!(contents, Contents { open: vec![change(3, 3)], stale: 1, damaged: 0, last_seq: 3 });
+}
+
+#[test]
+fn a_journal_cut_anywhere_holds_what_was_whole() {
+    let records = [begin("now"), Record::Change(change(1, 1)), Record::Change(change(2, 2))];
+    let bytes = written(&records);
+    let mut seen = Vec::new();
+    for length in 0..=bytes.len() {
+        let contents = Contents::parse(&bytes[..length], "now").unwrap();
+        // The last line without its newline is as whole as with it.
+        seen.push(contents.open.len());
+        assert!(contents.damaged <= 1);
+    }
+    assert!(seen.is_sorted());
+    assert_eq!(seen.last(), Some(&2));
+}
+
+#[test]
+fn a_flipped_byte_costs_its_line_alone() {
+    let bytes = written(&[begin("now"), Record::Change(change(1, 1)), Record::Change(change(2, 2))]);
+    let at = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 20;
+    let mut damaged = bytes.clone();
+    damaged[at] ^= 1;
+    let contents = Contents::parse(&damaged, "now").unwrap();
+    assert_eq!((contents.open, contents.damaged), (vec![change(2, 2)], 1));
+}
+
+#[test]
+fn a_later_version_is_not_guessed_at() {
+    let bytes = written(&[Record::Begin { version: 9, boot: "now".to_owned() }]);
+    assert_eq!(Contents::parse(&bytes, "now"), Err(9));
+}
+
+#[test]
+fn writing_goes_on_after_a_torn_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let mut journal = opened(&path);
+    journal.promise(&mut [change(0, 1)]).unwrap();
+    drop(journal);
+    OpenOptions::new().append(true).open(&path).unwrap().write_all(b"0123abcd {\"rec").unwrap();
+    let mut journal = opened(&path);
+    let mut more = [change(0, 2)];
+    journal.promise(&mut more).unwrap();
+    assert_eq!(more[0].seq, 2);
+    let contents = Contents::parse(&fs::read(&path).unwrap(), "now").unwrap();
+    assert_eq!((contents.open.len(), contents.damaged), (2, 1));
+}

@@ -1,0 +1,70 @@
+//! What a plan has to know, of the host that this runs on.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use unstarve_change::Place;
+use unstarve_facts::flag;
+use unstarve_model::Tid;
+
+use super::Look;
+use crate::host::{ThisHost, place_of};
+use crate::proc;
+
+impl Look for ThisHost {
+    fn start_of(&self, tid: Tid) -> Option<u64> {
+        proc::start_of(tid)
+    }
+
+    fn comm_of(&self, tid: Tid) -> Option<String> {
+        let bytes = fs::read(format!("/proc/{tid}/comm")).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+    }
+
+    fn flags_of(&self, tid: Tid) -> Option<u64> {
+        proc::stat_of(tid).map(|stat| stat.flags)
+    }
+
+    fn threads_of(&self, process: Tid) -> Vec<Tid> {
+        proc::numbers_in(&format!("/proc/{process}/task"))
+    }
+
+    fn kernel_threads(&self, prefix: &str) -> Vec<Tid> {
+        let is_one = |tid: &Tid| {
+            proc::stat_of(*tid).is_some_and(|stat| stat.flags & flag::KTHREAD != 0 && stat.comm.starts_with(prefix))
+        };
+        proc::numbers_in("/proc").into_iter().filter(is_one).collect()
+    }
+
+    fn file(&self, path: &str) -> Option<Place> {
+        place_of(path, None)
+    }
+
+    fn text(&self, path: &str) -> io::Result<String> {
+        Ok(fs::read_to_string(path)?.trim().to_owned())
+    }
+
+    fn weight_file(&self, tid: Tid) -> Option<String> {
+        let groups = fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?;
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        groups.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let top = path.trim_start_matches('/').split('/').next().filter(|top| !top.is_empty())?;
+            let (kind, name) = match controllers {
+                "" => ("cgroup2", "cpu.weight"),
+                list if list.split(',').any(|controller| controller == "cpu") => ("cgroup", "cpu.shares"),
+                _ => return None,
+            };
+            let mount = mounts.lines().find_map(|mount| {
+                let mut fields = mount.split(' ').skip(1);
+                let (at, of_kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+                let has = kind == "cgroup2" || options.split(',').any(|option| option == "cpu");
+                (of_kind == kind && has).then_some(at)
+            })?;
+            let file = format!("{mount}/{top}/{name}");
+            Path::new(&file).exists().then_some(file)
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! Waits of a timeline, summed up by role.
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid};
+use unstarve_timeline::{ActorId, ActorKind, OnCpu, Rule, Sink, Timeline, Wait, WaitEnd, WorkItem, World};
+
+use crate::role_table::RoleTable;
+use crate::totals::{RULES_COUNTED, Totals};
+use crate::{OldestWait, RoleId, RoleKind, TaskId, proc};
+
+/// Tasks whose group is remembered.
+const TASKS: usize = 1 << 16;
+/// Waits that last, at most.
+const OLDEST: usize = 64;
+
+/// Waits that are over.
+#[derive(Default)]
+pub(super) struct Sums {
+    pub totals: Totals,
+    roles: Roles,
+}
+
+/// Which role is whose.
+#[derive(Default)]
+struct Roles {
+    /// Ids of groups by their paths.
+    groups: FxHashMap<String, RoleId>,
+    unified: bool,
+    tasks: FxHashMap<Tid, RoleId>,
+    /// Workers by what they last worked on.
+    workers: FxHashMap<ActorId, RoleKind>,
+}
+
+impl Sums {
+    /// Groups have come or gone: tasks are looked at anew.
+    pub fn renew(&mut self, table: &RoleTable, unified: bool) {
+        self.roles.groups = table.paths();
+        self.roles.unified = unified;
+        self.roles.tasks.clear();
+    }
+}
+
+impl Roles {
+    /// What a task of this actor is.
+    fn of(&mut self, world: &World, tid: Option<Tid>, actor: ActorId) -> RoleId {
+        let known = world.actors.get(actor);
+        let (comm, prio) = match known.kind {
+            ActorKind::Unknown => return fixed(RoleKind::Unknown),
+            ActorKind::Idle => return fixed(RoleKind::Idle),
+            ActorKind::Irq { .. } | ActorKind::Softirq { .. } => return fixed(RoleKind::Kernel),
+            ActorKind::Others => return fixed(RoleKind::Other),
+            ActorKind::Tasks { comm, prio, .. } => (comm, prio),
+        };
+        if known.confirmed_kernel || known.kernel_thread.is_some() {
+            return fixed(self.workers.get(&actor).copied().unwrap_or_else(|| of_kernel(&comm)));
+        }
+        if is_real_time(prio) {
+            return fixed(RoleKind::RealTime);
+        }
+        match tid.or_else(|| known.tids.first().copied()) {
+            Some(tid) => self.of_program(tid),
+            None => fixed(RoleKind::Other),
+        }
+    }
+
+    fn of_program(&mut self, tid: Tid) -> RoleId {
+        if let Some(role) = self.tasks.get(&tid) {
+            return *role;
+        }
+        let top = proc::top_group(tid, self.unified);
+        let role = top.and_then(|top| self.groups.get(&top).copied()).unwrap_or(fixed(RoleKind::Other));
+        if self.tasks.len() >= TASKS {
+            self.tasks.clear();
+        }
+        self.tasks.insert(tid, role);
+        role
+    }
+
+    fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> RoleId {
+        let victim = self.of(world, Some(world.tasks.get(wait.task).tid), wait.actor);
+        for piece in wait.pieces {
+            let occupant = self.of(world, None, piece.occupant);
+            totals.add((victim.index(), occupant.index(), place(piece.rule)), piece.length.0);
+        }
+        let role = &mut totals.roles[victim.index()];
+        role.waited += wait.length().0;
+        if wait.ended == WaitEnd::Ran {
+            role.ended += 1;
+            role.histogram.add(wait.length(), 1);
+        } else {
+            role.waiting += 1;
+        }
+        victim
+    }
+}
+
+impl Sink for Sums {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        self.roles.count(&mut self.totals, world, wait);
+    }
+
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        let actor = world.tasks.get(item.worker).actor;
+        match item.function.and_then(|function| of_function(world, function)) {
+            Some(kind) => self.roles.workers.insert(actor, kind),
+            None => self.roles.workers.remove(&actor),
+        };
+    }
+}
+
+/// Waits that last, beside those that are over.
+pub(super) struct Lasting<'a> {
+    totals: Totals,
+    roles: &'a mut Roles,
+    from: Nanos,
+    oldest: Vec<OldestWait>,
+}
+
+impl<'a> Lasting<'a> {
+    pub fn of(sums: &'a mut Sums, from: Nanos) -> Lasting<'a> {
+        Lasting { totals: sums.totals.clone(), roles: &mut sums.roles, from, oldest: Vec::new() }
+    }
+
+    /// All sums, and the longest waits.
+    pub fn finish(mut self, timeline: &Timeline) -> (Totals, Vec<OldestWait>) {
+        self.oldest.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
+        self.oldest.truncate(OLDEST);
+        let world = timeline.world();
+        for wait in &mut self.oldest {
+            let on = timeline.on_cpus().find(|(cpu, _)| *cpu == wait.cpu);
+            if let Some((_, OnCpu::Task { task, .. })) = on {
+                let task = world.tasks.get(task);
+                wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
+                wait.occupant = identity(task.tid, task.comm);
+            }
+        }
+        (self.totals, self.oldest)
+    }
+}
+
+impl Sink for Lasting<'_> {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        let role = self.roles.count(&mut self.totals, world, wait);
+        let task = world.tasks.get(wait.task);
+        if wait.ended != WaitEnd::Ran
+            && wait.length() >= self.from
+            && let Some(task) = identity(task.tid, task.comm)
+        {
+            let occupant_role = fixed(RoleKind::Unknown);
+            let (cpu, ns) = (wait.cpu, wait.length());
+            self.oldest.push(OldestWait { cpu, task, role, ns, occupant: None, occupant_role });
+        }
+    }
+}
+
+fn identity(tid: Tid, comm: Comm) -> Option<TaskId> {
+    Some(TaskId { tid, tgid: proc::process_of(tid)?, comm })
+}
+
+/// Where a rule is counted. What only a recording shows has no place of its own.
+fn place(rule: Rule) -> usize {
+    let rule = match rule {
+        Rule::Softirq => Rule::Irq,
+        Rule::Count | Rule::Order => Rule::Fair,
+        Rule::Unranked => Rule::Unknown,
+        rule => rule,
+    };
+    RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
+}
+
+fn fixed(kind: RoleKind) -> RoleId {
+    kind.fixed_id().unwrap_or(RoleId(0))
+}
+
+fn is_real_time(prio: Prio) -> bool {
+    prio.policy() > Policy::Fair
+}
+
+/// What a kernel thread is by its name. `kernel_role` of watch.bpf.c says the same.
+fn of_kernel(comm: &Comm) -> RoleKind {
+    let name = comm.as_bytes();
+    let begins = |text: &str| name.starts_with(text.as_bytes());
+    match () {
+        () if begins("kworker/") => RoleKind::Kworker,
+        () if begins("ksoftirq") => RoleKind::Ksoftirqd,
+        () if begins("rcu") => RoleKind::Rcu,
+        () if ["jbd2/", "xfsaild/", "kswapd"].iter().any(|text| begins(text)) => RoleKind::Storage,
+        () if name == b"nfsd" => RoleKind::Nfsd,
+        () => RoleKind::Kernel,
+    }
+}
+
+fn of_function(world: &World, function: NameId) -> Option<RoleKind> {
+    RoleKind::of_work(world.names.get(function))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_place() {
+        for rule in Rule::ALL {
+            let counted = RULES_COUNTED[place(rule)];
+            let is_finer = matches!(rule, Rule::Softirq | Rule::Count | Rule::Order | Rule::Unranked);
+            assert!(counted == rule || is_finer, "{rule} is counted as {counted}");
+        }
+    }
+
+    #[test]
+    fn kernel_threads_have_the_roles_that_the_programs_give_them() {
+        let role = |name: &str| of_kernel(&Comm::from(name));
+        assert_eq!(role("kworker/0:1H"), RoleKind::Kworker);
+        assert_eq!(role("ksoftirqd/3"), RoleKind::Ksoftirqd);
+        assert_eq!(role("rcuog/2"), RoleKind::Rcu);
+        assert_eq!(role("jbd2/sda1-8"), RoleKind::Storage);
+        assert_eq!(role("nfsd"), RoleKind::Nfsd);
+        assert_eq!(role("nfsd4_callbacks"), RoleKind::Kernel);
+        assert_eq!(role("migration/0"), RoleKind::Kernel);
+    }
+}

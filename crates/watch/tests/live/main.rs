@@ -1,0 +1,31 @@
+//! The engine in this machine's kernel, beside loads that the tests start themselves, and what `explain`'s timeline makes of the
+//! same seconds.
+//!
+//! They need root, so `cargo test` leaves them out; `make test` runs them, one after another. The program runs itself as the load.
+
+mod agreement;
+mod churn;
+mod fallback;
+mod stage;
+
+use clap::Parser;
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> std::process::ExitCode {
+    let mut arguments = std::env::args();
+    if arguments.nth(1).as_deref() == Some("load") {
+        unstarve_load::run(unstarve_load::Args::parse_from(std::iter::once("load".to_owned()).chain(arguments)));
+        return std::process::ExitCode::SUCCESS;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trial = |name: &str, run: fn() -> stage::Ended| {
+        Trial::ignorable_test(name, move || stage::run(run)).with_ignored_flag(true)
+    };
+    let trials = vec![
+        trial("sums_are_those_of_the_waits_and_agree_with_explain", agreement::with_explain),
+        trial("births_and_groups_that_come_and_go_grow_nothing", churn::nothing_grows),
+        trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
