@@ -23,6 +23,7 @@ mod role_table;
 pub mod run;
 mod scribe;
 mod scripted;
+mod serving;
 pub mod store;
 pub mod tell;
 #[cfg(test)]

@@ -123,6 +123,16 @@ impl Reading {
         u8::try_from(index).ok().map(RoleId)
     }
 
+    /// Without the names of this process where it has a CPU. Who reads the counters runs on some CPU at that moment, so that it
+    /// would be named for what another task did until then.
+    #[must_use]
+    pub fn without_occupant(mut self, process: Tid) -> Reading {
+        for wait in &mut self.oldest {
+            wait.occupant = wait.occupant.filter(|task| task.tgid != process);
+        }
+        self
+    }
+
     /// All that a role was kept waiting, by the pieces.
     pub fn blamed(&self, victim: RoleId) -> Nanos {
         self.blame.iter().filter(|blame| blame.victim == victim).map(|blame| blame.ns).sum()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_guard::notify::{self, Manager};
-use unstarve_model::WallTime;
+use unstarve_model::{Tid, WallTime};
 use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use crate::config::{Config, ConfigError, Recorder, RecorderMode};
@@ -18,8 +18,8 @@ use crate::control::{self, Control, ControlError, Request};
 use crate::episode::{Begun, Detector, Episode, id_of};
 use crate::guarded::Guarded;
 use crate::scribe::{self, ExplainCommand, FIRST_EXPECTED, Job, Keep, Outputs, Scribe, chain};
+use crate::serving::Serving;
 use crate::store::{StoreError, read_log};
-use crate::tell::http::{ListenError, Server};
 use crate::tell::log::Log;
 use crate::tell::{Board, Courier, Published, RecorderState, otlp, webhook};
 use crate::{Engine, EngineError};
@@ -61,9 +61,6 @@ pub enum RunError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The address.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
     /// The engine.
     #[error(transparent)]
     Engine(EngineError),
@@ -85,6 +82,8 @@ pub(crate) enum Event {
     Flight(Box<Result<Flight, RecordError>>),
     /// What was frozen is on the disk.
     Roll(Roll),
+    /// Something for people.
+    Remark(String),
 }
 
 /// Whether it goes on.
@@ -109,10 +108,8 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         published.engine = engine.name();
         listed.into_iter().rev().take(LISTED).for_each(|episode| published.episodes.push_back(Arc::new(episode)));
     });
-    let server = Server::start(&options.config.listen, Arc::clone(&board), store.path().to_owned())?;
-    if let Some(server) = &server {
-        (options.say)(&format!("listening at {}", server.address()));
-    }
+    let serving =
+        Serving::start(options.config.listen.clone(), Arc::clone(&board), store.path().to_owned(), &options.say);
     signals(&events)?;
     let (jobs, work) = channel();
     for episode in unexplained.into_iter().rev().take(MOST_UNEXPLAINED) {
@@ -150,12 +147,13 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         last_armed: Instant::now(),
         not_kept: 0,
         jobs,
+        serving,
     };
     let ended = watch.go(engine, &inbox, &manager, options.time);
     ending.store(true, Ordering::Relaxed);
     manager.tell("STOPPING=1");
     finish(writing, &inbox);
-    drop((server, control));
+    drop(control);
     ended
 }
 
@@ -222,6 +220,7 @@ struct Watch {
     not_kept: u64,
     otlp: Option<Push>,
     jobs: Sender<Job>,
+    serving: Serving,
 }
 
 struct Waiting {
@@ -263,6 +262,7 @@ impl Watch {
             self.keep_if_due();
             if Instant::now() >= next {
                 self.read(engine)?;
+                self.serving.look(Instant::now(), &self.say);
                 // After a stop of the machine not once for each interval that was missed.
                 next = (next + INTERVAL).max(Instant::now());
                 if watchdog.is_some_and(|interval| next_sign.elapsed() >= interval.min(INTERVAL * 4)) {
@@ -286,6 +286,7 @@ impl Watch {
             }
             Event::Asked(Request::Dump, reply) => self.dump(reply),
             Event::Flight(flight) => self.has_flight(*flight),
+            Event::Remark(text) => (self.say)(&text),
             Event::Roll(roll) => match &mut self.flight {
                 Some(flight) => flight.take_back(roll),
                 None => drop(roll),
@@ -296,7 +297,7 @@ impl Watch {
 
     fn read(&mut self, engine: &mut dyn Engine) -> Result<(), RunError> {
         let reading = match engine.read() {
-            Ok(reading) => Arc::new(reading),
+            Ok(reading) => Arc::new(reading.without_occupant(Tid(std::process::id()))),
             Err(error @ EngineError::Ended) => return Err(RunError::Engine(error)),
             Err(error) => {
                 self.board.write(|published| {

@@ -115,6 +115,10 @@ impl Scribe {
             }
         };
         episode.id = unfinished.id().to_owned();
+        if !unfinished.removed().is_empty() {
+            let removed = unfinished.removed().join(", ");
+            let _ = self.events.send(Event::Remark(format!("removed to make room for {}: {removed}", episode.id)));
+        }
         let (saved, roll) = frozen.save(&unfinished.trace());
         self.give_back(roll);
         let saved = saved.map_err(|error| words(&error))?;

@@ -67,6 +67,21 @@ fn a_wait_that_lasts_is_seen_before_it_ends() {
 }
 
 #[test]
+fn a_process_that_is_left_out_is_never_the_culprit() {
+    //  ksoftirqd  wwwwwwww        the watch (process 4711 here) has the CPU while it looks
+    //  real-time  #######
+    let quiet = Scene::new();
+    let scene = quiet.clone().blame("ksoftirqd", RoleKind::RealTime, 250 * MS);
+    let scene = scene.lasts("ksoftirqd", 18, "real-time", 250 * MS);
+    let mut detector = Detector::new(Thresholds::default());
+    detector.see(Arc::new(quiet.reading(at(0))));
+    let step = detector.see(Arc::new(scene.reading(at(250)).without_occupant(unstarve_model::Tid(4711))));
+    let begun = step.begun.expect("an episode");
+    assert_eq!(begun.culprit.map(|role| role.kind), Some(RoleKind::RealTime), "its role stays");
+    assert_eq!((begun.victim_task.map(|task| task.tid.0), begun.culprit_task), (Some(18), None));
+}
+
+#[test]
 fn many_short_waits_are_an_episode_by_their_sum() {
     let mut scene = Scene::new();
     let mut scenes = vec![scene.clone()];

@@ -18,9 +18,19 @@ impl Place {
     /// Of a group's path: `/kubepods.slice/…`, `/system.slice/nginx.service`.
     pub fn of(cgroup: &str) -> Place {
         let parts: Vec<&str> = cgroup.split('/').filter(|part| !part.is_empty()).collect();
-        let is_kubernetes = parts.iter().any(|part| part.starts_with("kubepods"));
-        let pod = parts.iter().filter(|_| is_kubernetes).find_map(|part| pod(part));
-        let container = parts.iter().rev().find_map(|part| container(part));
+        // Whoever owns a user's slice or a service names the groups below as he likes.
+        let owned = parts.iter().position(|part| is_owned(part)).unwrap_or(parts.len());
+        let parts = &parts[..owned];
+        let pods = parts.iter().position(|part| is_pods(part)).filter(|at| is_root(&parts[..*at]));
+        let is_kubernetes = pods.is_some();
+        let below = pods.and_then(|at| parts.get(at + 1..)).unwrap_or_default();
+        let at_pod = below.iter().position(|part| pod(part).is_some());
+        let pod = at_pod.and_then(|at| pod(below[at]));
+        // Of a pod the group right below it: what a container has below its own is its own choice.
+        let container = match at_pod {
+            Some(at) => below.get(at + 1).and_then(|part| container(part)),
+            None => parts.iter().find_map(|part| container(part)),
+        };
         // Of pods the unit is a slice that says nothing more.
         let unit = if is_kubernetes { None } else { unstarve_guard::scan::unit_of(cgroup) };
         Place { pod, container, unit }
@@ -32,6 +42,20 @@ impl Place {
         let container = || self.container.as_ref().map(|container| format!("container {container}"));
         pod.or_else(|| self.unit.clone()).or_else(container)
     }
+}
+
+fn is_owned(part: &str) -> bool {
+    part == "user.slice" || part.starts_with("user-") && part.ends_with(".slice") || part.ends_with(".service")
+}
+
+/// The group of all pods, of the cgroupfs driver and of systemd's.
+fn is_pods(part: &str) -> bool {
+    part == "kubepods" || part == "kubepods.slice"
+}
+
+/// Whether a manager's own root ends here: that of the hierarchy, or a container's in which a whole system runs.
+fn is_root(above: &[&str]) -> bool {
+    above.last().is_none_or(|last| container(last).is_some())
 }
 
 /// `pod<uid>` of the cgroupfs driver, `kubepods-burstable-pod<uid_with_underscores>.slice` of systemd's.
@@ -74,5 +98,25 @@ mod tests {
         let made_up = Place::of("/user.slice/user-1000.slice/user@1000.service/podcafebabe");
         assert_eq!((made_up.pod, made_up.unit.as_deref()), (None, Some("user@1000.service")));
         assert_eq!(Place::of("/"), Place::default());
+    }
+
+    #[test]
+    fn a_users_or_a_services_own_groups_are_no_pods_and_no_containers() {
+        let id = "4f".repeat(32);
+        let pod = "pod0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
+        for owner in ["/user.slice/user-1000.slice/user@1000.service", "/system.slice/a.service", "/user-1000.slice"] {
+            for below in [format!("kubepods/{pod}/{id}"), format!("kubepods.slice/{pod}/{id}"), id.clone()] {
+                let place = Place::of(&format!("{owner}/{below}"));
+                assert_eq!((&place.pod, &place.container), (&None, &None), "{owner}/{below}: {place:?}");
+            }
+        }
+        // Neither is a group that is called alike, or is not at the root.
+        for path in [format!("/kubepods-mine/{pod}"), format!("/mine/kubepods/{pod}")] {
+            assert_eq!(Place::of(&path).pod, None, "{path}");
+        }
+        // A cluster in a container has its root there, and a container names only what is below itself.
+        let other = "5e".repeat(32);
+        let nested = Place::of(&format!("/docker/{other}/kubepods/burstable/{pod}/{id}/{other}"));
+        assert_eq!((nested.pod.as_deref(), nested.container.as_deref()), (Some(&pod[3..]), Some("4f4f4f4f4f4f")));
     }
 }

@@ -1,9 +1,10 @@
 //! Limits: the oldest episodes go first.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{Store, StoreError};
+use super::{Limits, Store, StoreError};
 
 /// What a store holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,50 +26,117 @@ impl Store {
     /// If the directory cannot be read.
     pub fn kept(&self) -> Result<Kept, StoreError> {
         let ids = self.ids()?;
-        let bytes = ids.iter().map(|id| size_of(&self.directory_of(id))).sum();
+        let bytes = ids.iter().map(|id| Size::of(&self.directory_of(id)).bytes).sum();
         Ok(Kept { episodes: ids.len(), bytes })
     }
 
-    /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves others room on the disk.
+    /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves others room on the disk;
+    /// gives their ids. Where others have filled the disk so far that all of them were not enough, none is removed.
     ///
     /// # Errors
-    /// If the system refuses, or if the disk is too full even then.
-    pub(super) fn make_room(&self, expected: u64) -> Result<(), StoreError> {
-        let sizes = self.ids()?.into_iter().map(|id| {
-            let bytes = size_of(&self.directory_of(&id));
-            (id, bytes)
-        });
-        let mut left: std::collections::VecDeque<(String, u64)> = sizes.collect();
-        let mut bytes: u64 = left.iter().map(|(_, bytes)| bytes).sum();
-        loop {
-            let fits = left.len() < self.limits.episodes.max(1)
-                && bytes.saturating_add(expected) <= self.limits.bytes.max(expected);
-            let room = self.has_room(expected);
-            if fits && room {
-                return Ok(());
-            }
-            let Some((id, size)) = left.pop_front() else {
-                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-                return if room { Ok(()) } else { Err(StoreError::io(self.path())(full)) };
-            };
-            let path = self.directory_of(&id);
+    /// If the system refuses, or if the disk is too full.
+    pub(super) fn make_room(&self, expected: u64) -> Result<Vec<String>, StoreError> {
+        let mut ids = self.ids()?;
+        let sizes: Vec<Size> = ids.iter().map(|id| Size::of(&self.directory_of(id))).collect();
+        let Some(count) = oldest_to_go(&sizes, expected, self.limits, self.lacking(expected)) else {
+            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(StoreError::io(self.path())(full));
+        };
+        ids.truncate(count);
+        for id in &ids {
+            let path = self.directory_of(id);
             fs::remove_dir_all(&path).map_err(StoreError::io(&path))?;
-            bytes = bytes.saturating_sub(size);
         }
+        Ok(ids)
     }
 
-    fn has_room(&self, expected: u64) -> bool {
+    /// What has to become free before `expected` bytes can be written beside the reserve.
+    fn lacking(&self, expected: u64) -> u64 {
         // Where the system does not say, writing will.
-        let Ok(disk) = rustix::fs::fstatvfs(&self.directory) else { return true };
+        let Ok(disk) = rustix::fs::fstatvfs(&self.directory) else { return 0 };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let whole = disk.f_blocks.saturating_mul(disk.f_frsize);
         // Of a disk that is smaller than the reserve a half.
         let reserve = (whole / RESERVE_PART).max(LEAST_RESERVE).min(whole / 2);
-        free >= expected.saturating_add(reserve)
+        expected.saturating_add(reserve).saturating_sub(free)
     }
 }
 
-fn size_of(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+/// An episode's files.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    bytes: u64,
+    /// What becomes free when they are removed.
+    on_disk: u64,
+}
+
+impl Size {
+    fn of(directory: &Path) -> Size {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let files = entries.filter_map(|entry| entry.metadata().ok());
+        files.fold(Size { bytes: 0, on_disk: 0 }, |sum, file| Size {
+            bytes: sum.bytes + file.len(),
+            // stat(2) counts blocks of 512 bytes, whatever those of the file system are.
+            on_disk: sum.on_disk + file.blocks() * 512,
+        })
+    }
+}
+
+/// How many of the oldest have to go, at least; `None` if all of them are not enough for the disk.
+fn oldest_to_go(sizes: &[Size], expected: u64, limits: Limits, lacking: u64) -> Option<usize> {
+    let mut bytes: u64 = sizes.iter().map(|size| size.bytes).sum();
+    let mut freed = 0;
+    for gone in 0..=sizes.len() {
+        let left = sizes.len() - gone;
+        // One alone is kept even where it is larger than the limit.
+        let fits = left == 0 || left < limits.episodes && bytes.saturating_add(expected) <= limits.bytes;
+        if fits && freed >= lacking {
+            return Some(gone);
+        }
+        if let Some(size) = sizes.get(gone) {
+            bytes = bytes.saturating_sub(size.bytes);
+            freed += size.on_disk;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sizes(bytes: &[u64]) -> Vec<Size> {
+        bytes.iter().map(|bytes| Size { bytes: *bytes, on_disk: *bytes }).collect()
+    }
+
+    #[test]
+    fn nothing_goes_where_the_disk_stays_too_full() {
+        let limits = Limits { bytes: 1000, episodes: 10 };
+        let kept = sizes(&[100, 100, 100]);
+        assert_eq!(oldest_to_go(&kept, 50, limits, 0), Some(0));
+        assert_eq!(oldest_to_go(&kept, 50, limits, 101), Some(2), "no more than is needed");
+        assert_eq!(oldest_to_go(&kept, 50, limits, 300), Some(3));
+        assert_eq!(oldest_to_go(&kept, 50, limits, 301), None, "all of them are not enough");
+        assert_eq!(oldest_to_go(&kept, 5000, limits, 0), Some(3), "one that is larger than the limit is kept alone");
+        assert_eq!(oldest_to_go(&[], 5000, limits, 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_is_enough_and_no_more(
+            bytes in prop::collection::vec(1..100_u64, 0..20), expected in 0..200_u64, most in 0..1000_u64, episodes in 0..20_usize,
+            lacking in 0..2000_u64,
+        ) {
+            let kept = sizes(&bytes);
+            let limits = Limits { bytes: most, episodes };
+            let is_enough = |gone: usize| {
+                let left = &bytes[gone..];
+                let fits = left.is_empty() || left.len() < episodes && left.iter().sum::<u64>() + expected <= most;
+                fits && bytes[..gone].iter().sum::<u64>() >= lacking
+            };
+            prop_assert_eq!(oldest_to_go(&kept, expected, limits, lacking), (0..=bytes.len()).find(|gone| is_enough(*gone)));
+        }
+    }
 }

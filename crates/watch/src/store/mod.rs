@@ -84,6 +84,7 @@ pub struct Store {
 pub struct Unfinished {
     path: PathBuf,
     id: String,
+    removed: Vec<String>,
 }
 
 impl Store {
@@ -116,7 +117,7 @@ impl Store {
     /// # Errors
     /// If the system refuses.
     pub fn begin(&self, id: &str, expected: u64) -> Result<Unfinished, StoreError> {
-        self.make_room(expected)?;
+        let removed = self.make_room(expected)?;
         let taken = |id: &str| self.path().join(id).exists();
         let names = std::iter::once(id.to_owned()).chain((2..).map(|number| format!("{id}-{number}")));
         let id = names.take(999).find(|id| !taken(id)).unwrap_or_else(|| id.to_owned());
@@ -125,7 +126,7 @@ impl Store {
         let _ = fs::remove_dir_all(&path);
         // By its path: nobody but us can change the directory that it is in.
         Directory::make(&path)?;
-        Ok(Unfinished { path, id })
+        Ok(Unfinished { path, id, removed })
     }
 
     /// The ids of all episodes that are whole, oldest first.
@@ -205,6 +206,11 @@ impl Unfinished {
     /// The id that it gets.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Older episodes that were removed to make room for it.
+    pub fn removed(&self) -> &[String] {
+        &self.removed
     }
 
     /// Where its trace is to be written.

@@ -52,6 +52,24 @@ fn the_oldest_go_first_by_number_and_by_size() {
 }
 
 #[test]
+fn what_goes_is_said_and_a_full_disk_takes_nothing() {
+    let (_around, path) = place();
+    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 2 }).expect("a store");
+    for number in 0..2 {
+        keep(&store, number, 100).expect("kept");
+    }
+    let unfinished = store.begin(&episode(2).id, 100).expect("begun");
+    assert_eq!(unfinished.removed(), [episode(0).id]);
+    // More than any disk has, as if others had filled it.
+    let refused = store.begin(&episode(3).id, 1 << 60).expect_err("no room");
+    assert!(
+        matches!(&refused, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull),
+        "{refused:?}"
+    );
+    assert_eq!(store.ids().expect("ids"), [episode(1).id]);
+}
+
+#[test]
 fn an_id_that_is_taken_gets_a_number() {
     let (_around, path) = place();
     let store = Store::open(&path, LIMITS).expect("a store");
