@@ -245,7 +245,7 @@ impl Frozen {
     /// From when on every CPU has its events: what a busy one has overwritten, nothing is known of on the others either.
     fn oldest(&self, rings: &[Ring]) -> u64 {
         let asked = self.clocks.map(|now| now.trace.0.saturating_sub(self.length.as_nanos() as u64));
-        let overwritten = rings.iter().filter(|ring| ring.is_cut).filter_map(|ring| ring.times.first().copied());
+        let overwritten = rings.iter().filter_map(|ring| ring.times.get(ring.hole?).copied());
         asked.into_iter().chain(overwritten).max().unwrap_or(0)
     }
 
@@ -254,17 +254,19 @@ impl Frozen {
         // Files of whole buffers have numbers that no CPU has.
         let file = workshop.hidden().create(&pages_of(cpu + WHOLE)).map_err(RecordError::output(output))?;
         let mut out = BufWriter::with_capacity(256 << 10, file);
-        let (mut times, mut is_cut, mut written) = (Vec::new(), false, Ok(()));
+        let (mut times, mut hole, mut written) = (Vec::new(), None, Ok(()));
         self.each_page(cpu, |page| {
             let Ok(cursor) = format.begin(page) else { return };
-            is_cut |= times.is_empty() && cursor.missed().is_some();
+            if cursor.missed().is_some() {
+                hole = Some(times.len());
+            }
             times.push(cursor.time());
             if written.is_ok() {
                 written = out.write_all(page);
             }
         })?;
         let file = written.and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error));
-        Ok(Ring { cpu, file: file.map_err(RecordError::output(output))?, times, is_cut })
+        Ok(Ring { cpu, file: file.map_err(RecordError::output(output))?, times, hole })
     }
 
     /// Reads whole pages, the last one padded, until nothing is left.
@@ -300,14 +302,17 @@ struct Ring {
     file: File,
     /// When each of them begins.
     times: Vec<u64>,
-    /// Events before the first page were overwritten.
-    is_cut: bool,
+    /// The last page before which events were overwritten. Often it is the second: the one that the reader was at when the buffer
+    /// had been read to its end is filled first when recording goes on, and never overwritten. So it is as old as that, and
+    /// what comes before a hole says nothing of what comes after.
+    hole: Option<usize>,
 }
 
 impl Ring {
-    /// How many pages end before `oldest`: a page ends where the next one begins; the last one may be of now.
+    /// How many pages end before `oldest`, or are before a hole: a page ends where the next one begins; the last one may be of now.
     fn older_than(&self, oldest: u64) -> usize {
-        self.times.iter().skip(1).take_while(|begin| **begin <= oldest).count()
+        let ended = self.times.iter().skip(1).take_while(|begin| **begin <= oldest).count();
+        ended.max(self.hole.unwrap_or(0))
     }
 
     /// Copies what comes after the first pages to an empty file; gives it and its length.
@@ -350,7 +355,7 @@ mod tests {
             bytes[8..16].copy_from_slice(&Endian::HOST.bytes64(1 << 31));
             file.write_all(&bytes).expect("written");
         }
-        Ring { cpu: 0, file, times: times.to_vec(), is_cut: true }
+        Ring { cpu: 0, file, times: times.to_vec(), hole: Some(0) }
     }
 
     #[test]
@@ -361,6 +366,8 @@ mod tests {
         assert_eq!(whole.older_than(30), 2, "the second ended at 30");
         assert_eq!(whole.older_than(1_000), 3, "the last page may be of now");
         assert_eq!((ring(&[]).older_than(30), ring(&[50]).older_than(30)), (0, 0));
+        let stale = Ring { hole: Some(1), ..ring(&[1, 30, 40]) };
+        assert_eq!(stale.older_than(2), 1, "what was left of the time before, whatever the seconds asked for");
         let (mut kept, length) = whole.rest(2, tempfile::tempfile().expect("a file"), &format).expect("copied");
         assert_eq!(length, 2 * page as u64);
         let mut bytes = Vec::new();

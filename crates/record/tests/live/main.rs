@@ -6,6 +6,7 @@
 mod attack;
 mod child;
 mod ends;
+mod flight;
 mod host;
 mod loads;
 mod names;
@@ -23,7 +24,7 @@ type Outcome = Result<Completion, Failed>;
 /// A test: its name and what it does.
 type Test = (&'static str, fn() -> Outcome);
 
-const TESTS: [Test; 23] = [
+const TESTS: [Test; 24] = [
     ("trace_cmd_and_our_reader_see_every_event", whole::trace_cmd_and_our_reader_see_every_event),
     ("nothing_is_lost_at_200k_switches_a_second", whole::nothing_is_lost_at_200k_switches_a_second),
     ("lost_events_are_counted_and_in_the_file", whole::lost_events_are_counted_and_in_the_file),
@@ -36,6 +37,7 @@ const TESTS: [Test; 23] = [
     ("the_command_s_exit_code_comes_back", ends::the_command_s_exit_code_comes_back),
     ("a_command_that_does_not_exist_leaves_nothing", ends::a_command_that_does_not_exist_leaves_nothing),
     ("a_full_disk_leaves_nothing", ends::a_full_disk_leaves_nothing),
+    ("nothing_is_left_of_the_time_before", flight::nothing_is_left_of_the_time_before),
     ("two_recorders_at_once", ends::two_recorders_at_once),
     ("what_a_killed_recorder_left_goes_with_the_next", ends::what_a_killed_recorder_left_goes_with_the_next),
     ("a_disk_is_not_filled", ends::a_disk_is_not_filled),

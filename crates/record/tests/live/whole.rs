@@ -16,9 +16,9 @@ pub struct Contents {
     pub info: TraceInfo,
     counts: [u64; EventType::ALL.len()],
     /// Events that are missing, where the page had room to say how many.
-    lost: u64,
+    pub lost: u64,
     /// Gaps of which it did not.
-    gaps: u64,
+    pub gaps: u64,
 }
 
 impl Contents {
