@@ -37,7 +37,7 @@ pub use engine::{Engine, EngineError, EngineName, Options};
 pub use histogram::{Bucket, Histogram};
 pub use open::open;
 pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};
-pub use role::{Role, RoleId, RoleKind};
+pub use role::{Role, RoleId, RoleKind, VictimClass};
 pub use scribe::{ExplainCommand, trace_in};
 pub use scripted::Scripted;
 pub use tracefs::Tracefs;

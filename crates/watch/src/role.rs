@@ -101,9 +101,53 @@ impl RoleKind {
         RoleKind::FIXED.iter().position(|kind| *kind == self).map(|index| RoleId(index as u8))
     }
 
+    /// Whether its tasks are kernel threads.
+    pub fn is_kernel(self) -> bool {
+        match self {
+            RoleKind::Ksoftirqd
+            | RoleKind::DirectIo
+            | RoleKind::Kworker
+            | RoleKind::Rcu
+            | RoleKind::Storage
+            | RoleKind::Nfsd
+            | RoleKind::Kernel => true,
+            RoleKind::Unknown
+            | RoleKind::Idle
+            | RoleKind::RealTime
+            | RoleKind::Group
+            | RoleKind::Other
+            | RoleKind::Gone => false,
+        }
+    }
+
     /// Whether tasks of the role can wait; else it is only ever an occupant, or holds old sums.
     pub fn can_wait(self) -> bool {
         !matches!(self, RoleKind::Unknown | RoleKind::Idle | RoleKind::Gone)
+    }
+}
+
+/// Victims whose episodes are kept apart: programs, of which any user can have some starve, hide nobody of the kernel's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum VictimClass {
+    /// Kernel threads.
+    Kernel,
+    /// Programs with a real-time or deadline policy.
+    RealTime,
+    /// All others.
+    Programs,
+}
+
+impl VictimClass {
+    /// All of them.
+    pub const ALL: [VictimClass; 3] = [VictimClass::Kernel, VictimClass::RealTime, VictimClass::Programs];
+
+    /// The one of a role's tasks.
+    pub fn of(kind: RoleKind) -> VictimClass {
+        match kind {
+            RoleKind::RealTime => VictimClass::RealTime,
+            kind if kind.is_kernel() => VictimClass::Kernel,
+            _ => VictimClass::Programs,
+        }
     }
 }
 

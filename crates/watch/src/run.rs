@@ -1,5 +1,6 @@
 //! The loop: reads the engine, judges, and has everything else done by others. It waits for nobody.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::serving::Serving;
 use crate::store::{StoreError, read_log};
 use crate::tell::log::Log;
 use crate::tell::{Board, Courier, Published, RecorderState, otlp, webhook};
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, VictimClass};
 
 /// How often the engine is read: what starves at the moment is seen only then.
 pub const INTERVAL: Duration = Duration::from_millis(250);
@@ -32,6 +33,8 @@ const REST_AFTER: Duration = Duration::from_secs(30);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Episodes of a killed watch that are explained at the start.
 const MOST_UNEXPLAINED: usize = 10;
+/// Episodes that share the trace of one that waits for a disk which is busy.
+const MOST_ALONG: usize = 16;
 /// Episodes that the page knows from the log.
 const LISTED: usize = 100;
 
@@ -143,7 +146,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         flight: None,
         preparing: false,
         waits: None,
-        last_kept: None,
+        last_kept: BTreeMap::new(),
         last_armed: Instant::now(),
         not_kept: 0,
         jobs,
@@ -214,7 +217,8 @@ struct Watch {
     preparing: bool,
     /// An episode that has begun, and is recorded on until then.
     waits: Option<Waiting>,
-    last_kept: Option<Instant>,
+    /// By class: what any user can bring about takes nobody else's turn.
+    last_kept: BTreeMap<VictimClass, Instant>,
     last_armed: Instant,
     /// Since the last one that was kept.
     not_kept: u64,
@@ -227,6 +231,7 @@ struct Waiting {
     until: Instant,
     seen: Instant,
     episode: Box<Episode>,
+    along: Vec<Episode>,
     reply: Option<Sender<String>>,
 }
 
@@ -321,26 +326,37 @@ impl Watch {
             push.courier.send(self.board.read());
         }
         self.arm(step.armed);
-        if let Some(begun) = step.begun {
-            self.begin(&begun);
+        if !step.hidden.is_empty() {
+            self.board.write(|published| step.hidden.iter().for_each(|role| published.counts.suppress(role)));
         }
+        step.begun.iter().for_each(|begun| self.begin(begun));
         Ok(())
     }
 
     fn begin(&mut self, begun: &Begun) {
         let now = Instant::now();
-        let too_soon = self.last_kept.is_some_and(|last| now - last < self.config.store.every.0);
-        if too_soon || self.waits.is_some() {
+        let class = VictimClass::of(begun.victim.kind);
+        let too_soon = self.last_kept.get(&class).is_some_and(|last| now - *last < self.config.store.every.0);
+        let many = self.waits.as_ref().is_some_and(|waiting| waiting.along.len() >= MOST_ALONG);
+        if too_soon || many {
             self.not_kept += 1;
-            self.board.write(|published| published.counts.not_kept += 1);
+            self.board.write(|published| {
+                published.counts.not_kept += 1;
+                published.counts.suppress(&begun.victim.name());
+            });
             return;
         }
         let mut episode = Box::new(Episode::begun(id_of(begun.at.wall), begun.at.wall));
         episode.note_counters(begun);
         episode.not_kept = std::mem::take(&mut self.not_kept);
-        self.last_kept = Some(now);
+        self.last_kept.insert(class, now);
+        if let Some(waiting) = &mut self.waits {
+            episode.id = format!("{}-{}", episode.id, waiting.along.len() + 2);
+            waiting.along.push(*episode);
+            return;
+        }
         let after = if self.flight.is_some() { self.config.recorder.after.0 } else { Duration::ZERO };
-        self.waits = Some(Waiting { until: now + after, seen: now, episode, reply: None });
+        self.waits = Some(Waiting { until: now + after, seen: now, episode, along: Vec::new(), reply: None });
     }
 
     fn dump(&mut self, reply: Sender<String>) {
@@ -356,7 +372,7 @@ impl Watch {
         let at = wall_now();
         let episode = Box::new(Episode::begun(id_of(at), at));
         let now = Instant::now();
-        self.waits = Some(Waiting { until: now, seen: now, episode, reply: Some(reply) });
+        self.waits = Some(Waiting { until: now, seen: now, episode, along: Vec::new(), reply: Some(reply) });
     }
 
     /// Hands over the episode whose time has come. While the one before is still being written to the disk it waits.
@@ -378,11 +394,11 @@ impl Watch {
                 None
             }
         };
-        let Some(Waiting { seen, mut episode, reply, .. }) = self.waits.take() else { return };
+        let Some(Waiting { seen, mut episode, along, reply, .. }) = self.waits.take() else { return };
         if frozen.is_none() && self.config.recorder.mode != RecorderMode::Off {
             episode.problem = Some("no trace: the flight recorder is not ready".to_owned());
         }
-        let _ = self.jobs.send(Job::Keep(Keep { episode, frozen, seen, reply }));
+        let _ = self.jobs.send(Job::Keep(Keep { episode, along, frozen, seen, reply }));
     }
 
     /// Makes the flight recorder, in a thread: where CPUs are kept from the kernel's own workers that takes its time.
@@ -497,6 +513,7 @@ impl Watch {
             "kept": published.counts.kept.map(|kept| kept.episodes),
             "kept_bytes": published.counts.kept.map(|kept| kept.bytes),
             "not_kept": published.counts.not_kept,
+            "suppressed": published.counts.suppressed,
             "open": self.detector.is_open(),
             "cpu_seconds": reading.map(|reading| reading.cost.process.as_secs_f64()),
             "lost": reading.map(|reading| reading.lost),

@@ -40,6 +40,8 @@ pub(crate) enum Job {
 
 pub(crate) struct Keep {
     pub(crate) episode: Box<Episode>,
+    /// Others that began before it was written: they are in its trace.
+    pub(crate) along: Vec<Episode>,
     /// What the flight recorder held; nothing if it is off.
     pub(crate) frozen: Option<Frozen>,
     /// When the episode was seen.
@@ -82,7 +84,7 @@ impl Scribe {
         for job in jobs {
             match job {
                 Job::Keep(keep) => self.keep(keep),
-                Job::Explain(episode) => self.explained(*episode, None),
+                Job::Explain(episode) => self.explained(*episode, Vec::new(), None),
                 Job::Configure(outputs) => {
                     self.store.limit(limits(&outputs.store));
                     self.outputs = outputs;
@@ -92,7 +94,7 @@ impl Scribe {
     }
 
     fn keep(&mut self, keep: Keep) {
-        let Keep { mut episode, frozen, seen, reply } = keep;
+        let Keep { mut episode, along, frozen, seen, reply } = keep;
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, frozen, seen),
             None => Ok(()),
@@ -101,7 +103,7 @@ impl Scribe {
             self.problem(&problem);
             episode.problem = Some(format!("no trace: {problem}"));
         }
-        self.explained(*episode, reply);
+        self.explained(*episode, along, reply);
     }
 
     /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
@@ -139,10 +141,14 @@ impl Scribe {
     }
 
     /// Explains the trace, if there is one, and says everywhere what is known.
-    fn explained(&mut self, mut episode: Episode, reply: Option<Sender<String>>) {
+    fn explained(&mut self, mut episode: Episode, along: Vec<Episode>, reply: Option<Sender<String>>) {
+        let mut explanation = None;
         if episode.trace_bytes.is_some() {
             match self.explain(&episode) {
-                Ok(explanation) => episode.note_trace(&explanation),
+                Ok(found) => {
+                    episode.note_trace(&found);
+                    explanation = Some(found);
+                }
                 // Who stops the watch may have ended the explanation, too.
                 Err(_) if self.ending.load(Ordering::Relaxed) => return,
                 Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
@@ -154,7 +160,13 @@ impl Scribe {
         {
             self.problem(&chain(&error));
         }
+        let shared = along.into_iter().map(|mut other| {
+            other.note_shared(&episode, explanation.as_ref());
+            other
+        });
+        let shared: Vec<Episode> = shared.collect();
         self.tell(Arc::new(episode), reply);
+        shared.into_iter().for_each(|other| self.tell(Arc::new(other), None));
     }
 
     fn explain(&self, episode: &Episode) -> Result<Explanation, String> {

@@ -71,6 +71,11 @@ fn text(status: &Value) -> String {
         word("kept"),
         word("store"),
     );
+    let suppressed = status["suppressed"].as_object().into_iter().flatten();
+    let suppressed: Vec<String> = suppressed.map(|(role, count)| format!("{} {count}", clean(role))).collect();
+    if !suppressed.is_empty() {
+        text += &format!("starved without an episode of their own: {}\n", suppressed.join(", "));
+    }
     for problem in status["problems"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text += &format!("  note: {}\n", clean(problem));
     }

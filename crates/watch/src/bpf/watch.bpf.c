@@ -373,6 +373,9 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 role)
 	/* They were there when it was chosen: something forbids their class to run. */
 	if (its < mine && !its && q->joined <= c->run_start)
 		return BY_THROTTLED;
+	/* A kernel thread of nice > 0, as khugepaged, is made to come last: that it does is nobody's precedence. */
+	if (role >= KSOFTIRQD && role <= KERNEL && weight < NICE_0)
+		return BY_FAIR;
 	if (role != c->role) {
 		of_group = group_weights[role & (ROLES - 1)];
 		if (of_group)

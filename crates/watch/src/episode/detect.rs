@@ -3,7 +3,7 @@
 //! Only waits that others' precedence is to blame for count. A turn among equals, a CPU that is idle and time of which nothing
 //! is known never begin an episode, however long they take.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
 use crate::config::{Length, RoleThresholds, Thresholds};
-use crate::{Blame, Reading, Role, RoleId, TaskId};
+use crate::{Blame, Reading, Role, RoleId, TaskId, VictimClass};
 
 /// The time over which shares are taken.
 const WINDOW: u64 = 1_000_000_000;
@@ -73,10 +73,13 @@ pub struct Begun {
 /// What a reading brings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Step {
-    /// An episode has begun.
-    pub begun: Option<Begun>,
-    /// The one that was open is over.
-    pub ended: bool,
+    /// Episodes that have begun, one of each class at most.
+    pub begun: Vec<Begun>,
+    /// Roles that are above a threshold, too, and have no episode of their own while one of their class is open. Each once
+    /// in an open episode.
+    pub hidden: Vec<String>,
+    /// Classes whose open episode is over.
+    pub ended: Vec<VictimClass>,
     /// Something is above half of its threshold, or an episode is open.
     pub armed: bool,
 }
@@ -86,14 +89,22 @@ pub struct Step {
 pub struct Detector {
     thresholds: Thresholds,
     past: VecDeque<Arc<Reading>>,
-    /// While an episode is open: when something was last above its threshold.
-    open: Option<u64>,
+    open: BTreeMap<VictimClass, Open>,
+}
+
+/// An episode that is not over.
+#[derive(Debug)]
+struct Open {
+    /// When something of its class was last above its threshold.
+    last: u64,
+    /// The roles that were.
+    roles: BTreeSet<String>,
 }
 
 impl Detector {
     /// Has seen nothing yet.
     pub fn new(thresholds: Thresholds) -> Detector {
-        Detector { thresholds, past: VecDeque::new(), open: None }
+        Detector { thresholds, past: VecDeque::new(), open: BTreeMap::new() }
     }
 
     /// Judges by others from now on.
@@ -103,7 +114,7 @@ impl Detector {
 
     /// Whether an episode is open.
     pub fn is_open(&self) -> bool {
-        self.open.is_some()
+        !self.open.is_empty()
     }
 
     /// The next reading.
@@ -116,28 +127,40 @@ impl Detector {
         if !is_next {
             self.past.clear();
         }
-        let strongest = self.strongest(&reading);
+        let found = self.above_half(&reading);
         self.remember(reading);
         let mut step = Step::default();
-        match (&strongest, self.open) {
-            (Some((rank, begun)), None) if *rank >= 1.0 => {
-                self.open = Some(now);
-                step.begun = Some(begun.clone());
-            }
-            (Some((rank, _)), Some(_)) if *rank >= 1.0 => self.open = Some(now),
-            (_, Some(last)) if now.saturating_sub(last) >= self.thresholds.calm.nanos() => {
-                self.open = None;
-                step.ended = true;
-            }
-            _ => {}
+        for class in VictimClass::ALL {
+            let above =
+                found.iter().filter(|(rank, begun)| *rank >= 1.0 && VictimClass::of(begun.victim.kind) == class);
+            self.judge(class, &above.collect::<Vec<_>>(), now, &mut step);
         }
-        step.armed = self.open.is_some() || strongest.is_some_and(|(rank, _)| rank >= 0.5);
+        step.armed = !self.open.is_empty() || !found.is_empty();
         step
     }
 
-    /// What is furthest above its threshold, and how far: 1 is the threshold itself.
-    fn strongest(&self, reading: &Reading) -> Option<(f64, Begun)> {
-        let before = self.past.back()?;
+    /// What is above its threshold in a class: it begins an episode, or is of the one that is open.
+    fn judge(&mut self, class: VictimClass, above: &[&Ranked], now: u64, step: &mut Step) {
+        let Some((_, strongest)) = above.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            let calm = self.thresholds.calm.nanos();
+            if self.open.get(&class).is_some_and(|open| now.saturating_sub(open.last) >= calm) {
+                self.open.remove(&class);
+                step.ended.push(class);
+            }
+            return;
+        };
+        let open = self.open.entry(class).or_insert_with(|| {
+            step.begun.push(strongest.clone());
+            Open { last: now, roles: BTreeSet::from([strongest.victim.name()]) }
+        });
+        open.last = now;
+        let names = above.iter().map(|(_, begun)| begun.victim.name());
+        step.hidden.extend(names.filter(|name| open.roles.insert(name.clone())));
+    }
+
+    /// What is above half of its threshold, and how far: 1 is the threshold itself.
+    fn above_half(&self, reading: &Reading) -> Vec<Ranked> {
+        let Some(before) = self.past.back() else { return Vec::new() };
         let ids = (0..reading.roles.len()).filter_map(|index| u8::try_from(index).ok().map(RoleId));
         let found = ids.filter_map(|id| {
             let role = reading.role(id).filter(|role| role.kind.can_wait())?;
@@ -149,7 +172,7 @@ impl Detector {
             let (rank, trigger, since) = pair.worst(&thresholds)?;
             Some((rank, pair.begun(trigger, since)))
         });
-        found.max_by(|a, b| a.0.total_cmp(&b.0))
+        found.collect()
     }
 
     fn remember(&mut self, reading: Arc<Reading>) {
@@ -167,6 +190,9 @@ impl Detector {
         }
     }
 }
+
+/// How far above its threshold.
+type Ranked = (f64, Begun);
 
 /// One role in two successive readings.
 struct Pair<'a> {

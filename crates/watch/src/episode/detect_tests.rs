@@ -16,7 +16,7 @@ fn steps(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
 }
 
 fn begun(steps: &[Step]) -> Vec<&Begun> {
-    steps.iter().filter_map(|step| step.begun.as_ref()).collect()
+    steps.iter().flat_map(|step| &step.begun).collect()
 }
 
 /// `count` readings in which nothing happens.
@@ -42,9 +42,9 @@ fn a_long_wait_behind_real_time_is_one_episode_and_names_who_had_the_cpu() {
     );
     assert_eq!((first.rule, first.ns), (Some(Rule::Class), Nanos(85 * MS)));
     assert!(matches!(first.trigger, Trigger::Wait { ns, threshold_ns } if ns > 70 * MS && threshold_ns == 50 * MS));
-    assert_eq!(steps.iter().filter(|step| step.ended).count(), 1);
+    assert_eq!(steps.iter().filter(|step| !step.ended.is_empty()).count(), 1);
     let last_above = 4;
-    let ended = steps.iter().position(|step| step.ended).expect("it ended");
+    let ended = steps.iter().position(|step| !step.ended.is_empty()).expect("it ended");
     assert_eq!(ended - last_above, 20, "five calm seconds later");
 }
 
@@ -60,10 +60,35 @@ fn a_wait_that_lasts_is_seen_before_it_ends() {
     let steps = steps(scenes);
     let begun = begun(&steps);
     assert_eq!(begun.len(), 1);
-    assert!(steps[1].begun.is_some(), "250 ms are more than ksoftirqd has to bear");
+    assert!(!steps[1].begun.is_empty(), "250 ms are more than ksoftirqd has to bear");
     assert_eq!(begun[0].victim_task.map(|task| task.tid.0), Some(18));
     assert_eq!(begun[0].culprit_task.map(|task| task.tid.0), Some(4711));
     assert!(matches!(begun[0].trigger, Trigger::Oldest { ns, .. } if ns == 250 * MS));
+}
+
+#[test]
+fn an_open_episode_of_programs_hides_no_kernel_thread() {
+    //  /a       wwwwwwww            two tasks of a user, all the time
+    //  /b         wwwwww            of the same class: no episode, but counted, once
+    //  kworker        ww
+    let mut scene = Scene::new().group("/a").group("/b");
+    let mut scenes = vec![scene.clone()];
+    for step in 1..=8 {
+        scene = scene.blame("/a", RoleKind::RealTime, 2_500 * MS).wait("/a", 2_500 * MS);
+        if step >= 3 {
+            scene = scene.blame("/b", RoleKind::RealTime, 2_500 * MS).wait("/b", 2_500 * MS);
+        }
+        if step >= 7 {
+            scene = scene.blame("kworker", RoleKind::RealTime, 900 * MS).wait("kworker", 900 * MS);
+        }
+        scenes.push(scene.clone());
+    }
+    let steps = steps(scenes);
+    let names: Vec<String> = begun(&steps).iter().map(|begun| begun.victim.name()).collect();
+    assert_eq!(names, ["/a", "kworker"]);
+    assert_eq!(steps[7].begun.len(), 1, "as soon as it waits");
+    let hidden: Vec<&String> = steps.iter().flat_map(|step| &step.hidden).collect();
+    assert_eq!(hidden, ["/b"]);
 }
 
 #[test]
@@ -76,7 +101,7 @@ fn a_process_that_is_left_out_is_never_the_culprit() {
     let mut detector = Detector::new(Thresholds::default());
     detector.see(Arc::new(quiet.reading(at(0))));
     let step = detector.see(Arc::new(scene.reading(at(250)).without_occupant(unstarve_model::Tid(4711))));
-    let begun = step.begun.expect("an episode");
+    let begun = step.begun.into_iter().next().expect("an episode");
     assert_eq!(begun.culprit.map(|role| role.kind), Some(RoleKind::RealTime), "its role stays");
     assert_eq!((begun.victim_task.map(|task| task.tid.0), begun.culprit_task), (Some(18), None));
 }
@@ -171,12 +196,14 @@ proptest! {
     fn an_episode_has_its_reason(acts in prop::collection::vec(prop::collection::vec(act(&Rule::ALL), 0..4), 0..40)) {
         let scenes = play(&acts);
         let readings: Vec<Reading> = scenes.iter().map(|scene| scene.reading(at(0))).collect();
-        let mut open = false;
+        let mut open = BTreeSet::new();
         for (index, step) in steps(scenes).iter().enumerate() {
-            prop_assert!(!(step.begun.is_some() && step.ended));
-            if let Some(begun) = &step.begun {
-                prop_assert!(!open);
-                open = true;
+            for class in &step.ended {
+                prop_assert!(open.remove(class));
+            }
+            for begun in &step.begun {
+                let class = VictimClass::of(begun.victim.kind);
+                prop_assert!(!step.ended.contains(&class) && open.insert(class));
                 let reading = &readings[index];
                 let id = reading.find(begun.victim.kind, begun.victim.cgroup.as_deref()).expect("the victim's role");
                 let preferred = reading.blame.iter().filter(|row| row.victim == id && is_precedence(row.rule));
@@ -188,11 +215,7 @@ proptest! {
                 prop_assert!(preferred >= needed, "{begun:?}");
                 prop_assert!(begun.rule.is_some_and(is_precedence) && begun.ns.0 > 0);
             }
-            if step.ended {
-                prop_assert!(open);
-                open = false;
-            }
-            prop_assert!(!open || step.armed);
+            prop_assert!(open.is_empty() || step.armed);
         }
     }
 }

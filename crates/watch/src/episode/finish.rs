@@ -114,6 +114,16 @@ impl Episode {
         }
     }
 
+    /// Notes what the trace of another episode shows of this one, which began before that trace was written.
+    pub fn note_shared(&mut self, other: &Episode, explanation: Option<&Explanation>) {
+        self.trace_of = other.trace_bytes.map(|_| other.id.clone());
+        self.guard.clone_from(&other.guard);
+        match explanation {
+            Some(explanation) => self.note_trace(explanation),
+            None => self.problem.clone_from(&other.problem),
+        }
+    }
+
     fn note_finding(&mut self, finding: &Finding) {
         self.finding = Some(finding.id.clone());
         self.severity = Some(finding.severity.word().to_owned());
@@ -304,6 +314,20 @@ mod tests {
         assert_eq!((victim.comm.as_str(), victim.role), ("fio", None), "it is no longer the counters' victim");
         let culprit = episode.culprit.expect("a culprit");
         assert_eq!((culprit.comm.as_str(), culprit.role.as_deref()), ("hog", Some("real-time")));
+    }
+
+    #[test]
+    fn two_episodes_share_a_trace_and_each_has_its_own_victim() {
+        let explained = explained(&[finding("task", "other"), finding("kworker", "kworker/0:1")], &[]);
+        let first = Episode { id: "first".into(), trace_bytes: Some(5), ..Episode::default() };
+        let mut episode = seen("kworker");
+        episode.note_shared(&first, Some(&explained));
+        assert_eq!(episode.victim.as_ref().map(|victim| victim.comm.as_str()), Some("kworker/0:1"));
+        assert_eq!((episode.trace_of.as_deref(), episode.trace_bytes), (Some("first"), None));
+        let failed = Episode { problem: Some("no trace: full".into()), ..Episode::default() };
+        let mut episode = seen("kworker");
+        episode.note_shared(&failed, None);
+        assert_eq!((episode.trace_of, episode.problem), (None, failed.problem));
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub fn line(episode: &Episode) -> String {
             false => write!(text, "; the guard's policy did not hold: {}", clean(&guard.but.join(", "))),
         };
     }
+    if let Some(other) = &episode.trace_of {
+        let _ = write!(text, "; it is in the trace of {}", clean(other));
+    }
     if let Some(problem) = &episode.problem {
         let _ = write!(text, "; {}", clean(problem));
     }

@@ -66,6 +66,9 @@ pub struct Episode {
     /// The size of its trace in bytes; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_bytes: Option<u64>,
+    /// The episode whose trace shows this one, too: it began before that was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_of: Option<String>,
     /// Episodes since the one before that were seen and not kept, because they came too soon after it.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_kept: u64,

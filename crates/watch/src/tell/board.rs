@@ -40,6 +40,8 @@ pub struct Counts {
     pub episodes: BTreeMap<String, u64>,
     /// Episodes that were seen and not kept, because they came too soon after another.
     pub not_kept: u64,
+    /// Starvation that has no episode of its own, because one of its class was open or was kept just before: by the victim's role.
+    pub suppressed: BTreeMap<String, u64>,
     /// Times that the store could not be written.
     pub store_errors: u64,
     /// Times that the engine could not be read.
@@ -50,6 +52,18 @@ pub struct Counts {
     pub kept: Option<crate::store::Kept>,
     /// From the first sight of the latest episode to its trace being on the disk, in ns.
     pub to_disk_ns: Option<u64>,
+}
+
+/// Roles that are counted by their names; further ones, of groups that come and go, are `rest`.
+const SUPPRESSED: usize = 64;
+
+impl Counts {
+    /// Counts a victim that gets no episode.
+    pub fn suppress(&mut self, role: &str) {
+        let has_name = self.suppressed.len() < SUPPRESSED || self.suppressed.contains_key(role);
+        let name = if has_name { role } else { "rest" };
+        *self.suppressed.entry(name.to_owned()).or_insert(0) += 1;
+    }
 }
 
 /// How the flight recorder is.

@@ -214,6 +214,9 @@ fn counts(out: &mut Out<'_, '_>, published: &Published) -> fmt::Result {
     out.counters("episodes", "Episodes that were kept, by what explain found", None, rows.collect())?;
     let help = "Episodes that were seen and not kept: too soon after another";
     out.counter("episodes_not_kept", help, None, counts.not_kept as f64)?;
+    let rows = counts.suppressed.iter().map(|(role, count)| (vec![("victim", role.clone())], *count as f64));
+    let help = "Victims without an episode of their own: one of their class was open, or was kept just before";
+    out.counters("episodes_suppressed", help, None, rows.collect())?;
     out.counter("store_errors", "Times that the store could not be written", None, counts.store_errors as f64)?;
     out.counter("engine_errors", "Times that the engine could not be read", None, counts.engine_errors as f64)?;
     let rows = counts.undelivered.iter().map(|(to, count)| (vec![("output", (*to).to_owned())], *count as f64));
@@ -275,6 +278,20 @@ mod tests {
         assert_eq!(series("unstarve_wait_seconds_sum{"), [4.0], "{text}");
         assert_eq!(series("unstarve_blame_seconds_total{"), [4.0], "{text}");
         assert_eq!((series("unstarve_oldest_wait_seconds{").len(), series("unstarve_waiting_tasks{").len()), (1, 1));
+    }
+
+    #[test]
+    fn victims_without_an_episode_are_counted_by_role_and_bounded() {
+        let board = Board::default();
+        board.write(|published| {
+            (0..100).for_each(|number| published.counts.suppress(&format!("/g{number}")));
+            published.counts.suppress("/g0");
+        });
+        let text = text(board.read()).expect("a text");
+        let lines = text.lines().filter(|line| line.starts_with("unstarve_episodes_suppressed_total{"));
+        assert_eq!(lines.count(), 65);
+        assert!(text.contains("unstarve_episodes_suppressed_total{victim=\"/g0\"} 2"), "{text}");
+        assert!(text.contains("unstarve_episodes_suppressed_total{victim=\"rest\"} 36"), "{text}");
     }
 
     #[test]

@@ -229,8 +229,9 @@ fn episodes(published: &Published) -> Panel {
             episode.counts_as().unwrap_or_default().to_owned(),
         ],
         hint: episode.verdict.clone(),
-        link: (episode.trace_bytes.is_some() && is_id(&episode.id))
-            .then(|| Link { to: format!("/episodes/{}/{PAGE}", episode.id), text: "report".to_owned() }),
+        link: (episode.trace_of.as_ref().or(episode.trace_bytes.map(|_| &episode.id)))
+            .filter(|id| is_id(id))
+            .map(|id| Link { to: format!("/episodes/{id}/{PAGE}"), text: "report".to_owned() }),
     });
     let rows: Vec<Row> = rows.collect();
     let mut note = match rows.len() {

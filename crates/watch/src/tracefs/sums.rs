@@ -78,9 +78,10 @@ impl Roles {
 
     fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> RoleId {
         let victim = self.of(world, Some(world.tasks.get(wait.task).tid), wait.actor);
+        let is_last = is_kernel(victim) && world.actors.get(wait.actor).prio().is_some_and(comes_last);
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
-            totals.add((victim.index(), occupant.index(), place(piece.rule)), piece.length.0);
+            totals.add((victim.index(), occupant.index(), place(judged(piece.rule, is_last))), piece.length.0);
         }
         let role = &mut totals.roles[victim.index()];
         role.waited += wait.length().0;
@@ -157,6 +158,19 @@ fn identity(tid: Tid, comm: Comm) -> Option<TaskId> {
     Some(TaskId { tid, tgid: proc::process_of(tid)?, comm })
 }
 
+/// Whether a kernel thread is made to come last, by a nice value above 0, as khugepaged is.
+fn comes_last(prio: Prio) -> bool {
+    prio.nice().is_some_and(|nice| nice > 0)
+}
+
+/// The rule for those: that they come last is nobody's precedence. `rule_of` of watch.bpf.c says the same.
+fn judged(rule: Rule, is_last: bool) -> Rule {
+    match (rule, is_last) {
+        (Rule::Weight, true) => Rule::Fair,
+        (rule, _) => rule,
+    }
+}
+
 /// Where a rule is counted. What only a recording shows has no place of its own.
 fn place(rule: Rule) -> usize {
     let rule = match rule {
@@ -166,6 +180,10 @@ fn place(rule: Rule) -> usize {
         rule => rule,
     };
     RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
+}
+
+fn is_kernel(role: RoleId) -> bool {
+    RoleKind::FIXED.get(role.index()).is_some_and(|kind| kind.is_kernel())
 }
 
 fn fixed(kind: RoleKind) -> RoleId {
@@ -205,6 +223,18 @@ mod tests {
             let is_finer = matches!(rule, Rule::Softirq | Rule::Count | Rule::Order | Rule::Unranked);
             assert!(counted == rule || is_finer, "{rule} is counted as {counted}");
         }
+    }
+
+    #[test]
+    fn a_kernel_thread_that_is_made_to_come_last_loses_to_nobody_by_weight() {
+        // khugepaged is nice 19, jbd2 nice 0, kworker/0:1H nice -20.
+        assert_eq!([139, 120, 100, 50].map(|prio| comes_last(Prio(prio))), [true, false, false, false]);
+        for rule in Rule::ALL {
+            assert_eq!(judged(rule, false), rule);
+            assert_eq!(judged(rule, true), if rule == Rule::Weight { Rule::Fair } else { rule });
+        }
+        assert!(is_kernel(fixed(RoleKind::Kernel)) && is_kernel(fixed(RoleKind::Ksoftirqd)));
+        assert!(!is_kernel(fixed(RoleKind::RealTime)) && !is_kernel(fixed(RoleKind::Other)) && !is_kernel(RoleId(20)));
     }
 
     #[test]
