@@ -177,7 +177,7 @@ impl Scribe {
                 published.problems.remove("store");
             }
             if !is_dump {
-                let finding = episode.finding.clone().unwrap_or_else(|| "none".to_owned());
+                let finding = episode.counts_as().unwrap_or("none").to_owned();
                 *published.counts.episodes.entry(finding).or_insert(0) += 1;
             }
             published.list(Arc::clone(&episode));

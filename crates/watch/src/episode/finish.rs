@@ -3,7 +3,7 @@
 use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, Work, WorstWait};
 use unstarve_timeline::Rule;
 
-use super::{Begun, Episode, FirstRemedy, Party, Place};
+use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place};
 use crate::{Role, RoleKind, TaskId};
 
 /// What an episode's trace says.
@@ -28,6 +28,12 @@ impl Explanation {
         let Some(victim) = &episode.victim else { return bad.next() };
         let about = |finding: &&Finding| is_about(finding, victim);
         bad.clone().find(about).or_else(|| bad.find(|finding| has_culprit_of(finding, episode)))
+    }
+
+    /// The worst of all; remarks are none.
+    fn worst(&self) -> Option<&Finding> {
+        // The report has them in order, the worst first.
+        self.report.findings.iter().find(|finding| finding.severity > Severity::Info)
     }
 
     /// The longest wait of a task of this role, if it is one of the longest of all.
@@ -100,22 +106,19 @@ impl Episode {
         self.host = explanation.report.trace.host.clone();
         match explanation.finding(self) {
             Some(finding) => self.note_finding(finding),
-            // What else was found is in the verdict; it is not about this victim.
-            None => self.note_worst_wait(explanation),
+            // What else was found is not about this victim: it has names of its own.
+            None => {
+                self.other_finding = explanation.worst().map(|worst| Box::new(OtherFinding::of(worst)));
+                self.note_worst_wait(explanation);
+            }
         }
     }
 
     fn note_finding(&mut self, finding: &Finding) {
         self.finding = Some(finding.id.clone());
         self.severity = Some(finding.severity.word().to_owned());
-        self.victim = Some(Party {
-            role: self.victim.take().filter(|victim| is_about(finding, victim)).and_then(|victim| victim.role),
-            comm: finding.victim.comm.clone(),
-            tid: finding.victim.tids.first().copied(),
-            tgid: finding.victim.tgids.first().copied(),
-            cgroup: finding.victim.cgroups.first().cloned(),
-            place: place(finding.victim.cgroups.first()),
-        });
+        let role = self.victim.take().filter(|victim| is_about(finding, victim)).and_then(|victim| victim.role);
+        self.victim = Some(Party { role, ..Party::of_victim(&finding.victim) });
         if let Some(culprit) = finding.culprits.first() {
             self.note_culprit(culprit);
         }
@@ -154,6 +157,20 @@ impl Episode {
     }
 }
 
+impl OtherFinding {
+    fn of(finding: &Finding) -> OtherFinding {
+        let culprit = finding.culprits.first();
+        OtherFinding {
+            finding: finding.id.clone(),
+            severity: finding.severity.word().to_owned(),
+            victim: Party::of_victim(&finding.victim),
+            culprit: culprit.map(Party::of_culprit),
+            rule: culprit.map(|culprit| culprit.rule.clone()),
+            ns: culprit.map(|culprit| culprit.ns),
+        }
+    }
+}
+
 impl Party {
     fn of(role: &Role, task: Option<&TaskId>) -> Party {
         let name = role.name();
@@ -165,6 +182,17 @@ impl Party {
             tgid: task.map(|task| task.tgid.0),
             place: place(group.as_ref()),
             cgroup: group,
+        }
+    }
+
+    fn of_victim(victim: &Victim) -> Party {
+        Party {
+            role: None,
+            comm: victim.comm.clone(),
+            tid: victim.tids.first().copied(),
+            tgid: victim.tgids.first().copied(),
+            cgroup: victim.cgroups.first().cloned(),
+            place: place(victim.cgroups.first()),
         }
     }
 
@@ -243,10 +271,20 @@ mod tests {
         assert_eq!((episode.finding.as_ref(), episode.remedy.as_ref()), (None, None));
         let rule = Some("weight".into());
         assert_eq!(
-            Episode { verdict: None, ..episode },
+            Episode { verdict: None, other_finding: None, ..episode.clone() },
             Episode { rule, ..seen("rcu") },
             "what the counters show stays"
         );
+        // It is not lost either: it has its own victim, and the episode counts as it.
+        let other = episode.other_finding.as_ref().expect("the worst of the trace");
+        assert_eq!(
+            (other.finding.as_str(), other.severity.as_str(), other.ns),
+            ("rt-starvation", "critical", Some(85))
+        );
+        let names = (other.victim.comm.as_str(), other.culprit.as_ref().map(|culprit| culprit.comm.as_str()));
+        assert_eq!(names, ("whatever", Some("hog")));
+        assert_eq!(episode.counts_as(), Some("rt-starvation"));
+        assert!(super::super::line(&episode).contains("; explain found rt-starvation of whatever[71] instead"));
         // The longest wait of such a task has names, if it is blamed on the same.
         let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)] });
         let mut episode = seen("rcu");

@@ -15,6 +15,9 @@ pub fn line(episode: &Episode) -> String {
     if let Some(remedy) = episode.remedy.as_ref().filter(|remedy| !remedy.text.is_empty()) {
         let _ = write!(text, "; first remedy: {} ({})", clean(&remedy.text), clean(&remedy.id));
     }
+    if let Some(other) = &episode.other_finding {
+        let _ = write!(text, "; explain found {} of {} instead", clean(&other.finding), named(&other.victim));
+    }
     if let Some(guard) = &episode.guard {
         let _ = match guard.held {
             true => write!(text, "; the guard's policy held"),

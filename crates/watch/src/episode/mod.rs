@@ -48,6 +48,9 @@ pub struct Episode {
     /// The finding of `explain`: `rt-starvation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finding: Option<String>,
+    /// The worst that `explain` found in the trace where it found nothing about this victim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_finding: Option<Box<OtherFinding>>,
     /// How bad it is, in the word that `explain` has for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
@@ -94,6 +97,27 @@ pub struct Party {
     pub place: Place,
 }
 
+/// A finding about others than an episode's victim.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtherFinding {
+    /// `rt-starvation`.
+    pub finding: String,
+    /// How bad it is.
+    pub severity: String,
+    /// Who waited.
+    pub victim: Party,
+    /// Who had the CPU meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// For how long, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns: Option<u64>,
+}
+
 /// What to do.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -128,6 +152,11 @@ impl Episode {
     /// One that has just been seen.
     pub fn begun(id: String, at: unstarve_model::WallTime) -> Episode {
         Episode { schema: SCHEMA.to_owned(), id, at: at.to_string(), at_ns: at.0, ..Episode::default() }
+    }
+
+    /// What it is counted as: the finding about its victim, else the worst about others.
+    pub fn counts_as(&self) -> Option<&str> {
+        self.finding.as_deref().or_else(|| self.other_finding.as_ref().map(|other| other.finding.as_str()))
     }
 }
 

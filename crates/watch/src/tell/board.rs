@@ -36,7 +36,7 @@ pub struct Published {
 /// What was counted since the start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Episodes by finding; those without one are `none`. Dumps on demand are not counted.
+    /// Episodes by finding, be it about others than their victim; those without any are `none`. Dumps on demand are not counted.
     pub episodes: BTreeMap<String, u64>,
     /// Episodes that were seen and not kept, because they came too soon after another.
     pub not_kept: u64,

@@ -1,19 +1,20 @@
 //! Metrics and the page, by HTTP/1.1: GET alone, one answer for each connection, over TCP or a unix socket.
 //!
 //! A connection has a thread while it lasts. There are never more than [`MOST`] of them, a head has to come within
-//! [`PATIENCE`], and so has the answer to go: who hangs takes a place for that long, and nobody else waits for it.
+//! [`PATIENCE`], and so has the answer to go. When all places are taken, the one whose head has been awaited longest has to
+//! make room: who hangs keeps nobody else out.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Board;
 use super::http_head::{self, BadHead, Head};
+use super::http_places::{Place, Places};
 use super::page::{Answer, answer};
 use crate::config::{Address, Listen};
 
@@ -23,6 +24,10 @@ pub const MOST: usize = 16;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one read or write waits, so that [`PATIENCE`] is looked at.
 const TICK: Duration = Duration::from_millis(500);
+/// For what a client still sends while it gets its answer: it is read, for else the kernel would end the connection with a reset, and
+/// the answer might never be seen.
+const DRAINED: Duration = Duration::from_secs(1);
+const MOST_DRAINED: usize = 256 << 10;
 /// A page of a long trace can have some MiB.
 const SLOWEST: Duration = Duration::from_secs(30);
 
@@ -66,8 +71,10 @@ enum Listener {
     Unix(UnixListener),
 }
 
-trait Stream: Read + Write + Send {
+pub(super) trait Stream: Read + Write + Send {
     fn limit(&self) -> io::Result<()>;
+    fn close(&self, how: Shutdown) -> io::Result<()>;
+    fn twin(&self) -> io::Result<Box<dyn Stream>>;
 }
 
 impl Stream for TcpStream {
@@ -75,11 +82,27 @@ impl Stream for TcpStream {
         self.set_nodelay(true)?;
         self.set_read_timeout(Some(TICK)).and_then(|()| self.set_write_timeout(Some(TICK)))
     }
+
+    fn close(&self, how: Shutdown) -> io::Result<()> {
+        self.shutdown(how)
+    }
+
+    fn twin(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.try_clone()?))
+    }
 }
 
 impl Stream for UnixStream {
     fn limit(&self) -> io::Result<()> {
         self.set_read_timeout(Some(TICK)).and_then(|()| self.set_write_timeout(Some(TICK)))
+    }
+
+    fn close(&self, how: Shutdown) -> io::Result<()> {
+        self.shutdown(how)
+    }
+
+    fn twin(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.try_clone()?))
     }
 }
 
@@ -150,7 +173,7 @@ pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn accept(listener: &Listener, site: &Arc<Site>) {
-    let busy = Arc::new(AtomicUsize::new(0));
+    let places = Arc::new(Places::default());
     loop {
         let stream: io::Result<Box<dyn Stream>> = match listener {
             Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
@@ -161,29 +184,12 @@ fn accept(listener: &Listener, site: &Arc<Site>) {
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        // The place is taken before the thread begins, and given back when it ends, or when it never began.
-        let place = Place::take(&busy);
+        // The place is taken before the thread begins, and given back when it ends, or when it never began. Where even
+        // those who are refused are too many, the connection ends here.
+        let Some(place) = stream.twin().ok().and_then(|twin| Place::take(&places, twin)) else { continue };
         let site = Arc::clone(site);
         let serve = move || serve(stream, &site, &place);
         let _ = std::thread::Builder::new().name("unstarve-http".into()).stack_size(256 << 10).spawn(serve);
-    }
-}
-
-/// One of the places for connections.
-struct Place {
-    busy: Arc<AtomicUsize>,
-    number: usize,
-}
-
-impl Place {
-    fn take(busy: &Arc<AtomicUsize>) -> Place {
-        Place { busy: Arc::clone(busy), number: busy.fetch_add(1, Ordering::Relaxed) }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -191,19 +197,41 @@ fn serve(mut stream: Box<dyn Stream>, site: &Site, place: &Place) {
     if stream.limit().is_err() {
         return;
     }
-    if place.number >= MOST {
-        let _ = send(&mut *stream, &Answer::plain(503, "too many connections\n"), Body::Sent);
+    let full = || Answer::plain(503, "too many connections\n");
+    let (answer, body) = match place.is_refused() {
+        true => (full(), Body::Sent),
+        false => match http_head::read(&mut stream, Instant::now() + PATIENCE) {
+            Ok(head) => {
+                let body = if head.method == "HEAD" { Body::Left } else { Body::Sent };
+                place.answers();
+                (respond(&head, site), body)
+            }
+            Err(BadHead::Status(status)) => (Answer::plain(status, "not understood\n"), Body::Sent),
+            Err(BadHead::Io) if place.is_refused() => (full(), Body::Sent),
+            Err(BadHead::Io) => return,
+        },
+    };
+    if send(&mut *stream, &answer, body).is_ok() {
+        place.drains();
+        drain(&mut *stream);
+    }
+}
+
+/// Reads what still comes, for a moment, once it is said that nothing more is sent.
+fn drain(stream: &mut dyn Stream) {
+    if stream.close(Shutdown::Write).is_err() {
         return;
     }
-    let (answer, body) = match http_head::read(&mut stream, Instant::now() + PATIENCE) {
-        Ok(head) => {
-            let body = if head.method == "HEAD" { Body::Left } else { Body::Sent };
-            (respond(&head, site), body)
+    let end = Instant::now() + DRAINED;
+    let (mut part, mut left) = ([0; 4096], MOST_DRAINED);
+    while left > 0 && Instant::now() < end {
+        match stream.read(&mut part) {
+            Ok(0) => return,
+            Ok(length) => left = left.saturating_sub(length),
+            Err(error) if http_head::is_pause(&error) => {}
+            Err(_) => return,
         }
-        Err(BadHead::Status(status)) => (Answer::plain(status, "not understood\n"), Body::Sent),
-        Err(BadHead::Io) => return,
-    };
-    let _ = send(&mut *stream, &answer, body);
+    }
 }
 
 fn respond(head: &Head, site: &Site) -> Answer {
@@ -216,12 +244,19 @@ fn respond(head: &Head, site: &Site) -> Answer {
     answer(&head.path, site)
 }
 
-/// `localhost:9846`, `127.0.0.1`, `[::1]:80`.
+/// `localhost:9846`, `127.0.0.1`, `[::1]:80`: a name and at most a port, nothing behind it.
 fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => host.split(':').next().unwrap_or(host),
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(inner) => match inner.split_once(']') {
+            Some((name, rest)) if name.parse::<Ipv6Addr>().is_ok() => (name, rest),
+            _ => return false,
+        },
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    let is_port = |port: &str| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    if !rest.is_empty() && !rest.strip_prefix(':').is_some_and(is_port) {
+        return false;
+    }
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
@@ -266,76 +301,5 @@ fn all(stream: &mut dyn Stream, mut bytes: &[u8], end: Instant) -> io::Result<()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn server(listen: &Listen) -> (Server, Arc<Board>) {
-        let board = Arc::new(Board::default());
-        let server = Server::start(listen, Arc::clone(&board), "/nowhere".into()).expect("listening");
-        (server.expect("a server"), board)
-    }
-
-    fn ask(stream: &mut (impl Read + Write), request: &str) -> String {
-        stream.write_all(request.as_bytes()).expect("written");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
-    }
-
-    fn tcp(server: &Server) -> TcpStream {
-        let Address::Tcp(address) = server.address() else { panic!("no TCP") };
-        TcpStream::connect(address).expect("connected")
-    }
-
-    #[test]
-    fn who_hangs_is_waited_for_by_nobody() {
-        let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
-        let (server, _) = server(&listen);
-        let hanging: Vec<TcpStream> = (0..MOST - 2)
-            .map(|_| {
-                let mut stream = tcp(&server);
-                stream.write_all(b"GET /metrics HTT").expect("written");
-                stream
-            })
-            .collect();
-        let answer = ask(&mut tcp(&server), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
-        drop(hanging);
-    }
-
-    #[test]
-    fn other_hosts_methods_and_paths_are_refused() {
-        let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
-        let (server, _) = server(&listen);
-        let status = |request: &str| ask(&mut tcp(&server), request).split(' ').nth(1).map(str::to_owned);
-        let cases = [
-            ("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n", "200"),
-            ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "421"),
-            ("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "405"),
-            ("GET /../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"),
-            ("GET /episodes/..%2f/report.html HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"),
-            ("GET /episodes/20261123-012345-678/report.html HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"),
-            ("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
-            ("nonsense\r\n\r\n", "400"),
-        ];
-        for (request, expected) in cases {
-            assert_eq!(status(request).as_deref(), Some(expected), "{request}");
-        }
-    }
-
-    #[test]
-    fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
-        let directory =
-            tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
-        let path = directory.path().join("http");
-        drop(UnixListener::bind(&path).expect("what a killed process left"));
-        let listen = Listen { address: Address::Unix(path.clone()), ..Listen::default() };
-        let (server, _) = server(&listen);
-        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let mut stream = UnixStream::connect(&path).expect("connected");
-        assert!(ask(&mut stream, "HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"), "no content");
-        drop(server);
-        assert!(!path.exists());
-    }
-}
+#[path = "http_tests.rs"]
+mod tests;

@@ -51,7 +51,7 @@ pub fn read(stream: &mut impl Read, end: Instant) -> Result<Head, BadHead> {
     }
 }
 
-fn is_pause(error: &io::Error) -> bool {
+pub(super) fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 

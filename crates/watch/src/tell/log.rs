@@ -84,7 +84,12 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
     field("SYSLOG_IDENTIFIER", "unstarve-watch");
     field("MESSAGE_ID", MESSAGE_ID);
     field("UNSTARVE_EPISODE", &episode.id);
-    for (name, value) in [("UNSTARVE_FINDING", &episode.finding), ("UNSTARVE_RULE", &episode.rule)] {
+    let other = episode.other_finding.as_ref().map(|other| &other.finding);
+    for (name, value) in [
+        ("UNSTARVE_FINDING", episode.finding.as_ref()),
+        ("UNSTARVE_OTHER_FINDING", other),
+        ("UNSTARVE_RULE", episode.rule.as_ref()),
+    ] {
         if let Some(value) = value {
             field(name, value);
         }

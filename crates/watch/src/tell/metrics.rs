@@ -96,25 +96,46 @@ fn victims(reading: &Reading) -> impl Iterator<Item = (usize, &Role)> {
     roles.filter_map(|(index, role)| Some((index, role.as_ref()?))).filter(|(_, role)| role.kind.can_wait())
 }
 
-fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
-    let help = "Waits for a CPU by what waited; the sum counts waits that have not ended, too";
-    let mut family = out.0.encode_descriptor("wait", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+/// Waits by the name that they have in the series: of two groups whose names become the same when they are cleaned, together.
+#[derive(Default)]
+struct Named {
+    waited: u64,
+    histogram: Histogram,
+    waiting: u32,
+    oldest: Nanos,
+}
+
+fn by_name(reading: &Reading) -> BTreeMap<String, Named> {
+    let mut names: BTreeMap<String, Named> = BTreeMap::new();
     for (index, role) in victims(reading) {
         let Some(waits) = reading.waits.get(index) else { continue };
-        let labels = vec![("victim", role.name())];
+        let sum = names.entry(role.name()).or_default();
+        sum.waited = sum.waited.saturating_add(waits.waited.0);
+        sum.histogram.merge(&waits.histogram);
+        sum.waiting += waits.waiting;
+        sum.oldest = sum.oldest.max(oldest(reading, index));
+    }
+    names
+}
+
+fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
+    let names = by_name(reading);
+    let help = "Waits for a CPU by what waited; the sum counts waits that have not ended, too";
+    let mut family = out.0.encode_descriptor("wait", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    for (name, waits) in &names {
+        let labels = vec![("victim", name.clone())];
         let buckets = classic(&waits.histogram);
         let mut metric = family.encode_family(&labels)?;
-        metric.encode_histogram::<NoLabelSet>(seconds(waits.waited), waits.histogram.count(), &buckets, None)?;
+        let sum = seconds(Nanos(waits.waited));
+        metric.encode_histogram::<NoLabelSet>(sum, waits.histogram.count(), &buckets, None)?;
     }
-    let rows = |of: &dyn Fn(usize) -> Option<f64>| -> Rows {
-        let row = |(index, role): (usize, &Role)| Some((vec![("victim", role.name())], of(index)?));
-        victims(reading).filter_map(row).collect()
+    let rows = |of: &dyn Fn(&Named) -> f64| -> Rows {
+        names.iter().map(|(name, waits)| (vec![("victim", name.clone())], of(waits))).collect()
     };
-    let waiting = |index: usize| Some(f64::from(reading.waits.get(index)?.waiting));
-    out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, rows(&waiting))?;
+    let waiting = rows(&|waits| f64::from(waits.waiting));
+    out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, waiting)?;
     let help = "The longest wait that has not ended; 0 where none lasts long enough to be looked at";
-    let oldest = |index| Some(seconds(oldest(reading, index)));
-    out.gauges("oldest_wait", help, Some(&Unit::Seconds), rows(&oldest))
+    out.gauges("oldest_wait", help, Some(&Unit::Seconds), rows(&|waits| seconds(waits.oldest)))
 }
 
 fn oldest(reading: &Reading, index: usize) -> Nanos {
@@ -236,6 +257,24 @@ mod tests {
         lines.dedup_by_key(|line| line.rsplit_once(' ').map(|(series, _)| series.to_owned()));
         assert_eq!(lines.len(), count, "{text}");
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn groups_whose_cleaned_names_are_equal_are_one_series() {
+        let (raw, literal) = ("/a\u{1b}", "/a\\u{1b}");
+        let mut scene = Scene::new().group(raw).group(literal);
+        for group in [raw, literal] {
+            scene = scene.blame(group, RoleKind::RealTime, 2_000_000_000).wait(group, 2_000_000_000);
+        }
+        let text = text(published(scene.reading(at(1)))).expect("a text");
+        let series = |name: &str| -> Vec<f64> {
+            let lines = text.lines().filter(|line| line.starts_with(name) && line.contains("victim=\"/a"));
+            lines.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect()
+        };
+        assert_eq!(series("unstarve_wait_seconds_count{"), [2.0], "{text}");
+        assert_eq!(series("unstarve_wait_seconds_sum{"), [4.0], "{text}");
+        assert_eq!(series("unstarve_blame_seconds_total{"), [4.0], "{text}");
+        assert_eq!((series("unstarve_oldest_wait_seconds{").len(), series("unstarve_waiting_tasks{").len()), (1, 1));
     }
 
     #[test]

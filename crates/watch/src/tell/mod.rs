@@ -6,6 +6,7 @@ mod board;
 mod history;
 pub mod http;
 mod http_head;
+mod http_places;
 pub mod log;
 pub mod metrics;
 pub mod otlp;

@@ -226,7 +226,7 @@ fn episodes(published: &Published) -> Panel {
             party(episode.culprit.as_ref()),
             episode.rule.clone().unwrap_or_default(),
             episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
-            episode.finding.clone().unwrap_or_default(),
+            episode.counts_as().unwrap_or_default().to_owned(),
         ],
         hint: episode.verdict.clone(),
         link: (episode.trace_bytes.is_some() && is_id(&episode.id))

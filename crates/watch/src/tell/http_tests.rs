@@ -1,0 +1,108 @@
+use super::*;
+
+fn server(listen: &Listen) -> (Server, Arc<Board>) {
+    let board = Arc::new(Board::default());
+    let server = Server::start(listen, Arc::clone(&board), "/nowhere".into()).expect("listening");
+    (server.expect("a server"), board)
+}
+
+fn ask(stream: &mut (impl Read + Write), request: &str) -> String {
+    stream.write_all(request.as_bytes()).expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn tcp(server: &Server) -> TcpStream {
+    let Address::Tcp(address) = server.address() else { panic!("no TCP") };
+    TcpStream::connect(address).expect("connected")
+}
+
+#[test]
+fn who_hangs_is_waited_for_by_nobody() {
+    let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
+    let (server, _) = server(&listen);
+    // Three times as many as there are places.
+    let mut hanging: Vec<TcpStream> = (0..MOST * 3)
+        .map(|_| {
+            let mut stream = tcp(&server);
+            stream.write_all(b"GET /metrics HTT").expect("written");
+            stream
+        })
+        .collect();
+    let answer = ask(&mut tcp(&server), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // The one that has hung longest had to go, and hears why.
+    let mut answer = String::new();
+    hanging[0].read_to_string(&mut answer).expect("an answer, no reset");
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+}
+
+#[test]
+fn an_answer_to_what_was_not_read_is_seen() {
+    let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
+    let (server, _) = server(&listen);
+    let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(20_000));
+    let post = format!("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n{}", "z".repeat(20_000));
+    for (request, expected) in [(long, "HTTP/1.1 431 "), (post, "HTTP/1.1 405 ")] {
+        let answer = ask(&mut tcp(&server), &request);
+        assert!(answer.starts_with(expected) && answer.ends_with('\n'), "{answer}");
+    }
+}
+
+#[test]
+fn only_this_machines_own_names_are_loopback() {
+    for host in ["localhost", "LOCALHOST:9846", "127.0.0.1", "127.3.2.1:80", "[::1]", "[::1]:80"] {
+        assert!(is_loopback(host), "{host}");
+    }
+    let others = [
+        "[::1]evil.example",
+        "[::1]:80.evil.example",
+        "[127.0.0.1]",
+        "[::1",
+        "127.0.0.1:80@evil",
+        "localhost.evil",
+        "",
+        "evil",
+    ];
+    for host in others {
+        assert!(!is_loopback(host), "{host}");
+    }
+}
+
+#[test]
+fn other_hosts_methods_and_paths_are_refused() {
+    let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
+    let (server, _) = server(&listen);
+    let status = |request: &str| ask(&mut tcp(&server), request).split(' ').nth(1).map(str::to_owned);
+    let cases = [
+        ("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n", "200"),
+        ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "421"),
+        ("GET /metrics HTTP/1.1\r\nHost: [::1]evil.example\r\n\r\n", "421"),
+        ("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "405"),
+        ("GET /../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"),
+        ("GET /episodes/..%2f/report.html HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"),
+        ("GET /episodes/20261123-012345-678/report.html HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"),
+        ("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
+        ("nonsense\r\n\r\n", "400"),
+    ];
+    for (request, expected) in cases {
+        assert_eq!(status(request).as_deref(), Some(expected), "{request}");
+    }
+}
+
+#[test]
+fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
+    let directory =
+        tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
+    let path = directory.path().join("http");
+    drop(UnixListener::bind(&path).expect("what a killed process left"));
+    let listen = Listen { address: Address::Unix(path.clone()), ..Listen::default() };
+    let (server, _) = server(&listen);
+    let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut stream = UnixStream::connect(&path).expect("connected");
+    assert!(ask(&mut stream, "HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"), "no content");
+    drop(server);
+    assert!(!path.exists());
+}
