@@ -28,7 +28,7 @@ pub enum EngineName {
 /// How to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// By this one alone. `None`: by eBPF, and by tracefs where that is not to be had.
+    /// By this one alone. `None`: by eBPF, and by tracefs where that cannot be used.
     pub engine: Option<EngineName>,
     /// Waits that last and are younger than this are not in [`Reading::oldest`].
     pub oldest_from: Nanos,
@@ -45,7 +45,7 @@ impl Default for Options {
 #[non_exhaustive]
 pub enum EngineError {
     /// The kernel refuses, or lacks what the engine needs.
-    #[error("{engine} is not to be had here: {reason}")]
+    #[error("{engine} cannot be used here: {reason}")]
     Unavailable {
         /// The engine's name.
         engine: &'static str,

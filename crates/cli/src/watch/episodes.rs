@@ -38,7 +38,8 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
         text.push('\n');
     }
     if text.is_empty() && !args.json {
-        text = "No episodes.\n".to_owned();
+        let which = if since.is_some() { "No such episode" } else { "No episodes" };
+        text = format!("{which} in {}.\n", clean(&directory.display().to_string()));
     }
     if log.torn > 0 {
         output::remark(&format!(

@@ -15,7 +15,7 @@ use unstarve_watch::config::{Config, STATE_DIRECTORY};
 
 use crate::output::{Color, Out};
 
-/// Count always who starves whom, keep the seconds around each episode, and say so to the monitoring
+/// Run permanently: count who starves whom, keep a recording of each episode, report to monitoring
 ///
 /// Without a subcommand it runs until SIGTERM or Ctrl-C: sums in the kernel, a flight recorder, a store of episodes, metrics and a
 /// page at 127.0.0.1:9846, a line for each episode in the system's log.
@@ -25,7 +25,7 @@ use crate::output::{Color, Out};
     after_help = "Examples:
   sudo unstarve watch                              until Ctrl-C, with the defaults or /etc/unstarve/watch.toml
   sudo unstarve watch --config watch.toml
-  unstarve watch --print-config > watch.toml       every key with its default
+  unstarve watch --print-config -c watch.toml      check a configuration; print what holds
   sudo unstarve watch episodes --since 2h          what happened
   sudo unstarve watch show 20261123-012345-678     what explain says of it
   sudo unstarve watch dump                         the last seconds, now

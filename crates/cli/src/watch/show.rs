@@ -33,10 +33,16 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     if !is_id(&args.id) {
         bail!("{}: expected an id such as 20261123-012345-678; `unstarve watch episodes` lists them", args.id);
     }
-    let trace = trace_in(&args.store.directory()?.join(&args.id));
-    let source = unstarve_readers::open(&trace).with_context(|| {
-        format!("episode {} has no trace, or it was removed to make room: {}", args.id, trace.display())
-    });
+    let store = args.store.directory()?;
+    let trace = trace_in(&store.join(&args.id));
+    if trace.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        bail!(
+            "{} has no trace of an episode {}, or it was removed to make room; `unstarve watch episodes` lists what was seen",
+            store.display(),
+            args.id
+        );
+    }
+    let source = unstarve_readers::open(&trace).with_context(|| format!("episode {}", args.id));
     let report = explain(source.map_err(output::hint_at_root)?, &Options::default(), |_| {})?;
     print(&match args.json {
         true => serde_json::to_string_pretty(&report)? + "\n",

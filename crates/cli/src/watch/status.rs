@@ -40,7 +40,11 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let answer = match ask(args.state.path(), Request::Status) {
         Ok(answer) => answer,
         Err(ControlError::Nobody(_)) => {
-            Out::new().text(if args.json { "null\n" } else { "No watch is running.\n" })?;
+            Out::new().text(if args.json {
+                "null\n"
+            } else {
+                "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n"
+            })?;
             return Ok(ExitCode::from(1));
         }
         Err(error) => return Err(output::hint_at_root(error.into())),

@@ -57,7 +57,7 @@ impl Watch {
     fn why_not(self) -> Result<Watch, Stop> {
         self.stop();
         let done = self.running.finish(PATIENCE)?;
-        match done.err.contains("is not to be had here") {
+        match done.err.contains("cannot be used here") {
             true => Err(Stop::Skip(done.err)),
             false => Err(Stop::Fail(format!("it does not record: {}{}", done.out, done.err))),
         }

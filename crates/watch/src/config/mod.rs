@@ -151,7 +151,12 @@ mod tests {
 
     #[test]
     fn everything_that_can_be_written_is_read() {
-        let config = parse(include_str!("../../../../examples/watch.toml")).expect("the example");
+        let (on, off) =
+            include_str!("../../../../examples/watch.toml").split_once("# Off without").expect("the example");
+        let off: String =
+            off.lines().skip(1).map(|line| format!("{}\n", line.trim_start_matches(['#', ' ']))).collect();
+        let config = parse(&format!("{on}{off}")).expect("the example");
+        assert!(config.otlp.is_some() && config.webhook.is_some());
         assert_ne!(config, Config::default());
         assert_eq!(parse(&config.to_toml()), Ok(config.clone()));
         let role = config.thresholds.of("ksoftirqd");
