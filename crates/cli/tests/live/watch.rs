@@ -143,6 +143,10 @@ pub fn direct_io_alone_is_none(stage: &Stage) -> Ended {
             || episode["culprit"]["comm"] == "fio"
             || episode["victim"]["comm"] == "fio"
     });
+    let by_whom = of_ours.as_ref().and_then(|episode| episode["culprit"]["comm"].as_str());
+    if let Some(other) = by_whom.filter(|comm| *comm != "fio" && !comm.starts_with("kworker/")) {
+        return Err(Stop::Skip(format!("{other}, which is not of this test, kept direct I/O waiting")));
+    }
     assert_eq!(of_ours, None);
     watch.stop();
     let done = watch.running.finish(PATIENCE)?;
