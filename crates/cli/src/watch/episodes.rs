@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_term::clean;
 use unstarve_watch::episode::{Episode, line};
@@ -63,7 +63,7 @@ impl Since {
         if let Some(ago) = parse_ago(text) {
             let then = SystemTime::now().checked_sub(ago).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
             let then = then.and_then(|then| u64::try_from(then.as_nanos()).ok());
-            return Ok(Since::Moment(then.unwrap_or(0)));
+            return then.map(Since::Moment).with_context(|| format!("--since {text}: that is before 1970"));
         }
         let is_date = |text: &str| {
             text.len() >= 10
@@ -119,7 +119,7 @@ mod tests {
         ] {
             assert_eq!(Since::parse(text).expect(text).has(&episode), has, "{text}");
         }
-        for bad in ["", "yesterday", "2h30", "-1h", "2026/11/23"] {
+        for bad in ["", "yesterday", "2h30", "-1h", "2026/11/23", "99999d"] {
             assert!(Since::parse(bad).is_err(), "{bad}");
         }
     }
