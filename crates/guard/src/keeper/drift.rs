@@ -1,4 +1,4 @@
-//! What others have set since: put back, left to them, or told.
+//! What others have set since: put back, left to them, or reported.
 
 use std::time::{Duration, Instant};
 

@@ -32,7 +32,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         self.adopt(task, inherited)
     }
 
-    /// Finds children whose births were not told: news was lost, or there is none.
+    /// Finds children whose births were not reported: news was lost, or there is none.
     pub(super) fn find_heirs(&mut self, tasks: &[Task]) -> Result<(), KeeperError> {
         if !tasks.iter().any(|task| task.kind == Kind::User && self.managed.contains_key(&task.key)) {
             return Ok(());

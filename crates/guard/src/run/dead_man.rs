@@ -1,4 +1,4 @@
-//! The guard and its dead-man watch each other: whoever of them is left takes everything back.
+//! The guard and its dead-man watch each other: the one that survives takes everything back.
 
 use std::time::Instant;
 

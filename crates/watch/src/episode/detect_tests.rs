@@ -190,7 +190,7 @@ proptest! {
         prop_assert!(steps(play(&acts)).iter().all(|step| *step == Step::default()));
     }
 
-    /// Whoever is named as victim was kept waiting by others' precedence, for at least half of what began the episode; episodes
+    /// The task named as victim was kept waiting by others' precedence, for at least half of what began the episode; episodes
     /// begin and end in turns.
     #[test]
     fn an_episode_has_its_reason(acts in prop::collection::vec(prop::collection::vec(act(&Rule::ALL), 0..4), 0..40)) {

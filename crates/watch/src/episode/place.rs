@@ -18,7 +18,7 @@ impl Place {
     /// Of a group's path: `/kubepods.slice/…`, `/system.slice/nginx.service`.
     pub fn of(cgroup: &str) -> Place {
         let parts: Vec<&str> = cgroup.split('/').filter(|part| !part.is_empty()).collect();
-        // Whoever owns a user's slice or a service names the groups below as he likes.
+        // The owner of a user's slice or a service can give the groups below it any name.
         let owned = parts.iter().position(|part| is_owned(part)).unwrap_or(parts.len());
         let parts = &parts[..owned];
         let pods = parts.iter().position(|part| is_pods(part)).filter(|at| is_root(&parts[..*at]));

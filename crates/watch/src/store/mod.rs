@@ -172,7 +172,7 @@ impl Store {
         Log::open(&self.directory)
     }
 
-    /// Episodes whose trace is whole and that the log does not have: whoever wrote them was killed before it was explained.
+    /// Episodes whose trace is whole and that the log does not have: the process that wrote them was killed before it was explained.
     ///
     /// # Errors
     /// If the directory or the log cannot be read.
@@ -184,7 +184,7 @@ impl Store {
     }
 }
 
-/// The log's lines of a store, for people: whoever may read the directory.
+/// The log of a store, for anybody who may read the directory.
 ///
 /// # Errors
 /// If it cannot be read.
