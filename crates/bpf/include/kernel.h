@@ -62,9 +62,20 @@ struct load_weight {
 	unsigned long weight;
 } CO_RE;
 
+/* kernel/sched/sched.h */
+struct rq {
+	u64 clock;
+	unsigned int clock_update_flags;
+} CO_RE;
+
+struct cfs_rq {
+	struct rq *rq;
+} CO_RE;
+
 struct sched_entity {
 	struct load_weight load;
 	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 } CO_RE;
 
 /* include/linux/kernfs.h, include/linux/cgroup-defs.h */
