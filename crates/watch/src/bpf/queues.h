@@ -84,6 +84,13 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 l
 	return rival * n > sum ? BY_WEIGHT : BY_FAIR;
 }
 
+static __always_inline void blame(struct row *row, u32 occupant, u32 rule, u64 ns)
+{
+	u32 at = bounded(occupant * RULES + rule, ROLES * RULES - 1);
+
+	row->sums.blame[at] += ns;
+}
+
 /* Counts what has been waited in a queue, the k-th of those to count, since it was last counted. */
 static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner manner)
 {
@@ -113,7 +120,7 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 		return;
 	}
 	if (manner == UNSEEN) {
-		row->sums.blame[UNKNOWN * RULES + BY_UNKNOWN] += waited;
+		blame(row, UNKNOWN, BY_UNKNOWN, waited);
 		return;
 	}
 	rule = rule_of(c, q, id, load ? load : before);
@@ -121,10 +128,10 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 		pushed = now - (from > c->run_start ? from : c->run_start);
 		if (pushed > waited)
 			pushed = waited;
-		row->sums.blame[((c->role & (ROLES - 1)) * RULES + BY_WAKEUP) & (ROLES * RULES - 1)] += pushed;
+		blame(row, c->role, BY_WAKEUP, pushed);
 		waited -= pushed;
 	}
-	row->sums.blame[((c->role & (ROLES - 1)) * RULES + rule) & (ROLES * RULES - 1)] += waited;
+	blame(row, c->role, rule, waited);
 }
 
 /*

@@ -50,7 +50,7 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 		end = now > it->since ? now : it->since;
 		take(it, cpu, end);
 		sums = &c->rows[it->queue / BANDS & (ROLES - 1)].sums;
-		at = step(end - it->start);
+		at = bounded(step(end - it->start), 127);
 		if (at < STEPS)
 			sums->steps[at]++;
 		keeps = pushed_off && it->came == WOKEN && it->start >= c->run_start && now - it->start <= PREEMPTS_WITHIN;
