@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Runs the engine of `unstarve watch` in guests of the lab, beside a scenario's fault, and compares what it counted with `explain`.
 
-    bench/watch-in-guests.py UNSTARVE READINGS [--kernel K ...] [--seconds S] [SCENARIO ...]
+    bench/watch-in-guests.py UNSTARVE EXAMPLES [--kernel K ...] [--seconds S] [SCENARIO ...]
 
-READINGS is the example of unstarve-watch (`cargo build -p unstarve-watch --example readings --features bpf`). A SCENARIO is one of the lab's or a file. Each guest runs the example as one
-more load while the scenario is recorded. Of the last two readings that lie within the recording and far enough from each other, the
-difference of all waits is compared with the waits that `explain --from --to` finds in the same interval. Each reading's blame has
-to be its waits to the nanosecond. One line of a Markdown table for each guest; exit code 1 if a sum is not whole or not within 1 %.
+EXAMPLES is where cargo has built those of unstarve-watch (`cargo build -p unstarve-watch --examples --features bpf`). A SCENARIO is one
+of the lab's or a file. Each guest runs the example `readings` as one more load while the scenario is recorded. Between the first and the last
+reading within the recording the difference of all waits is compared with the waits of `explain`'s timeline: from when tasks are on a
+queue, as the engine counts, and, in brackets, from the beginning of their wakeups, as `explain` reports. Each reading's blame has to be its
+waits to the nanosecond. One line of a Markdown table for each guest; exit code 1 if a sum is not whole or not within 1 %.
 """
 import argparse
 import json
@@ -35,11 +36,17 @@ def with_engine(text, name, readings):
     return text + engine
 
 
-def explained(unstarve, trace, start, end):
-    """All waits between two moments, in ns."""
-    told = subprocess.run([unstarve, "explain", trace, "--json", "--fail-on", "never", "--from", f"{start / 1e9:.9f}",
-                           "--to", f"{end / 1e9:.9f}"], check=True, stdout=subprocess.PIPE)
-    return json.loads(told.stdout)["trace"]
+def span(unstarve, trace):
+    """From when to when the recording lasts."""
+    found = subprocess.run([unstarve, "explain", trace, "--json", "--fail-on", "never"], check=True, stdout=subprocess.PIPE)
+    found = json.loads(found.stdout)["trace"]
+    return found["start_ns"], found["end_ns"]
+
+
+def queued(program, trace, start, end):
+    """All waits between two moments, in ns, without and with wakeups."""
+    found = subprocess.run([program, trace, str(start), str(end)], check=True, stdout=subprocess.PIPE, text=True)
+    return map(int, re.findall(r"(\d+) ns", found.stdout))
 
 
 def one(options, name, kernel, directory):
@@ -47,7 +54,7 @@ def one(options, name, kernel, directory):
         text, name = pathlib.Path(name).read_text(), pathlib.Path(name).stem
     else:
         text = subprocess.run([options.unstarve, "lab", "list", name], check=True, stdout=subprocess.PIPE, text=True).stdout
-    (directory / "scenario.toml").write_text(with_engine(text, name, options.readings))
+    (directory / "scenario.toml").write_text(with_engine(text, name, options.examples / "readings"))
     out = directory / "out"
     command = [options.unstarve, "lab", "run", directory / "scenario.toml", "--kernel", kernel, "--out", out]
     if options.seconds:
@@ -59,26 +66,25 @@ def one(options, name, kernel, directory):
         errors = (out / "engine.err").read_text() if (out / "engine.err").exists() else ran.stdout
         return f"| {name} | {kernel} | | | | no reading: {errors.strip().splitlines()[-1:] or ran.returncode} |", False
     whole = all(waited == blamed for _, waited, blamed in readings)
-    # The lab reports the whole recording first: only readings within it count.
     trace = out / "trace.dat"
-    span = explained(options.unstarve, trace, readings[0][0], readings[-1][0])
-    within = [reading for reading in readings if span["start_ns"] <= reading[0] <= span["end_ns"]]
+    first, last = span(options.unstarve, trace)
+    within = [reading for reading in readings if first <= reading[0] <= last]
     if len(within) < 2:
         return f"| {name} | {kernel} | | | | {len(within)} readings within the recording |", False
     (start, before, _), (end, after, _) = within[0], within[-1]
-    theirs = explained(options.unstarve, trace, start, end)["waits_total_ns"]
+    theirs, with_wakeups = queued(options.examples / "queued", trace, start, end)
     ours = after - before
     distance = ours / theirs - 1 if theirs else 0
     lost = LOST.findall(said)[-1]
     good = whole and abs(distance) < CLOSE
     return (f"| {name} | {kernel} | {(end - start) / 1e6:.0f} ms | {ours / 1e6:.3f} ms | {theirs / 1e6:.3f} ms "
-            f"({100 * distance:+.2f} %) | {'equal' if whole else 'NOT EQUAL'}; {lost[0]} untracked, {lost[1]} switches missing |"), good
+            f"({100 * distance:+.2f} %; {with_wakeups / 1e6:.3f} ms) | {'equal' if whole else 'NOT EQUAL'}; {lost[0]} untracked, {lost[1]} switches missing |"), good
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("unstarve")
-    parser.add_argument("readings", type=lambda path: str(pathlib.Path(path).resolve()))
+    parser.add_argument("examples", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("scenarios", nargs="*", default=None)
     parser.add_argument("--kernel", action="append")
     parser.add_argument("--seconds")

@@ -114,8 +114,9 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int prio;
-	int on_cpu;
-	int on_rq;
+	/* Integers of another size, without a sign, from 7.0 on: libbpf adapts loads of such only. */
+	unsigned int on_cpu;
+	unsigned int on_rq;
 	unsigned int flags;
 	u64 start_boottime;
 	struct task_struct *group_leader;

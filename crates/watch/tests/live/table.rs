@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use unstarve_watch::{Ebpf, Engine, EngineError, Options, TaskMemory};
+use unstarve_watch::{Ebpf, EngineError, Options, TaskMemory};
 
 use crate::stage::{self, Ended, Stop};
 
