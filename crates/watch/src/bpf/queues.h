@@ -55,9 +55,11 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 l
 	u32 role = id / BANDS, its = c->rank, rival = c->weight, of_group;
 	u64 n = tasks_in(load), sum = (load - n) >> WEIGHT_FROM;
 	bool was_there = (s32)(q->grown - c->run_turn) <= 0;
+	/* Deadline tasks that have used up their reservation wait for the next, which is how sched_yield() ends their turn. */
+	u32 by_limit = id % BANDS == FIRST && sum == n * DEADLINE ? BY_FAIR : BY_THROTTLED;
 
 	if (c->role == IDLE)
-		return role >= REAL_TIME && was_there ? BY_THROTTLED : BY_IDLE;
+		return role >= REAL_TIME && was_there ? by_limit : BY_IDLE;
 	if (c->role == UNKNOWN)
 		return BY_UNKNOWN;
 	if (id % BANDS == FIRST) {
@@ -65,13 +67,13 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 l
 			return BY_CLASS;
 		/* They were there when it was chosen: something forbids their class to run. */
 		if (!its && was_there)
-			return BY_THROTTLED;
+			return by_limit;
 		sum = n * NICE_0;
 	} else if (its) {
 		return BY_CLASS;
 	}
-	/* A kernel thread of nice > 0, as khugepaged, is made to come last: that it does is nobody's precedence. */
-	if (role >= KSOFTIRQD && role <= KERNEL && id % BANDS == LIGHT)
+	/* Who is of nice > 0 asked to come last: that it does is nobody's precedence. Beside other groups a group's weight counts alone. */
+	if (id % BANDS == LIGHT && (role <= OTHER || role == c->role))
 		return BY_FAIR;
 	if (role != c->role) {
 		of_group = group_weights[role & (ROLES - 1)];

@@ -69,11 +69,13 @@ static __always_inline u32 weight_of(struct task_struct *task)
 	return task->prio < FIRST_FAIR ? NICE_0 : task->se.load.weight >> 10;
 }
 
+#define DEADLINE 200
+
 /* The larger goes first: deadline over real-time by its priority over all others, which are alike. */
 static __always_inline u32 rank(s32 prio)
 {
 	if (prio < 0)
-		return 200;
+		return DEADLINE;
 	return prio < FIRST_FAIR ? 199 - prio : 0;
 }
 

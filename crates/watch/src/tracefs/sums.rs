@@ -88,14 +88,13 @@ impl Roles {
     fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> RoleId {
         let victim = self.of(world, Some(world.tasks.get(wait.task).tid), wait.actor);
         let prio = world.actors.get(wait.actor).prio();
-        let is_last = is_kernel(victim) && prio.is_some_and(comes_last);
+        let is_light = prio.is_some_and(asks_to_be_last);
         let has_reservation = prio.is_some_and(|prio| prio.policy() == Policy::Deadline);
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
-            totals.add(
-                (victim.index(), occupant.index(), place(judged(piece.rule, is_last, has_reservation))),
-                piece.length.0,
-            );
+            let is_last = is_light && (!is_group(victim) || occupant == victim);
+            let rule = judged(piece.rule, is_last, has_reservation);
+            totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
         }
         let role = &mut totals.roles[victim.index()];
         role.waited += wait.length().0;
@@ -168,12 +167,12 @@ impl Sink for Lasting<'_> {
     }
 }
 
-/// Whether a kernel thread is made to come last, by a nice value above 0, as khugepaged is.
-fn comes_last(prio: Prio) -> bool {
+/// Whether it has a nice value above 0, as khugepaged does.
+fn asks_to_be_last(prio: Prio) -> bool {
     prio.nice().is_some_and(|nice| nice > 0)
 }
 
-/// What is nobody's precedence: that one comes last who is made to, and that a deadline task that has used up its reservation
+/// What is nobody's precedence: that one comes last who asks for it (beside tasks of other groups only a group's weight counts), and that a deadline task that has used up its reservation
 /// waits for the next, which is how `sched_yield` ends its turn. `rule_of` of watch.bpf.c says the same.
 fn judged(rule: Rule, is_last: bool, has_reservation: bool) -> Rule {
     match rule {
@@ -194,8 +193,8 @@ fn place(rule: Rule) -> usize {
     RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
 }
 
-fn is_kernel(role: RoleId) -> bool {
-    RoleKind::FIXED.get(role.index()).is_some_and(|kind| kind.is_kernel())
+fn is_group(role: RoleId) -> bool {
+    role.index() >= RoleKind::FIXED.len()
 }
 
 fn fixed(kind: RoleKind) -> RoleId {
@@ -238,16 +237,15 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_thread_that_is_made_to_come_last_loses_to_nobody_by_weight() {
+    fn one_that_asks_to_come_last_loses_to_nobody_by_weight() {
         // khugepaged is nice 19, jbd2 nice 0, kworker/0:1H nice -20.
-        assert_eq!([139, 120, 100, 50].map(|prio| comes_last(Prio(prio))), [true, false, false, false]);
+        assert_eq!([139, 120, 100, 50].map(|prio| asks_to_be_last(Prio(prio))), [true, false, false, false]);
         for rule in Rule::ALL {
             assert_eq!(judged(rule, false, false), rule);
             assert_eq!(judged(rule, true, false), if rule == Rule::Weight { Rule::Fair } else { rule });
             assert_eq!(judged(rule, false, true), if rule == Rule::Throttled { Rule::Fair } else { rule });
         }
-        assert!(is_kernel(fixed(RoleKind::Kernel)) && is_kernel(fixed(RoleKind::Ksoftirqd)));
-        assert!(!is_kernel(fixed(RoleKind::RealTime)) && !is_kernel(fixed(RoleKind::Other)) && !is_kernel(RoleId(20)));
+        assert!(!is_group(fixed(RoleKind::Kernel)) && !is_group(fixed(RoleKind::Other)) && is_group(RoleId(20)));
     }
 
     #[test]

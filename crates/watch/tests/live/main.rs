@@ -4,6 +4,7 @@
 //! They need root, so `cargo test` leaves them out; `make test` runs them, one after another. The program runs itself as the load.
 
 mod agreement;
+mod asked;
 mod churn;
 mod fallback;
 mod stage;
@@ -34,6 +35,7 @@ fn main() -> std::process::ExitCode {
     let tables = Vec::new();
     let mut trials = vec![
         trial("sums_are_those_of_the_waits_and_agree_with_explain", agreement::with_explain),
+        trial("who_asks_to_come_last_loses_to_nobody", asked::last_is_fair),
         trial("births_and_groups_that_come_and_go_grow_nothing", churn::nothing_grows),
         trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),
     ];
