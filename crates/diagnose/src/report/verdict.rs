@@ -34,7 +34,7 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     }
     let blind = report.trace.invisible.as_ref();
     let blind = blind.map(|what| format!("No wakeup was recorded, so {what} are invisible here. ")).unwrap_or_default();
-    let cut = report.missing.iter().any(|loss| loss.kind == LossKind::Truncated);
+    let cut = report.missing.iter().any(|missing| missing.loss.kind == LossKind::Truncated);
     let cut = if cut { "The file is cut, and this is said of what is left of it. " } else { "" };
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
         let text = match (&report.trace.too_little, scope) {
