@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod alone;
 mod clocks;
 pub mod config;
 pub mod control;
@@ -18,6 +19,7 @@ mod histogram;
 mod open;
 mod proc;
 mod reading;
+mod rights;
 mod role;
 mod role_table;
 pub mod run;
@@ -35,7 +37,7 @@ mod tracefs;
 pub use ebpf::Ebpf;
 pub use engine::{Engine, EngineError, EngineName, Options};
 pub use histogram::{Bucket, Histogram};
-pub use open::open;
+pub use open::{Opened, open};
 pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};
 pub use role::{Role, RoleId, RoleKind, VictimClass};
 pub use scribe::{ExplainCommand, trace_in};
