@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build release install demo test lab proofs lab-smoke truth bench bench-lab bench-page bench-guard bench-watch bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build release install demo test lab proofs lab-smoke truth bench bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -69,6 +69,9 @@ bench-guard: build ## birth to applied at 2,000 a second for a minute, and idle 
 bench-watch: build ## what counting costs a switch, beside nothing and perf sched record; needs root, perf, a quiet machine
 	cargo build --profile bench-quick -p unstarve-cli -p unstarve-watch $$(tools/features.sh) --example readings
 	bench/watch.sh "$$CARGO_TARGET_DIR/bench-quick/examples/readings"
+
+watch-healthy: build ## the watch beside an idle machine, a compile, fio, pgbench, redis and nginx: none may give an episode; needs root
+	bench/watch_healthy.sh "$$CARGO_TARGET_DIR/release/unstarve"
 
 bench-tuned: build ## the guard beside TuneD doing the same; needs root and the package tuned
 	cargo build --release -p unstarve-load
