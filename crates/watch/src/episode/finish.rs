@@ -23,7 +23,7 @@ impl Episode {
             victim: self.victim.clone(),
             culprit: self.culprit.clone(),
             rule: self.rule.clone(),
-            ns: self.ns,
+            blamed_ns: self.ns,
         });
         if let Some(victim) = &self.victim {
             self.victims = vec![Suffered { victim: victim.clone(), ..Suffered::default() }];
@@ -100,7 +100,7 @@ impl Episode {
     fn note_finding(&mut self, finding: &Finding) {
         self.finding = Some(finding.id.clone());
         self.severity = Some(finding.severity.word().to_owned());
-        if fit(finding, self) == Fit::None {
+        if fit(finding, self) == Fit::None && !self.blames_first_of(finding) {
             // Whom the counters blame has to do with somebody else's wait.
             self.culprit = None;
         }
@@ -132,6 +132,12 @@ impl Episode {
             place: place(wait.cgroup.as_ref()),
         };
         self.note_culprit(culprit);
+    }
+
+    /// Whether the task that the counters blame is the one that a finding blames first.
+    fn blames_first_of(&self, finding: &Finding) -> bool {
+        let tid = self.culprit.as_ref().and_then(|culprit| culprit.tid);
+        tid.is_some_and(|tid| finding.culprits.first().is_some_and(|first| first.tids.contains(&tid)))
     }
 
     fn note_culprit(&mut self, culprit: &Culprit) {

@@ -65,7 +65,7 @@ fn counted(role: &str) -> Episode {
         victim: seen.victim.clone(),
         culprit: seen.culprit.clone(),
         rule: seen.rule.clone(),
-        ns: None,
+        blamed_ns: Some(6),
     };
     let victims = vec![Suffered { victim: seen.victim.clone().unwrap_or_default(), ..Suffered::default() }];
     Episode { trigger: Some(trigger), victims, ..seen }
@@ -202,4 +202,27 @@ fn a_dump_has_the_worst() {
     let mut episode = Episode::default();
     episode.note_trace(&explained(&[finding("task", "whatever")], &[]));
     assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("whatever"));
+}
+
+#[test]
+fn a_line_is_read_as_it_was_written() {
+    use crate::episode::Trigger;
+    let kinds = [
+        Trigger::Wait { ns: 5, threshold_ns: 4 },
+        Trigger::Oldest { ns: 318_533_442, threshold_ns: 200_000_000 },
+        Trigger::Share { share: 0.5, threshold: 0.3 },
+    ];
+    for kind in kinds {
+        let mut episode = counted("kworker");
+        if let Some(seen) = &mut episode.trigger {
+            seen.trigger = kind;
+        }
+        episode.note_trace(&explained(&[finding("task", "other")], &[]));
+        let line = serde_json::to_string(&episode).expect("JSON");
+        assert_eq!(serde_json::from_str::<Episode>(&line).expect(&line), episode);
+    }
+    // As it was written before the counters' view had names.
+    let old = r#"{"id":"1","trigger":{"kind":"wait","ns":5,"threshold_ns":4}}"#;
+    let seen = serde_json::from_str::<Episode>(old).expect("an old line").trigger.expect("a trigger");
+    assert_eq!((seen.trigger, seen.victim), (Trigger::Wait { ns: 5, threshold_ns: 4 }, None));
 }

@@ -59,7 +59,10 @@ fn others(episode: &Episode) -> String {
             (party.tid.is_some() && party.tid == victim.tid) || (party.comm.is_empty() && party.role == victim.role)
         })
     };
-    let mut others = episode.victims.iter().map(|other| &other.victim).filter(|other| !is_headline(other));
+    let is_culprit =
+        |party: &Party| party.tid.is_some() && episode.culprit.as_ref().is_some_and(|culprit| culprit.tid == party.tid);
+    let others = episode.victims.iter().map(|other| &other.victim);
+    let mut others = others.filter(|other| !is_headline(other) && !is_culprit(other));
     let Some(first) = others.next() else { return String::new() };
     match others.count() as u64 + episode.more_victims {
         0 => format!("; {} starved, too", named(first)),

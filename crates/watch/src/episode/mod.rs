@@ -104,9 +104,9 @@ pub struct Seen {
     /// By which rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// For how long.
+    /// For how long: the part of the waits that this culprit and rule are to blame for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ns: Option<u64>,
+    pub blamed_ns: Option<u64>,
 }
 
 /// Somebody who was starved at an episode's time.
