@@ -7,9 +7,10 @@ use unstarve_record::{BufferSize, Live};
 use unstarve_timeline::{OnCpu, Task, Timeline};
 
 use crate::groups::Hierarchy;
+use crate::places::Host;
 use crate::role_table::RoleTable;
 use crate::{Cost, Engine, EngineError, Lost, Options, Reading, clocks, proc};
-use sums::{Lasting, Sums};
+pub(crate) use sums::{Lasting, Sums};
 
 /// A wait that is younger is believed without asking `/proc`.
 const DOUBTED_FROM: Nanos = Nanos::from_millis(10);
@@ -42,12 +43,14 @@ impl Tracefs {
         };
         let live = Live::start(BufferSize::Auto, &mut |_| {}).map_err(unavailable)?;
         let timeline = unstarve_diagnose::timeline(live.info());
+        let hierarchy = Hierarchy::find();
+        let host = Host { unified: hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.unified) };
         let mut engine = Tracefs {
             live,
             timeline,
-            sums: Sums::default(),
+            sums: Sums::new(Box::new(host)),
             roles: RoleTable::new(),
-            hierarchy: Hierarchy::find(),
+            hierarchy,
             batch: Batch::default(),
             since: clocks::now(),
             options,
@@ -61,7 +64,7 @@ impl Tracefs {
         let Some(hierarchy) = &self.hierarchy else { return Ok(()) };
         let groups = hierarchy.top().map_err(|source| EngineError::Read { what: "the top-level cgroups", source })?;
         if !self.roles.update(&groups, &self.sums.totals).is_empty() {
-            self.sums.renew(&self.roles, hierarchy.unified);
+            self.sums.renew(&self.roles);
         }
         Ok(())
     }

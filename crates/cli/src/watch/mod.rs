@@ -2,6 +2,7 @@
 
 mod episodes;
 mod explain;
+mod replay;
 mod run;
 mod show;
 mod status;
@@ -46,6 +47,7 @@ enum WatchCommand {
     Show(show::ShowArgs),
     Status(status::StatusArgs),
     Dump(status::DumpArgs),
+    Replay(replay::ReplayArgs),
     #[command(hide = true)]
     ExplainEpisode(explain::ExplainArgs),
 }
@@ -104,6 +106,7 @@ pub fn run(args: &WatchArgs, color: Color) -> Result<ExitCode> {
         Some(WatchCommand::Show(args)) => show::run(args, color),
         Some(WatchCommand::Status(args)) => status::run(args),
         Some(WatchCommand::Dump(args)) => status::dump(args),
+        Some(WatchCommand::Replay(args)) => replay::run(args),
         Some(WatchCommand::ExplainEpisode(args)) => explain::run(args),
     }
 }

@@ -236,7 +236,9 @@ pub struct Left {
 
 /// Keeps other watches from a store. Where nothing can be written there is none to be kept from writing.
 fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
-    let file = match directory.file(OsStr::new(LOCK), How::Update) {
+    // Made here, but not kept open for writing: the disk must be able to become read-only.
+    let made = directory.file(OsStr::new(LOCK), How::Update).map(drop);
+    let file = match made.and_then(|()| directory.file(OsStr::new(LOCK), How::Read)) {
         Ok(file) => file,
         Err(TrustError::Io { source, .. }) if source.kind() != io::ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(error.into()),

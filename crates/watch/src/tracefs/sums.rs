@@ -4,9 +4,10 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid};
 use unstarve_timeline::{ActorId, ActorKind, OnCpu, Rule, Sink, Timeline, Wait, WaitEnd, WorkItem, World};
 
+use crate::places::Places;
 use crate::role_table::RoleTable;
 use crate::totals::{RULES_COUNTED, Totals};
-use crate::{OldestWait, RoleId, RoleKind, TaskId, proc};
+use crate::{OldestWait, RoleId, RoleKind, TaskId};
 
 /// Tasks whose group is remembered.
 const TASKS: usize = 1 << 16;
@@ -14,28 +15,32 @@ const TASKS: usize = 1 << 16;
 const OLDEST: usize = 64;
 
 /// Waits that are over.
-#[derive(Default)]
-pub(super) struct Sums {
+pub(crate) struct Sums {
     pub totals: Totals,
     roles: Roles,
 }
 
 /// Which role is whose.
-#[derive(Default)]
 struct Roles {
+    places: Box<dyn Places>,
     /// Ids of groups by their paths.
     groups: FxHashMap<String, RoleId>,
-    unified: bool,
     tasks: FxHashMap<Tid, RoleId>,
     /// Workers by what they last worked on.
     workers: FxHashMap<ActorId, RoleKind>,
 }
 
 impl Sums {
+    /// Nothing yet, of tasks that belong where `places` says.
+    pub fn new(places: Box<dyn Places>) -> Sums {
+        let roles =
+            Roles { places, groups: FxHashMap::default(), tasks: FxHashMap::default(), workers: FxHashMap::default() };
+        Sums { totals: Totals::default(), roles }
+    }
+
     /// Groups have come or gone: tasks are looked at anew.
-    pub fn renew(&mut self, table: &RoleTable, unified: bool) {
+    pub fn renew(&mut self, table: &RoleTable) {
         self.roles.groups = table.paths();
-        self.roles.unified = unified;
         self.roles.tasks.clear();
     }
 }
@@ -63,11 +68,15 @@ impl Roles {
         }
     }
 
+    fn identity(&self, tid: Tid, comm: Comm) -> Option<TaskId> {
+        Some(TaskId { tid, tgid: self.places.process_of(tid)?, comm })
+    }
+
     fn of_program(&mut self, tid: Tid) -> RoleId {
         if let Some(role) = self.tasks.get(&tid) {
             return *role;
         }
-        let top = proc::top_group(tid, self.unified);
+        let top = self.places.top_group(tid);
         let role = top.and_then(|top| self.groups.get(&top).copied()).unwrap_or(fixed(RoleKind::Other));
         if self.tasks.len() >= TASKS {
             self.tasks.clear();
@@ -78,10 +87,15 @@ impl Roles {
 
     fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> RoleId {
         let victim = self.of(world, Some(world.tasks.get(wait.task).tid), wait.actor);
-        let is_last = is_kernel(victim) && world.actors.get(wait.actor).prio().is_some_and(comes_last);
+        let prio = world.actors.get(wait.actor).prio();
+        let is_last = is_kernel(victim) && prio.is_some_and(comes_last);
+        let has_reservation = prio.is_some_and(|prio| prio.policy() == Policy::Deadline);
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
-            totals.add((victim.index(), occupant.index(), place(judged(piece.rule, is_last))), piece.length.0);
+            totals.add(
+                (victim.index(), occupant.index(), place(judged(piece.rule, is_last, has_reservation))),
+                piece.length.0,
+            );
         }
         let role = &mut totals.roles[victim.index()];
         role.waited += wait.length().0;
@@ -110,7 +124,7 @@ impl Sink for Sums {
 }
 
 /// Waits that last, beside those that are over.
-pub(super) struct Lasting<'a> {
+pub(crate) struct Lasting<'a> {
     totals: Totals,
     roles: &'a mut Roles,
     from: Nanos,
@@ -132,7 +146,7 @@ impl<'a> Lasting<'a> {
             if let Some((_, OnCpu::Task { task, .. })) = on {
                 let task = world.tasks.get(task);
                 wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
-                wait.occupant = identity(task.tid, task.comm);
+                wait.occupant = self.roles.identity(task.tid, task.comm);
             }
         }
         (self.totals, self.oldest)
@@ -145,7 +159,7 @@ impl Sink for Lasting<'_> {
         let task = world.tasks.get(wait.task);
         if wait.ended != WaitEnd::Ran
             && wait.length() >= self.from
-            && let Some(task) = identity(task.tid, task.comm)
+            && let Some(task) = self.roles.identity(task.tid, task.comm)
         {
             let occupant_role = fixed(RoleKind::Unknown);
             let (cpu, ns) = (wait.cpu, wait.length());
@@ -154,20 +168,18 @@ impl Sink for Lasting<'_> {
     }
 }
 
-fn identity(tid: Tid, comm: Comm) -> Option<TaskId> {
-    Some(TaskId { tid, tgid: proc::process_of(tid)?, comm })
-}
-
 /// Whether a kernel thread is made to come last, by a nice value above 0, as khugepaged is.
 fn comes_last(prio: Prio) -> bool {
     prio.nice().is_some_and(|nice| nice > 0)
 }
 
-/// The rule for those: that they come last is nobody's precedence. `rule_of` of watch.bpf.c says the same.
-fn judged(rule: Rule, is_last: bool) -> Rule {
-    match (rule, is_last) {
-        (Rule::Weight, true) => Rule::Fair,
-        (rule, _) => rule,
+/// What is nobody's precedence: that one comes last who is made to, and that a deadline task that has used up its reservation
+/// waits for the next, which is how `sched_yield` ends its turn. `rule_of` of watch.bpf.c says the same.
+fn judged(rule: Rule, is_last: bool, has_reservation: bool) -> Rule {
+    match rule {
+        Rule::Weight if is_last => Rule::Fair,
+        Rule::Throttled if has_reservation => Rule::Fair,
+        rule => rule,
     }
 }
 
@@ -230,8 +242,9 @@ mod tests {
         // khugepaged is nice 19, jbd2 nice 0, kworker/0:1H nice -20.
         assert_eq!([139, 120, 100, 50].map(|prio| comes_last(Prio(prio))), [true, false, false, false]);
         for rule in Rule::ALL {
-            assert_eq!(judged(rule, false), rule);
-            assert_eq!(judged(rule, true), if rule == Rule::Weight { Rule::Fair } else { rule });
+            assert_eq!(judged(rule, false, false), rule);
+            assert_eq!(judged(rule, true, false), if rule == Rule::Weight { Rule::Fair } else { rule });
+            assert_eq!(judged(rule, false, true), if rule == Rule::Throttled { Rule::Fair } else { rule });
         }
         assert!(is_kernel(fixed(RoleKind::Kernel)) && is_kernel(fixed(RoleKind::Ksoftirqd)));
         assert!(!is_kernel(fixed(RoleKind::RealTime)) && !is_kernel(fixed(RoleKind::Other)) && !is_kernel(RoleId(20)));

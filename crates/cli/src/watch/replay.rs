@@ -1,0 +1,82 @@
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use unstarve_model::{Nanos, Time, clean};
+use unstarve_watch::episode::{Begun, Detector, Trigger};
+use unstarve_watch::run::INTERVAL;
+use unstarve_watch::{Engine as _, EngineError, Options, Recording, TaskId};
+
+use super::{ConfigArgs, print};
+use crate::input;
+
+/// Show which episodes the thresholds of a configuration would have begun in a recording
+///
+/// The recording is counted as the running watch counts, and read as often. Use it to try thresholds before they are set.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve watch replay trace.dat
+  unstarve watch replay -c watch.toml trace.dat
+
+Exit code: 0 no episode, 1 at least one, 2 the recording or the configuration cannot be read.")]
+pub struct ReplayArgs {
+    /// A recording of any format, or - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
+    let config = args.config.load()?;
+    let file = input::Recording::new(args.file.clone())?;
+    let step = Nanos(u64::try_from(INTERVAL.as_nanos())?);
+    let mut recording =
+        Recording::new(file.open()?, step, Options::default()).with_context(|| clean(&file.name()).into_owned())?;
+    let mut detector = Detector::new(config.thresholds);
+    let (mut first, mut last, mut text, mut episodes) = (None, Time(0), String::new(), 0_u64);
+    loop {
+        let reading = match recording.read() {
+            Ok(reading) => Arc::new(reading),
+            Err(EngineError::Ended) => break,
+            Err(error) => return Err(error).with_context(|| clean(&file.name()).into_owned()),
+        };
+        let start = *first.get_or_insert(recording.start());
+        last = reading.at.trace;
+        for begun in detector.see(reading).begun {
+            episodes += 1;
+            let _ = writeln!(text, "+{}  {}", begun.at.trace.since(start), line(&begun));
+        }
+    }
+    let length = first.map_or(Nanos::ZERO, |start| last.since(start));
+    let _ = writeln!(text, "{} in {length}", unstarve_model::counted(episodes, "episode"));
+    print(&text)?;
+    Ok(if episodes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn line(begun: &Begun) -> String {
+    let mut text = format!("{} waited {}", named(&begun.victim.name(), begun.victim_task), begun.ns);
+    if let Some(culprit) = &begun.culprit {
+        let _ = write!(text, " while {} had the CPU", named(&culprit.name(), begun.culprit_task));
+    }
+    if let Some(rule) = begun.rule {
+        let _ = write!(text, " ({rule})");
+    }
+    let _ = match &begun.trigger {
+        Trigger::Wait { ns, threshold_ns } => write!(text, "; wait: {} > {}", Nanos(*ns), Nanos(*threshold_ns)),
+        Trigger::Oldest { ns, threshold_ns } => write!(text, "; oldest: {} > {}", Nanos(*ns), Nanos(*threshold_ns)),
+        Trigger::Share { share, threshold } => write!(text, "; share: {share:.2} > {threshold:.2}"),
+    };
+    text
+}
+
+/// `kworker/1:3[71] (kworker)`; the role alone where no task waits at that moment.
+fn named(role: &str, task: Option<TaskId>) -> String {
+    match task {
+        Some(task) => format!("{}[{}] ({})", clean(&task.comm.to_string()), task.tid, clean(role)),
+        None => format!("{} tasks", clean(role)),
+    }
+}

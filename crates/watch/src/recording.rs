@@ -1,0 +1,128 @@
+//! Counts what a recording has, as if it were happening now: what the watch would have said.
+
+use std::sync::Arc;
+
+use unstarve_facts::Snapshot;
+use unstarve_model::{Batch, ClockPair, Event, EventSource, Nanos, SourceError, Tid, Time, WallClock, WallTime};
+use unstarve_timeline::Timeline;
+
+use crate::places::Recorded;
+use crate::role_table::RoleTable;
+use crate::tracefs::{Lasting, Sums};
+use crate::{Cost, Engine, EngineError, Lost, Options, Reading};
+
+/// Reads a recording by steps of time.
+pub struct Recording {
+    source: Box<dyn EventSource>,
+    timeline: Timeline,
+    sums: Sums,
+    roles: RoleTable,
+    batch: Batch,
+    /// The place in `batch` of the next event.
+    next: usize,
+    step: Nanos,
+    /// The end of the step that is being read.
+    until: Option<Time>,
+    wall: Option<WallClock>,
+    oldest_from: Nanos,
+    began: Option<ClockPair>,
+    at_end: bool,
+}
+
+impl Recording {
+    /// A reading for each `step` of its time.
+    ///
+    /// # Errors
+    /// If its beginning cannot be read.
+    pub fn new(mut source: Box<dyn EventSource>, step: Nanos, options: Options) -> Result<Recording, EngineError> {
+        let mut batch = Batch::with_room();
+        // Some learn about themselves while they read their first events.
+        let at_end = !source.read(&mut batch).map_err(unreadable)?;
+        let info = source.info();
+        let timeline = unstarve_diagnose::timeline(info);
+        let snapshot = info.snapshot.as_deref().and_then(|text| Snapshot::from_json(text).ok()).map(Arc::new);
+        let clocks = match &snapshot {
+            Some(snapshot) if info.clocks.is_empty() => &snapshot.clock_pairs,
+            _ => &info.clocks,
+        };
+        let wall = WallClock::of(clocks);
+        let host = Recorded(snapshot);
+        let mut roles = RoleTable::new();
+        let groups = host.top_groups();
+        let mut sums = Sums::new(Box::new(host));
+        roles.update(&groups, &sums.totals);
+        sums.renew(&roles);
+        Ok(Recording {
+            timeline,
+            sums,
+            roles,
+            next: 0,
+            step: Nanos(step.0.max(1)),
+            until: None,
+            wall,
+            oldest_from: options.oldest_from,
+            began: None,
+            at_end,
+            source,
+            batch,
+        })
+    }
+
+    /// When its first event was.
+    pub fn start(&self) -> Time {
+        self.timeline.world().start
+    }
+
+    /// The next event, if it is earlier than the end of this step.
+    fn take(&mut self) -> Result<Option<Event>, SourceError> {
+        while self.next == self.batch.events.len() && !self.at_end {
+            self.at_end = !self.source.read(&mut self.batch)?;
+            self.next = 0;
+        }
+        if self.next == 0 {
+            self.timeline.names(self.batch.names.drain(..));
+        }
+        let Some(event) = self.batch.events.get(self.next) else { return Ok(None) };
+        let until = *self.until.get_or_insert(event.time + self.step);
+        if event.time >= until {
+            return Ok(None);
+        }
+        self.next += 1;
+        Ok(Some(*event))
+    }
+
+    fn moment(&self, time: Time) -> ClockPair {
+        // Without a clock on the wall the recording begins in 1970.
+        ClockPair { trace: time, wall: self.wall.map_or(WallTime(time.0), |wall| wall.at(time)) }
+    }
+}
+
+impl Engine for Recording {
+    fn name(&self) -> &'static str {
+        "recording"
+    }
+
+    fn read(&mut self) -> Result<Reading, EngineError> {
+        if self.at_end && self.next == self.batch.events.len() {
+            return Err(EngineError::Ended);
+        }
+        while let Some(event) = self.take().map_err(unreadable)? {
+            self.timeline.push(&event, &mut self.sums);
+        }
+        // Where nothing happens for many steps they are one.
+        self.until = self.batch.events.get(self.next).map(|event| event.time + self.step);
+        let now = self.timeline.world().now;
+        let at = self.moment(now);
+        let since = *self.began.get_or_insert(at);
+        let mut lasting = Lasting::of(&mut self.sums, self.oldest_from);
+        self.timeline.so_far(Nanos::ZERO, |_, _| true, &mut lasting);
+        let (totals, oldest) = lasting.finish(&self.timeline);
+        let (roles, blame, waits) = self.roles.report(&totals);
+        let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
+        Ok(Reading { at, since, roles, blame, waits, oldest, lost, cost: Cost::default() }.without_occupant(Tid(0)))
+    }
+}
+
+fn unreadable(error: SourceError) -> EngineError {
+    EngineError::Read { what: "the recording", source: std::io::Error::other(error) }
+}
