@@ -43,6 +43,11 @@ export type BlameData = { victim: Uint16Array, occupant: Uint16Array, rule: Uint
 rules: Array<string>, };
 
 /**
+ * What would bring what is missing.
+ */
+export type BroughtBy = { "what": "event", "name": string } | { "what": "option", "name": string } | { "what": "recorder" };
+
+/**
  * One moment on the trace's clock and on the wall's.
  */
 export type ClockPair = { 
@@ -211,6 +216,10 @@ worst: Array<Instance>,
  */
 losses: Array<string>, 
 /**
+ * The same for programs.
+ */
+missing: Array<Missing>, 
+/**
  * What to do, least invasive first.
  */
 remedies: Array<Remedy>, };
@@ -292,9 +301,26 @@ waiting: Uint16Array,
 hidden: number, };
 
 /**
- * One thing that a trace cannot say. A finding that it could overturn repeats it.
+ * What is compared.
  */
-export type Loss = { 
+export type Metric = "waited-under" | "waited" | "item-latency" | "ran" | "softirq" | "irq" | "involuntary-switches" | "voluntary-switches" | "wakeups" | "migrations" | "items";
+
+/**
+ * Something that the trace cannot say: what is missing, what that may hide, and what would bring it.
+ */
+export type Missing = { 
+/**
+ * The same in a line for people.
+ */
+text: string, 
+/**
+ * What it may hide or make wrong, for people.
+ */
+hides: string, 
+/**
+ * What would bring it in another recording.
+ */
+brought_by?: BroughtBy, 
 /**
  * How often; 1 for what is either there or not.
  */
@@ -302,12 +328,7 @@ count: number,
 /**
  * Where and what to do about it, for people; may be empty.
  */
-detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "ends-early" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" });
-
-/**
- * What is compared.
- */
-export type Metric = "waited-under" | "waited" | "item-latency" | "ran" | "softirq" | "irq" | "involuntary-switches" | "voluntary-switches" | "wakeups" | "migrations" | "items";
+detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "ends-early" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" } | { "kind": "name-only" });
 
 /**
  * Everything that happened between two times. Starts and lengths count `unit_ns` from `from`; what began before `from`
@@ -535,7 +556,7 @@ losses: Array<string>,
 /**
  * The same for programs.
  */
-missing: Array<Loss>, };
+missing: Array<Missing>, };
 
 /**
  * What two recordings have in common where ids differ: a kind of thread and its name without numbers that only count.

@@ -1,5 +1,7 @@
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
-use unstarve_model::{KernelThread, Tid};
+use unstarve_model::{KernelThread, Tid, clean_bytes};
 
 use crate::{Aspect, Value};
 
@@ -57,8 +59,12 @@ pub struct Thread {
     /// When it was created, in ticks since boot: with `tid` one thread for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,
-    /// Its name. Tasks choose it themselves, so it is for people alone and never part of a command.
+    /// Its name, harmless: characters that control a terminal, and bytes that are no UTF-8, are escaped. Tasks choose it themselves,
+    /// so it is never part of a command.
     pub comm: String,
+    /// The name as the kernel has it, where `comm` is not that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm_bytes: Option<Vec<u8>>,
     /// Whether its children begin as ordinary tasks: chrt(1) clears that flag unless it is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
@@ -105,6 +111,13 @@ pub enum Relative {
     WeightAtMost(u32),
     /// A deadline task's runtime, in per cent of what it has.
     RuntimePercent(u32),
+}
+
+fn stem(comm: &str) -> &str {
+    match comm.strip_prefix("kworker/").and_then(|rest| rest.find(['-', '+'])) {
+        Some(at) => &comm[.."kworker/".len() + at],
+        None => comm,
+    }
 }
 
 impl Selector {
@@ -177,9 +190,33 @@ impl Change {
 }
 
 impl Thread {
-    /// A thread of which no more is known.
-    pub fn known_by(tid: Tid, comm: impl Into<String>) -> Thread {
-        Thread { tid, start: None, comm: comm.into(), reset_on_fork: None }
+    /// A thread of which no more is known than its id and its name as the kernel has it.
+    pub fn known_by(tid: Tid, name: impl AsRef<[u8]>) -> Thread {
+        let name = name.as_ref();
+        let comm = clean_bytes(name);
+        let comm_bytes = (comm.as_bytes() != name).then(|| name.to_vec());
+        Thread { tid, start: None, comm, comm_bytes, reset_on_fork: None }
+    }
+
+    /// Its name as the kernel has it, if that is a text and known to the byte: no text stands for bytes that are no UTF-8, and `<...>` for
+    /// a name that the recorder did not know.
+    pub fn exact_name(&self) -> Option<&str> {
+        let name = match &self.comm_bytes {
+            Some(bytes) => std::str::from_utf8(bytes).ok()?,
+            None => &self.comm,
+        };
+        let is_known = !matches!(name, "" | "<...>") && !name.contains(char::REPLACEMENT_CHARACTER);
+        is_known.then_some(name)
+    }
+
+    /// Whether a thread of this name, as a program reads it in `/proc`, may be this one. `/proc` adds to a worker's name what it works
+    /// on, which changes.
+    pub fn is_called(&self, comm: &str) -> bool {
+        let name = match &self.comm_bytes {
+            Some(bytes) => String::from_utf8_lossy(bytes),
+            None => Cow::Borrowed(self.comm.as_str()),
+        };
+        stem(&name) == stem(comm)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Holds, Snapshot, TaskFacts};
-use unstarve_model::{CpuSet, SchedPolicy, clean};
+use unstarve_model::{CpuSet, SchedPolicy};
 
 use crate::case::{Case, without};
 use crate::hit::{About, Fix};
@@ -12,11 +12,10 @@ use crate::real_time::RtGroup;
 /// A thread for a change.
 pub(crate) fn thread(task: &TaskFacts) -> Target {
     Target::Thread(Thread {
-        tid: task.tid,
         start: Some(task.start_ticks),
-        comm: clean(&task.comm).into_owned(),
         // No kernel thread has the flag: kthreadd has not, and only user space sets it.
         reset_on_fork: if task.kernel_thread { Some(false) } else { task.reset_on_fork },
+        ..Thread::known_by(task.tid, &task.comm)
     })
 }
 

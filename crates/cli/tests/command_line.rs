@@ -408,3 +408,30 @@ fn latency_is_set_against_the_waits_of_its_side() {
     let both = unstarve(&["compare", &good, &sick, "--latency-b", &log, "--shift", "1s"]);
     assert!(text(&both.stderr).contains("--shift needs --align first"));
 }
+
+#[test]
+fn fix_without_a_recording_says_how_to_make_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fix = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        let output = run(command.arg("fix").args(arguments).current_dir(directory.path()));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        text(&output.stderr).trim_end().to_owned()
+    };
+    let make = "unstarve: name a recording. To make one of this machine: sudo unstarve record --for 10s && unstarve fix unstarve.dat";
+    assert_eq!(fix(&[]), make);
+    assert_eq!(fix(&["--apply"]), make);
+    std::fs::write(directory.path().join("unstarve.dat"), "x").expect("written");
+    assert_eq!(fix(&[]), "unstarve: name a recording; there is one here: unstarve fix unstarve.dat");
+}
+
+#[test]
+fn the_plan_of_a_fix_says_how_to_apply_it_and_how_to_take_it_back() {
+    let file = trace("linux-5.10-net-rt.dat");
+    let output = unstarve(&["fix", &file, "--this-boot", "--state", "/tmp/it's", "--json"]);
+    let page: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (apply, undo) = (&page["commands"]["apply"], &page["commands"]["undo"]);
+    assert_eq!(undo.as_str(), Some(r"sudo unstarve fix --undo --state '/tmp/it'\''s'"), "{page:#}");
+    let apply = apply.as_str().expect("a command");
+    assert!(apply.contains(r" --this-boot --state '/tmp/it'\''s' --apply --verify 10s"), "{apply}");
+}

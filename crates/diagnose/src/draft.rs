@@ -5,7 +5,7 @@ use unstarve_timeline::{ActorId, Rule};
 use crate::case::{Blame, Case};
 use crate::finding::FindingKind;
 use crate::ledger::{Episodes, Period, Quantiles};
-use crate::report::{Culprit, Finding, Instance, PricePaid, Remedy, Severity, Victim, Waits, Work};
+use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Severity, Victim, Waits, Work};
 use crate::throughout::Throughouts;
 
 /// Rows of one list in a report; the rest is summed up in one more for each rule.
@@ -50,6 +50,8 @@ impl Draft {
         price.truncate(PAYERS);
         let throughout = Throughouts::of(case, &self.victims);
         let losses = losses_against(case, self.needs, self.infers_settings, throughout.guessed);
+        let missing: Vec<Missing> =
+            losses.iter().copied().cloned().chain(by_name_alone(case, &self.victims)).map(Missing::from).collect();
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         Finding {
             id: self.kind.id.into(),
@@ -65,7 +67,8 @@ impl Draft {
             price,
             evidence: throughout.evidence(self.evidence),
             worst: worst(case, &self.victims),
-            losses: losses.iter().map(|loss| loss.to_string()).chain(by_name_alone(case, &self.victims)).collect(),
+            losses: missing.iter().map(|missing| missing.text.clone()).collect(),
+            missing,
             remedies: self.remedies,
             actors: self.victims,
         }
@@ -93,10 +96,10 @@ pub(crate) fn period(case: &Case<'_>, victims: &[ActorId]) -> Option<Period> {
     Episodes::merged(accounts.map(|account| &account.episodes)).period(case.world.start, case.world.now)
 }
 
-fn by_name_alone(case: &Case<'_>, victims: &[ActorId]) -> Option<String> {
+fn by_name_alone(case: &Case<'_>, victims: &[ActorId]) -> Option<Loss> {
     let first = *victims.first()?;
     let name = case.is_kernel_thread_by_name_alone(first).then(|| case.name(first))?;
-    Some(format!("nothing but its name shows that {name} is a kernel thread; a program can take that name"))
+    Some(Loss::new(LossKind::NameOnly, 1).with_detail(name))
 }
 
 fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim {

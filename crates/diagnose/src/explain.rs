@@ -9,7 +9,7 @@ use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
 use crate::ledger::{Ledger, LongWait};
 use crate::proofs::{self, Proofs};
-use crate::report::{Finding, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict};
+use crate::report::{Finding, Missing, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict};
 
 /// What to report of a trace. The whole trace is analysed in any case: who waits in the window may be held up by what
 /// began before it.
@@ -103,7 +103,7 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
         more_findings,
         worst_waits: longest.into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
         losses: driven.losses.iter().map(ToString::to_string).collect(),
-        missing: driven.losses.clone(),
+        missing: driven.losses.iter().cloned().map(Missing::from).collect(),
     };
     report.verdict = verdict(&report, options.scope());
     report

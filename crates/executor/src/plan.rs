@@ -224,17 +224,9 @@ fn identify<L: Look>(look: &L, thread: &Thread, ids: Ids) -> Result<TaskKey, Obs
     let same = match thread.start {
         Some(of_recording) => of_recording == start,
         // A recording that does not say when it was created says at least how it is called.
-        None => look.comm_of(thread.tid).is_some_and(|comm| stem(&comm) == stem(&thread.comm)),
+        None => look.comm_of(thread.tid).is_some_and(|comm| thread.is_called(&comm)),
     };
     same.then_some(TaskKey { tid: thread.tid, start }).ok_or(Obstacle::Another(thread.tid))
-}
-
-/// /proc adds to a worker's name what it works on.
-fn stem(comm: &str) -> &str {
-    match comm.strip_prefix("kworker/").and_then(|rest| rest.find(['-', '+'])) {
-        Some(at) => &comm[.."kworker/".len() + at],
-        None => comm,
-    }
 }
 
 fn select<L: Look>(look: &L, selector: &Selector, ids: Ids) -> Result<Vec<TaskKey>, Obstacle> {

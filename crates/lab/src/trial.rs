@@ -144,3 +144,24 @@ pub fn offers(report: &Report) -> Vec<Offer> {
     }
     offers
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_guest_can_show_is_not_tried() {
+        let offer = |changes| Offer {
+            finding: "rt-starvation".to_owned(),
+            victim: "ksoftirqd".to_owned(),
+            remedy: "r".to_owned(),
+            changes,
+        };
+        let boot = || Change { target: Target::Boot { parameter: "preempt=full".to_owned() }, to: None, was: None };
+        let sysctl = || Change::file("/proc/sys/kernel/sched_rt_runtime_us", "900000");
+        assert_eq!(offer(vec![sysctl(), boot()]).obstacle(), Some("it holds from the next boot on"));
+        assert_eq!(offer(vec![boot(), Change::advice()]).obstacle(), Some("advice: only a person can do it"));
+        assert!(offer(Vec::new()).obstacle().is_some());
+        assert_eq!(offer(vec![sysctl()]).obstacle(), None);
+    }
+}

@@ -19,6 +19,18 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
+/// The same of a name that may be no UTF-8, whose other bytes are escaped too (`\xff`).
+pub fn clean_bytes(name: &[u8]) -> String {
+    let mut cleaned = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        cleaned.push_str(&clean(chunk.valid()));
+        for byte in chunk.invalid() {
+            cleaned.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    cleaned
+}
+
 /// Whether a character controls a terminal, or hides or reorders what is beside it.
 pub fn is_harmful(c: char) -> bool {
     c.is_control()

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::is_harmful;
+use crate::clean_bytes;
 
 /// A kernel-schedulable thread's id, as the tracing files give it (`common_pid`, `pid`): the kernel's, not a container's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -106,20 +106,7 @@ impl fmt::Display for Comm {
         if self.as_bytes().is_empty() {
             return f.pad("<...>");
         }
-        let mut text = String::with_capacity(16);
-        for chunk in self.as_bytes().utf8_chunks() {
-            for c in chunk.valid().chars() {
-                if is_harmful(c) {
-                    text.extend(c.escape_default());
-                } else {
-                    text.push(c);
-                }
-            }
-            for byte in chunk.invalid() {
-                text.push_str(&format!("\\x{byte:02x}"));
-            }
-        }
-        f.pad(&text)
+        f.pad(&clean_bytes(self.as_bytes()))
     }
 }
 

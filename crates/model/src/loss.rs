@@ -67,6 +67,26 @@ pub enum LossKind {
     NoSnapshot,
     /// The clock is not in nanoseconds and the file does not say how to convert it.
     ClockUnit,
+    /// A victim is taken for a kernel thread by its name alone, which is the detail.
+    NameOnly,
+}
+
+/// What would bring what is missing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "kebab-case", tag = "what", content = "name")]
+#[non_exhaustive]
+pub enum BroughtBy {
+    /// This event, recorded.
+    Event(
+        #[serde(with = "event_name")]
+        #[cfg_attr(feature = "typescript", ts(as = "String"))]
+        EventType,
+    ),
+    /// This option of the recorder, `unstarve record`.
+    Option(String),
+    /// The recorder itself: other recorders do not write it.
+    Recorder,
 }
 
 /// Events by the kernel's name (`sched_waking`).
@@ -86,6 +106,70 @@ mod event_name {
     }
 }
 
+impl LossKind {
+    /// What it may hide or make wrong, for people.
+    pub fn hides(self) -> &'static str {
+        match self {
+            LossKind::LostEvents | LossKind::UncountedGap => "waits that began or ended there, and who ran meanwhile",
+            LossKind::Truncated => "everything after the end",
+            LossKind::Undecodable => "what those parts said",
+            LossKind::NotRecorded(event) | LossKind::Malformed(event) => shown_by(event),
+            LossKind::ShiftedStates => "whether a task blocked or was preempted rests on that correction",
+            LossKind::OtherRecordings => "what the other recordings show",
+            LossKind::UnrecordedCpus => "waits on those CPUs, and who ran there",
+            LossKind::EndsEarly => "what happened on those CPUs afterwards",
+            LossKind::NoPriorities => "which tasks are real-time",
+            LossKind::MissingSwitch => "who ran until the next switch",
+            LossKind::OutOfOrder => "when those events happened",
+            LossKind::TooManyNames => "the names of some tasks and functions",
+            LossKind::SilentTasks => "whether those tasks waited all the time",
+            LossKind::NoSnapshot => "policies, cgroup weights, affinities and settings, which are inferred",
+            LossKind::ClockUnit => "how long anything took",
+            LossKind::NameOnly => "whether it is a kernel thread",
+        }
+    }
+
+    /// What would bring it in another recording; `None` where nothing that can be asked for would.
+    pub fn brought_by(self) -> Option<BroughtBy> {
+        match self {
+            LossKind::LostEvents | LossKind::UncountedGap => Some(BroughtBy::Option("--buffer-size".to_owned())),
+            LossKind::NotRecorded(event) | LossKind::Malformed(event) => Some(BroughtBy::Event(event)),
+            LossKind::NoPriorities => Some(BroughtBy::Event(EventType::Switch)),
+            LossKind::NoSnapshot | LossKind::NameOnly => Some(BroughtBy::Recorder),
+            LossKind::Truncated
+            | LossKind::Undecodable
+            | LossKind::ShiftedStates
+            | LossKind::OtherRecordings
+            | LossKind::UnrecordedCpus
+            | LossKind::EndsEarly
+            | LossKind::MissingSwitch
+            | LossKind::OutOfOrder
+            | LossKind::TooManyNames
+            | LossKind::SilentTasks
+            | LossKind::ClockUnit => None,
+        }
+    }
+}
+
+/// What is not known without an event.
+fn shown_by(event: EventType) -> &'static str {
+    match event {
+        EventType::Switch => "who ran",
+        EventType::Waking | EventType::Wakeup | EventType::WakeupNew => "waits after a wakeup, and who woke whom",
+        EventType::Migrate => "on which CPU a task waited, which is inferred",
+        EventType::Fork | EventType::Exec | EventType::Exit | EventType::Rename => {
+            "when tasks began, ended or changed names"
+        }
+        EventType::IrqEntry | EventType::IrqExit => "time in interrupts, which counts as the interrupted task's",
+        EventType::SoftirqEntry | EventType::SoftirqExit | EventType::SoftirqRaise => {
+            "time in softirqs, which counts as the interrupted task's"
+        }
+        EventType::WorkQueued | EventType::WorkStart | EventType::WorkEnd => "what kernel workers work on",
+        EventType::BlockIssue | EventType::BlockComplete => "which block requests waited",
+        EventType::SetPrio => "changes of a priority before the next switch",
+    }
+}
+
 impl Loss {
     /// A loss with its count and no detail.
     pub fn new(kind: LossKind, count: u64) -> Loss {
@@ -101,6 +185,12 @@ impl Loss {
     /// Events dropped on one CPU.
     pub fn lost_events(cpu: CpuId, count: u64) -> Loss {
         Loss::new(LossKind::LostEvents, count).with_detail(format!("CPU {cpu}"))
+    }
+}
+
+impl AsRef<Loss> for Loss {
+    fn as_ref(&self) -> &Loss {
+        self
     }
 }
 
@@ -129,6 +219,13 @@ impl fmt::Display for Loss {
             LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,
             LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,
             LossKind::ClockUnit => write!(f, "the clock's unit is unknown")?,
+            LossKind::NameOnly => {
+                let name = &self.detail;
+                return write!(
+                    f,
+                    "nothing but its name shows that {name} is a kernel thread; a program can take that name"
+                );
+            }
         }
         if !self.detail.is_empty() {
             write!(f, " ({})", self.detail)?;

@@ -23,12 +23,35 @@ pub struct Page<'a> {
     pub remedy: usize,
     /// What would be changed here.
     pub plan: &'a [Planned<'a>],
+    /// Remedies that would have come first, and why each was not taken.
+    pub skipped: &'a [Skipped],
     /// Why the recording's thread ids mean nothing here.
     pub strange: Option<String>,
     /// Forms in which it could last.
     pub lasting: Vec<&'static str>,
     /// What came of it; `None` of a plan alone.
     pub came: Option<Came>,
+    /// The commands that apply it if it helps, and that take it back.
+    pub commands: Commands,
+}
+
+/// Commands of `unstarve fix` itself.
+pub struct Commands {
+    /// Tries it out, and keeps it if it helps.
+    pub apply: String,
+    /// Takes it back.
+    pub undo: String,
+}
+
+/// A remedy that was not taken although nobody asked for another.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The finding's place in the report.
+    pub finding: usize,
+    /// Its place in the finding.
+    pub remedy: usize,
+    /// Why not.
+    pub why: String,
 }
 
 /// What came of a plan.
@@ -36,10 +59,7 @@ pub enum Came {
     /// Nothing was changed, for what stands in the way.
     NothingDone,
     /// It is in force.
-    Applied {
-        /// The command that takes it back.
-        undo: String,
-    },
+    Applied,
     /// It was tried out.
     Tried {
         /// Whether it is in force.
@@ -50,8 +70,6 @@ pub enum Came {
         reason: String,
         /// How long the victim ran and waited without it, with it, and without it again, in ns.
         measured: [(u64, u64); 3],
-        /// The command that takes it back.
-        undo: String,
     },
 }
 
@@ -76,6 +94,9 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     let count = page.report.findings.len();
     let _ = writeln!(text, "Finding {} of {count}: {} ({})", page.finding + 1, finding.id, finding.severity.word());
     let _ = writeln!(text, "{}\n", wrap(&finding.sentence, "  "));
+    for skipped in page.skipped {
+        let _ = writeln!(text, "{}", wrap(&not_taken(skipped, page), ""));
+    }
     let _ = writeln!(text, "Remedy {} of {}: {}", page.remedy + 1, finding.remedies.len(), remedy.id);
     let _ = writeln!(text, "{}", wrap(&remedy.text, "  "));
     for planned in page.plan {
@@ -97,6 +118,16 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     text
 }
 
+/// `Remedy 1 (raise-worker) was skipped: thread 812 has ended.`
+fn not_taken(skipped: &Skipped, page: &Page<'_>) -> String {
+    let finding = &page.report.findings[skipped.finding];
+    let of = match skipped.finding == page.finding {
+        true => String::new(),
+        false => format!(" of finding {} ({})", skipped.finding + 1, finding.id),
+    };
+    format!("Remedy {}{of} was skipped ({}): {}.", skipped.remedy + 1, finding.remedies[skipped.remedy].id, skipped.why)
+}
+
 /// More than these of one change are counted.
 const SHOWN: usize = 16;
 
@@ -115,7 +146,7 @@ fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
 }
 
 /// What stands in the way, the same of several threads in one line.
-fn obstacles(plan: &[Planned<'_>]) -> Vec<String> {
+pub fn obstacles(plan: &[Planned<'_>]) -> Vec<String> {
     let mut groups: Vec<(&Obstacle, Vec<Tid>)> = Vec::new();
     for obstacle in plan.iter().filter_map(|planned| planned.obstacle.as_ref()) {
         let several = |other: &Obstacle| other.of_threads().zip(obstacle.of_threads()).is_some_and(|(a, b)| a.1 == b.1);
@@ -144,10 +175,10 @@ fn outcome(text: &mut String, page: &Page<'_>) {
     let can = page.plan.iter().all(|planned| planned.obstacle.is_none());
     match &page.came {
         Some(Came::NothingDone) => text.push_str("Nothing was changed.\n"),
-        Some(Came::Applied { undo }) => {
-            let _ = writeln!(text, "Applied. Take it back: sudo {undo}");
+        Some(Came::Applied) => {
+            let _ = writeln!(text, "Applied. Take it back: {}", page.commands.undo);
         }
-        Some(Came::Tried { helped, is_known, reason, measured, undo }) => {
+        Some(Came::Tried { helped, is_known, reason, measured }) => {
             for (name, (ran, waited)) in ["without it", "with it", "without it again"].iter().zip(measured) {
                 let _ = writeln!(
                     text,
@@ -159,7 +190,8 @@ fn outcome(text: &mut String, page: &Page<'_>) {
             }
             match helped {
                 true => {
-                    let _ = writeln!(text, "It helped ({reason}), and is in force. Take it back: sudo {undo}");
+                    let _ =
+                        writeln!(text, "It helped ({reason}), and is in force. Take it back: {}", page.commands.undo);
                 }
                 false if !is_known => {
                     let _ = writeln!(text, "Whether it helps is unknown ({reason}), so it was taken back.");
@@ -174,13 +206,12 @@ fn outcome(text: &mut String, page: &Page<'_>) {
             text.push_str("There is nothing to change: it is so already.\n");
         }
         None if can => {
+            let Commands { apply, undo } = &page.commands;
             let _ = writeln!(
                 text,
-                "Nothing was changed. Apply, and keep it only if it helps:\n  sudo unstarve fix {} --finding {} --remedy {} \
-                 --apply --verify 10s",
-                clean(&page.file),
-                page.finding + 1,
-                page.remedy + 1
+                "Nothing was changed. Apply, and keep it only if it helps:\n  {}\nTake it back:\n  {}",
+                clean(apply),
+                clean(undo)
             );
         }
         None => text.push_str("It cannot be carried out here.\n"),
@@ -224,10 +255,12 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
             })
         })
         .collect();
+    // Since before `commands` it is without `sudo`.
+    let undo = page.commands.undo.strip_prefix("sudo ").unwrap_or(&page.commands.undo);
     let came = page.came.as_ref().map(|came| match came {
         Came::NothingDone => json!({ "applied": false }),
-        Came::Applied { undo } => json!({ "applied": true, "undo": undo }),
-        Came::Tried { helped, is_known, reason, measured, undo } => json!({
+        Came::Applied => json!({ "applied": true, "undo": undo }),
+        Came::Tried { helped, is_known, reason, measured } => json!({
             "applied": helped,
             "helped": helped,
             "known": is_known,
@@ -242,7 +275,14 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
         "file": page.file,
         "finding": { "number": page.finding + 1, "id": finding.id, "severity": finding.severity, "sentence": finding.sentence },
         "remedy": { "number": page.remedy + 1, "id": remedy.id, "text": remedy.text, "risk": remedy.risk, "valid_on": remedy.valid_on },
+        "skipped": page.skipped.iter().map(|skipped| json!({
+            "finding": skipped.finding + 1,
+            "remedy": skipped.remedy + 1,
+            "id": page.report.findings[skipped.finding].remedies[skipped.remedy].id,
+            "why": skipped.why,
+        })).collect::<Vec<_>>(),
         "other_boot": page.strange,
+        "commands": { "apply": page.commands.apply, "undo": page.commands.undo },
         "plan": plan,
         "lasting": page.lasting,
         "came": came,

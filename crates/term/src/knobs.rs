@@ -1,8 +1,8 @@
 use unstarve_facts::{Change, ChangeKind, Explanation};
 
-use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
 use crate::text::columns;
+use crate::{Look, clean};
 
 /// A setting of a host for [`knobs_page`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,8 +38,45 @@ pub fn knobs_page(lines: &[KnobLine], look: Look) -> String {
     ink.finish()
 }
 
+/// A line of a host's configuration that does not do on another kernel what it does here.
+#[derive(Clone, Copy, Debug)]
+pub struct DriftLine<'a> {
+    /// The file and the line.
+    pub place: &'a str,
+    /// What it sets.
+    pub setting: &'a str,
+    /// To what.
+    pub value: &'a str,
+    /// Why it does not.
+    pub why: &'a str,
+}
+
+/// What differs between two kernels or hosts: settings by kind, lines that do nothing there, what cannot be compared.
+pub fn difference_page(
+    (from, to): (&str, &str),
+    changes: &[Change],
+    drift: &[DriftLine<'_>],
+    not_compared: &[String],
+    look: Look,
+) -> String {
+    let mut text = changes_page(from, to, changes, look);
+    if !drift.is_empty() {
+        text += "\nWritten down on the first, and without effect or with another on the second (knob-drift)\n";
+    }
+    for DriftLine { place, setting, value, why } in drift {
+        text += &format!("  {}: {} = {}: {}\n", clean(place), clean(setting), clean(value), clean(why));
+    }
+    if !not_compared.is_empty() {
+        text += &format!(
+            "\nNot compared, because not every kernel of such a series has them alike; give the stable level (6.12.107)\n  {}\n",
+            not_compared.join(", ")
+        );
+    }
+    text
+}
+
 /// What differs, by kind.
-pub fn changes_page(from: &str, to: &str, changes: &[Change], look: Look) -> String {
+fn changes_page(from: &str, to: &str, changes: &[Change], look: Look) -> String {
     let mut ink = Ink::new(look);
     ink.paragraph("", STRONG, &format!("{from} → {to}"));
     if changes.is_empty() {

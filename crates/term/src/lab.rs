@@ -1,7 +1,13 @@
 //! The lab's tables.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
+
+/// Two lab results: their metrics over all seeds, then the page that compares the recordings of one.
+pub fn labs_page(metrics: &impl Display, seed: u64, recordings: &str) -> String {
+    format!("{metrics}\nRecordings of seed {seed}\n{recordings}")
+}
 
 /// A scenario that comes with unstarve.
 #[derive(Clone, Copy, Debug)]

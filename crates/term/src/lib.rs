@@ -11,6 +11,7 @@ mod comparison;
 mod finding;
 pub mod fix;
 pub mod guard;
+mod hosts;
 mod ink;
 mod kinds;
 mod knobs;
@@ -25,8 +26,9 @@ mod worst;
 
 pub use audit::{audit_page, rules_page};
 pub use comparison::comparison_page;
+pub use hosts::hosts_page;
 pub use kinds::kinds_page;
-pub use knobs::{KnobLine, changes_page, explanation_page, knobs_page};
+pub use knobs::{DriftLine, KnobLine, difference_page, explanation_page, knobs_page};
 pub use latency::{Spikes, latency_page};
 pub use look::{Charset, Colours, Look};
 pub use page::{page, page_of};

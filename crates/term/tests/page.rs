@@ -58,7 +58,7 @@ fn healthy() -> Report {
             ..WorstWait::default()
         }],
         losses: vec![],
-        missing: vec![Loss::new(LossKind::NoSnapshot, 1)],
+        missing: vec![Loss::new(LossKind::NoSnapshot, 1).into()],
         verdict: Verdict::default(),
     }
 }
@@ -100,6 +100,7 @@ fn rt_starvation() -> Finding {
         evidence: vec!["4 of 4 waits of more than 10 ms were under wl".to_owned()],
         worst: vec![Instance { cpu: 1, start_ns: 812_000_000_000, end_ns: 812_094_800_000, ..Instance::default() }],
         losses: vec![],
+        missing: vec![],
         remedies: vec![Remedy {
             changes: Vec::new(),
             id: "victim-above-intruder".to_owned(),
@@ -166,6 +167,7 @@ fn ping_pong() -> Finding {
         evidence: vec!["2.0 switches per completed item (1.0 is the floor)".to_owned()],
         worst: vec![],
         losses: vec!["1,204 events were lost while recording (CPU 0)".to_owned()],
+        missing: vec![],
         remedies: vec![],
         actors: vec![],
     }
@@ -344,7 +346,7 @@ fn hostile_names_reach_no_terminal() {
     finding.remedies[0].text.push_str(evil);
     report.worst_waits[0].comm = evil.to_owned();
     report.trace.kernel = Some(evil.to_owned());
-    report.missing.push(Loss::new(LossKind::Truncated, 1).with_detail(evil));
+    report.missing.push(Loss::new(LossKind::Truncated, 1).with_detail(evil).into());
     for charset in [Charset::Utf8, Charset::Ascii] {
         let text = page(&report, Scope::Whole, Look::new(80, charset, Colours::Plain));
         let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');

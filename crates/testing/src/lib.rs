@@ -1,7 +1,9 @@
 //! For tests alone: a dependency of nothing that is installed.
 //!
-//! [`model`] is a host on which the commands that the program prints are run; [`need`] says when a test may be left out.
+//! [`model`] is a host on which the commands that the program prints are run, [`memory`] one on which plans are made and applied;
+//! [`need`] says when a test may be left out.
 
+pub mod memory;
 pub mod model;
 mod need;
 

@@ -105,8 +105,8 @@ pub struct NotDurable {
 pub struct Whose {
     /// The service in which it runs.
     pub unit: Option<String>,
-    /// A thread of the kernel, which no service has.
-    pub kernel_thread: bool,
+    /// Whether it is a thread of the kernel, which no service has; `None` where nobody knows.
+    pub kernel_thread: Option<bool>,
 }
 
 /// All of the changes in one form.

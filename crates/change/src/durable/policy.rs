@@ -9,27 +9,19 @@ use crate::Value;
 use crate::change::{Change, Selector, Target, Thread};
 
 pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
-    let mut text = "version = 1\n".to_owned();
+    let mut text = beginning(changes)?;
     let mut rules: Vec<(Selected, Vec<String>)> = Vec::new();
     for change in changes {
         match &change.target {
             Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => {
                 let set = change.value().and_then(in_rule).ok_or_else(|| no_word(change, "a guard's policy"))?;
-                let selector = selected(thread, &whose(thread));
-                match rules.iter_mut().find(|(other, _)| *other == selector) {
-                    Some((_, sets)) => set.into_iter().for_each(|line| {
-                        if !sets.contains(&line) {
-                            sets.push(line);
-                        }
-                    }),
-                    None => rules.push((selector, set)),
-                }
+                add(&mut rules, selected(thread, &whose(thread))?, set)?;
             }
             Target::Threads(Selector::KernelThreads { prefix }) => {
                 let set = change.value().and_then(in_rule).ok_or_else(|| no_word(change, "a guard's policy"))?;
                 let selector = format!("kind = \"kthread\", comm = {}", toml_text(&format!("{}*", escaped(prefix))));
                 let reach = format!("every kernel thread whose name begins with {}", in_comment(prefix));
-                rules.push((Selected { selector, reach }, set));
+                add(&mut rules, Selected { selector, reach }, set)?;
             }
             Target::Feature { name } => {
                 let on = text_of(change).is_some_and(|word| word == name);
@@ -55,6 +47,47 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
     Ok(vec![Durable { file: Some(file), text, activate }])
 }
 
+/// The version, and a limit where a rule needs a higher one: above this the guard asks for it.
+fn beginning(changes: &[Change]) -> Result<String, String> {
+    const WITHOUT_ASKING: u32 = 49;
+    const HIGHEST: u32 = 90;
+    let priorities = changes.iter().filter_map(|change| match change.value()? {
+        Value::Class { rt_priority, .. } => Some(*rt_priority),
+        _ => None,
+    });
+    match priorities.max() {
+        Some(priority) if priority > HIGHEST => {
+            Err(format!("a guard's policy cannot give the real-time priority {priority}; the highest is {HIGHEST}"))
+        }
+        Some(priority) if priority > WITHOUT_ASKING => {
+            Ok(format!("version = 1\n\n[limits]\nrt-priority = {priority}\n"))
+        }
+        _ => Ok("version = 1\n".to_owned()),
+    }
+}
+
+/// What one rule sets, each key once.
+fn add(rules: &mut Vec<(Selected, Vec<String>)>, whose: Selected, set: Vec<String>) -> Result<(), String> {
+    let Some((_, known)) = rules.iter_mut().find(|(other, _)| *other == whose) else {
+        rules.push((whose, set));
+        return Ok(());
+    };
+    let key = |line: &str| line.split(" = ").next().map(str::to_owned);
+    for line in set {
+        match known.iter().find(|other| key(other) == key(&line)) {
+            None => known.push(line),
+            Some(other) if *other == line => {}
+            Some(other) => {
+                return Err(format!(
+                    "a guard's policy takes threads by name, and {} would get both {other} and {line}",
+                    whose.reach
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Who is meant, in a policy: by what it is rather than by number.
 #[derive(PartialEq)]
 struct Selected {
@@ -63,24 +96,33 @@ struct Selected {
     reach: String,
 }
 
-fn selected(thread: &Thread, whose: &Whose) -> Selected {
-    let (comm, name) = (toml_text(&escaped(&thread.comm)), in_comment(&thread.comm));
-    if let Some((_, work)) = thread.comm.split_once('-').filter(|_| thread.comm.starts_with("kworker/")) {
+fn selected(thread: &Thread, whose: &Whose) -> Result<Selected, String> {
+    let Some(exact) = thread.exact_name() else {
+        return Err(format!(
+            "the name of thread {} ({}) is not known as text, so no rule of a guard's policy can mean this name alone",
+            thread.tid,
+            in_comment(&thread.comm)
+        ));
+    };
+    let (comm, name) = (toml_text(&escaped(exact)), in_comment(exact));
+    let of_kernel = whose.kernel_thread == Some(true);
+    if let Some((_, work)) = exact.split_once('-').filter(|_| of_kernel && exact.starts_with("kworker/")) {
         let selector = format!("kind = \"kworker\", workqueue = {}", toml_text(&format!("{}*", escaped(work))));
-        return Selected { selector, reach: format!("every worker of {}*, on all CPUs", in_comment(work)) };
+        return Ok(Selected { selector, reach: format!("every worker of {}*, on all CPUs", in_comment(work)) });
     }
+    let anybody =
+        || format!("every thread called {name}, of any program and any user: add `unit` or `user` to narrow it");
     let (selector, reach) = match (&whose.unit, whose.kernel_thread) {
-        (_, true) => (format!("kind = \"kthread\", comm = {comm}"), format!("the kernel thread {name}")),
-        (Some(unit), false) => (
+        (_, Some(true)) => (format!("kind = \"kthread\", comm = {comm}"), format!("the kernel thread {name}")),
+        (Some(unit), _) => (
             format!("kind = \"user\", comm = {comm}, unit = {}", toml_text(&escaped(unit))),
             format!("every thread called {name} of {}", in_comment(unit)),
         ),
-        (None, false) => (
-            format!("kind = \"user\", comm = {comm}"),
-            format!("every thread called {name}, of any program and any user: add `unit` or `user` to narrow it"),
-        ),
+        (None, Some(false)) => (format!("kind = \"user\", comm = {comm}"), anybody()),
+        // The guard takes a name that only the kernel gives for the kernel's thread.
+        (None, None) => (format!("comm = {comm}"), anybody()),
     };
-    Selected { selector, reach }
+    Ok(Selected { selector, reach })
 }
 
 /// A name within a comment: on its line, whatever is in it.
@@ -119,11 +161,12 @@ fn in_rule(value: &Value) -> Option<Vec<String>> {
             set
         }
         Value::Nice(nice) => vec![format!("nice = {nice}")],
-        Value::Slice(ns) => vec![format!("slice = \"{ns}ns\"")],
+        // What the kernel takes (6.12 and later).
+        Value::Slice(ns) if (100_000..=100_000_000).contains(ns) => vec![format!("slice = \"{ns}ns\"")],
         Value::Affinity(cpus) => vec![format!("affinity = \"{cpus}\"")],
         Value::Uclamp { min, max } => vec![format!("uclamp-min = {min}"), format!("uclamp-max = {max}")],
         Value::ResetOnFork(on) => vec![format!("reset-on-fork = {on}")],
-        Value::Deadline { .. } | Value::Text(_) => return None,
+        Value::Deadline { .. } | Value::Slice(_) | Value::Text(_) => return None,
     })
 }
 

@@ -14,7 +14,7 @@ pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Res
         let (unit, lines) = match &change.target {
             Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => {
                 let whose = whose(thread);
-                if whose.kernel_thread {
+                if whose.kernel_thread == Some(true) {
                     return Err(format!("thread {} is the kernel's own: no unit of systemd has it", thread.tid));
                 }
                 let unit = whose.unit.ok_or_else(|| {

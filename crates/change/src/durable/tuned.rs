@@ -19,7 +19,7 @@ pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> R
             (Target::File { path }, _) if path.starts_with("/sys/") => {
                 ("sysfs", format!("{path}={}", text_of(change).ok_or_else(|| no_word(change, "TuneD"))?))
             }
-            (Target::Thread(thread), _) if whose(thread).kernel_thread => {
+            (Target::Thread(thread), _) if whose(thread).kernel_thread == Some(true) => {
                 let line = in_tuned(thread, change.value()).ok_or_else(|| no_word(change, "TuneD"))?;
                 ("scheduler", format!("group.unstarve_{index}={line}"))
             }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 use unstarve_check::{Hit, audit};
-use unstarve_model::clean;
+use unstarve_term::hosts_page;
 
 use super::Form;
 use crate::knobs::diff::{Difference, between_hosts, page};
@@ -41,27 +41,11 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
     };
     let text = match form {
         Form::Json => serde_json::to_string_pretty(&hosts)? + "\n",
-        Form::Page { look, .. } => findings(&hosts) + "\n" + &page(&hosts.settings, *look),
+        Form::Page { look, .. } => {
+            hosts_page(&hosts.appeared, &hosts.vanished, hosts.stays) + "\n" + &page(&hosts.settings, *look)
+        }
     };
     Out::new().text(&text)?;
     let differs = !hosts.appeared.is_empty() || !hosts.vanished.is_empty() || hosts.settings.has_changes();
     Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
-}
-
-fn findings(hosts: &Hosts) -> String {
-    let mut text = String::new();
-    for (title, hits) in [("New in B", &hosts.appeared), ("Gone in B", &hosts.vanished)] {
-        if !hits.is_empty() {
-            text += &format!("{title}\n");
-        }
-        for hit in hits {
-            text += &format!("  {:<8} {:<26} {}\n", hit.severity.word(), hit.rule, clean(&hit.sentence));
-        }
-    }
-    match hosts.stays {
-        0 => {}
-        1 => text += "On both: 1 finding (unstarve check)\n",
-        count => text += &format!("On both: {count} findings (unstarve check)\n"),
-    }
-    if text.is_empty() { "unstarve check finds nothing on either.\n".to_owned() } else { text }
 }

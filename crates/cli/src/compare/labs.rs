@@ -11,6 +11,7 @@ use unstarve_files::{Limit, read_text};
 use unstarve_lab::compare::{Plan, of_outcomes};
 use unstarve_lab::run::Outcome;
 use unstarve_term::comparison_page;
+use unstarve_term::lab::labs_page;
 
 use super::latency::Watches;
 use super::{Form, read};
@@ -48,7 +49,7 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
         }
         Form::Page { look, all } => {
             let seed = first.request.seed;
-            format!("{metrics}\nRecordings of seed {seed}\n{}", comparison_page(&recordings, *all, *look))
+            labs_page(&metrics, seed, &comparison_page(&recordings, *all, *look))
         }
     };
     Out::new().text(&text)?;

@@ -12,7 +12,7 @@ use unstarve_term::fix::Came;
 
 use super::choose::Choice;
 use super::origin::Origin;
-use super::{LowArgs, NOT_DONE, can_be_done, page_of, planned, verify, write};
+use super::{LowArgs, NOT_DONE, can_be_done, commands, page_of, planned, verify, write};
 use crate::input::Recording;
 use crate::output::{self, Color};
 
@@ -26,16 +26,16 @@ pub fn run(
 ) -> Result<ExitCode> {
     let plan = planned(explained, chosen, origin);
     if !can_be_done(&plan) {
-        let mut page = page_of(recording, explained, chosen, &plan, origin);
+        let mut page = page_of(args, recording, explained, chosen, &plan, origin);
         page.came = Some(Came::NothingDone);
         write(args, &page, color)?;
         return Ok(ExitCode::from(NOT_DONE));
     }
     if !rustix::process::geteuid().is_root() {
-        bail!("changes need root: sudo unstarve fix … --apply");
+        bail!("changes need root: {}", commands::apply(args, chosen));
     }
     let mut steps: Vec<Step> = plan.iter().flat_map(|planned| planned.steps.iter().cloned()).collect();
-    let mut came = Came::Applied { undo: undo_command(args) };
+    let mut came = Came::Applied;
     if let Some(time) = args.verify {
         let tried = verify::run(args, chosen.finding(&explained.report), &mut steps.clone(), time)?;
         came = Came::Tried {
@@ -43,10 +43,9 @@ pub fn run(
             is_known: tried.is_known(),
             reason: tried.reason(),
             measured: tried.measured(),
-            undo: undo_command(args),
         };
         if !tried.helped() {
-            let mut page = page_of(recording, explained, chosen, &plan, origin);
+            let mut page = page_of(args, recording, explained, chosen, &plan, origin);
             page.came = Some(came);
             write(args, &page, color)?;
             return Ok(ExitCode::from(NOT_DONE));
@@ -56,16 +55,8 @@ pub fn run(
     if hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)? == 0 {
         bail!("everything that was to be changed is gone by now");
     }
-    let mut page = page_of(recording, explained, chosen, &plan, origin);
+    let mut page = page_of(args, recording, explained, chosen, &plan, origin);
     page.came = Some(came);
     write(args, &page, color)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The command that takes it back, with the same journal.
-fn undo_command(args: &LowArgs) -> String {
-    match args.state.as_os_str() == unstarve_executor::state::DEFAULT_DIRECTORY {
-        true => "unstarve fix --undo".to_owned(),
-        false => format!("unstarve fix --undo --state {}", unstarve_files::trust::for_a_shell(&args.state)),
-    }
 }

@@ -5,6 +5,7 @@ use unstarve_diagnose::RemedyKind;
 use unstarve_diagnose::report::{Finding, Remedy, Report};
 use unstarve_executor::plan::{Ids, Look, plan};
 use unstarve_term::clean;
+use unstarve_term::fix::Skipped;
 
 use super::LowArgs;
 use super::origin::Origin;
@@ -13,7 +14,12 @@ use super::origin::Origin;
 pub struct Choice {
     pub finding: usize,
     pub remedy: usize,
+    /// Those before it that were not taken, and why.
+    pub skipped: Vec<Skipped>,
 }
+
+/// Remedies that nobody asked for by name are looked at in their order; more than these are not listed.
+const SKIPPED: usize = 16;
 
 impl Choice {
     pub fn finding<'a>(&self, report: &'a Report) -> &'a Finding {
@@ -39,13 +45,13 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
         Some(asked) => vec![find(asked, report.findings.iter().map(|finding| finding.id.as_str()), "finding")?],
         None => (0..report.findings.len()).collect(),
     };
-    let mut candidates: Vec<Choice> = Vec::new();
+    let mut candidates: Vec<(usize, usize)> = Vec::new();
     for finding in findings {
         let remedies = &report.findings[finding].remedies;
         match &args.remedy {
             Some(asked) => {
                 match find(asked, remedies.iter().map(|remedy| remedy.id.as_str()), "remedy") {
-                    Ok(remedy) => candidates.push(Choice { finding, remedy }),
+                    Ok(remedy) => candidates.push((finding, remedy)),
                     // A number is of the worst finding; an id may be of a later one.
                     Err(error) if args.finding.is_some() || asked.parse::<usize>().is_ok() => return Err(error),
                     Err(_) => {}
@@ -54,30 +60,60 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
                     break;
                 }
             }
-            None => candidates.extend((0..remedies.len()).map(|remedy| Choice { finding, remedy })),
+            None => candidates.extend((0..remedies.len()).map(|remedy| (finding, remedy))),
         }
     }
-    let can = |choice: &Choice| {
-        let plan = plan(look, &choice.remedy(report).changes, "", origin.ids);
-        super::can_be_done(&plan)
-    };
-    // On another host or boot, or for a file that lasts, nobody is surprised by another remedy than the first. What can hang the
-    // machine is done only if somebody asks for it.
+    // On another host or boot, or for a file that lasts, nobody is surprised by another remedy than the first.
     let as_asked = origin.ids == Ids::AreStrange || args.form.is_some() || args.remedy.is_some();
-    let is_tame = |choice: &Choice| RemedyKind::of_id(&choice.remedy(report).id).is_none_or(|kind| !kind.on_request);
-    let chosen = if as_asked {
-        candidates.iter().position(|choice| args.remedy.is_some() || is_tame(choice))
-    } else {
-        candidates.iter().position(|choice| is_tame(choice) && can(choice))
+    let why_not = |&(finding, remedy): &(usize, usize)| {
+        let remedy = &report.findings[finding].remedies[remedy];
+        match args.remedy {
+            Some(_) => None,
+            None => on_request(remedy).or_else(|| if as_asked { None } else { obstacle(look, remedy, origin) }),
+        }
     };
-    match chosen.or_else(|| candidates.iter().position(is_tame)) {
-        Some(at) => Ok(candidates.swap_remove(at)),
-        None if candidates.is_empty() && args.remedy.is_some() => {
+    let mut skipped = Vec::new();
+    for candidate @ &(finding, remedy) in &candidates {
+        match why_not(candidate) {
+            None => return Ok(Choice { finding, remedy, skipped }),
+            Some(why) if skipped.len() < SKIPPED => skipped.push(Skipped { finding, remedy, why }),
+            Some(_) => {}
+        }
+    }
+    // None can be carried out: the page of the first says what stands in its way, and these follow it.
+    let is_tame =
+        |&&(finding, remedy): &&(usize, usize)| on_request(&report.findings[finding].remedies[remedy]).is_none();
+    match candidates.iter().find(is_tame).or(candidates.first()) {
+        Some(&(finding, remedy)) => {
+            skipped.retain(|other| (other.finding, other.remedy) != (finding, remedy));
+            Ok(Choice { finding, remedy, skipped })
+        }
+        None if args.remedy.is_some() => {
             bail!("no finding of this recording has that remedy; `unstarve explain` lists them")
         }
-        None if candidates.is_empty() => bail!("the findings of this recording have no remedies"),
-        None => Ok(candidates.swap_remove(0)),
+        None => bail!("the findings of this recording have no remedies"),
     }
+}
+
+/// What can hang the machine is done only if somebody asks for it.
+fn on_request(remedy: &Remedy) -> Option<String> {
+    let is_wild = RemedyKind::of_id(&remedy.id).is_some_and(|kind| kind.on_request);
+    is_wild.then(|| "it can hang the machine, so it is applied only if it is named (--remedy)".to_owned())
+}
+
+/// Why it cannot be carried out here, or is not worth it.
+fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<String> {
+    let plan = plan(look, &remedy.changes, "", origin.ids);
+    if super::can_be_done(&plan) {
+        return None;
+    }
+    let obstacles = unstarve_term::fix::obstacles(&plan);
+    Some(match obstacles.split_first() {
+        Some((first, [])) => first.clone(),
+        Some((first, rest)) => format!("{first}, and {} more", unstarve_model::counted(rest.len() as u64, "obstacle")),
+        None if plan.is_empty() => "it names nothing that a program could change".to_owned(),
+        None => "it is so already".to_owned(),
+    })
 }
 
 fn find<'a>(asked: &str, ids: impl Iterator<Item = &'a str> + Clone, what: &str) -> Result<usize> {
@@ -95,4 +131,103 @@ fn find<'a>(asked: &str, ids: impl Iterator<Item = &'a str> + Clone, what: &str)
     let mut known: Vec<&str> = ids.collect();
     known.dedup();
     bail!("there is no {what} `{}`; expected a number from 1 to {count}, or one of {}", clean(asked), known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use unstarve_change::{Change, Target, Thread, Value};
+    use unstarve_model::Tid;
+    use unstarve_testing::memory::Memory;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Fix {
+        #[command(flatten)]
+        args: LowArgs,
+    }
+
+    fn args(words: &[&str]) -> LowArgs {
+        Fix::parse_from([&["fix", "x.dat"], words].concat()).args
+    }
+
+    fn nice(tid: u32) -> Change {
+        Change::of(Target::Thread(Thread::known_by(Tid(tid), "db")), Value::Nice(-5))
+    }
+
+    /// A finding with these remedies.
+    fn finding(id: &str, remedies: &[(&str, &[Change])]) -> serde_json::Value {
+        let remedies: Vec<_> = remedies
+            .iter()
+            .map(|(id, changes)| {
+                serde_json::json!({"id": id, "text": "", "apply": "", "undo": "", "risk": "", "valid_on": "", "changes": changes})
+            })
+            .collect();
+        serde_json::json!({
+            "id": id, "severity": "warning", "confidence": 1.0, "sentence": "", "blame": [], "cpus": [], "period_ns": null,
+            "victim": {"kind": "task", "comm": "v", "tids": [1], "tasks": 1, "policy": null, "prio": null, "work": null},
+            "culprits": [], "waits": {"count": 1, "total_ns": 1, "max_ns": 1, "p99_ns": 1, "owed_ns": 1},
+            "price": [], "evidence": [], "worst": [], "losses": [], "remedies": remedies,
+        })
+    }
+
+    fn report(findings: &[serde_json::Value]) -> Report {
+        let trace = serde_json::to_value(unstarve_diagnose::report::TraceSummary::default()).expect("JSON");
+        let report = serde_json::json!({
+            "schema": "unstarve.explain/1", "trace": trace, "findings": findings, "worst_waits": [], "losses": [],
+        });
+        serde_json::from_value(report).expect("a report")
+    }
+
+    const HERE: Origin = Origin { ids: Ids::Hold, why: None };
+
+    #[test]
+    fn a_remedy_that_is_passed_over_says_why() {
+        let host = Memory::default()
+            .program(7, 1, "db")
+            .program(8, 1, "other")
+            .file("/proc/sys/kernel/sched_rt_runtime_us", "900000");
+        let boot = Change { target: Target::Boot { parameter: "preempt=full".to_owned() }, to: None, was: None };
+        let so_already = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "900000");
+        let first = finding("rt-starvation", &[("a", &[Change::advice()]), ("b", &[nice(8)]), ("c", &[boot])]);
+        let second =
+            finding("weight-starvation", &[("d", &[so_already]), ("e", &[nice(6), nice(8)]), ("f", &[nice(7)])]);
+        let report = report(&[first, second]);
+        let chosen = choose(&report, &host, &HERE, &args(&[])).expect("a choice");
+        assert_eq!((chosen.finding, chosen.remedy), (1, 2));
+        let why: Vec<String> = (chosen.skipped.iter())
+            .map(|skipped| format!("{}.{} {}", skipped.finding, skipped.remedy, skipped.why))
+            .collect();
+        assert_eq!(
+            why,
+            [
+                "0.0 only a person can do this",
+                "0.1 thread 8 is another one by now",
+                "0.2 it is read at boot: put it on the kernel's command line (--as cmdline)",
+                "1.0 it is so already",
+                "1.1 thread 6 has ended, and 1 obstacle more",
+            ]
+        );
+        // Who names one gets that one, and nothing was passed over.
+        let named = choose(&report, &host, &HERE, &args(&["--remedy", "2"])).expect("a choice");
+        assert_eq!((named.finding, named.remedy, named.skipped.len()), (0, 1, 0));
+        // Where none can be carried out, the first is shown with what stands in its way.
+        let none = choose(&report, &Memory::default(), &HERE, &args(&["--finding", "1"])).expect("a choice");
+        assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
+    }
+
+    #[test]
+    fn commands_repeat_the_journal_and_the_promise() {
+        let words = ["--state", "/run/a b", "--this-boot"];
+        let chosen = Choice { finding: 1, remedy: 0, skipped: Vec::new() };
+        let commands = super::super::commands::of(&args(&words), &chosen);
+        assert_eq!(
+            commands.apply,
+            "sudo unstarve fix x.dat --finding 2 --remedy 1 --this-boot --state '/run/a b' --apply --verify 10s"
+        );
+        assert_eq!(commands.undo, "sudo unstarve fix --undo --state '/run/a b'");
+        let plain = super::super::commands::of(&args(&[]), &chosen);
+        assert_eq!(plain.undo, "sudo unstarve fix --undo");
+    }
 }

@@ -56,6 +56,6 @@ pub fn whose(snapshot: Option<&Snapshot>, thread: &Thread) -> Whose {
     let Some(task) = snapshot.and_then(|snapshot| snapshot.task(thread.tid)) else { return Whose::default() };
     Whose {
         unit: task.cgroup.as_deref().and_then(unstarve_change::service_of).map(str::to_owned),
-        kernel_thread: task.kernel_thread,
+        kernel_thread: Some(task.kernel_thread),
     }
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod choose;
+mod commands;
 mod force;
 mod lasting;
 mod origin;
@@ -9,11 +10,11 @@ mod shell;
 mod undo;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use unstarve_change::Form;
 use unstarve_diagnose::{Explained, Options, explain_beside};
@@ -46,7 +47,6 @@ everything if this one is killed meanwhile.
 Exit code: 0 done (or the plan can be carried out), 1 it cannot be carried out, or did not help, 2 it failed.")]
 pub struct LowArgs {
     /// A recording of any format; thread ids count only if it was made on this host since it was booted
-    #[arg(required_unless_present_any = ["undo", "status", "check"])]
     file: Option<PathBuf>,
     /// Which finding: its number in `explain`, or its id [default: the worst with a remedy that can be applied here]
     #[arg(long, value_name = "N|ID")]
@@ -124,7 +124,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     if args.status || args.check {
         return force::run(args);
     }
-    let Some(file) = &args.file else { bail!("name a recording") };
+    let Some(file) = &args.file else { return Err(no_recording()) };
     let recording = Recording::new(file.clone())?;
     let explained = explain(&recording)?;
     if explained.report.findings.is_empty() {
@@ -139,6 +139,17 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
         Some(Printed::Lasting(form)) => lasting::run(args, &explained, &chosen, form),
         None if args.apply => apply::run(args, &recording, &explained, &chosen, &origin, color),
         None => show(args, &recording, &explained, &chosen, &origin, color),
+    }
+}
+
+/// What `record` writes if it is not given a name.
+const RECORDED: &str = "unstarve.dat";
+
+fn no_recording() -> anyhow::Error {
+    let fix = format!("unstarve fix {RECORDED}");
+    match Path::new(RECORDED).is_file() {
+        true => anyhow!("name a recording; there is one here: {fix}"),
+        false => anyhow!("name a recording. To make one of this machine: sudo unstarve record --for 10s && {fix}"),
     }
 }
 
@@ -165,7 +176,7 @@ fn show(
 ) -> Result<ExitCode> {
     let plan = planned(explained, chosen, origin);
     let can = can_be_done(&plan);
-    write(args, &page_of(recording, explained, chosen, &plan, origin), color)?;
+    write(args, &page_of(args, recording, explained, chosen, &plan, origin), color)?;
     Ok(if can { ExitCode::SUCCESS } else { ExitCode::from(NOT_DONE) })
 }
 
@@ -179,9 +190,10 @@ fn can_be_done(plan: &[Planned<'_>]) -> bool {
 }
 
 fn page_of<'a>(
+    args: &LowArgs,
     recording: &Recording,
     explained: &'a Explained,
-    chosen: &Choice,
+    chosen: &'a Choice,
     plan: &'a [Planned<'a>],
     origin: &origin::Origin,
 ) -> Page<'a> {
@@ -194,9 +206,11 @@ fn page_of<'a>(
         finding: chosen.finding,
         remedy: chosen.remedy,
         plan,
+        skipped: &chosen.skipped,
         strange: origin.why.clone(),
         lasting: lasting.map(Form::word).collect(),
         came: None,
+        commands: commands::of(args, chosen),
     }
 }
 

@@ -8,7 +8,7 @@ use unstarve_facts::{
     Change, Distribution, Drift, DriftKind, Facts, Snapshot, Version, changes_between_kernels,
     changes_between_snapshots, drifts, undecided_between_kernels,
 };
-use unstarve_term::{Look, changes_page, clean};
+use unstarve_term::{DriftLine, Look, clean, difference_page};
 
 use crate::output::{self, Color, Out};
 use crate::snapshot;
@@ -74,19 +74,10 @@ impl Difference {
 }
 
 pub fn page(difference: &Difference, look: Look) -> String {
-    changes_page(&difference.from, &difference.to, &difference.changes, look)
-        + &drift_text(&difference.drift)
-        + &not_compared_text(&difference.not_compared)
-}
-
-fn not_compared_text(names: &[String]) -> String {
-    if names.is_empty() {
-        return String::new();
-    }
-    format!(
-        "\nNot compared, because not every kernel of such a series has them alike; give the stable level (6.12.107)\n  {}\n",
-        names.join(", ")
-    )
+    let Difference { from, to, changes, drift, not_compared } = difference;
+    let drift: Vec<DriftLine<'_>> =
+        drift.iter().map(|Line { place, setting, value, why }| DriftLine { place, setting, value, why }).collect();
+    difference_page((from, to), changes, &drift, not_compared, look)
 }
 
 fn between_kernels(args: &DiffArgs) -> Result<Difference> {
@@ -131,15 +122,4 @@ fn line(drift: &Drift<'_>) -> Line {
         value: clean(&drift.setting.value).into_owned(),
         why,
     }
-}
-
-fn drift_text(lines: &[Line]) -> String {
-    if lines.is_empty() {
-        return String::new();
-    }
-    let each = lines.iter().map(|line| format!("  {}: {} = {}: {}\n", line.place, line.setting, line.value, line.why));
-    format!(
-        "\nWritten down on the first and of no use, or of another, on the second (knob-drift)\n{}",
-        each.collect::<String>()
-    )
 }

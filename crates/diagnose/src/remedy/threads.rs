@@ -2,7 +2,7 @@
 
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::TaskFacts;
-use unstarve_model::{Comm, KernelThread, Policy, SchedPolicy, Tid, clean};
+use unstarve_model::{Comm, KernelThread, Policy, SchedPolicy, Tid};
 use unstarve_timeline::ActorId;
 
 use super::rt_priority;
@@ -86,16 +86,16 @@ fn namesakes(case: &Case<'_>, id: ActorId) -> Vec<Tid> {
 
 /// A thread of an actor as a change names it.
 fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
-    let name = case.name(actor);
+    let traced = case.actor(actor).comm();
     match case.snapshot.and_then(|snapshot| snapshot.task(tid)) {
-        Some(task) => Thread {
-            // The snapshot's name of a worker says what it works on.
-            comm: if task.comm.starts_with(&name) { clean(&task.comm).into_owned() } else { name },
-            ..as_recorded(task)
-        },
+        Some(task) => as_called(task, traced),
         None => {
             let confirmed = case.is_kernel_thread(actor) && !case.is_kernel_thread_by_name_alone(actor);
-            Thread { reset_on_fork: confirmed.then_some(false), ..Thread::known_by(tid, name) }
+            let known = match traced.filter(|comm| !comm.is_unknown()) {
+                Some(comm) => Thread::known_by(tid, comm.as_bytes()),
+                None => Thread::known_by(tid, case.name(actor)),
+            };
+            Thread { reset_on_fork: confirmed.then_some(false), ..known }
         }
     }
 }
@@ -104,18 +104,21 @@ fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
 /// The snapshot's name of a worker says what it works on.
 pub(super) fn of_snapshot(case: &Case<'_>, task: &TaskFacts) -> Thread {
     let actors = case.world.actors.iter().filter(|(_, actor)| actor.tids.contains(&task.tid));
-    let traced = actors.last().map(|(id, _)| case.name(id)).filter(|name| !task.comm.starts_with(name.as_str()));
-    let seen = as_recorded(task);
-    Thread { comm: traced.unwrap_or_else(|| seen.comm.clone()), ..seen }
+    as_called(task, actors.last().and_then(|(_, actor)| actor.comm()))
 }
 
-/// The same under the snapshot's name. No kernel thread has the flag: kthread() clears it, and nobody sets it.
-fn as_recorded(task: &TaskFacts) -> Thread {
+/// A task of the snapshot by the name in the trace, or by the snapshot's where that says more. No kernel thread has the flag: kthread()
+/// clears it, and nobody sets it.
+fn as_called(task: &TaskFacts, traced: Option<Comm>) -> Thread {
+    let other = traced.filter(|comm| !comm.is_unknown() && !task.comm.as_bytes().starts_with(comm.as_bytes()));
+    let named = match other {
+        Some(comm) => Thread::known_by(task.tid, comm.as_bytes()),
+        None => Thread::known_by(task.tid, &task.comm),
+    };
     Thread {
-        tid: task.tid,
         start: Some(task.start_ticks),
-        comm: clean(&task.comm).into_owned(),
         reset_on_fork: if task.kernel_thread { Some(false) } else { task.reset_on_fork },
+        ..named
     }
 }
 

@@ -5,11 +5,10 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 use unstarve_change::Change;
-use unstarve_model::Loss;
 pub use unstarve_model::{ClockPair, Severity};
 use unstarve_timeline::{ActorId, Rule};
 
-pub use losses::in_words;
+pub use losses::{Missing, in_words};
 pub use verdict::{Scope, Verdict, verdict};
 
 /// The schema's id.
@@ -37,7 +36,7 @@ pub struct Report {
     pub losses: Vec<String>,
     /// The same for programs.
     #[serde(default)]
-    pub missing: Vec<Loss>,
+    pub missing: Vec<Missing>,
 }
 
 /// All rules in the order in which a reader meets them: what others do to a task before what is nobody's doing.
@@ -145,6 +144,9 @@ pub struct Finding {
     pub worst: Vec<Instance>,
     /// Losses that could overturn it.
     pub losses: Vec<String>,
+    /// The same for programs.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
     /// What to do, least invasive first.
     pub remedies: Vec<Remedy>,
     /// Who waits, as actors of the trace that was just explained, whose waits `waits` counts. Not part of the JSON, where

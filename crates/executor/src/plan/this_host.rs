@@ -19,7 +19,8 @@ impl Look for ThisHost {
 
     fn comm_of(&self, tid: Tid) -> Option<String> {
         let bytes = fs::read(format!("/proc/{tid}/comm")).ok()?;
-        Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+        // The name itself may end in one, too.
+        Some(String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes)).into_owned())
     }
 
     fn flags_of(&self, tid: Tid) -> Option<u64> {

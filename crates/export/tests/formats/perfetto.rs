@@ -199,7 +199,8 @@ fn holds_the_report(contents: &Contents, report: &Report) {
 
 /// Whether who ran is known all the time.
 fn is_whole(report: &Report) -> bool {
-    !report.losses.iter().any(|loss| loss.contains("switch is missing") || loss.contains("lost"))
+    use unstarve_model::LossKind::{LostEvents, MissingSwitch, UncountedGap};
+    !report.missing.iter().any(|missing| matches!(missing.loss.kind, MissingSwitch | LostEvents | UncountedGap))
 }
 
 #[test]

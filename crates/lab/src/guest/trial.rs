@@ -138,9 +138,8 @@ impl Trying {
         for Pending { index, mut change } in std::mem::take(&mut self.pending) {
             let known = known.get_or_insert_with(threads);
             let found = thread_of(&mut change.target).and_then(|thread| {
-                let is_free = |tid: &Tid| !self.taken.contains(tid) && !named.contains(tid);
-                let alike = known.iter().filter(|(tid, comm)| is_free(tid) && stem(comm) == stem(&thread.comm));
-                let tid = alike.map(|(tid, _)| *tid).min_by_key(|tid| tid.0.abs_diff(thread.tid.0))?;
+                let is_free = |tid: Tid| !self.taken.contains(&tid) && !named.contains(&tid);
+                let tid = stand_in(thread, known, is_free)?;
                 Some((std::mem::replace(&mut thread.tid, tid), tid))
             });
             match found.map(|(was, tid)| (was, tid, self.make(&change))) {
@@ -192,19 +191,17 @@ impl Trying {
     }
 }
 
+/// The free thread of the same name whose number is nearest.
+fn stand_in(thread: &Thread, known: &[(Tid, String)], is_free: impl Fn(Tid) -> bool) -> Option<Tid> {
+    let alike = known.iter().filter(|(tid, comm)| is_free(*tid) && thread.is_called(comm));
+    alike.map(|(tid, _)| *tid).min_by_key(|tid| (tid.0.abs_diff(thread.tid.0), *tid))
+}
+
 /// All threads with their names.
 fn threads() -> Vec<(Tid, String)> {
     let of_process = |process: Tid| proc::numbers_in(&format!("/proc/{process}/task"));
     let tids = proc::numbers_in("/proc").into_iter().flat_map(of_process);
     tids.filter_map(|tid| Some((tid, ThisHost.comm_of(tid)?))).collect()
-}
-
-/// /proc adds to a worker's name what it works on.
-fn stem(comm: &str) -> &str {
-    match comm.strip_prefix("kworker/").and_then(|rest| rest.find(['-', '+'])) {
-        Some(at) => &comm[.."kworker/".len() + at],
-        None => comm,
-    }
 }
 
 fn thread_of(target: &mut Target) -> Option<&mut Thread> {
@@ -222,5 +219,26 @@ fn thread_in(target: &Target) -> Option<&Thread> {
             Some(thread)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_numbers_are_others_the_nearest_free_thread_of_the_name_stands_in() {
+        let names = [(90, "fio"), (101, "fio"), (110, "fio"), (99, "fio2"), (7, "kworker/1:0-dio/sda"), (8, "a\tb")];
+        let known: Vec<(Tid, String)> = names.map(|(tid, comm)| (Tid(tid), comm.to_owned())).to_vec();
+        let of = |tid, name: &str, taken: &[u32]| {
+            stand_in(&Thread::known_by(Tid(tid), name), &known, |tid| !taken.contains(&tid.0)).map(|tid| tid.0)
+        };
+        assert_eq!(of(100, "fio", &[]), Some(101));
+        assert_eq!(of(100, "fio", &[101]), Some(90), "of two that are as near the first");
+        assert_eq!(of(100, "fio", &[90, 101]), Some(110));
+        assert_eq!(of(100, "fio", &[90, 101, 110]), None);
+        assert_eq!(of(100, "postgres", &[]), None);
+        assert_eq!(of(3, "kworker/1:0", &[]), Some(7), "whatever it works on");
+        assert_eq!((of(3, "kworker/1:1", &[]), of(3, "a\tb", &[]), of(3, "a\\tb", &[])), (None, Some(8), None));
     }
 }

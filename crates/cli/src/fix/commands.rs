@@ -1,0 +1,33 @@
+//! Commands of `unstarve fix` itself, as a shell takes them: with the journal and the promises of this call.
+
+use unstarve_executor::state::DEFAULT_DIRECTORY;
+use unstarve_files::trust::for_a_shell;
+use unstarve_term::fix::Commands;
+
+use super::LowArgs;
+use super::choose::Choice;
+
+pub fn of(args: &LowArgs, chosen: &Choice) -> Commands {
+    Commands {
+        apply: format!("{}{}", apply(args, chosen), if args.verify.is_some() { "" } else { " --verify 10s" }),
+        undo: format!("sudo unstarve fix --undo{}", state(args)),
+    }
+}
+
+/// The command that applies this remedy; as it was asked for, it may measure.
+pub fn apply(args: &LowArgs, chosen: &Choice) -> String {
+    // Standard input cannot be read again.
+    let file = args.file.as_deref().filter(|file| file.as_os_str() != "-").map_or("FILE".to_owned(), for_a_shell);
+    let this_boot = if args.this_boot { " --this-boot" } else { "" };
+    let verify = args.verify.map(|time| format!(" --verify {}s", time.as_secs())).unwrap_or_default();
+    let (finding, remedy) = (chosen.finding + 1, chosen.remedy + 1);
+    format!("sudo unstarve fix {file} --finding {finding} --remedy {remedy}{this_boot}{} --apply{verify}", state(args))
+}
+
+/// The journal's place, where it is not the usual one.
+fn state(args: &LowArgs) -> String {
+    match args.state.as_os_str() == DEFAULT_DIRECTORY {
+        true => String::new(),
+        false => format!(" --state {}", for_a_shell(&args.state)),
+    }
+}

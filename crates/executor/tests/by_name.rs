@@ -1,0 +1,162 @@
+//! Remedies that find their thread by its name, and those for the next boot: planned, applied or refused, kept, taken back.
+
+use std::fs;
+
+use unstarve_change::{Change, Durable, Form, Selector, Target, Thread, Value, Whose, durable};
+use unstarve_executor::audit::Audit;
+use unstarve_executor::by_hand::{ByHand, Extent};
+use unstarve_executor::journal::Step;
+use unstarve_executor::plan::{Ids, Obstacle, Planned, plan};
+use unstarve_host::Root;
+use unstarve_model::Tid;
+use unstarve_testing::memory::Memory;
+
+const SYSCTL: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
+fn nice(thread: Thread) -> Change {
+    Change::of(Target::Thread(thread), Value::Nice(-5))
+}
+
+/// A recording without a snapshot knows no more of a thread than this.
+fn seen(tid: u32, name: &[u8]) -> Thread {
+    Thread::known_by(Tid(tid), name)
+}
+
+fn all_steps(plan: &[Planned<'_>]) -> Vec<Step> {
+    plan.iter().flat_map(|planned| planned.steps.clone()).collect()
+}
+
+fn obstacle(host: &Memory, change: Change, ids: Ids) -> Option<String> {
+    plan(host, &[change], "test", ids).remove(0).obstacle.map(|obstacle| obstacle.to_string())
+}
+
+/// Applies and takes back in a journal of its own. `None` where the lock for changes cannot be had.
+fn there_and_back(host: &mut Memory, changes: &[Change], ids: Ids) -> Option<()> {
+    if !rustix::process::geteuid().is_root() {
+        unstarve_testing::not_possible_here("the lock for changes is root's");
+        return None;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let before = host.clone();
+    let mut steps = all_steps(&plan(host, changes, "test", ids));
+    assert!(!steps.is_empty(), "{changes:?}");
+    let mut hand = ByHand::open_file(&directory.path().join("journal"), "test").expect("a journal");
+    assert_eq!(hand.apply(host, &mut Audit::none(), &mut steps).expect("applied"), steps.len());
+    assert_ne!(*host, before);
+    assert!(all_steps(&plan(host, changes, "test", ids)).is_empty(), "a second plan has nothing to do");
+    let taken = hand.undo(host, &mut Audit::none(), Extent::All, |_| true);
+    assert!(taken.undone.is_complete() && taken.theirs.is_empty(), "{taken:?}");
+    assert_eq!(*host, before);
+    Some(())
+}
+
+#[test]
+fn a_thread_of_which_only_the_name_was_recorded_has_to_have_it_still() {
+    for (recorded, now) in [
+        (&b"loader"[..], "loader"),
+        // As the kernel has it, and not as a terminal shows it.
+        (b"a\tb", "a\tb"),
+        (b"end\n", "end\n"),
+        (b"\\*?\"", "\\*?\""),
+        (b"\xff!", "\u{fffd}!"),
+        // What a worker works on is a part of its name in /proc alone.
+        (b"kworker/1:2", "kworker/1:2-dio/sda"),
+        (b"kworker/1:2+events", "kworker/1:2-dio/sda"),
+    ] {
+        let mut host = Memory::default().program(7, 1000, now).program(8, 1001, "other");
+        there_and_back(&mut host, &[nice(seen(7, recorded))], Ids::Hold);
+        let steps = all_steps(&plan(&host, &[nice(seen(7, recorded))], "test", Ids::Hold));
+        assert_eq!(steps.len(), 1, "{now:?}");
+    }
+    let host = Memory::default().program(7, 1000, "a\tb");
+    for other in [&b"a\\tb"[..], b"a b", b"a", b"kworker/1:2", b"<...>"] {
+        let why = obstacle(&host, nice(seen(7, other)), Ids::Hold);
+        assert_eq!(why.as_deref(), Some("thread 7 is another one by now"), "{other:?}");
+    }
+    assert_eq!(obstacle(&host, nice(seen(9, b"a\tb")), Ids::Hold).as_deref(), Some("thread 9 has ended"));
+}
+
+#[test]
+fn on_another_boot_numbers_mean_nothing_and_names_of_kernel_threads_do() {
+    let mut host = Memory::default()
+        .program(7, 1000, "loader")
+        .program(30, 1, "napi/eth0-1")
+        .kernel_thread(31, 5, "napi/eth0-3")
+        .kernel_thread(32, 6, "napi/eth0-4")
+        .kernel_thread(40, 7, "kworker/0:1-events")
+        .kernel_thread(41, 8, "kworker/0:1H")
+        .kernel_thread(42, 9, "kworker/u8:1")
+        .file(SYSCTL, "950000");
+    let strange = obstacle(&host, nice(seen(7, b"loader")), Ids::AreStrange).expect("an obstacle");
+    assert!(strange.contains("thread 7 is of another host or boot"), "{strange}");
+    let process = Change::of(Target::Threads(Selector::Process(seen(7, b"loader"))), Value::Nice(1));
+    assert!(obstacle(&host, process, Ids::AreStrange).is_some_and(|why| why.contains("another host or boot")));
+    let of_kernel = |selector| Change::of(Target::Threads(selector), Value::Nice(-5));
+    let napi = of_kernel(Selector::KernelThreads { prefix: "napi/eth0-".to_owned() });
+    let workers = of_kernel(Selector::Workers { cpus: vec![0] });
+    let who = |change: &Change| {
+        let steps = all_steps(&plan(&host, std::slice::from_ref(change), "test", Ids::AreStrange));
+        steps.iter().map(|step| step.comm.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(who(&napi), ["napi/eth0-3", "napi/eth0-4"], "a program of that name is none of them");
+    assert_eq!(who(&workers), ["kworker/0:1-events"]);
+    there_and_back(&mut host, &[napi, workers, Change::file(SYSCTL, "900000")], Ids::AreStrange);
+    let nobody = of_kernel(Selector::KernelThreads { prefix: "napi/none-".to_owned() });
+    assert!(obstacle(&host, nobody, Ids::AreStrange).is_some_and(|why| why.contains("napi/none-*")));
+}
+
+fn at_boot(parameter: &str) -> Change {
+    Change { target: Target::Boot { parameter: parameter.to_owned() }, to: None, was: None }
+}
+
+fn kept(changes: &[Change], form: Form) -> Result<Vec<Durable>, (String, Vec<Form>)> {
+    durable(changes, form, &|_| Whose::default()).map_err(|not| (not.why, not.instead))
+}
+
+#[test]
+fn a_boot_parameter_is_not_applied_and_says_where_it_belongs() {
+    let host = Memory::default().file(SYSCTL, "950000");
+    let changes = [at_boot("preempt=full"), Change::file(SYSCTL, "900000")];
+    let planned = plan(&host, &changes, "test", Ids::Hold);
+    assert!(matches!(planned[0].obstacle, Some(Obstacle::AtBoot)) && planned[0].steps.is_empty());
+    let why = planned[0].obstacle.as_ref().map(ToString::to_string).expect("an obstacle");
+    assert!(why.contains("read at boot") && why.contains("--as cmdline"), "{why}");
+    assert!(planned[1].obstacle.is_none() && planned[1].steps.len() == 1);
+    for form in [Form::Systemd, Form::Sysctl, Form::Tmpfiles, Form::Guard] {
+        let (why, instead) = kept(&changes[..1], form).expect_err("no parameter of the kernel's");
+        assert!(why.contains("the boot parameter preempt=full"), "{why}");
+        assert_eq!(instead, [Form::Cmdline, Form::Tuned]);
+    }
+}
+
+/// Below a root of their own the files are where the host's own tools, and our snapshot, look for them.
+#[test]
+fn what_is_kept_is_found_again_on_the_next_boot() {
+    let changes = [at_boot("preempt=full"), at_boot("isolcpus=2-3")];
+    let words = kept(&changes, Form::Cmdline).expect("a command line").remove(0);
+    assert_eq!((words.file.as_deref(), words.text.as_str()), (None, "preempt=full isolcpus=2-3\n"));
+    let tree = tempfile::tempdir().expect("a directory");
+    let write = |path: &str, text: &str| {
+        let path = tree.path().join(path.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    };
+    write("/etc/default/grub", &format!("GRUB_TIMEOUT=1\nGRUB_CMDLINE_LINUX=\"{}\"\n", words.text.trim_end()));
+    let sysctl = kept(&[Change::file(SYSCTL, "900000")], Form::Sysctl).expect("a sysctl").remove(0);
+    write(sysctl.file.as_deref().expect("a file"), &sysctl.text);
+    let found = |tree: &tempfile::TempDir| -> Vec<String> {
+        let snapshot = unstarve_host::take_whole(&Root::at(tree.path()));
+        snapshot.configured.iter().map(|one| format!("{} {}={}", one.place(), one.key, one.value)).collect()
+    };
+    assert_eq!(
+        found(&tree),
+        [
+            "/etc/sysctl.d/60-unstarve.conf:1 kernel.sched_rt_runtime_us=900000",
+            "/etc/default/grub:2 preempt=full",
+            "/etc/default/grub:2 isolcpus=2-3",
+        ]
+    );
+    // On the next boot it is on the command line that the kernel shows.
+    write("/proc/cmdline", &format!("root=/dev/sda1 {}", words.text));
+    assert!(found(&tree).contains(&"/proc/cmdline preempt=full".to_owned()), "{:?}", found(&tree));
+}

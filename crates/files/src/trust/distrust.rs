@@ -1,0 +1,183 @@
+//! Why a path is not believed: who owns and can write what is on the way, and what to do about it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, PROC_SUPER_MAGIC, Stat, fstatfs};
+use rustix::io::Errno;
+
+/// As the kernel (`MAXSYMLINKS`).
+pub(crate) const MOST_LINKS: usize = 40;
+
+/// A path that cannot be used, or not believed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// The system refused.
+    #[error("{}", path.display())]
+    Io {
+        /// The component.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else could have written it.
+    #[error("{}: not trusted: {why}{}", path.display(), why.advice(path))]
+    Untrusted {
+        /// The component that is at fault.
+        path: PathBuf,
+        /// Why.
+        why: Distrust,
+    },
+    /// Larger than anything that is expected there.
+    #[error("{}: more than {limit} bytes; expected a smaller file", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What is read at most.
+        limit: u64,
+    },
+}
+
+/// Why somebody else could have written a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Distrust {
+    /// It belongs to somebody else.
+    #[error("it belongs to user {owner}; expected root{}",
+        if *us == 0 { String::new() } else { format!(" or user {us}") })]
+    Owner {
+        /// Its owner.
+        owner: u32,
+        /// The user that this process is.
+        us: u32,
+    },
+    /// Others may write it.
+    #[error("mode {mode:04o} lets {} write it", writers(*mode))]
+    Writable {
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A directory like `/tmp`, where others may make files.
+    #[error("others can make files in it. Use a directory that only root or you can write")]
+    Shared,
+    /// Neither a file nor a directory.
+    #[error("it is no regular file")]
+    NoFile,
+    /// Links lead to links.
+    #[error("more than {MOST_LINKS} symbolic links")]
+    Links,
+    /// A link of ours or root's, but whoever owns the directory decides that it is there.
+    #[error("the symbolic link is in a directory where others can have put it; name what it leads to")]
+    PlantedLink,
+    /// A link to what a process has open, which is not where its text leads.
+    #[error("it is a link of procfs to what a process has; name the file itself")]
+    MagicLink,
+    /// The file has another name somewhere, where it may be something else.
+    #[error("it has {0} names (hard links); expected one. Copy it")]
+    Names(u64),
+    /// A user can have mounted it.
+    #[error(
+        "it is a FUSE mount in a directory that others can write: the user who mounted it decides what it contains"
+    )]
+    UserMount,
+}
+
+impl Distrust {
+    /// What to do about it. Never to take a directory away from its owner.
+    fn advice(self, path: &Path) -> String {
+        match self {
+            Distrust::Owner { us: 0, .. } => {
+                ". Keep the file in a directory that only root can write, such as /etc/unstarve".to_owned()
+            }
+            Distrust::Owner { .. } => ". Keep the file in a directory that only you or root can write".to_owned(),
+            Distrust::Writable { mode } => {
+                let who = match (mode & 0o020 != 0, mode & 0o002 != 0) {
+                    (true, false) => "g-w",
+                    (false, true) => "o-w",
+                    _ => "go-w",
+                };
+                format!(". Run: chmod {who} {}", for_a_shell(path))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn writers(mode: u32) -> &'static str {
+    match (mode & 0o020 != 0, mode & 0o002 != 0) {
+        (true, false) => "its group",
+        (false, true) => "others",
+        _ => "its group and others",
+    }
+}
+
+/// A path as one word for a shell.
+#[must_use]
+pub fn for_a_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+impl TrustError {
+    pub(super) fn io(path: &Path) -> impl FnOnce(Errno) -> TrustError {
+        move |errno| TrustError::Io { path: path.to_owned(), source: errno.into() }
+    }
+
+    /// Whether the path does not exist.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, TrustError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+pub(super) fn us() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Why a symbolic link must not be followed: it is somebody else's, or somebody else can have put it where it is.
+pub(crate) fn distrust_link(directory: &Stat, link: &Stat) -> Option<Distrust> {
+    let us = us();
+    if link.st_uid != 0 && link.st_uid != us {
+        return Some(Distrust::Owner { owner: link.st_uid, us });
+    }
+    match distrust(directory) {
+        Some(_) => Some(Distrust::PlantedLink),
+        // Sticky: nobody else can move it, but without fs.protected_hardlinks anybody can link to it.
+        None if directory.st_mode & 0o022 != 0 && link.st_nlink > 1 => Some(Distrust::PlantedLink),
+        None => None,
+    }
+}
+
+/// What statfs(2) calls FUSE (include/uapi/linux/magic.h has it as FUSE_SUPER_MAGIC).
+const FUSE_MAGIC: u64 = 0x6573_5546;
+
+/// Whether a user can have mounted `below`, which then says of its owners what it likes.
+pub(super) fn is_user_mount(directory: &Stat, below: &Stat, opened: &OwnedFd) -> bool {
+    directory.st_mode & 0o022 != 0 && directory.st_dev != below.st_dev && is_on_fuse(opened)
+}
+
+/// Whether a directory is on a file system whose server may be any user, and says of owners what it likes. Root follows no
+/// links there, whosever they seem to be.
+pub(crate) fn is_on_fuse(directory: impl AsFd) -> bool {
+    fstatfs(directory).is_ok_and(|fs| fs.f_type as u64 & 0xffff_ffff == FUSE_MAGIC)
+}
+
+/// Whether a link with this text, in this directory, leads to what a process has open, whatever the text says.
+pub(super) fn is_magic(directory: &impl AsFd, to: &Path) -> bool {
+    // procfs's ordinary ones (self, thread-self, mounts, net) are relative.
+    let plain = to.is_relative() && !to.as_os_str().as_bytes().contains(&b':');
+    !plain && fstatfs(directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC)
+}
+
+/// Whether nobody but root and us can have written it; for a directory, whether nobody else can change what is in it.
+pub(super) fn distrust(stat: &Stat) -> Option<Distrust> {
+    let us = us();
+    if stat.st_uid != 0 && stat.st_uid != us {
+        return Some(Distrust::Owner { owner: stat.st_uid, us });
+    }
+    let mode = stat.st_mode & 0o7777;
+    let is_sticky_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory && mode & 0o1000 != 0;
+    (mode & 0o022 != 0 && !is_sticky_directory).then_some(Distrust::Writable { mode })
+}

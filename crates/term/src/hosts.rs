@@ -1,0 +1,23 @@
+//! What `check` finds on only one of two hosts.
+
+use std::fmt::Write;
+
+use unstarve_check::Hit;
+use unstarve_model::{clean, counted};
+
+/// Findings that B has and A has not, those that A has and B has not, and how many both have.
+pub fn hosts_page(appeared: &[Hit], vanished: &[Hit], stays: usize) -> String {
+    let mut text = String::new();
+    for (title, hits) in [("New in B", appeared), ("Gone in B", vanished)] {
+        if !hits.is_empty() {
+            let _ = writeln!(text, "{title}");
+        }
+        for hit in hits {
+            let _ = writeln!(text, "  {:<8} {:<26} {}", hit.severity.word(), hit.rule, clean(&hit.sentence));
+        }
+    }
+    if stays > 0 {
+        let _ = writeln!(text, "On both: {} (unstarve check)", counted(stays as u64, "finding"));
+    }
+    if text.is_empty() { "unstarve check finds nothing on either.\n".to_owned() } else { text }
+}

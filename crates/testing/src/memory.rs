@@ -1,0 +1,126 @@
+//! A host in memory: threads and files with their values, on which plans are made, applied and taken back.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use unstarve_change::{Aspect, Place, TaskKey, Value};
+use unstarve_executor::host::Host;
+use unstarve_executor::plan::Look;
+use unstarve_facts::flag;
+use unstarve_model::{SchedPolicy, Tid};
+
+/// A thread, as `/proc` shows it, and what can be set.
+#[derive(Clone, PartialEq, Debug)]
+struct Known {
+    start: u64,
+    comm: String,
+    flags: u64,
+    process: Tid,
+    values: BTreeMap<Aspect, Value>,
+}
+
+/// The host.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Memory {
+    threads: BTreeMap<Tid, Known>,
+    files: BTreeMap<String, String>,
+}
+
+impl Memory {
+    /// An ordinary thread of a program that is a process, created at this tick.
+    #[must_use]
+    pub fn program(self, tid: u32, start: u64, comm: &str) -> Memory {
+        self.thread(tid, start, comm, 0)
+    }
+
+    /// An ordinary kernel thread.
+    #[must_use]
+    pub fn kernel_thread(self, tid: u32, start: u64, comm: &str) -> Memory {
+        self.thread(tid, start, comm, flag::KTHREAD)
+    }
+
+    fn thread(mut self, tid: u32, start: u64, comm: &str, flags: u64) -> Memory {
+        let class = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: None };
+        let values = [class, Value::Nice(0)].map(|value| (value.aspect(), value)).into();
+        self.threads.insert(Tid(tid), Known { start, comm: comm.to_owned(), flags, process: Tid(tid), values });
+        self
+    }
+
+    /// A file of the kernel's.
+    #[must_use]
+    pub fn file(mut self, path: &str, text: &str) -> Memory {
+        self.files.insert(path.to_owned(), text.to_owned());
+        self
+    }
+
+    fn known(&self, key: TaskKey) -> Option<&Known> {
+        self.threads.get(&key.tid).filter(|known| known.start == key.start)
+    }
+}
+
+impl Host for Memory {
+    fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
+        Ok(match target {
+            Place::Task(key) => self.known(*key).and_then(|known| known.values.get(&aspect).cloned()),
+            Place::File { path, .. } => self.files.get(path).cloned().map(Value::Text),
+            Place::Feature { .. } => None,
+        })
+    }
+
+    fn is_there(&self, target: &Place) -> bool {
+        match target {
+            Place::Task(key) => self.known(*key).is_some(),
+            Place::File { path, .. } | Place::Feature { path, .. } => self.files.contains_key(path),
+        }
+    }
+
+    fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
+        match (target, value) {
+            (Place::Task(key), value) => {
+                let known = self.threads.get_mut(&key.tid).filter(|known| known.start == key.start);
+                let known = known.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+                known.values.insert(value.aspect(), value.clone());
+            }
+            (Place::File { path, .. }, Value::Text(text)) => {
+                self.files.insert(path.clone(), text.clone());
+            }
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+        Ok(())
+    }
+}
+
+impl Look for Memory {
+    fn start_of(&self, tid: Tid) -> Option<u64> {
+        self.threads.get(&tid).map(|known| known.start)
+    }
+
+    fn comm_of(&self, tid: Tid) -> Option<String> {
+        self.threads.get(&tid).map(|known| known.comm.clone())
+    }
+
+    fn flags_of(&self, tid: Tid) -> Option<u64> {
+        self.threads.get(&tid).map(|known| known.flags)
+    }
+
+    fn threads_of(&self, process: Tid) -> Vec<Tid> {
+        self.threads.iter().filter(|(_, known)| known.process == process).map(|(tid, _)| *tid).collect()
+    }
+
+    fn kernel_threads(&self, prefix: &str) -> Vec<Tid> {
+        let is_one = |known: &Known| known.flags & flag::KTHREAD != 0 && known.comm.starts_with(prefix);
+        self.threads.iter().filter(|(_, known)| is_one(known)).map(|(tid, _)| *tid).collect()
+    }
+
+    fn file(&self, path: &str) -> Option<Place> {
+        self.files.get(path).map(|_| Place::File { path: path.to_owned(), inode: 1, root: None })
+    }
+
+    fn text(&self, path: &str) -> io::Result<String> {
+        self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn weight_file(&self, _: Tid) -> Option<String> {
+        None
+    }
+}
