@@ -12,8 +12,6 @@
 /* RQCF_ACT_SKIP: the clock is as old as the wakeup for which the CPU switches. */
 #define IS_OLD 2
 
-enum whose { OWN, OF_ANOTHER };
-
 /*
  * A switch is reported a moment after the clock was read, or much later where the CPU looked for tasks elsewhere. So the difference never
  * shrinks by that, and what is found too large only adds what two clocks may part in that time.
@@ -29,24 +27,32 @@ static __always_inline void renew(struct cpu *c, u64 clock, u64 now)
 	c->sampled = clock;
 }
 
-/* Of a task on the runqueue of this CPU, whose lock is held: a switch, or a wakeup. */
-static __always_inline u64 clock_of(struct task_struct *task, struct cpu *c, enum whose whose)
+static __always_inline struct rq *rq_of(struct task_struct *task)
 {
-	struct rq *rq;
-	u64 clock, now;
-
 	if (!bpf_core_field_exists(struct sched_entity, cfs_rq) || !bpf_core_field_exists(struct rq, clock_update_flags))
-		return bpf_ktime_get_ns();
-	rq = task->se.cfs_rq->rq;
-	if (rq->clock_update_flags & IS_OLD)
-		return bpf_ktime_get_ns();
-	clock = rq->clock;
-	if (clock - c->sampled < RENEW_AFTER)
-		return clock + c->offset;
-	now = bpf_ktime_get_ns();
-	if (whose == OWN)
-		renew(c, clock, now);
+		return 0;
+	return task->se.cfs_rq->rq;
+}
+
+/* Of a switch, where waits end: exactly. The scheduler read its clock before it looked for a task. */
+static __always_inline u64 clock_at_switch(struct task_struct *task, struct cpu *c)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct rq *rq = rq_of(task);
+
+	if (rq && !(rq->clock_update_flags & IS_OLD) && rq->clock - c->sampled >= RENEW_AFTER)
+		renew(c, rq->clock, now);
 	return now;
+}
+
+/* Of a wakeup on a runqueue whose lock is held. */
+static __always_inline u64 clock_at_wakeup(struct task_struct *task, struct cpu *c)
+{
+	struct rq *rq = rq_of(task);
+
+	if (!rq || rq->clock_update_flags & IS_OLD || rq->clock - c->sampled >= RENEW_AFTER)
+		return bpf_ktime_get_ns();
+	return rq->clock + c->offset;
 }
 
 #endif

@@ -72,7 +72,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 
 	if (!c)
 		return 0;
-	now = clock_of(prev, c, OWN);
+	now = clock_at_switch(prev, c);
 	c->sequence++;
 	barrier();
 	if (now < c->since)
@@ -129,7 +129,7 @@ static __always_inline int wakes(struct task_struct *task)
 	c = cpu_of(cpu);
 	if (!it || !c)
 		return 0;
-	now = clock_of(task, c, OF_ANOTHER);
+	now = clock_at_wakeup(task, c);
 	if (it->state == WAITING) {
 		/* Preempted on its way to sleep. */
 		if (it->came == PREEMPTED)
