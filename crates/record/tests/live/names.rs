@@ -45,9 +45,9 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Parts of paths that are the same on every host, and our own threads.
-const KNOWN: [&str; 6] =
-    ["unstarve-record", "system.slice", "user.slice", "init.scope", "machine.slice", "kubepods.slice"];
+/// Parts of paths that are the same on every host, our own threads, and what is in every file of ours: `unstarve.snapshot/1`.
+const KNOWN: [&str; 7] =
+    ["unstarve", "unstarve-record", "system.slice", "user.slice", "init.scope", "machine.slice", "kubepods.slice"];
 
 fn has(bytes: &[u8], name: &str) -> bool {
     bytes.windows(name.len()).any(|part| part == name.as_bytes())
