@@ -44,6 +44,16 @@ if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
 fi
 # Real kernels in guests; fetched once, into the user's cache.
 run 590 --workspace "${features[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
+# Where the time goes: the crate is the one whose sources cargo noted beside the program.
+echo "slowest test programs:"
+awk '
+    /^     Running / { name = $0; sub(/^ *Running /, "", name) }
+    /^test result: .* finished in / { time = $NF; sub(/s$/, "", time); print time, name }' "$log" | sort -rn | head -10 |
+    while read -r time name; do
+        program=${name##*(}
+        crate=$(sed -n '1s,.*: \(crates/[^/]*\)/.*,\1,p' "${program%)}.d" 2>/dev/null)
+        printf '  %7.1f s  %s %s\n' "$time" "$crate" "${name%% (*}"
+    done
 awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.
