@@ -62,9 +62,20 @@ struct load_weight {
 	unsigned long weight;
 } CO_RE;
 
+/* kernel/sched/sched.h */
+struct rq {
+	u64 clock;
+	unsigned int clock_update_flags;
+} CO_RE;
+
+struct cfs_rq {
+	struct rq *rq;
+} CO_RE;
+
 struct sched_entity {
 	struct load_weight load;
 	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 } CO_RE;
 
 /* include/linux/kernfs.h, include/linux/cgroup-defs.h */
@@ -103,8 +114,9 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int prio;
-	int on_cpu;
-	int on_rq;
+	/* Integers of another size, without a sign, from 7.0 on: libbpf adapts loads of such only. */
+	unsigned int on_cpu;
+	unsigned int on_rq;
 	unsigned int flags;
 	u64 start_boottime;
 	struct task_struct *group_leader;

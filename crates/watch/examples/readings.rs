@@ -12,7 +12,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..count {
         std::thread::sleep(Duration::from_secs_f64(every));
         let reading = engine.read()?;
-        println!("at {}", reading.at.wall);
+        let total: u64 = reading.waits.iter().map(|waits| waits.waited.0).sum();
+        let blamed: u64 = reading.blame.iter().map(|blame| blame.ns.0).sum();
+        println!("at {}, {} ns: waited {total} ns, blamed {blamed} ns", reading.at.wall, reading.at.trace.0);
         for (index, waits) in reading.waits.iter().enumerate() {
             let Some(role) = &reading.roles[index] else { continue };
             if waits.waited.0 == 0 {

@@ -32,11 +32,26 @@ pub struct Options {
     pub engine: Option<EngineName>,
     /// Waits that last and are younger than this are not in [`Reading::oldest`].
     pub oldest_from: Nanos,
+    /// Where the eBPF engine keeps what it knows of each task.
+    pub tasks: TaskMemory,
+}
+
+/// Where the eBPF engine keeps what it knows of each task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TaskMemory {
+    /// With the task itself, from Linux 5.12 on; before, in a table of 65,536 entries.
+    #[default]
+    Kernel,
+    /// In a table of so many entries, as before 5.12.
+    Table {
+        /// Tasks for which there is room.
+        entries: u32,
+    },
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { engine: None, oldest_from: Nanos::from_millis(10) }
+        Options { engine: None, oldest_from: Nanos::from_millis(10), tasks: TaskMemory::Kernel }
     }
 }
 

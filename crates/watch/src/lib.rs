@@ -35,7 +35,7 @@ mod tracefs;
 
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
-pub use engine::{Engine, EngineError, EngineName, Options};
+pub use engine::{Engine, EngineError, EngineName, Options, TaskMemory};
 pub use histogram::{Bucket, Histogram};
 pub use open::open;
 pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};

@@ -14,15 +14,22 @@ const ROLES: usize = 12;
 /// From, to, who.
 type Span = (Time, Time, Tid);
 
-#[derive(Default, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Queue {
     n: i64,
     moments: i128,
-    deferred: i128,
+    /// What was counted of both, and when.
+    counted: (i64, i128, Time),
+}
+
+impl Queue {
+    /// How long all that were here have waited here.
+    fn waited(n: i64, moments: i128, at: Time) -> i128 {
+        i128::from(n) * i128::from(at.0) - moments
+    }
 }
 
 struct Cpu {
-    since: Time,
     run_start: Time,
     current: Option<Tid>,
     role: usize,
@@ -77,36 +84,24 @@ impl Counter {
     fn cpu(&mut self, index: usize) -> &mut Cpu {
         while self.cpus.len() <= index {
             self.cpus.push(Cpu {
-                since: self.now,
                 run_start: self.now,
                 current: None,
                 role: UNKNOWN,
-                queues: [Queue::default(); ROLES],
+                queues: [Queue { n: 0, moments: 0, counted: (0, 0, Time(0)) }; ROLES],
                 blame: [[0; ROLES]; ROLES],
             });
         }
         &mut self.cpus[index]
     }
 
-    fn account(&mut self, index: usize) {
+    /// Counts what has been waited up to now for who had the CPU since it was last counted.
+    fn account(&mut self, index: usize, occupant: usize) {
         let now = self.now;
         let cpu = self.cpu(index);
-        let passed = i128::from(now.since(cpu.since).0);
-        cpu.since = now;
         for (role, queue) in cpu.queues.iter_mut().enumerate() {
-            let waited = passed * i128::from(queue.n);
-            match cpu.role {
-                IDLE => queue.deferred += waited,
-                occupant => cpu.blame[role][occupant] += waited,
-            }
-        }
-    }
-
-    /// The idle CPU switches: it was idle, or somebody ran unseen.
-    fn settle(&mut self, index: usize, was_idle: bool) {
-        let cpu = self.cpu(index);
-        for (role, queue) in cpu.queues.iter_mut().enumerate() {
-            cpu.blame[role][if was_idle { IDLE } else { UNKNOWN }] += std::mem::take(&mut queue.deferred);
+            let (n, moments, at) = queue.counted;
+            cpu.blame[role][occupant] += Queue::waited(queue.n, queue.moments, now) - Queue::waited(n, moments, at);
+            queue.counted = (queue.n, queue.moments, now);
         }
     }
 
@@ -137,27 +132,20 @@ impl Counter {
     }
 
     fn switch(&mut self, index: usize, prev: &TaskRef, stays: bool, next: &TaskRef) {
-        self.account(index);
         let now = self.now;
-        let (was_idle, run_start) = (self.cpu(index).role == IDLE, self.cpu(index).run_start);
+        let (role, run_start) = (self.cpu(index).role, self.cpu(index).run_start);
         let as_thought = self.cpu(index).current.is_none_or(|current| current == prev.tid);
         if !prev.tid.is_idle() {
             let task = self.task(prev.tid);
             if task.state == State::Waiting {
-                let mut end = now;
-                if task.cpu == index && was_idle {
-                    end = task.since.max(run_start);
-                    self.cpu(index).queues[task.slot].deferred -= i128::from(now.since(end).0);
-                }
-                self.account(task.cpu);
+                let end = if task.cpu == index && role == IDLE { task.since.max(run_start) } else { now };
                 self.leave(task, end);
                 self.waits.push((task.start, end, prev.tid));
                 self.doubted += 1;
             }
         }
-        if was_idle {
-            self.settle(index, as_thought);
-        }
+        // The idle CPU switches: it was idle, or somebody ran unseen.
+        self.account(index, if role == IDLE && !as_thought { UNKNOWN } else { role });
         if !prev.tid.is_idle() {
             if stays {
                 self.join(prev.tid, index, role_of(prev), false);
@@ -168,7 +156,6 @@ impl Counter {
         if !next.tid.is_idle() {
             let task = self.task(next.tid);
             if task.state == State::Waiting {
-                self.account(task.cpu);
                 self.leave(task, now);
                 self.waits.push((task.start, now, next.tid));
             }
@@ -186,14 +173,12 @@ impl Counter {
             State::Running => return,
             State::Waiting if !known.was_woken => return,
             State::Waiting => {
-                self.account(known.cpu);
                 self.leave(known, self.now);
                 self.waits.push((known.start, self.now, task.tid));
                 self.doubted += 1;
             }
             State::NeverSeen | State::Sleeping => {}
         }
-        self.account(target);
         self.join(task.tid, target, role_of(task), true);
     }
 
@@ -203,9 +188,7 @@ impl Counter {
             return;
         }
         let now = self.now;
-        self.account(task.cpu);
         self.leave(task, now);
-        self.account(to);
         let queue = &mut self.cpu(to).queues[task.slot];
         queue.n += 1;
         queue.moments += i128::from(now.0);
@@ -232,13 +215,13 @@ impl Counter {
     fn finish(&mut self, trace: &Path) {
         let mut waited = [0_i128; ROLES];
         for index in 0..self.cpus.len() {
-            self.account(index);
-            self.settle(index, true);
+            let role = self.cpu(index).role;
+            self.account(index, role);
         }
         for (role, sum) in waited.iter_mut().enumerate() {
             let blame: i128 = self.cpus.iter().map(|cpu| cpu.blame[role].iter().sum::<i128>()).sum();
-            let queues = self.cpus.iter().map(|cpu| (cpu.queues[role], cpu.since));
-            *sum = queues.map(|(queue, since)| i128::from(queue.n) * i128::from(since.0) - queue.moments).sum();
+            let queues = self.cpus.iter().map(|cpu| cpu.queues[role]);
+            *sum = queues.map(|queue| Queue::waited(queue.n, queue.moments, self.now)).sum();
             assert_eq!(blame, *sum, "{}: role {role}", trace.display());
         }
         let open: Vec<Span> = self

@@ -8,6 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "log2.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -62,27 +63,10 @@ static struct watched *watched(struct task_struct *task)
 	return watched && watched->start == task->start_boottime / TICK ? watched : 0;
 }
 
-/* Without branches, each of which would double what the verifier has to look at. */
 static u32 bucket(u64 ns)
 {
-	u64 rest = ns | 4;
-	u32 power, shift;
+	u32 power = log2_of(ns | 4);
 
-	power = (rest > 0xffffffffULL) << 5;
-	rest >>= power;
-	shift = (rest > 0xffff) << 4;
-	rest >>= shift;
-	power |= shift;
-	shift = (rest > 0xff) << 3;
-	rest >>= shift;
-	power |= shift;
-	shift = (rest > 0xf) << 2;
-	rest >>= shift;
-	power |= shift;
-	shift = (rest > 3) << 1;
-	rest >>= shift;
-	power |= shift;
-	power |= rest >> 1;
 	return power * 4 + ((ns >> (power - 2)) & 3);
 }
 

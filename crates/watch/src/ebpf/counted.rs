@@ -14,6 +14,11 @@ use crate::{EngineError, RoleId};
 /// A CPU that switches 100,000 times a second is quiet between switches for far longer than a row takes to copy.
 const TRIES: usize = 1 << 16;
 
+/// Queues of a role, `BIAS` and `64 - WEIGHT_FROM` of counted.h and queues.h.
+const BANDS: usize = 4;
+const BIAS: u64 = 1 << 56;
+const WEIGHT_BITS: u32 = 40;
+
 /// One CPU's sums, mapped as long as they are read: mapped pages count as this process's memory, and a large machine has many.
 pub(super) struct Cpu {
     mapped: *mut libc::c_void,
@@ -75,22 +80,37 @@ impl Cpu {
             let known = ptr::read_volatile(&raw const (*cpu).known);
             let marks = ptr::read_volatile(&raw const (*cpu).marks);
             let seen = ptr::read_volatile(&raw const (*cpu).seen_marks);
-            active > 0 || known == 0 || marks != seen
+            active > 0 || known == 0 || marks != seen || self.has_tasks()
         }
     }
 
+    /// Whether the queues are not all empty: on some machines a mark may be seen before what it stands for.
+    fn has_tasks(&self) -> bool {
+        let cpu = self.at;
+        (0..RoleId::LIMIT).flat_map(|role| (0..BANDS).map(move |band| (role, band))).any(|(role, band)| {
+            // SAFETY: as above.
+            let queue = unsafe { &raw const (*cpu).rows[role].queues[band] };
+            // SAFETY: as above.
+            unsafe {
+                tasks(
+                    ptr::read_volatile(&raw const (*queue).others.load),
+                    ptr::read_volatile(&raw const (*queue).own.load),
+                ) > 0
+            }
+        })
+    }
+
     /// Copies a part that belongs together: again until the CPU has not written meanwhile.
-    fn copy<T, U>(&self, part: *const T, take: impl FnOnce(&T, u64) -> U) -> Result<U, EngineError> {
+    fn copy<T, U>(&self, part: *const T, take: impl FnOnce(&T) -> U) -> Result<U, EngineError> {
         for _ in 0..TRIES {
             // SAFETY: within the mapping; plain integers, of which any bits are valid. What was written meanwhile is not used.
             unsafe {
                 let before = ptr::read_volatile(&raw const (*self.at).sequence);
                 fence(Ordering::Acquire);
-                let since = ptr::read_volatile(&raw const (*self.at).since);
                 let copy = ptr::read_volatile(part);
                 fence(Ordering::Acquire);
                 if before.is_multiple_of(2) && before == ptr::read_volatile(&raw const (*self.at).sequence) {
-                    return Ok(take(&copy, since));
+                    return Ok(take(&copy));
                 }
             }
             std::hint::spin_loop();
@@ -106,10 +126,12 @@ impl Cpu {
         for role in 0..RoleId::LIMIT {
             // SAFETY: a place within the mapping.
             let row = unsafe { &raw const (*cpu).rows[role] };
-            self.copy(row, |row, since| add(&mut counted.totals, role, row, since))?;
+            self.copy(row, |row| add(&mut counted.totals, role, row))?;
         }
-        if self.has_waiting() {
-            let since = self.copy(self.at.cast::<u64>(), |_, since| Time(since))?;
+        // One that is off line has stopped counting, and nobody waits there.
+        if self.has_tasks() {
+            // SAFETY: a place within the mapping.
+            let since = self.copy(unsafe { &raw const (*self.at).since }, |since| Time(*since))?;
             let (first, last) = counted.between.unwrap_or((since, since));
             counted.between = Some((first.min(since), last.max(since)));
         }
@@ -120,25 +142,34 @@ impl Cpu {
             counted.current.push(Current {
                 tid: Tid(ptr::read_volatile(&raw const (*cpu).tid)),
                 tgid: Tid(ptr::read_volatile(&raw const (*cpu).tgid)),
-                role: RoleId(ptr::read_volatile(&raw const (*cpu).role) as u8),
+                role: RoleId(ptr::read_volatile(&raw const (*cpu).role)),
             });
         }
         Ok(())
     }
 }
 
+/// How many wait, of what came from other CPUs and from the queue's own.
+fn tasks(others: u64, own: u64) -> i64 {
+    (others.wrapping_add(own) << WEIGHT_BITS) as i64 >> WEIGHT_BITS
+}
+
 /// Adds one CPU's sums of one role.
-fn add(totals: &mut Totals, role: usize, row: &RawRow, since: u64) {
-    let RawRow { queue, sums } = row;
+fn add(totals: &mut Totals, role: usize, row: &RawRow) {
+    let RawRow { queues, sums, .. } = row;
     for (sum, ns) in totals.victim_mut(role).iter_mut().zip(&sums.blame) {
         *sum = sum.wrapping_add(*ns);
     }
     let of_role = &mut totals.roles[role];
-    // Modulo 2^64, as the programs count. What an idle CPU's next switch has yet to confirm is in neither.
-    let waited = (queue.n as u64).wrapping_mul(since).wrapping_sub(queue.moments).wrapping_sub(queue.deferred);
-    of_role.waited = of_role.waited.wrapping_add(waited);
-    of_role.ended += sums.ended;
-    of_role.waiting = of_role.waiting.saturating_add_signed(i32::try_from(queue.n).unwrap_or(i32::MAX));
+    for queue in queues {
+        // Modulo 2^64, as the programs count. What they have not yet counted is in neither.
+        let counted = tasks(queue.counted.load, 0) as u64;
+        let waited = counted.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(queue.counted.moments);
+        of_role.waited = of_role.waited.wrapping_add(waited);
+        let waiting = tasks(queue.others.load, queue.own.load);
+        of_role.waiting = of_role.waiting.saturating_add_signed(i32::try_from(waiting).unwrap_or(i32::MAX));
+    }
+    of_role.ended += sums.steps.iter().sum::<u64>();
     for (step, count) in sums.steps.iter().enumerate() {
         of_role.histogram.add_step(step, *count);
     }

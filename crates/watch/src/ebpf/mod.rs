@@ -43,7 +43,7 @@ impl Ebpf {
     pub fn open(options: Options) -> Result<Ebpf, EngineError> {
         let hierarchy = Hierarchy::find();
         let unified = hierarchy.as_ref().is_none_or(|hierarchy| hierarchy.unified);
-        let mut programs = Programs::load(unified)?;
+        let mut programs = Programs::load(unified, options.tasks)?;
         programs.set_least_age(options.oldest_from);
         programs.name_functions();
         programs.renew_roles();

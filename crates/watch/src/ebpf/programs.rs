@@ -10,7 +10,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags};
 use unstarve_model::Nanos;
 
 use super::counted::{Counted, Cpu};
-use crate::{EngineError, RoleId, RoleKind};
+use crate::{EngineError, RoleId, RoleKind, TaskMemory, clocks};
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
 mod watch {
@@ -19,6 +19,9 @@ mod watch {
 
 pub(super) use watch::types::{cpu as RawCpu, oldest as RawOldest, row as RawRow};
 use watch::{WatchSkel, WatchSkelBuilder};
+
+/// Instead of task storage: as large as threads of most machines are many, and 10 MB.
+const TABLE: TaskMemory = TaskMemory::Table { entries: 65_536 };
 
 /// What the kernel says that the programs cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,15 +41,17 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    pub fn load(unified: bool) -> Result<Programs, EngineError> {
+    pub fn load(unified: bool, tasks: TaskMemory) -> Result<Programs, EngineError> {
         libbpf_rs::set_print(None);
-        let (skeleton, has_storage) = match load(unified, true) {
-            Ok(skeleton) => (skeleton, true),
+        let loaded = load(unified, tasks).map(|skeleton| (skeleton, tasks == TaskMemory::Kernel));
+        let (skeleton, has_storage) = match loaded {
+            Ok(loaded) => loaded,
             // Before 5.12 programs like these have no task storage.
-            Err(first) => match load(unified, false) {
+            Err(first) if tasks == TaskMemory::Kernel => match load(unified, TABLE) {
                 Ok(skeleton) => (skeleton, false),
                 Err(_) => return Err(unavailable(&first)),
             },
+            Err(error) => return Err(unavailable(&error)),
         };
         let cpus = possible_cpus()?;
         Ok(Programs { links: Vec::new(), cpus, skeleton, has_storage })
@@ -68,6 +73,9 @@ impl Programs {
         let mut all = Vec::new();
         let read = Iter::new(&link).map_err(io::Error::other).and_then(|mut iter| iter.read_to_end(&mut all));
         read.map_err(|source| EngineError::Read { what: "the tasks", source })?;
+        if let Some(data) = self.skeleton.maps.bss_data.as_deref_mut() {
+            data.seeded = clocks::now().trace.0;
+        }
         (0..self.cpus).for_each(|cpu| self.poke(cpu));
         Ok(())
     }
@@ -197,21 +205,25 @@ impl Programs {
     }
 }
 
-fn load(unified: bool, has_storage: bool) -> Result<WatchSkel<'static>, libbpf_rs::Error> {
+fn load(unified: bool, tasks: TaskMemory) -> Result<WatchSkel<'static>, libbpf_rs::Error> {
     // Lives as long as the program: who watches opens one engine.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = WatchSkelBuilder::default().open(place)?;
     if let Some(data) = open.maps.rodata_data.as_deref_mut() {
-        data.has_storage = has_storage;
+        data.has_storage = tasks == TaskMemory::Kernel;
         data.is_unified = unified;
     }
     open.maps.cpus.set_max_entries(libbpf_rs::num_possible_cpus()? as u32)?;
-    if has_storage {
-        // Not one byte for what is not used.
-        open.maps.table.set_max_entries(1)?;
-        open.progs.freed.set_autoload(false);
-    } else {
-        open.maps.storage.set_autocreate(false)?;
+    match tasks {
+        TaskMemory::Kernel => {
+            // Not one byte for what is not used.
+            open.maps.table.set_max_entries(1)?;
+            open.progs.freed.set_autoload(false);
+        }
+        TaskMemory::Table { entries } => {
+            open.maps.table.set_max_entries(entries)?;
+            open.maps.storage.set_autocreate(false)?;
+        }
     }
     open.load()
 }

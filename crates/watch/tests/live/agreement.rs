@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{Batch, Nanos, Tid, Time};
 use unstarve_record::{BufferSize, Live};
 use unstarve_timeline::{Rule, Sink, Timeline, Wait, World};
-use unstarve_watch::{Reading, RoleId, RoleKind};
+use unstarve_watch::{Engine, Reading, RoleId, RoleKind};
 
 use crate::stage::{self, Ended, Group, Load, Stop};
 
@@ -41,11 +41,22 @@ impl Waits {
 }
 
 pub fn with_explain() -> Ended {
+    agrees(stage::engine)
+}
+
+/// As on kernels that have no task storage.
+#[cfg(feature = "bpf")]
+pub fn with_explain_by_a_table() -> Ended {
+    let tasks = unstarve_watch::TaskMemory::Table { entries: 1 << 16 };
+    agrees(|| Ok(unstarve_watch::Ebpf::open(unstarve_watch::Options { tasks, ..Default::default() })?))
+}
+
+fn agrees<E: Engine>(engine: impl FnOnce() -> Result<E, Stop>) -> Ended {
     if !std::path::Path::new("/sys/devices/system/cpu/cpu1").exists() {
         return Err(Stop::Skip("needs a second CPU".to_owned()));
     }
     let (heavy, light) = (Group::make("heavy", 8192)?, Group::make("light", 1024)?);
-    let mut engine = stage::engine()?;
+    let mut engine = engine()?;
     let mut live = Live::start(BufferSize::KiB(16 << 10), &mut |_| {})
         .map_err(|error| Stop::Skip(format!("no recording: {error}")))?;
     if live.info().clock.as_deref() != Some("mono") {

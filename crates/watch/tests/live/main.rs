@@ -7,6 +7,8 @@ mod agreement;
 mod churn;
 mod fallback;
 mod stage;
+#[cfg(feature = "bpf")]
+mod table;
 
 use clap::Parser;
 use libtest_mimic::{Arguments, Trial};
@@ -22,10 +24,19 @@ fn main() -> std::process::ExitCode {
     let trial = |name: &str, run: fn() -> stage::Ended| {
         Trial::ignorable_test(name, move || stage::run(run)).with_ignored_flag(true)
     };
-    let trials = vec![
+    #[cfg(feature = "bpf")]
+    let tables = vec![
+        trial("without_task_storage_sums_agree_with_explain", agreement::with_explain_by_a_table),
+        trial("a_table_of_tasks_has_room_for_births", table::has_room_for_births),
+        trial("a_full_table_counts_who_finds_no_room", table::that_is_full_counts_who_finds_no_room),
+    ];
+    #[cfg(not(feature = "bpf"))]
+    let tables = Vec::new();
+    let mut trials = vec![
         trial("sums_are_those_of_the_waits_and_agree_with_explain", agreement::with_explain),
         trial("births_and_groups_that_come_and_go_grow_nothing", churn::nothing_grows),
         trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),
     ];
+    trials.extend(tables);
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0 */
+/* Who waits for a CPU, and for how long because of whom. */
+#ifndef UNSTARVE_QUEUES_H
+#define UNSTARVE_QUEUES_H
+
+#include "roles.h"
+
+/* Added to each moment: a note of which only one sum is seen yet is far from any time that can have passed. */
+#define BIAS (1ULL << 56)
+#define TOO_FAR (1ULL << 54)
+#define WEIGHT_FROM 24
+#define INLINED 2
+/* No CPU: only programs that run with interrupts off may change a CPU's own sums. */
+#define ANYWHERE ~0U
+
+/* How a CPU's queues are counted. */
+enum manner {
+	/* At a switch: one that is empty is left out from now on. */
+	AT_SWITCH,
+	/* The CPU was not idle, as was thought: somebody ran, and nobody knows who. */
+	UNSEEN,
+	/* Wakeups may come in between: what is empty stays, because they rely on it. */
+	POKED,
+};
+
+static __always_inline s64 tasks_in(u64 load)
+{
+	return (s64)(load << (64 - WEIGHT_FROM)) >> (64 - WEIGHT_FROM);
+}
+
+static __always_inline struct queue *queue_of(struct cpu *c, u32 id)
+{
+	return &c->rows[id / BANDS & (ROLES - 1)].queues[id % BANDS];
+}
+
+static __always_inline u32 turn_of(struct cpu *c)
+{
+	return c->sequence;
+}
+
+static __always_inline void activate(struct cpu *c, struct queue *q, u32 id)
+{
+	u32 count = c->active_count;
+
+	if (q->is_active || count >= QUEUES)
+		return;
+	c->active[count & (QUEUES - 1)] = id;
+	c->active_count = count + 1;
+	q->is_active = 1;
+}
+
+/* Why the task that has the CPU has it, and not those of this queue. */
+static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 load)
+{
+	u32 role = id / BANDS, its = c->rank, rival = c->weight, of_group;
+	u64 n = tasks_in(load), sum = (load - n) >> WEIGHT_FROM;
+	bool was_there = (s32)(q->grown - c->run_turn) <= 0;
+
+	if (c->role == IDLE)
+		return role >= REAL_TIME && was_there ? BY_THROTTLED : BY_IDLE;
+	if (c->role == UNKNOWN)
+		return BY_UNKNOWN;
+	if (id % BANDS == FIRST) {
+		if (its * n > sum)
+			return BY_CLASS;
+		/* They were there when it was chosen: something forbids their class to run. */
+		if (!its && was_there)
+			return BY_THROTTLED;
+		sum = n * NICE_0;
+	} else if (its) {
+		return BY_CLASS;
+	}
+	/* A kernel thread of nice > 0, as khugepaged, is made to come last: that it does is nobody's precedence. */
+	if (role >= KSOFTIRQD && role <= KERNEL && id % BANDS == LIGHT)
+		return BY_FAIR;
+	if (role != c->role) {
+		of_group = group_weights[role & (ROLES - 1)];
+		if (of_group)
+			sum = n * of_group;
+		of_group = group_weights[c->role & (ROLES - 1)];
+		if (of_group)
+			rival = of_group;
+	}
+	return rival * n > sum ? BY_WEIGHT : BY_FAIR;
+}
+
+static __always_inline void blame(struct row *row, u32 occupant, u32 rule, u64 ns)
+{
+	u32 at = bounded(occupant * RULES + rule, ROLES * RULES - 1);
+
+	row->sums.blame[at] += ns;
+}
+
+/* Counts what has been waited in a queue, the k-th of those to count, since it was last counted. */
+static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner manner)
+{
+	u32 id = c->active[k & (QUEUES - 1)] & (QUEUES - 1), rule, last;
+	struct row *row = &c->rows[id / BANDS];
+	struct queue *q = &row->queues[id % BANDS];
+	u64 load = q->others.load + q->own.load, moments = q->others.moments + q->own.moments;
+	u64 before = q->counted.load, from = q->at, waited, pushed;
+	s64 n = tasks_in(load), was = tasks_in(before);
+
+	waited = n * (now + BIAS) - moments - (was * (from + BIAS) - q->counted.moments);
+	/* A part of a note is still to come, or it is a little ahead: all of it at the next turn. */
+	if (waited > TOO_FAR)
+		return;
+	if (n > was)
+		q->grown = turn_of(c);
+	q->counted.load = load;
+	q->counted.moments = moments;
+	q->at = now;
+	if (!waited) {
+		if (!load && manner != POKED) {
+			/* From the last to the first: one that goes is replaced by one that has been counted. */
+			last = --c->active_count & (QUEUES - 1);
+			c->active[k & (QUEUES - 1)] = c->active[last];
+			q->is_active = 0;
+		}
+		return;
+	}
+	if (manner == UNSEEN) {
+		blame(row, UNKNOWN, BY_UNKNOWN, waited);
+		return;
+	}
+	rule = rule_of(c, q, id, load ? load : before);
+	if (c->victim && id == c->victim_queue && rule != BY_CLASS) {
+		pushed = now - (from > c->run_start ? from : c->run_start);
+		if (pushed > waited)
+			pushed = waited;
+		blame(row, c->role, BY_WAKEUP, pushed);
+		waited -= pushed;
+	}
+	blame(row, c->role, rule, waited);
+}
+
+/*
+ * Functions that are not static are verified once each and not at each call, so that their branches do not multiply. Up to 5.12
+ * they take numbers only. Each call costs 8 ns where returns are guarded, so the way that most switches take has none.
+ */
+
+__noinline int charge_one(u32 cpu, u32 k, u64 now, u32 manner)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	if (c && k < c->active_count)
+		charge(c, k, now, manner);
+	return 0;
+}
+
+/* All but the first INLINED. */
+__noinline int charge_others(u32 cpu, u64 now, u32 manner)
+{
+	struct cpu *c = cpu_of(cpu);
+	u32 i, k, count;
+
+	if (!c)
+		return 0;
+	count = c->active_count;
+	for (i = 1; i < QUEUES; i++) {
+		k = count - i;
+		if (k < INLINED || k >= QUEUES)
+			break;
+		charge_one(cpu, k, now, manner);
+	}
+	return 0;
+}
+
+/* Tasks came to queues of this role. */
+__noinline int look_at(u32 cpu, u32 role)
+{
+	struct cpu *c = cpu_of(cpu);
+	struct queue *q;
+	u32 band;
+
+	if (!c)
+		return 0;
+	role &= ROLES - 1;
+	for (band = 0; band < BANDS; band++) {
+		q = &c->rows[role].queues[band];
+		if (q->others.load + q->own.load != q->counted.load ||
+		    q->others.moments + q->own.moments != q->counted.moments)
+			activate(c, q, role * BANDS + band);
+	}
+	return 0;
+}
+
+/* Which queues tasks came to. */
+__noinline int look(u32 cpu)
+{
+	struct cpu *c = cpu_of(cpu);
+	u64 changed, marks;
+	u32 word, byte;
+
+	if (!c)
+		return 0;
+	for (word = 0; word < WORDS; word++) {
+		marks = c->marks[word];
+		changed = marks ^ c->seen_marks[word];
+		if (!changed)
+			continue;
+		c->seen_marks[word] = marks;
+		for (byte = 0; byte < 8; byte++) {
+			if (changed >> (8 * byte) & 0xff)
+				look_at(cpu, word * 8 + byte);
+		}
+	}
+	return 0;
+}
+
+/* Counts up to now what is waiting for a CPU, for who has it. Runs on that CPU, with interrupts off. */
+static __always_inline void account(struct cpu *c, u32 cpu, u64 now, enum manner manner)
+{
+	u64 changed = (c->marks[0] ^ c->seen_marks[0]) | (c->marks[1] ^ c->seen_marks[1]) | (c->marks[2] ^ c->seen_marks[2]) |
+		      (c->marks[3] ^ c->seen_marks[3]);
+
+	if (changed)
+		look(cpu);
+	if (!c->active_count)
+		return;
+	if (c->active_count > INLINED)
+		charge_others(cpu, now, manner);
+	if (c->active_count > 1)
+		charge(c, 1, now, manner);
+	charge(c, 0, now, manner);
+}
+
+/* A task comes to its queue, or goes: `now` and `unit`, or less than nothing of both. */
+static __always_inline void change(struct queue *q, bool is_own, u64 unit, u64 moment)
+{
+	if (is_own) {
+		q->own.load += unit;
+		q->own.moments += moment;
+	} else {
+		__sync_fetch_and_add(&q->others.load, unit);
+		__sync_fetch_and_add(&q->others.moments, moment);
+	}
+}
+
+static __always_inline void put(struct cpu *c, struct task *it, u32 here, u64 now)
+{
+	change(queue_of(c, it->queue), it->cpu == here, it->unit, now + BIAS);
+}
+
+static __always_inline void take(struct task *it, u32 here, u64 end)
+{
+	struct cpu *c = cpu_of(it->cpu);
+
+	if (c)
+		change(queue_of(c, it->queue), it->cpu == here, -it->unit, -(end + BIAS));
+}
+
+/* The task that leaves the CPU stays on its queue: it was there from the beginning of the next one's turn on. */
+static __always_inline void stay(struct cpu *c, struct task *it, u64 now)
+{
+	struct queue *q = queue_of(c, it->queue);
+
+	change(q, 1, it->unit, now + BIAS);
+	if (!tasks_in(q->counted.load))
+		q->at = now;
+	if (q->at == now) {
+		q->counted.load += it->unit;
+		q->counted.moments += now + BIAS;
+	}
+	activate(c, q, it->queue);
+}
+
+/* The CPU does not look at all queues at each turn. */
+static __always_inline void mark(struct cpu *c, struct task *it)
+{
+	u32 role = it->queue / BANDS & (ROLES - 1);
+
+	__sync_fetch_and_add(&c->marks[role / 8], 1ULL << (8 * (role % 8)));
+}
+
+/* The task waits, from now on, as what it is now. */
+static __always_inline void begin(struct task_struct *task, struct task *it, u32 cpu, u64 now, enum came came)
+{
+	u32 weight, band = FIRST, of_prio = rank(task->prio);
+
+	weight = of_prio;
+	if (!of_prio) {
+		weight = task->se.load.weight >> 10;
+		band = weight == NICE_0 ? PLAIN : weight > NICE_0 ? HEAVY : LIGHT;
+	}
+	it->start = now;
+	it->since = now;
+	it->cpu = cpu;
+	it->came = came;
+	it->queue = role_of(task, it) * BANDS + band;
+	it->unit = 1 + ((u64)weight << WEIGHT_FROM);
+	it->state = WAITING;
+}
+
+#endif
