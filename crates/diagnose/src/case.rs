@@ -149,6 +149,11 @@ impl<'a> Case<'a> {
         self.ledger.wakes.get(&(waker, wakee)).copied().unwrap_or(0)
     }
 
+    /// The same with those of which nobody knows whether `waker` did them or was only interrupted.
+    pub fn possible_wakes(&self, waker: ActorId, wakee: ActorId) -> u64 {
+        self.wakes(waker, wakee) + self.ledger.doubtful_wakes.get(&(waker, wakee)).copied().unwrap_or(0)
+    }
+
     /// How often `by` took the CPU from `victim` right after being woken.
     pub fn wakeup_preemptions(&self, victim: ActorId, by: ActorId) -> u64 {
         self.ledger.preemptions.get(&(victim, by)).map_or(0, |preemptions| preemptions.by_wakeup)

@@ -2,6 +2,8 @@
 //!
 //! An all-clear is a statement about all that happened; it takes more than the absence of findings.
 
+use std::cmp::Reverse;
+
 use unstarve_model::{EventType, LossKind, Nanos, clean, counted};
 use unstarve_timeline::Rule;
 
@@ -56,6 +58,10 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
         format!(
             "its switches have no priorities (PERF_RECORD_SWITCH), so a wait of {longest} may be behind a real-time task"
         )
+    } else if let Some((who, length, behind)) = behind_unranked(case) {
+        format!(
+            "{who} waited {length} behind {behind}, and no event has the priorities of both: it may be a real-time task"
+        )
     } else if let Some(cpus) = unrecorded {
         cpus.to_string()
     } else if is_much(missing, switches) {
@@ -75,6 +81,16 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
     } else {
         return case.ledger.unequal.as_ref().map(|wait| not_by_sharing(case, wait));
     })
+}
+
+/// The longest wait behind a task whose priority nobody knows, or of such a task, if it is longer than sharing takes: who waited,
+/// how long, and behind whom.
+fn behind_unranked(case: &Case<'_>) -> Option<(String, Nanos, String)> {
+    let rule = Rule::Unranked as usize;
+    let longest = case.victims().max_by_key(|(id, account)| (account.longest_by_rule[rule], Reverse(*id)));
+    let (victim, account) = longest.filter(|(_, account)| account.longest_by_rule[rule] >= SHORTEST)?;
+    let behind = case.blame(victim).iter().find(|blame| blame.rule == Rule::Unranked)?.occupant;
+    Some((case.name(victim), account.longest_by_rule[rule], case.name(behind)))
 }
 
 /// Fair sharing does not explain the wait, and nothing else that was recorded does.

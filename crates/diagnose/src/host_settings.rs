@@ -3,7 +3,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use unstarve_facts::{Snapshot, TaskFacts};
-use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid, TraceInfo, WallClock};
+use unstarve_model::{CpuId, CpuSet, Nanos, SchedPolicy, Tid, TraceInfo, WallClock, load_weight_of_nice};
 use unstarve_timeline::{GroupId, Groups, Settings};
 
 use crate::origin;
@@ -19,17 +19,68 @@ pub(crate) struct HostSettings {
     host: Option<String>,
     groups: Groups,
     by_path: BTreeMap<String, GroupId>,
+    sessions: Option<Sessions>,
     marks_overwritten: bool,
+}
+
+/// The sessions that compete as one each, where autogroup is on: programs of the root cgroup, and of cgroups without weight.
+#[derive(Debug)]
+struct Sessions {
+    /// Those whose nice tasks must be told apart from the others of the session, and those that weigh more or less as a whole.
+    by_autogroup: BTreeMap<u64, GroupId>,
+    /// All others: equals.
+    others: GroupId,
+}
+
+impl Sessions {
+    fn of(snapshot: &Snapshot, by_path: &BTreeMap<String, GroupId>, groups: &mut Groups) -> Option<Sessions> {
+        let (_, enabled) = snapshot.setting("sched_autogroup_enabled")?;
+        if enabled.trim() != "1" {
+            return None;
+        }
+        let others = groups.add(None, load_weight_of_nice(0));
+        groups.share(others);
+        let mut by_autogroup = BTreeMap::new();
+        let in_root = |task: &&TaskFacts| group_of_path(by_path, task.cgroup.as_deref().unwrap_or_default()).is_none();
+        for task in snapshot.tasks.iter().filter(in_root) {
+            let Some(autogroup) = task.autogroup.filter(|group| group.nice != 0 || weighs_otherwise(task)) else {
+                continue;
+            };
+            let weight = load_weight_of_nice(autogroup.nice.clamp(-20, 19));
+            by_autogroup.entry(autogroup.id).or_insert_with(|| groups.add(None, weight));
+        }
+        Some(Sessions { by_autogroup, others })
+    }
+
+    /// The group of a task of the root cgroup. One of no session (kernel threads, and whatever the first process started) competes
+    /// by itself.
+    fn group(&self, task: &TaskFacts) -> Option<GroupId> {
+        let autogroup = task.autogroup?;
+        Some(self.by_autogroup.get(&autogroup.id).copied().unwrap_or(self.others))
+    }
+}
+
+/// The nearest group that competes, of a path and those above it.
+fn group_of_path(by_path: &BTreeMap<String, GroupId>, path: &str) -> Option<GroupId> {
+    let mut path = path;
+    while !path.is_empty() {
+        if let Some(id) = by_path.get(path) {
+            return Some(*id);
+        }
+        path = above(path);
+    }
+    None
 }
 
 impl HostSettings {
     pub fn of(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> HostSettings {
         let known = snapshot.map(|snapshot| &**snapshot);
-        let (groups, by_path) = known.map(competing).unwrap_or_default();
+        let (mut groups, by_path) = known.map(competing).unwrap_or_default();
+        let sessions = known.and_then(|snapshot| Sessions::of(snapshot, &by_path, &mut groups));
         let (wall, host) = (origin::wall(info, known), origin::host(info, known));
         // The ring buffer's pages say how many were lost before them. Texts, perf's and Perfetto's buffers do not.
         let marks_overwritten = info.format.starts_with("trace.dat");
-        HostSettings { snapshot: snapshot.map(Arc::clone), wall, host, groups, by_path, marks_overwritten }
+        HostSettings { snapshot: snapshot.map(Arc::clone), wall, host, groups, by_path, sessions, marks_overwritten }
     }
 }
 
@@ -39,14 +90,9 @@ impl Settings for HostSettings {
     }
 
     fn group(&self, tid: Tid) -> Option<GroupId> {
-        let mut path = self.snapshot.as_ref()?.cgroup_of(tid)?;
-        while !path.is_empty() {
-            if let Some(id) = self.by_path.get(path) {
-                return Some(*id);
-            }
-            path = above(path);
-        }
-        None
+        let task = self.snapshot.as_ref()?.task(tid)?;
+        let by_path = group_of_path(&self.by_path, task.cgroup.as_deref()?);
+        by_path.or_else(|| self.sessions.as_ref()?.group(task))
     }
 
     fn own_weight(&self, tid: Tid) -> Option<u32> {
@@ -73,6 +119,10 @@ impl Settings for HostSettings {
         let snapshot = self.snapshot.as_ref()?;
         snapshot.cgroup_of(tid)?;
         Some(snapshot.limited_cgroup_of(tid).is_some())
+    }
+
+    fn deadline_runtime(&self, tid: Tid) -> Option<Nanos> {
+        self.snapshot.as_ref()?.task(tid)?.deadline.map(|facts| Nanos(facts.runtime_ns))
     }
 
     fn marks_overwritten(&self) -> bool {
@@ -249,5 +299,50 @@ mod tests {
         let rivals = |one, other| host.groups.rivals((host.group(Tid(one)), 1024), (host.group(Tid(other)), 1024));
         assert_eq!(rivals(1, 2), (102, 10240));
         assert_eq!(rivals(2, 3), (1024, 1024), "p beside q: what they weigh inside is nobody else's business");
+    }
+
+    /// Id, nice, and the session's number and nice.
+    type Member = (u32, i32, Option<(u64, i32)>);
+
+    fn sessions(enabled: &str, tasks: &[Member]) -> HostSettings {
+        let task = |(tid, nice, autogroup): &Member| {
+            let mut task = serde_json::json!({"tid": tid, "comm": "t", "policy": "other", "nice": nice, "cgroup": "/", "start_ticks": 1});
+            if let Some((id, nice)) = autogroup {
+                task["autogroup"] = serde_json::json!({"id": id, "nice": nice});
+            }
+            task["kernel_thread"] = (*tid == 2).into();
+            task
+        };
+        let json = serde_json::json!({
+            "schema": "unstarve.snapshot/1", "kernel": {}, "cgroups": [{"path": "/web", "weight": 100}],
+            "settings": {"/proc/sys/kernel/sched_autogroup_enabled": enabled},
+            "tasks": tasks.iter().map(task).collect::<Vec<_>>(), "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
+        });
+        HostSettings::of(&TraceInfo::default(), Some(&Arc::new(Snapshot::from_json(&json.to_string()).unwrap())))
+    }
+
+    #[test]
+    fn nice_counts_inside_a_session_and_not_between_two() {
+        let tasks = [
+            (2, 0, None),
+            (11, 19, Some((1, 0))),
+            (12, 0, Some((1, 0))),
+            (21, 0, Some((2, 0))),
+            (31, 0, Some((3, -5))),
+            (41, 5, None),
+        ];
+        let weight = load_weight_of_nice;
+        let rivals = |host: &HostSettings, one: u32, other: u32| {
+            let of = |tid: u32| (host.group(Tid(tid)), weight(tasks.iter().find(|task| task.0 == tid).unwrap().1));
+            host.groups.rivals(of(one), of(other))
+        };
+        let on = sessions("1", &tasks);
+        assert_eq!(rivals(&on, 11, 12), (weight(19), 1024), "one session");
+        assert_eq!(rivals(&on, 11, 21), (1024, 1024), "two sessions");
+        assert_eq!(rivals(&on, 31, 21), (weight(-5), 1024), "the session's own nice");
+        assert_eq!(rivals(&on, 11, 2), (1024, 1024), "a session beside a kernel thread");
+        assert_eq!(rivals(&on, 41, 21), (weight(5), 1024), "of no session");
+        let off = sessions("0", &tasks);
+        assert_eq!(rivals(&off, 11, 21), (weight(19), 1024));
     }
 }

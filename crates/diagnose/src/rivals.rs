@@ -37,6 +37,17 @@ impl<'a> Case<'a> {
         self.world.actors.groups().rivals(own(victim), own(occupant))
     }
 
+    /// Whether nobody knows if the nice values of these count against each other: sessions compete as one each where autogroup is
+    /// on, and the snapshot, of an older version, does not say who is of which.
+    pub fn may_be_of_two_sessions(&self, victim: ActorId, occupant: ActorId) -> bool {
+        let Some(snapshot) = self.snapshot else { return false };
+        let on = snapshot.setting("sched_autogroup_enabled").is_some_and(|(_, value)| value.trim() == "1");
+        let of_root = |id: ActorId| self.actor(id).group().is_none();
+        let process = |id: ActorId| self.first_tid(id).and_then(|tid| self.process_of(tid));
+        let told = snapshot.tasks.iter().any(|task| task.autogroup.is_some());
+        on && !told && of_root(victim) && of_root(occupant) && process(victim) != process(occupant)
+    }
+
     /// Whether somebody asked that its tasks run after others: by nice, or by the policy SCHED_IDLE.
     pub fn asked_to_be_last(&self, id: ActorId) -> bool {
         self.actor(id).own_weight().is_some_and(|weight| weight < NICE_0)

@@ -200,3 +200,30 @@ fn nothing_is_critical_where_more_is_missing_than_was_read() {
     assert!(report.findings.iter().all(|finding| finding.severity == Severity::Info), "{:?}", report.verdict);
     assert!(report.trace.too_little.is_some_and(|why| why.contains("missing")));
 }
+
+#[test]
+fn a_task_whose_priority_no_event_has_is_not_taken_for_a_heavier_one() {
+    // The text begins in the middle of a stay that lasts to its end: who had the CPU shows in the first column alone. The one that
+    // waits is nice 5.
+    let wake = "hog 6 [000] 1.061000: sched:sched_waking: comm=quick pid=5 prio=125 target_cpu=000\n";
+    let late = "hog 6 [000] 1.361000: sched:sched_waking: comm=other pid=9 prio=120 target_cpu=001\n";
+    let hog = "a 7 [000] 1.060500: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=hog \
+               next_pid=6 next_prio=89\n";
+    let report = explained(&format!("{}{wake}{late}", turns(361).replace("[000]", "[001]")));
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(
+        report.trace.too_little.as_deref(),
+        Some("quick waited 300 ms behind hog, and no event has the priorities of both: it may be a real-time task")
+    );
+    let known = explained(&format!("{}{hog}{wake}{late}", turns(60)));
+    assert_eq!(known.findings.first().map(|finding| finding.id.as_str()), Some("rt-starvation"));
+}
+
+#[test]
+fn an_all_clear_of_a_file_that_was_cut_says_so() {
+    let whole = turns(60);
+    let verdict = |text: &str| explained(text).verdict.text;
+    assert!(!verdict(&whole).contains("cut"), "{}", verdict(&whole));
+    let cut = &whole[..whole.len() - 60];
+    assert!(verdict(cut).starts_with("The file is cut"), "{}", verdict(cut));
+}

@@ -27,9 +27,9 @@ pub use knob::{
 };
 pub use modes::{Distribution, PreemptMode, chosen};
 pub use snapshot::{
-    Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, Hierarchy, IrqFacts, KernelInfo, Missing,
-    Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot, SnapshotError, TaskFacts, Throttled,
-    View, WATCHED, WorkqueueFacts, kept, kernel_thread,
+    Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, DeadlineFacts, Hierarchy,
+    IrqFacts, KernelInfo, Missing, Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot,
+    SnapshotError, TaskFacts, Throttled, View, WATCHED, WorkqueueFacts, kept, kernel_thread,
 };
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};

@@ -21,6 +21,8 @@ pub struct Panel {
     pub rows: Vec<Row>,
     /// Rows of bars.
     pub bars: Vec<Bar>,
+    /// What is below the bars, from left to right: the first and the last are at the ends, the others evenly between.
+    pub axis: Vec<String>,
 }
 
 /// A row of a table.
@@ -62,7 +64,9 @@ main{padding-top:1.6rem}.live td,.live th{padding:.3rem .7rem;text-align:left;ve
 .live th{color:var(--muted);font-weight:600;border-bottom:1px solid var(--line)}.live tr+tr td{border-top:1px solid var(--grid)}\
 .live .note{color:var(--muted);margin:.2rem 0 .6rem}.live .wide{overflow-x:auto}\
 .live .course{display:grid;grid-template-columns:minmax(8rem,14rem) 1fr minmax(5rem,auto);gap:.2rem .8rem;align-items:center}\
-.live svg{width:100%;height:34px;display:block}.live rect{fill:var(--queue)}.live line{stroke:var(--line)}";
+.live svg{width:100%;height:34px;display:block}.live rect{fill:var(--queue)}.live line{stroke:var(--line)}.live .tick{stroke:var(--grid)}\
+.live .axis{display:flex;justify-content:space-between;color:var(--muted);font-size:.8rem;margin-bottom:1.2rem}\
+.live .axis span{width:0;display:flex;justify-content:center;white-space:nowrap}";
 
 /// The page.
 pub fn page(headline: &str, notes: &[String], panels: &[Panel]) -> String {
@@ -109,7 +113,11 @@ impl Panel {
         }
         if !self.bars.is_empty() {
             out.push_str("<div class=\"course\">\n");
-            self.bars.iter().for_each(|bar| bar.write(out));
+            self.bars.iter().for_each(|bar| bar.write(out, self.axis.len()));
+            if !self.axis.is_empty() {
+                let labels: String = self.axis.iter().map(|label| format!("<span>{}</span>", escaped(label))).collect();
+                let _ = writeln!(out, "<span></span><div class=\"axis\">{labels}</div><span></span>");
+            }
             out.push_str("</div>\n");
         }
         out.push_str("</section>\n");
@@ -127,10 +135,10 @@ impl Row {
 }
 
 impl Bar {
-    fn write(&self, out: &mut String) {
+    /// With a line at each of the axis's labels.
+    fn write(&self, out: &mut String, labels: usize) {
         const HEIGHT: f64 = 34.0;
-        // An hour's bars keep their width while the first ones come in.
-        let width = self.parts.len().max(60);
+        let width = self.parts.len().max(1);
         let _ = write!(
             out,
             "<span>{}</span><svg viewBox=\"0 0 {} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\
@@ -140,13 +148,16 @@ impl Bar {
             escaped(&self.name),
             width * 10
         );
-        let first = width - self.parts.len();
+        for label in 0..labels {
+            let x = (width * 10 * label) as f64 / labels.saturating_sub(1).max(1) as f64;
+            let _ = write!(out, "<line class=\"tick\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{HEIGHT}\"/>");
+        }
         for (index, (part, hint)) in self.parts.iter().enumerate().filter(|(_, (part, _))| *part > 0.0) {
             let height = (part.min(1.0) * HEIGHT).max(1.0);
             let _ = write!(
                 out,
                 "<rect x=\"{}\" y=\"{:.1}\" width=\"8\" height=\"{height:.1}\"><title>{}</title></rect>",
-                (first + index) * 10,
+                index * 10 + 1,
                 HEIGHT - height,
                 escaped(hint)
             );
@@ -168,8 +179,14 @@ mod tests {
             link: Some(Link { to: evil.clone(), text: evil.clone() }),
         };
         let bars = vec![Bar { name: evil.clone(), sum: evil.clone(), parts: vec![(0.5, evil.clone())] }];
-        let panel =
-            Panel { title: evil.clone(), note: evil.clone(), columns: vec![evil.clone()], rows: vec![row], bars };
+        let panel = Panel {
+            title: evil.clone(),
+            note: evil.clone(),
+            columns: vec![evil.clone()],
+            rows: vec![row],
+            bars,
+            axis: vec![evil.clone()],
+        };
         let page = page(&evil, std::slice::from_ref(&evil), &[panel]);
         assert!(!page.contains("<script") && !page.contains('\u{202e}'));
         assert_eq!(page.matches("</style>").count(), 2);

@@ -140,6 +140,11 @@ impl KernelThread {
         KernelThread::of(comm).is_some() || HOUSEKEEPING.iter().any(|name| comm.as_bytes().starts_with(name.as_bytes()))
     }
 
+    /// Whether it is a worker of a workqueue's pool.
+    pub fn is_worker(self) -> bool {
+        matches!(self, KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
+    }
+
     /// Whether it can only ever run on one CPU.
     pub fn bound_cpu(self) -> Option<u32> {
         match self {

@@ -41,6 +41,12 @@ fn text(prefix: &[u8]) -> &'static str {
     if prefix.split(|&byte| byte == b'\n').any(perf_script::lacks_cpu) {
         return "it is text of `perf script` without the CPU column: print it with `perf script -F +cpu`";
     }
+    if prefix.split(|&byte| byte == b'\n').any(perf_script::lacks_time) {
+        return "it is text of `perf script` without the time column: print it with `perf script -F +time`";
+    }
+    if prefix.split(|&byte| byte == b'\n').any(perf_script::lacks_cpu_and_time) {
+        return "it is text of `perf script` without the columns of CPU and time: print it with `perf script -F +cpu,+time`";
+    }
     if has(&["wait time", "sch delay", "run time"]) {
         return "it is text of `perf sched timehist`, which leaves out who woke whom and how tasks left their CPU: give \
                 the perf.data, or print it with `perf script -F +cpu`";
@@ -67,6 +73,8 @@ mod tests {
     fn what_to_do_with_traces_of_other_programs() {
         let table = [
             (&b"            perf 24496 25175.794929: sched:sched_stat_runtime: comm=perf pid=24496\n"[..], "-F +cpu"),
+            (b"    bash 24500/24500 [000]   sched:sched_waking: comm=x pid=15 prio=120 target_cpu=001\n", "-F +time"),
+            (b"    bash 24500/24500 sched:sched_waking: comm=x pid=15 prio=120 target_cpu=001\n", "-F +cpu,+time"),
             (b"           time    cpu  task name                       wait time  sch delay   run time\n", "timehist"),
             (b"  Task                  |   Runtime ms  | Switches | Avg delay ms    |\n", "has sums"),
             (b"/* CTF 1.8 */\n", "babeltrace2"),

@@ -123,8 +123,6 @@ fn wanted(block: BlockEvents) -> Vec<EventType> {
         EventType::BlockIssue | EventType::BlockComplete => block == BlockEvents::On,
         // One for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
         EventType::SoftirqRaise => false,
-        // The next switch of the task says the same.
-        EventType::Rename | EventType::SetPrio => false,
         _ => true,
     };
     EventType::ALL.iter().copied().filter(is_wanted).collect()

@@ -191,8 +191,6 @@ pub struct Actors {
     list: Vec<Actor>,
     index: FxHashMap<ActorKind, ActorId>,
     groups: Groups,
-    /// Whether there are switches that do not tell priorities.
-    pub(crate) without_priorities: bool,
 }
 
 impl Actors {
@@ -213,7 +211,7 @@ impl Actors {
         let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
         let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind, &groups)).collect();
         let index = kinds.iter().enumerate().map(|(i, kind)| (*kind, ActorId(i as u32))).collect();
-        Actors { list, index, groups, without_priorities: false }
+        Actors { list, index, groups }
     }
 
     /// The actor of that kind, made if it is new.

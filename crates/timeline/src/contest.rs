@@ -41,7 +41,7 @@ pub(crate) fn split(
             }
             ActorKind::Tasks { .. } => {
                 let contender = Contender::of(actors, occupant);
-                if actors.without_priorities && !(contender.ranked && victim.ranked) {
+                if !(contender.ranked && victim.ranked) {
                     piece(Rule::Unranked, rest);
                     continue;
                 }

@@ -3,6 +3,7 @@ use unstarve_model::{CpuId, Nanos, Time};
 use crate::fairness::Fairness;
 use crate::held::OpenPart;
 use crate::occupancy::Occupancy;
+use crate::suspects::Shares;
 use crate::{ActorId, TaskKey};
 
 /// Who is current on a CPU.
@@ -50,6 +51,10 @@ pub(crate) struct Cpu {
     pub lost_track: Option<Time>,
     /// The last event that this CPU issued.
     pub last_event: Time,
+    /// How long each task had it, where events do not say in which context they were issued.
+    pub shares: Shares,
+    /// The softirqs that the current task raised itself, for what it sends: bits by vector.
+    pub raised: u32,
 }
 
 /// An interrupt handler or softirq in progress.
@@ -61,6 +66,8 @@ pub(crate) struct Handler {
     pub start: Time,
     /// Time inside that belongs to handlers on top of it.
     pub inner: Nanos,
+    /// Whether the current task raised the softirq itself.
+    pub own: bool,
 }
 
 impl Cpu {
@@ -85,6 +92,8 @@ impl Cpu {
             issued: false,
             lost_track: None,
             last_event: Time(0),
+            shares: Shares::default(),
+            raised: 0,
         }
     }
 

@@ -1,4 +1,4 @@
-use unstarve_model::{NameId, Nanos};
+use unstarve_model::{Context, Event, NameId, Nanos};
 
 use crate::cpu::{Current, Handler};
 use crate::timeline::Timeline;
@@ -6,6 +6,9 @@ use crate::{ActorKind, Interrupt, Sink};
 
 /// Interrupt handlers nest at most this deep on any architecture; more means that exits are missing.
 const DEEPEST: usize = 8;
+/// NET_TX and NET_RX, in `include/linux/interrupt.h`. A task raises others, too (RCU, TASKLET), but what those do is not what
+/// the task asked for.
+const OF_SENDERS: [u8; 2] = [2, 3];
 
 impl Timeline {
     pub(crate) fn irq_entry(&mut self, index: usize, irq: u32, name: Option<NameId>) {
@@ -15,7 +18,7 @@ impl Timeline {
         if cpu.hardirqs.len() == DEEPEST {
             cpu.hardirqs.clear();
         }
-        cpu.hardirqs.push(Handler { actor, number: irq, start: now, inner: Nanos::ZERO });
+        cpu.hardirqs.push(Handler { actor, number: irq, start: now, inner: Nanos::ZERO, own: false });
         cpu.settle(now);
     }
 
@@ -46,8 +49,27 @@ impl Timeline {
         let now = self.world.now;
         let actor = self.world.actors.of(ActorKind::Softirq { vec });
         let cpu = &mut self.cpus[index];
-        cpu.softirq = Some(Handler { actor, number: u32::from(vec), start: now, inner: Nanos::ZERO });
+        let bit = bit(vec);
+        let own = cpu.raised & bit != 0;
+        cpu.raised &= !bit;
+        cpu.softirq = Some(Handler { actor, number: u32::from(vec), start: now, inner: Nanos::ZERO, own });
         cpu.settle(now);
+    }
+
+    /// A task that sends to a task of its own host raises the softirq that delivers what it sends.
+    pub(crate) fn softirq_raise(&mut self, index: usize, event: &Event, vec: u8) {
+        let cpu = &mut self.cpus[index];
+        let by_task = match event.context {
+            Context::Task => true,
+            Context::Unknown => cpu.hardirqs.is_empty() && cpu.softirq.is_none(),
+            Context::Softirq | Context::Hardirq | Context::Nmi => false,
+        };
+        // What an interrupt adds to it, comes with it.
+        if by_task && OF_SENDERS.contains(&vec) && matches!(cpu.current, Current::Task(_)) {
+            cpu.raised |= bit(vec);
+        } else {
+            cpu.raised &= !bit(vec);
+        }
     }
 
     pub(crate) fn softirq_exit(&mut self, index: usize, vec: u8, sink: &mut impl Sink) {
@@ -82,5 +104,10 @@ impl Timeline {
     pub(crate) fn forget_handlers(&mut self, index: usize) {
         self.cpus[index].hardirqs.clear();
         self.cpus[index].softirq = None;
+        self.cpus[index].raised = 0;
     }
+}
+
+fn bit(vec: u8) -> u32 {
+    1_u32.checked_shl(u32::from(vec)).unwrap_or(0)
 }

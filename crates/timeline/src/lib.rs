@@ -32,6 +32,7 @@ mod sink;
 mod so_far;
 mod stays;
 mod stops;
+mod suspects;
 mod switches;
 mod tail;
 mod task;

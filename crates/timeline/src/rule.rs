@@ -24,7 +24,7 @@ pub enum Rule {
     /// Both are real-time tasks of one priority, of which the first keeps the CPU until it leaves (SCHED_FIFO) or for its
     /// slice (SCHED_RR); or both are deadline tasks, of which the one with the earlier deadline goes first.
     Order,
-    /// Priorities were not recorded: nobody knows why.
+    /// No event has the priorities of both: nobody knows why.
     Unranked,
     /// The waiting task was running and was pushed off by a task that had just been woken; until that one leaves.
     WakeupPreemption,

@@ -1,4 +1,4 @@
-use unstarve_model::{CpuId, CpuSet, Tid, WallClock};
+use unstarve_model::{CpuId, CpuSet, Nanos, Tid, WallClock};
 
 use crate::{GroupId, Groups};
 
@@ -35,6 +35,11 @@ pub trait Settings: Send {
 
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
+
+    /// The CPU time that a deadline task may use in each of its periods.
+    fn deadline_runtime(&self, _: Tid) -> Option<Nanos> {
+        None
+    }
 
     /// Whether it is a kernel thread, whatever its name.
     fn is_kernel_thread(&self, _tid: Tid) -> Option<bool> {

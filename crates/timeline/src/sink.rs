@@ -258,6 +258,8 @@ pub struct Wake<'a> {
     pub wakee: TaskKey,
     /// By whom.
     pub waker: Waker,
+    /// Who was current, where events do not say whether it is the waker or was interrupted.
+    pub suspect: Option<TaskKey>,
     /// When.
     pub time: Time,
     /// The CPU that issued it.

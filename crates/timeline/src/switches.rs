@@ -100,6 +100,7 @@ impl Timeline {
             Current::Idle | Current::Unknown => ActorId::UNKNOWN,
         };
         let cpu = &mut self.cpus[index];
+        cpu.shares.add(actor, now.since(cpu.run_start));
         let current = std::mem::replace(&mut cpu.current, Current::Unknown);
         cpu.base = ActorId::UNKNOWN;
         cpu.is_ksoftirqd = false;
@@ -256,6 +257,8 @@ impl Timeline {
                 task.state = State::Sleeping;
                 task.sleep_start = Some(now);
                 task.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
+                // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
+                task.slept_without_work = state == PrevState::Idle && task.work_start.is_none();
             }
         }
     }

@@ -60,6 +60,8 @@ pub struct Task {
     pub(crate) sleep_start: Option<Time>,
     /// Whether it went to sleep in state `D`.
     pub(crate) sleeps_uninterruptibly: bool,
+    /// Whether it is a kernel thread that went to sleep because it had nothing to do.
+    pub(crate) slept_without_work: bool,
     /// The actor of which it was last noted to be a member.
     pub(crate) joined: Option<ActorId>,
     pub(crate) run: RunState,
@@ -219,6 +221,7 @@ impl Task {
             moved: false,
             sleep_start: None,
             sleeps_uninterruptibly: false,
+            slept_without_work: false,
             joined: None,
             run: RunState::default(),
             pending: None,

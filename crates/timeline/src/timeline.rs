@@ -11,6 +11,7 @@ use crate::idle::IdleWatch;
 use crate::occupancy::Occupancy;
 use crate::places::Places;
 use crate::settings::BoxedSettings;
+use crate::suspects::Suspects;
 use crate::tail::Tails;
 use crate::unrecorded::Unrecorded;
 use crate::work::WorkTable;
@@ -44,6 +45,8 @@ pub struct Timeline {
     /// Whether moves are known to be recorded: the source says so, or one was seen.
     pub(crate) migrations_recorded: bool,
     pub(crate) waking_recorded: bool,
+    /// Whether work items are seen when they are queued.
+    pub(crate) queues_recorded: bool,
     pub(crate) wakeup_recorded: bool,
     /// Whether events tell where a woken task is queued.
     pub(crate) places_recorded: bool,
@@ -57,6 +60,7 @@ pub struct Timeline {
     pub(crate) missing_idle_exits: u64,
     pub(crate) unrecorded: Unrecorded,
     pub(crate) tails: Tails,
+    pub(crate) suspects: Suspects,
     impossible_cpus: u64,
     late: u64,
 }
@@ -101,6 +105,7 @@ impl Timeline {
             grace_periods: Debts::default(),
             migrations_recorded: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking_recorded: has(EventType::Waking),
+            queues_recorded: false,
             wakeup_recorded: has(EventType::Wakeup),
             // Where nothing tells what was recorded, the first such event will.
             places_recorded: recorded.is_some() && (has(EventType::Wakeup) || has(EventType::Migrate)),
@@ -111,6 +116,7 @@ impl Timeline {
             missing_idle_exits: 0,
             unrecorded: Unrecorded::default(),
             tails: Tails::default(),
+            suspects: Suspects::default(),
             impossible_cpus: 0,
             late: 0,
         }
@@ -170,6 +176,7 @@ impl Timeline {
         self.clock(event.time);
         let index = self.cpu(event.cpu);
         self.cpus[index].issued = true;
+        self.note_context(index, event);
         if let EventKind::Lost { .. } = event.kind {
             self.lose(index, sink);
             return;
@@ -181,7 +188,6 @@ impl Timeline {
         match event.kind {
             EventKind::Switch { prev, prev_state, next } => {
                 self.switched = true;
-                self.world.actors.without_priorities |= prev.prio.is_none();
                 self.switch(index, prev, prev_state, next, sink);
                 self.note_stops(index, prev, next);
             }
@@ -212,10 +218,8 @@ impl Timeline {
             EventKind::Exec { tid, comm } => self.exec(tid, comm, sink),
             EventKind::Rename { tid, comm } => self.rename(tid.or(event.current), comm, sink),
             EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
-            EventKind::SoftirqRaise { .. }
-            | EventKind::BlockIssue { .. }
-            | EventKind::BlockComplete { .. }
-            | EventKind::Lost { .. } => {}
+            EventKind::SoftirqRaise { vec } => self.softirq_raise(index, event, vec),
+            EventKind::BlockIssue { .. } | EventKind::BlockComplete { .. } | EventKind::Lost { .. } => {}
         }
         let capacity = if self.places_recorded { Occupancy::CAPACITY } else { Occupancy::LONG_CAPACITY };
         if self.cpus[index].occupancy.is_full(capacity) {

@@ -4,6 +4,7 @@ use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef};
 
 use crate::cpu::Current;
 use crate::timeline::Timeline;
+use crate::work::SleepLoss;
 use crate::{Migration, Sink, State, TaskKey, WaitKind, Wake, Waker};
 
 /// Clocks of CPUs differ, and so events of two CPUs may change places within this time.
@@ -139,35 +140,38 @@ impl Timeline {
 
     fn report_wake(&mut self, index: usize, event: &Event, key: TaskKey, sink: &mut impl Sink) {
         let now = self.world.now;
-        let waker = self.waker(index, event);
+        let Origin { waker, debtor, suspect } = self.waker(index, event, key);
         let mut prices = std::mem::take(&mut self.prices);
         prices.clear();
-        let task = self.world.tasks.get(key);
-        let sleep_start = task.sleep_start;
-        if let Some(sleep_start) = sleep_start {
-            if let Waker::Task(waker) = waker
-                && waker != key
-            {
-                self.world.tasks.get(waker).debts.open_since(sleep_start, &mut self.open_debts);
+        let sleep_start = self.world.tasks.get(key).sleep_start;
+        let loss = self.loss_of_sleeper(key);
+        if let SleepLoss::Since(since) | SleepLoss::OfOthers(since) = loss {
+            if let Some(debtor) = debtor.filter(|debtor| *debtor != key) {
+                self.world.tasks.get(debtor).debts.open_since(since, &mut self.open_debts);
             }
-            self.add_grace_period(index, waker, key, sleep_start);
+            self.add_grace_period(index, waker, key, since);
             if !self.open_debts.is_empty() {
                 let task = self.world.tasks.get_mut(key);
-                task.debts.take_over(&mut self.open_debts, sleep_start, task.actor, &mut prices);
+                task.debts.take_over(&mut self.open_debts, since, task.actor, &mut prices);
             }
         }
+        if matches!(loss, SleepLoss::OfOthers(_)) {
+            prices.clear();
+        }
         let slept = sleep_start.map(|start| now.since(start));
-        let wake = Wake { wakee: key, waker, time: now, cpu: self.cpus[index].id, slept, prices: &prices };
+        let cpu = self.cpus[index].id;
+        let wake = Wake { wakee: key, waker, suspect, time: now, cpu, slept, prices: &prices };
         sink.wake(&self.world, &wake);
         self.prices = prices;
     }
 
-    /// Who issues a wakeup: the current task, unless the CPU is serving an interrupt for somebody else.
-    fn waker(&self, index: usize, event: &Event) -> Waker {
+    /// Who issues a wakeup: the current task, unless the CPU is serving an interrupt for somebody else. And whose waits
+    /// the wakee has paid for: also those of a task whose message is delivered to it by a softirq.
+    fn waker(&mut self, index: usize, event: &Event, wakee: TaskKey) -> Origin {
         let cpu = &self.cpus[index];
         // With remote wakeups the target CPU issues sched_wakeup from an interrupt; the waker issued sched_waking.
         if matches!(event.kind, EventKind::Wakeup { .. }) && self.waking_recorded {
-            return Waker::Unknown;
+            return Origin::UNKNOWN;
         }
         let interrupt = match event.context {
             Context::Hardirq | Context::Nmi => true,
@@ -175,13 +179,40 @@ impl Timeline {
             Context::Task => false,
             Context::Unknown => !cpu.hardirqs.is_empty() || cpu.softirq.is_some() && !cpu.is_ksoftirqd,
         };
-        if interrupt {
-            let handler = cpu.hardirqs.last().copied().or(cpu.softirq);
-            return Waker::Interrupt(handler.map(|handler| handler.actor));
+        let current = match cpu.current {
+            Current::Task(key) => Some(key),
+            Current::Idle | Current::Unknown => None,
+        };
+        let handler = cpu.hardirqs.last().copied().or(cpu.softirq).map(|handler| handler.actor);
+        let sends = cpu.hardirqs.is_empty() && cpu.softirq.is_some_and(|softirq| softirq.own);
+        let delivers = sends && matches!(event.context, Context::Softirq | Context::Unknown);
+        // One that ends wakes its parent.
+        let ends = current.is_some_and(|key| self.world.tasks.get(key).exited);
+        let certain = event.context != Context::Unknown || cpu.is_ksoftirqd || ends;
+        if interrupt && !delivers {
+            self.suspects.note_interrupt(event, self.world.tasks.get(wakee).actor);
+            return Origin { waker: Waker::Interrupt(handler), ..Origin::UNKNOWN };
         }
-        match cpu.current {
-            Current::Task(key) => Waker::Task(key),
-            Current::Idle | Current::Unknown => Waker::Unknown,
+        let believed = certain || self.is_waker(index, current, wakee);
+        let debtor = current.filter(|_| believed);
+        match (interrupt, debtor) {
+            (true, _) => Origin { waker: Waker::Interrupt(handler), debtor, suspect: None },
+            (false, Some(key)) => Origin { waker: Waker::Task(key), debtor, suspect: None },
+            (false, None) => Origin { suspect: current, ..Origin::UNKNOWN },
         }
     }
+}
+
+/// Where a wakeup comes from.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    waker: Waker,
+    /// Whose waits the wakee has paid for.
+    debtor: Option<TaskKey>,
+    /// Who was current, where that may be the waker or have been interrupted.
+    suspect: Option<TaskKey>,
+}
+
+impl Origin {
+    const UNKNOWN: Origin = Origin { waker: Waker::Unknown, debtor: None, suspect: None };
 }

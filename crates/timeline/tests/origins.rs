@@ -121,17 +121,17 @@ fn who_sleeps_until_a_new_thread_is_there_pays_for_the_waits_of_its_creator() {
         (10, waking(kthreadd)),
         (10, wakeup(kthreadd)),
         (20, switch(mounter, PrevState::Uninterruptible, hog)),
-        (60, switch(hog, PrevState::Sleeping, kthreadd)),
-        (65, EventKind::Fork { parent: Tid(2), child: Tid(200), child_comm: Comm::from("kthreadd") }),
-        (65, EventKind::WakeupNew { task: child, target_cpu: CpuId(0) }),
-        (70, switch(kthreadd, PrevState::Sleeping, child)),
-        (75, waking(mounter)),
-        (75, wakeup(mounter)),
-        (80, switch(child, PrevState::Sleeping, mounter)),
+        (600, switch(hog, PrevState::Sleeping, kthreadd)),
+        (605, EventKind::Fork { parent: Tid(2), child: Tid(200), child_comm: Comm::from("kthreadd") }),
+        (605, EventKind::WakeupNew { task: child, target_cpu: CpuId(0) }),
+        (610, switch(kthreadd, PrevState::Sleeping, child)),
+        (615, waking(mounter)),
+        (615, wakeup(mounter)),
+        (620, switch(child, PrevState::Sleeping, mounter)),
     ];
     let (_, prices) = play(&events, Box::new(NoSettings));
-    // 20..60 for kthreadd itself, 65..70 for its child, which has its name still.
-    assert_eq!(prices, ["mounter pays 45 for kthreadd"]);
+    // 20..600 for kthreadd itself, 605..610 for its child, which has its name still.
+    assert_eq!(prices, ["mounter pays 585 for kthreadd"]);
 }
 
 /// `configd` sleeps in synchronize_rcu() while rcu_preempt waits behind a hog; the RCU softirq wakes it.

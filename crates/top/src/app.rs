@@ -2,7 +2,7 @@
 
 use unstarve_model::{Comm, Tid};
 
-use crate::{Order, Row, View};
+use crate::{By, Order, Row, View};
 
 /// A key, as far as it means something here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +59,11 @@ pub struct App {
     grouped: bool,
     selected: usize,
     detail: Option<(Tid, Comm)>,
+    by: By,
+    /// What was shown before a task was looked at.
+    before: By,
+    /// Whether roles can be shown.
+    has_roles: bool,
 }
 
 const PAGE: usize = 10;
@@ -72,7 +77,18 @@ impl Default for App {
 impl App {
     /// Sorted and filtered so.
     pub fn new(order: Order, filter: String) -> App {
-        App { order, filter, mode: Mode::Table, paused: false, grouped: false, selected: 0, detail: None }
+        App {
+            order,
+            filter,
+            mode: Mode::Table,
+            paused: false,
+            grouped: false,
+            selected: 0,
+            detail: None,
+            by: By::Task,
+            before: By::Task,
+            has_roles: true,
+        }
     }
 
     /// For paper: no row has the cursor.
@@ -115,6 +131,21 @@ impl App {
         App { grouped: true, ..self }
     }
 
+    /// Begins with rows of these.
+    pub fn showing(self, by: By) -> App {
+        App { by, before: by, ..self }
+    }
+
+    /// Of a recording: there are single tasks alone.
+    pub fn recorded(self) -> App {
+        App { has_roles: false, ..self }
+    }
+
+    /// What rows are of.
+    pub fn by(&self) -> By {
+        self.by
+    }
+
     /// Whether time stands still on the screen.
     pub fn is_paused(&self) -> bool {
         self.paused
@@ -139,7 +170,7 @@ impl App {
             || has(row.kind)
             || row.rule.is_some_and(has)
             || row.culprit.as_deref().is_some_and(has)
-            || row.tid.to_string() == wanted
+            || row.tid.is_some_and(|tid| tid.to_string() == wanted)
     }
 
     /// Acts on a key; `view` is what was on the screen, `find` gives the task of a row.
@@ -173,7 +204,21 @@ impl App {
         let last = view.rows.len().saturating_sub(1);
         match key {
             Key::Char('q') if self.detail.is_none() => return Action::Quit,
-            Key::Char('q') | Key::Escape | Key::Backspace => self.detail = None,
+            Key::Char('q') | Key::Escape | Key::Backspace => {
+                self.detail = None;
+                self.show(self.before);
+            }
+            Key::Char('t') if self.has_roles => {
+                let other = if self.by == By::Task { By::Role } else { By::Task };
+                self.before = other;
+                self.show(other);
+            }
+            // What is known of single tasks comes from their events.
+            Key::Char('r') if self.by == By::Role => self.show(By::Task),
+            Key::Enter if self.by == By::Role => {
+                self.detail = view.rows.get(self.selected).and_then(find);
+                self.show(By::Task);
+            }
             Key::Char('s') => self.order = self.order.next(),
             Key::Char('/') => self.mode = Mode::Filter,
             Key::Char('g') => {
@@ -193,5 +238,12 @@ impl App {
         }
         self.selected = self.selected.min(last);
         Action::Draw
+    }
+
+    fn show(&mut self, by: By) {
+        if self.by != by {
+            self.by = by;
+            self.selected = 0;
+        }
     }
 }

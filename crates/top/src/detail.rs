@@ -1,6 +1,6 @@
 //! More of one task.
 
-use unstarve_model::{NameId, Nanos, Tid, clean};
+use unstarve_model::{NameId, Nanos, clean};
 use unstarve_timeline::{ActorId, World};
 
 use crate::Window;
@@ -83,7 +83,7 @@ pub(crate) fn detail(window: &Window, world: &World, who: Who, sums: Option<&Sum
         blame: pieces(world, wait.pieces.iter().map(|piece| (piece.occupant, piece.rule, piece.length))),
     };
     Detail {
-        row: rows.iter().find(|row| Tid(row.tid) == who.0 && row.victim == who.1.to_string()).cloned(),
+        row: rows.iter().find(|row| row.tid == Some(who.0.0) && row.victim == who.1.to_string()).cloned(),
         name: format!("{}[{}]", who.1, who.0),
         ran: sums.map_or(Nanos::ZERO, |sums| sums.ran),
         wakers,

@@ -98,7 +98,7 @@ pub(crate) fn help(frame: &mut Frame<'_>) {
 pub(crate) fn remedy(frame: &mut Frame<'_>, view: &View, row: Option<&Row>) {
     let bold = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD)));
     let mut lines = Vec::new();
-    let name = row.map_or_else(String::new, |row| format!("{}[{}]", row.victim, row.tid));
+    let name = row.map_or_else(String::new, |row| with_tid(&row.victim, row.tid));
     for finding in row.into_iter().flat_map(|row| view.about(row)) {
         lines.push(bold(format!("{}  {}", finding.severity.word(), clean(&finding.sentence))));
         lines.extend(remedies(finding));

@@ -12,7 +12,7 @@ use unstarve_model::{Nanos, Severity};
 use crate::App;
 use crate::cpus::CpuView;
 use crate::panes::{detail_lines, help, remedy};
-use crate::view::{Row, View};
+use crate::view::{By, Row, View};
 
 /// What keys do, for the help.
 pub const LEGEND: &[(&str, &str)] = &[
@@ -20,6 +20,7 @@ pub const LEGEND: &[(&str, &str)] = &[
     ("Enter", "look at it: blame, wakers, work items, single waits"),
     ("Esc, q", "back; q also ends"),
     ("r", "what to do about it: the finding, its remedies and how to undo them"),
+    ("t", "live: roles, counted in the kernel, or single tasks, by their events"),
     ("g", "tasks whose names differ in numbers only as one row, and back"),
     ("s", "sort by wait, longest, count or name"),
     ("/", "filter by name, kind, rule or culprit"),
@@ -40,7 +41,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, app: &App) {
         None if view.rows.is_empty() => frame.render_widget(Paragraph::new(nobody(view, app)), body),
         None => table(frame, view, app, body),
     }
-    frame.render_widget(Paragraph::new(keys(app)).style(Style::new().add_modifier(Modifier::DIM)), foot);
+    frame.render_widget(Paragraph::new(keys(view, app)).style(Style::new().add_modifier(Modifier::DIM)), foot);
     if app.shows_help() {
         help(frame);
     }
@@ -57,6 +58,9 @@ fn title(view: &View, app: &App) -> String {
         Nanos(view.window_ns),
         app.order().word()
     );
+    if let Some(engine) = view.engine {
+        text += &format!("  {engine}");
+    }
     if let Some(own) = view.own_cpu {
         text += &format!("  own CPU {:.1} %", own * 100.0);
     }
@@ -105,12 +109,15 @@ fn full(cpu: &CpuView) -> Color {
     }
 }
 
-fn keys(app: &App) -> String {
+fn keys(view: &View, app: &App) -> String {
     if app.is_typing() {
         return format!(" filter: {}_   Enter keeps it, Esc drops it", app.filter());
     }
     let filter = if app.filter().is_empty() { String::new() } else { format!("  [filter: {}]", app.filter()) };
-    format!(" q quit  Enter look  r remedy  g group  s sort  / filter  Space pause  h help{filter}")
+    match view.by {
+        By::Role => format!(" q quit  t tasks  Enter look  s sort  / filter  Space pause  h help{filter}"),
+        By::Task => format!(" q quit  Enter look  r remedy  g group  s sort  / filter  Space pause  h help{filter}"),
+    }
 }
 
 fn nobody(view: &View, app: &App) -> String {
@@ -254,7 +261,8 @@ fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
         Column::Victim => {
             // Who waits at this moment has a star.
             let star = if row.waiting_ns.is_some() { "*" } else { "" };
-            let which = if row.tasks > 1 { format!(" x{}", row.tasks) } else { format!("[{}]", row.tid) };
+            let one = || row.tid.map_or_else(String::new, |tid| format!("[{tid}]"));
+            let which = if row.tasks > 1 { format!(" x{}", row.tasks) } else { one() };
             fit(&row.victim, &format!("{which}{star}"), width)
         }
         Column::Kind => row.kind.to_owned(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use unstarve_diagnose::report::{Finding, Severity};
-use unstarve_model::{CpuId, KernelThread, Nanos, Tid, clean};
+use unstarve_model::{KernelThread, Nanos, Tid, clean};
 use unstarve_timeline::{ActorId, OnCpu, Rule, Timeline, World};
 
 use crate::cpus::CpuView;
@@ -49,6 +49,16 @@ impl Order {
     }
 }
 
+/// What rows are of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// A task each, from every event of the scheduler.
+    Task,
+    /// A role each, from the kernel's sums, and the tasks whose long waits were seen.
+    Role,
+}
+
 /// An occupant under a rule, and for how long.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Piece {
@@ -67,11 +77,11 @@ pub struct Piece {
 pub struct Row {
     /// Its name.
     pub victim: String,
-    /// Its thread id; of tasks in a group, that of the one that waited longest.
-    pub tid: u32,
+    /// Its thread id; of tasks in a group, that of the one that waited longest. None of a role.
+    pub tid: Option<u32>,
     /// How many tasks the row stands for: more than one where tasks are grouped by name.
     pub tasks: u32,
-    /// `kworker`, `ksoftirqd`, …, or `task`.
+    /// `kworker`, `ksoftirqd`, …, or `task`; `role` where all tasks of one are summed up.
     pub kind: &'static str,
     /// Where it last waited.
     pub cpu: Option<u32>,
@@ -132,8 +142,12 @@ pub struct View {
     pub events: u64,
     /// Events lost so far.
     pub lost: u64,
-    /// CPU time of this program as a part of one CPU, for a live recording.
+    /// CPU time of this program as a part of one CPU, for a live recording; that of its programs in the kernel is not in it.
     pub own_cpu: Option<f64>,
+    /// By what waits of this machine are counted: `eBPF`, or `tracefs` where each event is decoded. None of a recording.
+    pub engine: Option<&'static str>,
+    /// What the rows are of.
+    pub by: By,
     /// How busy each CPU is.
     pub cpus: Vec<CpuView>,
     /// Worst first.
@@ -168,28 +182,45 @@ impl View {
         }
         let detail = app.detail().map(|who| detail(window, world, who, sums.get(&who), &rows));
         let mut view = View {
-            schema: SCHEMA,
             source: clean(source).into_owned(),
             at_ns: world.now.0,
             since_start_ns: world.now.since(world.start).0,
             window_ns: window.length().0,
-            events: 0,
-            lost: 0,
-            own_cpu: None,
             cpus,
-            rows: Vec::new(),
             findings: beside.findings,
             all: rows,
             detail,
+            ..View::empty()
         };
         view.arrange(app);
         view
     }
 
+    /// Of nothing.
+    pub fn empty() -> View {
+        View {
+            schema: SCHEMA,
+            source: String::new(),
+            at_ns: 0,
+            since_start_ns: 0,
+            window_ns: 0,
+            events: 0,
+            lost: 0,
+            own_cpu: None,
+            engine: None,
+            by: By::Task,
+            cpus: Vec::new(),
+            rows: Vec::new(),
+            findings: Vec::new(),
+            all: Vec::new(),
+            detail: None,
+        }
+    }
+
     /// Filters and sorts as chosen, with no news.
     pub fn arrange(&mut self, app: &App) {
         self.rows = self.all.iter().filter(|row| app.takes(row)).cloned().collect();
-        if app.groups() {
+        if app.groups() && self.by == By::Task {
             self.rows = grouped(std::mem::take(&mut self.rows));
         }
         sort(&mut self.rows, app.order());
@@ -204,7 +235,8 @@ impl View {
 /// Findings keep the first 128 threads of a victim; of more, the name has to do.
 fn is_about(finding: &Finding, row: &Row) -> bool {
     let victim = &finding.victim;
-    victim.tids.contains(&row.tid) || victim.comm == row.victim && victim.tasks as usize > victim.tids.len()
+    row.tid.is_some_and(|tid| victim.tids.contains(&tid))
+        || victim.comm == row.victim && victim.tasks as usize > victim.tids.len()
 }
 
 fn judge(row: &mut Row, findings: &[Finding]) {
@@ -242,7 +274,7 @@ fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
     let blame = pieces(world, sums.pieces.iter().map(|(&(actor, rule), &length)| (actor, rule, length)));
     Row {
         victim: who.1.to_string(),
-        tid: who.0.0,
+        tid: Some(who.0.0),
         tasks: 1,
         kind: KernelThread::of(&who.1).map_or("task", |thread| thread.word()),
         cpu: sums.cpu.map(|cpu| cpu.0),
@@ -280,13 +312,14 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
         if let Some(cpu) = cpus.get_mut(cpu.index()) {
             cpu.waiting += 1;
         }
-        let is_known = |row: &&mut Row| row.tid == task.tid.0 && row.victim == task.comm.to_string();
+        let is_known = |row: &&mut Row| row.tid == Some(task.tid.0) && row.victim == task.comm.to_string();
         match rows.iter_mut().find(is_known) {
             Some(row) => row.waiting_ns = Some(waiting.0),
             None => rows.push(Row {
                 kind: task.kernel_thread.map_or("task", |thread| thread.word()),
                 waiting_ns: Some(waiting.0),
-                ..Row::of_nothing(task.comm.to_string(), task.tid, cpu)
+                cpu: Some(cpu.0),
+                ..Row::of_nothing(task.comm.to_string(), Some(task.tid))
             }),
         }
     }
@@ -294,13 +327,13 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
 
 impl Row {
     /// A task of which no wait has ended in the window.
-    fn of_nothing(victim: String, tid: Tid, cpu: CpuId) -> Row {
+    pub(crate) fn of_nothing(victim: String, tid: Option<Tid>) -> Row {
         Row {
             victim,
-            tid: tid.0,
+            tid: tid.map(|tid| tid.0),
             tasks: 1,
             kind: "task",
-            cpu: Some(cpu.0),
+            cpu: None,
             rule: None,
             culprit: None,
             culprit_tid: None,

@@ -57,7 +57,9 @@ impl Show {
     fn press(&mut self, key: Key) -> Action {
         let view = self.view();
         let tasks = &self.timeline.world().tasks;
-        self.app.key(key, &view, |row| tasks.find(Tid(row.tid)).map(|key| (Tid(row.tid), tasks.get(key).comm)))
+        self.app.key(key, &view, |row| {
+            row.tid.and_then(|tid| tasks.find(Tid(tid)).map(|key| (Tid(tid), tasks.get(key).comm)))
+        })
     }
 
     fn screen(&mut self, width: u16, height: u16) -> String {

@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod alone;
 mod clocks;
 pub mod config;
 pub mod control;
@@ -20,6 +21,7 @@ mod places;
 mod proc;
 mod reading;
 mod recording;
+mod rights;
 mod role;
 mod role_table;
 pub mod run;
@@ -37,7 +39,7 @@ mod tracefs;
 pub use ebpf::Ebpf;
 pub use engine::{Engine, EngineError, EngineName, Options, TaskMemory};
 pub use histogram::{Bucket, Histogram};
-pub use open::open;
+pub use open::{Opened, open};
 pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};
 pub use recording::Recording;
 pub use role::{Role, RoleId, RoleKind, VictimClass};

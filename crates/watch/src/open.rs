@@ -1,20 +1,47 @@
 use crate::{Engine, EngineError, EngineName, Options, Tracefs};
 
+/// An engine, and why it is not the first choice.
+pub struct Opened {
+    /// Which counts.
+    pub engine: Box<dyn Engine>,
+    /// Why eBPF does not, where it was not left out on purpose.
+    pub instead: Option<EngineError>,
+}
+
 /// The engine that was asked for, or the best that is to be had here: eBPF, else tracefs, which decodes every event.
 ///
 /// # Errors
 /// [`EngineError::Unavailable`] if there is none, with the reasons of both.
-pub fn open(options: Options) -> Result<Box<dyn Engine>, EngineError> {
+pub fn open(options: Options) -> Result<Opened, EngineError> {
+    let first = |engine| Opened { engine, instead: None };
     match options.engine {
-        Some(EngineName::Ebpf) => ebpf(options),
-        Some(EngineName::Tracefs) => Ok(Box::new(Tracefs::open(options)?)),
+        Some(EngineName::Ebpf) => ebpf(options).map(first),
+        Some(EngineName::Tracefs) => Ok(first(Box::new(Tracefs::open(options)?))),
         None => {
-            let first = match ebpf(options) {
-                Ok(engine) => return Ok(engine),
+            let error = match ebpf(options) {
+                Ok(engine) => return Ok(first(engine)),
                 Err(error) => error,
             };
-            let tracefs = Tracefs::open(options);
-            tracefs.map(|engine| Box::new(engine) as Box<dyn Engine>).map_err(|second| both(&first, &second))
+            match Tracefs::open(options) {
+                Ok(engine) => Ok(Opened { engine: Box::new(engine), instead: Some(error) }),
+                Err(second) => Err(both(&error, &second)),
+            }
+        }
+    }
+}
+
+impl Opened {
+    /// What it counts by, for people: with the reason, and what that costs, where it is not eBPF.
+    pub fn words(&self) -> String {
+        let name = self.engine.name();
+        match &self.instead {
+            None => format!("counting by {name}"),
+            Some(why) => {
+                format!(
+                    "counting by {name}, which decodes every event and costs some percent of a CPU: {}",
+                    crate::scribe::chain(why)
+                )
+            }
         }
     }
 }

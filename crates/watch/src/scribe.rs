@@ -14,7 +14,7 @@ use crate::config::Store as StoreConfig;
 use crate::episode::{Episode, Explanation};
 use crate::guarded::Guarded;
 use crate::run::Event;
-use crate::store::{Limits, REPORT, Store, StoreError, TRACE};
+use crate::store::{Left, Limits, REPORT, Store, StoreError, TRACE};
 use crate::tell::log::Log;
 use crate::tell::{Board, Courier};
 
@@ -25,6 +25,9 @@ pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
 /// For an explanation. Ten million events take some seconds.
 const LONGEST: Duration = Duration::from_secs(180);
 
+/// For one while the watch ends; the next one explains what was not.
+const AT_THE_END: Duration = Duration::from_secs(3);
+
 /// A report is some hundred KiB.
 const LARGEST_REPORT: u64 = 64 << 20;
 
@@ -33,7 +36,7 @@ pub(crate) enum Job {
     /// A new episode.
     Keep(Keep),
     /// One whose trace is there: it was not explained yet when its watch was killed.
-    Explain(Box<Episode>),
+    Explain(Box<Left>),
     /// What a new configuration says.
     Configure(Outputs),
 }
@@ -84,7 +87,7 @@ impl Scribe {
         for job in jobs {
             match job {
                 Job::Keep(keep) => self.keep(keep),
-                Job::Explain(episode) => self.explained(*episode, Vec::new(), None),
+                Job::Explain(left) => self.explained(left.episode, left.along, None),
                 Job::Configure(outputs) => {
                     self.store.limit(limits(&outputs.store));
                     self.outputs = outputs;
@@ -96,7 +99,7 @@ impl Scribe {
     fn keep(&mut self, keep: Keep) {
         let Keep { mut episode, along, frozen, seen, reply } = keep;
         let saved = match frozen {
-            Some(frozen) => self.save(&mut episode, frozen, seen),
+            Some(frozen) => self.save(&mut episode, &along, frozen, seen),
             None => Ok(()),
         };
         if let Err(problem) = saved {
@@ -107,7 +110,7 @@ impl Scribe {
     }
 
     /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
-    fn save(&mut self, episode: &mut Episode, frozen: Frozen, seen: Instant) -> Result<(), String> {
+    fn save(&mut self, episode: &mut Episode, along: &[Episode], frozen: Frozen, seen: Instant) -> Result<(), String> {
         let words = |error: &dyn std::error::Error| chain(error);
         let unfinished = match self.store.begin(&episode.id, self.expected) {
             Ok(unfinished) => unfinished,
@@ -126,7 +129,7 @@ impl Scribe {
         let saved = saved.map_err(|error| words(&error))?;
         episode.trace_bytes = Some(saved.size);
         self.expected = saved.size.max(1 << 20);
-        unfinished.finish(&self.store, episode).map_err(|error| {
+        unfinished.finish(&self.store, episode, along).map_err(|error| {
             episode.trace_bytes = None;
             words(&error)
         })?;
@@ -146,7 +149,10 @@ impl Scribe {
         if episode.trace_bytes.is_some() {
             match self.explain(&episode) {
                 Ok(found) => {
-                    episode.note_trace(&found);
+                    match along.is_empty() {
+                        true => episode.note_trace(&found),
+                        false => episode.note_trace_of_many(&found),
+                    }
                     explanation = Some(found);
                 }
                 // Who stops the watch may have ended the explanation, too.
@@ -164,14 +170,15 @@ impl Scribe {
             other.note_shared(&episode, explanation.as_ref());
             other
         });
+        // The one that has the trace comes last: until it is in the log, a watch that starts looks for those that share it.
         let shared: Vec<Episode> = shared.collect();
-        self.tell(Arc::new(episode), reply);
         shared.into_iter().for_each(|other| self.tell(Arc::new(other), None));
+        self.tell(Arc::new(episode), reply);
     }
 
     fn explain(&self, episode: &Episode) -> Result<Explanation, String> {
         let directory = self.store.directory_of(&episode.id);
-        run((self.explain)(&directory))?;
+        run((self.explain)(&directory), &self.ending)?;
         let directory = unstarve_files::Directory::open(&directory).map_err(|error| chain(&error))?;
         let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| chain(&error))?;
         let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
@@ -236,12 +243,14 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Runs the explanation behind everything else that the machine does; ends it if it takes too long.
-fn run(mut command: Command) -> Result<(), String> {
+/// Runs the explanation behind everything else that the machine does; ends it if it takes too long, be it for a watch that ends: others
+/// may wait to be written.
+fn run(mut command: Command, ending: &AtomicBool) -> Result<(), String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child =
         command.spawn().map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
     let begun = Instant::now();
+    let mut ended = None;
     let mut errors = child.stderr.take();
     let said = std::thread::spawn(move || {
         let mut text = String::new();
@@ -257,12 +266,17 @@ fn run(mut command: Command) -> Result<(), String> {
                 let said = said.join().unwrap_or_default();
                 return Err(format!("{status}: {}", said.trim()));
             }
-            Ok(None) if begun.elapsed() > LONGEST => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("it took longer than {} s and was ended", LONGEST.as_secs()));
+            Ok(None) => {
+                if ending.load(Ordering::Relaxed) {
+                    ended.get_or_insert_with(Instant::now);
+                }
+                if begun.elapsed() > LONGEST || ended.is_some_and(|ended: Instant| ended.elapsed() > AT_THE_END) {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(format!("it took {} s and was ended", begun.elapsed().as_secs()));
+                }
+                std::thread::sleep(Duration::from_millis(20));
             }
-            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -274,7 +288,7 @@ pub fn trace_in(directory: &Path) -> std::path::PathBuf {
 }
 
 /// Opens the store, and gives the episodes that were not explained.
-pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Episode>), StoreError> {
+pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Left>), StoreError> {
     let store = Store::open(&config.directory, limits(config))?;
     let unexplained = store.unexplained()?;
     Ok((store, unexplained))

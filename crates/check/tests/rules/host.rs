@@ -105,6 +105,8 @@ impl Host {
             child_ticks: Some(0),
             child_faults: Some(0),
             reset_on_fork: None,
+            deadline: None,
+            autogroup: None,
             cmdline: None,
             seen: None,
             seen_last: None,

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use unstarve_model::{Comm, Tid};
@@ -22,4 +22,33 @@ pub trait Feed {
 
     /// The name of a living task.
     fn name(&self, tid: Tid) -> Option<Comm>;
+
+    /// Makes ready for what is to be shown from now on.
+    fn prepare(&mut self, _: &App) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What this process costs.
+pub struct Own {
+    began: Instant,
+    before: Duration,
+}
+
+impl Own {
+    /// From now on.
+    pub fn new() -> Own {
+        Own { began: Instant::now(), before: cpu_time() }
+    }
+
+    /// As a part of one CPU.
+    pub fn part(&self) -> f64 {
+        (cpu_time() - self.before).as_secs_f64() / self.began.elapsed().as_secs_f64().max(1e-3)
+    }
+}
+
+/// What this process has used so far.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }

@@ -1,51 +1,39 @@
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use anyhow::Result;
 use unstarve_diagnose::{Recent, timeline};
-use unstarve_facts::Stat;
-use unstarve_model::{Batch, Comm, Tid};
+use unstarve_model::{Batch, Comm, Nanos, Tid};
 use unstarve_record::Live;
 use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{App, Beside, View, Window};
 
-use super::feed::Feed;
+use super::feed::{Feed, Own};
+use super::word::Word;
 
-/// This machine.
+/// This machine, event by event.
 pub struct LiveFeed {
     live: Live,
     timeline: Timeline,
     window: Window,
     recent: Recent,
+    word: Word,
     batch: Batch,
     events: u64,
     began: Instant,
-    cpu_before: Duration,
+    own: Own,
 }
 
 impl LiveFeed {
     pub fn new(live: Live, window: Window) -> LiveFeed {
         let timeline = timeline(live.info());
         let recent = Recent::new(live.info(), window.length());
-        let (began, cpu_before) = (Instant::now(), cpu_time());
-        LiveFeed { live, timeline, window, recent, batch: Batch::default(), events: 0, began, cpu_before }
+        let (word, batch) = (Word::default(), Batch::default());
+        LiveFeed { live, timeline, window, recent, word, batch, events: 0, began: Instant::now(), own: Own::new() }
     }
 }
 
-/// What this process has used so far.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
-}
-
-/// Whether a thread of this machine is runnable at this moment; nothing if that cannot be read.
-fn is_runnable(tid: Tid) -> Option<bool> {
-    match fs::read(format!("/proc/{tid}/stat")) {
-        Ok(stat) => Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.state == 'R'),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
-        Err(_) => None,
-    }
-}
+/// A wait that is younger is not asked about.
+const ASKED_FROM: Nanos = Nanos::from_millis(10);
 
 impl Feed for LiveFeed {
     fn advance(&mut self, _: Duration) -> Result<bool> {
@@ -55,6 +43,12 @@ impl Feed for LiveFeed {
             self.timeline.push(event, &mut Both(&mut self.window, &mut self.recent));
         }
         self.events += self.batch.events.len() as u64;
+        let world = self.timeline.world();
+        let claims = world.tasks.iter().filter_map(|(_, task)| {
+            let (since, _) = task.waiting_since()?;
+            (world.now.since(since) >= ASKED_FROM).then_some((task.tid, since))
+        });
+        self.word.hear(claims);
         Ok(true)
     }
 
@@ -67,10 +61,16 @@ impl Feed for LiveFeed {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let own = (cpu_time() - self.cpu_before).as_secs_f64() / self.began.elapsed().as_secs_f64().max(1e-3);
+        let is_runnable = |tid| self.word.agrees_on(tid);
         let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
         let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
-        View { events: self.events, lost: self.live.lost(), own_cpu: Some(own), ..view }
+        View {
+            events: self.events,
+            lost: self.live.lost(),
+            own_cpu: Some(self.own.part()),
+            engine: Some("tracefs"),
+            ..view
+        }
     }
 
     fn name(&self, tid: Tid) -> Option<Comm> {

@@ -1,8 +1,11 @@
+mod counted;
 mod feed;
 mod live;
+mod machine;
 mod once;
 mod replay;
 mod terminal;
+mod word;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -12,11 +15,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_model::Nanos;
-use unstarve_record::{BufferSize, Live};
-use unstarve_top::{App, Order, Window};
+use unstarve_top::{App, By, Order, Window};
 
 use self::feed::Feed;
-use self::live::LiveFeed;
+use self::machine::{Begin, Machine};
 use self::replay::Replay;
 use crate::input::Recording;
 use crate::record::parse_time;
@@ -29,6 +31,7 @@ use crate::record::parse_time;
 #[command(after_help = "\
 Examples:
   sudo unstarve top
+  sudo unstarve top --by task
   sudo unstarve top --once --window 5s --filter kworker
   sudo unstarve top --json --for 60s | jq -c '.rows[0]'
   unstarve top trace.dat --speed 0.1
@@ -45,6 +48,10 @@ pub struct LowArgs {
     /// Sort by
     #[arg(long, value_enum, default_value = "wait")]
     sort: LowOrder,
+    /// Rows of roles, counted in the kernel, or of single tasks, by their events [default: role on a terminal where the kernel
+    /// takes BPF programs, else task]
+    #[arg(long, value_enum, conflicts_with = "file")]
+    by: Option<LowBy>,
     /// Only tasks with this in their name, kind, rule or culprit
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
@@ -77,10 +84,19 @@ enum LowOrder {
     Name,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LowBy {
+    /// All tasks of a role or a top-level cgroup together, and tasks whose long waits were seen
+    Role,
+    /// Each task
+    Task,
+}
+
 /// What is asked for.
 pub struct HiArgs {
     source: Source,
-    window: Window,
+    window: Nanos,
+    begin: Begin,
     app: App,
     pace: Pace,
     form: Form,
@@ -128,7 +144,12 @@ impl LowArgs {
                 Some(file) => Source::Recording(Recording::new(file)?),
                 None => Source::ThisMachine,
             },
-            window: Window::new(Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX))),
+            window: Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX)),
+            begin: match (self.by, prints) {
+                (Some(LowBy::Task), _) | (None, true) => Begin::With(By::Task),
+                (Some(LowBy::Role), _) => Begin::With(By::Role),
+                (None, false) => Begin::Best,
+            },
             app: if self.group { App::new(order, self.filter).with_groups() } else { App::new(order, self.filter) },
             pace: Pace { interval: if self.once { Duration::MAX } else { self.interval }, speed: self.speed, end },
             form: match (self.json, prints) {
@@ -141,13 +162,15 @@ impl LowArgs {
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
-    let HiArgs { source, window, app, pace, form } = args;
-    let feed: Box<dyn Feed> = match source {
+    let HiArgs { source, window, begin, app, pace, form } = args;
+    let (feed, app): (Box<dyn Feed>, App) = match source {
         Source::ThisMachine => {
-            let live = Live::start(BufferSize::Auto, &mut |notice| note!("unstarve: {notice}"))?;
-            Box::new(LiveFeed::new(live, window))
+            let (machine, by) = Machine::start(window, begin)?;
+            (Box::new(machine), app.showing(by))
         }
-        Source::Recording(recording) => Box::new(Replay::new(recording.open()?, recording.name(), window)?),
+        Source::Recording(recording) => {
+            (Box::new(Replay::new(recording.open()?, recording.name(), Window::new(window))?), app.recorded())
+        }
     };
     match form {
         Form::Screen => terminal::run(feed, app, pace)?,

@@ -93,8 +93,10 @@ impl Session {
     /// Whether to go on.
     fn act(&mut self, key: Key) -> Result<bool> {
         let feed = &self.feed;
-        let find = |row: &Row| feed.name(Tid(row.tid)).map(|comm| (Tid(row.tid), comm));
-        match self.app.key(key, &self.view, find) {
+        let find = |row: &Row| row.tid.and_then(|tid| Some((Tid(tid), feed.name(Tid(tid))?)));
+        let action = self.app.key(key, &self.view, find);
+        self.feed.prepare(&self.app)?;
+        match action {
             Action::Quit => return Ok(false),
             Action::Step if !self.feed.is_live() => {
                 self.at += self.pace.interval;
@@ -102,7 +104,7 @@ impl Session {
             }
             Action::Step | Action::Draw => {}
         }
-        if self.app.is_paused() && self.feed.is_live() {
+        if self.app.is_paused() && self.feed.is_live() && self.view.by == self.app.by() {
             // Time stands still on the screen alone; of single tasks there is only what is known now.
             self.view.detail = self.feed.view(&self.app).detail;
             self.view.arrange(&self.app);

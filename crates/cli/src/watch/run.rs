@@ -34,11 +34,11 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let config = args.config.load()?;
     if args.print_config {
-        return print(&config.to_toml());
+        return print(&config.in_full());
     }
-    let mut engine =
+    let opened =
         unstarve_watch::open(unstarve_watch::Options::default()).map_err(|error| output::hint_at_root(error.into()))?;
-    output::remark(&format!("counting by {}", engine.name()));
+    output::remark(&opened.words());
     let options = Options {
         config,
         path: args.config.config.clone(),
@@ -46,7 +46,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         explain: explainer()?,
         say: Box::new(output::remark),
         time: args.time,
+        instead: opened.instead.as_ref().map(|_| opened.words()),
     };
+    let mut engine = opened.engine;
     run::run(options, engine.as_mut()).map_err(|error| output::hint_at_root(error.into()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,7 @@ use unstarve_diagnose::report::Scope;
 use unstarve_diagnose::{Options, explain};
 use unstarve_term::page;
 use unstarve_watch::episode::is_id;
+use unstarve_watch::store::trace_directory;
 use unstarve_watch::trace_in;
 
 use super::{StoreArgs, print};
@@ -34,14 +35,18 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
         bail!("{}: expected an id such as 20261123-012345-678; `unstarve watch episodes` lists them", args.id);
     }
     let store = args.store.directory()?;
-    let trace = trace_in(&store.join(&args.id));
-    if trace.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+    let directory = trace_directory(&store, &args.id).map_err(|error| output::hint_at_root(error.into()))?;
+    let Some(directory) = directory else {
         bail!(
             "{} has no trace of an episode {}, or it was removed to make room; `unstarve watch episodes` lists what was seen",
             store.display(),
             args.id
         );
+    };
+    if directory.file_name() != Some(args.id.as_ref()) {
+        output::remark(&format!("episode {} is in the trace of {}", args.id, directory.display()));
     }
+    let trace = trace_in(&directory);
     let source = unstarve_readers::open(&trace).with_context(|| format!("episode {}", args.id));
     let report = explain(source.map_err(output::hint_at_root)?, &Options::default(), |_| {})?;
     print(&match args.json {

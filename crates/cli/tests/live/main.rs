@@ -23,6 +23,7 @@ mod sums;
 mod top;
 mod verify;
 mod watch;
+mod watch_days;
 
 use clap::Parser;
 use libtest_mimic::{Arguments, Trial};
@@ -77,6 +78,11 @@ fn main() -> std::process::ExitCode {
         trial("the_watch_runs_with_the_rights_of_its_unit", watch::with_the_units_rights),
         trial("a_watch_that_is_killed_while_it_writes_loses_nothing_whole", watch::killed_while_it_writes),
         trial("a_watch_whose_disk_is_full_goes_on", watch::a_full_disk),
+        trial("a_watch_takes_a_new_configuration_and_refuses_a_wrong_one", watch_days::a_reload),
+        trial("a_watch_whose_disk_becomes_read_only_goes_on", watch_days::a_read_only_disk),
+        trial("the_watch_needs_each_right_of_its_unit", watch_days::each_right_is_needed),
+        trial("two_watches_know_of_each_other", watch_days::two_at_once),
+        trial("without_btf_the_watch_counts_by_tracefs_and_says_why", watch_days::without_btf),
         trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),
         trial("a_read_only_disk_is_an_error_before_any_work", results::read_only_disk),
         trial("an_ordinary_user_cannot_write_where_only_root_may", results::unwritable_directory),

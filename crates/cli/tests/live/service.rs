@@ -54,20 +54,25 @@ pub fn manager(stage: &Stage) -> Result<(UnixDatagram, PathBuf), Stop> {
 
 /// What runs a program with the capabilities of a unit and no others.
 pub fn with_rights_of(unit: &str) -> Result<Command, Stop> {
+    with_rights(&rights_of(unit)?)
+}
+
+/// What runs a program with these capabilities and no others.
+pub fn with_rights(rights: &[String]) -> Result<Command, Stop> {
     need("setpriv")?;
+    let set = rights.iter().map(|name| format!(",+{name}")).collect::<String>();
     let mut command = Command::new("setpriv");
-    command.args(["--no-new-privs", "--bounding-set", &bounding_set(unit)?]);
+    command.args(["--no-new-privs", "--bounding-set", &format!("-all{set}")]);
     Ok(command)
 }
 
-/// `CapabilityBoundingSet` of the unit, as setpriv takes it.
-fn bounding_set(unit: &str) -> Result<String, Stop> {
+/// `CapabilityBoundingSet` of the unit, in the words of setpriv.
+pub fn rights_of(unit: &str) -> Result<Vec<String>, Stop> {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(unit);
     let text = std::fs::read_to_string(&unit).map_err(|error| format!("{}: {error}", unit.display()))?;
     let line = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
     let line = line.ok_or_else(|| format!("{}: no CapabilityBoundingSet", unit.display()))?;
-    let names = line.split_whitespace().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
-    Ok("-all".to_owned() + &names.collect::<String>())
+    Ok(line.split_whitespace().map(|name| name.trim_start_matches("CAP_").to_lowercase()).collect())
 }
 
 /// Reads what the manager is told, up to this.

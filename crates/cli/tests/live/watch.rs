@@ -15,21 +15,21 @@ use crate::starvations::LoopFs;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A watch at work.
-struct Watch {
-    running: Running,
+pub struct Watch {
+    pub running: Running,
     program: PathBuf,
     config: PathBuf,
-    state: PathBuf,
+    pub state: PathBuf,
 }
 
 impl Watch {
     /// Starts one with a store of its own, and waits until its recorder records.
-    fn start(stage: &Stage, command: Command) -> Result<Watch, Stop> {
+    pub fn start(stage: &Stage, command: Command) -> Result<Watch, Stop> {
         Watch::start_with(stage, command, &stage.path("store"))
     }
 
     /// The same, with this store.
-    fn start_with(stage: &Stage, mut command: Command, store: &Path) -> Result<Watch, Stop> {
+    pub fn start_with(stage: &Stage, mut command: Command, store: &Path) -> Result<Watch, Stop> {
         if !cfg!(feature = "bpf") {
             return Err(Stop::Skip("built without eBPF".to_owned()));
         }
@@ -64,18 +64,22 @@ impl Watch {
     }
 
     fn stop(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.running.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = rustix::process::kill_process(pid, signal);
         }
     }
 
-    fn ask(&self, arguments: &[&str]) -> Command {
+    pub fn ask(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("watch").args(arguments);
         command
     }
 
-    fn status(&self) -> Option<Value> {
+    pub fn status(&self) -> Option<Value> {
         let mut command = self.ask(&["status", "--json", "--state"]);
         let done = Running::start(command.arg(&self.state)).ok()?.finish(PATIENCE).ok()?;
         serde_json::from_str(&done.out).ok()
@@ -191,7 +195,7 @@ pub fn killed_while_it_writes(stage: &Stage) -> Ended {
     let whole = |store: &Path| -> Result<Vec<String>, String> {
         let names = std::fs::read_dir(store).map_err(|error| error.to_string())?.flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        Ok(names.filter(|name| !name.starts_with("episodes")).collect())
+        Ok(names.filter(|name| !name.starts_with("episodes") && name != "store.lock").collect())
     };
     let ids = whole(&store)?;
     assert!(ids.iter().all(|id| !id.starts_with('.')), "nothing unfinished stays: {ids:?}");
@@ -218,7 +222,8 @@ pub fn a_full_disk(stage: &Stage) -> Ended {
     assert_eq!(done.status.code(), Some(2), "{}{}", done.out, done.err);
     assert!(done.err.contains("no trace"), "{}", done.err);
     let names: Vec<_> = std::fs::read_dir(disk.0.join("store")).map_err(|error| error.to_string())?.flatten().collect();
-    assert!(names.iter().all(|name| name.file_name() == "episodes.jsonl"), "{names:?}");
+    let is_expected = |name: &std::ffi::OsStr| name == "episodes.jsonl" || name == "store.lock";
+    assert!(names.iter().all(|name| is_expected(&name.file_name())), "{names:?}");
     let status = watch.status().unwrap_or_default();
     assert_eq!(status["recorder"], "recording", "it goes on: {status}");
     assert!(status["problems"].to_string().contains("store: "), "{status}");

@@ -8,6 +8,7 @@
 
 mod boosters;
 mod completion_ping_pong;
+mod deadline_overrun;
 mod felt;
 mod idle_while_runnable;
 mod intruders;
@@ -48,7 +49,7 @@ pub struct FindingKind {
 }
 
 /// All kinds of findings, in the order of the documentation.
-pub const FINDINGS: [FindingKind; 9] = [
+pub const FINDINGS: [FindingKind; 10] = [
     rt_starvation::KIND,
     completion_ping_pong::KIND,
     weight_starvation::KIND,
@@ -58,6 +59,7 @@ pub const FINDINGS: [FindingKind; 9] = [
     idle_while_runnable::KIND,
     migration_churn::KIND,
     throttled::KIND,
+    deadline_overrun::KIND,
 ];
 
 impl FindingKind {

@@ -57,7 +57,7 @@ fn kept(case: &Case<'_>, victim: ActorId) -> Option<Kept> {
 }
 
 /// Tasks of a class that were stopped, who ran most first: it is the one that used up the class's time.
-fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'a Account)> {
+pub(super) fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'a Account)> {
     let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);
     let mut found: Vec<(ActorId, &Account)> = case
         .victims()
@@ -122,11 +122,12 @@ fn real_time(case: &Case<'_>) -> Option<Finding> {
     Some(draft.finish(case, is_limit))
 }
 
-/// A remark: the trace does not hold a task's runtime, and one that gives the rest of it back (sched_yield) looks the
+/// A remark where the snapshot does not hold a task's runtime, and one that gives the rest of it back (sched_yield) looks the
 /// same.
 fn deadline(case: &Case<'_>) -> Option<Finding> {
+    // Of the others it is known that they used it up (`deadline_overrun`), or that they gave it back.
     let victims = stopped(case, Policy::Deadline);
-    let (worst, account) = *victims.first()?;
+    let (worst, account) = *victims.iter().find(|(_, account)| account.runs.spent.is_none())?;
     let lost = case.blamed(worst, is_limit);
     let longest = account.longest_by_rule[Rule::Throttled as usize];
     let draft = Draft {

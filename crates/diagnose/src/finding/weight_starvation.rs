@@ -188,7 +188,7 @@ fn may_be_meant(case: &Case<'_>, victim: ActorId, occupant: ActorId, account: &A
 /// by its own choice, unless some program sleeps until it is done.
 fn works_for(case: &Case<'_>, worker: ActorId, occupant: ActorId) -> bool {
     let wakeups = case.ledger.account(worker).map_or(0, |account| account.wakeups);
-    wakeups > 0 && case.wakes(occupant, worker) as f64 >= EMPLOYER * wakeups as f64
+    wakeups > 0 && case.possible_wakes(occupant, worker) as f64 >= EMPLOYER * wakeups as f64
 }
 
 /// What the program lost that lost most while this one waited. Another worker that sleeps has no work, and who waits for
@@ -261,7 +261,15 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     let known = worst.known;
     let victims: Vec<ActorId> = named.iter().map(|pair| pair.victim).collect();
     let occupants: Vec<ActorId> = named.iter().map(|pair| pair.occupant).collect();
+    let uncertain = known && case.may_be_of_two_sessions(worst.victim, worst.occupant);
     let mut evidence = if known { known_evidence(case, worst) } else { inferred_evidence(case, worst) };
+    if uncertain {
+        evidence.push(
+            "autogroup is on: nice counts inside a session only, and this recording does not say who is of which session \
+             (`unstarve record` of this version does)"
+                .to_owned(),
+        );
+    }
     if !also.is_empty() {
         let lost: Nanos = also.iter().map(|pair| pair.behind).sum();
         let who = names(case, also.iter().map(|pair| pair.victim));
@@ -270,13 +278,13 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     let draft = Draft {
         kind: KIND,
         severity,
-        confidence: if known { 0.95 } else { 0.6 },
+        confidence: if known && !uncertain { 0.95 } else { 0.6 },
         sentence: if known { known_sentence(case, &named) } else { inferred_sentence(case, worst) },
         evidence,
         also_paid: also.iter().map(|pair| payer_row(case, pair.victim, pair.behind)).collect(),
         period: None,
         needs: KIND.needs,
-        infers_settings: !known,
+        infers_settings: !known || case.snapshot.is_none(),
         remedies: remedy::against_weight(case, worst.victim, worst.occupant),
         victims,
     };

@@ -54,6 +54,8 @@ pub(crate) struct Runs {
     pub slept: u64,
     pub preempted: u64,
     pub preempted_by_wakeup: u64,
+    /// Of a deadline task, those at whose end it was runnable and had used up its runtime; `None` if nobody knows its runtime.
+    pub spent: Option<u64>,
     /// Long runs over time; kept for real-time and deadline tasks.
     pub episodes: Episodes,
 }

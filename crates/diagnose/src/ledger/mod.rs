@@ -47,6 +47,8 @@ pub(crate) struct Ledger {
     pub preemptions: Table<(ActorId, ActorId), Preemptions>,
     /// (waker, wakee) → wakeups, task to task.
     pub wakes: Table<(ActorId, ActorId), u64>,
+    /// (current, wakee) → wakeups of which nobody knows whether the current task did them.
+    pub doubtful_wakes: Table<(ActorId, ActorId), u64>,
     /// (victim, payer) → time that the payer slept because the victim waited.
     pub prices: Table<(ActorId, ActorId), Nanos>,
     /// Interrupt handlers and softirqs: (which, where).
@@ -84,6 +86,7 @@ impl Ledger {
             real_time: RealTimeStays::default(),
             preemptions: Table::default(),
             wakes: Table::default(),
+            doubtful_wakes: Table::default(),
             prices: Table::default(),
             interrupts: Table::default(),
             longest: Longest::new(LONGEST),
@@ -153,11 +156,11 @@ impl Ledger {
     }
 }
 
+/// The kernel looks at a runtime on ticks, or a little late: it ends a run that has had this part of it, or more.
+const SPENT: f64 = 0.95;
+
 fn is_worker(world: &World, actor: ActorId) -> bool {
-    matches!(
-        world.actors.get(actor).kernel_thread,
-        Some(KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
-    )
+    world.actors.get(actor).kernel_thread.is_some_and(KernelThread::is_worker)
 }
 
 // Calls, not inlined: with these and all of the timeline in one function, one of two builds optimised by a profile analysed a
@@ -198,9 +201,18 @@ impl Sink for Ledger {
         if !self.takes(world, run.cpu, run.start, run.end) {
             return;
         }
+        let runtime = match world.actors.get(run.actor).policy() {
+            Some(Policy::Deadline) => world.settings().deadline_runtime(world.tasks.get(run.task).tid),
+            _ => None,
+        };
         self.runs += 1;
         let account = self.account_mut(run.actor);
         account.add_run(run);
+        if let Some(runtime) = runtime {
+            let stopped = matches!(run.ended, RunEnd::Preempted { .. });
+            let spent = stopped && run.length().0 as f64 >= SPENT * runtime.0 as f64;
+            *account.runs.spent.get_or_insert(0) += u64::from(spent);
+        }
         if real_time {
             account.runs.episodes.push(run.start, run.end);
         }
@@ -221,6 +233,10 @@ impl Sink for Ledger {
         if let Waker::Task(waker) = wake.waker {
             let waker = world.tasks.get(waker).actor;
             *self.wakes.entry((waker, wakee), (waker, ActorId::OTHERS)) += 1;
+        }
+        if let Some(suspect) = wake.suspect {
+            let suspect = world.tasks.get(suspect).actor;
+            *self.doubtful_wakes.entry((suspect, wakee), (suspect, ActorId::OTHERS)) += 1;
         }
         for price in wake.prices {
             *self.prices.entry((price.victim, wakee), (price.victim, ActorId::OTHERS)) += price.length;

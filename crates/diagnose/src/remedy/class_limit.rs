@@ -99,15 +99,27 @@ pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Reme
     )
 }
 
-/// A deadline task that needs more than it asked for.
+/// A deadline task that may need more than it asked for.
 pub(super) fn more_runtime(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    let text = format!("If {} does not give the rest of its runtime back by itself, it needs more.", case.name(victim));
+    half_as_much_again(case, victim, text)
+}
+
+/// A deadline task that needs more than it asked for.
+pub(super) fn enough_runtime(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    let text = format!(
+        "Let {} ask for what a piece of its work takes: half as much again, and more if it still overruns. The lasting form is in \
+         the program, where it calls sched_setattr().",
+        case.name(victim)
+    );
+    half_as_much_again(case, victim, text)
+}
+
+fn half_as_much_again(case: &Case<'_>, victim: ActorId, text: String) -> Option<Remedy> {
     Some(
         Draft {
             id: kind::MORE_DEADLINE_RUNTIME,
-            text: format!(
-                "If {} does not give the rest of its runtime back by itself, it needs more.",
-                case.name(victim)
-            ),
+            text,
             changes: runtime(case, &[victim], 150)?,
             risk: "All other classes wait for as long in each period. The kernel refuses what would overload the CPUs.",
             valid_on: "all kernels; util-linux 2.35 or later".into(),

@@ -145,6 +145,10 @@ pub(crate) fn against_class_limit(case: &Case<'_>, victim: ActorId, kind: ClassL
 }
 
 /// Against a deadline task's own runtime.
+pub(crate) fn against_overrun(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    class_limit::enough_runtime(case, victim).into_iter().collect()
+}
+
 pub(crate) fn against_deadline_limit(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     class_limit::more_runtime(case, victim).into_iter().collect()
 }

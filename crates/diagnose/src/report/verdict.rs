@@ -1,7 +1,7 @@
 //! The answer in one sentence or two, and how bad it is.
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{Nanos, Severity, counted};
+use unstarve_model::{LossKind, Nanos, Severity, counted};
 
 use super::Report;
 
@@ -34,11 +34,13 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     }
     let blind = report.trace.invisible.as_ref();
     let blind = blind.map(|what| format!("No wakeup was recorded, so {what} are invisible here. ")).unwrap_or_default();
+    let cut = report.missing.iter().any(|missing| missing.loss.kind == LossKind::Truncated);
+    let cut = if cut { "The file is cut, and this is said of what is left of it. " } else { "" };
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
         let text = match (&report.trace.too_little, scope) {
             (Some(why), _) => format!("Too little was recorded for a verdict: {why}."),
-            (None, Scope::Whole) => format!("{blind}{}", healthy(report)),
-            (None, _) => format!("{blind}{}", healthy_part(report)),
+            (None, Scope::Whole) => format!("{cut}{blind}{}", healthy(report)),
+            (None, _) => format!("{cut}{blind}{}", healthy_part(report)),
         };
         return nothing(text);
     };

@@ -1,11 +1,13 @@
 //! Every finding on a small scene that shows it, and on its healthy twin.
 
 mod class;
+mod deadline;
 mod families;
 mod interrupts;
 mod options;
 mod placement;
 mod remedies;
 mod scene;
+mod sessions;
 mod sharing;
 mod weight;

@@ -28,7 +28,7 @@ pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
 pub use seen::{RunSums, Seen};
 pub use services::{NfsdFacts, Services, WATCHED};
-pub use tasks::TaskFacts;
+pub use tasks::{Autogroup, DeadlineFacts, TaskFacts};
 pub use view::View;
 
 /// The state of a host, as JSON with the schema id [`Snapshot::SCHEMA`]. Later versions only add fields.

@@ -50,6 +50,12 @@ pub struct TaskFacts {
     /// tasks alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
+    /// What a SCHED_DEADLINE task asked for. `/proc` does not show it, so it is asked of tasks of the running host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<DeadlineFacts>,
+    /// The autogroup of its session, where autogroup is on and the task is not in the kernel's default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autogroup: Option<Autogroup>,
     /// The command line of a process's first thread, its words joined by blanks. In snapshots of older versions alone: it
     /// may hold passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +70,35 @@ pub struct TaskFacts {
     /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
     /// names one thread for good, however often ids are used again.
     pub start_ticks: u64,
+}
+
+/// `runtime` in each `period`, by `deadline`, as for sched_setattr(2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeadlineFacts {
+    /// CPU time that it may use in each period, in ns.
+    pub runtime_ns: u64,
+    /// When it has to have it, from the beginning of the period, in ns.
+    pub deadline_ns: u64,
+    /// In ns.
+    pub period_ns: u64,
+}
+
+/// A line of `/proc/PID/autogroup`: `/autogroup-123 nice 0`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Autogroup {
+    /// Its number.
+    pub id: u64,
+    /// The nice value of the whole, −20 to 19.
+    #[serde(default, skip_serializing_if = "is_zero_nice")]
+    pub nice: i32,
+}
+
+impl Autogroup {
+    /// What `/proc/PID/autogroup` says; `None` of a task in the default group, where it is empty.
+    pub fn parse(text: &str) -> Option<Autogroup> {
+        let (id, nice) = text.trim().strip_prefix("/autogroup-")?.split_once(" nice ")?;
+        Some(Autogroup { id: id.parse().ok()?, nice: nice.parse().ok()? })
+    }
 }
 
 impl TaskFacts {
@@ -109,6 +144,7 @@ pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<Task
         let same = (later.tid, later.start_ticks) == (earlier.tid, earlier.start_ticks);
         if same {
             earlier.seen_last = later.seen_last;
+            earlier.deadline = earlier.deadline.or(later.deadline);
         }
         same
     });
@@ -122,13 +158,26 @@ pub(super) fn union(known: Vec<TaskFacts>, mut between: Vec<TaskFacts>) -> Vec<T
     tasks.append(&mut between);
     // The sort is stable, so the beginning's facts come first and are the ones that dedup keeps.
     tasks.sort_by_key(|task| (task.tid, task.start_ticks));
-    tasks.dedup_by_key(|task| (task.tid, task.start_ticks));
+    tasks.dedup_by(|later, earlier| {
+        let same = (later.tid, later.start_ticks) == (earlier.tid, earlier.start_ticks);
+        if same {
+            earlier.deadline = earlier.deadline.or(later.deadline);
+        }
+        same
+    });
     tasks
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_s_autogroup_has_a_number_and_a_nice_value() {
+        assert_eq!(Autogroup::parse("/autogroup-123 nice -5\n"), Some(Autogroup { id: 123, nice: -5 }));
+        assert_eq!(Autogroup::parse(""), None);
+        assert_eq!(Autogroup::parse("/autogroup-x nice 0"), None);
+    }
 
     #[test]
     fn who_was_runnable_at_both_ends_and_got_no_turn_has_only_waited() {

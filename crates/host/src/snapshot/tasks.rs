@@ -1,8 +1,8 @@
 use std::fs::File;
 use std::io::Read;
 
-use unstarve_facts::{CgroupVersion, Hierarchy, RunSums, Seen, Stat, TaskFacts, flag};
-use unstarve_model::{Policy, Tid};
+use unstarve_facts::{Autogroup, CgroupVersion, DeadlineFacts, Hierarchy, RunSums, Seen, Stat, TaskFacts, flag};
+use unstarve_model::{Policy, SchedPolicy, Tid};
 
 use super::{Detail, Gaps};
 use crate::Root;
@@ -19,13 +19,19 @@ pub(super) fn read_all(
         Vec::new()
     });
     let version = hierarchy.map(|hierarchy| hierarchy.version);
-    let mut reader = Reader { root, detail, buffer: Vec::with_capacity(4096) };
+    // Where it is off, sessions are still numbered, but nobody competes by them.
+    let setting = root.text("/proc/sys/kernel/sched_autogroup_enabled");
+    let sessions = if setting.is_ok_and(|text| text.trim() == "1") { Sessions::Compete } else { Sessions::Alike };
+    let mut reader = Reader { root, detail, sessions, buffer: Vec::with_capacity(4096) };
     let mut tasks: Vec<TaskFacts> = Vec::new();
     for tgid in processes.iter().filter_map(|name| name.parse().ok().map(Tid)) {
+        let first = tasks.len();
         for name in root.names(&format!("/proc/{tgid}/task")).unwrap_or_default() {
             let Ok(tid) = name.parse().map(Tid) else { continue };
             tasks.extend(reader.task(tgid, tid, version));
         }
+        let autogroup = reader.autogroup(tgid, &tasks[first..]);
+        tasks[first..].iter_mut().for_each(|task| task.autogroup = autogroup);
     }
     if tasks.is_empty() {
         missing.note("tasks", "/proc shows none");
@@ -42,7 +48,15 @@ pub fn task(root: &Root, tid: Tid) -> Option<TaskFacts> {
 struct Reader<'a> {
     root: &'a Root,
     detail: Detail,
+    sessions: Sessions,
     buffer: Vec<u8>,
+}
+
+/// Whether the tasks of a session compete with others as one (`sched_autogroup_enabled`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sessions {
+    Compete,
+    Alike,
 }
 
 impl Reader<'_> {
@@ -65,10 +79,22 @@ impl Reader<'_> {
         if (keeps_class || !task.kernel_thread) && self.root.is_host() {
             task.reset_on_fork = reset_on_fork(task.tid);
         }
+        if task.policy == SchedPolicy::Deadline && self.root.is_host() {
+            task.deadline = deadline(task.tid);
+        }
         if self.detail == Detail::Whole {
             self.add_details(&directory, tgid == tid, &mut task);
         }
         Some(task)
+    }
+
+    /// The autogroup of a process with these threads.
+    fn autogroup(&mut self, tgid: Tid, threads: &[TaskFacts]) -> Option<Autogroup> {
+        let wanted = self.sessions == Sessions::Compete && threads.iter().any(|task| !task.kernel_thread);
+        wanted
+            .then(|| self.file(&format!("/proc/{tgid}"), "autogroup"))
+            .flatten()
+            .and_then(|text| Autogroup::parse(&text))
     }
 
     fn add_details(&mut self, directory: &str, leads: bool, task: &mut TaskFacts) {
@@ -107,6 +133,8 @@ fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
         child_ticks: stat.child_ticks,
         child_faults: stat.child_faults,
         reset_on_fork: None,
+        deadline: None,
+        autogroup: None,
         cmdline: None,
         seen: Some(Seen { state: stat.state, cpu: stat.cpu, sums: None }),
         seen_last: None,
@@ -140,6 +168,34 @@ fn reset_on_fork(tid: Tid) -> Option<bool> {
     // SAFETY: the call takes a number and touches no memory of ours.
     let policy = unsafe { libc::sched_getscheduler(tid) };
     (policy >= 0).then_some(policy & SCHED_RESET_ON_FORK != 0)
+}
+
+/// Asks the kernel; `None` if the thread has ended, or is of another policy by now.
+fn deadline(tid: Tid) -> Option<DeadlineFacts> {
+    /// `struct sched_attr` as it was first (SCHED_ATTR_SIZE_VER0), in `include/uapi/linux/sched/types.h`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct SchedAttr {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    const SCHED_DEADLINE: u32 = 6;
+    let tid = i32::try_from(tid.0).ok()?;
+    let mut attr = SchedAttr::default();
+    let size = size_of::<SchedAttr>() as libc::c_ulong;
+    // SAFETY: the kernel writes at most `size` bytes into `attr`, all of whose bit patterns are valid.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size, 0) };
+    (result == 0 && attr.policy == SCHED_DEADLINE).then_some(DeadlineFacts {
+        runtime_ns: attr.runtime,
+        deadline_ns: attr.deadline,
+        period_ns: attr.period,
+    })
 }
 
 /// The path in a line `7:cpu,cpuacct:/user.slice` (v1) or `0::/user.slice` (v2) of `/proc/PID/cgroup`.

@@ -40,7 +40,7 @@ impl<'a> EventLine<'a> {
     }
 
     fn with_head(head: latency::Head<'a>) -> EventLine<'a> {
-        let (event, body) = name_and_body(head.rest);
+        let (event, body) = name_and_body(without_difference(head.rest));
         let latency::Head { comm, tid, cpu, context, stamp, .. } = head;
         EventLine { comm, tid, cpu, context, stamp, event, body }
     }
@@ -51,9 +51,15 @@ impl<'a> EventLine<'a> {
         let (comm, tid) = task(&line[..at])?;
         let (context, rest) = flags(after_tgid(rest.trim_ascii_start()));
         let (stamp, rest) = stamp(rest)?;
-        let (event, body) = name_and_body(rest.strip_prefix(b":")?.trim_ascii_start());
+        let (event, body) = name_and_body(without_difference(rest.strip_prefix(b":")?.trim_ascii_start()));
         Some(EventLine { comm, tid, cpu: cpu(&line[at + 1..])?, context, stamp, event, body })
     }
+}
+
+/// `trace-cmd report --ts-diff` puts the time since the last event, `(+123)`, behind the time itself.
+fn without_difference(rest: &[u8]) -> &[u8] {
+    let after = rest.strip_prefix(b"(+").and_then(leading).and_then(|(_, rest)| rest.strip_prefix(b")"));
+    after.map_or(rest, <[u8]>::trim_ascii_start)
 }
 
 /// `sched_switch: …`: the event's name, empty if there is none, and what follows.

@@ -245,3 +245,21 @@ fn marks_of_the_wall_s_clock_are_kept() {
     let pair = ClockPair { trace: Time(3_214_600_000_000), wall: WallTime(1_491_850_748_338_000_000) };
     assert_eq!(source.info().clocks, [pair]);
 }
+
+#[test]
+fn differences_beside_the_times_are_passed_over() {
+    // `trace-cmd report --ts-diff`, and with -l.
+    let text = "\
+cpus=2
+          <idle>-0     [000]     5.554154:          sched_switch:         swapper/0:0 [120] R ==> trace-cmd:118 [120]
+       trace-cmd-118   [000]     5.554764: (+610)   sched_migrate_task:   comm=trace-cmd pid=119 prio=120 orig_cpu=1 dest_cpu=0
+      wl-120     1d..2.     5.556135: (+3)     sched_wakeup_new:     wl:121 [120] CPU:001
+";
+    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.as_bytes())));
+    let (mut batch, mut seen) = (Batch::default(), Vec::new());
+    while source.read(&mut batch).unwrap() {
+        seen.extend(batch.events.iter().map(|event| (event.time.0 / 1000, event.kind.event_type().unwrap().name())));
+    }
+    let expected = [(5_554_154, "sched_switch"), (5_554_764, "sched_migrate_task"), (5_556_135, "sched_wakeup_new")];
+    assert_eq!(seen, expected);
+}

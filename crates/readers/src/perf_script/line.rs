@@ -67,6 +67,30 @@ pub fn lacks_cpu(line: &[u8]) -> bool {
     })
 }
 
+/// Whether `line` is an event's as perf prints it without the time: `fio 28143 [011] sched:sched_waking: …`.
+pub fn lacks_time(line: &[u8]) -> bool {
+    memchr_iter(b'[', line)
+        .any(|at| task_on_cpu(line, at).or_else(|| nobody_on_cpu(line, at)).is_some_and(|(.., rest)| is_named(rest)))
+}
+
+/// The same without the CPU, too: `fio 28143 sched:sched_waking: …`.
+pub fn lacks_cpu_and_time(line: &[u8]) -> bool {
+    let Some(at) = memchr::memmem::find(line, b" sched:sched_") else { return false };
+    let before = line[..at].trim_ascii_end();
+    let id = before.rsplit(u8::is_ascii_whitespace).next().unwrap_or(before);
+    let is_id = !id.is_empty() && id.iter().all(|byte| byte.is_ascii_digit() || *byte == b'/');
+    is_id && before.len() <= LONGEST_TASK && is_named(&line[at + 1..])
+}
+
+/// A name of 16 characters and two ids of 10, with blanks.
+const LONGEST_TASK: usize = 48;
+
+/// Whether an event of the scheduler begins here: `sched:sched_waking: comm=…`.
+fn is_named(rest: &[u8]) -> bool {
+    let word = rest.split(u8::is_ascii_whitespace).next().unwrap_or(rest);
+    word.starts_with(b"sched:sched_") && word.ends_with(b":")
+}
+
 fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
     let cpu = cpu(&line[at + 1..])?;
     let (_, after) = leading(&line[at + 1..])?;

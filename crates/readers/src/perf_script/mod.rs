@@ -7,16 +7,17 @@ mod line;
 mod record;
 mod stack;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, Comm, Context, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Tid, Time,
-    TraceInfo,
+    Batch, Comm, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Tid,
+    Time, TraceInfo,
 };
 
 use self::deltas::Deltas;
 use self::line::{Frame, Head, is_elision};
-pub use self::line::{lacks_cpu, unquoted};
+pub use self::line::{lacks_cpu, lacks_cpu_and_time, lacks_time, unquoted};
 use self::record::Record;
 use self::stack::Stack;
 use crate::interner::Interner;
@@ -50,7 +51,7 @@ pub struct PerfScript {
     /// Why the text ends early.
     cut: Option<String>,
     deltas: Deltas,
-    lost: u64,
+    lost: BTreeMap<CpuId, u64>,
     switches: SwitchRecords,
     /// Whether a record's switch is as good as it gets.
     sched_switch: bool,
@@ -98,7 +99,7 @@ impl PerfScript {
             bad: BadLines::default(),
             cut: None,
             deltas: Deltas::default(),
-            lost: 0,
+            lost: BTreeMap::new(),
             switches: SwitchRecords::default(),
             sched_switch: false,
             entry: Entry::None,
@@ -224,7 +225,10 @@ impl PerfScript {
                     self.reorder.push(Event { kind: EventKind::WorkOnStack { tid, function }, ..event });
                 }
                 match event.kind {
-                    EventKind::Lost { count } => self.lost = self.lost.saturating_add(count.unwrap_or(0)),
+                    EventKind::Lost { count } => {
+                        let lost = self.lost.entry(event.cpu).or_default();
+                        *lost = lost.saturating_add(count.into_iter().sum());
+                    }
                     kind => kind.event_type().into_iter().for_each(|event_type| self.seen.insert(event_type)),
                 }
                 self.reorder.push(event);
@@ -277,10 +281,8 @@ impl EventSource for PerfScript {
     }
 
     fn losses(&self) -> Vec<Loss> {
-        let mut losses = Vec::new();
-        if self.lost > 0 {
-            losses.push(Loss::new(LossKind::LostEvents, self.lost));
-        }
+        let lost = self.lost.iter().filter(|(_, count)| **count > 0);
+        let mut losses: Vec<Loss> = lost.map(|(&cpu, &count)| Loss::lost_events(cpu, count)).collect();
         if let Some(cut) = &self.cut {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()));
         }

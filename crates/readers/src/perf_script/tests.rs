@@ -74,7 +74,7 @@ fn perf_s_own_columns_without_stacks() {
         857.593929000 [001] 0 ? switch swapper/0:0(120) R -> perf-exec:7900(130)
         857.594000123 [001] 7901 ? switch my prog (x):7901(120) R+ -> swapper/1:0(120)
         857.595000000 [001] 0 ? lost 208
-        loss: 208 events were lost while recording
+        loss: 208 events were lost while recording (CPU 1)
         ");
 }
 

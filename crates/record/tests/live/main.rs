@@ -24,12 +24,13 @@ type Outcome = Result<Completion, Failed>;
 /// A test: its name and what it does.
 type Test = (&'static str, fn() -> Outcome);
 
-const TESTS: [Test; 24] = [
+const TESTS: [Test; 25] = [
     ("trace_cmd_and_our_reader_see_every_event", whole::trace_cmd_and_our_reader_see_every_event),
     ("nothing_is_lost_at_200k_switches_a_second", whole::nothing_is_lost_at_200k_switches_a_second),
     ("lost_events_are_counted_and_in_the_file", whole::lost_events_are_counted_and_in_the_file),
     ("block_events_are_recorded_on_demand", whole::block_events_are_recorded_on_demand),
     ("a_command_s_own_tasks_are_in_the_snapshot", whole::a_command_s_own_tasks_are_in_the_snapshot),
+    ("new_names_and_lent_priorities_are_recorded", whole::new_names_and_lent_priorities_are_recorded),
     ("works_where_tracefs_is_mounted", whole::works_where_tracefs_is_mounted),
     ("ends_after_the_time_given", ends::ends_after_the_time_given),
     ("sigint_ends_it_cleanly_even_if_ignored_at_start", ends::sigint_ends_it_cleanly_even_if_ignored_at_start),

@@ -98,6 +98,27 @@ pub fn a_command_s_own_tasks_are_in_the_snapshot() -> Outcome {
     Ok(Completion::Completed)
 }
 
+pub fn new_names_and_lent_priorities_are_recorded() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    Task { command: Some("sleep 0.2"), ..Task::to(&output) }.run().report();
+    let contents = Contents::of(&output);
+    let directory = place.path().join("tracefs");
+    std::fs::create_dir(&directory).expect("a new directory");
+    let _mounted = MountedTracefs::on(&directory);
+    let has = |event: &EventType| directory.join(format!("events/{}/{}/enable", event.system(), event.name())).exists();
+    let recorded = contents.info.recorded.expect("the file says what was recorded");
+    let events = [EventType::Rename, EventType::SetPrio];
+    for event in events.into_iter().filter(has) {
+        assert!(recorded.contains(event), "{event}");
+    }
+    if !has(&EventType::Rename) {
+        return Ok(Completion::ignored_with("this kernel has no task_rename"));
+    }
+    assert!(contents.count(EventType::Rename) > 0, "the exec of the command names it anew");
+    Ok(Completion::Completed)
+}
+
 /// `  fio-128   [000]   812.000001: sched_switch: …`, unlike the lines that begin the report.
 fn is_event(line: &str) -> bool {
     line.split_once(" [").and_then(|(_, tail)| tail.split_once(']')).is_some_and(|(cpu, _)| cpu.parse::<u32>().is_ok())

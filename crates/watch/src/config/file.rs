@@ -240,38 +240,6 @@ impl Default for Listen {
     }
 }
 
-impl Thresholds {
-    /// What holds for a role: what is written for it, what is right for the kernel's own threads, what holds for all.
-    pub fn of(&self, role: &str) -> RoleThresholds {
-        let own = self.role.get(role).copied().unwrap_or_default();
-        let usual = usual(role);
-        RoleThresholds {
-            wait: own.wait.or(usual.wait).or(self.wait),
-            share: own.share.or(usual.share).or(self.share),
-            oldest: own.oldest.or(usual.oldest).or(self.oldest),
-            ignore: own.ignore,
-        }
-    }
-
-    pub(super) fn unknown_role(&self) -> Option<&str> {
-        self.role.keys().map(String::as_str).find(|role| role.is_empty() || role.len() > 64)
-    }
-}
-
-/// What the kernel's own threads may be expected to bear.
-fn usual(role: &str) -> RoleThresholds {
-    let kernel = ["ksoftirqd", "direct-io", "kworker", "rcu", "storage", "nfsd", "kernel", "real-time"];
-    if !kernel.contains(&role) {
-        return RoleThresholds::default();
-    }
-    RoleThresholds {
-        wait: Some(millis(50)),
-        share: Some(Fraction(0.3)),
-        oldest: Some(millis(200)),
-        ..RoleThresholds::default()
-    }
-}
-
 fn millis(count: u64) -> Length {
     Length(Duration::from_millis(count))
 }

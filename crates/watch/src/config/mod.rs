@@ -4,7 +4,9 @@ mod address;
 mod error;
 mod file;
 mod length;
+mod roles;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,13 +58,33 @@ impl Config {
     pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         let config: Config =
             toml::from_str(text).map_err(|error| ConfigError::at(path, text, error.span(), error.message()))?;
-        config.check().map_err(|(key, what)| ConfigError::at(path, text, place_of(text, key), &what))?;
+        config.check().map_err(|(key, what)| ConfigError::at(path, text, key.place_in(text), &what))?;
         Ok(config)
     }
 
     /// The whole of it, with what was not written, as a file would say it.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_default()
+    }
+
+    /// All that holds, as a file would say it: what is not written, the thresholds of each role, and what is off.
+    pub fn in_full(&self) -> String {
+        let thresholds = self.thresholds.in_full();
+        let full = Config { thresholds, ..self.clone() };
+        let mut text = full.to_toml();
+        let absent = [
+            (
+                self.recorder.buffer_mib.is_none(),
+                "[recorder] buffer-mib: as much as fits in a 32nd of the memory, 16 at most",
+            ),
+            (self.listen.mode.is_none(), "[listen] mode: 0600, of a unix socket"),
+            (self.otlp.is_none(), "[otlp]: off, no endpoint"),
+            (self.webhook.is_none(), "[webhook]: off, no url"),
+        ];
+        for (_, what) in absent.into_iter().filter(|(is_absent, _)| *is_absent) {
+            text += &format!("# {what}\n");
+        }
+        text
     }
 
     /// The JSON schema of such files.
@@ -72,9 +94,9 @@ impl Config {
     }
 
     /// What no single key shows: the key at fault, and what is wrong.
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), (Key<'_>, String)> {
         if self.version != 1 {
-            return Err(("version", format!("version {} is not known; expected 1", self.version)));
+            return Err((Key::Named("version"), format!("version {} is not known; expected 1", self.version)));
         }
         if let Address::Tcp(address) = &self.listen.address
             && !address.ip().is_loopback()
@@ -84,14 +106,14 @@ impl Config {
                 "{address} can be reached from other machines, and the page shows names of processes to everybody who \
                  asks; expected a loopback address or unix:PATH, or `allow-remote = true` beside it"
             );
-            return Err(("address", what));
+            return Err((Key::Named("address"), what));
         }
-        if let Some(role) = self.thresholds.unknown_role() {
-            return Err(("role", format!("`{role}`: expected a name of at most 64 characters")));
+        if let Some((role, what)) = self.thresholds.unknown_role() {
+            return Err((Key::Role(role), what));
         }
         let in_range = |name, value: Duration, least: Duration, most: Duration| {
             let what = || format!("{} is out of range; expected {} to {}", Length(value), Length(least), Length(most));
-            if (least..=most).contains(&value) { Ok(()) } else { Err((name, what())) }
+            if (least..=most).contains(&value) { Ok(()) } else { Err((Key::Named(name), what())) }
         };
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         in_range("keep", self.recorder.keep.0, second, Duration::from_secs(600))?;
@@ -105,20 +127,50 @@ impl Config {
     }
 }
 
-/// Where a key is written, if it is.
-fn place_of(text: &str, key: &str) -> Option<std::ops::Range<usize>> {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim_start();
-        let begin = at + line.len() - trimmed.len();
-        let is_key = trimmed.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
-        let is_table = trimmed.starts_with('[') && trimmed.contains(key);
-        if is_key || is_table {
-            return Some(begin..begin + key.len());
+/// A key that is at fault.
+#[derive(Clone, Copy, Debug)]
+enum Key<'a> {
+    /// One that there is only one of.
+    Named(&'a str),
+    /// The name of a role.
+    Role(&'a str),
+}
+
+impl Key<'_> {
+    /// Where it is written, if it is.
+    fn place_in(self, text: &str) -> Option<Range<usize>> {
+        let mut at = 0;
+        for line in text.split_inclusive('\n') {
+            let found = match self {
+                Key::Named(key) => named_in(line, key),
+                Key::Role(role) => role_in(line, role),
+            };
+            if let Some(found) = found {
+                return Some(at + found.start..at + found.end);
+            }
+            at += line.len();
         }
-        at += line.len();
+        None
     }
-    None
+}
+
+fn named_in(line: &str, key: &str) -> Option<Range<usize>> {
+    let trimmed = line.trim_start();
+    let begin = line.len() - trimmed.len();
+    let is_key = trimmed.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    is_key.then_some(begin..begin + key.len())
+}
+
+/// `[thresholds.role.NAME]`, `role.NAME.wait = …`, or `NAME = { … }` below `[thresholds.role]`; NAME may be quoted.
+fn role_in(line: &str, role: &str) -> Option<Range<usize>> {
+    let keys = match line.trim_start().strip_prefix('[') {
+        Some(_) => line,
+        None => line.split_once('=')?.0,
+    };
+    let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_' && c != '/');
+    let is_whole = |at: usize| is_end(keys[..at].chars().next_back()) && is_end(keys[at + role.len()..].chars().next());
+    let at = keys.match_indices(role).map(|(at, _)| at).find(|at| is_whole(*at))?;
+    Some(at..at + role.len())
 }
 
 /// Where a running watch has its socket and its lock: in memory, for root alone.
@@ -130,77 +182,5 @@ pub fn default_store() -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(Path::new("watch.toml"), text).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn nothing_written_is_the_default() {
-        assert_eq!(parse("version = 1\n"), Ok(Config::default()));
-        assert_eq!(parse(""), Ok(Config::default()));
-    }
-
-    #[test]
-    fn what_is_printed_reads_the_same() {
-        let text = Config::default().to_toml();
-        assert_eq!(parse(&text), Ok(Config::default()), "{text}");
-    }
-
-    #[test]
-    fn everything_that_can_be_written_is_read() {
-        let (on, off) =
-            include_str!("../../../../examples/watch.toml").split_once("# Off without").expect("the example");
-        let off: String =
-            off.lines().skip(1).map(|line| format!("{}\n", line.trim_start_matches(['#', ' ']))).collect();
-        let config = parse(&format!("{on}{off}")).expect("the example");
-        assert!(config.otlp.is_some() && config.webhook.is_some());
-        assert_ne!(config, Config::default());
-        assert_eq!(parse(&config.to_toml()), Ok(config.clone()));
-        let role = config.thresholds.of("ksoftirqd");
-        assert_eq!(role.wait, Some(Length(Duration::from_millis(20))));
-    }
-
-    #[test]
-    fn what_is_wrong_is_named_with_its_place() {
-        let cases = [
-            ("version = 2", "watch.toml:1:1: version 2 is not known; expected 1"),
-            ("verison = 1", "watch.toml:1:1: unknown field `verison`"),
-            ("[recorder]\nkeep = \"10\"\n", "watch.toml:2:8: `10`: expected a time such as 250ms, 10s or 2m"),
-            ("[recorder]\nkeep = \"11m\"\n", "watch.toml:2:1: 11m is out of range; expected 1s to 10m"),
-            ("[listen]\naddress = \"0.0.0.0:9\"\n", "watch.toml:2:1: 0.0.0.0:9 can be reached from other machines"),
-            (
-                "[listen]\naddress = \"localhost\"\n",
-                "watch.toml:2:11: `localhost`: expected an address such as 127.0.0.1:9846, unix:/PATH, or off",
-            ),
-            ("[thresholds]\nshare = 1.5\n", "watch.toml:2:9: 1.5: expected a part between 0 and 1"),
-            (
-                "[webhook]\nurl = \"ftp://x\"\n",
-                "watch.toml:2:7: `ftp://x`: expected a URL that begins with http:// or https://",
-            ),
-            (
-                "[recorder]\nmode = \"no\"\n",
-                "watch.toml:2:8: unknown variant `no`, expected one of `always`, `armed`, `off`",
-            ),
-            ("a = [", "watch.toml:1:"),
-        ];
-        for (text, expected) in cases {
-            let error = parse(text).expect_err(text);
-            assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
-        }
-        assert!(parse("[listen]\naddress = \"0.0.0.0:9\"\nallow-remote = true\n").is_ok());
-    }
-
-    #[test]
-    fn the_schema_names_every_key_of_the_example() {
-        let schema = Config::schema();
-        for line in include_str!("../../../../examples/watch.toml").lines() {
-            if let Some((key, _)) = line.trim_start_matches("# ").split_once(" = ") {
-                let key = key.rsplit('.').next().unwrap_or(key);
-                assert!(schema.contains(&format!("\"{key}\"")), "{key}");
-            }
-        }
-    }
-}
+#[path = "tests.rs"]
+mod tests;

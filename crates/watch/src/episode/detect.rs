@@ -56,6 +56,8 @@ pub struct Begun {
     pub at: unstarve_model::ClockPair,
     /// Why.
     pub trigger: Trigger,
+    /// Since when its waits may have been, on the clock of readings.
+    pub since: unstarve_model::Time,
     /// Who waits.
     pub victim: Role,
     /// Its longest wait now, if it has one.
@@ -304,6 +306,7 @@ impl Pair<'_> {
         Begun {
             at: self.reading.at,
             trigger,
+            since: unstarve_model::Time(since),
             victim: self.role.clone(),
             victim_task: wait.map(|wait| wait.task),
             culprit,
@@ -315,7 +318,7 @@ impl Pair<'_> {
 }
 
 /// Whether a rule prefers the occupant to who waits.
-fn is_precedence(rule: Rule) -> bool {
+pub(crate) fn is_precedence(rule: Rule) -> bool {
     match rule {
         Rule::Irq
         | Rule::Softirq

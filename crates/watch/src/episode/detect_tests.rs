@@ -219,3 +219,47 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_walls_clock_decides_nothing() {
+    //  wall     an hour is taken back between the second and the third reading
+    //  kworker  ....www|....
+    let quiet = Scene::new();
+    let starved = quiet.clone().blame("kworker", RoleKind::RealTime, 85 * MS).wait("kworker", 85 * MS);
+    let run = |back: u64| {
+        let mut detector = Detector::new(Thresholds::default());
+        let scenes = [&quiet, &quiet, &starved, &starved, &starved].into_iter().enumerate();
+        let steps: Vec<Step> = scenes
+            .map(|(index, scene)| {
+                let mut now = at(index as u64 * 250);
+                if index >= 2 {
+                    now.wall = unstarve_model::WallTime(now.wall.0 - back);
+                }
+                detector.see(Arc::new(scene.reading(now)))
+            })
+            .collect();
+        let begun = begun(&steps).into_iter().map(|begun| (begun.at.trace, begun.since, begun.ns)).collect::<Vec<_>>();
+        (begun, detector.is_open())
+    };
+    let (begun, is_open) = run(3_600_000 * MS);
+    assert_eq!((begun.len(), is_open), (1, true));
+    assert_eq!((begun, is_open), run(0), "the same episode, of the same time");
+}
+
+#[test]
+fn other_thresholds_hold_from_the_next_reading_on() {
+    let quiet = Scene::new();
+    let starved = quiet.clone().blame("kworker", RoleKind::RealTime, 85 * MS).wait("kworker", 85 * MS);
+    let run = |wait: Option<&str>| {
+        let mut detector = Detector::new(Thresholds::default());
+        detector.see(Arc::new(quiet.reading(at(0))));
+        if let Some(wait) = wait {
+            let mut thresholds = Thresholds::default();
+            let own = RoleThresholds { wait: wait.parse().ok(), share: None, ..RoleThresholds::default() };
+            thresholds.role.insert("kworker".to_owned(), own);
+            detector.judge_by(thresholds);
+        }
+        detector.see(Arc::new(starved.reading(at(250)))).begun.len()
+    };
+    assert_eq!([run(None), run(Some("200ms")), run(Some("20ms"))], [1, 0, 1]);
+}

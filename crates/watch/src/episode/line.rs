@@ -12,6 +12,7 @@ pub fn line(episode: &Episode) -> String {
         (None, Some(verdict)) => text += &clean(verdict),
         (None, None) => text += "recorded on demand",
     }
+    text += &others(episode);
     if let Some(remedy) = episode.remedy.as_ref().filter(|remedy| !remedy.text.is_empty()) {
         let _ = write!(text, "; first remedy: {} ({})", clean(&remedy.text), clean(&remedy.id));
     }
@@ -49,6 +50,24 @@ fn sentence(episode: &Episode, victim: &Party) -> String {
         let _ = write!(text, " ({})", clean(&why.join(", ")));
     }
     text
+}
+
+/// Whoever else was starved: `; kworker/1:0[18] and 2 others were starved, too`.
+fn others(episode: &Episode) -> String {
+    let is_headline = |party: &Party| {
+        episode.victim.as_ref().is_some_and(|victim| {
+            (party.tid.is_some() && party.tid == victim.tid) || (party.comm.is_empty() && party.role == victim.role)
+        })
+    };
+    let is_culprit =
+        |party: &Party| party.tid.is_some() && episode.culprit.as_ref().is_some_and(|culprit| culprit.tid == party.tid);
+    let others = episode.victims.iter().map(|other| &other.victim);
+    let mut others = others.filter(|other| !is_headline(other) && !is_culprit(other));
+    let Some(first) = others.next() else { return String::new() };
+    match others.count() as u64 + episode.more_victims {
+        0 => format!("; {} starved, too", named(first)),
+        more => format!("; {} and {} starved, too", named(first), unstarve_model::counted(more, "other")),
+    }
 }
 
 /// `hog[4711] of nginx.service`; the role where no task is known.

@@ -2,13 +2,15 @@
 
 pub mod detect;
 mod finish;
+mod headline;
 mod line;
 mod place;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use detect::is_precedence;
 pub use detect::{Begun, Detector, Step, Trigger};
-pub use finish::Explanation;
+pub use headline::Explanation;
 pub use line::line;
 pub use place::Place;
 
@@ -30,10 +32,10 @@ pub struct Episode {
     /// The recorded machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What was above its threshold; absent of a dump on demand.
+    /// What was above its threshold, as the counters saw it; absent of a dump on demand.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trigger: Option<Trigger>,
-    /// Whose waits; absent where nobody is starved.
+    pub trigger: Option<Seen>,
+    /// Whose waits: of the worst finding of its time, else of the counters. Absent where nobody is starved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim: Option<Party>,
     /// Who had the CPU meanwhile.
@@ -48,12 +50,19 @@ pub struct Episode {
     /// The finding of `explain`: `rt-starvation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finding: Option<String>,
-    /// The worst that `explain` found in the trace where it found nothing about this victim.
+    /// The worst that `explain` found in the trace where it found nothing of the episode's time, or nothing that is not another
+    /// episode's of the same trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_finding: Option<Box<OtherFinding>>,
     /// How bad it is, in the word that `explain` has for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
+    /// Everybody who was starved at its time, worst first, the first 16.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub victims: Vec<Suffered>,
+    /// Those beyond them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_victims: u64,
     /// What `explain` says of the whole trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
@@ -75,6 +84,52 @@ pub struct Episode {
     /// Why something is absent here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// What the counters saw when an episode began.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Seen {
+    /// What was above its threshold.
+    #[serde(flatten)]
+    pub trigger: Trigger,
+    /// Since when its waits may have been, on CLOCK_MONOTONIC, which is the traces' clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_mono_ns: Option<u64>,
+    /// Whose waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim: Option<Party>,
+    /// Who was preferred most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// For how long: the part of the waits that this culprit and rule are to blame for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blamed_ns: Option<u64>,
+}
+
+/// Somebody who was starved at an episode's time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Suffered {
+    /// Who waited; a role alone where only the counters saw it.
+    pub victim: Party,
+    /// The finding of `explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<String>,
+    /// How bad it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<String>,
+    /// Who had the CPU meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// For how long, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns: Option<u64>,
 }
 
 /// A victim or a culprit.

@@ -82,7 +82,7 @@ pub(super) fn read(directory: &Path) -> Result<LogRead, StoreError> {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(StoreError::io(&path)(error)),
+            Err(error) => return Err(StoreError::unreadable(&path)(error)),
         };
         for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {

@@ -4,7 +4,8 @@
 //! /var/lib/unstarve/watch/
 //!   episodes.jsonl              a line for each, only ever added to
 //!   20261123-012345-678/        whole: renamed from .new-… when its trace was on the disk
-//!     trace.dat  episode.json   and, once explained, report.json, report.html
+//!     trace.dat  episode.json   and, once explained, report.json, report.html; along.json if others share the trace
+//!   store.lock                  held by the watch whose store it is
 //! ```
 //!
 //! A process that is killed leaves at most a directory `.new-…`, which the next one removes; an episode whose trace is there
@@ -14,11 +15,13 @@ mod keep;
 mod log;
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use unstarve_files::trust::{Directory, TrustError};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use unstarve_files::trust::{Directory, How, TrustError};
 
 pub use keep::Kept;
 pub use log::{Log, LogRead};
@@ -34,6 +37,11 @@ pub const REPORT: &str = "report.json";
 /// `report` of it.
 pub const PAGE: &str = "report.html";
 
+/// The episodes that share the trace.
+const ALONG: &str = "along.json";
+/// Held by the watch whose store it is.
+const LOCK: &str = "store.lock";
+
 const UNFINISHED: &str = ".new-";
 
 /// An episode's JSON is some KiB.
@@ -46,7 +54,7 @@ pub enum StoreError {
     /// The directory could be changed by others.
     #[error("the directory for episodes cannot be used")]
     Untrusted(#[from] TrustError),
-    /// The system refuses.
+    /// The system refuses to write.
     #[error("cannot write {}", path.display())]
     Io {
         /// What.
@@ -54,12 +62,28 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
+    /// The system refuses to read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another watch keeps its episodes there.
+    #[error("another watch keeps its episodes in {}; stop it first, or give this one another store.directory", .0.display())]
+    Busy(PathBuf),
 }
 
 impl StoreError {
     fn io(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         let path = path.to_owned();
         move |source| StoreError::Io { path, source }
+    }
+
+    fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.to_owned();
+        move |source| StoreError::Unreadable { path, source }
     }
 }
 
@@ -77,6 +101,8 @@ pub struct Limits {
 pub struct Store {
     directory: Directory,
     limits: Limits,
+    /// Nobody else's while this is open.
+    _lock: Option<File>,
 }
 
 /// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
@@ -91,9 +117,11 @@ impl Store {
     /// Opens the directory, and makes it if it is not there. What killed processes left unfinished is removed.
     ///
     /// # Errors
-    /// If it cannot be made, or if others than root and we can change it.
+    /// If it cannot be made, if others than root and we can change it, or if another process has it open.
     pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
-        let store = Store { directory: Directory::make(path)?, limits };
+        let directory = Directory::make(path)?;
+        let lock = lock(&directory)?;
+        let store = Store { directory, limits, _lock: lock };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
                 let _ = fs::remove_dir_all(store.path().join(name));
@@ -140,7 +168,7 @@ impl Store {
     }
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
-        names_in(self.path()).map_err(StoreError::io(self.path()))
+        names_in(self.path()).map_err(StoreError::unreadable(self.path()))
     }
 
     /// Where an episode is.
@@ -172,15 +200,77 @@ impl Store {
         Log::open(&self.directory)
     }
 
-    /// Episodes whose trace is whole and that the log does not have: the process that wrote them was killed before it was explained.
+    /// Episodes whose trace is whole and that the log does not have, each with those that share its trace and are not in the log
+    /// either: the process that wrote them was killed before it was explained.
     ///
     /// # Errors
     /// If the directory or the log cannot be read.
-    pub fn unexplained(&self) -> Result<Vec<Episode>, StoreError> {
+    pub fn unexplained(&self) -> Result<Vec<Left>, StoreError> {
         let logged: std::collections::BTreeSet<String> =
             log::read(self.path())?.episodes.into_iter().map(|episode| episode.id).collect();
         let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id));
-        Ok(ids.filter_map(|id| self.episode(&id)).collect())
+        let left = |id: String| {
+            let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id)).collect();
+            Some(Left { episode: self.episode(&id)?, along })
+        };
+        Ok(ids.filter_map(left).collect())
+    }
+
+    /// The episodes that share a trace, as they were when it was written.
+    fn along(&self, id: &str) -> Vec<Episode> {
+        let bytes = Directory::open(&self.directory_of(id))
+            .and_then(|directory| directory.read(OsStr::new(ALONG), LARGEST_EPISODE));
+        let Ok(Some(bytes)) = bytes else { return Vec::new() };
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+}
+
+/// What a killed watch has left to be explained.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Left {
+    /// The episode whose trace is there.
+    pub episode: Episode,
+    /// Those that began before it was written.
+    pub along: Vec<Episode>,
+}
+
+/// Keeps other watches from a store. Where nothing can be written there is none to be kept from writing.
+fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
+    // Made here, but not kept open for writing: the disk must be able to become read-only.
+    let made = directory.file(OsStr::new(LOCK), How::Update).map(drop);
+    let file = match made.and_then(|()| directory.file(OsStr::new(LOCK), How::Read)) {
+        Ok(file) => file,
+        Err(TrustError::Io { source, .. }) if source.kind() != io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Err(StoreError::Busy(directory.path().to_owned())),
+        // A file system without locks.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Where the trace of an episode is: its own directory, or that of the episode whose trace shows it, too. `None` if there is none.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn trace_directory(store: &Path, id: &str) -> Result<Option<PathBuf>, StoreError> {
+    let has_trace = |id: &str| {
+        let directory = store.join(id);
+        match directory.join(TRACE).symlink_metadata() {
+            Ok(_) => Ok(Some(directory)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::unreadable(&directory)(error)),
+        }
+    };
+    if let Some(directory) = has_trace(id)? {
+        return Ok(Some(directory));
+    }
+    let of = |episode: &Episode| episode.trace_of.clone().filter(|other| episode.id == id && is_id(other));
+    match log::read(store)?.episodes.iter().find_map(of) {
+        Some(other) => has_trace(&other),
+        None => Ok(None),
     }
 }
 
@@ -218,13 +308,18 @@ impl Unfinished {
         self.path.join(TRACE)
     }
 
-    /// Gives it its name, with what is known of it so far. From here on nothing of it is lost.
+    /// Gives it its name, with what is known so far of it and of those that share its trace. From here on nothing of them is lost.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn finish(self, store: &Store, episode: &Episode) -> Result<(), StoreError> {
+    pub fn finish(self, store: &Store, episode: &Episode, along: &[Episode]) -> Result<(), StoreError> {
         let directory = Directory::open(&self.path)?;
         note_in(&directory, episode).map_err(StoreError::io(&self.path))?;
+        if !along.is_empty() {
+            let json = serde_json::to_vec(along).map_err(io::Error::from);
+            let written = json.and_then(|json| directory.replace(OsStr::new(ALONG), &json, 0o600));
+            written.map_err(StoreError::io(&self.path))?;
+        }
         let to = store.directory_of(&self.id);
         fs::rename(&self.path, &to).map_err(StoreError::io(&to))
     }

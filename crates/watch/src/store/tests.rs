@@ -28,7 +28,7 @@ fn keep(store: &Store, number: u64, bytes: usize) -> Result<String, StoreError> 
     episode.id = unfinished.id().to_owned();
     fs::write(unfinished.trace(), vec![7; bytes]).map_err(StoreError::io(store.path()))?;
     episode.trace_bytes = Some(bytes as u64);
-    unfinished.finish(store, &episode)?;
+    unfinished.finish(store, &episode, &[])?;
     store.log()?.add(&episode)?;
     Ok(episode.id)
 }
@@ -127,7 +127,10 @@ fn what_a_killed_watch_left_is_removed_or_explained() {
     let third = store.begin(&episode(3).id, 10).expect("begun");
     fs::write(third.trace(), "whole").expect("written");
     let waiting = Episode { trace_bytes: Some(5), ..episode(3) };
-    third.finish(&store, &waiting).expect("finished");
+    let along = [episode(4), episode(5)];
+    third.finish(&store, &waiting, &along).expect("finished");
+    // Of those that share its trace one was logged before the kill.
+    store.log().expect("a log").add(&along[0]).expect("added");
     let mut log = fs::OpenOptions::new().append(true).open(path.join("episodes.jsonl")).expect("the log");
     log.write_all(b"{\"schema\":\"unst").expect("torn");
     drop(store);
@@ -135,8 +138,59 @@ fn what_a_killed_watch_left_is_removed_or_explained() {
     let store = Store::open(&path, LIMITS).expect("a store");
     let names = names_in(&path).expect("listed");
     assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
-    assert_eq!(store.unexplained().expect("read"), std::slice::from_ref(&waiting));
+    let left = Left { episode: waiting.clone(), along: vec![along[1].clone()] };
+    assert_eq!(store.unexplained().expect("read"), [left]);
     store.log().expect("a log").add(&waiting).expect("added");
     assert!(store.unexplained().expect("read").is_empty());
     assert_eq!(read_log(&path).expect("read").torn, 1);
+}
+
+#[test]
+fn a_store_has_one_watch() {
+    let (_around, path) = place();
+    let first = Store::open(&path, LIMITS).expect("a store");
+    assert!(matches!(Store::open(&path, LIMITS), Err(StoreError::Busy(_))));
+    drop(first);
+    assert!(Store::open(&path, LIMITS).is_ok());
+}
+
+#[test]
+fn the_trace_of_an_episode_may_be_anothers() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    let first = keep(&store, 1, 10).expect("kept");
+    let shared = Episode { trace_of: Some(first.clone()), ..episode(2) };
+    let evil = Episode { trace_of: Some("../..".into()), ..episode(3) };
+    for episode in [&shared, &evil, &episode(4)] {
+        store.log().expect("a log").add(episode).expect("added");
+    }
+    let of = |id: &str| trace_directory(&path, id).expect("read");
+    assert_eq!(of(&first), Some(path.join(&first)));
+    assert_eq!(of(&shared.id), Some(path.join(&first)));
+    assert_eq!([of(&evil.id), of(&episode(4).id), of("20200101-000000-000")], [None, None, None]);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_called_written() {
+    let (around, _) = place();
+    let file = around.path().join("file");
+    fs::write(&file, "").expect("written");
+    for error in [read_log(&file).expect_err("no directory"), trace_directory(&file, "x").expect_err("no directory")] {
+        assert!(error.to_string().starts_with(&format!("cannot read {}", file.display())), "{error}");
+    }
+}
+
+#[test]
+fn no_name_breaks_a_line_of_the_log() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    let evil = "a\"b\\c\n{\"schema\":1}\r\u{1b}[31m\u{2028}\0";
+    let party = crate::episode::Party { comm: evil.into(), cgroup: Some(evil.into()), ..Default::default() };
+    let wanted =
+        Episode { victim: Some(party.clone()), culprit: Some(party), problem: Some(evil.into()), ..episode(1) };
+    store.log().expect("a log").add(&wanted).expect("added");
+    let text = fs::read_to_string(path.join("episodes.jsonl")).expect("the log");
+    assert_eq!(text.matches('\n').count(), 1, "{text:?}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    assert_eq!(read_log(&path).expect("read").episodes, [wanted]);
 }

@@ -55,6 +55,15 @@ impl History {
         self.seen = seen;
     }
 
+    /// The last hour, a place for each minute, oldest first; those of which there are no readings are empty.
+    pub fn places(&self) -> Vec<Option<&Minute>> {
+        let last = self.minutes.back().map_or(0, |last| last.number);
+        let ago = |ago: u64| {
+            last.checked_sub(ago).and_then(|number| self.minutes.iter().find(|minute| minute.number == number))
+        };
+        (0..MINUTES as u64).rev().map(ago).collect()
+    }
+
     /// All roles that waited, most first.
     pub fn roles(&self) -> Vec<(&str, Nanos)> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -64,5 +73,27 @@ impl History {
         let mut sums: Vec<_> = sums.into_iter().map(|(role, ns)| (role, Nanos(ns))).collect();
         sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RoleKind;
+    use crate::testing::{Scene, at};
+
+    #[test]
+    fn a_minute_without_readings_keeps_its_place() {
+        let mut history = History::default();
+        let scene = Scene::new();
+        history.add(&scene.reading(at(0)));
+        let scene = scene.blame("kworker", RoleKind::RealTime, 5);
+        history.add(&scene.reading(at(1_000)));
+        let scene = scene.blame("kworker", RoleKind::RealTime, 7);
+        history.add(&scene.reading(at(3 * 60_000 + 1_000)));
+        let waited = |minute: Option<&Minute>| minute.and_then(|minute| minute.waited.get("kworker").copied());
+        let places: Vec<_> = history.places().into_iter().map(waited).collect();
+        assert_eq!(places.len(), MINUTES);
+        assert_eq!(places[MINUTES - 4..], [Some(Nanos(5)), None, None, Some(Nanos(7))]);
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The text format has no native histograms; by OTLP the same waits go out as exponential ones ([`super::otlp`]).
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,16 +15,14 @@ use prometheus_client::registry::{Registry, Unit};
 use unstarve_model::Nanos;
 
 use super::Published;
-use crate::{Histogram, Reading, Role, RoleId, RoleKind};
+use super::series::{Named, blame_by_name, by_name};
+use crate::{Histogram, Reading, RoleKind};
 
 /// What the content is called.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Powers of two of a second that end the classic buckets: 3.8 µs, 15 µs, 61 µs, 0.24 ms, … 4 s, 16 s.
 const BOUNDS: [i32; 12] = [-18, -16, -14, -12, -10, -8, -6, -4, -2, 0, 2, 4];
-
-/// The occupant of those that have no series of their own.
-const REST: &str = "rest";
 
 /// Everything that is on the board.
 ///
@@ -90,34 +87,6 @@ fn seconds(ns: Nanos) -> f64 {
     ns.0 as f64 / 1e9
 }
 
-/// Roles that can wait, with their index.
-fn victims(reading: &Reading) -> impl Iterator<Item = (usize, &Role)> {
-    let roles = reading.roles.iter().enumerate();
-    roles.filter_map(|(index, role)| Some((index, role.as_ref()?))).filter(|(_, role)| role.kind.can_wait())
-}
-
-/// Waits by the name that they have in the series: of two groups whose names become the same when they are cleaned, together.
-#[derive(Default)]
-struct Named {
-    waited: u64,
-    histogram: Histogram,
-    waiting: u32,
-    oldest: Nanos,
-}
-
-fn by_name(reading: &Reading) -> BTreeMap<String, Named> {
-    let mut names: BTreeMap<String, Named> = BTreeMap::new();
-    for (index, role) in victims(reading) {
-        let Some(waits) = reading.waits.get(index) else { continue };
-        let sum = names.entry(role.name()).or_default();
-        sum.waited = sum.waited.saturating_add(waits.waited.0);
-        sum.histogram.merge(&waits.histogram);
-        sum.waiting += waits.waiting;
-        sum.oldest = sum.oldest.max(oldest(reading, index));
-    }
-    names
-}
-
 fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
     let names = by_name(reading);
     let help = "Waits for a CPU by what waited; the sum counts waits that have not ended, too";
@@ -126,7 +95,7 @@ fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
         let labels = vec![("victim", name.clone())];
         let buckets = classic(&waits.histogram);
         let mut metric = family.encode_family(&labels)?;
-        let sum = seconds(Nanos(waits.waited));
+        let sum = seconds(waits.waited);
         metric.encode_histogram::<NoLabelSet>(sum, waits.histogram.count(), &buckets, None)?;
     }
     let rows = |of: &dyn Fn(&Named) -> f64| -> Rows {
@@ -136,11 +105,6 @@ fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
     out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, waiting)?;
     let help = "The longest wait that has not ended; 0 where none lasts long enough to be looked at";
     out.gauges("oldest_wait", help, Some(&Unit::Seconds), rows(&|waits| seconds(waits.oldest)))
-}
-
-fn oldest(reading: &Reading, index: usize) -> Nanos {
-    let of = reading.oldest.iter().filter(|wait| wait.role.index() == index);
-    of.map(|wait| wait.ns).max().unwrap_or(Nanos(0))
 }
 
 /// Counts by upper bound; the encoder sums them up.
@@ -157,18 +121,8 @@ fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
 }
 
 fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt::Result {
-    let mut sums: BTreeMap<(String, String, &str), u64> = BTreeMap::new();
-    let name = |id: RoleId| reading.role(id).map(Role::name);
-    for row in &reading.blame {
-        let (Some(victim), Some(occupant)) = (name(row.victim), name(row.occupant)) else { continue };
-        let key = (victim, occupant, row.rule);
-        let own = published.admitted.has(&key);
-        let (victim, occupant, rule) = key;
-        let occupant = if own { occupant } else { REST.to_owned() };
-        *sums.entry((victim, occupant, rule.word())).or_insert(0) += row.ns.0;
-    }
-    let rows = sums.into_iter().map(|((victim, occupant, rule), ns)| {
-        (vec![("victim", victim), ("occupant", occupant), ("rule", rule.to_owned())], seconds(Nanos(ns)))
+    let rows = blame_by_name(reading, &published.admitted).into_iter().map(|((victim, occupant, rule), ns)| {
+        (vec![("victim", victim), ("occupant", occupant), ("rule", rule.word().to_owned())], seconds(ns))
     });
     let help =
         "Waits for a CPU by what waited, what had the CPU meanwhile and why; for each victim the sum of its waits";

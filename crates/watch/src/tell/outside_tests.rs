@@ -197,3 +197,100 @@ fn a_webhook_gets_the_episode() {
     assert!(head.starts_with("POST /hook "), "{head}");
     assert_eq!(serde_json::from_slice::<Episode>(&body).expect("JSON"), episode);
 }
+
+/// Who gets an episode never waits for one that takes the connection and says nothing.
+#[test]
+fn a_webhook_that_never_answers_holds_nobody_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
+    let board = board();
+    let courier = webhook::start(Webhook { url, headers: [].into() }, Arc::clone(&board)).expect("a thread");
+    let (stream, _) = {
+        courier.send(Arc::new(Episode::default()));
+        listener.accept().expect("a connection")
+    };
+    // One is on its way, 32 may wait, and the others are counted.
+    let begun = Instant::now();
+    (0..40).for_each(|_| courier.send(Arc::new(Episode::default())));
+    assert_eq!(board.read().counts.undelivered.get("webhook"), Some(&8));
+    // It is given ten seconds; nobody here waits for them.
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    drop(stream);
+}
+
+/// A page of a busy host, with an hour of history and an episode.
+fn busy_board() -> Arc<Board> {
+    let board = Arc::new(Board::default());
+    let mut scene = Scene::new().group(EVIL).group("/system.slice");
+    board.write(|published| {
+        published.engine = "scripted";
+        let mut history = super::History::default();
+        for minute in 0..50_u64 {
+            scene = scene.clone().blame("kworker", RoleKind::RealTime, 1_000_000 * (minute % 7));
+            scene = scene.clone().blame(EVIL, RoleKind::RealTime, 3_000_000 * (minute % 5));
+            history.add(&scene.reading(at(minute * 60_000)));
+        }
+        published.history = Arc::new(history);
+        published.next(Arc::new(scene.reading(at(50 * 60_000))));
+        let rule = unstarve_timeline::Rule::Fair;
+        let now = scene.clone().blame_group("/system.slice", "/system.slice", rule, 900_000_000);
+        let now =
+            now.blame("ksoftirqd", RoleKind::RealTime, 80_000_000).lasts("ksoftirqd", 18, "real-time", 80_000_000);
+        published.next(Arc::new(now.reading(at(50 * 60_000 + 1_000))));
+        let party =
+            |comm: &str| Some(crate::episode::Party { comm: comm.to_owned(), tid: Some(7), ..Default::default() });
+        let episode = Episode {
+            id: "20251124-160307-205".into(),
+            at_ns: at(0).wall.0,
+            victim: party("<script>alert(1)</script>"),
+            culprit: party("hog"),
+            rule: Some("class".into()),
+            ns: Some(85_000_000),
+            finding: Some("rt-starvation".into()),
+            trace_bytes: Some(5),
+            ..Episode::default()
+        };
+        published.list(Arc::new(episode));
+    });
+    board
+}
+
+/// The page as Chromium sees it. `UNSTARVE_SHOT=FILE.png` keeps a picture of it.
+#[test]
+fn a_browser_shows_the_live_page() {
+    let Some(chromium) = need::tool("chromium") else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
+    let server = Server::start(&listen, busy_board(), "/nowhere".into()).expect("listening").expect("a server");
+    let Address::Tcp(address) = server.address() else { panic!("no TCP") };
+    let look = |more: &str| {
+        let out = fs::File::create(directory.path().join("out")).expect("a file");
+        let err = fs::File::create(directory.path().join("err")).expect("a file");
+        let mut command = Command::new(&chromium);
+        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
+        command.args(["--enable-logging=stderr", "--window-size=1100,900", more]);
+        command.arg(format!("--user-data-dir={}", directory.path().join("profile").display()));
+        command.arg(format!("http://{address}/")).stdin(Stdio::null()).stdout(out).stderr(err);
+        let mut running = Ends(command.spawn().expect("started"));
+        let end = Instant::now() + Duration::from_secs(240);
+        while running.0.try_wait().expect("a child").is_none() {
+            assert!(Instant::now() < end, "Chromium does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap_or_default();
+        (read("out"), read("err"))
+    };
+    let (dom, said) = look("--dump-dom");
+    assert!(dom.contains("ksoftirqd[18] has waited 80.0 ms while hog[4711] has CPU 0"), "{dom}{said}");
+    assert!(dom.contains("&lt;script&gt;alert(1)&lt;/script&gt;[7]") && !dom.contains("<script"), "{dom}");
+    assert_eq!(dom.matches("<svg").count(), 2, "a course for each role that waited: {dom}");
+    let axis = dom.split("class=\"axis\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap_or_default();
+    assert!(axis.matches("<span>").count() == 7 && axis.contains(">now<"), "{axis}");
+    let place = |text: &str| dom.find(text).unwrap_or_else(|| panic!("{text}: {dom}"));
+    assert!(place(">class<") < place(">fair<"), "a turn among equals does not come first");
+    assert!(dom.contains("href=\"/episodes/20251124-160307-205/report.html\""), "{dom}");
+    assert!(!said.contains("Content Security Policy") && !said.contains("Refused to"), "{said}");
+    if let Some(shot) = std::env::var_os("UNSTARVE_SHOT") {
+        look(&format!("--screenshot={}", Path::new(&shot).display()));
+    }
+}

@@ -9,8 +9,8 @@ use unstarve_model::{Nanos, WallTime};
 use unstarve_timeline::Rule;
 
 use super::http::Site;
-use super::{History, Published, metrics};
-use crate::episode::{Episode, Party, is_id};
+use super::{History, Minute, Published, metrics};
+use crate::episode::{Episode, Party, is_id, is_precedence};
 use crate::store::PAGE;
 use crate::{Reading, Role};
 
@@ -143,13 +143,7 @@ fn short(at: WallTime) -> String {
 fn now(published: &Published) -> Panel {
     let title = "Who keeps whom waiting now".to_owned();
     let (Some(reading), Some(before)) = (&published.reading, published.earlier.front()) else {
-        return Panel {
-            title,
-            note: "no two readings yet".to_owned(),
-            columns: Vec::new(),
-            rows: Vec::new(),
-            bars: Vec::new(),
-        };
+        return Panel { title, note: "no two readings yet".to_owned(), ..Panel::default() };
     };
     let span = reading.at.trace.since(before.at.trace);
     let rows = lately(reading, before).into_iter().take(12);
@@ -166,13 +160,17 @@ fn now(published: &Published) -> Panel {
     });
     Panel {
         title,
-        note: format!("in the last {span}; all waiting tasks of a role together, so more than 100 % is possible"),
+        note: format!(
+            "in the last {span}; all waiting tasks of a role together, so more than 100 % is possible. Those over whom others were \
+             preferred come first, then fair turns and idle CPUs"
+        ),
         columns: ["who waits", "who has the CPU", "rule", "time", "of the time"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
-        bars: Vec::new(),
+        ..Panel::default()
     }
 }
 
+/// What was waited between two readings: first what others' precedence is to blame for, each part with the longest first.
 fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nanos)> {
     let name = |reading: &Reading, id| reading.role(id).map(Role::name);
     let old: std::collections::BTreeMap<(Option<String>, Option<String>, Rule), Nanos> = before
@@ -189,7 +187,7 @@ fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nan
             Some((key.0?, key.1?, row.rule, ns)).filter(|_| ns.0 > 0)
         })
         .collect();
-    rows.sort_by_key(|(.., ns)| std::cmp::Reverse(*ns));
+    rows.sort_by_key(|(.., rule, ns)| std::cmp::Reverse((is_precedence(*rule), *ns)));
     rows
 }
 
@@ -197,25 +195,36 @@ fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nan
 fn hour(history: &History) -> Option<Panel> {
     let roles = history.roles();
     let most = history.minutes.iter().flat_map(|minute| minute.waited.values()).max().copied()?;
+    let places = history.places();
     let bars = roles.into_iter().take(8).map(|(role, sum)| Bar {
         name: role.to_owned(),
         sum: sum.to_string(),
-        parts: history
-            .minutes
-            .iter()
-            .map(|minute| {
-                let waited = minute.waited.get(role).copied().unwrap_or(Nanos(0));
-                (waited.share_of(most), format!("{}: {waited}", short(minute.at)))
-            })
-            .collect(),
+        parts: places.iter().map(|minute| part(*minute, role, most)).collect(),
     });
     Some(Panel {
         title: "The last hour, by role".to_owned(),
-        note: format!("waits of each minute; the highest bar is {most}"),
-        columns: Vec::new(),
-        rows: Vec::new(),
+        note: format!("waits of each minute, UTC; the highest bar is {most}"),
         bars: bars.collect(),
+        axis: axis(history),
+        ..Panel::default()
     })
+}
+
+fn part(minute: Option<&Minute>, role: &str, most: Nanos) -> (f64, String) {
+    let Some(minute) = minute else { return (0.0, String::new()) };
+    let waited = minute.waited.get(role).copied().unwrap_or(Nanos(0));
+    (waited.share_of(most), format!("{}: {waited}", short(minute.at)))
+}
+
+/// The hour in tens of minutes, up to the minute that is not over yet.
+fn axis(history: &History) -> Vec<String> {
+    let Some(last) = history.minutes.back() else { return Vec::new() };
+    let label = |ago: u64| {
+        let at = WallTime(last.at.0.saturating_sub(ago * 60_000_000_000));
+        at.clock().chars().take(5).collect::<String>()
+    };
+    // The hour's last minute ends at the right end.
+    (1..=6).rev().map(|tens| label(tens * 10 - 1)).chain(["now".to_owned()]).collect()
 }
 
 fn episodes(published: &Published) -> Panel {
@@ -246,7 +255,7 @@ fn episodes(published: &Published) -> Panel {
         note,
         columns: ["when", "who waited", "who had the CPU", "rule", "time", "finding", ""].map(str::to_owned).to_vec(),
         rows,
-        bars: Vec::new(),
+        ..Panel::default()
     }
 }
 
@@ -263,4 +272,36 @@ fn party(party: Option<&Party>) -> String {
         let _ = write!(text, " · {word}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RoleKind;
+    use crate::testing::{Scene, at};
+
+    #[test]
+    fn a_fair_turn_of_a_group_with_itself_does_not_come_first() {
+        let scene = Scene::new().group("/a");
+        let before = scene.reading(at(0));
+        let scene = scene.blame_group("/a", "/a", Rule::Fair, 9_000).blame_group("/a", "idle", Rule::Idle, 8_000);
+        let scene = scene.blame("kworker", RoleKind::RealTime, 5).blame_group("/a", "real-time", Rule::Class, 7);
+        let rows = lately(&scene.reading(at(250)), &before);
+        let order: Vec<(&str, &str)> = rows.iter().map(|row| (row.0.as_str(), row.2.word())).collect();
+        assert_eq!(order, [("/a", "class"), ("kworker", "class"), ("/a", "fair"), ("/a", "idle")]);
+    }
+
+    #[test]
+    fn the_hour_has_its_times() {
+        let mut history = History::default();
+        history.add(&Scene::new().reading(at(0)));
+        let scene = Scene::new().blame("kworker", RoleKind::RealTime, 5);
+        history.add(&scene.reading(at(250)));
+        let panel = hour(&history).expect("somebody waited");
+        // 16:03 UTC.
+        assert_eq!(panel.axis, ["15:04", "15:14", "15:24", "15:34", "15:44", "15:54", "now"]);
+        assert_eq!(panel.bars[0].parts.len(), 60);
+        assert_eq!(panel.bars[0].parts.iter().filter(|(part, _)| *part > 0.0).count(), 1);
+        assert!(panel.bars[0].parts[59].1.starts_with("2025-11-24 16:03"), "{:?}", panel.bars[0].parts[59]);
+    }
 }

@@ -1,10 +1,11 @@
-//! Which combinations of victim, occupant and rule have a series of their own.
+//! What series there are: one for each name, and which combinations of victim, occupant and rule have one of their own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
-use crate::{Reading, Role};
+use crate::{Histogram, Reading, Role};
 
 /// The most of them; with those of 32 roles all series together stay below 2,000.
 pub const MOST: usize = 1200;
@@ -37,4 +38,52 @@ impl Admitted {
     pub fn has(&self, key: &Key) -> bool {
         self.0.contains(key)
     }
+}
+
+/// Waits by the name that they have in the series: of two groups whose names become the same when they are cleaned, together.
+#[derive(Default)]
+pub struct Named {
+    /// All of them.
+    pub waited: Nanos,
+    /// Those that are over.
+    pub histogram: Histogram,
+    /// Tasks that wait now.
+    pub waiting: u32,
+    /// The longest wait that lasts.
+    pub oldest: Nanos,
+}
+
+/// The waits of all roles that can wait.
+pub fn by_name(reading: &Reading) -> BTreeMap<String, Named> {
+    let mut names: BTreeMap<String, Named> = BTreeMap::new();
+    for (index, role) in reading.roles.iter().enumerate() {
+        let (Some(role), Some(waits)) = (role.as_ref().filter(|role| role.kind.can_wait()), reading.waits.get(index))
+        else {
+            continue;
+        };
+        let sum = names.entry(role.name()).or_default();
+        sum.waited = Nanos(sum.waited.0.saturating_add(waits.waited.0));
+        sum.histogram.merge(&waits.histogram);
+        sum.waiting += waits.waiting;
+        let lasting = reading.oldest.iter().filter(|wait| wait.role.index() == index).map(|wait| wait.ns);
+        sum.oldest = lasting.fold(sum.oldest, Nanos::max);
+    }
+    names
+}
+
+/// The occupant of those that have no series of their own.
+const REST: &str = "rest";
+
+/// All blame by the names of its series: each once.
+pub fn blame_by_name(reading: &Reading, admitted: &Admitted) -> BTreeMap<Key, Nanos> {
+    let mut sums: BTreeMap<Key, Nanos> = BTreeMap::new();
+    let name = |id| reading.role(id).map(Role::name);
+    for row in &reading.blame {
+        let (Some(victim), Some(occupant)) = (name(row.victim), name(row.occupant)) else { continue };
+        let key = (victim, occupant, row.rule);
+        let key = if admitted.has(&key) { key } else { (key.0, REST.to_owned(), key.2) };
+        let sum = sums.entry(key).or_insert(Nanos::ZERO);
+        *sum = Nanos(sum.0.saturating_add(row.ns.0));
+    }
+    sums
 }

@@ -3,6 +3,7 @@
 
 mod proto;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -14,9 +15,10 @@ use self::proto::{
     Resource, ResourceMetrics, Scope, ScopeMetrics, Sum, Temporality,
 };
 use super::post::{agent, post};
+use super::series::{Named, blame_by_name, by_name};
 use super::{Board, Courier, Published};
 use crate::config::Otlp;
-use crate::{Histogram, Reading, Role};
+use crate::{Histogram, Reading};
 
 /// Starts the thread that pushes what it is sent.
 ///
@@ -58,16 +60,17 @@ fn metrics(reading: &Reading, published: &Published) -> Vec<Metric> {
     let sum = |data_points| {
         Data::Sum(Sum { data_points, aggregation_temporality: Temporality::Cumulative.into(), is_monotonic: true })
     };
+    let names = by_name(reading);
     let episodes = published.counts.episodes.iter();
     let episodes = episodes.map(|(finding, count)| number(reading, *count as f64, vec![attribute("finding", finding)]));
     vec![
-        metric("unstarve.wait", "Waits for a CPU", "s", Data::ExponentialHistogram(waits(reading))),
-        metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(blame(reading))),
+        metric("unstarve.wait", "Waits for a CPU", "s", Data::ExponentialHistogram(waits(reading, &names))),
+        metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(blame(reading, published))),
         metric(
             "unstarve.oldest_wait",
             "The longest wait that lasts",
             "s",
-            Data::Gauge(Gauge { data_points: oldest(reading) }),
+            Data::Gauge(Gauge { data_points: oldest(reading, &names) }),
         ),
         metric("unstarve.episodes", "Episodes that were kept", "{episode}", sum(episodes.collect())),
         metric(
@@ -88,20 +91,13 @@ fn number(reading: &Reading, value: f64, attributes: Vec<KeyValue>) -> Number {
     }
 }
 
-fn victims(reading: &Reading) -> impl Iterator<Item = (usize, &Role)> {
-    let roles = reading.roles.iter().enumerate().filter_map(|(index, role)| Some((index, role.as_ref()?)));
-    roles.filter(|(_, role)| role.kind.can_wait())
-}
-
-fn waits(reading: &Reading) -> ExponentialHistogram {
-    let points = victims(reading).filter_map(|(index, role)| {
-        let waits = reading.waits.get(index)?;
-        let mut point = exponential(&waits.histogram);
-        point.attributes = vec![attribute("victim", &role.name())];
-        point.start_time_unix_nano = reading.since.wall.0;
-        point.time_unix_nano = reading.at.wall.0;
-        point.sum = Some(seconds(waits.waited));
-        Some(point)
+fn waits(reading: &Reading, names: &BTreeMap<String, Named>) -> ExponentialHistogram {
+    let points = names.iter().map(|(name, waits)| ExponentialPoint {
+        attributes: vec![attribute("victim", name)],
+        start_time_unix_nano: reading.since.wall.0,
+        time_unix_nano: reading.at.wall.0,
+        sum: Some(seconds(waits.waited)),
+        ..exponential(&waits.histogram)
     });
     ExponentialHistogram { data_points: points.collect(), aggregation_temporality: Temporality::Cumulative.into() }
 }
@@ -139,32 +135,28 @@ fn exponential(histogram: &Histogram) -> ExponentialPoint {
 /// The bucket that ends at 2^6 s.
 const LAST: i32 = 23;
 
-fn blame(reading: &Reading) -> Vec<Number> {
-    let name = |id| reading.role(id).map(Role::name);
-    let rows = reading.blame.iter().filter_map(|row| {
-        let attributes = vec![
-            attribute("victim", &name(row.victim)?),
-            attribute("occupant", &name(row.occupant)?),
-            attribute("rule", row.rule.word()),
-        ];
-        Some(number(reading, seconds(row.ns), attributes))
+fn blame(reading: &Reading, published: &Published) -> Vec<Number> {
+    let rows = blame_by_name(reading, &published.admitted).into_iter().map(|((victim, occupant, rule), ns)| {
+        let attributes =
+            vec![attribute("victim", &victim), attribute("occupant", &occupant), attribute("rule", rule.word())];
+        number(reading, seconds(ns), attributes)
     });
-    rows.take(super::series::MOST).collect()
+    rows.collect()
 }
 
-fn oldest(reading: &Reading) -> Vec<Number> {
-    let longest = |index: usize| {
-        let of = reading.oldest.iter().filter(|wait| wait.role.index() == index);
-        of.map(|wait| wait.ns).max().unwrap_or(Nanos(0))
-    };
-    let points = victims(reading)
-        .map(|(index, role)| number(reading, seconds(longest(index)), vec![attribute("victim", &role.name())]));
-    points.collect()
+fn oldest(reading: &Reading, names: &BTreeMap<String, Named>) -> Vec<Number> {
+    let point =
+        |(name, waits): (&String, &Named)| number(reading, seconds(waits.oldest), vec![attribute("victim", name)]);
+    names.iter().map(point).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::RoleKind;
+    use crate::testing::{Scene, at};
 
     #[test]
     fn every_wait_is_in_a_bucket_around_it() {
@@ -183,5 +175,41 @@ mod tests {
             let at = usize::try_from(index - buckets.offset).expect("within");
             assert!(buckets.bucket_counts[at] > 0, "{ns}: {index} of {buckets:?}");
         }
+    }
+
+    #[test]
+    fn no_two_points_of_a_metric_have_the_same_attributes() {
+        // Two groups whose names are the same once they are cleaned, and more combinations than have series of their own.
+        let (raw, literal) = ("/a\u{1b}", "/a\\u{1b}");
+        let mut scene = Scene::new().group(raw).group(literal);
+        for group in [raw, literal] {
+            scene = scene.blame(group, RoleKind::RealTime, 2_000_000_000).wait(group, 2_000_000_000);
+            scene = scene.blame_group("other", group, unstarve_timeline::Rule::Class, 1_000_000_000);
+        }
+        let reading = scene.reading(at(1));
+        let board = Board::default();
+        board.write(|published| {
+            published.admitted = Arc::new(published.admitted.next(&reading).unwrap_or_default());
+            published.reading = Some(Arc::new(reading));
+        });
+        let request = Request::decode(request(&board.read()).as_slice()).expect("it decodes");
+        let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
+        let names: BTreeSet<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
+        assert_eq!(names.len(), metrics.len(), "one metric for each name");
+        for metric in metrics {
+            let attributes: Vec<String> = match metric.data.as_ref().expect("data") {
+                Data::Sum(sum) => sum.data_points.iter().map(|point| format!("{:?}", point.attributes)).collect(),
+                Data::Gauge(gauge) => gauge.data_points.iter().map(|point| format!("{:?}", point.attributes)).collect(),
+                Data::ExponentialHistogram(waits) => {
+                    waits.data_points.iter().map(|point| format!("{:?}", point.attributes)).collect()
+                }
+            };
+            let distinct: BTreeSet<&String> = attributes.iter().collect();
+            assert_eq!(distinct.len(), attributes.len(), "{}: {attributes:?}", metric.name);
+        }
+        let blame = metrics.iter().find(|metric| metric.name == "unstarve.blame").expect("blame");
+        let Some(Data::Sum(sum)) = &blame.data else { panic!("a sum") };
+        let total: f64 = sum.data_points.iter().filter_map(|point| point.as_double).sum();
+        assert!((total - 6.0).abs() < 1e-9, "{sum:?}");
     }
 }

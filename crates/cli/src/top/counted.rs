@@ -1,0 +1,93 @@
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use unstarve_model::{Comm, Nanos, Tid};
+use unstarve_top::{App, Counted, Look, View};
+use unstarve_watch::Engine;
+
+use super::feed::{Feed, Own};
+use super::word::{Word, waited};
+
+/// How often the engine is read: what waits at the moment is seen only then.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// This machine, by the sums of the watch's engine.
+pub struct CountedFeed {
+    engine: Box<dyn Engine>,
+    counted: Counted,
+    word: Word,
+    looked: Option<Instant>,
+    began: Instant,
+    own: Own,
+}
+
+impl CountedFeed {
+    pub fn new(engine: Box<dyn Engine>, window: Nanos) -> CountedFeed {
+        let counted = Counted::new(window);
+        CountedFeed { engine, counted, word: Word::default(), looked: None, began: Instant::now(), own: Own::new() }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let mut reading = self.engine.read()?.without_occupant(Tid(std::process::id()));
+        let at = reading.at.trace;
+        let claim = |wait: &unstarve_watch::OldestWait| (wait.task.tid, at - wait.ns);
+        self.word.hear(reading.oldest.iter().map(claim));
+        reading.oldest.retain(|wait| self.word.agrees(claim(wait)) != Some(false));
+        self.counted.add(Look { reading, cpus: cpus() }, &waited);
+        Ok(())
+    }
+}
+
+/// For each CPU its busy and its whole time, in ticks; nothing where `/proc/stat` does not say.
+fn cpus() -> Vec<(u32, u64, u64)> {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    text.lines().filter_map(cpu).collect()
+}
+
+/// `cpu3 user nice system idle iowait irq softirq steal …` (proc_stat(5)); guests' time is in user's.
+fn cpu(line: &str) -> Option<(u32, u64, u64)> {
+    let (number, times) = line.strip_prefix("cpu")?.split_once(' ')?;
+    let times: Vec<u64> = times.split_ascii_whitespace().take(8).map_while(|time| time.parse().ok()).collect();
+    let total: u64 = times.iter().sum();
+    let idle: u64 = times.get(3)? + times.get(4)?;
+    Some((number.parse().ok()?, total.saturating_sub(idle), total))
+}
+
+impl Feed for CountedFeed {
+    fn advance(&mut self, _: Duration) -> Result<bool> {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= EVERY) {
+            self.looked = Some(Instant::now());
+            self.look()?;
+        }
+        Ok(true)
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    fn has_reached(&self, to: Duration) -> bool {
+        self.began.elapsed() >= to
+    }
+
+    fn view(&mut self, app: &App) -> View {
+        View { own_cpu: Some(self.own.part()), ..View::counted(&self.counted, app, self.engine.name(), &waited) }
+    }
+
+    fn name(&self, tid: Tid) -> Option<Comm> {
+        self.counted.name(tid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_not_busy() {
+        assert_eq!(cpu("cpu3 10 1 5 100 20 2 3 4 7 0"), Some((3, 25, 145)));
+        assert_eq!(cpu("cpu  10 1 5 100 20 2 3 4 7 0"), None, "all CPUs together are none");
+        assert_eq!(cpu("intr 5"), None);
+    }
+}

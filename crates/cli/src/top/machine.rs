@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use anyhow::Result;
+use unstarve_model::{Comm, Nanos, Tid};
+use unstarve_record::{BufferSize, Live};
+use unstarve_top::{App, By, View, Window};
+use unstarve_watch::{Engine, EngineName, Options};
+
+use super::counted::CountedFeed;
+use super::feed::Feed;
+use super::live::LiveFeed;
+use crate::output::hint_at_root;
+
+/// This machine: counted in the kernel, or event by event while single tasks are looked at.
+pub struct Machine {
+    length: Nanos,
+    counted: Option<CountedFeed>,
+    live: Option<LiveFeed>,
+    shown: By,
+}
+
+/// What to begin with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// With roles where the kernel can count, else with tasks.
+    Best,
+    /// With these.
+    With(By),
+}
+
+impl Machine {
+    /// Begins, and says with what.
+    pub fn start(length: Nanos, begin: Begin) -> Result<(Machine, By)> {
+        let counted = match begin {
+            Begin::With(By::Task) => None,
+            Begin::With(By::Role) => Some(count(Options::default())?),
+            Begin::Best => {
+                let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
+                let why = |why: &anyhow::Error| {
+                    note!("unstarve: {why}; every event is decoded, which costs some percent of a CPU");
+                };
+                count(options).inspect_err(why).ok()
+            }
+        };
+        let counted = counted.map(|engine| CountedFeed::new(engine, length));
+        let shown = if counted.is_some() { By::Role } else { By::Task };
+        let mut machine = Machine { length, counted, live: None, shown };
+        machine.show(shown)?;
+        Ok((machine, shown))
+    }
+
+    fn show(&mut self, by: By) -> Result<()> {
+        self.shown = by;
+        match by {
+            By::Task if self.live.is_none() => {
+                let live = Live::start(BufferSize::Auto, &mut |notice| note!("unstarve: {notice}"))?;
+                self.live = Some(LiveFeed::new(live, Window::new(self.length)));
+            }
+            By::Task => {}
+            By::Role if self.counted.is_none() => {
+                self.counted = Some(CountedFeed::new(count(Options::default())?, self.length));
+            }
+            // Events are decoded only while somebody looks at them.
+            By::Role => self.live = None,
+        }
+        Ok(())
+    }
+
+    fn feed(&mut self) -> Option<&mut dyn Feed> {
+        match self.shown {
+            By::Task => self.live.as_mut().map(|feed| feed as &mut dyn Feed),
+            By::Role => self.counted.as_mut().map(|feed| feed as &mut dyn Feed),
+        }
+    }
+}
+
+/// Begins to count; says so where that costs more than it should.
+fn count(options: Options) -> Result<Box<dyn Engine>> {
+    let opened = unstarve_watch::open(options).map_err(|error| hint_at_root(error.into()))?;
+    if opened.instead.is_some() {
+        note!("unstarve: {}", opened.words());
+    }
+    Ok(opened.engine)
+}
+
+impl Feed for Machine {
+    fn advance(&mut self, to: Duration) -> Result<bool> {
+        if let Some(counted) = &mut self.counted {
+            counted.advance(to)?;
+        }
+        if let Some(live) = &mut self.live {
+            live.advance(to)?;
+        }
+        Ok(true)
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    fn has_reached(&self, to: Duration) -> bool {
+        match (&self.live, &self.counted) {
+            (Some(live), _) => live.has_reached(to),
+            (None, Some(counted)) => counted.has_reached(to),
+            (None, None) => true,
+        }
+    }
+
+    fn view(&mut self, app: &App) -> View {
+        match self.feed() {
+            Some(feed) => feed.view(app),
+            None => View::empty(),
+        }
+    }
+
+    fn name(&self, tid: Tid) -> Option<Comm> {
+        let live = self.live.as_ref().and_then(|live| live.name(tid));
+        live.or_else(|| self.counted.as_ref()?.name(tid))
+    }
+
+    fn prepare(&mut self, app: &App) -> Result<()> {
+        if app.by() != self.shown { self.show(app.by()) } else { Ok(()) }
+    }
+}

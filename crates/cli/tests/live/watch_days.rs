@@ -1,0 +1,158 @@
+//! `unstarve watch` on days on which not all is as it should be.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::{Done, Running};
+use crate::stage::{Ended, Stage, Stop, need};
+use crate::watch::Watch;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until the status is as wanted.
+fn wait_for(watch: &Watch, what: &str, is: impl Fn(&Value) -> bool) -> Ended {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let status = watch.status().unwrap_or_default();
+        if is(&status) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            return Err(Stop::Fail(format!("{what}: {status}")));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn kworkers(status: &Value) -> &Value {
+    &status["thresholds"]["role"]["kworker"]["wait"]
+}
+
+/// A new configuration holds at once; one with an error changes nothing, and is said where.
+pub fn a_reload(stage: &Stage) -> Ended {
+    let watch = Watch::start(stage, stage.unstarve())?;
+    wait_for(&watch, "the default", |status| kworkers(status) == "50ms")?;
+    let config = stage.path("watch.toml");
+    let before = std::fs::read_to_string(&config).map_err(|error| error.to_string())?;
+    let rewrite = |more: &str| {
+        std::fs::write(&config, format!("{before}{more}")).map_err(|error| error.to_string())?;
+        watch.signal(rustix::process::Signal::HUP);
+        Ok::<(), Stop>(())
+    };
+    rewrite("[thresholds.role.kworker]\nwait = \"7s\"\n")?;
+    wait_for(&watch, "the new threshold", |status| kworkers(status) == "7s")?;
+    rewrite("[thresholds.role.kworkr]\nwait = \"9s\"\n")?;
+    // It is heard before the next one is, or is one with it: so it gets its time.
+    thread::sleep(Duration::from_secs(1));
+    wait_for(&watch, "the old threshold", |status| kworkers(status) == "7s")?;
+    rewrite("[thresholds.role.kworker]\nwait = \"8s\"\n")?;
+    wait_for(&watch, "the last threshold", |status| kworkers(status) == "8s")?;
+    watch.signal(rustix::process::Signal::TERM);
+    let done = watch.running.succeed(PATIENCE)?;
+    let wrong = format!("stays as it was: {}:", config.display());
+    assert!(done.err.contains(&wrong) && done.err.contains("`kworkr` is no role"), "{}", done.err);
+    assert!(done.err.contains("configuration reloaded"), "{}", done.err);
+    Ok(())
+}
+
+/// A disk that becomes read-only: no trace, and a watch that goes on and says so.
+pub fn a_read_only_disk(stage: &Stage) -> Ended {
+    need("mount")?;
+    let disk = crate::results::Disk::mount(stage, "size=64m,mode=700")?;
+    let watch = Watch::start_with(stage, stage.unstarve(), &disk.0.join("store"))?;
+    // Nothing of the watch is open for writing while no episode is written.
+    let mut command = Command::new("mount");
+    Running::start(command.args(["-o", "remount,ro,size=64m"]).arg(&disk.0))?.succeed(PATIENCE)?;
+    let mut dump = watch.ask(&["dump", "--state"]);
+    let done = Running::start(dump.arg(&watch.state))?.finish(PATIENCE)?;
+    assert_eq!(done.status.code(), Some(2), "{}{}", done.out, done.err);
+    assert!(done.err.contains("no trace") && done.err.contains("ead-only file system"), "{}", done.err);
+    wait_for(&watch, "it goes on and says why", |status| {
+        status["recorder"] == "recording" && status["problems"].to_string().contains("ead-only file system")
+    })?;
+    watch.signal(rustix::process::Signal::TERM);
+    watch.running.succeed(PATIENCE)?;
+    Ok(())
+}
+
+/// Runs a watch for a moment, with a store and a state of this name.
+fn moment(stage: &Stage, mut command: Command, name: &str, store: &Path) -> Result<Done, Stop> {
+    let config = stage.path(&format!("{name}.toml"));
+    let text = format!("[store]\ndirectory = {store:?}\n[listen]\naddress = \"off\"\n[sinks]\nlog = \"off\"\n");
+    std::fs::write(&config, text).map_err(|error| error.to_string())?;
+    command.args(["watch", "--for", "300ms", "--config"]).arg(&config).arg("--state").arg(stage.path(name));
+    Ok(Running::start(&mut command)?.finish(PATIENCE)?)
+}
+
+/// The second one is refused the first one's store, and says that it is not alone.
+pub fn two_at_once(stage: &Stage) -> Ended {
+    let watch = Watch::start(stage, stage.unstarve())?;
+    let refused = moment(stage, stage.unstarve(), "second", &stage.path("store"))?;
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.err);
+    assert!(refused.err.contains("another watch keeps its episodes in"), "{}", refused.err);
+    let beside = moment(stage, stage.unstarve(), "third", &stage.path("other"))?;
+    assert!(beside.status.success(), "{}", beside.err);
+    assert!(beside.err.contains("another watch runs on this machine"), "{}", beside.err);
+    watch.signal(rustix::process::Signal::TERM);
+    watch.running.succeed(PATIENCE)?;
+    Ok(())
+}
+
+/// Without BTF the programs cannot be fitted to the kernel; it counts by tracefs and says why.
+pub fn without_btf(stage: &Stage) -> Ended {
+    if !cfg!(feature = "bpf") {
+        return Err(Stop::Skip("built without eBPF".to_owned()));
+    }
+    need("unshare")?;
+    let hide = "mount --bind /dev/null /sys/kernel/btf/vmlinux && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", hide]).arg(stage.unstarve().get_program());
+    let done = moment(stage, command, "blind", &stage.path("store"))?;
+    if done.err.contains("unshare:") || done.err.contains("mount:") {
+        return Err(Stop::Skip(format!("BTF cannot be hidden here: {}", done.err)));
+    }
+    assert!(done.status.success(), "{}", done.err);
+    assert!(done.err.contains("counting by tracefs") && done.err.contains("eBPF cannot be used here"), "{}", done.err);
+    Ok(())
+}
+
+/// What the watch says if it lacks a capability of its unit.
+fn without(right: &str) -> &'static [&'static str] {
+    match right {
+        "bpf" | "perfmon" => &["counting by tracefs", "eBPF cannot be used here"],
+        "syslog" => &["CAP_SYSLOG is missing"],
+        "sys_nice" => &["CAP_SYS_NICE is missing"],
+        _ => &["a capability that no test knows a use of"],
+    }
+}
+
+/// Each capability of the unit is needed: without it the watch says what does not work. With all of them it has nothing to say.
+pub fn each_right_is_needed(stage: &Stage) -> Ended {
+    if !cfg!(feature = "bpf") {
+        return Err(Stop::Skip("built without eBPF".to_owned()));
+    }
+    let rights = crate::service::rights_of("unstarve-watch.service")?;
+    let run = |rights: &[String]| {
+        let mut command = crate::service::with_rights(rights)?;
+        command.arg(stage.unstarve().get_program());
+        moment(stage, command, "rights", &stage.path("store"))
+    };
+    let all = run(&rights)?;
+    if all.err.contains("cannot be used here") {
+        return Err(Stop::Skip(format!("this machine takes no BPF programs: {}", all.err)));
+    }
+    assert!(all.status.success() && !all.err.contains("is missing"), "{}", all.err);
+    for right in &rights {
+        let others: Vec<String> = rights.iter().filter(|other| *other != right).cloned().collect();
+        let done = run(&others)?;
+        assert!(done.status.success(), "without {right}: {}", done.err);
+        for words in without(right) {
+            assert!(done.err.contains(words), "without {right} it does not say {words:?}: {}", done.err);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! A deadline task needs more CPU time in a period than it asked for: the kernel stops it in the middle of its work.
+
+use unstarve_model::{EventType, Nanos, Policy};
+use unstarve_timeline::Rule;
+
+use super::overrun::stopped;
+use super::throttled::is_limit;
+use super::{FindingKind, title};
+use crate::case::Case;
+use crate::draft::Draft;
+use crate::ledger::Account;
+use crate::remedy;
+use crate::report::{Finding, Severity};
+
+/// Fewer overruns than this are a start-up, or chance.
+const OVERRUNS: u64 = 3;
+/// A task that ends this part of its turns before its runtime is used up does pieces of work, which an overrun delays. One that
+/// never does computes without end: its runtime is there to limit it.
+const PIECES: f64 = 0.1;
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "deadline-overrun",
+    title: "a deadline task needs more than the runtime that it asked for",
+    about: "The kernel stops a SCHED_DEADLINE task that has used up its runtime until its next period begins, even if the CPU \
+            idles meanwhile. Where the runtime is not known, a stop may also be the task's own sched_yield(): then it is a \
+            remark of `throttled`.",
+    needs: &[EventType::Waking],
+    snapshot: Some("the task's runtime and period"),
+    find: |case, _| find(case).into_iter().collect(),
+};
+
+/// Turns at whose end the task had used up its runtime, if they are many.
+pub(super) fn overruns(account: &Account) -> Option<u64> {
+    account.runs.spent.filter(|spent| *spent >= OVERRUNS)
+}
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    let victims = stopped(case, Policy::Deadline);
+    let (worst, account, spent) = victims.iter().find_map(|(id, account)| Some((*id, *account, overruns(account)?)))?;
+    let asked = case.first_tid(worst).and_then(|tid| case.snapshot?.task(tid)?.deadline)?;
+    let (runtime, period) = (Nanos(asked.runtime_ns), Nanos(asked.period_ns));
+    let rest = account.runs.count.saturating_sub(spent);
+    let in_pieces = rest as f64 >= PIECES * account.runs.count as f64;
+    let lost = case.blamed(worst, is_limit);
+    let longest = account.longest_by_rule[Rule::Throttled as usize];
+    let draft = Draft {
+        kind: KIND,
+        severity: if in_pieces { Severity::Warning } else { Severity::Info },
+        confidence: 0.9,
+        sentence: format!(
+            "{} (deadline) used up its runtime of {runtime} {spent} times and was stopped for {lost}, up to {longest} at a time.",
+            title(case, &[worst]),
+        ),
+        victims: vec![worst],
+        evidence: vec![
+            format!("it asked for {runtime} of each {period}"),
+            format!(
+                "{spent} of its {} turns ended when that was used up, and it was runnable still",
+                account.runs.count
+            ),
+            if in_pieces {
+                format!("{rest} turns ended earlier: its work comes in pieces, and the stops delay them")
+            } else {
+                "it never ended a turn by itself: it computes without end, and its runtime limits it".to_owned()
+            },
+        ],
+        also_paid: Vec::new(),
+        period: None,
+        needs: KIND.needs,
+        infers_settings: false,
+        remedies: remedy::against_overrun(case, worst),
+    };
+    Some(draft.finish(case, is_limit))
+}

@@ -1,0 +1,62 @@
+//! Where autogroup is on, sessions compete as one each, and nice counts only inside one.
+
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, times};
+
+/// What the snapshot says of the autogroups of a hog of nice −15 and a service of nice 0: number and nice value.
+type Autogroups = [Option<(u64, i32)>; 2];
+
+/// The hog gets 28 ms of each 30, the service 2.
+fn hog(setting: &str, autogroups: Autogroups) -> Scene {
+    let task = |tid: u32, comm: &str, nice: i32, autogroup: Option<(u64, i32)>| -> Value {
+        let mut task = json!({"tid": tid, "comm": comm, "policy": "other", "nice": nice, "cgroup": "/", "start_ticks": 1, "allowed": "0"});
+        if let Some((id, nice)) = autogroup {
+            task["autogroup"] = json!({"id": id, "nice": nice});
+        }
+        task
+    };
+    let [of_hog, of_service] = autogroups;
+    Scene::new(1000)
+        .task('h', "hog", 105)
+        .task('s', "service", 120)
+        .cpu(&times(40, &format!("{}{}", times(28, "h"), times(2, "s"))))
+        .snapshot(json!({
+            "kernel": {"release": "6.12.9"},
+            "settings": {"/proc/sys/kernel/sched_autogroup_enabled": setting},
+            "tasks": [task(100, "hog", -15, of_hog), task(101, "service", 0, of_service)],
+        }))
+}
+
+fn blames_weight(scene: &Scene) -> bool {
+    scene.explain().findings.iter().any(|finding| finding.id == "weight-starvation")
+}
+
+#[test]
+fn nice_counts_inside_a_session() {
+    assert!(blames_weight(&hog("1", [Some((7, 0)), Some((7, 0))])));
+}
+
+#[test]
+fn nice_does_not_count_between_two_sessions() {
+    let scene = hog("1", [Some((7, 0)), Some((8, 0))]);
+    assert!(!blames_weight(&scene), "{}", scene.findings());
+    let rules: Vec<String> = scene.explain().worst_waits[0].blame.iter().map(|row| row.rule.clone()).collect();
+    assert_eq!(rules, ["fair"]);
+}
+
+#[test]
+fn the_nice_value_of_a_session_counts_between_sessions() {
+    assert!(blames_weight(&hog("1", [Some((7, -15)), Some((8, 0))])));
+}
+
+#[test]
+fn nice_counts_where_autogroup_is_off() {
+    assert!(blames_weight(&hog("0", [None, None])));
+}
+
+#[test]
+fn where_the_sessions_are_not_known_nice_is_less_sure() {
+    let confidence = |setting: &str| hog(setting, [None, None]).explain().findings[0].confidence;
+    assert!(confidence("1") <= 0.6 && confidence("0") > 0.9, "{} {}", confidence("1"), confidence("0"));
+}

@@ -1,0 +1,141 @@
+//! Who wakes whom, where events do not say in which context they were issued.
+//!
+//! `perf script` and `trace-cmd report` leave the context out, and handlers of timers and of interrupts between CPUs have no
+//! events. The current task of a wakeup is then the waker, or it was only interrupted. An interrupt comes to everybody alike:
+//! the part of a wakee's wakeups in which a task is current is the part of the time that this task has the CPU. Whoever is
+//! current more often than that wakes it.
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{Context, Event, Nanos, Time};
+
+use crate::cpu::Cpu;
+use crate::timeline::Timeline;
+use crate::{ActorId, TaskKey};
+
+/// It must be current more often than chance has it by this many standard deviations.
+const BEYOND_CHANCE: f64 = 2.5;
+
+/// …and this many times as often: a timer that a task sets before it sleeps finds the same task there time after time. So one
+/// that has the CPU for more than two thirds of the time is never found to be the waker.
+const TIMES_CHANCE: f64 = 1.5;
+
+/// Wakeups by waker and wakee; only where contexts are missing.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects {
+    pairs: FxHashMap<(ActorId, ActorId), u64>,
+    wakeups: FxHashMap<ActorId, u64>,
+}
+
+impl Suspects {
+    /// Pairs that are counted; beyond that, nobody is believed to be the waker.
+    const LIMIT: usize = 1 << 16;
+
+    /// Counts a wakeup, in which `current` had the CPU as it has for this part of the time. Whether it is the waker.
+    fn judge(&mut self, current: Option<(ActorId, f64)>, wakee: ActorId) -> bool {
+        let full = self.pairs.len() >= Suspects::LIMIT;
+        let Some(all) = counted(&mut self.wakeups, wakee, full) else { return false };
+        let Some((current, share)) = current else { return false };
+        let Some(its) = counted(&mut self.pairs, (current, wakee), full) else { return false };
+        let (its, all) = (its as f64, all as f64);
+        its >= TIMES_CHANCE * share * all && its - share * all > BEYOND_CHANCE * (all * share * (1.0 - share)).sqrt()
+    }
+
+    /// A wakeup that surely came from an interrupt.
+    pub fn note_interrupt(&mut self, event: &Event, wakee: ActorId) {
+        if event.context == Context::Unknown {
+            self.judge(None, wakee);
+        }
+    }
+}
+
+/// One more of these, if there is room.
+fn counted<K: Eq + std::hash::Hash>(counts: &mut FxHashMap<K, u64>, key: K, full: bool) -> Option<u64> {
+    if full && !counts.contains_key(&key) {
+        return None;
+    }
+    let count = counts.entry(key).or_default();
+    *count += 1;
+    Some(*count)
+}
+
+/// How long each had a CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    since: Option<Time>,
+    had: FxHashMap<ActorId, Nanos>,
+}
+
+impl Shares {
+    /// Actors whose time is added up for each CPU.
+    const LIMIT: usize = 1 << 12;
+
+    /// A stay of the actor is over.
+    pub fn add(&mut self, actor: ActorId, stay: Nanos) {
+        if self.since.is_some() && (self.had.len() < Shares::LIMIT || self.had.contains_key(&actor)) {
+            *self.had.entry(actor).or_default() += stay;
+        }
+    }
+}
+
+impl Cpu {
+    /// The part of the time for which the current task, or its like, has had this CPU.
+    fn share_of_current(&self, now: Time) -> f64 {
+        let Some(since) = self.shares.since else { return 1.0 };
+        let before = self.shares.had.get(&self.base).copied().unwrap_or(Nanos::ZERO);
+        (before + now.since(self.run_start.max(since))).share_of(now.since(since))
+    }
+}
+
+impl Timeline {
+    /// From the first event on whose context is not known, the time of each task on its CPU counts.
+    #[inline]
+    pub(crate) fn note_context(&mut self, index: usize, event: &Event) {
+        if event.context == Context::Unknown && self.cpus[index].shares.since.is_none() {
+            self.cpus[index].shares.since = Some(self.world.now);
+        }
+    }
+
+    /// Whether the current task of the CPU, and no interrupt, wakes the task.
+    pub(crate) fn is_waker(&mut self, index: usize, current: Option<TaskKey>, wakee: TaskKey) -> bool {
+        let cpu = &self.cpus[index];
+        let current = current.map(|_| (cpu.base, cpu.share_of_current(self.world.now)));
+        self.suspects.judge(current, self.world.tasks.get(wakee).actor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of wakeups in which these were current, each with its part of the time, those that they are believed to have caused.
+    fn believed(currents: &[Option<(u32, f64)>]) -> usize {
+        let mut suspects = Suspects::default();
+        let judge = |current: &&Option<(u32, f64)>| {
+            suspects.judge(current.map(|(id, share)| (ActorId(id), share)), ActorId(99))
+        };
+        currents.iter().filter(judge).count()
+    }
+
+    #[test]
+    fn whoever_is_current_as_often_as_it_runs_was_only_interrupted() {
+        // A hog with nine tenths of the CPU, idle in the rest: a timer wakes the task.
+        let hog: Vec<_> = (0..100).map(|at| (at % 10 != 0).then_some((1, 0.9))).collect();
+        assert_eq!(believed(&hog), 0);
+        // Ten alike; the very first wakeups have nothing to be compared with.
+        let tenth: Vec<_> = (0..100).map(|at| Some((at % 10, 0.1))).collect();
+        assert!(believed(&tenth) < 10, "{}", believed(&tenth));
+        let seldom: Vec<_> = (0..100).map(|at| (at == 50).then_some((1, 0.01))).collect();
+        assert_eq!(believed(&seldom), 0);
+        assert_eq!(believed(&vec![Some((1, 1.0)); 100]), 0, "nobody else could have been current");
+    }
+
+    #[test]
+    fn whoever_is_always_there_is_the_waker() {
+        let partner = vec![Some((1, 0.5)); 50];
+        assert!(believed(&partner) > 40, "{}", believed(&partner));
+        assert_eq!(believed(&[Some((1, 0.01))]), 1, "a task that hardly gets the CPU");
+        // A few of many: it runs too seldom for chance.
+        let few: Vec<_> = (0..100).map(|at| (at % 20 == 19).then_some((1, 0.001))).collect();
+        assert_eq!(believed(&few), 5);
+    }
+}

@@ -1,0 +1,226 @@
+//! What the kernel's own sums show: roles, and the tasks of which a long wait was seen.
+//!
+//! Sums are by role: nothing is sent for each wait, so there are none by task. Of a task there is what was seen of it: its waits
+//! that lasted when somebody looked, and the kernel's accounting (`/proc/TID/schedstat`) since then.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use unstarve_model::{Comm, KernelThread, Nanos, Tid};
+use unstarve_watch::{OldestWait, Reading, Role, RoleId, TaskId};
+
+use crate::App;
+use crate::cpus::CpuView;
+use crate::view::{By, Piece, Row, View};
+
+/// Readings of a window that are kept: it moves in so many steps.
+const STEPS: u64 = 40;
+/// Tasks of which waits were seen; more are not told apart.
+const SEEN: usize = 256;
+
+/// How long a task has waited in all, by the kernel's own accounting: waits that are over. `None` where it does not say.
+pub type Accounted<'a> = &'a dyn Fn(Tid) -> Option<Nanos>;
+
+/// What one look brings.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The sums, and what waits now. Only waits with which the kernel's own word agrees are to be in it.
+    pub reading: Reading,
+    /// For each CPU: how long it was busy, and how long it was there, in any unit.
+    pub cpus: Vec<(u32, u64, u64)>,
+}
+
+/// The looks of the last seconds.
+#[derive(Debug)]
+pub struct Counted {
+    length: Nanos,
+    /// Oldest first; the first one is where the window begins.
+    looks: VecDeque<Look>,
+    began: Option<Nanos>,
+    seen: BTreeMap<(u32, Comm), Seen>,
+}
+
+/// A task that was seen waiting.
+#[derive(Debug)]
+struct Seen {
+    last: OldestWait,
+    at: Nanos,
+    longest: Nanos,
+    accounted: Option<Nanos>,
+}
+
+impl Counted {
+    /// Nothing yet, in a window of this length.
+    pub fn new(length: Nanos) -> Counted {
+        Counted { length: Nanos(length.0.max(STEPS)), looks: VecDeque::new(), began: None, seen: BTreeMap::new() }
+    }
+
+    /// The next look.
+    pub fn add(&mut self, look: Look, accounted: Accounted<'_>) {
+        let now = look.reading.at.trace.0;
+        if self.looks.back().is_some_and(|last| last.reading.since != look.reading.since) {
+            self.looks.clear();
+        }
+        self.began.get_or_insert(Nanos(now));
+        for wait in &look.reading.oldest {
+            let key = (wait.task.tid.0, wait.task.comm);
+            if self.seen.len() >= SEEN && !self.seen.contains_key(&key) {
+                continue;
+            }
+            let seen = self.seen.entry(key).or_insert_with(|| Seen {
+                last: *wait,
+                at: Nanos(now),
+                longest: wait.ns,
+                accounted: accounted(wait.task.tid),
+            });
+            (seen.last, seen.at, seen.longest) = (*wait, Nanos(now), seen.longest.max(wait.ns));
+        }
+        let from = now.saturating_sub(self.length.0);
+        self.seen.retain(|_, seen| seen.at.0 >= from);
+        // Between two that are kept is a step at least; the newest is always there.
+        let step = self.length.0 / STEPS;
+        let of = |look: &Look| look.reading.at.trace.0;
+        if self.looks.len() >= 2 && now.saturating_sub(of(&self.looks[self.looks.len() - 2])) < step {
+            self.looks.pop_back();
+        }
+        self.looks.push_back(look);
+        while self.looks.get(1).is_some_and(|second| of(second) <= from) {
+            self.looks.pop_front();
+        }
+    }
+
+    /// The name of a task that was seen.
+    pub fn name(&self, tid: Tid) -> Option<Comm> {
+        self.seen.keys().find(|(known, _)| *known == tid.0).map(|(_, comm)| *comm)
+    }
+
+    fn ends(&self) -> Option<(&Look, &Look)> {
+        Some((self.looks.front()?, self.looks.back()?))
+    }
+
+    /// What each CPU did in the window.
+    fn cpus(&self) -> Vec<CpuView> {
+        let Some((first, last)) = self.ends() else { return Vec::new() };
+        let view = |&(cpu, busy, total): &(u32, u64, u64)| {
+            let then = first.cpus.iter().find(|(known, ..)| *known == cpu);
+            let (busy_then, total_then) = then.map_or((busy, total), |(_, busy, total)| (*busy, *total));
+            let passed = total.saturating_sub(total_then);
+            let part = busy.saturating_sub(busy_then) as f64 / passed.max(1) as f64;
+            let waiting = last.reading.oldest.iter().filter(|wait| wait.cpu.0 == cpu).count();
+            CpuView { cpu, busy: part.min(1.0), waiting: u32::try_from(waiting).unwrap_or(u32::MAX) }
+        };
+        last.cpus.iter().map(view).collect()
+    }
+}
+
+impl View {
+    /// What was counted shows now.
+    pub fn counted(counted: &Counted, app: &App, engine: &'static str, accounted: Accounted<'_>) -> View {
+        let ends = counted.ends();
+        let now = ends.map_or(Nanos::ZERO, |(_, last)| Nanos(last.reading.at.trace.0));
+        let elapsed = ends.map_or(Nanos::ZERO, |(first, last)| last.reading.at.trace.since(first.reading.at.trace));
+        let roles = ends.map_or_else(Vec::new, |(first, last)| roles(&first.reading, &last.reading, elapsed));
+        let tasks =
+            counted.seen.values().map(|seen| task(seen, ends.map(|(_, last)| &last.reading), elapsed, accounted));
+        let mut view = View {
+            source: "live".to_owned(),
+            at_ns: now.0,
+            since_start_ns: counted.began.map_or(0, |began| now.0 - began.0),
+            window_ns: counted.length.0,
+            lost: ends.map_or(0, |(_, last)| last.reading.lost.events),
+            engine: Some(engine),
+            by: By::Role,
+            cpus: counted.cpus(),
+            all: roles.into_iter().chain(tasks).collect(),
+            ..View::empty()
+        };
+        view.arrange(app);
+        view
+    }
+}
+
+/// A row for each role that waited between two readings.
+fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
+    let ids = (0..last.roles.len()).filter_map(|index| u8::try_from(index).ok().map(RoleId));
+    ids.filter_map(|id| {
+        let role = last.role(id).filter(|role| role.kind.can_wait())?;
+        let now = last.waits.get(id.index())?;
+        let then = same(last, first, id).and_then(|id| first.waits.get(id.index()));
+        let waited = then.map_or(now.waited, |then| now.waited.saturating_sub(then.waited));
+        let new = then.map_or_else(|| now.histogram.clone(), |then| now.histogram.since(&then.histogram));
+        let oldest = last.oldest.iter().filter(|wait| wait.role == id).max_by_key(|wait| wait.ns);
+        if waited == Nanos::ZERO && oldest.is_none() {
+            return None;
+        }
+        let blame = blame(first, last, id);
+        let worst = blame.first();
+        // The task that has the CPU of the longest wait, if it is of those that had it most.
+        let by = oldest.and_then(|wait| Some((wait.occupant?, last.role(wait.occupant_role)?.name())));
+        let by = by.filter(|(_, role)| worst.is_some_and(|worst| worst.occupant == *role)).map(|(task, _)| task);
+        // Of a step of the histogram only its lower bound is certain.
+        let longest = new.buckets().last().map_or(0, |bucket| (bucket.from * 1e9) as u64);
+        Some(Row {
+            kind: "role",
+            cpu: oldest.map(|wait| wait.cpu.0),
+            rule: worst.map(|piece| piece.rule),
+            culprit: by.map(|task| name(&task)).or_else(|| worst.map(|piece| piece.occupant.clone())),
+            culprit_tid: by.map(|task| task.tid.0),
+            wait_ns: waited.0,
+            longest_ns: longest,
+            waits: then.map_or(now.count, |then| now.count.saturating_sub(then.count)),
+            share: waited.share_of(elapsed),
+            waiting_ns: oldest.map(|wait| wait.ns.0),
+            blame,
+            ..Row::of_nothing(role.name(), None)
+        })
+    })
+    .collect()
+}
+
+/// A row of a task that was seen.
+fn task(seen: &Seen, last: Option<&Reading>, elapsed: Nanos, accounted: Accounted<'_>) -> Row {
+    let wait = &seen.last;
+    let now = last.filter(|reading| reading.oldest.iter().any(|now| (now.task, now.cpu) == (wait.task, wait.cpu)));
+    let waited = seen.accounted.and_then(|then| accounted(wait.task.tid)?.0.checked_sub(then.0));
+    let role = last.and_then(|reading| reading.role(wait.occupant_role)).map(Role::name);
+    // Of what the kernel does not account for there is the longest that was seen.
+    let waited = Nanos(waited.unwrap_or(seen.longest.0));
+    Row {
+        kind: KernelThread::of(&wait.task.comm).map_or("task", |thread| thread.word()),
+        cpu: Some(wait.cpu.0),
+        culprit: wait.occupant.map(|task| name(&task)).or(role),
+        culprit_tid: wait.occupant.map(|task| task.tid.0),
+        wait_ns: waited.0,
+        longest_ns: seen.longest.0,
+        share: waited.share_of(elapsed),
+        waiting_ns: now.map(|_| wait.ns.0),
+        ..Row::of_nothing(name(&wait.task), Some(wait.task.tid))
+    }
+}
+
+fn name(task: &TaskId) -> String {
+    task.comm.to_string()
+}
+
+/// The id that a role had in another reading.
+fn same(of: &Reading, other: &Reading, id: RoleId) -> Option<RoleId> {
+    let role = of.role(id)?;
+    other.find(role.kind, role.cgroup.as_deref())
+}
+
+/// Who had the CPU while a role waited, most first.
+fn blame(first: &Reading, last: &Reading, victim: RoleId) -> Vec<Piece> {
+    let then = |occupant: RoleId, rule| {
+        let (victim, occupant) = (same(last, first, victim)?, same(last, first, occupant)?);
+        let is = |row: &&unstarve_watch::Blame| (row.victim, row.occupant, row.rule) == (victim, occupant, rule);
+        first.blame.iter().find(is).map(|row| row.ns)
+    };
+    let mut pieces: Vec<Piece> = (last.blame.iter().filter(|row| row.victim == victim))
+        .filter_map(|row| {
+            let ns = then(row.occupant, row.rule).map_or(row.ns, |then| row.ns.saturating_sub(then));
+            let occupant = last.role(row.occupant)?.name();
+            (ns > Nanos::ZERO).then(|| Piece { occupant, tid: None, rule: row.rule.word(), ns: ns.0 })
+        })
+        .collect();
+    pieces.sort_by(|a, b| (b.ns, &a.occupant, a.rule).cmp(&(a.ns, &b.occupant, b.rule)));
+    pieces
+}

@@ -1,0 +1,157 @@
+//! Rows of roles, of readings as an engine gives them.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
+use unstarve_timeline::Rule;
+use unstarve_top::{Action, App, By, Counted, Key, Look, View, draw};
+use unstarve_watch::{Blame, Cost, Histogram, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
+
+const MS: u64 = 1_000_000;
+
+fn id(kind: RoleKind) -> RoleId {
+    kind.fixed_id().expect("a role that every reading has")
+}
+
+fn clock(ms: u64) -> ClockPair {
+    ClockPair { trace: Time(1_000 * MS + ms * MS), wall: WallTime(1_764_000_187_000_000_000 + ms * MS) }
+}
+
+/// Sums after so many turns of a real-time task of 80 ms of every 100: ksoftirqd waits each time, and workers take turns among themselves.
+fn reading(ms: u64, lasting: &[(u32, &str, u64)]) -> Reading {
+    let turns = ms / 100;
+    let roles: Vec<_> = RoleKind::FIXED.iter().map(|kind| Some(Role::fixed(*kind))).collect();
+    let mut waits = vec![Waits::default(); roles.len()];
+    let mut histogram = Histogram::new();
+    histogram.add(Nanos(80 * MS), turns);
+    waits[id(RoleKind::Ksoftirqd).index()] =
+        Waits { waited: Nanos(80 * MS * turns), count: turns, histogram, waiting: 0 };
+    let row = |victim, occupant, rule, ns| Blame { victim: id(victim), occupant: id(occupant), rule, ns: Nanos(ns) };
+    let task = |tid: u32, name: &str| TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from(name) };
+    let oldest = lasting.iter().map(|(tid, name, ns)| OldestWait {
+        cpu: CpuId(1),
+        task: task(*tid, name),
+        role: id(RoleKind::Ksoftirqd),
+        ns: Nanos(*ns),
+        occupant: Some(task(4711, "hog")),
+        occupant_role: id(RoleKind::RealTime),
+    });
+    Reading {
+        at: clock(ms),
+        since: clock(0),
+        blame: vec![
+            row(RoleKind::Ksoftirqd, RoleKind::RealTime, Rule::Class, 70 * MS * turns),
+            row(RoleKind::Ksoftirqd, RoleKind::Idle, Rule::Idle, 10 * MS * turns),
+        ],
+        waits,
+        oldest: oldest.collect(),
+        roles,
+        lost: Lost::default(),
+        cost: Cost::default(),
+    }
+}
+
+fn nothing(_: Tid) -> Option<Nanos> {
+    None
+}
+
+/// Four looks a second.
+fn counted(until: u64) -> Counted {
+    let mut counted = Counted::new(Nanos(10_000 * MS));
+    for ms in (0..=until).step_by(250) {
+        let lasting: &[_] = if ms % 1000 == 0 { &[(18, "ksoftirqd/1", 60 * MS)] } else { &[] };
+        let cpus = vec![(0, ms / 20, ms / 10), (1, ms / 10, ms / 10)];
+        counted.add(Look { reading: reading(ms, lasting), cpus }, &nothing);
+    }
+    counted
+}
+
+fn screen(view: &View, app: &App) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("memory");
+    terminal.draw(|frame| draw(frame, view, app)).expect("memory");
+    let buffer = terminal.backend().buffer().clone();
+    let line = |y: u16| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (0..24).map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn roles_have_exact_sums_of_the_window_and_tasks_what_was_seen() {
+    let app = App::default().showing(By::Role);
+    let counted = counted(20_000);
+    let view = View::counted(&counted, &app, "eBPF", &nothing);
+    let role = view.rows.iter().find(|row| row.kind == "role").expect("ksoftirqd");
+    // Ten seconds of the twenty.
+    assert_eq!((role.victim.as_str(), role.tid, role.wait_ns, role.waits), ("ksoftirqd", None, 8_000 * MS, 100));
+    assert_eq!(role.blame.iter().map(|piece| piece.ns).sum::<u64>(), role.wait_ns, "the pieces are the sum");
+    assert_eq!((role.rule, role.culprit.as_deref(), role.culprit_tid), (Some("class"), Some("hog"), Some(4711)));
+    assert!((67 * MS..=80 * MS).contains(&role.longest_ns), "the step's lower bound: {}", role.longest_ns);
+    let task = view.rows.iter().find(|row| row.tid == Some(18)).expect("the task");
+    assert_eq!((task.victim.as_str(), task.kind, task.waiting_ns), ("ksoftirqd/1", "ksoftirqd", Some(60 * MS)));
+    assert_eq!((task.culprit.as_deref(), task.culprit_tid, task.wait_ns), (Some("hog"), Some(4711), 60 * MS));
+    let busy: Vec<(u32, f64, u32)> = view.cpus.iter().map(|cpu| (cpu.cpu, cpu.busy, cpu.waiting)).collect();
+    assert_eq!(busy, [(0, 0.5, 0), (1, 1.0, 1)]);
+    insta::assert_snapshot!(screen(&view, &app));
+}
+
+#[test]
+fn who_waits_no_more_has_no_star() {
+    let mut counted = counted(20_000);
+    counted.add(Look { reading: reading(20_250, &[]), cpus: Vec::new() }, &nothing);
+    let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
+    assert!(view.rows.iter().all(|row| row.waiting_ns.is_none()), "{:?}", view.rows);
+    assert!(view.rows.iter().any(|row| row.tid == Some(18)), "it was seen in this window");
+    for ms in (20_500..=31_000).step_by(250) {
+        counted.add(Look { reading: reading(ms, &[]), cpus: Vec::new() }, &nothing);
+    }
+    let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
+    assert!(view.rows.iter().all(|row| row.tid.is_none()), "{:?}", view.rows);
+}
+
+#[test]
+fn a_tasks_sum_is_the_kernels_own_since_it_was_first_seen() {
+    let mut counted = Counted::new(Nanos(10_000 * MS));
+    let look = |ms, lasting: &[(u32, &str, u64)]| Look { reading: reading(ms, lasting), cpus: Vec::new() };
+    counted.add(look(0, &[(18, "ksoftirqd/1", 60 * MS)]), &|_| Some(Nanos(5_000 * MS)));
+    counted.add(look(250, &[]), &nothing);
+    let view = View::counted(&counted, &App::default(), "eBPF", &|_| Some(Nanos(5_300 * MS)));
+    let row = view.rows.iter().find(|row| row.tid == Some(18)).expect("seen");
+    assert_eq!((row.wait_ns, row.longest_ns), (300 * MS, 60 * MS));
+}
+
+#[test]
+fn a_storm_of_waiting_tasks_grows_nothing() {
+    let mut counted = Counted::new(Nanos(10_000 * MS));
+    for ms in (0..4_000).step_by(10) {
+        let tid = 100 + ms as u32;
+        counted.add(Look { reading: reading(ms, &[(tid, "t", 20 * MS)]), cpus: Vec::new() }, &nothing);
+    }
+    let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
+    assert!(view.rows.len() <= 257, "{}", view.rows.len());
+}
+
+#[test]
+fn keys_go_from_roles_to_tasks_and_back() {
+    let counted = counted(2_000);
+    let mut app = App::default().showing(By::Role);
+    let view = View::counted(&counted, &app, "eBPF", &nothing);
+    let find = |row: &unstarve_top::Row| row.tid.map(|tid| (Tid(tid), Comm::from(row.victim.as_str())));
+    app.key(Key::Char('t'), &view, find);
+    assert_eq!(app.by(), By::Task);
+    app.key(Key::Char('t'), &view, find);
+    assert_eq!(app.by(), By::Role);
+    let at = view.rows.iter().position(|row| row.tid == Some(18)).expect("the task");
+    for _ in 0..at {
+        app.key(Key::Down, &view, find);
+    }
+    assert_eq!(app.key(Key::Enter, &view, find), Action::Draw);
+    assert_eq!((app.by(), app.detail().map(|(tid, _)| tid)), (By::Task, Some(Tid(18))), "its events are wanted");
+    app.key(Key::Escape, &view, find);
+    assert_eq!((app.by(), app.detail()), (By::Role, None), "and no more");
+    // What to do about it comes from its events, too.
+    app.key(Key::Char('r'), &view, find);
+    assert_eq!((app.by(), app.shows_remedy()), (By::Task, false));
+    // A recording has tasks alone.
+    let mut app = App::default().recorded();
+    app.key(Key::Char('t'), &view, find);
+    assert_eq!(app.by(), By::Task);
+}

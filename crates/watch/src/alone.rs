@@ -1,0 +1,70 @@
+//! Whether another watch runs on this machine. Two do no harm, but each counts, and each has a flight recorder.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use unstarve_files::trust::{Directory, How};
+
+const LOCK: &str = "watch-host.lock";
+/// A process and a path.
+const LONGEST: u64 = 5000;
+
+/// Held by the first watch of a machine.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    _lock: Option<File>,
+    /// What is to be said if another one holds it.
+    pub other: Option<String>,
+}
+
+impl Alone {
+    /// Tries to be the first; `state` is where this one can be asked. Where that cannot be found out nothing is said.
+    pub fn take(directory: &Path, state: &Path) -> Alone {
+        let file = Directory::make(directory).and_then(|directory| directory.file(OsStr::new(LOCK), How::Update));
+        let Ok(mut file) = file else { return Alone { _lock: None, other: None } };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                let _ = file.set_len(0).and_then(|()| file.rewind());
+                let _ = writeln!(file, "process {}, --state {}", std::process::id(), state.display());
+                Alone { _lock: Some(file), other: None }
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut who = String::new();
+                let _ = (&file).take(LONGEST).read_to_string(&mut who);
+                Alone { _lock: None, other: Some(warning(who.trim())) }
+            }
+            Err(_) => Alone { _lock: None, other: None },
+        }
+    }
+}
+
+fn warning(who: &str) -> String {
+    let who = if who.is_empty() { String::new() } else { format!(" ({})", unstarve_model::clean(who)) };
+    format!(
+        "another watch runs on this machine{who}: both count and record, at twice the cost, and only one can have the address \
+         for metrics"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_second_one_says_who_was_first() {
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let directory = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let first = Alone::take(directory.path(), Path::new("/run/a"));
+        assert_eq!(first.other, None);
+        let second = Alone::take(directory.path(), Path::new("/run/b"));
+        let said = second.other.expect("a warning");
+        assert!(said.contains(&format!("process {}, --state /run/a", std::process::id())), "{said}");
+        drop(first);
+        assert_eq!(Alone::take(directory.path(), Path::new("/run/b")).other, None);
+    }
+}

@@ -1,0 +1,228 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn culprit(comm: &str, rule: &str) -> Value {
+    json!({ "comm": comm, "tids": [7], "policy": "rt", "prio": 49, "rule": rule, "ns": 85, "cgroups": ["/system.slice/a.service"] })
+}
+
+fn finding(kind: &str, comm: &str) -> Value {
+    json!({
+        "id": "rt-starvation", "severity": "critical", "confidence": 0.9, "sentence": "s", "culprits": [culprit("hog", "class")],
+        "victim": { "kind": kind, "comm": comm, "tids": [71], "tasks": 1, "policy": "fair", "prio": 120, "work": null },
+        "blame": [], "waits": { "count": 1, "total_ns": 85, "max_ns": 85, "p99_ns": 85, "owed_ns": 1 }, "cpus": [0],
+        "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [],
+        "remedies": [{ "id": "r", "text": "t", "apply": "a", "undo": "", "risk": "", "valid_on": "" }],
+    })
+}
+
+fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanation {
+    let trace = json!({
+        "format": "f", "events": 1, "lost": 0, "cpus": 1, "start_ns": 0, "end_ns": 1, "kernel": null, "snapshot": true,
+        "waits_total_ns": 1, "waits_count": 1, "clock": "mono",
+    });
+    let report = json!({
+        "schema": "unstarve.explain/1", "trace": trace, "verdict": { "severity": "critical", "text": "v" }, "findings": findings,
+        "worst_waits": worst_waits, "losses": [],
+    });
+    Explanation::parse(report.to_string().as_bytes()).expect("a report")
+}
+
+fn seen(role: &str) -> Episode {
+    let party = |role: &str| Some(Party { role: Some(role.to_owned()), ..Party::default() });
+    Episode { victim: party(role), culprit: party("real-time"), rule: Some("class".into()), ..Episode::default() }
+}
+
+#[test]
+fn a_finding_about_this_victim_gives_the_names() {
+    let mut episode = seen("kworker");
+    episode.note_trace(&explained(&[finding("task", "other"), finding("kworker", "kworker/0:1")], &[]));
+    let victim = episode.victim.expect("a victim");
+    assert_eq!((victim.comm.as_str(), victim.tid, victim.role.as_deref()), ("kworker/0:1", Some(71), Some("kworker")));
+    let culprit = episode.culprit.expect("a culprit");
+    assert_eq!((culprit.comm.as_str(), culprit.place.unit.as_deref()), ("hog", Some("a.service")));
+    assert_eq!((episode.ns, episode.finding.as_deref()), (Some(85), Some("rt-starvation")));
+}
+
+/// A finding whose single wait was then, on the trace's clock, with this severity.
+fn at(mut finding: Value, severity: &str, start: u64, end: u64) -> Value {
+    finding["severity"] = severity.into();
+    finding["worst"] = json!([{ "cpu": 0, "start_ns": start, "end_ns": end }]);
+    finding
+}
+
+fn of_tid(mut finding: Value, tid: u32) -> Value {
+    finding["victim"]["tids"] = json!([tid]);
+    finding
+}
+
+/// As the counters began it: its waits may have begun at 1,000.
+fn counted(role: &str) -> Episode {
+    let seen = seen(role);
+    let trigger = Seen {
+        trigger: crate::episode::Trigger::Wait { ns: 5, threshold_ns: 4 },
+        since_mono_ns: Some(1_000),
+        victim: seen.victim.clone(),
+        culprit: seen.culprit.clone(),
+        rule: seen.rule.clone(),
+        blamed_ns: Some(6),
+    };
+    let victims = vec![Suffered { victim: seen.victim.clone().unwrap_or_default(), ..Suffered::default() }];
+    Episode { trigger: Some(trigger), victims, ..seen }
+}
+
+#[test]
+fn the_worst_of_its_time_is_the_headline_and_all_victims_are_listed() {
+    //            1,000 the episode begins
+    //  early  ---|         critical, over before
+    //  fio       |  ---    a warning about the counters' own victim
+    //  kworker   | ----    critical
+    let findings = [
+        at(of_tid(finding("task", "early"), 3), "critical", 10, 900),
+        at(of_tid(finding("kworker", "kworker/0:1"), 4), "critical", 1_100, 1_900),
+        at(of_tid(finding("ksoftirqd", "ksoftirqd/0"), 5), "warning", 1_300, 1_900),
+    ];
+    let mut episode = counted("ksoftirqd");
+    episode.note_role("rcu");
+    episode.note_role("rcu");
+    episode.note_trace(&explained(&findings, &[]));
+    assert_eq!(episode.victim.as_ref().map(|victim| victim.comm.as_str()), Some("kworker/0:1"));
+    assert_eq!((episode.finding.as_deref(), episode.severity.as_deref()), (Some("rt-starvation"), Some("critical")));
+    assert!(episode.other_finding.is_none());
+    let victims: Vec<(&str, Option<&str>)> =
+        (episode.victims.iter()).map(|other| (other.victim.comm.as_str(), other.victim.role.as_deref())).collect();
+    assert_eq!(victims, [("kworker/0:1", None), ("ksoftirqd/0", None), ("", Some("rcu"))], "the counters' own once");
+    let seen = episode.trigger.as_ref().and_then(|seen| seen.victim.as_ref()?.role.as_deref());
+    assert_eq!(seen, Some("ksoftirqd"), "what the counters saw stays");
+    assert!(super::super::line(&episode).contains("; ksoftirqd/0[5] and 1 other starved, too"));
+    // Of equally bad ones that about the counters' victim.
+    let mut equal = findings.clone();
+    equal[2]["severity"] = "critical".into();
+    let mut episode = counted("ksoftirqd");
+    episode.note_trace(&explained(&equal, &[]));
+    assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("ksoftirqd/0"));
+}
+
+#[test]
+fn who_keeps_others_waiting_is_not_the_headlines_victim() {
+    // A FIFO task is throttled: it waits, but it is the trouble of the others.
+    let mut throttled = at(of_tid(finding("task", "hog"), 7), "critical", 1_100, 1_900);
+    throttled["id"] = "rt-throttled".into();
+    throttled["victim"]["policy"] = "rt".into();
+    throttled["culprits"] = json!([]);
+    let starved = at(finding("task", "spin"), "critical", 1_100, 1_900);
+    let mut episode = counted("real-time");
+    episode.note_trace(&explained(&[throttled.clone(), starved], &[]));
+    let names = [&episode.victim, &episode.culprit].map(|party| party.as_ref().map(|party| party.comm.as_str()));
+    assert_eq!(names, [Some("spin"), Some("hog")]);
+    assert_eq!(episode.victims.len(), 2);
+    // With nobody to suffer from it, it is.
+    let mut episode = counted("real-time");
+    episode.note_trace(&explained(&[throttled], &[]));
+    assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("hog"));
+}
+
+#[test]
+fn victims_are_capped_and_the_others_counted() {
+    let findings: Vec<Value> =
+        (0..30).map(|tid| at(of_tid(finding("task", "t"), 100 + tid), "warning", 1_100, 1_200)).collect();
+    let mut episode = counted("kworker");
+    episode.note_trace(&explained(&findings, &[]));
+    assert_eq!((episode.victims.len(), episode.more_victims), (16, 15), "30 and the counters' own");
+}
+
+#[test]
+fn a_finding_of_another_time_gives_no_names() {
+    let mut episode = counted("rcu");
+    episode.rule = Some("weight".into());
+    let before = episode.clone();
+    episode.note_trace(&explained(&[at(finding("task", "whatever"), "critical", 10, 900)], &[]));
+    assert_eq!((episode.finding.as_ref(), episode.remedy.as_ref()), (None, None));
+    assert_eq!(
+        Episode { verdict: None, other_finding: None, ..episode.clone() },
+        before,
+        "what the counters show stays"
+    );
+    // It is not lost either: it has its own victim, and the episode counts as it.
+    let other = episode.other_finding.as_ref().expect("the worst of the trace");
+    assert_eq!((other.finding.as_str(), other.severity.as_str(), other.ns), ("rt-starvation", "critical", Some(85)));
+    let names = (other.victim.comm.as_str(), other.culprit.as_ref().map(|culprit| culprit.comm.as_str()));
+    assert_eq!(names, ("whatever", Some("hog")));
+    assert_eq!(episode.counts_as(), Some("rt-starvation"));
+    assert!(super::super::line(&episode).contains("; explain found rt-starvation of whatever[71] instead"));
+    // The longest wait of such a task has names, if it is blamed on the same.
+    let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)] });
+    let mut episode = seen("rcu");
+    episode.note_trace(&explained(&[], &[wait("class")]));
+    let names = [&episode.victim, &episode.culprit].map(|party| party.as_ref().map(|party| party.comm.as_str()));
+    assert_eq!(names, [Some("rcu_preempt"), Some("hog")]);
+    let mut episode = seen("rcu");
+    episode.note_trace(&explained(&[], &[wait("fair")]));
+    assert_eq!(Episode { verdict: None, ..episode }, seen("rcu"));
+}
+
+#[test]
+fn a_finding_about_others_has_no_role_of_the_counters() {
+    let mut other = finding("task", "other");
+    other["culprits"] =
+        json!([{ "comm": "heavy", "tids": [9], "policy": "fair", "prio": 120, "rule": "class", "ns": 85 }]);
+    let mut episode = counted("rcu");
+    episode.note_trace(&explained(&[other], &[]));
+    let roles = [&episode.victim, &episode.culprit]
+        .map(|party| party.as_ref().map(|party| (party.comm.as_str(), party.role.as_deref())));
+    assert_eq!(roles, [Some(("other", None)), Some(("heavy", None))]);
+}
+
+#[test]
+fn the_same_culprit_by_the_same_rule_is_this_episode_s() {
+    let mut episode = seen("rcu");
+    episode.note_trace(&explained(&[finding("task", "fio")], &[]));
+    let victim = episode.victim.expect("a victim");
+    assert_eq!((victim.comm.as_str(), victim.role), ("fio", None), "it is no longer the counters' victim");
+    let culprit = episode.culprit.expect("a culprit");
+    assert_eq!((culprit.comm.as_str(), culprit.role.as_deref()), ("hog", Some("real-time")));
+}
+
+#[test]
+fn two_episodes_share_a_trace_and_each_has_its_own_victim() {
+    let explained = explained(&[finding("task", "other"), finding("kworker", "kworker/0:1")], &[]);
+    let first = Episode { id: "first".into(), trace_bytes: Some(5), ..Episode::default() };
+    let mut episode = seen("kworker");
+    episode.note_shared(&first, Some(&explained));
+    assert_eq!(episode.victim.as_ref().map(|victim| victim.comm.as_str()), Some("kworker/0:1"));
+    assert_eq!((episode.trace_of.as_deref(), episode.trace_bytes), (Some("first"), None));
+    let failed = Episode { problem: Some("no trace: full".into()), ..Episode::default() };
+    let mut episode = seen("kworker");
+    episode.note_shared(&failed, None);
+    assert_eq!((episode.trace_of, episode.problem), (None, failed.problem));
+}
+
+#[test]
+fn a_dump_has_the_worst() {
+    let mut episode = Episode::default();
+    episode.note_trace(&explained(&[finding("task", "whatever")], &[]));
+    assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("whatever"));
+}
+
+#[test]
+fn a_line_is_read_as_it_was_written() {
+    use crate::episode::Trigger;
+    let kinds = [
+        Trigger::Wait { ns: 5, threshold_ns: 4 },
+        Trigger::Oldest { ns: 318_533_442, threshold_ns: 200_000_000 },
+        Trigger::Share { share: 0.5, threshold: 0.3 },
+    ];
+    for kind in kinds {
+        let mut episode = counted("kworker");
+        if let Some(seen) = &mut episode.trigger {
+            seen.trigger = kind;
+        }
+        episode.note_trace(&explained(&[finding("task", "other")], &[]));
+        let line = serde_json::to_string(&episode).expect("JSON");
+        assert_eq!(serde_json::from_str::<Episode>(&line).expect(&line), episode);
+    }
+    // As it was written before the counters' view had names.
+    let old = r#"{"id":"1","trigger":{"kind":"wait","ns":5,"threshold_ns":4}}"#;
+    let seen = serde_json::from_str::<Episode>(old).expect("an old line").trigger.expect("a trigger");
+    assert_eq!((seen.trigger, seen.victim), (Trigger::Wait { ns: 5, threshold_ns: 4 }, None));
+}

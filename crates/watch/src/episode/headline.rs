@@ -1,0 +1,149 @@
+//! Which of a trace's findings an episode is about.
+
+use unstarve_diagnose::report::{Finding, Report, Severity, Victim, Work, WorstWait};
+
+use super::{Episode, Party};
+
+/// What an episode's trace says.
+#[derive(Debug)]
+pub struct Explanation {
+    pub(super) report: Report,
+}
+
+/// By what a finding is chosen among those of the episode's time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Choice {
+    /// The worst; of equally bad ones that about the victim which the counters saw.
+    Worst,
+    /// One about that victim, or about its culprit and rule: other episodes of the same trace have the others.
+    OwnVictim,
+}
+
+/// How well a finding fits what the counters saw.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Fit {
+    /// It is about others.
+    None,
+    /// The same rule and, as far as roles say, the same tasks are to blame.
+    Culprit,
+    /// It is about the same victim.
+    Victim,
+}
+
+impl Explanation {
+    /// Reads `explain --json`.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(json: &[u8]) -> Result<Explanation, serde_json::Error> {
+        serde_json::from_slice(json).map(|report| Explanation { report })
+    }
+
+    /// The finding that an episode is about; nothing of a trace that has none of its time.
+    pub(super) fn headline<'a>(&'a self, episode: &Episode, choice: Choice) -> Option<&'a Finding> {
+        let bad: Vec<&'a Finding> = self.of_its_time(episode).collect();
+        // Who keeps others waiting, a limit of its own and all, is not whom the episode is about.
+        let is_victim_alone = |finding: &Finding| {
+            !bad.iter().any(|other| other.severity >= finding.severity && is_blamed(&finding.victim, other))
+        };
+        let rank = |finding: &Finding| (is_victim_alone(finding), finding.severity, fit(finding, episode));
+        // The report has the worst first: of equals the first counts.
+        let better = |best: Option<&'a Finding>, next: &'a Finding| match best {
+            Some(best) if rank(best) >= rank(next) => Some(best),
+            _ => Some(next),
+        };
+        match choice {
+            Choice::Worst => bad.iter().copied().fold(None, better),
+            Choice::OwnVictim => [Fit::Victim, Fit::Culprit].into_iter().find_map(|wanted| {
+                bad.iter().copied().filter(|finding| fit(finding, episode) == wanted).fold(None, better)
+            }),
+        }
+    }
+
+    /// What was found, worst first; remarks that are nobody's trouble are none.
+    pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.report.findings.iter().filter(|finding| finding.severity > Severity::Info)
+    }
+
+    /// Those whose waits may have been after the episode's first one began.
+    pub(super) fn of_its_time<'a>(&'a self, episode: &Episode) -> impl Iterator<Item = &'a Finding> + use<'a> {
+        // Its clock is compared with this one's alone: the wall's may have been set meanwhile.
+        let is_same_clock = self.report.trace.clock.as_deref() == Some("mono");
+        let since = episode.trigger.as_ref().and_then(|seen| seen.since_mono_ns).filter(|_| is_same_clock);
+        self.findings().filter(move |finding| since.is_none_or(|since| !is_over_before(finding, since)))
+    }
+
+    /// The longest wait of a task of this role, if it is one of the longest of all.
+    pub(super) fn worst_wait(&self, role: &str) -> Option<&WorstWait> {
+        self.report.worst_waits.iter().find(|wait| has_name_of(&wait.comm, role))
+    }
+}
+
+/// Whether all that is known of its waits ended before then. Of many waits the report has the worst alone: then nobody knows.
+fn is_over_before(finding: &Finding, then: u64) -> bool {
+    let has_all = finding.waits.count as usize <= finding.worst.len();
+    has_all && !finding.worst.is_empty() && finding.worst.iter().all(|wait| wait.end_ns < then)
+}
+
+/// Whether a finding blames this victim of another one first.
+fn is_blamed(victim: &Victim, finding: &Finding) -> bool {
+    finding.culprits.first().is_some_and(|culprit| culprit.tids.iter().any(|tid| victim.tids.contains(tid)))
+}
+
+/// How well a finding fits what the counters saw.
+pub(super) fn fit(finding: &Finding, episode: &Episode) -> Fit {
+    match &episode.victim {
+        Some(victim) if is_about(finding, victim) => Fit::Victim,
+        Some(_) if has_culprit_of(finding, episode) => Fit::Culprit,
+        _ => Fit::None,
+    }
+}
+
+/// Whether a finding is about this victim, as far as roles say.
+pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
+    let same_task = victim.tid.is_some_and(|tid| finding.victim.tids.contains(&tid));
+    same_task || victim.role.as_deref().is_some_and(|role| is_of(&finding.victim, role))
+}
+
+/// Whether a finding blames the same rule and, as far as roles say, the same tasks.
+fn has_culprit_of(finding: &Finding, episode: &Episode) -> bool {
+    let role = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref());
+    let (Some(culprit), Some(role)) = (finding.culprits.first(), role) else { return false };
+    let same = match role {
+        "real-time" => culprit.policy.as_deref() == Some("rt"),
+        group if group.starts_with('/') => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
+        role => has_name_of(&culprit.comm, role),
+    };
+    same && episode.rule.as_deref() == Some(&culprit.rule)
+}
+
+/// Whether a finding's victim is of a role.
+fn is_of(victim: &Victim, role: &str) -> bool {
+    match role {
+        "direct-io" => victim.kind == "kworker" && victim.work.as_ref().is_none_or(is_direct_io),
+        "real-time" => victim.policy.as_deref() == Some("rt"),
+        group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
+        role => has_name_of(&victim.comm, role),
+    }
+}
+
+fn is_direct_io(work: &Work) -> bool {
+    work.workqueue.as_ref().is_some_and(|queue| queue.starts_with("dio")) || work.function.contains("dio_")
+}
+
+fn is_below(cgroup: &str, group: &str) -> bool {
+    cgroup.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether tasks of a role are called so. Of roles that have no names of their own nothing is said.
+fn has_name_of(comm: &str, role: &str) -> bool {
+    let beginnings: &[&str] = match role {
+        "ksoftirqd" => &["ksoftirqd/"],
+        "kworker" | "direct-io" => &["kworker/"],
+        "rcu" => &["rcu_", "rcuog/", "rcuop/", "rcuos/", "rcuc/", "rcub/"],
+        "storage" => &["jbd2/", "xfsaild/", "kswapd"],
+        "nfsd" => &["nfsd"],
+        _ => &[],
+    };
+    beginnings.iter().any(|beginning| comm.starts_with(beginning))
+}

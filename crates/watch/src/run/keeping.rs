@@ -1,0 +1,120 @@
+//! Which episodes are kept, and when what was recorded of them is handed over.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use unstarve_model::WallTime;
+use unstarve_record::Flight;
+
+use super::{Event, INTERVAL, LAST_WORDS, Watch};
+use crate::VictimClass;
+use crate::config::RecorderMode;
+use crate::control;
+use crate::episode::{Begun, Episode, id_of};
+use crate::scribe::{Job, Keep, chain};
+use crate::tell::RecorderState;
+
+/// Episodes that share the trace of one that waits for a disk which is busy.
+const MOST_ALONG: usize = 16;
+
+/// An episode that has begun, and is recorded on until a time.
+pub(super) struct Waiting {
+    pub until: Instant,
+    pub seen: Instant,
+    pub episode: Box<Episode>,
+    pub along: Vec<Episode>,
+    pub reply: Option<Sender<String>>,
+}
+
+impl Watch {
+    pub(super) fn begin(&mut self, begun: &Begun) {
+        let now = Instant::now();
+        let class = VictimClass::of(begun.victim.kind);
+        let too_soon = self.last_kept.get(&class).is_some_and(|last| now - *last < self.config.store.every.0);
+        let many = self.waits.as_ref().is_some_and(|waiting| waiting.along.len() >= MOST_ALONG);
+        if too_soon || many {
+            self.not_kept += 1;
+            self.board.write(|published| {
+                published.counts.not_kept += 1;
+                published.counts.suppress(&begun.victim.name());
+            });
+            return;
+        }
+        let mut episode = Box::new(Episode::begun(id_of(begun.at.wall), begun.at.wall));
+        episode.note_counters(begun);
+        episode.not_kept = std::mem::take(&mut self.not_kept);
+        self.last_kept.insert(class, now);
+        if let Some(waiting) = &mut self.waits {
+            episode.id = format!("{}-{}", episode.id, waiting.along.len() + 2);
+            waiting.along.push(*episode);
+            return;
+        }
+        let after = if self.flight.is_some() { self.config.recorder.after.0 } else { Duration::ZERO };
+        self.waits = Some(Waiting { until: now + after, seen: now, episode, along: Vec::new(), reply: None });
+    }
+
+    pub(super) fn dump(&mut self, reply: Sender<String>) {
+        let refusal = match (&self.flight, &self.waits) {
+            (None, _) => Some("there is no flight recorder: see `unstarve watch status`"),
+            (_, Some(_)) => Some("an episode is being recorded; ask again in a second"),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            let _ = reply.send(control::error(refusal));
+            return;
+        }
+        let at = wall_now();
+        let episode = Box::new(Episode::begun(id_of(at), at));
+        let now = Instant::now();
+        self.waits = Some(Waiting { until: now, seen: now, episode, along: Vec::new(), reply: Some(reply) });
+    }
+
+    /// Hands over an episode that has begun: what is recorded of it so far is kept, and explained now or by the next watch.
+    pub(super) fn keep_last(&mut self, inbox: &Receiver<Event>) {
+        let end = Instant::now() + LAST_WORDS;
+        while let Some(waiting) = &mut self.waits {
+            if Instant::now() >= end {
+                return;
+            }
+            waiting.until = Instant::now();
+            self.keep_if_due();
+            // The instance of the episode before may still be on its way back.
+            if let (Some(_), Ok(Event::Roll(roll))) = (&self.waits, inbox.recv_timeout(Duration::from_millis(20)))
+                && let Some(flight) = &mut self.flight
+            {
+                flight.take_back(roll);
+            }
+        }
+    }
+
+    /// Hands over the episode whose time has come. While the one before is still being written to the disk it waits.
+    pub(super) fn keep_if_due(&mut self) {
+        if self.waits.as_ref().is_none_or(|waiting| Instant::now() < waiting.until) {
+            return;
+        }
+        let frozen = match self.flight.as_mut().map(Flight::freeze) {
+            None => None,
+            Some(Ok(Some(frozen))) => Some(frozen),
+            Some(Ok(None)) => {
+                if let Some(waiting) = &mut self.waits {
+                    waiting.until = Instant::now() + INTERVAL;
+                }
+                return;
+            }
+            Some(Err(error)) => {
+                self.recorder(RecorderState::Broken(chain(&error)));
+                None
+            }
+        };
+        let Some(Waiting { seen, mut episode, along, reply, .. }) = self.waits.take() else { return };
+        if frozen.is_none() && self.config.recorder.mode != RecorderMode::Off {
+            episode.problem = Some("no trace: the flight recorder is not ready".to_owned());
+        }
+        let _ = self.jobs.send(Job::Keep(Keep { episode, along, frozen, seen, reply }));
+    }
+}
+
+fn wall_now() -> WallTime {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    WallTime(since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
+}

@@ -1,0 +1,226 @@
+//! A watch at work: what it is made of, its begin and its end.
+
+mod keeping;
+mod recorder;
+mod reload;
+mod rounds;
+mod status;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use unstarve_guard::notify::Manager;
+use unstarve_record::{Flight, RecordError, Roll};
+
+use self::keeping::Waiting;
+use self::reload::{Push, outputs, push};
+use crate::alone::Alone;
+use crate::config::{Config, STATE_DIRECTORY};
+use crate::control::{Control, ControlError, Request};
+use crate::episode::Detector;
+use crate::guarded::Guarded;
+use crate::rights;
+use crate::scribe::{self, ExplainCommand, FIRST_EXPECTED, Job, Scribe};
+use crate::serving::Serving;
+use crate::store::{Store, StoreError, read_log};
+use crate::tell::Board;
+use crate::{Engine, EngineError, VictimClass};
+
+/// How often the engine is read: what starves at the moment is seen only then.
+pub const INTERVAL: Duration = Duration::from_millis(250);
+/// An armed recorder rests when it was calm for so long.
+const REST_AFTER: Duration = Duration::from_secs(30);
+/// How long the writing of an episode is waited for at the end.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+/// Episodes of a killed watch that are explained at the start.
+const MOST_UNEXPLAINED: usize = 10;
+/// Episodes that the page knows from the log.
+const LISTED: usize = 100;
+
+/// What a watch is started with.
+pub struct Options {
+    /// The configuration.
+    pub config: Config,
+    /// The file that it was read from, for SIGHUP; `None` is the default place.
+    pub path: Option<PathBuf>,
+    /// Where the socket and the lock are.
+    pub state: PathBuf,
+    /// What explains an episode.
+    pub explain: ExplainCommand,
+    /// Hears remarks for people.
+    pub say: Box<dyn Fn(&str)>,
+    /// Ends it after this time.
+    pub time: Option<Duration>,
+    /// Why the engine is not the first choice, for `status`.
+    pub instead: Option<String>,
+}
+
+/// Why a watch does not run, or no more.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The socket or the lock.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// The system refuses.
+    #[error("{action}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What the loop hears of.
+pub(crate) enum Event {
+    Signal(i32),
+    Asked(Request, Sender<String>),
+    /// The flight recorder is ready, or cannot be had.
+    Flight(Box<Result<Flight, RecordError>>),
+    /// What was frozen is on the disk.
+    Roll(Roll),
+    /// Something for people.
+    Remark(String),
+}
+
+/// Runs until SIGTERM or SIGINT, or the end of `options.time`.
+///
+/// # Errors
+/// If it cannot begin, or if the engine has ended.
+pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
+    let manager = Manager::of_environment();
+    let (events, inbox) = channel();
+    let control = Control::open(&options.state, &events)?;
+    let (store, left) = scribe::open(&options.config.store)?;
+    let board = Arc::new(Board::default());
+    let alone = Alone::take(Path::new(STATE_DIRECTORY), &options.state);
+    let lacking = rights::lacking();
+    alone.other.iter().map(String::as_str).chain(lacking.iter().map(|lacking| lacking.what)).for_each(&options.say);
+    let listed = read_log(store.path())?.episodes;
+    board.write(|published| {
+        published.engine = engine.name();
+        published.problems.extend(options.instead.clone().map(|why| ("instead", why)));
+        published.problems.extend(lacking.iter().map(|lacking| (lacking.key, lacking.what.to_owned())));
+        published.problems.extend(alone.other.clone().map(|other| ("alone", other)));
+        listed.into_iter().rev().take(LISTED).for_each(|episode| published.episodes.push_back(Arc::new(episode)));
+    });
+    let serving =
+        Serving::start(options.config.listen.clone(), Arc::clone(&board), store.path().to_owned(), &options.say);
+    signals(&events)?;
+    let (jobs, work) = channel();
+    for left in left.into_iter().rev().take(MOST_UNEXPLAINED) {
+        let _ = jobs.send(Job::Explain(Box::new(left)));
+    }
+    let ending = Arc::new(AtomicBool::new(false));
+    let scribe = scribe(store, &options.config, options.explain, &board, &events, &ending)?;
+    let writing = std::thread::Builder::new()
+        .name("unstarve-scribe".into())
+        .spawn(move || scribe.run(&work))
+        .map_err(|source| RunError::System { action: "cannot start a thread", source })?;
+    let mut watch = Watch {
+        otlp: push(&options.config, &board)?,
+        detector: Detector::new(options.config.thresholds.clone()),
+        config: options.config,
+        path: options.path,
+        say: options.say,
+        board,
+        events,
+        flight: None,
+        preparing: false,
+        waits: None,
+        last_kept: BTreeMap::new(),
+        last_armed: Instant::now(),
+        not_kept: 0,
+        jobs,
+        serving,
+    };
+    let ended = watch.go(engine, &inbox, &manager, options.time);
+    manager.tell("STOPPING=1");
+    watch.keep_last(&inbox);
+    ending.store(true, Ordering::Relaxed);
+    drop(watch);
+    finish(writing, &inbox);
+    drop((control, alone));
+    ended
+}
+
+fn scribe(
+    store: Store,
+    config: &Config,
+    explain: ExplainCommand,
+    board: &Arc<Board>,
+    events: &Sender<Event>,
+    ending: &Arc<AtomicBool>,
+) -> Result<Scribe, RunError> {
+    let mut guarded = Guarded::default();
+    // What came before this one is nobody's episode.
+    let _ = guarded.word();
+    Ok(Scribe {
+        store,
+        outputs: outputs(config, board)?,
+        explain,
+        board: Arc::clone(board),
+        events: events.clone(),
+        guarded,
+        expected: FIRST_EXPECTED,
+        ending: Arc::clone(ending),
+    })
+}
+
+/// Gives an episode that is being written its time.
+fn finish(writing: JoinHandle<()>, inbox: &Receiver<Event>) {
+    let end = Instant::now() + LAST_WORDS;
+    while !writing.is_finished() && Instant::now() < end {
+        // Instances that come back are removed here.
+        let _ = inbox.recv_timeout(Duration::from_millis(20));
+    }
+}
+
+fn signals(events: &Sender<Event>) -> Result<(), RunError> {
+    let failed = |source| RunError::System { action: "cannot handle signals", source };
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
+    let events = events.clone();
+    let forward = move || {
+        for signal in signals.forever() {
+            if events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("unstarve-signal".into()).spawn(forward).map(drop).map_err(failed)
+}
+
+struct Watch {
+    config: Config,
+    path: Option<PathBuf>,
+    say: Box<dyn Fn(&str)>,
+    board: Arc<Board>,
+    detector: Detector,
+    events: Sender<Event>,
+    flight: Option<Flight>,
+    preparing: bool,
+    /// An episode that has begun, and is recorded on until then.
+    waits: Option<Waiting>,
+    /// By class: what any user can bring about takes nobody else's turn.
+    last_kept: BTreeMap<VictimClass, Instant>,
+    last_armed: Instant,
+    /// Since the last one that was kept.
+    not_kept: u64,
+    otlp: Option<Push>,
+    jobs: Sender<Job>,
+    serving: Serving,
+}

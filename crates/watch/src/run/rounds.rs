@@ -1,0 +1,130 @@
+//! The loop: reads the engine, judges, and has everything else done by others. It waits for nobody.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::SIGHUP;
+use unstarve_guard::notify::{self, Manager};
+use unstarve_model::Tid;
+
+use super::{Event, INTERVAL, REST_AFTER, RunError, Watch};
+use crate::control::Request;
+use crate::scribe::chain;
+use crate::{Engine, EngineError, Reading};
+
+/// Whether it goes on.
+#[derive(PartialEq, Eq)]
+enum Next {
+    On,
+    End,
+}
+
+impl Watch {
+    /// Until it is to end.
+    pub(super) fn go(
+        &mut self,
+        engine: &mut dyn Engine,
+        inbox: &Receiver<Event>,
+        manager: &Manager,
+        time: Option<Duration>,
+    ) -> Result<(), RunError> {
+        self.prepare();
+        self.read(engine)?;
+        manager.tell("READY=1");
+        let begun = Instant::now();
+        let watchdog = notify::watchdog_interval();
+        let (mut next, mut next_sign) = (begun + INTERVAL, begun);
+        loop {
+            let now = Instant::now();
+            if time.is_some_and(|time| now - begun >= time) {
+                return Ok(());
+            }
+            let due = self.waits.as_ref().map_or(next, |waiting| waiting.until.max(now).min(next));
+            match inbox.recv_timeout(due.saturating_duration_since(now)) {
+                Ok(event) => {
+                    if self.hear(event, manager) == Next::End {
+                        return Ok(());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            self.keep_if_due();
+            if Instant::now() >= next {
+                self.read(engine)?;
+                self.serving.look(Instant::now(), &self.say);
+                // After a stop of the machine not once for each interval that was missed.
+                next = (next + INTERVAL).max(Instant::now());
+                if watchdog.is_some_and(|interval| next_sign.elapsed() >= interval.min(INTERVAL * 4)) {
+                    manager.tell("WATCHDOG=1");
+                    next_sign = Instant::now();
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, event: Event, manager: &Manager) -> Next {
+        match event {
+            Event::Signal(SIGHUP) => {
+                manager.tell("RELOADING=1");
+                self.reload();
+                manager.tell("READY=1");
+            }
+            Event::Signal(_) => return Next::End,
+            Event::Asked(Request::Status, reply) => {
+                let _ = reply.send(self.status());
+            }
+            Event::Asked(Request::Dump, reply) => self.dump(reply),
+            Event::Flight(flight) => self.has_flight(*flight),
+            Event::Remark(text) => (self.say)(&text),
+            Event::Roll(roll) => match &mut self.flight {
+                Some(flight) => flight.take_back(roll),
+                None => drop(roll),
+            },
+        }
+        Next::On
+    }
+
+    fn read(&mut self, engine: &mut dyn Engine) -> Result<(), RunError> {
+        let reading = match engine.read() {
+            Ok(reading) => Arc::new(reading.without_occupant(Tid(std::process::id()))),
+            Err(error @ EngineError::Ended) => return Err(RunError::Engine(error)),
+            Err(error) => {
+                self.board.write(|published| {
+                    published.counts.engine_errors += 1;
+                    published.problems.insert("engine", format!("engine: {}", chain(&error)));
+                });
+                return Ok(());
+            }
+        };
+        let step = self.detector.see(Arc::clone(&reading));
+        self.publish(reading);
+        self.arm(step.armed);
+        step.begun.iter().for_each(|begun| self.begin(begun));
+        if !step.hidden.is_empty() {
+            self.board.write(|published| step.hidden.iter().for_each(|role| published.counts.suppress(role)));
+            // They are in the trace that is being recorded.
+            if let Some(waiting) = &mut self.waits {
+                step.hidden.iter().for_each(|role| waiting.episode.note_role(role));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a reading where others take it from.
+    fn publish(&mut self, reading: Arc<Reading>) {
+        self.board.write(|published| {
+            published.problems.remove("engine");
+            Arc::make_mut(&mut published.history).add(&reading);
+            if let Some(admitted) = published.admitted.next(&reading) {
+                published.admitted = Arc::new(admitted);
+            }
+            published.next(reading);
+        });
+        if let Some(push) = self.otlp.as_mut().filter(|push| Instant::now() >= push.next) {
+            push.next = Instant::now() + self.config.otlp.as_ref().map_or(REST_AFTER, |otlp| otlp.interval.0);
+            push.courier.send(self.board.read());
+        }
+    }
+}
