@@ -1,5 +1,5 @@
-//! Small bounded loads: those here starve others, for the demo and the live tests; [`measured`] are those of the lab's guests, which
-//! print what they measured.
+//! Small bounded loads: those here starve others, for the demo and the live tests; [`measured`] are those of the lab's
+//! guests, which print what they measured.
 //!
 //! Each ends by itself, whatever happens to its parent: none lasts longer than [`LONGEST`]. They set no policy, no
 //! affinity and no weight; `chrt`, `taskset` and a cgroup do that from outside. A [`Load::Hog`] leaves at least 15 % of
