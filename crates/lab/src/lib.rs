@@ -12,7 +12,6 @@ pub mod console;
 pub mod counters;
 pub mod guest;
 mod image;
-pub mod load;
 pub mod metric;
 pub mod proofs;
 pub mod prove;

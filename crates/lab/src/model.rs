@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use unstarve_change::{Change, Target};
+use unstarve_load::seed::mix;
 
 use crate::metric::{Better, Metric};
-use crate::run::{Outcome, Request, Runner, mix};
+use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::trial::{How, Tried, TriedChange};
 

@@ -1,4 +1,5 @@
-//! Small loads that starve others, for the demo and the live tests.
+//! Small bounded loads: those here starve others, for the demo and the live tests; [`measured`] are those of the lab's
+//! guests, which print what they measured.
 //!
 //! Each ends by itself, whatever happens to its parent: none lasts longer than [`LONGEST`]. They set no policy, no
 //! affinity and no weight; `chrt`, `taskset` and a cgroup do that from outside. A [`Load::Hog`] leaves at least 15 % of
@@ -8,7 +9,10 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod births;
+pub mod measured;
+pub mod metric;
 mod pool;
+pub mod seed;
 mod spin;
 
 use std::io::Write;

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 /// Keeps a CPU busy until then.
 pub(crate) fn until(end: Instant) {
     while Instant::now() < end {
-        for _ in 0..64 {
-            spin_loop();
-        }
+        spin_loop();
     }
 }
 

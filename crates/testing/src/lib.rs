@@ -3,8 +3,10 @@
 //! [`model`] is a host on which the commands that the program prints are run, [`memory`] one on which plans are made and applied;
 //! [`need`] says when a test may be left out.
 
+mod growth;
 pub mod memory;
 pub mod model;
 mod need;
 
+pub use growth::{cpu_time, grows_with_its_input};
 pub use need::{not_possible_here, python_module, tool};

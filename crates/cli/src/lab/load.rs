@@ -7,7 +7,7 @@ use clap::Args;
 
 /// Run one of the lab's own loads here: KIND key=value…
 #[derive(Args, Debug)]
-#[command(after_help = unstarve_lab::load::help())]
+#[command(after_help = unstarve_load::measured::help())]
 pub(crate) struct LoadArgs {
     /// Kind and arguments
     #[arg(required = true, allow_hyphen_values = true, trailing_var_arg = true)]
@@ -15,6 +15,6 @@ pub(crate) struct LoadArgs {
 }
 
 pub(crate) fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
-    unstarve_lab::load::run(&args.arguments, &mut io::stdout().lock())?;
+    unstarve_load::measured::run(&args.arguments, &mut io::stdout().lock())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -211,7 +211,8 @@ fn signal(process: &Running, signal: Signal) {
     }
 }
 
-const SOON: Duration = Duration::from_secs(6);
+/// What is waited for comes within a second or two, and later on a machine that has more to do.
+const SOON: Duration = Duration::from_secs(60);
 
 pub fn killed(stage: &Stage) -> Ended {
     let family = Family::start()?;
@@ -234,7 +235,7 @@ pub fn killed(stage: &Stage) -> Ended {
 
 pub fn over_budget(stage: &Stage) -> Ended {
     let cpu = stage.cpu.to_string();
-    let mut hog = stage.load("verify-hog", &["taskset", "-c", &cpu], "hog --lasts 14000 --busy 60")?;
+    let mut hog = stage.load("verify-hog", &["taskset", "-c", &cpu], "hog --lasts 30000 --busy 60")?;
     let hog = Running::start(&mut hog)?;
     let policy = stage.path("hog.toml");
     let text = "version = 1\n[limits]\nrt-budget = 30\n[[rule]]\nname = \"hog\"\nmatch = { comm = \"verify-hog\" }\n\
@@ -245,21 +246,20 @@ pub fn over_budget(stage: &Stage) -> Ended {
         let stat = fs::read_to_string(format!("/proc/{}/stat", hog.id())).unwrap_or_default();
         Stat::parse(&stat).and_then(|stat| stat.policy) == Some(SchedPolicy::Fifo)
     };
-    let until = |wanted: bool, limit: u64| {
-        let end = Instant::now() + Duration::from_secs(limit);
+    let until = |wanted: bool| {
+        let end = Instant::now() + SOON;
         while is_fifo() != wanted && Instant::now() < end {
             thread::sleep(Duration::from_millis(20));
         }
         is_fifo() == wanted
     };
-    assert!(until(true, 8), "never real-time");
-    let began = Instant::now();
-    // Well before the measurement with the policy is over.
-    assert!(until(false, 3), "over its budget for {:?}", began.elapsed());
-    let done = verify.finish(Duration::from_secs(14))?;
+    assert!(until(true), "never real-time");
+    assert!(until(false), "over its budget and never taken back");
+    let done = verify.finish(SOON)?;
     assert_eq!(done.status.code(), Some(1), "{}{}", done.out, done.err);
     let said: Value = serde_json::from_str(&done.out).map_err(|error| format!("{error}: {}", done.out))?;
     assert_eq!(verdict(&said, 0), "did-not-help");
+    // The budget ended it: at the end of the measurement there would be another reason.
     assert!(said["rules"][0]["reason"].as_str().is_some_and(|reason| reason.contains("rt-budget")), "{said:#}");
     Ok(())
 }

@@ -8,6 +8,7 @@ mod file;
 mod kernel_names;
 mod remark;
 mod select;
+mod wants;
 
 use std::path::Path;
 

@@ -4,13 +4,12 @@ mod dead_man;
 mod error;
 mod interest;
 mod journal;
+mod options;
+mod process;
 mod status;
 
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +18,9 @@ use unstarve_model::Tid;
 pub use self::error::RunError;
 use self::interest::interest;
 pub use self::interest::note_births;
+pub use self::options::Options;
+pub use self::process::on_signals;
+use self::process::raise_limits;
 pub use self::status::status;
 use crate::births::{self, Programs, Source, SourceName};
 use crate::keeper::Keeper;
@@ -33,26 +35,6 @@ use unstarve_executor::host::Watched;
 use unstarve_executor::registry::Registry;
 use unstarve_executor::sched;
 use unstarve_executor::state::State;
-
-/// How a guard is to run.
-pub struct Options {
-    /// The policy's file, for `guard status`.
-    pub policy_path: PathBuf,
-    /// Where the journal is.
-    pub state: PathBuf,
-    /// Where Prometheus metrics are written.
-    pub metrics: Option<PathBuf>,
-    /// A source to use and no other.
-    pub source: Option<SourceName>,
-    /// What starts the dead-man, given its real-time priority.
-    pub dead_man: Box<dyn Fn(u32) -> Command>,
-    /// Becomes readable when the guard is to end.
-    pub end: UnixStream,
-    /// For how long at most.
-    pub time: Option<Duration>,
-    /// Lines for people: how it began.
-    pub say: Box<dyn Fn(&str)>,
-}
 
 /// How often settings and tasks are looked at with and without news of changes.
 const LOOK_WITH_NEWS: Duration = Duration::from_secs(30);
@@ -402,25 +384,4 @@ impl Guard {
         self.write_status();
         self.state.remove_status();
     }
-}
-
-/// Limits of whoever started us must not end us, or our dead-man, in the middle of something.
-fn raise_limits() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    for resource in [Resource::Cpu, Resource::Fsize, Resource::Rttime] {
-        let maximum = getrlimit(resource).maximum;
-        // Beyond the hard limit with CAP_SYS_RESOURCE alone.
-        if setrlimit(resource, Rlimit { current: None, maximum: None }).is_err() {
-            let _ = setrlimit(resource, Rlimit { current: maximum, maximum });
-        }
-    }
-}
-
-/// A stream that becomes readable when one of these signals comes.
-pub fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
-    let (read, write) = UnixStream::pair()?;
-    for signal in signals {
-        signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
-    }
-    Ok(read)
 }

@@ -81,7 +81,7 @@ impl Role {
             Role::Loads => told(loads::run()),
             Role::Load => {
                 let arguments: Vec<String> = std::env::args().skip(1).collect();
-                match crate::load::run(&arguments, &mut std::io::stdout()) {
+                match unstarve_load::measured::run(&arguments, &mut std::io::stdout()) {
                     Ok(()) => 0,
                     Err(error) => {
                         let _ = writeln!(std::io::stderr(), "{error}");

@@ -1,7 +1,5 @@
 //! Our own loads' output: lines `metric NAME NUMBER UNIT higher|lower|neither`; other lines are for people.
 
-use std::fmt;
-
 use super::{Better, Metric, MetricError};
 
 pub(super) fn parse(output: &str, load: &str) -> Result<Vec<Metric>, MetricError> {
@@ -31,18 +29,10 @@ fn read(rest: &str, load: &str) -> Option<Metric> {
     words.next().is_none().then(|| Metric::of(load, name, value, unit, better))
 }
 
-/// The line that [`parse`] reads back.
-pub(crate) fn line(name: &str, value: impl fmt::Display, unit: &str, better: Better) -> String {
-    let better = match better {
-        Better::Higher => "higher",
-        Better::Lower => "lower",
-        Better::Neither => "neither",
-    };
-    format!("metric {name} {value} {unit} {better}")
-}
-
 #[cfg(test)]
 mod tests {
+    use unstarve_load::metric::line;
+
     use super::*;
 
     #[test]

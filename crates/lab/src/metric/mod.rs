@@ -7,7 +7,7 @@ mod lines;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{KernelCounters, per_operation};
-pub(crate) use lines::line;
+pub use unstarve_load::metric::Better;
 
 /// The kinds of output that [`parse`] reads, as a load's `metrics` names them.
 pub const KINDS: [&str; 2] = ["fio", "load"];
@@ -104,16 +104,4 @@ impl Metric {
     fn of(load: &str, name: &str, value: f64, unit: &str, better: Better) -> Metric {
         Metric { name: format!("{load}.{name}"), value, unit: unit.to_owned(), better }
     }
-}
-
-/// Which way is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// Throughput.
-    Higher,
-    /// Latency.
-    Lower,
-    /// Neither: it describes.
-    Neither,
 }

@@ -88,7 +88,7 @@ fn intervals_of_ratios_hold_the_truth_as_often_as_they_say() {
         // Sums of twelve are near enough to normal.
         let mut sum = -6.0;
         for _ in 0..12 {
-            state = crate::run::mix(state);
+            state = unstarve_load::seed::mix(state);
             sum += (state >> 11) as f64 / (1u64 << 53) as f64;
         }
         (0.5 * sum).exp()
@@ -117,7 +117,7 @@ fn pure_noise_is_rarely_called_a_difference() {
     // 1000 experiments of five pairs without any effect, spread 10 %.
     let mut state = 1u64;
     let mut noise = || {
-        state = crate::run::mix(state);
+        state = unstarve_load::seed::mix(state);
         100.0 + (state >> 11) as f64 / (1u64 << 53) as f64 * 20.0
     };
     let claims = (0..1000)
@@ -144,7 +144,7 @@ fn of_many_metrics_without_an_effect_one_is_rarely_called_different() {
     // side with itself called something worse or better.
     let mut state = 1u64;
     let mut noise = || {
-        state = crate::run::mix(state);
+        state = unstarve_load::seed::mix(state);
         100.0 + (state >> 11) as f64 / (1u64 << 53) as f64 * 20.0
     };
     let mut claims = |correct: bool| {

@@ -1,11 +1,8 @@
 //! What the records of a recording mean, whichever way they came.
 
-use std::collections::BTreeMap;
+mod damage;
 
-use unstarve_model::{
-    ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, Tid, Time, TraceInfo,
-    WallTime,
-};
+use unstarve_model::{ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, Tid, Time, TraceInfo, WallTime};
 
 use super::attr::{Attr, MIN_ATTR, clock_name};
 use super::error::PerfDataError;
@@ -19,10 +16,11 @@ use super::tracing_data::{self, TracingData};
 use crate::decode::{BadRecord, Decoder};
 use crate::endian::Endian;
 use crate::interner::Interner;
-use crate::malformed::Malformed;
 use crate::reorder::Reorder;
 use crate::symbols::Symbols;
 use crate::task_names::TaskNames;
+
+use damage::Damage;
 
 /// The kinds of records that mean something here. Source: `enum perf_event_type` in `include/uapi/linux/perf_event.h`
 /// and `enum perf_user_event_type` in `tools/lib/perf/include/perf/event.h`.
@@ -91,18 +89,6 @@ struct Recorded {
     tracepoint: Option<u16>,
     /// unstarve reads it.
     wanted: bool,
-}
-
-/// What is missing or wrong, counted.
-#[derive(Default)]
-struct Damage {
-    lost: BTreeMap<Option<CpuId>, u64>,
-    lost_samples: u64,
-    throttled: u64,
-    malformed: Malformed,
-    undecodable: u64,
-    first_undecodable: Option<u64>,
-    torn: Option<String>,
 }
 
 impl Session {
@@ -386,41 +372,6 @@ impl Session {
     pub fn finish(&mut self) {
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();
-    }
-
-    pub fn losses(&self) -> Vec<Loss> {
-        let damage = &self.damage;
-        let mut losses = Vec::new();
-        for (cpu, &count) in damage.lost.iter().filter(|&(_, &count)| count > 0) {
-            losses.push(match cpu {
-                Some(cpu) => Loss::lost_events(*cpu, count),
-                None => Loss::new(LossKind::LostEvents, count),
-            });
-        }
-        // Since 6.1 perf counts the same losses again per event when it ends.
-        let counted: u64 = damage.lost.values().fold(0, |sum, &count| sum.saturating_add(count));
-        if damage.lost_samples > counted {
-            let more = Loss::new(LossKind::LostEvents, damage.lost_samples - counted);
-            losses.push(more.with_detail("counted when perf ended; use larger buffers (-m)"));
-        }
-        if damage.throttled > 0 {
-            let detail = "the kernel throttled perf; record tracepoints with a period of 1 only";
-            losses.push(Loss::new(LossKind::UncountedGap, damage.throttled).with_detail(detail));
-        }
-        if let Some(what) = &damage.torn {
-            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
-        }
-        losses.extend(damage.malformed.losses());
-        if let Some(first) = damage.first_undecodable {
-            let loss = Loss::new(LossKind::Undecodable, damage.undecodable);
-            losses.push(loss.with_detail(format!("samples; the first is at byte {first}")));
-        }
-        losses.extend(self.reorder.loss());
-        losses.extend(self.switches.records.loss());
-        let recorded = self.info.recorded.unwrap_or_default();
-        let missing = EventType::ALL.iter().filter(|&&event| !recorded.contains(event) && !event.only_refines());
-        losses.extend(missing.map(|&event| Loss::new(LossKind::NotRecorded(event), 1)));
-        losses
     }
 }
 

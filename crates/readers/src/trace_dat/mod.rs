@@ -18,13 +18,12 @@ mod cut;
 mod error;
 mod merge;
 pub(crate) mod options;
+mod parts;
 mod stream;
 mod tables;
 mod twins;
 mod v6;
 mod v7;
-
-use std::sync::{Arc, Mutex};
 
 use unstarve_model::{
     Batch, ClockPair, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError,
@@ -40,13 +39,13 @@ use crate::malformed::Malformed;
 use crate::symbols::Symbols;
 
 use clock::Clock;
-use compression::{Compression, Unpacker};
+use compression::Compression;
 use cursor::Cursor;
 pub use error::TraceDatError;
 use merge::Merge;
 pub use options::SNAPSHOT as SNAPSHOT_OPTION;
-use stream::{Pages, Stream};
-use tables::{Buffer, CpuData, Tables};
+use parts::streams;
+use tables::Tables;
 use twins::Twins;
 
 /// How every trace.dat file begins.
@@ -297,132 +296,5 @@ fn check_clock(tables: &mut Tables) {
     {
         let detail = format!("the clock is `{name}`; times are shown as if it counted nanoseconds");
         tables.losses.push(Loss::new(LossKind::ClockUnit, 1).with_detail(detail));
-    }
-}
-
-/// The streams of all CPUs and buffers, in the order that decides at equal times.
-fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
-    drop_other_clocks(tables);
-    let mut parts: Vec<(usize, CpuData)> = Vec::new();
-    for (index, buffer) in tables.buffers.iter().enumerate() {
-        parts.extend(buffer.cpus.iter().filter(|data| data.size > 0).map(|&data| (index, data)));
-    }
-    let parts = usable(tables, file, parts);
-    let budget = Budget::of(parts.len());
-    let unpacker = Arc::new(Mutex::new(Unpacker::new(tables.compression)));
-    let mut streams: Vec<((u32, usize), Stream)> = parts
-        .into_iter()
-        .map(|(index, data)| {
-            let buffer = &tables.buffers[index];
-            let page_size = buffer.page_size as usize;
-            let end = data.offset + data.size;
-            let pages = if buffer.is_packed {
-                Pages::Packed {
-                    file: file.clone(),
-                    endian: tables.endian,
-                    unpacker: unpacker.clone(),
-                    at: data.offset,
-                    end,
-                    chunks: None,
-                    limit: budget.chunk(),
-                    packed: Vec::new(),
-                }
-            } else {
-                Pages::Plain { file: file.clone(), at: data.offset, end, window: budget.window(page_size) }
-            };
-            ((data.cpu, index), Stream::new(CpuId(data.cpu), index, pages, tables.pages, page_size))
-        })
-        .collect();
-    streams.sort_by_key(|&(key, _)| key);
-    streams.into_iter().map(|(_, stream)| stream).collect()
-}
-
-/// Instances may use a clock of their own; times of two clocks cannot be merged.
-fn drop_other_clocks(tables: &mut Tables) {
-    let Some(clock) = tables.buffers.iter().find(|b| b.cpus.iter().any(|c| c.size > 0)).and_then(|b| b.clock.clone())
-    else {
-        return;
-    };
-    let differs = |buffer: &Buffer| buffer.clock.as_ref().is_some_and(|other| *other != clock);
-    let others: Vec<String> = tables.buffers.iter().filter(|b| differs(b)).map(|b| b.name.clone()).collect();
-    tables.buffers.retain(|buffer| !differs(buffer));
-    for name in others {
-        tables.undecodable(format!("instance {name:?} has another clock than `{clock}`: its events are left out"));
-    }
-}
-
-/// Each CPU has one in each buffer; only a hostile file has more.
-const MAX_STREAMS: usize = 1 << 15;
-
-/// Leaves out what no reader could use (each with a loss), and cuts what goes beyond the end of the file.
-fn usable(tables: &mut Tables, file: &Positioned, parts: Vec<(usize, CpuData)>) -> Vec<(usize, CpuData)> {
-    let mut parts = parts;
-    // Data of two CPUs cannot share bytes. Refusing overlaps also bounds the work that a hostile file can ask for.
-    parts.sort_by_key(|(index, data)| (data.offset, *index));
-    let mut kept: Vec<(usize, CpuData)> = Vec::new();
-    let (mut end, mut cut) = (0, 0);
-    for (index, mut data) in parts {
-        if kept.len() >= MAX_STREAMS {
-            tables.undecodable(format!("more than {MAX_STREAMS} CPUs and buffers; the rest is left out"));
-            break;
-        }
-        let CpuData { cpu, offset, size } = data;
-        if cpu >= CpuId::LIMIT || offset < end || offset.checked_add(size).is_none() {
-            tables.undecodable(format!("CPU {cpu}: {size} bytes of data at byte {offset} cannot be: passed over"));
-            continue;
-        }
-        if offset + size > file.length() {
-            cut += 1;
-            data.size = file.length().saturating_sub(offset);
-        }
-        end = offset + data.size;
-        if data.size > 0 {
-            kept.push((index, data));
-        }
-    }
-    extend_packed(tables, file, &mut kept);
-    if cut > 0 {
-        let detail = format!("the data of {cut} CPUs goes beyond the file's end at byte {}", file.length());
-        tables.losses.push(Loss::new(LossKind::Truncated, 1).with_detail(detail));
-    }
-    kept
-}
-
-/// trace-cmd 3.1 leaves the headers of chunks out of the length of packed data, and reads by the number of chunks: so
-/// packed data may go on to where the next CPU's begins.
-fn extend_packed(tables: &Tables, file: &Positioned, parts: &mut [(usize, CpuData)]) {
-    let mut next = file.length();
-    for (index, data) in parts.iter_mut().rev() {
-        let is_packed = tables.buffers.get(*index).is_some_and(|buffer| buffer.is_packed);
-        if is_packed {
-            data.size = next.saturating_sub(data.offset);
-        }
-        next = data.offset;
-    }
-}
-
-/// How much memory each stream may use.
-#[derive(Clone, Copy)]
-struct Budget {
-    streams: usize,
-}
-
-impl Budget {
-    fn of(streams: usize) -> Budget {
-        Budget { streams: streams.max(1) }
-    }
-
-    /// Bytes of plain pages to read at a time: whole pages, at least one.
-    fn window(self, page_size: usize) -> usize {
-        const ALL: usize = 32 << 20;
-        const MAX: usize = 256 << 10;
-        let pages = (ALL / self.streams).min(MAX) / page_size;
-        pages.max(1) * page_size
-    }
-
-    /// The largest chunk to unpack. trace-cmd packs ten pages at a time, and pages have 4 to 64 KiB.
-    fn chunk(self) -> usize {
-        const ALL: usize = 1 << 30;
-        (ALL / self.streams).clamp(256 << 10, 4 << 20)
     }
 }

@@ -56,8 +56,9 @@ fn turn(from: &OwnedFd, to: &OwnedFd) -> bool {
     rustix::io::read(from, &mut [0_u8; 1]).is_ok_and(|count| count == 1) && rustix::io::write(to, &[0]).is_ok()
 }
 
-/// How long the hog keeps its CPU.
-pub const HOG: Duration = Duration::from_secs(3);
+/// How long the hog keeps its CPU, unless it is ended before: far longer than a recording takes on a busy machine, and too
+/// short for the kernel to complain.
+pub const HOG: Duration = Duration::from_secs(15);
 
 /// The CPU that it keeps.
 pub const HOGGED: usize = 1;

@@ -5,9 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::arguments::Arguments;
-use super::pacing::{compute_until, sleep_until};
+use super::pacing::sleep_until;
 use super::{Doing, LoadError, switches};
 use crate::metric::{self, Better};
+use crate::spin::until as compute_until;
 
 /// What one compiler did.
 struct Compiled {
@@ -25,7 +26,7 @@ pub(super) fn compile(arguments: &mut Arguments, out: &mut dyn Write) -> Result<
     let compiled = thread::scope(|scope| {
         let start = |name: &str| thread::Builder::new().name(name.to_owned());
         for number in 0..tickers {
-            let phase = Duration::from_nanos(crate::run::mix(seed ^ number) % (sleep.as_nanos() as u64 + 1));
+            let phase = Duration::from_nanos(crate::seed::mix(seed ^ number) % (sleep.as_nanos() as u64 + 1));
             start("ticker").spawn_scoped(scope, move || tick(end, phase, sleep, work)).doing("start a thread")?;
         }
         let compilers: Vec<_> = (0..jobs)

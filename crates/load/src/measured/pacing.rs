@@ -12,13 +12,7 @@ use super::arguments::Arguments;
 use super::latency::Latencies;
 use super::{Doing, LoadError};
 use crate::metric::{self, Better};
-
-/// Computes until `until`.
-pub(super) fn compute_until(until: Instant) {
-    while Instant::now() < until {
-        std::hint::spin_loop();
-    }
-}
+use crate::spin::until as compute_until;
 
 /// Computes for `work` of this thread's own CPU time, however long it takes to get it.
 fn compute_for(work: Duration) {
@@ -86,7 +80,7 @@ pub(super) fn daemon(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(
         let mut late = Latencies::with_room(rounds);
         let mut runnable = Runnable::default();
         let end = Instant::now() + length;
-        thread::sleep(Duration::from_micros(crate::run::mix(seed) % 1_000));
+        thread::sleep(Duration::from_micros(crate::seed::mix(seed) % 1_000));
         loop {
             let due = Instant::now() + period;
             if due >= end {

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::arguments::Arguments;
-use super::pacing::{compute_until, sleep_until};
+use super::pacing::sleep_until;
 use super::{Doing, LoadError};
 use crate::metric::{self, Better};
+use crate::spin::until as compute_until;
 
 /// Calls come in groups, as packets do.
 const GROUP: u64 = 64;

@@ -27,7 +27,7 @@ pub(super) fn stream(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(
     // Neither side may hang if the other one ends early.
     near.set_write_timeout(Some(Duration::from_millis(500))).doing("limit writes")?;
     far.set_read_timeout(Some(Duration::from_millis(500))).doing("limit reads")?;
-    sleep_until(Instant::now() + Duration::from_micros(crate::run::mix(seed) % 1_000));
+    sleep_until(Instant::now() + Duration::from_micros(crate::seed::mix(seed) % 1_000));
     let end = Instant::now() + length;
     let (sender, receiver) = thread::scope(|scope| {
         let start = |name: &str| thread::Builder::new().name(name.to_owned());

@@ -34,7 +34,7 @@ pub(super) fn ping(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
     let mut lost = 0u64;
     let mut packet = [0u8; 64];
     let end = Instant::now() + length;
-    sleep_until(Instant::now() + Duration::from_micros(crate::run::mix(seed) % 1_000));
+    sleep_until(Instant::now() + Duration::from_micros(crate::seed::mix(seed) % 1_000));
     let mut number = 0u64;
     while Instant::now() < end {
         number += 1;
@@ -98,7 +98,7 @@ pub(super) fn flood(arguments: &mut Arguments, out: &mut dyn Write) -> Result<()
     let packet = [0u8; 1_400];
     let packet = &packet[..bytes as usize];
     let end = Instant::now() + length;
-    sleep_until(Instant::now() + Duration::from_micros(crate::run::mix(seed) % 1_000));
+    sleep_until(Instant::now() + Duration::from_micros(crate::seed::mix(seed) % 1_000));
     let mut sent = 0u64;
     while Instant::now() < end {
         for _ in 0..burst {

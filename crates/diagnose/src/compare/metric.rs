@@ -1,0 +1,107 @@
+//! Rates that are compared, and how much of each matters.
+
+use serde::{Deserialize, Serialize};
+use unstarve_model::Nanos;
+use unstarve_timeline::Rule;
+
+use super::profile::Sums;
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Time spent waiting for a CPU, under one rule.
+    WaitedUnder,
+    /// Time spent waiting for a CPU, in all.
+    Waited,
+    /// From the queueing of a work item to its end, on average.
+    ItemLatency,
+    /// Time on a CPU, interrupts left out.
+    Ran,
+    /// Time in softirqs on top of tasks.
+    Softirq,
+    /// Time in hardware interrupts.
+    Irq,
+    /// Switches of tasks that stayed runnable.
+    InvoluntarySwitches,
+    /// Switches of tasks that went to sleep.
+    VoluntarySwitches,
+    /// Wakeups.
+    Wakeups,
+    /// Moves to another CPU.
+    Migrations,
+    /// Work items done.
+    Items,
+}
+
+/// All but the one that has rules.
+pub(super) const METRICS: [Metric; 10] = [
+    Metric::Waited,
+    Metric::ItemLatency,
+    Metric::Ran,
+    Metric::Softirq,
+    Metric::Irq,
+    Metric::InvoluntarySwitches,
+    Metric::VoluntarySwitches,
+    Metric::Wakeups,
+    Metric::Migrations,
+    Metric::Items,
+];
+
+impl Metric {
+    /// `ns/s`, `/s` or `ns`.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Metric::WaitedUnder | Metric::Waited | Metric::Ran | Metric::Softirq | Metric::Irq => "ns/s",
+            Metric::ItemLatency => "ns",
+            _ => "/s",
+        }
+    }
+
+    /// Less of it, and smaller differences, do not matter: a thousandth of a CPU, ten switches a second, ten microseconds.
+    pub(super) fn least(self) -> f64 {
+        match self.unit() {
+            "ns/s" => 1e6,
+            "ns" => 1e4,
+            _ => 10.0,
+        }
+    }
+
+    /// Its value in one block of `length`; none if the block has nothing to say.
+    pub(super) fn of(self, sums: &Sums, rule: Option<Rule>, length: Nanos) -> Option<f64> {
+        let amount = match self {
+            Metric::WaitedUnder => sums.by_rule[rule? as usize],
+            Metric::Waited => sums.waited,
+            Metric::ItemLatency => {
+                return (sums.timed_items > 0).then(|| sums.turnaround as f64 / sums.timed_items as f64);
+            }
+            Metric::Ran => sums.ran,
+            Metric::Softirq => sums.softirq,
+            Metric::Irq => sums.irq,
+            Metric::InvoluntarySwitches => sums.involuntary,
+            Metric::VoluntarySwitches => sums.voluntary,
+            Metric::Wakeups => sums.wakeups,
+            Metric::Migrations => sums.migrations,
+            Metric::Items => sums.items,
+        };
+        Some(amount as f64 / length.0 as f64 * 1e9)
+    }
+
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Metric::WaitedUnder => "waited",
+            Metric::Waited => "waited in all",
+            Metric::ItemLatency => "work item latency",
+            Metric::Ran => "ran",
+            Metric::Softirq => "softirq time",
+            Metric::Irq => "interrupt time",
+            Metric::InvoluntarySwitches => "involuntary switches",
+            Metric::VoluntarySwitches => "voluntary switches",
+            Metric::Wakeups => "wakeups",
+            Metric::Migrations => "migrations",
+            Metric::Items => "work items",
+        }
+    }
+}

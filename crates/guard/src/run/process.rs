@@ -1,0 +1,25 @@
+//! The guard as a process: its limits and signals.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// Limits of whoever started us must not end us, or our dead-man, in the middle of something.
+pub(super) fn raise_limits() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    for resource in [Resource::Cpu, Resource::Fsize, Resource::Rttime] {
+        let maximum = getrlimit(resource).maximum;
+        // Beyond the hard limit with CAP_SYS_RESOURCE alone.
+        if setrlimit(resource, Rlimit { current: None, maximum: None }).is_err() {
+            let _ = setrlimit(resource, Rlimit { current: maximum, maximum });
+        }
+    }
+}
+
+/// A stream that becomes readable when one of these signals comes.
+pub fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
+    }
+    Ok(read)
+}

@@ -1,0 +1,90 @@
+//! What the loads of guests print is what the lab reads.
+
+use std::time::{Duration, Instant};
+
+use unstarve_lab::metric;
+use unstarve_load::measured::run;
+
+/// Runs a load natively and returns its metrics as a name and a value each.
+fn measured(line: &str) -> Vec<(String, f64)> {
+    let arguments: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
+    let mut out = Vec::new();
+    let begun = Instant::now();
+    run(&arguments, &mut out).unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{line} took {:?}", begun.elapsed());
+    let out = String::from_utf8(out).expect("text");
+    let metrics = metric::parse("load", &out, "x").unwrap_or_else(|error| panic!("{line}: {error}"));
+    metrics.into_iter().map(|metric| (metric.name, metric.value)).collect()
+}
+
+fn value(metrics: &[(String, f64)], name: &str) -> f64 {
+    metrics.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no {name} in {metrics:?}")).1
+}
+
+#[test]
+fn burn_keeps_its_duty() {
+    let metrics = measured("burn busy_ms=5 period_ms=50 seconds=0.3 name=monitor helper=helper");
+    assert!((1.0..=7.0).contains(&value(&metrics, "x.rounds")), "{metrics:?}");
+}
+
+#[test]
+fn a_daemon_measures_how_late_it_is_and_how_many_are_runnable() {
+    let metrics = measured("daemon period_us=2000 work_us=100 seconds=0.2");
+    assert!(value(&metrics, "x.n") > 5.0 && value(&metrics, "x.max") >= value(&metrics, "x.p50"), "{metrics:?}");
+    assert!(value(&metrics, "x.runnable_mean") >= 1.0, "it is runnable itself when it looks: {metrics:?}");
+}
+
+#[test]
+fn packets_come_back_and_a_flood_goes_out() {
+    let echo = std::thread::spawn(|| measured("echo port=47012 seconds=0.6"));
+    let sink = std::thread::spawn(|| measured("echo port=47013 seconds=0.6"));
+    std::thread::sleep(Duration::from_millis(100));
+    let flood = std::thread::spawn(|| measured("flood port=47013 burst=4 gap_us=2000 bytes=64 seconds=0.2"));
+    let ping = measured("ping port=47012 gap_us=1000 seconds=0.3");
+    assert!(value(&ping, "x.n") > 5.0 && value(&ping, "x.max") > 0.0, "{ping:?}");
+    assert!(value(&flood.join().expect("flood ends"), "x.sent") > 4.0);
+    assert!(value(&echo.join().expect("echo ends"), "x.packets") > 5.0);
+    sink.join().expect("sink ends");
+}
+
+#[test]
+fn a_pool_serves_calls_and_its_gate_holds_some_back() {
+    let open = measured("pool threads=16 work_us=100 rate=6000 gate=0 seconds=0.3");
+    let gated = measured("pool threads=16 work_us=100 rate=6000 gate=1 seconds=0.3");
+    assert!(value(&open, "x.done") > 10.0, "{open:?}");
+    assert!(value(&gated, "x.woken_not_running_max") <= 1.0, "{gated:?}");
+    assert!(value(&gated, "x.done") > 10.0, "{gated:?}");
+}
+
+#[test]
+fn compilers_count_their_units_and_lost_cpus() {
+    let metrics = measured("compile jobs=2 tickers=2 seconds=0.3");
+    assert!(value(&metrics, "x.units") > 0.0 && value(&metrics, "x.involuntary") >= 0.0, "{metrics:?}");
+}
+
+#[test]
+fn a_stream_carries_packets() {
+    let metrics = measured("stream port=47014 bytes=64 seconds=0.3");
+    assert!(value(&metrics, "x.packets") > 100.0, "{metrics:?}");
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    let said: Vec<String> =
+        ["", "nope", "burn busy=1", "burn busy_ms", "burn busy_ms=-1", "burn seconds=61", "pool threads=0"]
+            .iter()
+            .map(|line| {
+                let arguments: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
+                run(&arguments, &mut Vec::new()).expect_err("an error").to_string()
+            })
+            .collect();
+    insta::assert_snapshot!(said.join("\n"), @"
+    no load ``; there are burn, daemon, ping, echo, flood, pool, compile, stream
+    no load `nope`; there are burn, daemon, ping, echo, flood, pool, compile, stream
+    unknown argument `busy`
+    `busy_ms`: expected key=value
+    busy_ms=-1: expected 0 to 60000
+    seconds=61: expected more than 0, at most 60
+    threads=0: expected 1 to 4096
+    ");
+}

@@ -1,0 +1,78 @@
+//! Loads that no standard tool gives: `unstarve lab-load KIND key=value…`, in a guest plain `load KIND …`.
+//!
+//! All are bounded in time, allocate nothing in their loops, take phases and random numbers from `seed`, and print what
+//! they measured as lines ([`crate::metric`]).
+
+mod arguments;
+mod compile;
+mod latency;
+mod net;
+mod pacing;
+mod pool;
+mod stream;
+mod switches;
+
+use std::io::{self, Write};
+
+pub use arguments::ArgumentError;
+use arguments::Arguments;
+
+/// Why a load failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The arguments are wrong.
+    #[error(transparent)]
+    Arguments(#[from] ArgumentError),
+    /// The kernel refused something.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Gives an I/O error its context.
+trait Doing<T> {
+    fn doing(self, what: &'static str) -> Result<T, LoadError>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, doing: &'static str) -> Result<T, LoadError> {
+        self.map_err(|source| LoadError::Io { doing, source })
+    }
+}
+
+/// A load: what reads its arguments and runs it.
+type Start = fn(&mut Arguments, &mut dyn Write) -> Result<(), LoadError>;
+
+/// The kinds, with their arguments and defaults.
+const KINDS: &[(&str, Start, &str)] = &[
+    ("burn", pacing::burn, "busy_ms=90 period_ms=1000 name=burn helper= : computes, then sleeps; in a helper thread"),
+    ("daemon", pacing::daemon, "period_us=5000 work_us=0 name=portmap : wakes, computes, measures how late"),
+    ("ping", net::ping, "port=7000 gap_us=500 : UDP round trips to an echo"),
+    ("echo", net::echo, "port=7000 : sends every UDP packet back"),
+    ("flood", net::flood, "port=7001 burst=64 gap_us=200 bytes=512 : UDP packets in bursts"),
+    ("pool", pool::pool, "threads=128 work_us=150 rate=12000 gate=0 name=nfsd : wakes an idle thread for every call"),
+    ("compile", compile::compile, "jobs=4 tickers=4 sleep_us=300 work_us=60 : computing cc1 beside short wakeups"),
+    ("stream", stream::stream, "port=7100 bytes=64 : small packets from netperf to netserver over one connection"),
+];
+
+/// Runs the load that `arguments` (kind, then `key=value`) describe to its end, and writes its lines to `out`.
+pub fn run(arguments: &[String], out: &mut dyn Write) -> Result<(), LoadError> {
+    let kind = arguments.first().map_or("", String::as_str);
+    let (_, start, _) = KINDS.iter().find(|(name, ..)| *name == kind).ok_or_else(|| ArgumentError::Kind {
+        kind: kind.to_owned(),
+        known: KINDS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", "),
+    })?;
+    let mut arguments = Arguments::read(&arguments[1..])?;
+    start(&mut arguments, out)
+}
+
+/// One line per kind for `--help`.
+pub fn help() -> String {
+    let lines: Vec<String> = KINDS.iter().map(|(name, _, arguments)| format!("{name:8} {arguments}")).collect();
+    format!("{}\nAll take seconds=1 (at most 60) and seed=1.", lines.join("\n"))
+}
