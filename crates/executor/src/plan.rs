@@ -292,7 +292,8 @@ const UNTOUCHABLE: [&str; 5] = ["migration/", "cpuhp/", "watchdog/", "idle_injec
 
 fn check_task<L: Look>(look: &L, tid: Tid, comm: &str, aspect: Aspect) -> Result<(), Obstacle> {
     let flags = look.flags_of(tid).ok_or(Obstacle::Ended(tid))?;
-    if tid == Tid(1) {
+    // All of its threads: their children, too, would inherit what is changed.
+    if tid == Tid(1) || look.threads_of(Tid(1)).contains(&tid) {
         return Err(Obstacle::Init(tid));
     }
     let of_kernel = flags & flag::KTHREAD != 0;

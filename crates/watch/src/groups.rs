@@ -57,7 +57,7 @@ impl Hierarchy {
         let mut groups = Vec::new();
         for entry in fs::read_dir(&self.mount)?.take(MOST * 16) {
             let entry = entry?;
-            if groups.len() >= MOST || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
             // One that has gone meanwhile.
@@ -66,6 +66,7 @@ impl Hierarchy {
             groups.push(TopGroup { id: metadata.ino(), path, weight: self.weight(&entry.path()) });
         }
         groups.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.path.cmp(&b.path)));
+        groups.truncate(MOST);
         Ok(groups)
     }
 

@@ -26,14 +26,16 @@ pub(crate) fn comm(tid: Tid) -> Option<Comm> {
 
 /// The process of a thread.
 pub(crate) fn process_of(tid: Tid) -> Option<Tid> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    // A name may be any bytes.
+    let status = fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     line.trim().parse().ok().map(Tid)
 }
 
 /// The path of the top-level cgroup of a task, in the hierarchy that shares out CPU time; `None` in the root.
 pub(crate) fn top_group(tid: Tid, unified: bool) -> Option<String> {
-    top_of(&fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?, unified)
+    top_of(&String::from_utf8_lossy(&fs::read(format!("/proc/{tid}/cgroup")).ok()?), unified)
 }
 
 /// From lines `7:cpu,cpuacct:/user.slice/a` (v1) or `0::/user.slice/a` (v2).

@@ -1,11 +1,14 @@
 //! On a terminal, with keys.
 
+use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags};
 use unstarve_model::Tid;
 use unstarve_top::{Action, App, Key, Row, View, draw};
 
@@ -62,8 +65,11 @@ impl Session {
             if ended() || self.pace.end.is_some_and(|end| self.began.elapsed() >= end) {
                 return Ok(());
             }
-            if !event::poll(POLL).context("cannot use the terminal")? {
-                continue;
+            match wait_for_keys(POLL)? {
+                Keys::Gone => return Ok(()),
+                // The terminal may have got another size.
+                Keys::None | Keys::Some if !event::poll(Duration::ZERO).context("cannot use the terminal")? => continue,
+                Keys::None | Keys::Some => {}
             }
             shown = None;
             if let Event::Key(key) = event::read().context("cannot use the terminal")?
@@ -113,6 +119,39 @@ impl Session {
         }
         Ok(true)
     }
+}
+
+enum Keys {
+    Some,
+    None,
+    /// The terminal has ended.
+    Gone,
+}
+
+/// Waits for input. Looks for the terminal's end itself: crossterm reads on for ever once nothing is left to be read.
+fn wait_for_keys(most: Duration) -> Result<Keys> {
+    let stdin = rustix::stdio::stdin();
+    // crossterm opens this where standard input is something else.
+    let opened;
+    let terminal = match rustix::termios::isatty(stdin) {
+        true => stdin,
+        false => match File::open("/dev/tty") {
+            Ok(file) => {
+                opened = file;
+                opened.as_fd()
+            }
+            Err(_) => return Ok(Keys::Gone),
+        },
+    };
+    let mut fds = [PollFd::new(&terminal, PollFlags::IN)];
+    let most = rustix::event::Timespec::try_from(most).context("a time")?;
+    match rustix::event::poll(&mut fds, Some(&most)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Keys::None),
+        Ok(_) => {}
+        Err(error) => return Err(error).context("cannot use the terminal"),
+    }
+    let ends = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    Ok(if fds[0].revents().intersects(ends) { Keys::Gone } else { Keys::Some })
 }
 
 fn meaning(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {

@@ -63,7 +63,7 @@ remedies! {
     NO_FAIR_SERVER = "no-fair-server": "takes away what the fair server gives to fair tasks (6.12 and later)", on_request;
     MORE_DEADLINE_RUNTIME = "more-deadline-runtime": "gives a deadline task half as much runtime again in each period";
     RT_THROTTLING = "rt-throttling": "limits real-time tasks to 95 % of each second (before 6.12)";
-    RAISE_BYSTANDER = "raise-bystander": "gives more weight to a task that waits behind a crowd";
+    RAISE_BYSTANDER = "raise-bystander": "gives more weight to a task that waits behind a crowd", on_request;
     FEWER_THREADS = "fewer-threads": "a smaller pool of threads";
     GATE_WAKEUPS = "gate-wakeups": "a dispatcher that counts threads that were woken and do not run yet";
     NFSD_LIFO = "nfsd-lifo": "a kernel that wakes one thread of knfsd at a time (6.7 and later)";

@@ -63,7 +63,9 @@ pub(super) fn members(case: &Case<'_>, actors: &[ActorId]) -> Members {
             return Members::Some;
         }
         let stops = actor.kernel_thread == Some(KernelThread::Migration);
-        let may_change = |tid: &Tid| *tid != INIT && !(stops || is_kthreadd(case, *tid));
+        let is_of_init =
+            |tid: Tid| tid == INIT || case.snapshot.and_then(|snapshot| snapshot.process_of(tid)) == Some(INIT);
+        let may_change = |tid: &Tid| !(is_of_init(*tid) || stops || is_kthreadd(case, *tid));
         threads.extend(tids.into_iter().filter(may_change).map(|tid| (tid, id)));
     }
     threads.sort_unstable();

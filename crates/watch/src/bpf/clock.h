@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0 */
 /*
- * The monotonic clock, from that of a runqueue: the scheduler has just read the hardware's, and to read it once more is a quarter of what a
- * switch costs. The difference of both is found anew each millisecond.
+ * The moment of a wakeup, from the clock of the runqueue, which the scheduler has just read: to read the hardware's once more takes a quarter of
+ * what a wakeup costs. At a switch that clock may be as old as the wakeup that led to it, so there the monotonic one is read.
  */
 #ifndef UNSTARVE_CLOCK_H
 #define UNSTARVE_CLOCK_H
 
 #include "counted.h"
 
+/* The difference of both clocks is found anew after so long, at a wakeup on the CPU itself. */
 #define RENEW_AFTER 1000000ULL
-/* RQCF_ACT_SKIP: the clock is as old as the wakeup for which the CPU switches. */
+/* A difference that grows by more is that of another time: the machine was stopped. */
+#define JUMP 1000000000ULL
+/* RQCF_ACT_SKIP: the clock was not read for this wakeup. */
 #define IS_OLD 2
 
 /*
- * A switch is reported a moment after the clock was read, or much later where the CPU looked for tasks elsewhere. So the difference never
- * shrinks by that, and what is found too large only adds what two clocks may part in that time.
+ * A wakeup is reported a moment after the clock was read, or much later where somebody took the CPU away from this machine. So the difference
+ * never grows by that, and what is found too large only adds what two clocks may part in that time.
  */
 static __always_inline void renew(struct cpu *c, u64 clock, u64 now)
 {
 	u64 found = now - clock, least = c->offset + ((clock - c->sampled) >> 10);
 
-	/* Unless one of the clocks jumped. */
-	if (c->sampled && found > least && found - least < RENEW_AFTER)
+	if (c->sampled && found > least && found - least < JUMP)
 		found = least;
 	c->offset = found;
 	c->sampled = clock;
@@ -34,25 +36,21 @@ static __always_inline struct rq *rq_of(struct task_struct *task)
 	return task->se.cfs_rq->rq;
 }
 
-/* Of a switch, where waits end: exactly. The scheduler read its clock before it looked for a task. */
-static __always_inline u64 clock_at_switch(struct task_struct *task, struct cpu *c)
-{
-	u64 now = bpf_ktime_get_ns();
-	struct rq *rq = rq_of(task);
-
-	if (rq && !(rq->clock_update_flags & IS_OLD) && rq->clock - c->sampled >= RENEW_AFTER)
-		renew(c, rq->clock, now);
-	return now;
-}
-
 /* Of a wakeup on a runqueue whose lock is held. */
-static __always_inline u64 clock_at_wakeup(struct task_struct *task, struct cpu *c)
+static __always_inline u64 clock_at_wakeup(struct task_struct *task, struct cpu *c, bool is_own)
 {
 	struct rq *rq = rq_of(task);
+	u64 clock, now;
 
-	if (!rq || rq->clock_update_flags & IS_OLD || rq->clock - c->sampled >= RENEW_AFTER)
+	if (!rq || rq->clock_update_flags & IS_OLD)
 		return bpf_ktime_get_ns();
-	return rq->clock + c->offset;
+	clock = rq->clock;
+	if (clock - c->sampled < RENEW_AFTER)
+		return clock + c->offset;
+	now = bpf_ktime_get_ns();
+	if (is_own)
+		renew(c, clock, now);
+	return now;
 }
 
 #endif

@@ -264,6 +264,7 @@ static __always_inline void stay(struct cpu *c, struct task *it, u64 now)
 		q->counted.load += it->unit;
 		q->counted.moments += now + BIAS;
 	}
+	q->grown = turn_of(c);
 	activate(c, q, it->queue);
 }
 

@@ -53,7 +53,7 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 		at = bounded(step(end - it->start), 127);
 		if (at < STEPS)
 			sums->steps[at]++;
-		keeps = pushed_off && it->came == WOKEN && it->start >= c->run_start && now - it->start <= PREEMPTS_WITHIN;
+		keeps = pushed_off && it->came == WOKEN && it->start >= c->run_start && end - it->start <= PREEMPTS_WITHIN;
 	}
 	if (!keeps)
 		c->victim = 0;
@@ -72,7 +72,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 
 	if (!c)
 		return 0;
-	now = clock_at_switch(prev, c);
+	now = bpf_ktime_get_ns();
 	c->sequence++;
 	barrier();
 	if (now < c->since)
@@ -129,7 +129,7 @@ static __always_inline int wakes(struct task_struct *task)
 	c = cpu_of(cpu);
 	if (!it || !c)
 		return 0;
-	now = clock_at_wakeup(task, c);
+	now = clock_at_wakeup(task, c, cpu == here);
 	if (it->state == WAITING) {
 		/* Preempted on its way to sleep. */
 		if (it->came == PREEMPTED)
@@ -232,6 +232,13 @@ int BPF_PROG(works, struct work_struct *work)
 	return 0;
 }
 
+/* What it weighs against those that wait. */
+static __always_inline void rate(struct cpu *c, struct task_struct *task)
+{
+	c->rank = rank(BPF_CORE_READ(task, prio));
+	c->weight = c->rank ? NICE_0 : BPF_CORE_READ(task, se.load.weight) >> 10;
+}
+
 /*
  * Run on a CPU by user space: what waits there is counted up to now, though nothing happens. Who has had the CPU all the time is
  * seen here for the first time. Preemption is off; on the CPU of who asks interrupts are not.
@@ -258,16 +265,23 @@ int poke(void *context)
 		c->known = 1;
 		c->tid = BPF_CORE_READ(task, pid);
 		c->tgid = BPF_CORE_READ(task, tgid);
-		c->rank = rank(BPF_CORE_READ(task, prio));
-		c->weight = c->rank ? NICE_0 : BPF_CORE_READ(task, se.load.weight) >> 10;
 		c->run_start = now;
 		c->run_turn = turn_of(c);
 		c->role = c->tid ? classify(task) : IDLE;
-	} else if (c->role != IDLE && c->active_count) {
+		rate(c, task);
+	} else if (c->role != IDLE) {
 		/* What is waited while the CPU is idle counts when a switch confirms that it was. */
-		charge_others(cpu, now, POKED);
-		charge_one(cpu, 1, now, POKED);
-		charge_one(cpu, 0, now, POKED);
+		if (c->active_count) {
+			charge_others(cpu, now, POKED);
+			charge_one(cpu, 1, now, POKED);
+			charge_one(cpu, 0, now, POKED);
+		}
+		/* One that has the CPU may have become real-time, or nicer, and no switch says so. */
+		if (c->tid == BPF_CORE_READ(task, pid)) {
+			rate(c, task);
+			if (c->role >= REAL_TIME)
+				c->role = classify(task);
+		}
 	}
 	bpf_get_current_comm(c->comm, sizeof(c->comm));
 	barrier();

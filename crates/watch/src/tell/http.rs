@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
+
 use super::Board;
 use super::http_head::{self, BadHead, Head};
 use super::http_places::{Place, Places};
@@ -20,6 +22,10 @@ use crate::config::{Address, Listen};
 
 /// Connections at a time.
 pub const MOST: usize = 16;
+/// Of the threads that answer.
+const NICE: i32 = 10;
+const SEND_BUFFER: usize = 64 << 10;
+const UNREAD_MILLIS: u32 = 10_000;
 /// For a head, and for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one read or write waits, so that [`PATIENCE`] is looked at.
@@ -80,6 +86,9 @@ pub(super) trait Stream: Read + Write + Send {
 impl Stream for TcpStream {
     fn limit(&self) -> io::Result<()> {
         self.set_nodelay(true)?;
+        // What nobody reads must not stay in the kernel: little of it, and not for long once we have closed.
+        sockopt::set_socket_send_buffer_size(self, SEND_BUFFER)?;
+        sockopt::set_tcp_user_timeout(self, UNREAD_MILLIS)?;
         self.set_read_timeout(Some(TICK)).and_then(|()| self.set_write_timeout(Some(TICK)))
     }
 
@@ -173,6 +182,8 @@ pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn accept(listener: &Listener, site: &Arc<Site>) {
+    // Whom any user may keep busy is nobody's rival, whatever the nice value of the process. Threads that it starts inherit that.
+    let _ = rustix::process::setpriority_process(None, NICE);
     let places = Arc::new(Places::default());
     loop {
         let stream: io::Result<Box<dyn Stream>> = match listener {
