@@ -64,4 +64,4 @@ impl<'a> Case<'a> {
 }
 
 /// What a task weighs of which nobody asked anything.
-const NICE_0: u32 = 1024;
+pub(crate) const NICE_0: u32 = 1024;

@@ -226,4 +226,12 @@ fn an_all_clear_of_a_file_that_was_cut_says_so() {
     assert!(!verdict(&whole).contains("cut"), "{}", verdict(&whole));
     let cut = &whole[..whole.len() - 60];
     assert!(verdict(cut).starts_with("The file is cut"), "{}", verdict(cut));
+    // Wherever in its last line: in the name, the id, the CPU, the time, or in what it says.
+    let last = "work 9 [000] 1.060000: sched:sched_waking: comm=a pid=7 prio=120 target_cpu=000";
+    for at in [1, 4, 6, 8, 11, 12, 15, 20, 22, 26, 35, 42, 50, 60] {
+        let verdict = verdict(&format!("{whole}{}", &last[..at]));
+        assert!(verdict.starts_with("The file is cut"), "{:?}: {verdict}", &last[..at]);
+    }
+    let unended = verdict(&format!("{whole}{last}"));
+    assert!(!unended.contains("cut"), "{unended}");
 }

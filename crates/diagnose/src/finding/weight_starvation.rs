@@ -349,8 +349,10 @@ fn known_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
     let stalled = pair.account.stalled_by_rule[Rule::Weight as usize].saturating_sub(pair.allowance.hidden);
     if stalled > Nanos::ZERO {
         evidence.push(format!(
-            "{stalled} ({} of the trace) of that in waits of more than {FAIR_PERIOD}, which no sharing among equals takes",
-            percent(stalled.share_of(case.span()))
+            "{stalled} ({} of the trace) of the {} behind heavier ones was in waits of more than {FAIR_PERIOD}, which no sharing \
+             among equals takes",
+            percent(stalled.share_of(case.span())),
+            pair.behind
         ));
     }
     evidence

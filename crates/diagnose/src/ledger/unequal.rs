@@ -1,9 +1,10 @@
 //! Waits that fair sharing does not explain.
 
 use unstarve_model::{Comm, Nanos, Policy, Tid, Time};
-use unstarve_timeline::{ActorId, ActorKind, Rule, Wait, World};
+use unstarve_timeline::{ActorId, ActorKind, Piece, Rule, Wait, World};
 
 use super::FAIR_PERIOD;
+use crate::rivals::NICE_0;
 
 /// A fair task had the CPU for this long while its equal waited. Equals take turns of some milliseconds, so they are no equals,
 /// or something else kept the waiting task off; the events do not say what.
@@ -23,6 +24,20 @@ pub(crate) struct Unequal {
     pub comm: Comm,
 }
 
+/// Of the time that one of another session or group had, heavier ones of the task's own had at least this part meanwhile: where
+/// groups take turns, they had the turns of its group.
+const OF_ITS_OWN: f64 = 0.25;
+
+/// Whether somebody asked that the task run after others (by nice or SCHED_IDLE), and that is why it got none of its group's
+/// turns beside the occupant's.
+fn is_last(world: &World, wait: &Wait<'_>, piece: &Piece) -> bool {
+    let weight = |id: ActorId| world.actors.get(id).own_weight();
+    let lighter = weight(wait.actor).zip(weight(piece.occupant)).is_some_and(|(its, mine)| its < mine && its < NICE_0);
+    let before_it =
+        wait.pieces.iter().filter(|other| other.rule == Rule::Weight).map(|other| other.length).sum::<Nanos>();
+    lighter && before_it.share_of(piece.length) >= OF_ITS_OWN
+}
+
 impl Unequal {
     pub fn of(world: &World, wait: &Wait<'_>) -> Option<Unequal> {
         let task = world.tasks.get(wait.task);
@@ -30,7 +45,7 @@ impl Unequal {
         if wait.length() <= TOO_LONG || task.prio.policy() != Policy::Fair || task.may_be_throttled() == Some(true) {
             return None;
         }
-        let equals = || wait.pieces.iter().filter(|piece| piece.rule == Rule::Fair);
+        let equals = || wait.pieces.iter().filter(|piece| piece.rule == Rule::Fair && !is_last(world, wait, piece));
         let most = equals().max_by_key(|piece| piece.length)?;
         let actor = world.actors.get(most.occupant);
         let each = Nanos(most.length.0 / u64::from(actor.members.max(1)));

@@ -50,6 +50,32 @@ fn the_nice_value_of_a_session_counts_between_sessions() {
     assert!(blames_weight(&hog("1", [Some((7, -15)), Some((8, 0))])));
 }
 
+/// A hog in a session of its own, and in another a SCHED_IDLE task beside `rival`; the SCHED_IDLE task gets 1 ms of each 240.
+fn last_by_policy(rival: char) -> Scene {
+    let task = |tid: u32, comm: &str, policy: &str, session: u64| json!({"tid": tid, "comm": comm, "policy": policy, "nice": 0, "cgroup": "/", "start_ticks": 1, "allowed": "0", "autogroup": {"id": session, "nice": 0}});
+    let turns = format!("{}{}", times(4, "h"), times(4, &rival.to_string()));
+    Scene::new(1000)
+        .task('h', "hog", 120)
+        .task('n', "normal", 120)
+        .task('i', "last", 120)
+        .cpu(&times(12, &format!("i{}", times(30, &turns))))
+        .snapshot(json!({
+            "kernel": {"release": "6.12.9"},
+            "settings": {"/proc/sys/kernel/sched_autogroup_enabled": "1"},
+            "tasks": [task(100, "hog", "other", 7), task(101, "normal", "other", 8), task(102, "last", "idle", 8)],
+        }))
+}
+
+#[test]
+fn one_that_asked_to_be_last_of_its_session_gives_no_doubt_beside_another_session() {
+    let beside = last_by_policy('n').explain();
+    assert_eq!(beside.trace.too_little, None, "{:?}", beside.verdict);
+    assert_eq!(beside.worst_waits[0].comm, "last");
+    // Alone in its session it would have had the session's turns.
+    let alone = last_by_policy('h').explain().trace.too_little;
+    assert!(alone.as_ref().is_some_and(|why| why.contains("behind hog, its equal by priority")), "{alone:?}");
+}
+
 #[test]
 fn nice_counts_where_autogroup_is_off() {
     assert!(blames_weight(&hog("0", [None, None])));

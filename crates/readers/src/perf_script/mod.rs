@@ -154,6 +154,8 @@ impl PerfScript {
             self.try_entry();
         } else if let Some(comment) = line.strip_prefix(b"#") {
             header::note(comment, &mut self.info);
+        } else if self.any_head && !self.lines.is_complete() {
+            self.note_cut();
         }
         Ok(())
     }
@@ -236,9 +238,13 @@ impl PerfScript {
         }
     }
 
+    fn note_cut(&mut self) {
+        self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
+    }
+
     fn finish(&mut self) -> Result<(), TextError> {
         if matches!(self.entry, Entry::Partial) && !self.lines.is_complete() {
-            self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
+            self.note_cut();
             self.entry = Entry::None;
         }
         self.close_entry();
