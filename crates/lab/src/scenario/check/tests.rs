@@ -86,7 +86,7 @@ fn mistakes_are_named_with_file_line_and_key() {
     good.toml:16: under every condition exactly one load must be `main = true` (a single load is by itself)
     good.toml:11: load `ping`: count = 0: expected 1 to 1000
     good.toml:11: load `ping`: the main load cannot start before the recording, which lasts as long as it does
-    good.toml:28: expect: finding = "rt-starving": expected one of rt-starvation, completion-ping-pong, weight-starvation, wake-storm, preemption-thrash, irq-interference, idle-while-runnable, migration-churn, throttled
+    good.toml:28: expect: finding = "rt-starving": expected one of rt-starvation, completion-ping-pong, weight-starvation, wake-storm, preemption-thrash, irq-interference, idle-while-runnable, migration-churn, throttled, deadline-overrun
     good.toml:12: load `ping`: cgroup = "pods": `pods/below` is below it, and a group with groups below it that share the CPU can have no tasks of its own; give the load a group beside `pods/below`
     good.toml:8: cgroup `x`: `../a.b` is no file of a cgroup such as `memory.max`
     good.toml:19: file `/init`: the lab itself needs this path
