@@ -8,7 +8,10 @@ use unstarve_watch::{Engine, Reading, RoleKind};
 
 use crate::stage::{self, Ended, Group, Load, Stop};
 
-const LASTS: Duration = Duration::from_millis(2500);
+const LASTS: Duration = Duration::from_secs(4);
+/// Groups are looked for once a second.
+const KNOWN_AFTER: Duration = Duration::from_millis(1200);
+const COUNTED: Duration = Duration::from_millis(1500);
 /// Of the light one's waits at least this is seen, whatever else runs here.
 const ENOUGH: Nanos = Nanos::from_millis(100);
 
@@ -37,10 +40,9 @@ fn within(engine: &mut impl Engine, name: &str, light: &str, heavy: &str) -> Res
             Err(_) => return Err(Stop::Skip("a load does not start".to_owned())),
         }
     }
-    // Until the group has a role of its own, which is looked for once a second.
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(KNOWN_AFTER);
     stage::read(engine)?;
-    std::thread::sleep(LASTS);
+    std::thread::sleep(COUNTED);
     let reading = stage::read(engine)?;
     let sum = |rule| blamed(&reading, &group.name, rule);
     Ok((sum(Rule::Fair), sum(Rule::Weight)))
