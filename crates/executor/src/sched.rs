@@ -6,27 +6,12 @@ use std::mem::size_of;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
+use unstarve_host::SchedAttr;
 use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid};
 
 use crate::attributes::Attributes;
 
-/// `struct sched_attr` of `include/uapi/linux/sched/types.h`, as of 5.3 (with utilisation clamps).
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-    util_min: u32,
-    util_max: u32,
-}
-
-const RESET_ON_FORK: u64 = 0x01;
+const RESET_ON_FORK: u64 = SchedAttr::RESET_ON_FORK;
 /// SCHED_FLAG_RECLAIM and SCHED_FLAG_DL_OVERRUN, which a deadline task keeps.
 const OF_DEADLINE: u64 = 0x02 | 0x04;
 const KEEP_POLICY: u64 = 0x08;
@@ -44,14 +29,6 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 fn raw(tid: Tid) -> libc::pid_t {
     // A tid is at most 2^22 (PID_MAX_LIMIT); one that is no pid_t names no task, and −1 gives ESRCH or EINVAL.
     libc::pid_t::try_from(tid.0).unwrap_or(-1)
-}
-
-fn getattr(tid: Tid) -> io::Result<SchedAttr> {
-    let mut attr = SchedAttr::default();
-    let size = size_of::<SchedAttr>() as libc::c_ulong;
-    // SAFETY: the kernel writes at most `size` bytes into `attr`, all of whose bit patterns are valid.
-    check(unsafe { libc::syscall(libc::SYS_sched_getattr, raw(tid), &raw mut attr, size, 0) })?;
-    Ok(attr)
 }
 
 fn setattr(tid: Tid, mut attr: SchedAttr) -> io::Result<()> {
@@ -95,7 +72,7 @@ pub fn set_affinity(tid: Tid, cpus: &CpuSet) -> io::Result<()> {
 
 /// Reads everything about a task that can be set.
 pub fn read(tid: Tid) -> io::Result<Attributes> {
-    let attr = getattr(tid)?;
+    let attr = SchedAttr::of(tid)?;
     let policy = SchedPolicy::from_number(attr.policy);
     let fair = policy.class() == Some(unstarve_model::Policy::Fair);
     Ok(Attributes {
@@ -114,7 +91,7 @@ pub fn read(tid: Tid) -> io::Result<Attributes> {
 /// task has 0 as its greatest clamp unless somebody set it so; one that nobody can have set is our own.
 fn clamps_exist() -> bool {
     static EXIST: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *EXIST.get_or_init(|| getattr(Tid(0)).is_ok_and(|own| own.util_max > 0))
+    *EXIST.get_or_init(|| SchedAttr::of(Tid(0)).is_ok_and(|own| own.util_max > 0))
 }
 
 /// The slice that a task has which nobody gave one: of our own, unless something changed that.
@@ -125,7 +102,7 @@ fn default_slice() -> Option<u64> {
         std::thread::spawn(|| {
             let plain = SchedAttr { flags: 0, ..SchedAttr::default() };
             setattr(Tid(0), plain).ok()?;
-            getattr(Tid(0)).ok().map(|attr| attr.runtime).filter(|&runtime| runtime > 0)
+            SchedAttr::of(Tid(0)).ok().map(|attr| attr.runtime).filter(|&runtime| runtime > 0)
         })
         .join()
         .ok()
@@ -164,7 +141,7 @@ pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<
 pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::Result<()> {
     let now = read(tid)?;
     let number = SchedPolicy::Deadline.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-    let flags = reset_flag(now.reset_on_fork) | getattr(tid)?.flags & OF_DEADLINE;
+    let flags = reset_flag(now.reset_on_fork) | SchedAttr::of(tid)?.flags & OF_DEADLINE;
     setattr(tid, SchedAttr { policy: number, flags, runtime, deadline, period, ..SchedAttr::default() })
 }
 
@@ -181,7 +158,7 @@ pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
         tid,
         SchedAttr {
             policy: number,
-            flags: reset_flag(on) | getattr(tid)?.flags & OF_DEADLINE,
+            flags: reset_flag(on) | SchedAttr::of(tid)?.flags & OF_DEADLINE,
             nice: now.nice,
             priority: now.rt_priority,
             runtime: now.deadline.map_or_else(|| kept_slice(now.slice), |(runtime, ..)| runtime),

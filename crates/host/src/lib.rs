@@ -8,8 +8,10 @@
 
 mod knob;
 mod root;
+mod sched_attr;
 mod snapshot;
 
 pub use knob::{KnobError, Live, Plan, Step};
 pub use root::Root;
+pub use sched_attr::SchedAttr;
 pub use snapshot::{take, take_whole, task};

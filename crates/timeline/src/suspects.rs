@@ -2,7 +2,7 @@
 //!
 //! `perf script` and `trace-cmd report` leave the context out, and handlers of timers and of interrupts between CPUs have no
 //! events. The current task of a wakeup is then the waker, or it was only interrupted. An interrupt comes to everybody alike:
-//! the part of a wakee's wakeups in which a task is current is the part of the time that this task has the CPU. Whoever is
+//! the part of a wakee's wakeups in which a task is current is the part of the time that this task has the CPU. A task that is
 //! current more often than that wakes it.
 
 use rustc_hash::FxHashMap;

@@ -15,7 +15,7 @@ pub(crate) enum SleepLoss {
     Nothing,
     /// It needed from then on what it was woken for.
     Since(Time),
-    /// It did not need it, but whoever waits for it did: it hands on what led to its wakeup.
+    /// It did not need it, but the one that waits for it did: it hands on what led to its wakeup.
     OfOthers(Time),
 }
 

@@ -60,7 +60,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
             other => other,
         })?;
         let place = |directory| Spot::Place(Place { directory, name: name.clone(), path: path.to_owned() });
-        // Looked at by descriptor: whoever owns the directory can put something else there at any time.
+        // Looked at by descriptor: the owner of the directory can put something else there at any time.
         let there = match openat(&directory, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(place(directory)),
             there => there.map_err(TargetError::io(&at))?,
@@ -100,7 +100,7 @@ fn file_name(path: &Path) -> Option<&OsStr> {
 }
 
 /// A descriptor that this process has, if that is what the entry of procfs is: `/dev/stdout`, `/dev/fd/3`. It has no path,
-/// and may be a socket, or a file that only whoever started us may open.
+/// and may be a socket, or a file that only the user who started us may open.
 fn own_descriptor(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<Option<File>, Errno> {
     let here = fstat(directory)?;
     let same = |path: &str| stat(path).is_ok_and(|own| (own.st_dev, own.st_ino) == (here.st_dev, here.st_ino));

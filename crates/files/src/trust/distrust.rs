@@ -68,7 +68,7 @@ pub enum Distrust {
     /// Links lead to links.
     #[error("more than {MOST_LINKS} symbolic links")]
     Links,
-    /// A link of ours or root's, but whoever owns the directory decides that it is there.
+    /// A link of ours or root's, but the owner of the directory decides that it is there.
     #[error("the symbolic link is in a directory where others can have put it; name what it leads to")]
     PlantedLink,
     /// A link to what a process has open, which is not where its text leads.

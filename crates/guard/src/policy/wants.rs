@@ -15,8 +15,7 @@ pub(super) fn wants(source: &Source, at: usize, table: &SetTable, limits: &Limit
     let mut wants = Vec::new();
     wants.extend(class(source, at, table, limits)?);
     if let Some(nice) = &table.nice {
-        within_signed(source, nice)?;
-        wants.push(Want::Value(Value::Nice(i32::try_from(*nice.get_ref()).unwrap_or(0))));
+        wants.push(Want::Value(Value::Nice(nice_of(source, nice)?)));
     }
     if let Some(text) = &table.slice {
         wants.push(Want::Value(Value::Slice(slice(source, text)?)));
@@ -74,12 +73,10 @@ fn class(source: &Source, at: usize, table: &SetTable, limits: &Limits) -> Resul
     }
 }
 
-fn within_signed(source: &Source, nice: &Spanned<i64>) -> Result<(), PolicyError> {
+fn nice_of(source: &Source, nice: &Spanned<i64>) -> Result<i32, PolicyError> {
     let value = *nice.get_ref();
-    if (-20..=19).contains(&value) {
-        return Ok(());
-    }
-    Err(source.wrong(nice.span().start, format!("nice = {value}; expected -20 (heaviest) to 19")))
+    let wrong = || source.wrong(nice.span().start, format!("nice = {value}; expected -20 (heaviest) to 19"));
+    i32::try_from(value).ok().filter(|value| (-20..=19).contains(value)).ok_or_else(wrong)
 }
 
 /// The kernel clamps slices to these (`__setparam_fair()` in kernel/sched/fair.c, 6.12 and later).

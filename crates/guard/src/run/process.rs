@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// Limits of whoever started us must not end us, or our dead-man, in the middle of something.
+/// Limits of the process that started us must not end us, or our dead-man, in the middle of something.
 pub(super) fn raise_limits() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     for resource in [Resource::Cpu, Resource::Fsize, Resource::Rttime] {

@@ -5,7 +5,7 @@ use unstarve_facts::{Autogroup, CgroupVersion, DeadlineFacts, Hierarchy, RunSums
 use unstarve_model::{Policy, SchedPolicy, Tid};
 
 use super::{Detail, Gaps};
-use crate::Root;
+use crate::{Root, SchedAttr};
 
 /// All threads, sorted. One that ends while it is read is left out: nothing is wrong then.
 pub(super) fn read_all(
@@ -162,36 +162,13 @@ const MAX_COMMAND_LINE: usize = 1000;
 
 /// Asks the kernel; `None` if the thread has ended.
 fn reset_on_fork(tid: Tid) -> Option<bool> {
-    /// `include/uapi/linux/sched.h`.
-    const SCHED_RESET_ON_FORK: i32 = 0x4000_0000;
-    let tid = i32::try_from(tid.0).ok()?;
-    // SAFETY: the call takes a number and touches no memory of ours.
-    let policy = unsafe { libc::sched_getscheduler(tid) };
-    (policy >= 0).then_some(policy & SCHED_RESET_ON_FORK != 0)
+    SchedAttr::of(tid).ok().map(|attr| attr.flags & SchedAttr::RESET_ON_FORK != 0)
 }
 
 /// Asks the kernel; `None` if the thread has ended, or is of another policy by now.
 fn deadline(tid: Tid) -> Option<DeadlineFacts> {
-    /// `struct sched_attr` as it was first (SCHED_ATTR_SIZE_VER0), in `include/uapi/linux/sched/types.h`.
-    #[repr(C)]
-    #[derive(Default)]
-    struct SchedAttr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    const SCHED_DEADLINE: u32 = 6;
-    let tid = i32::try_from(tid.0).ok()?;
-    let mut attr = SchedAttr::default();
-    let size = size_of::<SchedAttr>() as libc::c_ulong;
-    // SAFETY: the kernel writes at most `size` bytes into `attr`, all of whose bit patterns are valid.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size, 0) };
-    (result == 0 && attr.policy == SCHED_DEADLINE).then_some(DeadlineFacts {
+    let attr = SchedAttr::of(tid).ok()?;
+    (SchedPolicy::from_number(attr.policy) == SchedPolicy::Deadline).then_some(DeadlineFacts {
         runtime_ns: attr.runtime,
         deadline_ns: attr.deadline,
         period_ns: attr.period,

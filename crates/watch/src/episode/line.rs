@@ -52,7 +52,7 @@ fn sentence(episode: &Episode, victim: &Party) -> String {
     text
 }
 
-/// Whoever else was starved: `; kworker/1:0[18] and 2 others were starved, too`.
+/// The others that were starved: `; kworker/1:0[18] and 2 others were starved, too`.
 fn others(episode: &Episode) -> String {
     let is_headline = |party: &Party| {
         episode.victim.as_ref().is_some_and(|victim| {
