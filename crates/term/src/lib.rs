@@ -25,7 +25,7 @@ mod timehist;
 mod worst;
 
 pub use audit::{audit_page, rules_page};
-pub use comparison::comparison_page;
+pub use comparison::{Extent, comparison_page};
 pub use hosts::hosts_page;
 pub use kinds::kinds_page;
 pub use knobs::{DriftLine, KnobLine, difference_page, explanation_page, knobs_page};
