@@ -2,10 +2,10 @@
 
 use insta::assert_snapshot;
 use unstarve_model::{CpuId, CpuSet, Tid};
-use unstarve_timeline::{GroupId, Groups, NoSettings, Settings, Sink, Timeline, Wait, World};
+use unstarve_timeline::{GroupId, Groups, Settings, Sink, Wait, World};
 
 use crate::drawn;
-use crate::scene::waits;
+use crate::scene::{self, waits};
 
 #[test]
 fn a_cpu_did_before_its_first_event_what_that_finds_it_doing() {

@@ -5,7 +5,7 @@ use unstarve_model::Tid;
 use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, World};
 
 use crate::beginnings::Beside;
-use crate::drawn;
+use crate::{drawn, scene};
 
 #[test]
 fn a_stay_is_what_it_was_at_its_end_where_nothing_tells_when_that_began() {

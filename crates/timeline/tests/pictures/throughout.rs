@@ -4,6 +4,8 @@ use insta::assert_snapshot;
 use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_timeline::{GroupId, Groups, Settings, Sink, Throughout, Timeline, Wait, World};
 
+use crate::scene;
+
 /// Waits that fill the whole trace, by task and how that is known.
 #[derive(Default)]
 struct Whole(Vec<(Tid, Option<Throughout>, u64, u64)>);
