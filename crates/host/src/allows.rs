@@ -1,75 +1,27 @@
 //! What a host, and the rights of this process on it, allow: for `unstarve doctor`.
 
-use std::io;
+use std::io::{self, Read};
 
-use serde::Serialize;
-use unstarve_facts::Version;
+use unstarve_facts::{Allowed, Version};
 
 use crate::Root;
-
-/// One thing that a host allows, in part or not at all.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Allowed {
-    /// `kernel`, `record`, ….
-    pub id: &'static str,
-    /// Whether it can be had.
-    pub state: Extent,
-    /// What was found.
-    pub found: String,
-    /// What does not work without it.
-    pub without: &'static str,
-    /// How to get it; absent where nothing is missing or nothing can be done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub get: Option<String>,
-}
-
-/// How much of a thing can be had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Extent {
-    /// All of it.
-    Yes,
-    /// Some of it.
-    Part,
-    /// None of it.
-    No,
-}
-
-impl Extent {
-    /// As people read it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Extent::Yes => "yes",
-            Extent::Part => "part",
-            Extent::No => "no",
-        }
-    }
-}
-
-impl Allowed {
-    /// Nothing is missing.
-    pub fn yes(id: &'static str, found: impl Into<String>) -> Allowed {
-        Allowed { id, state: Extent::Yes, found: found.into(), without: "", get: None }
-    }
-
-    /// It cannot be had.
-    pub fn no(id: &'static str, found: impl Into<String>, without: &'static str, get: Option<String>) -> Allowed {
-        Allowed { id, state: Extent::No, found: found.into(), without, get }
-    }
-
-    /// Some of it can.
-    pub fn part(id: &'static str, found: impl Into<String>, without: &'static str, get: Option<String>) -> Allowed {
-        Allowed { state: Extent::Part, ..Allowed::no(id, found, without, get) }
-    }
-}
 
 /// What can be seen in files. Whether tracing and eBPF work is found out by trying, which is not done here.
 pub fn allows(root: &Root) -> Vec<Allowed> {
     let rights = Rights::of(root);
-    [kernel(root), change(rights), lockdown(root), types(root), symbols(root), cgroups(root), features(root), waits(root)]
-        .into_iter()
-        .chain(container(root))
-        .collect()
+    [
+        kernel(root),
+        change(rights),
+        lockdown(root),
+        types(root),
+        symbols(root),
+        cgroups(root),
+        features(root),
+        waits(root),
+    ]
+    .into_iter()
+    .chain(container(root))
+    .collect()
 }
 
 fn kernel(root: &Root) -> Allowed {
@@ -85,7 +37,9 @@ fn kernel(root: &Root) -> Allowed {
             "5.10 is the oldest that is tested; counting and the guard's sight of births by eBPF need it",
             Some("boot a kernel from 5.10 on; recordings of this one can be explained on any machine".to_owned()),
         ),
-        Err(_) => Allowed::part(ID, format!("`{release}` is no version of Linux"), "facts by version are not used", None),
+        Err(_) => {
+            Allowed::part(ID, format!("`{release}` is no version of Linux"), "facts by version are not used", None)
+        }
     }
 }
 
@@ -134,7 +88,11 @@ fn lockdown(root: &Root) -> Allowed {
         let without = "settings below /sys/kernel/debug cannot be read or changed, even by root";
         return Allowed::part(ID, "integrity", without, get());
     }
-    Allowed::yes(ID, "the kernel is not locked down")
+    if text.contains("[none]") {
+        return Allowed::yes(ID, "the kernel is not locked down");
+    }
+    let without = "where the kernel is locked down, settings below /sys/kernel/debug or all tracing are forbidden";
+    Allowed::part(ID, "/sys/kernel/security/lockdown is not there", without, None)
 }
 
 fn types(root: &Root) -> Allowed {
@@ -203,8 +161,12 @@ fn features(root: &Root) -> Allowed {
             "debugfs",
             format!("{PATH}: {}", words(&error)),
             "scheduler features, base slice and fair server are not known and not changed",
-            (error.kind() == io::ErrorKind::NotFound)
-                .then(|| "sudo mount -t debugfs none /sys/kernel/debug".to_owned()),
+            match error.raw_os_error() {
+                Some(libc::ENOENT) => Some("sudo mount -t debugfs none /sys/kernel/debug".to_owned()),
+                Some(libc::EACCES) => Some("run it with sudo".to_owned()),
+                Some(libc::EPERM) => Some("a kernel that is not locked down, which is decided at boot".to_owned()),
+                _ => None,
+            },
         ),
     }
 }
@@ -249,7 +211,6 @@ fn first_lines(root: &Root, path: &str) -> io::Result<String> {
 
 /// Enough of a long file to judge it by.
 fn first_bytes(file: &std::fs::File) -> io::Result<String> {
-    use std::io::Read;
     let mut bytes = Vec::new();
     file.take(4096).read_to_end(&mut bytes)?;
     let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(bytes.len(), |at| at + 1);

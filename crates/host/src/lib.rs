@@ -12,7 +12,7 @@ mod root;
 mod sched_attr;
 mod snapshot;
 
-pub use allows::{Allowed, Extent, allows};
+pub use allows::allows;
 pub use knob::{KnobError, Live, Plan, Step};
 pub use root::Root;
 pub use sched_attr::SchedAttr;
