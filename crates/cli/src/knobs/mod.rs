@@ -4,6 +4,8 @@ pub mod diff;
 mod list;
 mod set;
 
+pub use list::lines as settings_of;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
