@@ -191,7 +191,9 @@ impl Writer {
         let trace = self.trace_of(episode);
         let party = |party: &'_ Option<Party>| party.clone().unwrap_or_default();
         let (victim, culprit) = (party(&episode.victim), party(&episode.culprit));
-        let named = |party: &Option<Party>| party.as_ref().map(|party| clean(&party.comm).into_owned());
+        let named = |party: &Option<Party>| {
+            party.as_ref().filter(|party| !party.comm.is_empty()).map(|party| clean(&party.comm).into_owned())
+        };
         let (victim_name, culprit_name) = (named(&episode.victim), named(&episode.culprit));
         let cells = [
             Cell::Text(&episode.id),
