@@ -31,6 +31,7 @@ mod record;
 mod report;
 mod selection;
 mod snapshot;
+mod tables;
 mod target;
 mod timeline;
 mod top;
