@@ -89,7 +89,7 @@ pub struct OldestWait {
 pub struct Lost {
     /// Tasks that could not be followed because a table was full: their waits are missing.
     pub untracked_tasks: u64,
-    /// Events that the kernel dropped.
+    /// Events that the kernel dropped, and wakeups and switches at which it did not give what is known of the task.
     pub events: u64,
     /// Switches that the kernel did not report, seen by what came after. Waits that they touch end when they were last certain.
     pub missing_switches: u64,
@@ -131,6 +131,12 @@ impl Reading {
             wait.occupant = wait.occupant.filter(|task| task.tgid != process);
         }
         self
+    }
+
+    /// Whether it has the roles and the combinations of victim, occupant and rule of another one, and no others: mostly it does.
+    pub fn has_combinations_of(&self, other: &Reading) -> bool {
+        let key = |row: &Blame| (row.victim, row.occupant, row.rule);
+        self.roles == other.roles && self.blame.iter().map(key).eq(other.blame.iter().map(key))
     }
 
     /// All that a role was kept waiting, by the pieces.

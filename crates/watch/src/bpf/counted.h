@@ -126,7 +126,6 @@ struct cpu {
 	u64 seen_marks[WORDS];
 	u64 missing;
 	u64 disbelieved;
-	char comm[16];
 
 	/* Written by others: for each role a byte that changes when tasks come. */
 	u64 marks[WORDS] __attribute__((aligned(64)));
@@ -171,6 +170,8 @@ volatile u64 seeded = 0;
 u64 untracked = 0;
 /* Waits that a second wakeup disproved. */
 u64 rewoken = 0;
+/* Times that a task was not found at a wakeup or a switch, though it must be known. */
+u64 missed = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
