@@ -31,6 +31,7 @@ use crate::control::{Control, ControlError, Request};
 use crate::episode::Detector;
 use crate::guarded::Guarded;
 use crate::rights;
+use crate::rollup::Rollups;
 use crate::scribe::{self, ExplainCommand, FIRST_EXPECTED, Job, Scribe};
 use crate::serving::Serving;
 use crate::store::{Store, StoreError, read_log};
@@ -137,6 +138,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         .name("unstarve-scribe".into())
         .spawn(move || scribe.run(&work))
         .map_err(|source| RunError::System { action: "cannot start a thread", source })?;
+    let rollups = Rollups::start(&options.config, &board);
     let mut watch = Watch {
         otlp: push(&options.config, &board)?,
         detector: Detector::new(options.config.thresholds.clone()),
@@ -156,10 +158,14 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         not_kept: 0,
         jobs,
         serving,
+        rollups,
     };
     let ended = watch.go(engine, &inbox, &manager, options.time);
     manager.tell("STOPPING=1");
     watch.keep_last(&inbox);
+    if let Some(rollups) = watch.rollups.take() {
+        rollups.finish(&watch.board.read(), LAST_WORDS);
+    }
     ending.store(true, Ordering::Relaxed);
     let mut threads = std::mem::take(&mut watch.recorders);
     threads.push(writing);
@@ -226,4 +232,5 @@ struct Watch {
     otlp: Option<Push>,
     jobs: Sender<Job>,
     serving: Serving,
+    rollups: Option<Rollups>,
 }

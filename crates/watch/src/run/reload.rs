@@ -62,8 +62,9 @@ impl Watch {
         let outputs = outputs(&config, &self.board)?;
 
         let old = std::mem::replace(&mut self.config, config);
-        if old.listen != self.config.listen || old.store.directory != self.config.store.directory {
-            (self.say)("another address or store takes effect at the next start");
+        let (was, is) = (&old, &self.config);
+        if was.listen != is.listen || was.store.directory != is.store.directory || was.tables != is.tables {
+            (self.say)("another address, store or [tables] takes effect at the next start");
         }
         self.otlp = otlp;
         self.detector.judge_by(self.config.thresholds.clone());
