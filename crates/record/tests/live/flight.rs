@@ -29,19 +29,3 @@ pub fn nothing_is_left_of_the_time_before() -> Outcome {
     }
     Ok(Completion::Completed)
 }
-
-/// An instance that was being written while another recorder took the first one's place.
-pub fn an_instance_of_another_recorder_is_not_taken() -> Outcome {
-    let prepare = |kib| Flight::prepare(Duration::from_secs(60), BufferSize::KiB(kib), &mut |_| {});
-    let mut old = prepare(64)?;
-    old.run()?;
-    let Some(frozen) = old.freeze()? else { return Err("nothing was frozen".into()) };
-    let mut new = prepare(128)?;
-    drop(old);
-    assert!(new.take_back(frozen.discard()).is_some());
-    new.run()?;
-    let Some(first) = new.freeze()? else { return Err("nothing was frozen".into()) };
-    assert!(new.freeze()?.is_none(), "both are its own, and one of them is out");
-    assert!(new.take_back(first.discard()).is_none());
-    Ok(Completion::Completed)
-}

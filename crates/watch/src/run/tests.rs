@@ -39,6 +39,7 @@ impl Rig {
             not_kept: 0,
             jobs,
             serving,
+            rollups: None,
         };
         Rig { watch, jobs: work, _inbox: inbox, directory }
     }
