@@ -89,7 +89,7 @@ pub struct OldestWait {
 pub struct Lost {
     /// Tasks that could not be followed because a table was full: their waits are missing.
     pub untracked_tasks: u64,
-    /// Events that the kernel dropped, and wakeups and switches at which it did not give what is known of the task.
+    /// Events that the kernel dropped.
     pub events: u64,
     /// Switches that the kernel did not report, seen by what came after. Waits that they touch end when they were last certain.
     pub missing_switches: u64,

@@ -170,8 +170,6 @@ volatile u64 seeded = 0;
 u64 untracked = 0;
 /* Waits that a second wakeup disproved. */
 u64 rewoken = 0;
-/* Times that a task was not found at a wakeup or a switch, though it must be known. */
-u64 missed = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

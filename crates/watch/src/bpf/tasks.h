@@ -33,16 +33,6 @@ static __always_inline struct task *find(struct task_struct *task)
 	return bpf_map_lookup_elem(&table, &key);
 }
 
-/*
- * From 5.12 to 6.1 task storage is not looked at where this CPU is just looking at some (`bpf_task_storage_trylock()` in
- * kernel/bpf/bpf_task_storage.c): the wakeup that interrupts a program is not counted then. Who is not in the table was counted at its birth.
- */
-static __always_inline void miss(void)
-{
-	if (has_storage && seeded)
-		__sync_fetch_and_add(&missed, 1);
-}
-
 static __always_inline struct task *make(struct task_struct *task)
 {
 	struct task fresh = {}, *made;

@@ -42,7 +42,6 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 	c->rank = rank(next->prio);
 	c->weight = weight_of(next);
 	if (!it) {
-		miss();
 		c->victim = 0;
 		c->role = classify(next);
 		return;
@@ -83,8 +82,6 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	/* Of one that was seen to take the CPU, and sleeps, nothing has to be kept. */
 	if (tid && (stays || !as_thought || c->run_start <= seeded - 1))
 		it = find(prev);
-	if (stays && !it)
-		miss();
 	if (it && it->state == WAITING)
 		disbelieve(c, cpu, it, now);
 	account(c, cpu, now, as_thought || c->role != IDLE ? AT_SWITCH : UNSEEN);
@@ -130,8 +127,6 @@ static __always_inline int wakes(struct task_struct *task)
 	it = find(task);
 	cpu = cpu_of_task(task);
 	c = cpu_of(cpu);
-	if (!it)
-		miss();
 	if (!it || !c)
 		return 0;
 	now = clock_at_wakeup(task, c, cpu == here);

@@ -123,7 +123,7 @@ impl Engine for Ebpf {
         let spent = self.programs.spent();
         let lost = Lost {
             untracked_tasks: self.programs.untracked(),
-            events: spent.missed + self.programs.missed(),
+            events: spent.missed,
             missing_switches: counted.missing,
             disbelieved: counted.disbelieved + self.programs.rewoken() + self.disproved,
             groups_in_other: self.roles.without_id,

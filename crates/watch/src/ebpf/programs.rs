@@ -203,11 +203,6 @@ impl Programs {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |data| data.untracked)
     }
 
-    /// Times that a task was not found which must be known.
-    pub fn missed(&self) -> u64 {
-        self.skeleton.maps.bss_data.as_deref().map_or(0, |data| data.missed)
-    }
-
     pub fn rewoken(&self) -> u64 {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |data| data.rewoken)
     }
