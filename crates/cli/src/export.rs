@@ -5,10 +5,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::in_words;
 use unstarve_diagnose::{Options, explain_beside};
-#[cfg(feature = "columnar")]
-use unstarve_export::{ArrowRows, ParquetRows};
-use unstarve_export::{CsvRows, Export, ExportError, Firefox, Folded, Perfetto, Rows, Table, Tables};
+use unstarve_export::{Export, ExportError, Firefox, Folded, Perfetto, Table, Tables};
 use unstarve_files::trust::make_for_results;
+#[cfg(feature = "columnar")]
+use unstarve_tables::{ArrowRows, ParquetRows};
+use unstarve_tables::{CsvRows, Rows};
 use unstarve_timeline::{Both, Selection};
 
 use crate::input::{Recording, is_same_file};
@@ -28,7 +29,7 @@ Examples:
   unstarve export trace.dat -o stacks.folded && inferno-flamegraph stacks.folded > blame.svg
   unstarve export trace.dat --format csv --table blame -o - | column -s, -t | less -S
   unstarve export trace.dat -o waits.parquet --task 'kworker/*'
-  unstarve export trace.dat --format parquet -o tables/     waits, pieces and blame, a file each")]
+  unstarve export trace.dat --format parquet -o tables/     waits, pieces, blame and findings, a file each")]
 pub struct LowArgs {
     /// A recording of any format, or - for standard input
     file: PathBuf,
@@ -38,9 +39,12 @@ pub struct LowArgs {
     /// The file to write; - is standard output; for tables also a directory
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Which table; all three if the output is a directory
+    /// Which table; all of them if the output is a directory
     #[arg(long, value_enum, value_name = "TABLE", default_value = "waits")]
     table: LowTable,
+    /// What the column trace_id of tables says, for example an episode's id [default: made of host, boot and first wait]
+    #[arg(long, value_name = "ID")]
+    trace_id: Option<String>,
     #[command(flatten)]
     selection: LowSelection,
 }
@@ -69,12 +73,15 @@ enum LowTable {
     Pieces,
     /// Sums by victim, occupant and rule
     Blame,
+    /// What `unstarve explain` finds
+    Findings,
 }
 
 /// What is asked for.
 pub struct HiArgs {
     recording: Recording,
     selection: Selection,
+    trace_id: Option<String>,
     job: Job,
 }
 
@@ -119,7 +126,12 @@ impl LowArgs {
                  or use --format csv"
             ),
         };
-        Ok(HiArgs { recording: Recording::new(self.file)?, selection: self.selection.raise(), job })
+        Ok(HiArgs {
+            recording: Recording::new(self.file)?,
+            selection: self.selection.raise(),
+            trace_id: self.trace_id,
+            job,
+        })
     }
 }
 
@@ -149,12 +161,13 @@ fn a_file(path: PathBuf) -> Result<PathBuf> {
 /// Which tables go where.
 fn tables(output: PathBuf, extension: &str, table: LowTable) -> Vec<(Table, PathBuf)> {
     if output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Table::ALL.map(|table| (table, output.join(format!("{}.{extension}", table.word())))).into();
+        return Table::ALL.map(|table| (table, output.join(format!("{}.{extension}", table.schema().name)))).into();
     }
     let table = match table {
         LowTable::Waits => Table::Waits,
         LowTable::Pieces => Table::Pieces,
         LowTable::Blame => Table::Blame,
+        LowTable::Findings => Table::Findings,
     };
     vec![(table, output)]
 }
@@ -183,7 +196,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
             {
                 make_for_results(directory)?;
             }
-            let mut export = Tables::new(selection.clone());
+            let mut export = Tables::new(selection.clone()).called(args.trace_id);
             let mut targets = Vec::new();
             for (table, path) in places {
                 let target = Target::open(&path)?;
@@ -198,13 +211,13 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
 }
 
 fn rows(format: TableFormat, table: Table, out: Writer) -> Result<Box<dyn Rows>, ExportError> {
-    let columns = table.columns();
+    let schema = table.schema();
     Ok(match format {
-        TableFormat::Csv => Box::new(CsvRows::new(out, columns)?),
+        TableFormat::Csv => Box::new(CsvRows::new(out, schema)?),
         #[cfg(feature = "columnar")]
-        TableFormat::Arrow => Box::new(ArrowRows::new(out, columns)?),
+        TableFormat::Arrow => Box::new(ArrowRows::new(out, schema)?),
         #[cfg(feature = "columnar")]
-        TableFormat::Parquet => Box::new(ParquetRows::new(out, columns)?),
+        TableFormat::Parquet => Box::new(ParquetRows::new(out, schema)?),
     })
 }
 

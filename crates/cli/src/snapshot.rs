@@ -8,6 +8,7 @@ use unstarve_files::whole::{Limit, read_text, text_of};
 use unstarve_host::Root;
 
 use crate::output::remark;
+use crate::tables;
 use crate::target::Target;
 
 /// Save all settings of this host that affect scheduling, for `unstarve check` here or elsewhere
@@ -18,6 +19,7 @@ use crate::target::Target;
 #[command(after_help = "\
 Examples:
   sudo unstarve snapshot -o host.json
+  sudo unstarve snapshot --tables /var/lib/unstarve/tables
   sudo unstarve snapshot --redact | ssh me@desk unstarve check --snapshot -
   docker run -v /:/host:ro … unstarve snapshot --root /host")]
 pub struct SnapshotArgs {
@@ -30,18 +32,30 @@ pub struct SnapshotArgs {
     /// Where the host's /proc, /sys and /etc are
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     root: PathBuf,
+    /// Write it as rows of the tables hosts and settings (Parquet) below this directory instead
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    tables: Option<PathBuf>,
 }
 
 pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
+    if let Some(directory) = &args.tables {
+        tables::write_host(directory, &taken(&args)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let target = Target::open(&args.output)?;
+    let snapshot = taken(&args)?;
+    target.text(&(snapshot.to_json() + "\n"))?;
+    target.deliver()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn taken(args: &SnapshotArgs) -> Result<Snapshot> {
     let snapshot = take(&args.root)?;
     let snapshot = if args.redact { snapshot.redacted() } else { snapshot };
     for missing in &snapshot.missing {
         remark(&format!("not in the snapshot: {}: {}", missing.what, missing.why));
     }
-    target.text(&(snapshot.to_json() + "\n"))?;
-    target.deliver()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(snapshot)
 }
 
 /// The state of the host below `root`.

@@ -145,6 +145,10 @@ impl Settings for HostSettings {
         self.host.as_deref()
     }
 
+    fn boot(&self) -> Option<&str> {
+        self.snapshot.as_ref()?.boot.as_deref()
+    }
+
     fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
         self.snapshot.as_ref()?.is_kernel_thread(tid)
     }

@@ -9,8 +9,8 @@
 //! |---|---|
 //! | `cast` | who an actor is, looked up once |
 //! | `blame` | sums by victim, occupant and rule |
-//! | `table` | the columns of waits, pieces and blame, declared once; rows to any [`Rows`] |
-//! | `text_table`, `columnar` | rows to CSV; to Arrow IPC and Parquet (feature `columnar`) |
+//! | `table` | rows of waits, pieces, blame and findings, for any [`Rows`](unstarve_tables::Rows) |
+//! | `origin` | which recording a row is from |
 //! | `folded` | stacks for flame graphs |
 //! | `firefox` | a profile with waits as markers and samples |
 //! | `perfetto` | kernel events of who ran, tracks of who waited, of blame and of findings |
@@ -19,30 +19,23 @@
 
 mod blame;
 mod cast;
-#[cfg(feature = "columnar")]
-mod columnar;
-mod columns;
-mod error;
+mod findings;
 mod firefox;
 mod folded;
+mod origin;
 mod perfetto;
 mod table;
-mod text_table;
 
-use std::io::Write;
-
-#[cfg(feature = "columnar")]
-pub use columnar::{ArrowRows, ParquetRows};
-pub use columns::{Column, Kind, Presence};
-pub use error::ExportError;
 pub use firefox::Firefox;
 pub use folded::Folded;
 pub use perfetto::Perfetto;
 #[doc(hidden)]
 pub use perfetto::proto as perfetto_proto;
-pub use table::{Cell, Rows, Table, Tables};
-pub use text_table::CsvRows;
+pub use table::{Table, Tables};
 use unstarve_diagnose::report::Report;
+use unstarve_tables::Out;
+/// Why an export could not be written.
+pub use unstarve_tables::TableError as ExportError;
 use unstarve_timeline::Sink;
 
 /// One format being written.
@@ -53,8 +46,3 @@ pub trait Export: Sink {
     /// The first error of the writer; nothing was written after it.
     fn finish(self, report: &Report) -> Result<(), ExportError>;
 }
-
-/// Where an export goes: it may be written from another thread.
-pub trait Out: Write + Send {}
-
-impl<W: Write + Send> Out for W {}

@@ -1,53 +1,15 @@
-//! The tables of waits, of their pieces, and of blame.
+//! The tables of waits, of their pieces, of blame and of findings.
 
 use unstarve_diagnose::report::Report;
 use unstarve_model::NameId;
+use unstarve_tables::{Cell, Rows, Schema};
 use unstarve_timeline::{Selection, Sink, Wait, WaitEnd, WaitKind, World};
 
 use crate::blame::{Blame, Row};
 use crate::cast::{Cast, Who};
-use crate::columns::{self, Column};
+use crate::findings::write_finding;
+use crate::origin::Origin;
 use crate::{Export, ExportError};
-
-/// One value of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cell<'a> {
-    /// A number, of whatever width its column has.
-    Number(i128),
-    /// A text.
-    Text(&'a str),
-    /// Not known, or does not apply.
-    Empty,
-}
-
-impl<T: Into<i128>> From<T> for Cell<'_> {
-    fn from(number: T) -> Self {
-        Cell::Number(number.into())
-    }
-}
-
-fn number<'a>(number: Option<impl Into<i128>>) -> Cell<'a> {
-    number.map_or(Cell::Empty, |number| Cell::Number(number.into()))
-}
-
-fn text<'a>(text: Option<&'a str>) -> Cell<'a> {
-    text.map_or(Cell::Empty, Cell::Text)
-}
-
-/// A writer of rows.
-pub trait Rows {
-    /// The next row, a cell for each column.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), ExportError>;
-
-    /// There are no more.
-    ///
-    /// # Errors
-    /// If what is left cannot be written.
-    fn finish(self: Box<Self>) -> Result<(), ExportError>;
-}
 
 /// A table that can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,27 +20,21 @@ pub enum Table {
     Pieces,
     /// A row for each victim, occupant and rule: sums.
     Blame,
+    /// A row for each finding.
+    Findings,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 3] = [Table::Waits, Table::Pieces, Table::Blame];
+    pub const ALL: [Table; 4] = [Table::Waits, Table::Pieces, Table::Blame, Table::Findings];
 
-    /// Its name, as in file names.
-    pub fn word(self) -> &'static str {
+    /// Its name and columns.
+    pub fn schema(self) -> &'static Schema {
         match self {
-            Table::Waits => "waits",
-            Table::Pieces => "pieces",
-            Table::Blame => "blame",
-        }
-    }
-
-    /// Its columns.
-    pub fn columns(self) -> &'static [Column] {
-        match self {
-            Table::Waits => columns::WAITS,
-            Table::Pieces => columns::PIECES,
-            Table::Blame => columns::BLAME,
+            Table::Waits => &unstarve_tables::WAITS,
+            Table::Pieces => &unstarve_tables::PIECES,
+            Table::Blame => &unstarve_tables::BLAME,
+            Table::Findings => &unstarve_tables::FINDINGS,
         }
     }
 }
@@ -106,10 +62,12 @@ pub struct Tables {
     waits: Option<Box<dyn Rows>>,
     pieces: Option<Box<dyn Rows>>,
     blame: Option<Box<dyn Rows>>,
+    findings: Option<Box<dyn Rows>>,
     sums: Blame,
     cast: Cast,
     count: u64,
-    host: Option<String>,
+    origin: Option<Origin>,
+    trace_id: Option<String>,
     failed: Option<ExportError>,
 }
 
@@ -121,12 +79,21 @@ impl Tables {
             waits: None,
             pieces: None,
             blame: None,
+            findings: None,
             sums: Blame::default(),
             cast: Cast::default(),
             count: 0,
-            host: None,
+            origin: None,
+            trace_id: None,
             failed: None,
         }
+    }
+
+    /// Calls the recording so, instead of by an id made of its first events.
+    #[must_use]
+    pub fn called(mut self, trace_id: Option<String>) -> Tables {
+        self.trace_id = trace_id;
+        self
     }
 
     /// Writes this table, too.
@@ -135,6 +102,7 @@ impl Tables {
             Table::Waits => self.waits = Some(rows),
             Table::Pieces => self.pieces = Some(rows),
             Table::Blame => self.blame = Some(rows),
+            Table::Findings => self.findings = Some(rows),
         }
     }
 
@@ -143,6 +111,7 @@ impl Tables {
         self.count += 1;
         let task = world.tasks.get(wait.task);
         let comm = task.comm.to_string();
+        let Some(origin) = &self.origin else { return Ok(()) };
         if let Some(waits) = &mut self.waits {
             let longest = wait.pieces.first().map(|piece| piece.occupant);
             for id in [longest, wait.preempted_by].into_iter().flatten() {
@@ -150,14 +119,16 @@ impl Tables {
             }
             self.cast.who(world, wait.actor);
             let known = Known::of(world, wait);
-            waits.row(&wait_cells(world, wait, number, (&comm, &known), &self.cast))?;
+            let cells = wait_cells(world, wait, number, (&comm, &known), &self.cast);
+            waits
+                .row(&[&cells[..], &origin.cells(world.settings().wall().map(|wall| wall.at(wait.start)))].concat())?;
         }
         if let Some(pieces) = &mut self.pieces {
             let utc = utc(world, wait);
             for piece in wait.pieces {
                 let occupant = self.cast.who(world, piece.occupant);
                 let [name, kind, policy, prio, weight] = people(occupant);
-                pieces.row(&[
+                let cells = [
                     number.into(),
                     wait.start.0.into(),
                     Cell::Text(&comm),
@@ -170,18 +141,16 @@ impl Tables {
                     weight,
                     Cell::Text(piece.rule.word()),
                     piece.length.0.into(),
-                    text(utc.as_deref()),
-                    text(occupant.tids.as_deref()),
-                    text(occupant.tgids.as_deref()),
-                    text(occupant.cgroups.as_deref()),
-                    text(world.settings().host()),
-                ])?;
+                    Cell::text(utc.as_deref()),
+                    Cell::text(occupant.tids.as_deref()),
+                    Cell::text(occupant.tgids.as_deref()),
+                    Cell::text(occupant.cgroups.as_deref()),
+                ];
+                let at = world.settings().wall().map(|wall| wall.at(wait.start));
+                pieces.row(&[&cells[..], &origin.cells(at)].concat())?;
             }
         }
         if self.blame.is_some() {
-            if self.host.is_none() {
-                self.host = world.settings().host().map(str::to_owned);
-            }
             self.sums.add(world, wait);
         }
         Ok(())
@@ -214,10 +183,10 @@ fn wait_cells<'a>(
     count: u64,
     (comm, known): (&'a str, &'a Known),
     cast: &'a Cast,
-) -> [Cell<'a>; 30] {
+) -> [Cell<'a>; 29] {
     let task = world.tasks.get(wait.task);
     let name = |id| cast.known(id).map(|who| who.name.as_str());
-    let long = |id: Option<NameId>| text(id.map(|id| world.names.get(id)));
+    let long = |id: Option<NameId>| Cell::text(id.map(|id| world.names.get(id)));
     let who = cast.known(wait.actor);
     let (function, workqueue) = task.work.unwrap_or_default();
     let longest = wait.pieces.first();
@@ -227,36 +196,35 @@ fn wait_cells<'a>(
         wait.start.0.into(),
         wait.end.0.into(),
         wait.length().0.into(),
-        number(wait.queued.map(|time| time.0)),
+        Cell::number(wait.queued.map(|time| time.0)),
         Cell::Text(comm),
         task.tid.0.into(),
-        text(who.map(|who| who.kind)),
+        Cell::text(who.map(|who| who.kind)),
         // Of the time of the wait: the task's own may have changed since.
-        text(who.and_then(|who| who.policy.as_deref())),
-        number(who.and_then(|who| who.prio)),
-        number(who.and_then(|who| who.group_weight)),
+        Cell::text(who.and_then(|who| who.policy.as_deref())),
+        Cell::number(who.and_then(|who| who.prio)),
+        Cell::number(who.and_then(|who| who.group_weight)),
         wait.cpu.0.into(),
         Cell::Text(begun(wait.kind)),
         Cell::Text(match wait.ended {
             WaitEnd::Ran => "ran",
             WaitEnd::TraceEnd => "trace-end",
         }),
-        text(longest.and_then(|piece| name(piece.occupant))),
-        text(longest.map(|piece| piece.rule.word())),
+        Cell::text(longest.and_then(|piece| name(piece.occupant))),
+        Cell::text(longest.map(|piece| piece.rule.word())),
         wait.owed.0.into(),
-        number(wait.idle_elsewhere.map(|idle| idle.0)),
+        Cell::number(wait.idle_elsewhere.map(|idle| idle.0)),
         wait.migrations.into(),
         wait.queue_length.into(),
-        text(wait.preempted_by.and_then(name)),
+        Cell::text(wait.preempted_by.and_then(name)),
         long(function),
         long(workqueue),
-        text(known.utc.as_deref()),
-        number(known.tgid),
-        text(known.cgroup.as_deref()),
-        text(culprit.and_then(|who| who.tids.as_deref())),
-        text(culprit.and_then(|who| who.tgids.as_deref())),
-        text(culprit.and_then(|who| who.cgroups.as_deref())),
-        text(world.settings().host()),
+        Cell::text(known.utc.as_deref()),
+        Cell::number(known.tgid),
+        Cell::text(known.cgroup.as_deref()),
+        Cell::text(culprit.and_then(|who| who.tids.as_deref())),
+        Cell::text(culprit.and_then(|who| who.tgids.as_deref())),
+        Cell::text(culprit.and_then(|who| who.cgroups.as_deref())),
     ]
 }
 
@@ -264,24 +232,26 @@ fn people(who: &Who) -> [Cell<'_>; 5] {
     [
         Cell::Text(&who.name),
         Cell::Text(who.kind),
-        text(who.policy.as_deref()),
-        number(who.prio),
-        number(who.group_weight),
+        Cell::text(who.policy.as_deref()),
+        Cell::number(who.prio),
+        Cell::number(who.group_weight),
     ]
 }
 
 fn places(who: &Who) -> [Cell<'_>; 3] {
-    [text(who.tids.as_deref()), text(who.tgids.as_deref()), text(who.cgroups.as_deref())]
+    [Cell::text(who.tids.as_deref()), Cell::text(who.tgids.as_deref()), Cell::text(who.cgroups.as_deref())]
 }
 
-fn blame_cells<'a>(row: &Row<'a>, host: Option<&'a str>) -> Vec<Cell<'a>> {
+fn blame_cells<'a>(row: &Row<'a>, origin: &'a Origin) -> Vec<Cell<'a>> {
     let sums = [Cell::Text(row.rule.word()), row.sum.waits.into(), row.sum.total.0.into(), row.sum.longest.0.into()];
     let people = people(row.victim).into_iter().chain(people(row.occupant));
-    people.chain(sums).chain(places(row.victim)).chain(places(row.occupant)).chain([text(host)]).collect()
+    people.chain(sums).chain(places(row.victim)).chain(places(row.occupant)).chain(origin.cells(origin.begun)).collect()
 }
 
 impl Sink for Tables {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        // Of the first wait of all, chosen or not: each export of a recording finds the same id.
+        self.origin.get_or_insert_with(|| Origin::of(world, wait, self.trace_id.take()));
         if self.failed.is_none() && is_chosen(&self.selection, world, wait) {
             self.failed = self.write(world, wait).err();
         }
@@ -289,15 +259,21 @@ impl Sink for Tables {
 }
 
 impl Export for Tables {
-    fn finish(mut self, _: &Report) -> Result<(), ExportError> {
+    fn finish(mut self, report: &Report) -> Result<(), ExportError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
+        // A recording in which nobody waits has no findings either.
+        let origin = self.origin.unwrap_or_default();
         if let Some(blame) = &mut self.blame {
             for row in self.sums.rows() {
-                blame.row(&blame_cells(&row, self.host.as_deref()))?;
+                blame.row(&blame_cells(&row, &origin))?;
             }
         }
-        [self.waits, self.pieces, self.blame].into_iter().flatten().try_for_each(|rows| rows.finish())
+        if let Some(findings) = &mut self.findings {
+            let mut write = |finding| write_finding(findings.as_mut(), finding, report, &origin);
+            report.findings.iter().try_for_each(&mut write)?;
+        }
+        [self.waits, self.pieces, self.blame, self.findings].into_iter().flatten().try_for_each(|rows| rows.finish())
     }
 }

@@ -65,6 +65,11 @@ pub trait Settings: Send {
     fn host(&self) -> Option<&str> {
         None
     }
+
+    /// The boot of the machine.
+    fn boot(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Settings that can be part of what is printed in a test.

@@ -63,6 +63,11 @@ impl Histogram {
         Histogram { steps }
     }
 
+    /// How many waits each step has, shortest first; [`Histogram::STEPS`] of them.
+    pub fn steps(&self) -> &[u64] {
+        &self.steps
+    }
+
     /// How many waits.
     pub fn count(&self) -> u64 {
         self.steps.iter().sum()

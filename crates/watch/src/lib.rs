@@ -24,6 +24,7 @@ mod recording;
 mod rights;
 mod role;
 mod role_table;
+mod rollup;
 pub mod run;
 mod scribe;
 mod scripted;

@@ -43,7 +43,7 @@ pub fn run(args: ListArgs, color: Color) -> Result<ExitCode> {
     if snapshot.features.is_none() {
         remark("the settings in debugfs cannot be seen: mount it, as root, on a kernel that is not locked down");
     }
-    let mut lines: Vec<KnobLine> = snapshot.settings.iter().map(|(path, value)| line(&snapshot, path, value)).collect();
+    let mut lines = lines(&snapshot);
     lines.retain(|line| !args.changed || line.default.is_some());
     let text = if args.json {
         let listed: Vec<Listed<'_>> = lines.iter().map(listed).collect();
@@ -63,6 +63,11 @@ fn listed(line: &KnobLine) -> Listed<'_> {
         default: line.default.as_deref(),
         written_in: &line.places,
     }
+}
+
+/// All settings of a host.
+pub fn lines(snapshot: &Snapshot) -> Vec<KnobLine> {
+    snapshot.settings.iter().map(|(path, value)| line(snapshot, path, value)).collect()
 }
 
 fn line(snapshot: &Snapshot, path: &str, value: &str) -> KnobLine {

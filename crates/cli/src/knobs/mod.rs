@@ -4,6 +4,9 @@ pub mod diff;
 mod list;
 mod set;
 
+#[cfg(feature = "columnar")]
+pub use list::lines as settings_of;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

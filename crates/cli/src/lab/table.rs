@@ -11,6 +11,7 @@ use unstarve_files::{Limit, read_text};
 use unstarve_lab::cells::Cells;
 use unstarve_lab::compare::Plan;
 
+use crate::tables;
 use crate::target::Target;
 
 /// Make the table of proofs from what the guests of `lab prove --all --cells` brought, without guests
@@ -27,20 +28,31 @@ pub(crate) struct ProofsArgs {
     #[arg(long, value_name = "DIR")]
     cells: PathBuf,
     /// The table
+    #[arg(long, value_name = "FILE", required_unless_present = "parquet")]
+    table: Option<PathBuf>,
+    /// The same rows as a Parquet file
     #[arg(long, value_name = "FILE")]
-    table: PathBuf,
+    parquet: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: ProofsArgs) -> anyhow::Result<ExitCode> {
     let cells = Cells::in_directory(&args.cells).all().with_context(|| args.cells.display().to_string())?;
     let mut by_guests: BTreeMap<(String, String), Vec<Proof>> = BTreeMap::new();
+    anyhow::ensure!(!cells.is_empty(), "{}: no outcome of `lab prove --all --cells` is here", args.cells.display());
     for proof in cells.iter().flat_map(|cell| cell.proofs(Plan::default().matters)) {
         by_guests.entry((proof.scenario.clone(), proof.kernel.clone())).or_default().push(proof);
     }
-    for proofs in by_guests.values() {
-        enter(&args.table, proofs, Stale::Remove)?;
+    if let Some(table) = &args.table {
+        for proofs in by_guests.values() {
+            enter(table, proofs, Stale::Remove)?;
+        }
+        note!("unstarve: {} of {} cells", table.display(), cells.len());
     }
-    note!("unstarve: {} of {} cells", args.table.display(), cells.len());
+    if let Some(file) = &args.parquet {
+        let rows: Vec<&Proof> = by_guests.values().flatten().collect();
+        tables::write_proofs(file, &rows)?;
+        note!("unstarve: {} with {}", file.display(), unstarve_model::counted(rows.len() as u64, "row"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -20,6 +20,9 @@ pub struct RunArgs {
     /// Run for this long: 10s, 2m [default: until stopped (SIGTERM, SIGINT)]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::record::parse_time)]
     time: Option<Duration>,
+    /// Write the sums of each interval as Parquet files here [default: the configuration's, else nowhere]
+    #[arg(long, value_name = "DIR")]
+    tables: Option<PathBuf>,
     /// Print the configuration that holds, with all defaults, and end
     #[arg(long)]
     print_config: bool,
@@ -32,7 +35,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.print_schema {
         return print(&Config::schema());
     }
-    let config = args.config.load()?;
+    let mut config = args.config.load()?;
+    if let Some(directory) = &args.tables {
+        config.tables.get_or_insert_default().directory = std::path::absolute(directory)?;
+    }
     if args.print_config {
         return print(&config.in_full());
     }

@@ -99,7 +99,7 @@ mod tests {
             Change::of(thread(20), Value::Nice(-10)),
         ];
         findings[0].remedies[0].changes = changes.to_vec();
-        spare_no_other_culprit(|tid| Some(tid), &mut findings);
+        spare_no_other_culprit(Some, &mut findings);
         assert_eq!(findings[0].remedies.len(), 1);
     }
 }

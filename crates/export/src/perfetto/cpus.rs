@@ -9,7 +9,7 @@ use super::proto::{
     TracePacket,
 };
 use super::stream::Stream;
-use crate::Out;
+use unstarve_tables::Out;
 
 /// Events held back over all CPUs, so that packets are of some size and yet in some order.
 const HELD: usize = 2048;

@@ -2,7 +2,7 @@ use unstarve_diagnose::report::{Finding, Instance, Report};
 
 use super::proto::TrackEvent;
 use super::stream::{Stream, TextKind, TrackId, TrackKind};
-use crate::Out;
+use unstarve_tables::Out;
 
 /// The number of the arrow between a finding's worst instance and the wait that it is.
 pub fn flow_id(cpu: u32, start: u64, end: u64) -> u64 {

@@ -10,7 +10,7 @@ use super::proto::{
     CounterDescriptor, DebugAnnotation, InternedData, InternedString, TracePacket, TrackDescriptor, TrackEvent,
     event_kind,
 };
-use crate::Out;
+use unstarve_tables::Out;
 
 /// All packets come from one writer.
 const SEQUENCE: u32 = 1;

@@ -3,25 +3,26 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, UInt32Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int32Type, TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use unstarve_export::{ArrowRows, ParquetRows, Rows, Table, Tables};
+use unstarve_export::{Table, Tables};
+use unstarve_tables::{ArrowRows, ParquetRows, Rows};
 use unstarve_timeline::Selection;
 
-use crate::stage::{Row, Sheet, export, open, tables, traces};
+use crate::stage::{Row, Sheet, export, open, sheets, tables, traces};
 
 type MakeRows = fn(Sheet, Table) -> Box<dyn Rows>;
 type ReadRows = fn(Vec<u8>) -> Vec<RecordBatch>;
 
 fn arrow_rows(sheet: Sheet, table: Table) -> Box<dyn Rows> {
-    Box::new(ArrowRows::new(sheet, table.columns()).expect("memory can be written"))
+    Box::new(ArrowRows::new(sheet, table.schema()).expect("memory can be written"))
 }
 
 fn parquet_rows(sheet: Sheet, table: Table) -> Box<dyn Rows> {
-    Box::new(ParquetRows::new(sheet, table.columns()).expect("memory can be written"))
+    Box::new(ParquetRows::new(sheet, table.schema()).expect("memory can be written"))
 }
 
 fn read_arrow(bytes: Vec<u8>) -> Vec<RecordBatch> {
@@ -42,6 +43,8 @@ fn cell(column: &dyn Array, row: usize) -> String {
         DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).to_string(),
         DataType::UInt32 => column.as_primitive::<UInt32Type>().value(row).to_string(),
         DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
+        DataType::Float64 => column.as_primitive::<Float64Type>().value(row).to_string(),
+        DataType::Timestamp(..) => column.as_primitive::<TimestampNanosecondType>().value(row).to_string(),
         DataType::Utf8 => column.as_string::<i32>().value(row).to_owned(),
         other => panic!("{other} in a table"),
     }
@@ -64,7 +67,7 @@ fn arrow_and_parquet_hold_what_csv_holds() {
     for trace in traces().into_iter().filter(small) {
         let (expected, _) = tables(open(&trace));
         for (make, read) in formats {
-            let sheets = [Sheet::default(), Sheet::default(), Sheet::default()];
+            let sheets = sheets();
             let mut tables = Tables::new(Selection::default());
             for (table, sheet) in Table::ALL.into_iter().zip(&sheets) {
                 tables.add(table, make(sheet.clone(), table));

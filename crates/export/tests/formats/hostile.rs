@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn tables_add_up_whatever_happens(events in events()) {
-        let ([waits, pieces, blame], report) = tables(source(&events));
+        let ([waits, pieces, blame, _], report) = tables(source(&events));
         let total = report.trace.waits_total_ns;
         prop_assert_eq!(waits.len() as u64, report.trace.waits_count);
         prop_assert_eq!([sum(&waits, "wait_ns"), sum(&pieces, "piece_ns"), sum(&blame, "total_ns")], [total; 3]);

@@ -3,7 +3,6 @@
 
 #[cfg(feature = "columnar")]
 mod columnar;
-mod documentation;
 mod firefox;
 mod folded;
 mod hostile;

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use unstarve_diagnose::report::Report;
 use unstarve_diagnose::{Options, explain_beside};
-use unstarve_export::{CsvRows, Export, Table, Tables};
+use unstarve_export::{Export, Table, Tables};
 use unstarve_model::EventSource;
+use unstarve_tables::CsvRows;
 use unstarve_timeline::Selection;
 
 /// Bytes that can be looked at after their writer is gone.
@@ -66,12 +67,17 @@ pub fn read_csv(text: &str) -> Vec<Row> {
     reader.deserialize().map(|row| row.expect("a whole row")).collect()
 }
 
-/// All three tables by way of CSV, and the report.
-pub fn tables(source: Box<dyn EventSource>) -> ([Vec<Row>; 3], Report) {
-    let sheets = [Sheet::default(), Sheet::default(), Sheet::default()];
+/// A sheet for each table.
+pub fn sheets() -> [Sheet; 4] {
+    Default::default()
+}
+
+/// All tables by way of CSV, and the report.
+pub fn tables(source: Box<dyn EventSource>) -> ([Vec<Row>; 4], Report) {
+    let sheets = sheets();
     let mut tables = Tables::new(Selection::default());
     for (table, sheet) in Table::ALL.into_iter().zip(&sheets) {
-        tables.add(table, Box::new(CsvRows::new(sheet.clone(), table.columns()).expect("memory can be written")));
+        tables.add(table, Box::new(CsvRows::new(sheet.clone(), table.schema()).expect("memory can be written")));
     }
     let report = export(source, tables);
     (sheets.map(|sheet| read_csv(&sheet.text())), report)

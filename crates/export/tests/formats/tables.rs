@@ -1,16 +1,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use unstarve_diagnose::report::Finding;
+use unstarve_diagnose::report::{Finding, Report};
 use unstarve_model::{
     Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 
-use crate::stage::{Row, number, open, sum, tables, traces};
+use unstarve_export::{Table, Tables};
+use unstarve_tables::CsvRows;
+use unstarve_timeline::Selection;
+
+use crate::stage::{Row, Sheet, export, number, open, read_csv, sum, tables, traces};
 
 #[test]
 fn tables_add_up_to_the_report() {
     for trace in traces() {
-        let ([waits, pieces, blame], report) = tables(open(&trace));
+        let ([waits, pieces, blame, findings], report) = tables(open(&trace));
         let total = report.trace.waits_total_ns;
         assert_eq!(waits.len() as u64, report.trace.waits_count, "{}", trace.display());
         assert_eq!(sum(&waits, "wait_ns"), total, "{}", trace.display());
@@ -18,7 +22,21 @@ fn tables_add_up_to_the_report() {
         assert_eq!(sum(&blame, "total_ns"), total, "{}", trace.display());
         assert_eq!(sum(&blame, "waits"), pieces.len() as u64, "{}", trace.display());
         pieces_fill_waits(&waits, &pieces);
+        findings_are_the_reports(&findings, &report);
+        let ids: BTreeSet<&str> =
+            [&waits, &pieces, &blame, &findings].into_iter().flatten().map(|row| row["trace_id"].as_str()).collect();
+        assert_eq!(ids.len(), 1, "{}: {ids:?}", trace.display());
     }
+}
+
+fn findings_are_the_reports(rows: &[Row], report: &Report) {
+    let shown = |row: &Row| ["finding", "severity", "victim", "wait_ns", "culprit"].map(|column| row[column].clone());
+    let expected = report.findings.iter().map(|finding| {
+        let culprit = finding.culprits.first().map_or(String::new(), |culprit| culprit.comm.clone());
+        let wait_ns = finding.waits.total_ns.to_string();
+        [finding.id.clone(), finding.severity.word().to_owned(), finding.victim.comm.clone(), wait_ns, culprit]
+    });
+    assert_eq!(rows.iter().map(shown).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
 
 fn pieces_fill_waits(waits: &[Row], pieces: &[Row]) {
@@ -37,7 +55,7 @@ fn pieces_fill_waits(waits: &[Row], pieces: &[Row]) {
 fn findings_can_be_recomputed_from_the_pieces() {
     let mut findings = 0;
     for trace in traces() {
-        let ([waits, pieces, _], report) = tables(open(&trace));
+        let ([waits, pieces, ..], report) = tables(open(&trace));
         for finding in &report.findings {
             let Some(mine) = victims_waits(&waits, finding) else { continue };
             let mut sums: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
@@ -81,12 +99,12 @@ fn rows_carry_the_time_of_day_the_host_and_cgroups() {
         event(2_000, EventKind::Waking { task: task(8, "app"), target_cpu: CpuId(0) }),
         event(9_000, switch(task(7, "hog"), PrevState::Sleeping, task(8, "app"))),
     ];
-    let snapshot = r#"{"schema":"unstarve.snapshot/1","kernel":{},"host":"web1",
+    let snapshot = r#"{"schema":"unstarve.snapshot/1","kernel":{},"host":"web1","boot":"b-1",
         "clock_pairs":[{"trace_ns":0,"realtime_ns":1600000000000000000}],"tasks":[
         {"tid":7,"tgid":5,"comm":"hog","policy":"other","cgroup":"/system.slice/hog.service","start_ticks":1},
         {"tid":8,"comm":"app","policy":"other","cgroup":"/user.slice","start_ticks":1}]}"#;
     let info = TraceInfo { format: "test".into(), snapshot: Some(snapshot.to_owned()), ..TraceInfo::default() };
-    let ([waits, pieces, blame], _) = tables(Box::new(MemorySource::new(info, events, Names::default())));
+    let ([waits, pieces, blame, _], _) = tables(Box::new(MemorySource::new(info, events, Names::default())));
     let of = |row: &Row, columns: &[&str]| columns.iter().map(|column| row[*column].clone()).collect::<Vec<_>>();
     let utc = "2020-09-13T12:26:40.000002000Z";
     assert_eq!(of(&waits[0], &["start_utc", "tgid", "cgroup", "host"]), [utc, "8", "/user.slice", "web1"]);
@@ -96,4 +114,29 @@ fn rows_carry_the_time_of_day_the_host_and_cgroups() {
     assert_eq!(of(&pieces[0], &["start_utc", "host"]), [utc, "web1"]);
     assert_eq!(of(&blame[0], &["occupant_tids", "occupant_tgids", "occupant_cgroups"]), hog);
     assert_eq!(of(&blame[0], &["victim_tids", "victim_cgroups", "host"]), ["8", "/user.slice", "web1"]);
+    let began = "1600000000000002000";
+    assert_eq!(of(&waits[0], &["ts", "boot_id"]), [began, "b-1"]);
+    assert_eq!(of(&pieces[0], &["ts", "boot_id"]), [began, "b-1"]);
+    assert_eq!(of(&blame[0], &["ts", "boot_id"]), ["1600000000000001000", "b-1"]);
+    let id = &waits[0]["trace_id"];
+    assert!(id.len() == 16 && blame[0]["trace_id"] == *id && pieces[0]["trace_id"] == *id, "{id}");
+}
+
+/// An export of some of the waits is of the same recording.
+#[test]
+fn the_id_of_a_recording_does_not_depend_on_what_is_chosen() {
+    let trace = traces().into_iter().find(|trace| trace.ends_with("linux-6.1-dio-weight.dat")).expect("testdata");
+    let exported = |selection: Selection, id: Option<&str>| {
+        let sheet = Sheet::default();
+        let mut tables = Tables::new(selection).called(id.map(str::to_owned));
+        tables.add(Table::Waits, Box::new(CsvRows::new(sheet.clone(), Table::Waits.schema()).expect("memory")));
+        export(open(&trace), tables);
+        let rows = read_csv(&sheet.text());
+        (rows.len(), rows[0]["trace_id"].clone())
+    };
+    let (all, id) = exported(Selection::default(), None);
+    let workers = Selection { tasks: vec!["kworker/*".parse().expect("a pattern")], ..Selection::default() };
+    let (some, same) = exported(workers, None);
+    assert!(some < all && same == id, "{some} of {all}: {same}, {id}");
+    assert_eq!(exported(Selection::default(), Some("20261123-012345-678")).1, "20261123-012345-678");
 }

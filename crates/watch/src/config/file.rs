@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Address, Fraction, Length, default_store};
+use super::{Address, Fraction, Length, Tables, default_store};
 
 /// Configuration of `unstarve watch`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,9 @@ pub struct Config {
     /// Episodes posted as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
+    /// Sums of each interval as Parquet files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tables: Option<Tables>,
 }
 
 /// What an episode is. Waits in a fair turn, and of tasks whose CPU is idle, never count.
@@ -198,6 +201,7 @@ impl Default for Config {
             sinks: Sinks::default(),
             otlp: None,
             webhook: None,
+            tables: None,
         }
     }
 }

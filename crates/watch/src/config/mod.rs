@@ -5,6 +5,7 @@ mod error;
 mod file;
 mod length;
 mod roles;
+mod tables;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub use file::{
     Config, Listen, Otlp, Recorder, RecorderMode, RoleThresholds, Sinks, Store, Syslog, Thresholds, Webhook,
 };
 pub use length::{Fraction, Length};
+pub use tables::Tables;
 
 /// Where it is, if nothing else is asked for.
 pub const DEFAULT_PATH: &str = "/etc/unstarve/watch.toml";
@@ -80,6 +82,7 @@ impl Config {
             (self.listen.mode.is_none(), "[listen] mode: 0600, of a unix socket"),
             (self.otlp.is_none(), "[otlp]: off, no endpoint"),
             (self.webhook.is_none(), "[webhook]: off, no url"),
+            (self.tables.is_none(), "[tables]: off"),
         ];
         for (_, what) in absent.into_iter().filter(|(is_absent, _)| *is_absent) {
             text += &format!("# {what}\n");
@@ -120,6 +123,13 @@ impl Config {
         in_range("after", self.recorder.after.0, Duration::ZERO, Duration::from_secs(60))?;
         in_range("every", self.store.every.0, second, 24 * hour)?;
         in_range("calm", self.thresholds.calm.0, second, hour)?;
+        if let Some(tables) = &self.tables {
+            if let Some((key, what)) = tables.bad_label() {
+                return Err((Key::Named(key), what));
+            }
+            in_range("every", tables.every.0, 10 * second, hour)?;
+            in_range("age", tables.age.0, hour, 366 * 24 * hour)?;
+        }
         if let Some(otlp) = &self.otlp {
             in_range("interval", otlp.interval.0, second, hour)?;
         }

@@ -21,7 +21,7 @@ fn everything_that_can_be_written_is_read() {
     let (on, off) = include_str!("../../../../examples/watch.toml").split_once("# Off without").expect("the example");
     let off: String = off.lines().skip(1).map(|line| format!("{}\n", line.trim_start_matches(['#', ' ']))).collect();
     let config = parse(&format!("{on}{off}")).expect("the example");
-    assert!(config.otlp.is_some() && config.webhook.is_some());
+    assert!(config.otlp.is_some() && config.webhook.is_some() && config.tables.is_some());
     assert_ne!(config, Config::default());
     assert_eq!(parse(&config.to_toml()), Ok(config.clone()));
     let role = config.thresholds.of("ksoftirqd");
@@ -48,6 +48,11 @@ fn what_is_wrong_is_named_with_its_place() {
         (
             "[recorder]\nmode = \"no\"\n",
             "watch.toml:2:8: unknown variant `no`, expected one of `always`, `armed`, `off`",
+        ),
+        ("[tables]\nage = \"5m\"\n", "watch.toml:2:1: 5m is out of range; expected 1h to 8784h"),
+        (
+            "[tables.labels]\nsite = \"a,b\"\n",
+            "watch.toml:2:1: label `site` = `a,b`: expected a key of letters, digits and _-./ and a value without comma and =",
         ),
         ("a = [", "watch.toml:1:"),
         (

@@ -27,6 +27,7 @@ use crate::control::{Control, ControlError, Request};
 use crate::episode::Detector;
 use crate::guarded::Guarded;
 use crate::rights;
+use crate::rollup::Rollups;
 use crate::scribe::{self, ExplainCommand, FIRST_EXPECTED, Job, Scribe};
 use crate::serving::Serving;
 use crate::store::{Store, StoreError, read_log};
@@ -131,6 +132,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         .name("unstarve-scribe".into())
         .spawn(move || scribe.run(&work))
         .map_err(|source| RunError::System { action: "cannot start a thread", source })?;
+    let rollups = Rollups::start(&options.config, &board);
     let mut watch = Watch {
         otlp: push(&options.config, &board)?,
         detector: Detector::new(options.config.thresholds.clone()),
@@ -147,10 +149,14 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         not_kept: 0,
         jobs,
         serving,
+        rollups,
     };
     let ended = watch.go(engine, &inbox, &manager, options.time);
     manager.tell("STOPPING=1");
     watch.keep_last(&inbox);
+    if let Some(rollups) = watch.rollups.take() {
+        rollups.finish(&watch.board.read(), LAST_WORDS);
+    }
     ending.store(true, Ordering::Relaxed);
     drop(watch);
     finish(writing, &inbox);
@@ -223,4 +229,5 @@ struct Watch {
     otlp: Option<Push>,
     jobs: Sender<Job>,
     serving: Serving,
+    rollups: Option<Rollups>,
 }

@@ -43,8 +43,9 @@ impl Watch {
     pub(super) fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
         let old = std::mem::replace(&mut self.config, config);
-        if old.listen != self.config.listen || old.store.directory != self.config.store.directory {
-            (self.say)("another address or store takes effect at the next start");
+        let (was, is) = (&old, &self.config);
+        if was.listen != is.listen || was.store.directory != is.store.directory || was.tables != is.tables {
+            (self.say)("another address, store or [tables] takes effect at the next start");
         }
         self.detector.judge_by(self.config.thresholds.clone());
         self.otlp = push(&self.config, &self.board)?;

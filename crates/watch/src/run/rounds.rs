@@ -120,8 +120,11 @@ impl Watch {
             if let Some(admitted) = published.admitted.next(&reading) {
                 published.admitted = Arc::new(admitted);
             }
-            published.next(reading);
+            published.next(Arc::clone(&reading));
         });
+        if let Some(rollups) = &mut self.rollups {
+            rollups.see(&reading, &self.board.read());
+        }
         if let Some(push) = self.otlp.as_mut().filter(|push| Instant::now() >= push.next) {
             push.next = Instant::now() + self.config.otlp.as_ref().map_or(REST_AFTER, |otlp| otlp.interval.0);
             push.courier.send(self.board.read());

@@ -2,28 +2,28 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why an export could not be written.
+/// Why a table could not be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum ExportError {
+pub enum TableError {
     /// The operating system said no.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The library that writes the format did.
     #[error("cannot write {format}: {why}")]
     Format {
-        /// Arrow IPC or Parquet.
+        /// CSV, Arrow IPC or Parquet.
         format: &'static str,
         /// In its words.
         why: String,
     },
 }
 
-impl From<csv::Error> for ExportError {
-    fn from(error: csv::Error) -> ExportError {
+impl From<csv::Error> for TableError {
+    fn from(error: csv::Error) -> TableError {
         match error.into_kind() {
-            csv::ErrorKind::Io(error) => ExportError::Io(error),
-            other => ExportError::Format { format: "CSV", why: format!("{other:?}") },
+            csv::ErrorKind::Io(error) => TableError::Io(error),
+            other => TableError::Format { format: "CSV", why: format!("{other:?}") },
         }
     }
 }

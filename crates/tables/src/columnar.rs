@@ -1,16 +1,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::builder::{Int32Builder, StringBuilder, UInt32Builder, UInt64Builder};
+use arrow_array::builder::{
+    Float64Builder, Int32Builder, ListBuilder, StringBuilder, TimestampNanosecondBuilder, UInt32Builder, UInt64Builder,
+};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use crate::columns::Presence;
-use crate::{Cell, Column, ExportError, Kind, Out, Rows};
+use crate::{Cell, Kind, Out, Presence, Rows, Schema, TableError};
 
 /// Rows of one batch: some hundred kilobytes.
 const BATCH: usize = 1 << 13;
@@ -18,28 +19,49 @@ const BATCH: usize = 1 << 13;
 /// Rows of one group in a Parquet file. The writer holds a group in memory, encoded: some ten megabytes.
 const GROUP: usize = 1 << 18;
 
-/// The schema of a table; what a column means is in its fields' metadata.
-fn schema(columns: &[Column]) -> SchemaRef {
-    let field = |column: &Column| {
-        let kind = match column.kind {
-            Kind::U64 => DataType::UInt64,
-            Kind::U32 => DataType::UInt32,
-            Kind::I32 => DataType::Int32,
-            Kind::Text => DataType::Utf8,
-        };
-        let metadata = [("unit", column.unit), ("meaning", column.meaning)];
-        let told = metadata.into_iter().filter(|(_, text)| !text.is_empty());
-        Field::new(column.name, kind, column.presence == Presence::Optional)
-            .with_metadata(told.map(|(key, text)| (key.to_owned(), text.to_owned())).collect::<HashMap<_, _>>())
+/// The time zone of moments.
+const UTC: &str = "UTC";
+
+/// The schema of a table: its name and meaning, and those of its columns with their units, are in the metadata.
+fn arrow_schema(table: &Schema) -> SchemaRef {
+    let field = |column: &crate::Column| {
+        let told = texts([("unit", column.unit), ("meaning", column.meaning)]);
+        Field::new(column.name, data_type(column.kind), column.presence == Presence::Optional).with_metadata(told)
     };
-    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+    let told = texts([("unstarve.table", table.name), ("unstarve.meaning", table.meaning)]);
+    Arc::new(ArrowSchema::new_with_metadata(table.columns.iter().map(field).collect::<Vec<_>>(), told))
+}
+
+fn texts(texts: [(&str, &str); 2]) -> HashMap<String, String> {
+    let told = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    told.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
+}
+
+fn data_type(kind: Kind) -> DataType {
+    match kind {
+        Kind::U64 => DataType::UInt64,
+        Kind::U32 => DataType::UInt32,
+        Kind::I32 => DataType::Int32,
+        Kind::F64 => DataType::Float64,
+        Kind::Text => DataType::Utf8,
+        Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())),
+        Kind::Counts => DataType::List(Arc::new(element())),
+    }
+}
+
+/// A number of a list.
+fn element() -> Field {
+    Field::new("item", DataType::UInt64, false)
 }
 
 enum Builder {
     U64(UInt64Builder),
     U32(UInt32Builder),
     I32(Int32Builder),
+    F64(Float64Builder),
     Text(StringBuilder),
+    Moment(TimestampNanosecondBuilder),
+    Counts(ListBuilder<UInt64Builder>),
 }
 
 impl Builder {
@@ -48,7 +70,10 @@ impl Builder {
             Kind::U64 => Builder::U64(UInt64Builder::new()),
             Kind::U32 => Builder::U32(UInt32Builder::new()),
             Kind::I32 => Builder::I32(Int32Builder::new()),
+            Kind::F64 => Builder::F64(Float64Builder::new()),
             Kind::Text => Builder::Text(StringBuilder::new()),
+            Kind::Moment => Builder::Moment(TimestampNanosecondBuilder::new().with_timezone(UTC)),
+            Kind::Counts => Builder::Counts(ListBuilder::new(UInt64Builder::new()).with_field(element())),
         }
     }
 
@@ -61,10 +86,22 @@ impl Builder {
             Builder::U64(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
             Builder::U32(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
             Builder::I32(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
+            Builder::Moment(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
+            Builder::F64(builder) => builder.append_option(match cell {
+                Cell::Real(number) => Some(number),
+                _ => None,
+            }),
             Builder::Text(builder) => builder.append_option(match cell {
                 Cell::Text(text) => Some(text),
                 _ => None,
             }),
+            Builder::Counts(builder) => match cell {
+                Cell::Counts(counts) => {
+                    builder.values().append_slice(counts);
+                    builder.append(true);
+                }
+                _ => builder.append(false),
+            },
         }
     }
 
@@ -73,7 +110,10 @@ impl Builder {
             Builder::U64(builder) => Arc::new(builder.finish()),
             Builder::U32(builder) => Arc::new(builder.finish()),
             Builder::I32(builder) => Arc::new(builder.finish()),
+            Builder::F64(builder) => Arc::new(builder.finish()),
             Builder::Text(builder) => Arc::new(builder.finish()),
+            Builder::Moment(builder) => Arc::new(builder.finish()),
+            Builder::Counts(builder) => Arc::new(builder.finish()),
         }
     }
 }
@@ -86,9 +126,9 @@ struct Batches {
 }
 
 impl Batches {
-    fn new(columns: &[Column]) -> Batches {
-        let builders = columns.iter().map(|column| Builder::new(column.kind)).collect();
-        Batches { schema: schema(columns), builders, rows: 0 }
+    fn new(table: &Schema) -> Batches {
+        let builders = table.columns.iter().map(|column| Builder::new(column.kind)).collect();
+        Batches { schema: arrow_schema(table), builders, rows: 0 }
     }
 
     /// A batch, each time one is full.
@@ -115,8 +155,8 @@ pub struct ArrowRows<W: Out> {
     out: FileWriter<W>,
 }
 
-fn arrow(error: impl ToString) -> ExportError {
-    ExportError::Format { format: "Arrow IPC", why: error.to_string() }
+fn arrow(error: impl ToString) -> TableError {
+    TableError::Format { format: "Arrow IPC", why: error.to_string() }
 }
 
 impl<W: Out> ArrowRows<W> {
@@ -124,22 +164,22 @@ impl<W: Out> ArrowRows<W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn new(out: W, columns: &[Column]) -> Result<ArrowRows<W>, ExportError> {
-        let batches = Batches::new(columns);
+    pub fn new(out: W, table: &Schema) -> Result<ArrowRows<W>, TableError> {
+        let batches = Batches::new(table);
         let out = FileWriter::try_new(out, &batches.schema).map_err(arrow)?;
         Ok(ArrowRows { batches, out })
     }
 }
 
 impl<W: Out> Rows for ArrowRows<W> {
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
         match self.batches.row(cells).map_err(arrow)? {
             Some(batch) => self.out.write(&batch).map_err(arrow),
             None => Ok(()),
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<(), TableError> {
         if let Some(batch) = self.batches.rest().map_err(arrow)? {
             self.out.write(&batch).map_err(arrow)?;
         }
@@ -154,8 +194,8 @@ pub struct ParquetRows<W: Out> {
     out: ArrowWriter<W>,
 }
 
-fn parquet(error: impl ToString) -> ExportError {
-    ExportError::Format { format: "Parquet", why: error.to_string() }
+fn parquet(error: impl ToString) -> TableError {
+    TableError::Format { format: "Parquet", why: error.to_string() }
 }
 
 impl<W: Out> ParquetRows<W> {
@@ -163,8 +203,8 @@ impl<W: Out> ParquetRows<W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn new(out: W, columns: &[Column]) -> Result<ParquetRows<W>, ExportError> {
-        let batches = Batches::new(columns);
+    pub fn new(out: W, table: &Schema) -> Result<ParquetRows<W>, TableError> {
+        let batches = Batches::new(table);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_max_row_group_row_count(Some(GROUP))
@@ -176,18 +216,33 @@ impl<W: Out> ParquetRows<W> {
 }
 
 impl<W: Out> Rows for ParquetRows<W> {
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
         match self.batches.row(cells).map_err(parquet)? {
             Some(batch) => self.out.write(&batch).map_err(parquet),
             None => Ok(()),
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<(), TableError> {
         if let Some(batch) = self.batches.rest().map_err(parquet)? {
             self.out.write(&batch).map_err(parquet)?;
         }
         let mut out = self.out.into_inner().map_err(parquet)?;
         Ok(out.flush()?)
     }
+}
+
+/// Writes a small table as a Parquet file in memory.
+///
+/// # Errors
+/// If it cannot be encoded.
+pub fn parquet_file(
+    table: &Schema,
+    fill: impl FnOnce(&mut dyn Rows) -> Result<(), TableError>,
+) -> Result<Vec<u8>, TableError> {
+    let mut bytes = Vec::new();
+    let mut rows = Box::new(ParquetRows::new(&mut bytes, table)?);
+    fill(rows.as_mut())?;
+    rows.finish()?;
+    Ok(bytes)
 }

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use crate::{Cell, Column, ExportError, Out, Rows};
+use crate::{Cell, Out, Rows, Schema, TableError};
 
 /// Rows as CSV (RFC 4180) with a line of names.
 pub struct CsvRows<W: Out> {
@@ -12,18 +12,20 @@ impl<W: Out> CsvRows<W> {
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn new(out: W, columns: &[Column]) -> Result<CsvRows<W>, ExportError> {
+    pub fn new(out: W, schema: &Schema) -> Result<CsvRows<W>, TableError> {
         let mut out = csv::Writer::from_writer(out);
-        out.write_record(columns.iter().map(|column| column.name))?;
+        out.write_record(schema.columns.iter().map(|column| column.name))?;
         Ok(CsvRows { out })
     }
 }
 
 impl<W: Out> Rows for CsvRows<W> {
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
         for cell in cells {
             match cell {
                 Cell::Number(number) => self.out.write_field(number.to_string())?,
+                Cell::Real(number) => self.out.write_field(number.to_string())?,
+                Cell::Counts(counts) => self.out.write_field(joined(counts))?,
                 Cell::Text(text) => self.out.write_field(&*no_formula(text))?,
                 Cell::Empty => self.out.write_field("")?,
             }
@@ -32,10 +34,14 @@ impl<W: Out> Rows for CsvRows<W> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+    fn finish(mut self: Box<Self>) -> Result<(), TableError> {
         self.out.flush()?;
         Ok(())
     }
+}
+
+fn joined(counts: &[u64]) -> String {
+    counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// A name that a spreadsheet would take for a formula gets its first character escaped, as other harmful characters are;

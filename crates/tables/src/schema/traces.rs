@@ -1,54 +1,13 @@
-//! The columns of the tables, declared once: CSV headers, Arrow schemas and the documentation follow.
+//! Tables of single recordings, which `unstarve export` writes.
 
-/// What a column holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Unsigned, 64 bits.
-    U64,
-    /// Unsigned, 32 bits.
-    U32,
-    /// Signed, 32 bits.
-    I32,
-    /// UTF-8.
-    Text,
-}
-
-/// Whether a cell may be empty.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Presence {
-    /// Never.
-    Always,
-    /// Where it is not known, or does not apply.
-    Optional,
-}
-
-/// A column of a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Column {
-    /// Its name.
-    pub name: &'static str,
-    /// What it holds.
-    pub kind: Kind,
-    /// Whether a cell may be empty.
-    pub presence: Presence,
-    /// `ns`, or nothing.
-    pub unit: &'static str,
-    /// For people.
-    pub meaning: &'static str,
-}
-
-const fn column(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
-    Column { name, kind, presence: Presence::Always, unit, meaning }
-}
-
-const fn optional(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
-    Column { name, kind, presence: Presence::Optional, unit, meaning }
-}
-
-use Kind::{I32, Text, U32, U64};
+use crate::column::Kind::{F64, I32, Moment, Text, U32, U64};
+use crate::column::{Column, column, optional};
 
 const START_UTC: &str = "when the wait began, in UTC (RFC 3339), where the recording has the time of day";
 const HOST: &str = "the name of the recorded machine, where known";
+const TS: &str = "when the wait began, on the wall's clock, where the recording has it";
+const TRACE_ID: &str = "which recording: the same for all tables of it, and for each export of it";
+const BOOT: &str = "the boot of the machine, where known: thread ids mean the same threads only within one";
 
 pub(crate) const WAITS: &[Column] = &[
     column("wait", U64, "", "number of the wait in this export, from 0; `pieces` refers to it"),
@@ -86,6 +45,9 @@ pub(crate) const WAITS: &[Column] = &[
     optional("culprit_tgids", Text, "", "their processes, where known"),
     optional("culprit_cgroups", Text, "", "the paths of their cgroups, where known, apart by commas"),
     optional("host", Text, "", HOST),
+    optional("ts", Moment, "", TS),
+    optional("boot_id", Text, "", BOOT),
+    column("trace_id", Text, "", TRACE_ID),
 ];
 
 pub(crate) const PIECES: &[Column] = &[
@@ -111,6 +73,9 @@ pub(crate) const PIECES: &[Column] = &[
     optional("occupant_tgids", Text, "", "their processes, where known"),
     optional("occupant_cgroups", Text, "", "the paths of their cgroups, where known, apart by commas"),
     optional("host", Text, "", HOST),
+    optional("ts", Moment, "", TS),
+    optional("boot_id", Text, "", BOOT),
+    column("trace_id", Text, "", TRACE_ID),
 ];
 
 pub(crate) const BLAME: &[Column] = &[
@@ -135,4 +100,36 @@ pub(crate) const BLAME: &[Column] = &[
     optional("occupant_tgids", Text, "", "their processes, where known"),
     optional("occupant_cgroups", Text, "", "the paths of their cgroups, where known"),
     optional("host", Text, "", HOST),
+    optional("ts", Moment, "", "when the recording began, on the wall's clock, where it has it"),
+    optional("boot_id", Text, "", BOOT),
+    column("trace_id", Text, "", TRACE_ID),
+];
+
+pub(crate) const FINDINGS: &[Column] = &[
+    column("finding", Text, "", "its kind: `rt-starvation`, `weight-starvation`, … (docs/findings.md)"),
+    column("severity", Text, "", "`critical`, `warning` or `info`"),
+    column("confidence", F64, "", "0 to 1"),
+    column("sentence", Text, "", "for people: who is starved by whom, by which rule, and what it cost"),
+    column("victim", Text, "", "who waits"),
+    column("victim_kind", Text, "", "`kworker`, `ksoftirqd`, `rcu`, …, else `task`; `cgroup` where no task is known"),
+    optional("victim_policy", Text, "", "`fair`, `rt`, `deadline`"),
+    optional("victim_prio", I32, "", "the kernel's priority"),
+    column("victim_tasks", U32, "", "how many threads the victim is"),
+    column("victim_tids", Text, "", "its threads, the first few, apart by blanks"),
+    column("victim_cgroups", Text, "", "the paths of their cgroups, where known, apart by commas"),
+    optional("work_function", Text, "", "the work item of a worker, where known"),
+    optional("culprit", Text, "", "who had the CPU most of what is blamed"),
+    optional("rule", Text, "", "why (docs/blame.md)"),
+    optional("culprit_ns", U64, "ns", "how long"),
+    column("waits", U64, "", "how often the victim waited"),
+    column("wait_ns", U64, "ns", "for how long in all"),
+    column("longest_ns", U64, "ns", "its longest wait"),
+    column("price_ns", U64, "ns", "how long others slept until the victim would wake them"),
+    optional("period_ns", U64, "ns", "the interval at which it recurs, where that is steady"),
+    optional("remedy", Text, "", "what to do first (docs/remedies.md)"),
+    optional("host", Text, "", HOST),
+    optional("ts", Moment, "", "when the recording began, on the wall's clock, where it has it"),
+    optional("boot_id", Text, "", BOOT),
+    column("trace_id", Text, "", TRACE_ID),
+    optional("kernel", Text, "", "the recorded kernel, where known"),
 ];

@@ -1,0 +1,65 @@
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Unsigned, 64 bits.
+    U64,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Signed, 32 bits.
+    I32,
+    /// A floating-point number, 64 bits.
+    F64,
+    /// UTF-8.
+    Text,
+    /// A moment: ns since 1970, UTC. CSV has the number.
+    Moment,
+    /// Unsigned numbers of 64 bits, as many as there are. CSV has them apart by blanks.
+    Counts,
+}
+
+impl Kind {
+    /// As the documentation has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::U64 => "u64",
+            Kind::U32 => "u32",
+            Kind::I32 => "i32",
+            Kind::F64 => "f64",
+            Kind::Text => "text",
+            Kind::Moment => "timestamp",
+            Kind::Counts => "list of u64",
+        }
+    }
+}
+
+/// Whether a cell may be empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// Never.
+    Always,
+    /// Where it is not known, or does not apply.
+    Optional,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether a cell may be empty.
+    pub presence: Presence,
+    /// `ns`, or nothing.
+    pub unit: &'static str,
+    /// For people.
+    pub meaning: &'static str,
+}
+
+pub(crate) const fn column(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
+    Column { name, kind, presence: Presence::Always, unit, meaning }
+}
+
+pub(crate) const fn optional(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
+    Column { name, kind, presence: Presence::Optional, unit, meaning }
+}

@@ -1,0 +1,31 @@
+//! The tables of unstarve: what each column is, declared once, and how rows become files.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `column` | a column: name, kind, unit, meaning |
+//! | `schema` | every table ([`ALL`]); `docs/tables.md` is made from it |
+//! | `rows` | a row's cells, and [`Rows`], which writes them |
+//! | `text_table`, `columnar` | rows to CSV; to Arrow IPC and Parquet (feature `columnar`) |
+//! | `shelf` | the directory below which files of many hosts and hours lie, by table, day and hour |
+
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+mod column;
+#[cfg(feature = "columnar")]
+mod columnar;
+mod error;
+mod rows;
+mod schema;
+mod shelf;
+mod text_table;
+
+pub use column::{Column, Kind, Presence};
+#[cfg(feature = "columnar")]
+pub use columnar::{ArrowRows, ParquetRows, parquet_file};
+pub use error::TableError;
+pub use rows::{Cell, Out, Rows};
+pub use schema::{
+    ALL, BLAME, BLAME_ROLLUP, EPISODES, FINDINGS, HOSTS, PIECES, PROOFS, SETTINGS, Schema, WAIT_ROLLUP, WAITS, named,
+};
+pub use shelf::{Limits, Partition, Shelf, ShelfError, part_name};
+pub use text_table::CsvRows;

@@ -1,0 +1,52 @@
+//! Tables of hosts, and of what was proved.
+
+use crate::column::Kind::{F64, Moment, Text, U32, U64};
+use crate::column::{Column, column, optional};
+
+const HOST: &str = "the name of the machine";
+const BOOT: &str = "the boot of the machine";
+const TS: &str = "when it was looked at";
+
+pub(crate) const HOSTS: &[Column] = &[
+    optional("host", Text, "", HOST),
+    optional("boot_id", Text, "", BOOT),
+    column("ts", Moment, "", TS),
+    optional("kernel", Text, "", "`uname -r`"),
+    optional("kernel_version", Text, "", "`uname -v`"),
+    optional("machine", Text, "", "`uname -m`"),
+    optional("cpus", U32, "", "CPUs that are online"),
+    optional("labels", Text, "", "`key=value`, apart by commas, in the order of the keys"),
+    optional("settings_digest", Text, "", "the same for hosts whose settings of `settings` are the same"),
+    column("unstarve", Text, "", "the version that looked"),
+];
+
+pub(crate) const SETTINGS: &[Column] = &[
+    optional("host", Text, "", HOST),
+    optional("boot_id", Text, "", BOOT),
+    column("ts", Moment, "", TS),
+    column("path", Text, "", "the file in /proc or /sys; `features/NAME` for a scheduler feature"),
+    optional("name", Text, "", "the name for `unstarve knobs`, where it has one"),
+    column("value", Text, "", "what it is"),
+    optional("default", Text, "", "what this kernel would have, where it is something else and known"),
+    optional("kernel", Text, "", "`uname -r`"),
+];
+
+pub(crate) const PROOFS: &[Column] = &[
+    column("remedy", Text, "", "the remedy's id (docs/remedies.md)"),
+    column("finding", Text, "", "the finding that offered it"),
+    column("victim", Text, "", "the kind of the finding's victim"),
+    column("scenario", Text, "", "the lab's scenario"),
+    column("kernel", Text, "", "the kernel's series: `6.1`"),
+    column("answer", Text, "", "`helped`, `harmed`, `no-difference`, `not-shown` or `not-made`"),
+    column("metric", Text, "", "what `effect` is of"),
+    optional("effect", F64, "", "the metric's change as a part of what it was without the remedy: −0.86 is 86 % less"),
+    optional("low", F64, "", "the lower bound of its 95 % interval"),
+    optional("high", F64, "", "the upper bound"),
+    column("seeds", U64, "", "pairs of runs"),
+    column("costs", Text, "", "metrics that got worse, apart by blanks"),
+    column("release", Text, "", "the kernel's own release string"),
+    column("package", Text, "", "its package with the version"),
+    column("unstarve", Text, "", "the version and commit that proved it"),
+    column("date", Text, "", "the day"),
+    column("note", Text, "", "what else is to be known"),
+];

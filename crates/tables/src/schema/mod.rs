@@ -1,0 +1,98 @@
+mod hosts;
+mod rollups;
+mod traces;
+
+use crate::Column;
+
+/// A table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Schema {
+    /// Its name, as in paths and file names.
+    pub name: &'static str,
+    /// What a row is, for people.
+    pub meaning: &'static str,
+    /// Who writes it, for people.
+    pub writer: &'static str,
+    /// Its columns, in the order of the file. New ones come last; none is ever removed.
+    pub columns: &'static [Column],
+}
+
+const EXPORT: &str = "`unstarve export`";
+const WATCH: &str = "`unstarve watch` with `[tables]`";
+
+/// A row for each wait.
+pub const WAITS: Schema =
+    Schema { name: "waits", meaning: "a row for each wait of a recording", writer: EXPORT, columns: traces::WAITS };
+/// A row for each wait, occupant and rule.
+pub const PIECES: Schema = Schema {
+    name: "pieces",
+    meaning: "a row for each wait, occupant and rule of a recording; the pieces of a wait add up to it",
+    writer: EXPORT,
+    columns: traces::PIECES,
+};
+/// A row for each victim, occupant and rule: sums.
+pub const BLAME: Schema = Schema {
+    name: "blame",
+    meaning: "sums of a recording: a row for each victim, occupant and rule",
+    writer: EXPORT,
+    columns: traces::BLAME,
+};
+/// A row for each finding.
+pub const FINDINGS: Schema = Schema {
+    name: "findings",
+    meaning: "a row for each finding of `unstarve explain` in a recording",
+    writer: EXPORT,
+    columns: traces::FINDINGS,
+};
+/// A row for each host and time that it was looked at.
+pub const HOSTS: Schema = Schema {
+    name: "hosts",
+    meaning: "a row each time that a host was looked at",
+    writer: "`unstarve watch` with `[tables]`, each hour; `unstarve snapshot --tables`",
+    columns: hosts::HOSTS,
+};
+/// A row for each setting of a host.
+pub const SETTINGS: Schema = Schema {
+    name: "settings",
+    meaning: "a row for each setting of a host that bears on scheduling",
+    writer: "`unstarve snapshot --tables`",
+    columns: hosts::SETTINGS,
+};
+/// A row for each role and interval.
+pub const WAIT_ROLLUP: Schema = Schema {
+    name: "wait_rollup",
+    meaning: "sums of a host: a row for each role whose tasks waited in an interval",
+    writer: WATCH,
+    columns: rollups::WAIT_ROLLUP,
+};
+/// A row for each victim, occupant, rule and interval.
+pub const BLAME_ROLLUP: Schema = Schema {
+    name: "blame_rollup",
+    meaning: "sums of a host: a row for each victim, occupant and rule in an interval; over a victim they are `sum_ns` of \
+              `wait_rollup`",
+    writer: WATCH,
+    columns: rollups::BLAME_ROLLUP,
+};
+/// A row for each episode.
+pub const EPISODES: Schema = Schema {
+    name: "episodes",
+    meaning: "a row for each episode of `unstarve watch`",
+    writer: WATCH,
+    columns: rollups::EPISODES,
+};
+/// A row for each proof of a remedy.
+pub const PROOFS: Schema = Schema {
+    name: "proofs",
+    meaning: "what a remedy was proved to do on a real kernel",
+    writer: "`unstarve lab proofs --parquet`",
+    columns: hosts::PROOFS,
+};
+
+/// All of them.
+pub const ALL: [&Schema; 10] =
+    [&HOSTS, &WAIT_ROLLUP, &BLAME_ROLLUP, &EPISODES, &FINDINGS, &SETTINGS, &PROOFS, &WAITS, &PIECES, &BLAME];
+
+/// The table of this name.
+pub fn named(name: &str) -> Option<&'static Schema> {
+    ALL.into_iter().find(|schema| schema.name == name)
+}

@@ -1,0 +1,82 @@
+//! Tables of hosts over time, which `unstarve watch` writes.
+
+use crate::column::Kind::{Counts, Moment, Text, U32, U64};
+use crate::column::{Column, column, optional};
+
+const HOST: &str = "the name of the machine";
+const BOOT: &str = "the boot of the machine";
+const TS: &str = "when the interval began";
+const SPAN: &str = "the length of the interval";
+const KERNEL: &str = "the running kernel (`uname -r`)";
+const LABELS: &str = "`[tables.labels]` of the configuration: `key=value`, apart by commas, in the order of the keys";
+
+pub(crate) const WAIT_ROLLUP: &[Column] = &[
+    column("host", Text, "", HOST),
+    optional("boot_id", Text, "", BOOT),
+    column("ts", Moment, "", TS),
+    column("span_ns", U64, "ns", SPAN),
+    column(
+        "victim_role",
+        Text,
+        "",
+        "who waited: `ksoftirqd`, `kworker`, …, or the path of a top-level cgroup (docs/watch.md)",
+    ),
+    column("victim_kind", Text, "", "the kind of the role: its name, `group` for a cgroup"),
+    optional("cgroup", Text, "", "the path of the cgroup, of a group"),
+    column("n", U64, "", "waits that ended in the interval"),
+    column("sum_ns", U64, "ns", "for how long its tasks waited in the interval, waits that had not ended included"),
+    optional(
+        "max_ns",
+        U64,
+        "ns",
+        "the waits that ended were shorter than this, the upper bound of the last step that is not 0; empty if none ended, or one \
+         was longer than 64 s",
+    ),
+    column(
+        "buckets",
+        Counts,
+        "",
+        "waits that ended, by length: below 2⁻²⁰ s, then four steps for each power of two of a second up to 64 s, then longer; steps \
+         after the last that is not 0 are left out",
+    ),
+    optional("kernel", Text, "", KERNEL),
+    optional("labels", Text, "", LABELS),
+];
+
+pub(crate) const BLAME_ROLLUP: &[Column] = &[
+    column("host", Text, "", HOST),
+    optional("boot_id", Text, "", BOOT),
+    column("ts", Moment, "", TS),
+    column("span_ns", U64, "ns", SPAN),
+    column("victim_role", Text, "", "who waited, as in `wait_rollup`"),
+    column("victim_kind", Text, "", "the kind of the role: its name, `group` for a cgroup"),
+    column("occupant", Text, "", "who had the CPU meanwhile: a role, `idle` or `unknown`"),
+    column("rule", Text, "", "why (docs/blame.md)"),
+    column("ns", U64, "ns", "for how long, summed up over the waiting tasks"),
+    optional("kernel", Text, "", KERNEL),
+    optional("labels", Text, "", LABELS),
+];
+
+pub(crate) const EPISODES: &[Column] = &[
+    column("id", Text, "", "the name of its directory on the host; unique together with `host`"),
+    optional("host", Text, "", HOST),
+    column("ts", Moment, "", "when it was seen"),
+    optional("finding", Text, "", "the finding of `explain` about its victim"),
+    optional("severity", Text, "", "`critical`, `warning` or `info`"),
+    optional("victim", Text, "", "whose waits: the name of a task"),
+    optional("victim_role", Text, "", "the same as a role"),
+    optional("victim_cgroup", Text, "", "its cgroup"),
+    optional("culprit", Text, "", "who had the CPU meanwhile"),
+    optional("culprit_role", Text, "", "the same as a role"),
+    optional("culprit_cgroup", Text, "", "its cgroup"),
+    optional("rule", Text, "", "why (docs/blame.md)"),
+    optional("ns", U64, "ns", "the part of the victim's waits that this culprit and rule are to blame for"),
+    column("victims", U32, "", "how many were starved at its time"),
+    optional("remedy", Text, "", "what to do first (docs/remedies.md)"),
+    optional("verdict", Text, "", "what `explain` says of the whole trace"),
+    optional("trace_uri", Text, "", "where its trace is on the host"),
+    optional("trace_bytes", U64, "B", "the size of its trace"),
+    optional("problem", Text, "", "why something is absent"),
+    optional("kernel", Text, "", KERNEL),
+    optional("labels", Text, "", LABELS),
+];

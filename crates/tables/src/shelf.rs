@@ -1,0 +1,242 @@
+//! A directory of small files of many hosts and hours: `table=blame_rollup/date=2026-11-23/hour=07/PART.parquet`.
+//!
+//! The layout is that of Hive, which all engines read. A file is written beside its place and renamed, so that a reader sees a
+//! whole one or none; a process that is killed leaves at most a file whose name begins with a dot, which nobody reads and the next
+//! [`Shelf::trim`] removes. A part has the same name whenever the same rows are written again.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use unstarve_files::trust::{Directory, How, TrustError};
+use unstarve_model::WallTime;
+
+/// Why the directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShelfError {
+    /// Others could change it.
+    #[error("the directory for tables cannot be used")]
+    Untrusted(#[from] TrustError),
+    /// The system refuses.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// Write, read or remove.
+        action: &'static str,
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl ShelfError {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ShelfError {
+        let path = path.to_owned();
+        move |source| ShelfError::Io { action, path, source }
+    }
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// How old an hour may become.
+    pub age: Duration,
+}
+
+/// One hour of one table.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Partition {
+    /// `2026-11-23`, in UTC.
+    pub date: String,
+    /// `07`.
+    pub hour: String,
+    /// The table's name.
+    pub table: String,
+}
+
+impl Partition {
+    /// Where rows of this moment belong.
+    pub fn of(table: &str, at: WallTime) -> Partition {
+        Partition { date: at.date(), hour: at.clock()[..2].to_owned(), table: table.to_owned() }
+    }
+
+    /// Its path below the shelf's.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("table={}/date={}/hour={}", self.table, self.date, self.hour))
+    }
+
+    /// Whether it is before another moment's.
+    fn is_before(&self, at: WallTime) -> bool {
+        let other = Partition::of(&self.table, at);
+        (&self.date, &self.hour) < (&other.date, &other.hour)
+    }
+}
+
+const ENDING: &str = ".parquet";
+/// A file that is being written is younger.
+const UNFINISHED: Duration = Duration::from_secs(3600);
+
+/// The directory.
+#[derive(Debug)]
+pub struct Shelf {
+    path: PathBuf,
+}
+
+/// A file that is kept.
+struct Part {
+    partition: Partition,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Shelf {
+    /// Opens the directory, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, or if others than root and we can change it.
+    pub fn open(path: &Path) -> Result<Shelf, ShelfError> {
+        Ok(Shelf { path: Directory::make(path)?.path().to_owned() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a part is there.
+    pub fn has(&self, partition: &Partition, name: &str) -> bool {
+        self.file(partition, name).exists()
+    }
+
+    /// Puts a part there, in the place of one of the same name.
+    ///
+    /// # Errors
+    /// If it cannot be written; then nothing of it is there.
+    pub fn put(&self, partition: &Partition, name: &str, bytes: &[u8]) -> Result<(), ShelfError> {
+        let directory = Directory::make(&self.path.join(partition.path()))?;
+        let name = format!("{name}{ENDING}");
+        let beside = format!(".new-{name}");
+        let mut file = directory.file(OsStr::new(&beside), How::Update)?;
+        // A killed process may have left some of it. On the disk before it has its name: a machine that fails leaves no torn part.
+        let written = file.set_len(0).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
+        let named = written.and_then(|()| directory.rename(OsStr::new(&beside), OsStr::new(&name)));
+        if named.is_err() {
+            let _ = directory.remove(OsStr::new(&beside));
+        }
+        named.map_err(ShelfError::io("write", &directory.path().join(name)))
+    }
+
+    fn file(&self, partition: &Partition, name: &str) -> PathBuf {
+        self.path.join(partition.path()).join(format!("{name}{ENDING}"))
+    }
+
+    /// Removes hours that are too old, and then the oldest parts until the rest is within the limit. Gives how many parts went.
+    ///
+    /// # Errors
+    /// If the directory cannot be read or a part cannot be removed.
+    pub fn trim(&self, limits: Limits, now: WallTime) -> Result<usize, ShelfError> {
+        let mut parts = self.parts()?;
+        parts.sort_by(|one, other| (&one.partition, &one.path).cmp(&(&other.partition, &other.path)));
+        let age = u64::try_from(limits.age.as_nanos()).unwrap_or(u64::MAX);
+        let oldest = WallTime(now.0.saturating_sub(age));
+        let mut total: u64 = parts.iter().map(|part| part.bytes).sum();
+        let mut removed = 0;
+        for part in &parts {
+            if total <= limits.bytes && !part.partition.is_before(oldest) {
+                continue;
+            }
+            remove(&part.path)?;
+            total -= part.bytes;
+            removed += 1;
+            // Of what has become empty; another part may be there by now.
+            for above in part.path.ancestors().skip(1).take(2) {
+                if fs::remove_dir(above).is_err() {
+                    break;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    fn parts(&self) -> Result<Vec<Part>, ShelfError> {
+        let mut parts = Vec::new();
+        for (table, path) in keyed(&self.path, "table")? {
+            for (date, path) in keyed(&path, "date")? {
+                for (hour, path) in keyed(&path, "hour")? {
+                    let partition = Partition { date: date.clone(), hour, table: table.clone() };
+                    parts.extend(parts_in(&path, &partition)?);
+                }
+            }
+        }
+        Ok(parts)
+    }
+}
+
+fn remove(path: &Path) -> Result<(), ShelfError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ShelfError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The directories `KEY=VALUE` in one, with their values.
+fn keyed(path: &Path, key: &str) -> Result<Vec<(String, PathBuf)>, ShelfError> {
+    let entries = entries(path)?;
+    let value = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let value = name.strip_prefix(key)?.strip_prefix('=')?.to_owned();
+        Some((value, path))
+    };
+    Ok(entries.into_iter().filter_map(value).collect())
+}
+
+fn parts_in(path: &Path, partition: &Partition) -> Result<Vec<Part>, ShelfError> {
+    let mut parts = Vec::new();
+    for path in entries(path)? {
+        let Ok(metadata) = path.symlink_metadata() else { continue };
+        if !metadata.is_file() {
+            continue;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            let written =
+                SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(metadata.mtime()).unwrap_or(u64::MAX >> 1));
+            if written.elapsed().is_ok_and(|age| age > UNFINISHED) {
+                remove(&path)?;
+            }
+        } else if name.ends_with(ENDING) {
+            parts.push(Part { partition: partition.clone(), path, bytes: metadata.len() });
+        }
+    }
+    Ok(parts)
+}
+
+fn entries(path: &Path) -> Result<Vec<PathBuf>, ShelfError> {
+    match fs::read_dir(path) {
+        Ok(entries) => Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(ShelfError::io("read", path)(error)),
+    }
+}
+
+/// The longest name of a part.
+const LONGEST: usize = 200;
+
+/// A part's name of several words, such as a host and a moment; nothing in it leads to another place.
+pub fn part_name(words: &[&str]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
+    let plain = |word: &&str| word.chars().map(|c| if is_plain(c) { c } else { '_' }).collect::<String>();
+    let name = words.iter().map(plain).collect::<Vec<_>>().join("-");
+    let name = name.trim_start_matches('.');
+    name[..name.len().min(LONGEST)].to_owned()
+}
+
+#[cfg(test)]
+#[path = "shelf/tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const HOUR: u64 = 3_600_000_000_000;
+const START: WallTime = WallTime(1_764_000_187_000_000_000);
+
+fn shelf() -> (tempfile::TempDir, Shelf) {
+    let place = tempfile::tempdir().expect("a place for files");
+    let shelf = Shelf::open(&place.path().join("tables")).expect("a directory of our own");
+    (place, shelf)
+}
+
+fn at(hour: u64) -> WallTime {
+    WallTime(START.0 + hour * HOUR)
+}
+
+fn all(shelf: &Shelf) -> BTreeSet<String> {
+    let parts = shelf.parts().expect("it can be read");
+    let relative = |part: &Part| part.path.strip_prefix(shelf.path()).expect("below it").display().to_string();
+    parts.iter().map(relative).collect()
+}
+
+#[test]
+fn a_part_is_below_its_table_day_and_hour() {
+    let (_place, shelf) = shelf();
+    let partition = Partition::of("wait_rollup", START);
+    shelf.put(&partition, "web1-1", b"old and longer").expect("it can be written");
+    shelf.put(&partition, "web1-1", b"new").expect("it can be written again");
+    let only = "table=wait_rollup/date=2025-11-24/hour=16/web1-1.parquet";
+    assert_eq!(all(&shelf), BTreeSet::from([only.to_owned()]));
+    assert_eq!(fs::read(shelf.path().join(only)).expect("it is there"), b"new");
+    assert!(shelf.has(&partition, "web1-1") && !shelf.has(&partition, "web1-2"));
+}
+
+/// A process that was killed while it wrote leaves a file that nobody counts, and that the same write later replaces.
+#[test]
+fn what_was_not_finished_is_no_part() {
+    let (_place, shelf) = shelf();
+    let partition = Partition::of("hosts", START);
+    shelf.put(&partition, "a", b"whole").expect("it can be written");
+    let directory = shelf.path().join(partition.path());
+    fs::write(directory.join(".new-b.parquet"), b"to").expect("it can be written");
+    assert_eq!(all(&shelf).len(), 1);
+    shelf.put(&partition, "b", b"x").expect("it can be written");
+    assert_eq!(fs::read(directory.join("b.parquet")).expect("it is there"), b"x");
+    assert!(!directory.join(".new-b.parquet").exists());
+}
+
+#[test]
+fn old_hours_go_and_then_the_oldest_parts() {
+    let (_place, shelf) = shelf();
+    for hour in 0..10 {
+        shelf.put(&Partition::of("hosts", at(hour)), "a", &[0; 100]).expect("it can be written");
+    }
+    let stranger = shelf.path().join("table=hosts/date=2025-11-24/hour=16/notes.txt");
+    fs::write(&stranger, b"mine").expect("it can be written");
+    let limits = Limits { bytes: 10_000, age: Duration::from_secs(5 * 3600) };
+    assert_eq!(shelf.trim(limits, at(9)).expect("it can be trimmed"), 4);
+    assert_eq!(shelf.trim(limits, at(9)).expect("it can be trimmed"), 0);
+    let limits = Limits { bytes: 250, ..limits };
+    assert_eq!(shelf.trim(limits, at(9)).expect("it can be trimmed"), 4);
+    let left = all(&shelf);
+    assert!(left.len() == 2 && left.iter().all(|path| path.contains("date=2025-11-25")), "{left:?}");
+    assert!(stranger.exists(), "not ours");
+    assert!(!shelf.path().join("table=hosts/date=2025-11-24/hour=17").exists(), "an empty directory");
+}
+
+#[test]
+fn a_shelf_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().expect("a place for files");
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
+    assert!(matches!(Shelf::open(&place.path().join("tables")), Err(ShelfError::Untrusted(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a host is called, its part is one file in its directory, and plain names stay as they are.
+    #[test]
+    fn names_lead_nowhere(words in proptest::collection::vec(".{0,80}", 1..4)) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let name = part_name(&words);
+        prop_assert!(name.len() <= LONGEST && !name.starts_with('.') && !name.contains(['/', '\0', '=']));
+        prop_assert_eq!(part_name(&["web-1.example", "x"]), "web_1.example-x");
+    }
+}

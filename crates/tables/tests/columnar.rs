@@ -1,0 +1,76 @@
+//! Parquet and Arrow files of each table are read back with their types, units and values.
+
+#![cfg(feature = "columnar")]
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, TimestampNanosecondType, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::SchemaRef;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use unstarve_tables::{ALL, Cell, Kind, Presence, Schema, WAIT_ROLLUP, parquet_file};
+
+fn read(bytes: Vec<u8>) -> RecordBatch {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+    let mut batches = builder.build().expect("it can be read").map(|batch| batch.expect("a whole batch"));
+    batches.next().expect("there are rows")
+}
+
+/// The schema with the metadata of the file, which batches do not have.
+fn told_of(bytes: &[u8]) -> SchemaRef {
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::copy_from_slice(bytes)).expect("a Parquet file");
+    builder.schema().clone()
+}
+
+fn full(kind: Kind) -> Cell<'static> {
+    match kind {
+        Kind::U64 | Kind::U32 | Kind::I32 => Cell::Number(7),
+        Kind::Moment => Cell::Number(1_764_000_187_000_000_001),
+        Kind::F64 => Cell::Real(-0.25),
+        Kind::Text => Cell::Text("a=b, \"c\"\n"),
+        Kind::Counts => Cell::Counts(&[0, 3, u64::MAX]),
+    }
+}
+
+fn rows_of(schema: &Schema) -> [Vec<Cell<'static>>; 2] {
+    let whole = schema.columns.iter().map(|column| full(column.kind));
+    let least = schema.columns.iter().map(|column| match column.presence {
+        Presence::Always => full(column.kind),
+        Presence::Optional => Cell::Empty,
+    });
+    [whole.collect(), least.collect()]
+}
+
+#[test]
+fn every_table_is_read_back() {
+    for schema in ALL {
+        let rows = rows_of(schema);
+        let bytes =
+            parquet_file(schema, |out| rows.iter().try_for_each(|row| out.row(row))).expect("memory can be written");
+        let batch = read(bytes.clone());
+        assert_eq!(batch.num_rows(), 2, "{}", schema.name);
+        let told = told_of(&bytes);
+        assert_eq!(told.metadata().get("unstarve.table").map(String::as_str), Some(schema.name));
+        for ((column, field), values) in schema.columns.iter().zip(told.fields()).zip(batch.columns()) {
+            assert_eq!(field.name(), column.name);
+            assert_eq!(field.metadata().get("unit").map_or("", String::as_str), column.unit, "{}", column.name);
+            assert_eq!(field.metadata().get("meaning").map_or("", String::as_str), column.meaning);
+            assert!(values.is_valid(0), "{}.{}", schema.name, column.name);
+            assert_eq!(values.is_null(1), column.presence == Presence::Optional, "{}.{}", schema.name, column.name);
+        }
+    }
+}
+
+#[test]
+fn moments_lists_and_fractions_keep_their_values() {
+    let [row, _] = rows_of(&WAIT_ROLLUP);
+    let batch = read(parquet_file(&WAIT_ROLLUP, |out| out.row(&row)).expect("memory can be written"));
+    let moment = batch.column_by_name("ts").expect("a column").as_primitive::<TimestampNanosecondType>();
+    assert_eq!(moment.value(0), 1_764_000_187_000_000_001);
+    assert_eq!(moment.timezone(), Some("UTC"));
+    let buckets = batch.column_by_name("buckets").expect("a column").as_list::<i32>().value(0);
+    assert_eq!(buckets.as_primitive::<UInt64Type>().values().to_vec(), [0, 3, u64::MAX]);
+    let [row, _] = rows_of(&unstarve_tables::PROOFS);
+    let batch = read(parquet_file(&unstarve_tables::PROOFS, |out| out.row(&row)).expect("memory can be written"));
+    assert_eq!(batch.column_by_name("effect").expect("a column").as_primitive::<Float64Type>().value(0), -0.25);
+}
