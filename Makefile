@@ -66,9 +66,10 @@ bench-guard: build ## birth to applied at 2,000 a second for a minute, and idle 
 	cargo build --release -p unstarve-load
 	bench/guard_births.py "$$CARGO_TARGET_DIR/release/unstarve" "$$CARGO_TARGET_DIR/release/unstarve-load"
 
-bench-watch: build ## what counting costs a switch, beside nothing and perf sched record; needs root, perf, a quiet machine
-	cargo build --profile bench-quick -p unstarve-cli -p unstarve-watch $$(tools/features.sh) --example readings
-	bench/watch.sh "$$CARGO_TARGET_DIR/bench-quick/examples/readings"
+bench-watch: ## what the watch costs: a switch, beside nothing and perf sched record, and user space; needs root, perf, curl, a quiet machine
+	tools/setup.sh build
+	cargo build --profile bench-quick -p unstarve-cli -p unstarve-watch $$(tools/features.sh) --bin unstarve --example readings
+	bench/watch.sh "$$CARGO_TARGET_DIR/bench-quick/examples/readings" "$$CARGO_TARGET_DIR/bench-quick/unstarve"
 
 watch-healthy: build ## the watch beside an idle machine, a compile, fio, pgbench, redis and nginx: none may give an episode; needs root
 	bench/watch_healthy.sh "$$CARGO_TARGET_DIR/release/unstarve"

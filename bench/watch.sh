@@ -2,10 +2,13 @@
 # What the engine of `unstarve watch` costs: time by the clock of two loads, bare, beside it and beside `perf sched record`, in turn;
 # then the programs' own time by the kernel's measurement, which costs itself. Needs root, perf and a quiet machine.
 #
-#     bench/watch.sh target/…/examples/readings [ROUNDS]
+# At last what the whole watch takes of a CPU and of memory, at a scrape every 10 s and while it keeps an episode.
+#
+#     bench/watch.sh target/…/examples/readings target/…/unstarve [ROUNDS]
 set -euo pipefail
 engine=${1:?the example readings of unstarve-watch}
-rounds=${2:-7}
+program=${2:?unstarve}
+rounds=${3:-7}
 work=$(mktemp -d "${TMPDIR:-/tmp}/unstarve-bench-watch.XXXXXX")
 before=$(cat /proc/sys/kernel/bpf_stats_enabled)
 beside=
@@ -78,3 +81,29 @@ load pipe >"$work/seconds"
 wait "$beside"
 beside=
 grep '^Cost' "$work/watch"
+
+echo 0 >/proc/sys/kernel/bpf_stats_enabled
+printf '[store]\ndirectory = "%s"\n[listen]\naddress = "unix:%s"\n[sinks]\nlog = "off"\n' "$work/store" "$work/http" >"$work/watch.toml"
+"$program" watch --config "$work/watch.toml" --state "$work/state" 2>"$work/said" &
+beside=$!
+scrape() { # CPU time of the watch in seconds
+    curl --silent --unix-socket "$work/http" http://localhost/metrics | awk '$1 == "unstarve_watch_cpu_seconds_total" { print $2 }'
+}
+memory() { # VmRSS or VmHWM, in MiB
+    awk -v key="$1:" '$1 == key { printf "%.1f", $2 / 1024 }' "/proc/$beside/status"
+}
+for ((tries = 0; tries < 100; tries++)); do
+    [[ -z $(scrape) ]] || break
+    sleep 0.2
+done
+sleep 10
+first=$(scrape)
+for ((scrapes = 0; scrapes < 6; scrapes++)); do
+    sleep 10
+    last=$(scrape)
+done
+awk -v first="$first" -v last="$last" -v rss="$(memory VmRSS)" \
+    'BEGIN { printf "user space: %.3f %% of a CPU in a minute of six scrapes, %s MiB\n", 100 * (last - first) / 60, rss }'
+echo 5 >"/proc/$beside/clear_refs"
+"$program" watch dump --state "$work/state" >"$work/dump"
+echo "while an episode is written: $(memory VmHWM) MiB"

@@ -193,7 +193,11 @@ impl Head {
     pub fn of(recording: &Recording) -> Result<Head, WriteError> {
         let cpus = cpu_count(recording)?;
         let endian = recording.machine.endian;
-        let mut out = Out { endian, bytes: Vec::with_capacity(1 << 20) };
+        // Of the large parts at once: a vector that grows is there twice while it does.
+        let large = recording.kallsyms.len()
+            + recording.saved_cmdlines.len()
+            + recording.snapshot.as_ref().map_or(0, |text| text.len());
+        let mut out = Out { endian, bytes: Vec::with_capacity(large + (1 << 18)) };
         out.bytes.extend_from_slice(MAGIC);
         out.bytes.extend_from_slice(b"6\0");
         out.bytes.push(u8::from(endian == Endian::Big));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 
 use unstarve_facts::Snapshot;
 use unstarve_model::{EventType, Tid};
@@ -41,7 +41,7 @@ pub(crate) fn gather(
         header_event: header(tracefs, "events/header_event")?,
         ftrace_formats: ftrace_formats(tracefs),
         event_formats: event_formats(instance, &set_up.events)?,
-        kallsyms: function_symbols(&fs::read_to_string("/proc/kallsyms").unwrap_or_default()).into_bytes(),
+        kallsyms: kallsyms(),
         printk_formats: optional("printk_formats").into_bytes(),
         saved_cmdlines: names(&noted, snapshot).into_bytes(),
         trace_clock: format!("[{}]", set_up.clock),
@@ -90,15 +90,22 @@ fn ftrace_formats(tracefs: &TraceFs) -> Vec<Vec<u8>> {
 }
 
 /// Only functions are ever looked up (work functions, above all); data symbols are two thirds of the table.
-fn function_symbols(kallsyms: &str) -> String {
-    let mut functions = String::with_capacity(kallsyms.len() / 2);
-    for line in kallsyms.lines() {
-        if line.split_ascii_whitespace().nth(1).is_some_and(|kind| matches!(kind, "t" | "T" | "w" | "W")) {
-            functions.push_str(line);
-            functions.push('\n');
+fn function_symbols(kallsyms: impl BufRead) -> Vec<u8> {
+    let mut functions = Vec::new();
+    for line in kallsyms.split(b'\n').map_while(Result::ok) {
+        let mut fields = line.split(u8::is_ascii_whitespace);
+        if fields.nth(1).is_some_and(|kind| matches!(kind, b"t" | b"T" | b"w" | b"W")) {
+            functions.extend_from_slice(&line);
+            functions.push(b'\n');
         }
     }
     functions
+}
+
+/// Line by line: the whole has some MiB, and who records for others' sake is to be small.
+fn kallsyms() -> Vec<u8> {
+    let file = File::open("/proc/kallsyms");
+    file.map(|file| function_symbols(BufReader::with_capacity(1 << 16, file))).unwrap_or_default()
 }
 
 /// Names of tasks, `tid comm` on each line: what the kernel noted while events were recorded, and of the tasks that it
@@ -167,6 +174,7 @@ mod tests {
     #[test]
     fn data_symbols_are_left_out() {
         let kallsyms = "ffff1 T schedule\nffff2 d some_data\nffff3 t xfs_end_io\t[xfs]\nffff4 W weak\n";
-        assert_eq!(function_symbols(kallsyms), "ffff1 T schedule\nffff3 t xfs_end_io\t[xfs]\nffff4 W weak\n");
+        let functions = function_symbols(kallsyms.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&functions), "ffff1 T schedule\nffff3 t xfs_end_io\t[xfs]\nffff4 W weak\n");
     }
 }

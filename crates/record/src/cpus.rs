@@ -28,13 +28,18 @@ const LATE: Duration = Duration::from_millis(25);
 /// How long a grace period may take. Idle machines need 10 to 30 ms.
 const GRACE: Duration = Duration::from_millis(40);
 
-/// The CPUs to record. One that comes online later is not recorded: its switches would have no beginning.
+/// The CPUs that are on line. A recording keeps to those of its beginning: the switches of one that comes later would have none.
 pub(crate) fn online() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     match text.trim().parse::<unstarve_model::CpuSet>() {
         Ok(cpus) if !text.trim().is_empty() => cpus.iter().map(|cpu| cpu.0).collect(),
         _ => (0..std::thread::available_parallelism().map_or(1, |count| count.get() as u32)).collect(),
     }
+}
+
+/// All of both, in order.
+pub(crate) fn united(cpus: &[u32], more: &[u32]) -> Vec<u32> {
+    cpus.iter().chain(more).copied().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 /// Threads of ours, one on each CPU, each of which shows again and again that it comes to run.
@@ -235,6 +240,12 @@ impl Drop for Away {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_that_came_and_cpus_that_went_are_both_there_once() {
+        assert_eq!(united(&[0, 2], &[0, 1, 3]), [0, 1, 2, 3]);
+        assert_eq!(united(&[0, 1], &[]), [0, 1]);
+    }
 
     #[test]
     fn cpus_that_run_ordinary_tasks_answer() {

@@ -142,13 +142,19 @@ impl Flight {
             self.spare = Some(next);
             return Err(error);
         }
+        // The kernel gives a CPU that comes on line its buffer; one that has gone keeps what it recorded.
+        self.cpus = cpus::united(&self.cpus, &cpus::online());
         let (tracefs, cpus) = (Arc::clone(&self.tracefs), self.cpus.clone());
         Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks }))
     }
 
-    /// Gives back the instance of what was frozen.
-    pub fn take_back(&mut self, roll: Roll) {
-        self.spare = Some(roll);
+    /// Gives back the instance of what was frozen; one of another recorder, which may have other buffers, is not taken.
+    #[must_use = "what is not taken is removed when it is dropped, which takes its time"]
+    pub fn take_back(&mut self, roll: Roll) -> Option<Roll> {
+        match roll.instance.is_of(&self.tracefs) {
+            true => self.spare.replace(roll),
+            false => Some(roll),
+        }
     }
 }
 
@@ -217,6 +223,8 @@ impl Frozen {
         let statistics: Vec<CpuStats> = self.cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
         let recording = capture::gather(&self.tracefs, instance, &self.cpus, set_up, &statistics, &snapshot, None)?;
         let head = Head::of(&recording).map_err(RecordError::Write)?;
+        // Some MiB, of which the head has a copy.
+        drop((recording, snapshot));
         let size = workshop.deliver(&head, &pages, &mut |_, _| {})?;
         let lost = statistics.iter().filter(|cpu| cpu.dropped > 0);
         let lost = lost.map(|cpu| Lost { cpu: CpuId(cpu.cpu), count: cpu.dropped }).collect();

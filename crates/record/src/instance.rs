@@ -68,6 +68,11 @@ impl Instance {
         drop(reader);
     }
 
+    /// Whether it was made by this access to tracefs, of which each recorder has one.
+    pub(crate) fn is_of(&self, tracefs: &Arc<TraceFs>) -> bool {
+        Arc::ptr_eq(&self.tracefs, tracefs)
+    }
+
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.tracefs.path(&format!("instances/{}/{relative}", self.name))
     }

@@ -64,6 +64,8 @@ pub struct App {
     before: By,
     /// Whether roles can be shown.
     has_roles: bool,
+    /// Why something that was asked for is not shown.
+    problem: Option<String>,
 }
 
 const PAGE: usize = 10;
@@ -88,6 +90,7 @@ impl App {
             by: By::Task,
             before: By::Task,
             has_roles: true,
+            problem: None,
         }
     }
 
@@ -141,6 +144,19 @@ impl App {
         App { has_roles: false, ..self }
     }
 
+    /// What was asked for cannot be shown, and why: it goes on with rows of these. Said until the next key.
+    pub fn stay(&mut self, by: By, why: String) {
+        self.detail = None;
+        self.before = by;
+        self.show(by);
+        self.problem = Some(why);
+    }
+
+    /// Why something that was asked for is not shown.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
     /// What rows are of.
     pub fn by(&self) -> By {
         self.by
@@ -175,6 +191,7 @@ impl App {
 
     /// Acts on a key; `view` is what was on the screen, `find` gives the task of a row.
     pub fn key(&mut self, key: Key, view: &View, find: impl Fn(&Row) -> Option<(Tid, Comm)>) -> Action {
+        self.problem = None;
         if key == Key::Interrupt {
             return Action::Quit;
         }

@@ -155,7 +155,11 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
         let worst = blame.first();
         // The task that has the CPU of the longest wait, if it is of those that had it most.
         let by = oldest.and_then(|wait| Some((wait.occupant?, last.role(wait.occupant_role)?.name())));
-        let by = by.filter(|(_, role)| worst.is_some_and(|worst| worst.occupant == *role)).map(|(task, _)| task);
+        // Of the same role, and had the CPU by no other rule than the row's: else it is not the one of whom the rule is said.
+        let alone =
+            |worst: &Piece| !blame.iter().any(|other| other.occupant == worst.occupant && other.rule != worst.rule);
+        let by = by.filter(|(_, role)| worst.is_some_and(|worst| worst.occupant == *role && alone(worst)));
+        let by = by.map(|(task, _)| task);
         // Of a step of the histogram only its lower bound is certain.
         let longest = new.buckets().last().map_or(0, |bucket| (bucket.from * 1e9) as u64);
         Some(Row {

@@ -78,18 +78,46 @@ pub(crate) fn detail_lines(detail: &Detail, area: Rect) -> Vec<Line<'static>> {
     lines
 }
 
+/// What columns mean, for the help.
+const NOTES: [&str; 3] = [
+    "WAIT and LONGEST are of waits that ended in the window; > is how long a first one has lasted. SHARE is WAIT as a part of the window.",
+    "RULE says why the culprit had the CPU: docs/blame.md.",
+    "A star: waits at this moment, for 10 ms at least. Red: critical; yellow: a warning, as `unstarve explain` judges the last one to two windows.",
+];
+/// From this width on keys have a column of their own.
+const KEYS_APART: usize = 60;
+
+/// The help in lines of this width. The notes are left out where they have no room.
+fn help_lines(width: usize, height: usize) -> Vec<String> {
+    let key = |&(key, does): &(&str, &str)| {
+        let (first, rest) = match width >= KEYS_APART {
+            true => (format!("{key:<16} "), " ".repeat(17)),
+            false => (format!("{key}: "), "  ".to_owned()),
+        };
+        let options = textwrap::Options::new(width).initial_indent(&first).subsequent_indent(&rest);
+        textwrap::wrap(does, options).into_iter().map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
+    };
+    let mut lines: Vec<String> = LEGEND.iter().flat_map(key).collect();
+    let notes: Vec<String> =
+        NOTES.iter().flat_map(|note| textwrap::wrap(note, width)).map(std::borrow::Cow::into_owned).collect();
+    if lines.len() + 1 + notes.len() < height {
+        lines.push(String::new());
+        lines.extend(notes);
+    }
+    // How to get out of it is always there.
+    lines.truncate(height.saturating_sub(1));
+    lines.push("Any key closes this.".to_owned());
+    lines
+}
+
 pub(crate) fn help(frame: &mut Frame<'_>) {
     let area = frame.area();
-    let (width, height) = (72.min(area.width), (LEGEND.len() as u16 + 9).min(area.height));
+    // A border and a column beside it.
+    let width = 76.min(area.width);
+    let lines = help_lines(usize::from(width.saturating_sub(4)), usize::from(area.height.saturating_sub(2)));
+    let height = (u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2)).min(area.height);
     let place = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
-    let key = |(key, does): &(&str, &str)| Line::from(format!(" {key:<16} {does}"));
-    let mut lines: Vec<Line<'_>> = LEGEND.iter().map(key).collect();
-    lines.push(Line::default());
-    lines.push(Line::from(" WAIT and LONGEST are of waits that ended in the window; SHARE is WAIT"));
-    lines.push(Line::from(" as a part of it. RULE says why the culprit had the CPU: docs/blame.md."));
-    lines.push(Line::from(" A star: waits at this moment, for 10 ms at least. Red: critical; yellow: a"));
-    lines.push(Line::from(" warning, as `unstarve explain` judges the last one to two windows."));
-    lines.push(Line::from(" Any key closes this."));
+    let lines: Vec<Line<'_>> = lines.into_iter().map(|line| Line::from(format!(" {line}"))).collect();
     frame.render_widget(Clear, place);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" unstarve top ")), place);
 }

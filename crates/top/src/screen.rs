@@ -7,7 +7,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
-use unstarve_model::{Nanos, Severity};
+use unstarve_model::{Nanos, Severity, clean};
 
 use crate::App;
 use crate::cpus::CpuView;
@@ -34,14 +34,20 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, app: &App) {
     let [head, cpus, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
             .areas(frame.area());
-    frame.render_widget(Paragraph::new(title(view, app)).style(Style::new().add_modifier(Modifier::REVERSED)), head);
+    frame.render_widget(
+        Paragraph::new(title(view, app, head.width)).style(Style::new().add_modifier(Modifier::REVERSED)),
+        head,
+    );
     frame.render_widget(Paragraph::new(strip(&view.cpus, cpus.width)), cpus);
     match &view.detail {
         Some(detail) => frame.render_widget(Paragraph::new(detail_lines(detail, body)), body),
         None if view.rows.is_empty() => frame.render_widget(Paragraph::new(nobody(view, app)), body),
         None => table(frame, view, app, body),
     }
-    frame.render_widget(Paragraph::new(keys(view, app)).style(Style::new().add_modifier(Modifier::DIM)), foot);
+    frame.render_widget(
+        Paragraph::new(keys(view, app, foot.width)).style(Style::new().add_modifier(Modifier::DIM)),
+        foot,
+    );
     if app.shows_help() {
         help(frame);
     }
@@ -50,27 +56,36 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, app: &App) {
     }
 }
 
-fn title(view: &View, app: &App) -> String {
-    let mut text = format!(
-        " unstarve top  {}  {:.1} s  window {}  by {}",
-        view.source,
-        view.since_start_ns as f64 / 1e9,
-        Nanos(view.window_ns),
-        app.order().word()
-    );
-    if let Some(engine) = view.engine {
-        text += &format!("  {engine}");
+/// A part of a line, and how much it matters there.
+type Part = (u8, String);
+
+/// As many parts as fit into a line, those that matter least left out first; in their order.
+fn fitting(mut parts: Vec<Part>, width: u16) -> String {
+    let length = |parts: &[Part]| parts.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>();
+    while parts.len() > 1 && length(&parts) > usize::from(width) + 1 {
+        let least = parts.iter().enumerate().min_by_key(|(_, (matters, _))| *matters).map(|(index, _)| index);
+        parts.remove(least.unwrap_or(0));
     }
-    if let Some(own) = view.own_cpu {
-        text += &format!("  own CPU {:.1} %", own * 100.0);
-    }
+    format!(" {}", parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("  "))
+}
+
+fn title(view: &View, app: &App, width: u16) -> String {
+    let mut parts = vec![
+        (2, "unstarve top".to_owned()),
+        (4, view.source.clone()),
+        (5, format!("{:.1} s", view.since_start_ns as f64 / 1e9)),
+        (6, format!("window {}", Nanos(view.window_ns))),
+        (3, format!("by {}", app.order().word())),
+    ];
+    parts.extend(view.engine.map(|engine| (1, engine.to_owned())));
+    parts.extend(view.own_cpu.map(|own| (0, format!("own CPU {:.1} %", own * 100.0))));
     if view.lost > 0 {
-        text += &format!("  {} events LOST", view.lost);
+        parts.push((7, format!("{} events LOST", view.lost)));
     }
     if app.is_paused() {
-        text += "  PAUSED";
+        parts.push((8, "PAUSED".to_owned()));
     }
-    text
+    fitting(parts, width)
 }
 
 /// How full a CPU is, in eighths.
@@ -81,13 +96,17 @@ const SPELT: usize = 4;
 
 /// How busy each CPU is; where somebody waits, it is marked.
 fn strip(cpus: &[CpuView], width: u16) -> Line<'static> {
-    if cpus.len() <= SPELT {
+    let is_spelt = cpus.len() <= SPELT;
+    let spelt = || {
         let one = |cpu: &CpuView| {
             let waiting = if cpu.waiting > 0 { format!(", {} waiting", cpu.waiting) } else { String::new() };
             let text = format!("  CPU {} {:>3.0} %{waiting}", cpu.cpu, cpu.busy * 100.0);
             Span::styled(text, Style::new().fg(full(cpu)))
         };
-        return Line::from(cpus.iter().map(one).collect::<Vec<_>>());
+        Line::from(cpus.iter().map(one).collect::<Vec<_>>())
+    };
+    if let Some(line) = is_spelt.then(spelt).filter(|line| line.width() <= usize::from(width)) {
+        return line;
     }
     let title = format!(" CPUs 0 to {} ", cpus.len() - 1);
     let room = usize::from(width).saturating_sub(title.len() + 1).max(1);
@@ -109,15 +128,26 @@ fn full(cpu: &CpuView) -> Color {
     }
 }
 
-fn keys(view: &View, app: &App) -> String {
+fn keys(view: &View, app: &App, width: u16) -> String {
+    if let Some(why) = app.problem() {
+        return format!(" {}", fit(&clean(why), "", usize::from(width).saturating_sub(1)));
+    }
     if app.is_typing() {
-        return format!(" filter: {}_   Enter keeps it, Esc drops it", app.filter());
+        return fitting(
+            vec![(1, format!("filter: {}_ ", app.filter())), (0, "Enter keeps it, Esc drops it".to_owned())],
+            width,
+        );
     }
-    let filter = if app.filter().is_empty() { String::new() } else { format!("  [filter: {}]", app.filter()) };
-    match view.by {
-        By::Role => format!(" q quit  t tasks  Enter look  s sort  / filter  Space pause  h help{filter}"),
-        By::Task => format!(" q quit  Enter look  r remedy  g group  s sort  / filter  Space pause  h help{filter}"),
+    let first: &[(u8, &str)] = match view.by {
+        By::Role => &[(7, "q quit"), (6, "t tasks"), (5, "Enter look")],
+        By::Task => &[(7, "q quit"), (5, "Enter look"), (6, "r remedy"), (1, "g group")],
+    };
+    let rest: &[(u8, &str)] = &[(3, "s sort"), (2, "/ filter"), (4, "Space pause"), (8, "h help")];
+    let mut parts: Vec<Part> = first.iter().chain(rest).map(|(matters, text)| (*matters, (*text).to_owned())).collect();
+    if !app.filter().is_empty() {
+        parts.push((9, format!("[filter: {}]", app.filter())));
     }
+    fitting(parts, width)
 }
 
 fn nobody(view: &View, app: &App) -> String {
@@ -267,8 +297,8 @@ fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
         }
         Column::Kind => row.kind.to_owned(),
         Column::Cpu => row.cpu.map_or_else(String::new, |cpu| right(cpu.to_string())),
-        Column::Wait => right(Nanos(row.wait_ns).to_string()),
-        Column::Longest => right(Nanos(row.longest_ns).to_string()),
+        Column::Wait => right(length(row.wait_ns, row.waiting_ns)),
+        Column::Longest => right(length(row.longest_ns, row.waiting_ns)),
         Column::Share => right(percent(row.share)),
         Column::Rule => {
             let text = row.rule.map_or_else(String::new, |rule| fit(rule, "", width));
@@ -276,6 +306,14 @@ fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
         }
         Column::Culprit => culprit(row, width),
     })
+}
+
+/// Of waits that are over; of one that has none of them for how long the first has lasted.
+fn length(over: u64, now: Option<u64>) -> String {
+    match now.filter(|_| over == 0) {
+        Some(now) => format!(">{}", Nanos(now)),
+        None => Nanos(over).to_string(),
+    }
 }
 
 /// Who, with the thread id if there is room, and for how long it has been waiting if there is more.

@@ -94,6 +94,25 @@ fn roles_have_exact_sums_of_the_window_and_tasks_what_was_seen() {
 }
 
 #[test]
+fn who_has_the_cpu_now_is_not_named_beside_a_rule_of_another_wait() {
+    let mut counted = Counted::new(Nanos(10_000 * MS));
+    for ms in [0, 1_000] {
+        let mut reading = reading(ms, &[(18, "ksoftirqd/1", 60 * MS)]);
+        // Most by class, and some by a wakeup: of whom of them the hog is nobody knows.
+        let row = Blame { rule: Rule::WakeupPreemption, ns: Nanos(ms * MS / 100), ..reading.blame[0] };
+        reading.blame.push(row);
+        counted.add(Look { reading, cpus: Vec::new() }, &|_| Some(Nanos(7)));
+    }
+    let app = App::default().showing(By::Role);
+    let view = View::counted(&counted, &app, "eBPF", &|_| Some(Nanos(7)));
+    let role = view.rows.iter().find(|row| row.kind == "role").expect("ksoftirqd");
+    assert_eq!((role.rule, role.culprit.as_deref(), role.culprit_tid), (Some("class"), Some("real-time"), None));
+    // Its first wait lasts: there is no sum yet, but what has passed of it.
+    let screen = screen(&view, &app);
+    assert!(screen.contains(">60.0 ms") && !screen.contains("0 ns"), "{screen}");
+}
+
+#[test]
 fn who_waits_no_more_has_no_star() {
     let mut counted = counted(20_000);
     counted.add(Look { reading: reading(20_250, &[]), cpus: Vec::new() }, &nothing);

@@ -102,6 +102,39 @@ fn help_fits_the_smallest_screen() {
     assert!(!show.app.shows_help());
 }
 
+/// No line of the help is cut, and it says how to close it, on whatever there is room.
+#[test]
+fn help_is_whole_on_narrow_and_wide_screens() {
+    for (width, height) in [(40, 24), (80, 24), (120, 40)] {
+        let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
+        show.press(Key::Char('h'));
+        let screen = show.screen(width, height);
+        let inner = screen.lines().filter_map(|line| line.split('│').nth(1));
+        let text = inner.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+        for whole in ["Any key closes this.", "what to do about it: the finding, its remedies and how to undo them"] {
+            assert!(text.contains(whole), "{width}: {screen}");
+        }
+        assert_eq!(text.contains("judges the last one to two windows."), width > 40, "{width}: {screen}");
+    }
+}
+
+#[test]
+fn a_narrow_title_keeps_what_matters_most() {
+    let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
+    show.press(Key::Char(' '));
+    let first = |screen: String| screen.lines().next().unwrap_or_default().to_owned();
+    let narrow = first(show.screen(40, 12));
+    assert!(narrow.contains("window 1.00 s") && narrow.ends_with("PAUSED"), "{narrow}");
+    assert!(first(show.screen(120, 12)).contains("unstarve top"));
+    let last = show.screen(40, 12).lines().last().unwrap_or_default().to_owned();
+    assert!(last.contains("q quit") && last.ends_with("h help"), "{last}");
+    show.app.stay(unstarve_top::By::Task, "tracefs cannot be used\nhere".to_owned());
+    let last = show.screen(80, 12).lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last, " tracefs cannot be used\\nhere");
+    show.press(Key::Char('s'));
+    assert_eq!(show.app.problem(), None, "until the next key");
+}
+
 #[test]
 fn keys_sort_filter_choose_and_end() {
     let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
-/// Groups looked at; a host has a handful at the top, and one that leaks them must not cost more.
+/// Groups whose weights are read; a host has a handful at the top, and one that leaks them must not cost more.
 const MOST: usize = 512;
 
 /// A top-level cgroup.
@@ -17,6 +17,15 @@ pub(crate) struct TopGroup {
     pub path: String,
     /// Beside nice 0 = 1024.
     pub weight: Option<u32>,
+}
+
+/// What is at the top of the hierarchy.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct TopGroups {
+    /// Heaviest first; those of one weight by name.
+    pub groups: Vec<TopGroup>,
+    /// How many more there are than were looked at.
+    pub more: u64,
 }
 
 /// Where they are.
@@ -52,22 +61,28 @@ impl Hierarchy {
         unified
     }
 
-    /// The groups at the top now, heaviest first; those of one weight by name.
-    pub fn top(&self) -> io::Result<Vec<TopGroup>> {
-        let mut groups = Vec::new();
-        for entry in fs::read_dir(&self.mount)?.take(MOST * 16) {
+    /// The groups at the top now.
+    ///
+    /// Of those that `known` has, their weights are taken from there.
+    pub fn top(&self, known: &[TopGroup]) -> io::Result<TopGroups> {
+        let (mut groups, mut more) = (Vec::new(), 0);
+        for entry in fs::read_dir(&self.mount)? {
             let entry = entry?;
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
-            // One that has gone meanwhile.
-            let Ok(metadata) = entry.metadata() else { continue };
+            if groups.len() == MOST {
+                more += 1;
+                continue;
+            }
             let path = format!("/{}", entry.file_name().to_string_lossy());
-            groups.push(TopGroup { id: metadata.ino(), path, weight: self.weight(&entry.path()) });
+            let id = entry.ino();
+            let known = known.iter().find(|group| group.id == id && group.path == path);
+            let weight = known.map_or_else(|| self.weight(&entry.path()), |known| known.weight);
+            groups.push(TopGroup { id, path, weight });
         }
         groups.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.path.cmp(&b.path)));
-        groups.truncate(MOST);
-        Ok(groups)
+        Ok(TopGroups { groups, more })
     }
 
     /// 100 in `cpu.weight` is 1024 of the scheduler's (`sched_weight_from_cgroup` in kernel/sched/core.c).
@@ -82,6 +97,8 @@ impl Hierarchy {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -103,8 +120,19 @@ mod tests {
             fs::write(directory.path().join(name).join("cpu.weight"), weight).expect("written");
         }
         fs::write(directory.path().join("cgroup.procs"), "").expect("written");
-        let groups = Hierarchy { mount: directory.path().into(), unified: true }.top().expect("read");
-        let shown: Vec<_> = groups.iter().map(|group| (group.path.as_str(), group.weight)).collect();
+        let hierarchy = Hierarchy { mount: directory.path().into(), unified: true };
+        let top = hierarchy.top(&[]).expect("read");
+        assert_eq!(top.more, 0);
+        let shown: Vec<_> = top.groups.iter().map(|group| (group.path.as_str(), group.weight)).collect();
         assert_eq!(shown, [("/b.slice", Some(3072)), ("/a.slice", Some(1024)), ("/c \"quoted\"", Some(1024))]);
+        let inode = fs::metadata(directory.path().join("a.slice")).expect("there").ino();
+        assert_eq!(top.groups[1].id, inode, "the kernel's number of the group");
+        fs::write(directory.path().join("a.slice/cpu.weight"), "700").expect("written");
+        assert_eq!(hierarchy.top(&top.groups).expect("read"), top, "what is known is not read again");
+        assert_eq!(hierarchy.top(&[]).expect("read").groups[0].weight, Some(7168));
+        // One that leaks groups: they are counted all the same.
+        (0..600).for_each(|number| fs::create_dir(directory.path().join(number.to_string())).expect("made"));
+        let top = hierarchy.top(&[]).expect("read");
+        assert_eq!((top.groups.len() as u64, top.more), (512, 91));
     }
 }

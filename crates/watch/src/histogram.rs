@@ -97,7 +97,7 @@ fn bound(step: usize) -> f64 {
     (f64::from(Histogram::LEAST) + step as f64 / 4.0).exp2()
 }
 
-/// The step of a wait. The same as `step` in `watch.bpf.c`, in integers alone.
+/// The step of a wait. The same as `step` in `bpf/histogram.h`, in integers alone.
 fn step(length: Nanos) -> usize {
     /// 2^62 times 2 to the quarters.
     const QUARTERS: [u64; 3] = [0x4C1B_F828_C6DC_54B8, 0x5A82_7999_FCEF_3242, 0x6BA2_7E65_6B4E_B57A];

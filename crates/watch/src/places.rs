@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unstarve_facts::Snapshot;
 use unstarve_model::Tid;
 
-use crate::groups::TopGroup;
+use crate::groups::{TopGroup, TopGroups};
 use crate::proc;
 
 /// Knows the groups and processes of tasks.
@@ -39,7 +39,7 @@ pub(crate) struct Recorded(pub Option<Arc<Snapshot>>);
 
 impl Recorded {
     /// The groups at the top, heaviest first; those of one weight by name.
-    pub fn top_groups(&self) -> Vec<TopGroup> {
+    pub fn top_groups(&self) -> TopGroups {
         let groups = self.0.iter().flat_map(|snapshot| &snapshot.cgroups).enumerate();
         let is_top = |path: &str| path.strip_prefix('/').is_some_and(|name| !name.is_empty() && !name.contains('/'));
         let mut top: Vec<TopGroup> = groups
@@ -48,7 +48,7 @@ impl Recorded {
             .map(|(index, group)| TopGroup { id: index as u64, path: group.path.clone(), weight: group.load_weight() })
             .collect();
         top.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.path.cmp(&b.path)));
-        top
+        TopGroups { groups: top, more: 0 }
     }
 }
 

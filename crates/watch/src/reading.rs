@@ -133,6 +133,12 @@ impl Reading {
         self
     }
 
+    /// Whether it has the roles and the combinations of victim, occupant and rule of another one, and no others: mostly it does.
+    pub fn has_combinations_of(&self, other: &Reading) -> bool {
+        let key = |row: &Blame| (row.victim, row.occupant, row.rule);
+        self.roles == other.roles && self.blame.iter().map(key).eq(other.blame.iter().map(key))
+    }
+
     /// All that a role was kept waiting, by the pieces.
     pub fn blamed(&self, victim: RoleId) -> Nanos {
         self.blame.iter().filter(|blame| blame.victim == victim).map(|blame| blame.ns).sum()

@@ -1,9 +1,11 @@
 //! Which id is which role now, and what becomes of the sums of groups that have gone.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 use unstarve_model::Nanos;
 
-use crate::groups::TopGroup;
+use crate::groups::{TopGroup, TopGroups};
 use crate::totals::{RULES_COUNTED, Totals};
 use crate::{Blame, Role, RoleId, RoleKind, Waits};
 
@@ -20,6 +22,8 @@ pub(crate) struct RoleTable {
     base: Totals,
     /// That, of all that had it before.
     gone: Totals,
+    /// Whether a group has ever gone: as long as none has, what is counted is what is reported.
+    has_gone: bool,
     /// Groups for which there is no id.
     pub without_id: u64,
 }
@@ -41,11 +45,12 @@ impl RoleTable {
         let mut roles: Vec<Option<Role>> = RoleKind::FIXED.into_iter().map(|kind| Some(Role::fixed(kind))).collect();
         roles.resize(RoleId::LIMIT, None);
         let groups = vec![None; RoleId::LIMIT];
-        RoleTable { roles, groups, base: Totals::new(), gone: Totals::new(), without_id: 0 }
+        RoleTable { roles, groups, base: Totals::new(), gone: Totals::new(), has_gone: false, without_id: 0 }
     }
 
     /// Groups as they are now; `counted` is what has been counted so far under each id.
-    pub fn update(&mut self, groups: &[TopGroup], counted: &Totals) -> Vec<Change> {
+    pub fn update(&mut self, top: &TopGroups, counted: &Totals) -> Vec<Change> {
+        let groups = &top.groups;
         let mut changes = Vec::new();
         for index in FIRST_GROUP..RoleId::LIMIT {
             let Some((id, weight)) = self.groups[index] else { continue };
@@ -54,6 +59,7 @@ impl RoleTable {
                 None => {
                     self.groups[index] = None;
                     self.roles[index] = None;
+                    self.has_gone = true;
                     changes.push(Change::Removed { group: id, role });
                 }
                 Some(group) if group.weight != weight => {
@@ -63,14 +69,18 @@ impl RoleTable {
                 Some(_) => {}
             }
         }
-        self.without_id = 0;
+        self.without_id = top.more;
         // Not one that became free just now: who belonged to it may still be waiting under it.
         let freed: Vec<RoleId> = changes.iter().filter_map(|change| removed(*change)).collect();
         for group in groups {
             if self.groups.iter().flatten().any(|(id, _)| *id == group.id) {
                 continue;
             }
-            let is_free = |index: &usize| self.groups[*index].is_none() && !freed.contains(&RoleId(*index as u8));
+            let is_free = |index: &usize| {
+                // Who was moved to another group while it waited waits on under the id that it had.
+                let waits = counted.roles[*index].waiting > 0;
+                self.groups[*index].is_none() && !waits && !freed.contains(&RoleId(*index as u8))
+            };
             let Some(index) = (FIRST_GROUP..RoleId::LIMIT).find(is_free) else {
                 self.without_id += 1;
                 continue;
@@ -114,17 +124,23 @@ impl RoleTable {
         if is_there { role } else { gone }
     }
 
-    /// Roles, blame and waits, as a reading has them.
-    pub fn report(&self, counted: &Totals) -> (Vec<Option<Role>>, Vec<Blame>, Vec<Waits>) {
+    /// What was counted, with that of groups that have gone in its place.
+    fn moved(&self, counted: &Totals) -> Totals {
         let mut totals = counted.since(&self.base).moved(|role| self.place(role));
         // A role that was there when another one's sums were put away may have gone itself since.
         totals.merge(&self.gone.moved(|role| self.place(role)));
+        totals
+    }
+
+    /// Roles, blame and waits, as a reading has them.
+    pub fn report(&self, counted: &Totals) -> (Vec<Option<Role>>, Vec<Blame>, Vec<Waits>) {
+        let totals = if self.has_gone { Cow::Owned(self.moved(counted)) } else { Cow::Borrowed(counted) };
         let blame = totals.filled().filter_map(|((victim, occupant, rule), ns)| {
             let rule = *RULES_COUNTED.get(rule)?;
             Some(Blame { victim: RoleId(victim as u8), occupant: RoleId(occupant as u8), rule, ns: Nanos(ns) })
         });
         let blame = blame.collect();
-        let waits = totals.roles.into_iter().map(|role| Waits {
+        let waits = totals.into_owned().roles.into_iter().map(|role| Waits {
             waited: Nanos(role.waited),
             count: role.ended,
             histogram: role.histogram,
@@ -145,6 +161,10 @@ fn removed(change: Change) -> Option<RoleId> {
 mod tests {
     use super::*;
 
+    fn top(groups: &[TopGroup]) -> TopGroups {
+        TopGroups { groups: groups.to_vec(), more: 0 }
+    }
+
     fn group(id: u64, weight: u32) -> TopGroup {
         TopGroup { id, path: format!("/g{id}"), weight: Some(weight) }
     }
@@ -162,7 +182,7 @@ mod tests {
     fn sums_of_groups_that_have_gone_are_kept_apart_when_their_id_is_used_again() {
         let mut table = RoleTable::new();
         let mut counted = Totals::new();
-        let changes = table.update(&[group(7, 1024)], &counted);
+        let changes = table.update(&top(&[group(7, 1024)]), &counted);
         let first = RoleId(FIRST_GROUP as u8);
         assert_eq!(changes, [Change::Added { group: 7, role: first, weight: Some(1024) }]);
         let other = RoleKind::Other.fixed_id().expect("fixed").index();
@@ -172,9 +192,9 @@ mod tests {
         counted.roles[other].waited = 40;
         assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/g7")), 100);
 
-        assert_eq!(table.update(&[], &counted), [Change::Removed { group: 7, role: first }]);
+        assert_eq!(table.update(&top(&[]), &counted), [Change::Removed { group: 7, role: first }]);
         assert_eq!(blamed(&table, &counted, RoleKind::Gone, None), 100);
-        table.update(&[group(8, 2048)], &counted);
+        table.update(&top(&[group(8, 2048)]), &counted);
         assert_eq!(blamed(&table, &counted, RoleKind::Gone, None), 100);
         assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/g8")), 0);
         counted.add((FIRST_GROUP, other, 6), 5);
@@ -188,20 +208,38 @@ mod tests {
         let mut table = RoleTable::new();
         let counted = Totals::new();
         let many: Vec<TopGroup> = (0..1000).map(|id| group(id, 1024)).collect();
-        assert_eq!(table.update(&many, &counted).len(), RoleId::LIMIT - FIRST_GROUP);
+        assert_eq!(table.update(&top(&many), &counted).len(), RoleId::LIMIT - FIRST_GROUP);
         assert_eq!(table.without_id, 1000 - (RoleId::LIMIT - FIRST_GROUP) as u64);
+        table.update(&TopGroups { groups: many, more: 7 }, &counted);
+        assert_eq!(table.without_id, 1007 - (RoleId::LIMIT - FIRST_GROUP) as u64);
         for round in 0..1000 {
-            table.update(&[group(round, 1024)], &counted);
+            table.update(&top(&[group(round, 1024)]), &counted);
         }
         assert!(table.groups.iter().flatten().count() <= 1);
+    }
+
+    #[test]
+    fn an_id_under_which_somebody_still_waits_is_nobody_elses() {
+        let mut table = RoleTable::new();
+        let mut counted = Totals::new();
+        table.update(&top(&[group(1, 1024)]), &counted);
+        table.update(&top(&[]), &counted);
+        counted.roles[FIRST_GROUP].waiting = 1;
+        let added = |changes: &[Change]| match changes {
+            [Change::Added { role, .. }] => role.index(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(added(&table.update(&top(&[group(2, 1024)]), &counted)), FIRST_GROUP + 1);
+        counted.roles[FIRST_GROUP].waiting = 0;
+        assert_eq!(added(&table.update(&top(&[group(2, 1024), group(3, 1024)]), &counted)), FIRST_GROUP);
     }
 
     #[test]
     fn an_id_is_not_used_again_in_the_same_step() {
         let mut table = RoleTable::new();
         let counted = Totals::new();
-        table.update(&[group(1, 1024)], &counted);
-        let changes = table.update(&[group(2, 1024)], &counted);
+        table.update(&top(&[group(1, 1024)]), &counted);
+        let changes = table.update(&top(&[group(2, 1024)]), &counted);
         let roles: Vec<u8> = changes
             .iter()
             .filter_map(|change| match change {
@@ -211,6 +249,6 @@ mod tests {
             .collect();
         assert_eq!(roles.len(), 2);
         assert_ne!(roles[0], roles[1]);
-        assert_eq!(table.update(&[group(2, 10)], &counted).len(), 1, "another weight");
+        assert_eq!(table.update(&top(&[group(2, 10)]), &counted).len(), 1, "another weight");
     }
 }

@@ -28,6 +28,9 @@ const LONGEST: Duration = Duration::from_secs(180);
 /// For one while the watch ends; the next one explains what was not.
 const AT_THE_END: Duration = Duration::from_secs(3);
 
+/// Of what it says of its failure.
+const SAID: u64 = 4 << 10;
+
 /// A report is some hundred KiB.
 const LARGEST_REPORT: u64 = 64 << 20;
 
@@ -39,6 +42,8 @@ pub(crate) enum Job {
     Explain(Box<Left>),
     /// What a new configuration says.
     Configure(Outputs),
+    /// Something that the system's log is to have.
+    Warn(String),
 }
 
 pub(crate) struct Keep {
@@ -92,6 +97,8 @@ impl Scribe {
                     self.store.limit(limits(&outputs.store));
                     self.outputs = outputs;
                 }
+                Job::Warn(text) if !self.outputs.log.warn(&text) => self.board.undelivered("log"),
+                Job::Warn(_) => {}
             }
         }
     }
@@ -120,6 +127,7 @@ impl Scribe {
             }
         };
         episode.id = unfinished.id().to_owned();
+        episode.sequence = Some(unfinished.sequence());
         if !unfinished.removed().is_empty() {
             let removed = unfinished.removed().join(", ");
             let _ = self.events.send(Event::Remark(format!("removed to make room for {}: {removed}", episode.id)));
@@ -187,6 +195,7 @@ impl Scribe {
 
     fn tell(&mut self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
         let logged = self.store.log().and_then(|mut log| log.add(&episode));
+        let logged = logged.and_then(|()| self.store.is_logged(&episode));
         if let Err(error) = &logged {
             self.problem(&chain(error));
         }
@@ -253,11 +262,13 @@ fn run(mut command: Command, ending: &AtomicBool) -> Result<(), String> {
     let mut ended = None;
     let mut errors = child.stderr.take();
     let said = std::thread::spawn(move || {
-        let mut text = String::new();
+        let mut text = Vec::new();
         if let Some(errors) = &mut errors {
-            let _ = io::Read::read_to_string(&mut io::Read::take(errors, 4096), &mut text);
+            let _ = io::Read::read_to_end(&mut io::Read::take(&mut *errors, SAID), &mut text);
+            // The rest is read all the same: a pipe that is full, or that nobody reads, would end it.
+            let _ = io::copy(errors, &mut io::sink());
         }
-        text
+        String::from_utf8_lossy(&text).into_owned()
     });
     loop {
         match child.try_wait() {
@@ -292,4 +303,23 @@ pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Left>), StoreErro
     let store = Store::open(&config.directory, limits(config))?;
     let unexplained = store.unexplained()?;
     Ok((store, unexplained))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_that_says_much_is_not_ended_by_it() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            run(command, &AtomicBool::new(false))
+        };
+        let much = "yes warning | head -c 300000 >&2";
+        assert_eq!(shell(much), Ok(()));
+        let failed = shell(&format!("printf '\\377first ' >&2; {much}; exit 3")).expect_err("it failed");
+        assert!(failed.contains("exit status: 3") && failed.contains("first warning"), "{failed}");
+        assert!(failed.len() < 5000, "{}", failed.len());
+    }
 }

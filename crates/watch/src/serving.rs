@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::Listen;
+use crate::config::{Address, Listen};
 use crate::scribe::chain;
 use crate::tell::Board;
 use crate::tell::http::Server;
@@ -34,6 +34,11 @@ impl Serving {
         serving
     }
 
+    /// The address that was asked for when it was started.
+    pub fn wanted(&self) -> &Address {
+        &self.listen.address
+    }
+
     /// Tries again where it is time to.
     pub fn look(&mut self, now: Instant, say: &dyn Fn(&str)) {
         if self.next.is_none_or(|next| now < next) {
@@ -44,9 +49,13 @@ impl Serving {
                 if let Some(server) = &server {
                     say(&format!("listening at {}", server.address()));
                 }
+                let address = server.as_ref().map(|server| server.address().clone());
                 self.server = server;
                 self.next = None;
-                self.board.write(|published| drop(published.problems.remove(PROBLEM)));
+                self.board.write(|published| {
+                    published.listening = address;
+                    published.problems.remove(PROBLEM);
+                });
             }
             Err(error) => {
                 self.next = Some(now + AGAIN);

@@ -7,7 +7,7 @@ use crate::{Histogram, RoleId};
 const ROLES: usize = RoleId::LIMIT;
 /// Places for rules; a power of two.
 pub(crate) const RULES: usize = 8;
-/// Rules by their places: first those of watch.bpf.c, in its order. The last one is for what interrupts do, softirqs included.
+/// Rules by their places: first those of bpf/counted.h, in its order. The last one is for what interrupts do, softirqs included.
 pub(crate) const RULES_COUNTED: [Rule; RULES] = [
     Rule::Unknown,
     Rule::Throttled,

@@ -62,7 +62,8 @@ impl Tracefs {
 
     fn look_at_groups(&mut self) -> Result<(), EngineError> {
         let Some(hierarchy) = &self.hierarchy else { return Ok(()) };
-        let groups = hierarchy.top().map_err(|source| EngineError::Read { what: "the top-level cgroups", source })?;
+        let groups =
+            hierarchy.top(&[]).map_err(|source| EngineError::Read { what: "the top-level cgroups", source })?;
         if !self.roles.update(&groups, &self.sums.totals).is_empty() {
             self.sums.renew(&self.roles);
         }

@@ -24,7 +24,7 @@ pub trait Feed {
     fn name(&self, tid: Tid) -> Option<Comm>;
 
     /// Makes ready for what is to be shown from now on.
-    fn prepare(&mut self, _: &App) -> Result<()> {
+    fn prepare(&mut self, _: &mut App) -> Result<()> {
         Ok(())
     }
 }

@@ -24,6 +24,8 @@ pub struct Machine {
 pub enum Begin {
     /// With roles where the kernel can count, else with tasks.
     Best,
+    /// With tasks where events are to be had, else with roles where the kernel can count.
+    Tasks,
     /// With these.
     With(By),
 }
@@ -31,8 +33,18 @@ pub enum Begin {
 impl Machine {
     /// Begins, and says with what.
     pub fn start(length: Nanos, begin: Begin) -> Result<(Machine, By)> {
+        if begin == Begin::Tasks {
+            return Machine::start(length, Begin::With(By::Task)).or_else(|error| {
+                let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
+                // Why events are not to be had is what has to be mended where neither is.
+                let Ok(engine) = count(options) else { return Err(error) };
+                note!("unstarve: {error:#}; rows are of roles, counted in the kernel");
+                let counted = Some(CountedFeed::new(engine, length));
+                Ok((Machine { length, counted, live: None, shown: By::Role }, By::Role))
+            });
+        }
         let counted = match begin {
-            Begin::With(By::Task) => None,
+            Begin::With(By::Task) | Begin::Tasks => None,
             Begin::With(By::Role) => Some(count(Options::default())?),
             Begin::Best => {
                 let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
@@ -64,6 +76,13 @@ impl Machine {
             By::Role => self.live = None,
         }
         Ok(())
+    }
+
+    fn can_show(&self, by: By) -> bool {
+        match by {
+            By::Task => self.live.is_some(),
+            By::Role => self.counted.is_some(),
+        }
     }
 
     fn feed(&mut self) -> Option<&mut dyn Feed> {
@@ -118,7 +137,19 @@ impl Feed for Machine {
         live.or_else(|| self.counted.as_ref()?.name(tid))
     }
 
-    fn prepare(&mut self, app: &App) -> Result<()> {
-        if app.by() != self.shown { self.show(app.by()) } else { Ok(()) }
+    fn prepare(&mut self, app: &mut App) -> Result<()> {
+        if app.by() == self.shown {
+            return Ok(());
+        }
+        let before = self.shown;
+        match self.show(app.by()) {
+            Err(error) if self.can_show(before) => {
+                // One way is there: it goes on with that, and says why the other is not.
+                self.shown = before;
+                app.stay(before, format!("{error:#}"));
+                Ok(())
+            }
+            shown => shown,
+        }
     }
 }

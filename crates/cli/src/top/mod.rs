@@ -146,7 +146,8 @@ impl LowArgs {
             },
             window: Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX)),
             begin: match (self.by, prints) {
-                (Some(LowBy::Task), _) | (None, true) => Begin::With(By::Task),
+                (Some(LowBy::Task), _) => Begin::With(By::Task),
+                (None, true) => Begin::Tasks,
                 (Some(LowBy::Role), _) => Begin::With(By::Role),
                 (None, false) => Begin::Best,
             },

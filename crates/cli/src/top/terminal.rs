@@ -101,7 +101,7 @@ impl Session {
         let feed = &self.feed;
         let find = |row: &Row| row.tid.and_then(|tid| Some((Tid(tid), feed.name(Tid(tid))?)));
         let action = self.app.key(key, &self.view, find);
-        self.feed.prepare(&self.app)?;
+        self.feed.prepare(&mut self.app)?;
         match action {
             Action::Quit => return Ok(false),
             Action::Step if !self.feed.is_live() => {

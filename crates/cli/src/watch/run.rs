@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_watch::ExplainCommand;
 use unstarve_watch::config::Config;
-use unstarve_watch::run::{self, Options};
+use unstarve_watch::run::{self, Options, Signals};
 
 use super::{ConfigArgs, StateArgs, print};
 use crate::output;
@@ -42,6 +42,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.print_config {
         return print(&config.in_full());
     }
+    let signals = Signals::catch()?;
     let opened =
         unstarve_watch::open(unstarve_watch::Options::default()).map_err(|error| output::hint_at_root(error.into()))?;
     output::remark(&opened.words());
@@ -53,6 +54,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         say: Box::new(output::remark),
         time: args.time,
         instead: opened.instead.as_ref().map(|_| opened.words()),
+        signals,
     };
     let mut engine = opened.engine;
     run::run(options, engine.as_mut()).map_err(|error| output::hint_at_root(error.into()))?;

@@ -42,6 +42,54 @@ pub fn a_hog_is_shown_while_it_runs(stage: &Stage) -> Ended {
     nothing_is_left()
 }
 
+/// Who may use BPF and not tracefs gets the kernel's sums, and hears why they are not of single tasks.
+pub fn without_tracefs(stage: &Stage) -> Ended {
+    if !cfg!(feature = "bpf") {
+        return Err(Stop::Skip("built without eBPF".to_owned()));
+    }
+    crate::stage::need("setpriv")?;
+    // Somebody who may go through no directory but those that all may.
+    let program = stage.path("for-all");
+    std::fs::copy(stage.unstarve().get_program(), &program).map_err(|error| error.to_string())?;
+    let mut command = Command::new("setpriv");
+    let rights = "+bpf,+perfmon";
+    command.args([
+        "--reuid",
+        "65534",
+        "--clear-groups",
+        "--inh-caps",
+        rights,
+        "--ambient-caps",
+        rights,
+        "--bounding-set",
+    ]);
+    command.arg(format!("-all,{rights}")).arg("cat").arg(&program);
+    if !Running::start(&mut command)?.finish(PATIENCE)?.status.success() {
+        return Err(Stop::Skip("no place here that another user can run a program from".to_owned()));
+    }
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid",
+        "65534",
+        "--clear-groups",
+        "--inh-caps",
+        rights,
+        "--ambient-caps",
+        rights,
+        "--bounding-set",
+    ]);
+    command.arg(format!("-all,{rights}")).arg(&program).args(["top", "--json", "--once", "--window", "1s"]);
+    let done = Running::start(&mut command)?.finish(PATIENCE)?;
+    if !done.status.success() && done.err.contains("cannot be used here") {
+        return Err(Stop::Skip(done.err));
+    }
+    assert!(done.status.success(), "{}", done.err);
+    assert!(done.err.contains("rows are of roles, counted in the kernel"), "{}", done.err);
+    let view: Value = serde_json::from_str(&done.out).map_err(|error| format!("{error} in {}", done.out))?;
+    assert_eq!((&view["by"], &view["engine"]), (&Value::from("role"), &Value::from("eBPF")), "{view}");
+    Ok(())
+}
+
 fn nothing_is_left() -> Ended {
     let list = Command::new("sh").args(["-c", "ls -d /sys/kernel/tracing/instances/unstarve-* 2>/dev/null"]).output();
     let names = list.map_err(|error| error.to_string())?.stdout;

@@ -46,16 +46,85 @@ pub fn a_reload(stage: &Stage) -> Ended {
     rewrite("[thresholds.role.kworker]\nwait = \"7s\"\n")?;
     wait_for(&watch, "the new threshold", |status| kworkers(status) == "7s")?;
     rewrite("[thresholds.role.kworkr]\nwait = \"9s\"\n")?;
-    // It is heard before the next one is, or is one with it: so it gets its time.
-    thread::sleep(Duration::from_secs(1));
-    wait_for(&watch, "the old threshold", |status| kworkers(status) == "7s")?;
+    wait_for(&watch, "the old threshold, and why", |status| {
+        kworkers(status) == "7s" && status["problems"].to_string().contains("`kworkr` is no role")
+    })?;
     rewrite("[thresholds.role.kworker]\nwait = \"8s\"\n")?;
-    wait_for(&watch, "the last threshold", |status| kworkers(status) == "8s")?;
+    wait_for(&watch, "the last threshold", |status| {
+        kworkers(status) == "8s" && !status["problems"].to_string().contains("kworkr")
+    })?;
     watch.signal(rustix::process::Signal::TERM);
     let done = watch.running.succeed(PATIENCE)?;
     let wrong = format!("stays as it was: {}:", config.display());
     assert!(done.err.contains(&wrong) && done.err.contains("`kworkr` is no role"), "{}", done.err);
     assert!(done.err.contains("configuration reloaded"), "{}", done.err);
+    Ok(())
+}
+
+/// Whether a process has programs or maps of BPF: the watch's engine is being loaded.
+fn loads_programs(pid: u32) -> bool {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    links.filter_map(|link| std::fs::read_link(link.path()).ok()).any(|to| to.to_string_lossy().contains("bpf-"))
+}
+
+/// Whether it catches SIGHUP.
+fn catches_hangup(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & 1 != 0)
+}
+
+/// SIGHUP while the engine is being loaded, long before the watch is ready: it is heard then.
+pub fn a_reload_at_the_beginning(stage: &Stage) -> Ended {
+    let (config, state) = (stage.path("early.toml"), stage.path("early"));
+    let text = format!(
+        "[store]\ndirectory = {:?}\n[listen]\naddress = \"off\"\n[sinks]\nlog = \"off\"\n[recorder]\nmode = \"off\"\n",
+        stage.path("store")
+    );
+    std::fs::write(&config, text).map_err(|error| error.to_string())?;
+    let mut command = stage.unstarve();
+    command.args(["watch", "--for", "1s", "--config"]).arg(&config).arg("--state").arg(&state);
+    let running = Running::start(&mut command)?;
+    let (pid, end) = (running.id(), Instant::now() + PATIENCE);
+    while !loads_programs(pid) {
+        if Instant::now() > end || catches_hangup(pid) && state.join("watch.sock").exists() {
+            return Err(Stop::Skip("no programs of BPF were seen to be loaded here".to_owned()));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(catches_hangup(pid), "SIGHUP would end it");
+    if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
+    }
+    let done = running.succeed(PATIENCE)?;
+    assert!(done.err.contains("configuration reloaded"), "{}", done.err);
+    Ok(())
+}
+
+/// Other buffers while episodes are kept: what was recorded before is in their traces, and the recorder is exchanged in the end.
+pub fn reloads_and_dumps(stage: &Stage) -> Ended {
+    let watch = Watch::start(stage, stage.unstarve())?;
+    let config = stage.path("watch.toml");
+    let before = std::fs::read_to_string(&config).map_err(|error| error.to_string())?;
+    for mib in [1, 2, 3] {
+        std::fs::write(&config, format!("{before}[recorder]\nbuffer-mib = {mib}\n"))
+            .map_err(|error| error.to_string())?;
+        watch.signal(rustix::process::Signal::HUP);
+        let mut dump = watch.ask(&["dump", "--json", "--state"]);
+        let done = Running::start(dump.arg(&watch.state))?.succeed(PATIENCE * 2)?;
+        let episode: Value = serde_json::from_str(&done.out).map_err(|error| format!("{}: {error}", done.out))?;
+        assert!(episode["trace_bytes"].as_u64().is_some_and(|bytes| bytes > 10_000), "{episode}");
+    }
+    std::fs::write(&config, format!("{before}[recorder]\nmode = \"off\"\n")).map_err(|error| error.to_string())?;
+    watch.signal(rustix::process::Signal::HUP);
+    wait_for(&watch, "no recorder", |status| status["recorder"] == "off")?;
+    watch.signal(rustix::process::Signal::TERM);
+    let pid = watch.running.id();
+    watch.running.succeed(PATIENCE)?;
+    let instances = std::fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    let of_it = instances.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("unstarve-{pid}")));
+    assert_eq!(of_it.count(), 0, "no instance stays");
     Ok(())
 }
 

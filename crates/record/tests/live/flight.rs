@@ -21,7 +21,7 @@ pub fn nothing_is_left_of_the_time_before() -> Outcome {
         let Some(frozen) = flight.freeze()? else { return Err("both instances are frozen".into()) };
         let file = place.path().join(format!("{number}.dat"));
         let (saved, roll) = frozen.save(&file);
-        flight.take_back(roll);
+        assert!(flight.take_back(roll).is_none(), "its own");
         saved?;
         let contents = Contents::of(&file);
         assert!(contents.events() > 1000, "{} events in file {number}", contents.events());

@@ -126,7 +126,6 @@ struct cpu {
 	u64 seen_marks[WORDS];
 	u64 missing;
 	u64 disbelieved;
-	char comm[16];
 
 	/* Written by others: for each role a byte that changes when tasks come. */
 	u64 marks[WORDS] __attribute__((aligned(64)));

@@ -36,7 +36,7 @@ static __always_inline u64 word(const char *text, u32 length)
 
 #define BEGINS(name, text) (((name) & (~0ULL >> (8 * (8 - (sizeof(text) - 1))))) == word(text, sizeof(text) - 1))
 
-/* What a kernel thread is by its name. `kernel_role` of classify.rs says the same. */
+/* What a kernel thread is by its name. `of_kernel` of tracefs/sums.rs says the same. */
 static __always_inline u32 kernel_role(u64 name)
 {
 	if (BEGINS(name, "kworker/"))

@@ -283,7 +283,6 @@ int poke(void *context)
 				c->role = classify(task);
 		}
 	}
-	bpf_get_current_comm(c->comm, sizeof(c->comm));
 	barrier();
 	c->sequence++;
 	return 0;

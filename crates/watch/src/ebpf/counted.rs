@@ -7,19 +7,22 @@ use std::sync::atomic::{Ordering, fence};
 
 use unstarve_model::{Tid, Time};
 
-use super::programs::{RawCpu, RawRow};
+use super::programs::{RawCpu, RawQueue, RawRow};
 use crate::totals::Totals;
 use crate::{EngineError, RoleId};
 
 /// A CPU that switches 100,000 times a second is quiet between switches for far longer than a row takes to copy.
 const TRIES: usize = 1 << 16;
 
+/// Copies that hold together are had at once, mostly.
+const WHOLE_TRIES: usize = 64;
+
 /// Queues of a role, `BIAS` and `64 - WEIGHT_FROM` of counted.h and queues.h.
 const BANDS: usize = 4;
 const BIAS: u64 = 1 << 56;
 const WEIGHT_BITS: u32 = 40;
 
-/// One CPU's sums, mapped as long as they are read: mapped pages count as this process's memory, and a large machine has many.
+/// One CPU's sums. Mapped pages count as this process's memory, and a large machine has many.
 pub(super) struct Cpu {
     mapped: *mut libc::c_void,
     length: usize,
@@ -35,6 +38,8 @@ pub(super) struct Counted {
     pub disbelieved: u64,
     /// When the first and the last CPU that has anybody waiting had counted, on the monotonic clock.
     pub between: Option<(Time, Time)>,
+    /// Somebody waits for a CPU that is taken for idle: what is waited there is not counted yet.
+    pub waits_for_idle: bool,
     /// Who has each CPU.
     pub current: Vec<Current>,
 }
@@ -119,6 +124,38 @@ impl Cpu {
         Err(EngineError::Read { what: "the programs' memory", source })
     }
 
+    /// Adds a row. The programs order what they write for the compiler alone: where a CPU shows its writes to others in another order (arm64),
+    /// a copy may hold parts of two moments though the sequence has not changed. Then its blame is not its waits, and it is copied again.
+    fn add_row(&self, row: *const RawRow, role: usize, totals: &mut Totals) -> Result<(), EngineError> {
+        for _ in 0..WHOLE_TRIES {
+            let mut whole = false;
+            self.copy(row, |row| {
+                whole = is_whole(row);
+                if whole {
+                    add(totals, role, row);
+                }
+            })?;
+            if whole {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        self.copy(row, |row| add(totals, role, row))
+    }
+
+    /// Whether nobody of a role has ever waited here: all of its sums are zero. Most roles are of groups that are not there.
+    fn is_untouched(&self, row: *const RawRow) -> bool {
+        (0..BANDS).all(|band| {
+            // SAFETY: within the mapping, one word.
+            unsafe {
+                let queue = &raw const (*row).queues[band];
+                ptr::read_volatile(&raw const (*queue).at) == 0
+                    && ptr::read_volatile(&raw const (*queue).own.load) == 0
+                    && ptr::read_volatile(&raw const (*queue).others.load) == 0
+            }
+        })
+    }
+
     /// Adds what it has counted.
     pub fn add_to(&self, counted: &mut Counted) -> Result<(), EngineError> {
         let cpu = self.at;
@@ -126,10 +163,14 @@ impl Cpu {
         for role in 0..RoleId::LIMIT {
             // SAFETY: a place within the mapping.
             let row = unsafe { &raw const (*cpu).rows[role] };
-            self.copy(row, |row| add(&mut counted.totals, role, row))?;
+            if self.is_untouched(row) {
+                continue;
+            }
+            self.add_row(row, role, &mut counted.totals)?;
         }
         // One that is off line has stopped counting, and nobody waits there.
-        if self.has_tasks() {
+        let waits = self.has_tasks();
+        if waits {
             // SAFETY: a place within the mapping.
             let since = self.copy(unsafe { &raw const (*self.at).since }, |since| Time(*since))?;
             let (first, last) = counted.between.unwrap_or((since, since));
@@ -139,11 +180,13 @@ impl Cpu {
         unsafe {
             counted.missing += ptr::read_volatile(&raw const (*cpu).missing);
             counted.disbelieved += ptr::read_volatile(&raw const (*cpu).disbelieved);
-            counted.current.push(Current {
+            let current = Current {
                 tid: Tid(ptr::read_volatile(&raw const (*cpu).tid)),
                 tgid: Tid(ptr::read_volatile(&raw const (*cpu).tgid)),
                 role: RoleId(ptr::read_volatile(&raw const (*cpu).role)),
-            });
+            };
+            counted.waits_for_idle |= current.tid.is_idle() && waits;
+            counted.current.push(current);
         }
         Ok(())
     }
@@ -154,6 +197,18 @@ fn tasks(others: u64, own: u64) -> i64 {
     (others.wrapping_add(own) << WEIGHT_BITS) as i64 >> WEIGHT_BITS
 }
 
+/// Whether what was waited is what is blamed, as it is whenever no program is at work.
+fn is_whole(row: &RawRow) -> bool {
+    let waited = row.queues.iter().fold(0_u64, |sum, queue| sum.wrapping_add(waited(queue)));
+    row.sums.blame.iter().fold(0_u64, |sum, ns| sum.wrapping_add(*ns)) == waited
+}
+
+/// Modulo 2^64, as the programs count. What they have not yet counted is in neither.
+fn waited(queue: &RawQueue) -> u64 {
+    let counted = tasks(queue.counted.load, 0) as u64;
+    counted.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(queue.counted.moments)
+}
+
 /// Adds one CPU's sums of one role.
 fn add(totals: &mut Totals, role: usize, row: &RawRow) {
     let RawRow { queues, sums, .. } = row;
@@ -162,10 +217,7 @@ fn add(totals: &mut Totals, role: usize, row: &RawRow) {
     }
     let of_role = &mut totals.roles[role];
     for queue in queues {
-        // Modulo 2^64, as the programs count. What they have not yet counted is in neither.
-        let counted = tasks(queue.counted.load, 0) as u64;
-        let waited = counted.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(queue.counted.moments);
-        of_role.waited = of_role.waited.wrapping_add(waited);
+        of_role.waited = of_role.waited.wrapping_add(waited(queue));
         let waiting = tasks(queue.others.load, queue.own.load);
         of_role.waiting = of_role.waiting.saturating_add_signed(i32::try_from(waiting).unwrap_or(i32::MAX));
     }
@@ -179,5 +231,26 @@ impl Drop for Cpu {
     fn drop(&mut self) {
         // SAFETY: the mapping of `map`, of which no reference is left.
         unsafe { libc::munmap(self.mapped, self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_two_moments_are_no_whole() {
+        let mut row = RawRow::default();
+        assert!(is_whole(&row));
+        // Two came at 100 and 130, and were counted up to 200.
+        row.queues[1].counted.load = 2;
+        row.queues[1].counted.moments = (100 + BIAS).wrapping_add(130 + BIAS);
+        row.queues[1].at = 200;
+        assert!(!is_whole(&row), "the sums are still to come");
+        row.sums.blame[5] = 60;
+        row.sums.blame[9] = 110;
+        assert!(is_whole(&row));
+        row.queues[1].at = 201;
+        assert!(!is_whole(&row));
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use unstarve_model::{ClockPair, Nanos};
 
 use crate::clocks;
-use crate::groups::Hierarchy;
+use crate::groups::{Hierarchy, TopGroup};
 use crate::role_table::{Change, RoleTable};
 use crate::{Cost, Engine, EngineError, Lost, Options, Reading};
 use counted::Counted;
@@ -18,6 +18,8 @@ use programs::Programs;
 
 /// New groups are looked for so often.
 const GROUPS_EVERY: Duration = Duration::from_secs(1);
+/// And for new weights of those that are there at every so manieth look.
+const WEIGHTS_AT: u32 = 5;
 
 /// CPUs that have counted within this time make a reading; else it is tried again, so often at most.
 const AT_ONCE: Nanos = Nanos::from_millis(1);
@@ -29,6 +31,8 @@ pub struct Ebpf {
     oldest: Oldest,
     hierarchy: Option<Hierarchy>,
     looked: Option<Instant>,
+    looks: u32,
+    known: Vec<TopGroup>,
     roles: RoleTable,
     since: ClockPair,
     disproved: u64,
@@ -53,6 +57,8 @@ impl Ebpf {
             programs,
             hierarchy,
             looked: None,
+            looks: 0,
+            known: Vec::new(),
             roles: RoleTable::new(),
             since,
             disproved: 0,
@@ -80,7 +86,12 @@ impl Ebpf {
         let due = self.looked.is_none_or(|looked| looked.elapsed() >= GROUPS_EVERY);
         let Some(hierarchy) = self.hierarchy.as_ref().filter(|_| due) else { return Ok(()) };
         self.looked = Some(Instant::now());
-        let groups = hierarchy.top().map_err(|source| EngineError::Read { what: "the top-level cgroups", source })?;
+        if self.looks.is_multiple_of(WEIGHTS_AT) {
+            self.known.clear();
+        }
+        self.looks = self.looks.wrapping_add(1);
+        let groups =
+            hierarchy.top(&self.known).map_err(|source| EngineError::Read { what: "the top-level cgroups", source })?;
         let changes = self.roles.update(&groups, &counted.totals);
         for change in &changes {
             match *change {
@@ -92,6 +103,7 @@ impl Ebpf {
         if !changes.is_empty() {
             self.programs.renew_roles();
         }
+        self.known = groups.groups;
         Ok(())
     }
 }

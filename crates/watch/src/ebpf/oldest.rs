@@ -21,6 +21,8 @@ pub(super) struct Oldest {
     /// What the last look found, and when: it may be too early for another.
     last: Vec<OldestWait>,
     looked: Time,
+    /// What each role had waited when that was counted, and when.
+    before: Option<(Time, Vec<u64>)>,
 }
 
 /// What a look has found.
@@ -34,11 +36,12 @@ pub(super) struct Found {
 
 impl Oldest {
     pub fn new(from: Nanos) -> Oldest {
-        Oldest { from, next: None, last: Vec::new(), looked: Time(0) }
+        Oldest { from, next: None, last: Vec::new(), looked: Time(0), before: None }
     }
 
     pub fn look(&mut self, programs: &Programs, counted: &Counted, at: ClockPair) -> Result<Found, EngineError> {
-        if counted.totals.roles.iter().all(|role| role.waiting == 0) {
+        if !self.may_have_any(counted, at.trace) {
+            self.last.clear();
             return Ok(Found::default());
         }
         if self.next.is_some_and(|next| Instant::now() < next) {
@@ -63,6 +66,22 @@ impl Oldest {
         self.last.clone_from(&found.waits);
         self.looked = at.trace;
         Ok(found)
+    }
+
+    /// Whether a wait may have lasted long enough. All tasks are looked at for those that have, which is dear; but one that waits for as long
+    /// as this is a part of what its role has waited since.
+    fn may_have_any(&mut self, counted: &Counted, now: Time) -> bool {
+        let roles = &counted.totals.roles;
+        let waited = roles.iter().map(|role| role.waited).collect();
+        let before = self.before.replace((now, waited));
+        let grew = |index: usize| match &before {
+            Some((then, waited)) if now.since(*then) >= self.from => {
+                roles[index].waited.wrapping_sub(waited[index]) >= self.from.0
+            }
+            _ => true,
+        };
+        // A limit may keep tasks off a CPU that is idle.
+        counted.waits_for_idle || (0..roles.len()).any(|index| roles[index].waiting > 0 && grew(index))
     }
 
     fn wait(&self, raw: &RawOldest, counted: &Counted, at: ClockPair) -> Option<OldestWait> {
@@ -106,4 +125,33 @@ fn confirmed(waits: Vec<OldestWait>) -> Found {
     let before = waits.len();
     let waits: Vec<OldestWait> = waits.into_iter().filter(|wait| proc::is_runnable(wait.task.tid)).collect();
     Found { disproved: (before - waits.len()) as u64, waits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(waiting: u32, waited: u64) -> Counted {
+        let mut counted = Counted::default();
+        counted.totals.roles[3].waiting = waiting;
+        counted.totals.roles[3].waited = waited;
+        counted
+    }
+
+    #[test]
+    fn tasks_are_looked_at_if_one_of_them_may_have_waited_for_long() {
+        const MS: u64 = 1_000_000;
+        let mut oldest = Oldest::new(Nanos(10 * MS));
+        let mut may =
+            |ms: u64, waiting, waited: u64| oldest.may_have_any(&counted(waiting, waited * MS), Time(ms * MS));
+        assert!(may(0, 1, 0), "nothing is known yet");
+        assert!(!may(250, 1, 9), "who waits now has waited for less");
+        assert!(may(500, 1, 19), "or for just so long");
+        assert!(!may(750, 0, 200), "nobody waits now");
+        // Looked at again at once: too little time for any sum to show it.
+        assert!(may(751, 1, 201));
+        assert!(!may(1_000, 1, 202));
+        let idle = Counted { waits_for_idle: true, ..counted(1, 202 * MS) };
+        assert!(oldest.may_have_any(&idle, Time(1_250 * MS)), "what waits for an idle CPU is in no sum yet");
+    }
 }

@@ -1,5 +1,6 @@
 //! The programs, loaded. Nothing but this file, `counted.rs` and `oldest.rs` touches libbpf.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io::{self, BufRead, Read};
 use std::mem::MaybeUninit;
@@ -17,8 +18,11 @@ mod watch {
     include!(concat!(env!("OUT_DIR"), "/watch.skel.rs"));
 }
 
-pub(super) use watch::types::{cpu as RawCpu, oldest as RawOldest, row as RawRow};
+pub(super) use watch::types::{cpu as RawCpu, oldest as RawOldest, queue as RawQueue, row as RawRow};
 use watch::{WatchSkel, WatchSkelBuilder};
+
+/// So many CPUs take 1.6 MiB.
+const FEW: usize = 16;
 
 /// Instead of task storage: as large as threads of most machines are many, and 10 MB.
 const TABLE: TaskMemory = TaskMemory::Table { entries: 65_536 };
@@ -36,6 +40,10 @@ pub(super) struct Programs {
     /// Before the skeleton, which owns what they hang on.
     links: Vec<Link>,
     cpus: usize,
+    /// Of machines with few CPUs their memory stays mapped.
+    mapped: Vec<OnceCell<Cpu>>,
+    /// Lists waits whenever it is read.
+    list: OnceCell<Link>,
     skeleton: WatchSkel<'static>,
     has_storage: bool,
 }
@@ -54,7 +62,8 @@ impl Programs {
             Err(error) => return Err(unavailable(&error)),
         };
         let cpus = possible_cpus()?;
-        Ok(Programs { links: Vec::new(), cpus, skeleton, has_storage })
+        let mapped = (0..if cpus <= FEW { cpus } else { 0 }).map(|_| OnceCell::new()).collect();
+        Ok(Programs { links: Vec::new(), list: OnceCell::new(), mapped, cpus, skeleton, has_storage })
     }
 
     /// Attaches them, and takes in the tasks that are there.
@@ -149,21 +158,44 @@ impl Programs {
     pub fn counted(&self) -> Result<Counted, EngineError> {
         let mut counted = Counted::default();
         for number in 0..self.cpus {
-            let cpu = Cpu::map(self.skeleton.maps.cpus.as_fd(), number)
-                .map_err(|source| EngineError::Read { what: "the programs' memory", source })?;
-            if cpu.has_waiting() {
-                self.poke(number);
+            match self.mapped.get(number) {
+                Some(place) => {
+                    if place.get().is_none() {
+                        let _ = place.set(self.map(number)?);
+                    }
+                    if let Some(cpu) = place.get() {
+                        self.add_cpu(cpu, number, &mut counted)?;
+                    }
+                }
+                None => self.add_cpu(&self.map(number)?, number, &mut counted)?,
             }
-            cpu.add_to(&mut counted)?;
         }
         Ok(counted)
     }
 
+    fn map(&self, number: usize) -> Result<Cpu, EngineError> {
+        let mapped = Cpu::map(self.skeleton.maps.cpus.as_fd(), number);
+        mapped.map_err(|source| EngineError::Read { what: "the programs' memory", source })
+    }
+
+    fn add_cpu(&self, cpu: &Cpu, number: usize, counted: &mut Counted) -> Result<(), EngineError> {
+        if cpu.has_waiting() {
+            self.poke(number);
+        }
+        cpu.add_to(counted)
+    }
+
     /// Runs the program that lists waits, and gives what it wrote.
     pub fn list(&self) -> io::Result<Vec<u8>> {
-        let link = self.skeleton.progs.list.attach().map_err(io::Error::other)?;
+        let link = match self.list.get() {
+            Some(link) => link,
+            None => {
+                let link = self.skeleton.progs.list.attach().map_err(io::Error::other)?;
+                self.list.get_or_init(|| link)
+            }
+        };
         let mut written = Vec::new();
-        Iter::new(&link).map_err(io::Error::other)?.read_to_end(&mut written)?;
+        Iter::new(link).map_err(io::Error::other)?.read_to_end(&mut written)?;
         Ok(written)
     }
 

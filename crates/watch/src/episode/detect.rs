@@ -242,6 +242,10 @@ impl Pair<'_> {
         since: u64,
         trigger: impl Fn(u64, u64) -> Trigger,
     ) -> Option<(f64, Trigger, u64)> {
+        // Of one that is too short anyway it need not be known.
+        if ns < limit.nanos() / 2 {
+            return None;
+        }
         let unfair = self.unfair_since(since).0.saturating_mul(2).min(ns);
         let rank = unfair as f64 / limit.nanos().max(1) as f64;
         (rank >= 0.5).then(|| (rank, trigger(ns, limit.nanos()), since))
@@ -255,10 +259,22 @@ impl Pair<'_> {
         if span < WINDOW * 3 / 4 || limit <= 0.0 {
             return None;
         }
+        // All waits together are a bound, and are known at once.
+        let waited = self.waited_since(begin)?;
+        if waited.0 as f64 / span as f64 / limit < 0.5 {
+            return None;
+        }
         let unfair = self.unfair_since(begin.at.trace.0);
         let share = unfair.0 as f64 / span as f64;
         let rank = share / limit;
         (rank >= 0.5).then_some((rank, Trigger::Share { share, threshold: limit }, begin.at.trace.0))
+    }
+
+    /// All that was waited since then.
+    fn waited_since(&self, then: &Reading) -> Option<Nanos> {
+        let now = self.reading.waits.get(self.id.index())?.waited;
+        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
+        Some(then.map_or(now, |then| now.saturating_sub(then.waited)))
     }
 
     fn oldest_wait(&self) -> Option<&crate::OldestWait> {
@@ -286,7 +302,8 @@ impl Pair<'_> {
     fn earlier(&self, then: &Reading, row: &Blame) -> Nanos {
         let find = |id: RoleId| {
             let role = self.reading.role(id)?;
-            then.find(role.kind, role.cgroup.as_deref())
+            // Mostly it has kept its id.
+            if then.role(id) == Some(role) { Some(id) } else { then.find(role.kind, role.cgroup.as_deref()) }
         };
         let (Some(victim), Some(occupant)) = (find(row.victim), find(row.occupant)) else { return Nanos(0) };
         let same = |old: &&Blame| (old.victim, old.occupant, old.rule) == (victim, occupant, row.rule);
@@ -294,7 +311,8 @@ impl Pair<'_> {
     }
 
     fn same_role(&self, reading: &Reading) -> Option<RoleId> {
-        reading.find(self.role.kind, self.role.cgroup.as_deref())
+        let is_same = reading.role(self.id) == Some(self.role);
+        if is_same { Some(self.id) } else { reading.find(self.role.kind, self.role.cgroup.as_deref()) }
     }
 
     fn begun(&self, trigger: Trigger, since: u64) -> Begun {

@@ -41,21 +41,18 @@ impl Episode {
 
     /// Notes what the trace shows, which is finer than the counters: its tasks, its rule and its nanoseconds.
     pub fn note_trace(&mut self, explanation: &Explanation) {
-        self.note(explanation, Choice::Worst);
+        self.note(explanation, explanation.headline(self, Choice::Worst));
     }
 
     /// The same, where other episodes have the same trace: each is about its own victim.
     pub fn note_trace_of_many(&mut self, explanation: &Explanation) {
-        self.note(explanation, Choice::OwnVictim);
-        if self.finding.is_none() && self.trace_of.is_none() {
-            self.note(explanation, Choice::Worst);
-        }
+        let worst = || self.trace_of.is_none().then(|| explanation.headline(self, Choice::Worst)).flatten();
+        self.note(explanation, explanation.headline(self, Choice::OwnVictim).or_else(worst));
     }
 
-    fn note(&mut self, explanation: &Explanation, choice: Choice) {
+    fn note(&mut self, explanation: &Explanation, headline: Option<&Finding>) {
         self.verdict = Some(explanation.report.verdict.text.clone());
         self.host = explanation.report.trace.host.clone();
-        let headline = explanation.headline(self, choice);
         self.note_victims(explanation);
         match headline {
             Some(finding) => self.note_finding(finding),
@@ -70,7 +67,6 @@ impl Episode {
     /// All of its time whom `explain` found starved, worst first; then those whom only the counters saw.
     fn note_victims(&mut self, explanation: &Explanation) {
         let counted = std::mem::take(&mut self.victims);
-        self.more_victims = 0;
         let found: Vec<&Finding> = explanation.of_its_time(self).collect();
         found.iter().for_each(|finding| self.add_victim(Suffered::of(finding)));
         for other in counted.into_iter().filter(|other| other.finding.is_none()) {

@@ -198,6 +198,24 @@ fn two_episodes_share_a_trace_and_each_has_its_own_victim() {
 }
 
 #[test]
+fn the_one_that_has_the_trace_takes_a_finding_once() {
+    let others = at(of_tid(finding("task", "other"), 9), "critical", 1_100, 1_900);
+    let mut episode = counted("rcu");
+    episode.culprit = None;
+    (0..20).for_each(|number| episode.note_role(&format!("/g{number}")));
+    let more = episode.more_victims;
+    episode.note_trace_of_many(&explained(&[others], &[]));
+    assert_eq!(episode.finding.as_deref(), Some("rt-starvation"), "nobody else has it");
+    assert_eq!(episode.other_finding, None);
+    let named = episode.victims.iter().filter(|victim| victim.finding.is_some()).count();
+    assert_eq!((named, episode.victims.len() as u64 + episode.more_victims), (1, 16 + more + 1));
+    // One that shares it leaves the finding to that one.
+    let mut episode = Episode { trace_of: Some("first".into()), culprit: None, ..counted("rcu") };
+    episode.note_trace_of_many(&explained(&[at(finding("task", "other"), "critical", 1_100, 1_900)], &[]));
+    assert_eq!((episode.finding.as_ref(), episode.other_finding.is_some()), (None, true));
+}
+
+#[test]
 fn a_dump_has_the_worst() {
     let mut episode = Episode::default();
     episode.note_trace(&explained(&[finding("task", "whatever")], &[]));

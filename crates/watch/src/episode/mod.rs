@@ -29,6 +29,10 @@ pub struct Episode {
     pub at: String,
     /// The same in ns since 1970.
     pub at_ns: u64,
+    /// Its place among the episodes of its store: each has a greater one than all before it, whatever the wall's clock was set to.
+    /// Absent where it has no directory of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
     /// The recorded machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,

@@ -79,18 +79,16 @@ impl Watch {
             waiting.until = Instant::now();
             self.keep_if_due();
             // The instance of the episode before may still be on its way back.
-            if let (Some(_), Ok(Event::Roll(roll))) = (&self.waits, inbox.recv_timeout(Duration::from_millis(20)))
-                && let Some(flight) = &mut self.flight
-            {
-                flight.take_back(roll);
+            if let (Some(_), Ok(Event::Roll(roll))) = (&self.waits, inbox.recv_timeout(Duration::from_millis(20))) {
+                self.take_back(roll);
             }
         }
     }
 
-    /// Hands over the episode whose time has come. While the one before is still being written to the disk it waits.
-    pub(super) fn keep_if_due(&mut self) {
+    /// Hands over the episode whose time has come, and says whether it did. While the one before is still being written to the disk it waits.
+    pub(super) fn keep_if_due(&mut self) -> bool {
         if self.waits.as_ref().is_none_or(|waiting| Instant::now() < waiting.until) {
-            return;
+            return false;
         }
         let frozen = match self.flight.as_mut().map(Flight::freeze) {
             None => None,
@@ -99,18 +97,19 @@ impl Watch {
                 if let Some(waiting) = &mut self.waits {
                     waiting.until = Instant::now() + INTERVAL;
                 }
-                return;
+                return false;
             }
             Some(Err(error)) => {
                 self.recorder(RecorderState::Broken(chain(&error)));
                 None
             }
         };
-        let Some(Waiting { seen, mut episode, along, reply, .. }) = self.waits.take() else { return };
+        let Some(Waiting { seen, mut episode, along, reply, .. }) = self.waits.take() else { return false };
         if frozen.is_none() && self.config.recorder.mode != RecorderMode::Off {
             episode.problem = Some("no trace: the flight recorder is not ready".to_owned());
         }
         let _ = self.jobs.send(Job::Keep(Keep { episode, along, frozen, seen, reply }));
+        true
     }
 }
 

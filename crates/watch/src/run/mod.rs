@@ -4,7 +4,10 @@ mod keeping;
 mod recorder;
 mod reload;
 mod rounds;
+mod signals;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,12 +18,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_guard::notify::Manager;
 use unstarve_record::{Flight, RecordError, Roll};
 
 use self::keeping::Waiting;
+use self::recorder::Buffers;
 use self::reload::{Push, outputs, push};
+pub use self::signals::Signals;
 use crate::alone::Alone;
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
@@ -61,6 +65,8 @@ pub struct Options {
     pub time: Option<Duration>,
     /// Why the engine is not the first choice, for `status`.
     pub instead: Option<String>,
+    /// Caught before the engine was opened, which takes half a second.
+    pub signals: Signals,
 }
 
 /// Why a watch does not run, or no more.
@@ -121,7 +127,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
     });
     let serving =
         Serving::start(options.config.listen.clone(), Arc::clone(&board), store.path().to_owned(), &options.say);
-    signals(&events)?;
+    options.signals.forward(&events)?;
     let (jobs, work) = channel();
     for left in left.into_iter().rev().take(MOST_UNEXPLAINED) {
         let _ = jobs.send(Job::Explain(Box::new(left)));
@@ -142,7 +148,10 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         board,
         events,
         flight: None,
+        next_flight: None,
         preparing: false,
+        made_by: None,
+        recorders: Vec::new(),
         waits: None,
         last_kept: BTreeMap::new(),
         last_armed: Instant::now(),
@@ -158,8 +167,10 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         rollups.finish(&watch.board.read(), LAST_WORDS);
     }
     ending.store(true, Ordering::Relaxed);
+    let mut threads = std::mem::take(&mut watch.recorders);
+    threads.push(writing);
     drop(watch);
-    finish(writing, &inbox);
+    finish(&threads, &inbox);
     drop((control, alone));
     ended
 }
@@ -187,27 +198,13 @@ fn scribe(
     })
 }
 
-/// Gives an episode that is being written its time.
-fn finish(writing: JoinHandle<()>, inbox: &Receiver<Event>) {
+/// Gives an episode that is being written its time, and buffers that are being made or removed theirs.
+fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>) {
     let end = Instant::now() + LAST_WORDS;
-    while !writing.is_finished() && Instant::now() < end {
+    while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < end {
         // Instances that come back are removed here.
         let _ = inbox.recv_timeout(Duration::from_millis(20));
     }
-}
-
-fn signals(events: &Sender<Event>) -> Result<(), RunError> {
-    let failed = |source| RunError::System { action: "cannot handle signals", source };
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
-    let events = events.clone();
-    let forward = move || {
-        for signal in signals.forever() {
-            if events.send(Event::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new().name("unstarve-signal".into()).spawn(forward).map(drop).map_err(failed)
 }
 
 struct Watch {
@@ -218,7 +215,13 @@ struct Watch {
     detector: Detector,
     events: Sender<Event>,
     flight: Option<Flight>,
+    /// Made, and not yet in the place of `flight`.
+    next_flight: Option<Flight>,
     preparing: bool,
+    /// What the latest one was made by, or was tried to be.
+    made_by: Option<Buffers>,
+    /// Threads that make recorders, and remove those that are not needed any more.
+    recorders: Vec<JoinHandle<()>>,
     /// An episode that has begun, and is recorded on until then.
     waits: Option<Waiting>,
     /// By class: what any user can bring about takes nobody else's turn.

@@ -1,49 +1,104 @@
-//! The flight recorder: made, armed and put to rest.
+//! The flight recorder: made, armed, exchanged and put to rest.
 
 use std::time::Instant;
 
-use unstarve_record::{BufferSize, Flight, RecordError};
+use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use super::{Event, REST_AFTER, Watch};
-use crate::config::{Recorder, RecorderMode};
+use crate::config::{Length, Recorder, RecorderMode};
 use crate::scribe::chain;
 use crate::tell::RecorderState;
 
+/// Its name among the problems: a recorder goes on with buffers that are not the configuration's.
+const BUFFERS: &str = "buffers";
+
+/// What a recorder is made by; with another one it has to be made anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Buffers {
+    keep: Length,
+    mib: Option<u32>,
+}
+
+impl Buffers {
+    fn of(recorder: &Recorder) -> Option<Buffers> {
+        let wanted = Buffers { keep: recorder.keep, mib: recorder.buffer_mib };
+        (recorder.mode != RecorderMode::Off).then_some(wanted)
+    }
+}
+
 impl Watch {
-    /// Makes the flight recorder, in a thread: where CPUs are kept from the kernel's own workers that takes its time.
-    pub(super) fn prepare(&mut self) {
-        let Recorder { mode, keep, buffer_mib, .. } = self.config.recorder.clone();
-        if mode == RecorderMode::Off {
-            self.flight = None;
+    /// Sees to it that the flight recorder is the one that the configuration asks for. What is there records on until the new one is
+    /// ready, and until the episode that is being recorded has its trace.
+    pub(super) fn see_to_recorder(&mut self) {
+        if self.waits.is_some() {
+            return;
+        }
+        let Some(wanted) = Buffers::of(&self.config.recorder) else {
+            self.made_by = None;
+            let old = (self.flight.take(), self.next_flight.take());
+            self.discard(old);
             self.recorder(RecorderState::Off);
             return;
+        };
+        if let Some(next) = self.next_flight.take() {
+            let old = self.flight.replace(next);
+            self.discard(old);
+            self.arm(self.config.recorder.mode == RecorderMode::Always);
         }
-        if self.preparing {
-            return;
+        if !self.preparing && self.made_by != Some(wanted) {
+            self.prepare(wanted);
         }
-        let buffer = buffer_mib.map_or(BufferSize::Auto, |mib| BufferSize::KiB(mib.saturating_mul(1 << 10)));
+    }
+
+    /// Makes a flight recorder, in a thread: where CPUs are kept from the kernel's own workers that takes its time.
+    fn prepare(&mut self, wanted: Buffers) {
+        let buffer = wanted.mib.map_or(BufferSize::Auto, |mib| BufferSize::KiB(mib.saturating_mul(1 << 10)));
         let events = self.events.clone();
         let make = move || {
-            let flight = Flight::prepare(keep.0, buffer, &mut |_| {});
+            let flight = Flight::prepare(wanted.keep.0, buffer, &mut |_| {});
             let _ = events.send(Event::Flight(Box::new(flight)));
         };
-        self.preparing = std::thread::Builder::new().name("unstarve-flight".into()).spawn(make).is_ok();
+        self.made_by = Some(wanted);
+        let thread = std::thread::Builder::new().name("unstarve-flight".into()).spawn(make);
+        self.preparing = thread.is_ok();
+        self.recorders.extend(thread);
     }
 
     pub(super) fn has_flight(&mut self, flight: Result<Flight, RecordError>) {
         self.preparing = false;
         match flight {
-            Ok(flight) if self.config.recorder.mode != RecorderMode::Off => {
-                self.flight = Some(flight);
-                self.arm(self.config.recorder.mode == RecorderMode::Always);
+            Ok(flight) => {
+                self.next_flight = Some(flight);
+                self.board.write(|published| drop(published.problems.remove(BUFFERS)));
             }
-            Ok(_) => {}
+            Err(error) if self.flight.is_some() => {
+                let why = format!("the flight recorder keeps the buffers that it has: {}", chain(&error));
+                (self.say)(&why);
+                self.board.write(|published| drop(published.problems.insert(BUFFERS, why)));
+            }
             Err(error) => {
                 let why = chain(&error);
                 (self.say)(&format!("episodes will have no trace: {why}"));
                 self.recorder(RecorderState::Broken(why));
             }
         }
+        self.see_to_recorder();
+    }
+
+    /// An instance whose trace is on the disk. One of a recorder that was exchanged meanwhile goes.
+    pub(super) fn take_back(&mut self, roll: Roll) {
+        let stranger = match &mut self.flight {
+            Some(flight) => flight.take_back(roll),
+            None => Some(roll),
+        };
+        self.discard(stranger);
+    }
+
+    /// Removes buffers, in a thread: the kernel waits for other CPUs, and the loop for nobody.
+    fn discard(&mut self, old: impl Send + 'static) {
+        self.recorders.retain(|thread| !thread.is_finished());
+        let remove = std::thread::Builder::new().name("unstarve-flight".into()).spawn(move || drop(old));
+        self.recorders.extend(remove);
     }
 
     pub(super) fn arm(&mut self, armed: bool) {
@@ -54,7 +109,8 @@ impl Watch {
         let wanted = match self.config.recorder.mode {
             RecorderMode::Always => true,
             RecorderMode::Armed => armed || self.last_armed.elapsed() < REST_AFTER && flight.is_running(),
-            RecorderMode::Off => false,
+            // It goes once the episode has its trace.
+            RecorderMode::Off => flight.is_running(),
         };
         let done = if wanted { flight.run() } else { flight.rest() };
         let state = match done {

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{RunError, Watch};
-use crate::config::{Config, ConfigError, RecorderMode};
+use crate::config::{Config, ConfigError};
 use crate::scribe::{Job, Outputs, chain};
 use crate::tell::log::Log;
 use crate::tell::{Board, Courier, Published, otlp, webhook};
+
+/// Its name among the problems.
+const PROBLEM: &str = "configuration";
 
 pub(super) fn outputs(config: &Config, board: &Arc<Board>) -> Result<Outputs, RunError> {
     let failed = |source| RunError::System { action: "cannot start a thread", source };
@@ -34,28 +37,43 @@ pub(super) fn push(config: &Config, board: &Arc<Board>) -> Result<Option<Push>, 
 
 impl Watch {
     pub(super) fn reload(&mut self) {
-        match self.reloaded() {
-            Ok(()) => (self.say)("configuration reloaded"),
-            Err(error) => (self.say)(&format!("the configuration stays as it was: {}", chain(error.as_ref()))),
+        let refused = self.reloaded().err().map(|error| chain(error.as_ref()));
+        let text = match &refused {
+            None => "configuration reloaded".to_owned(),
+            Some(why) => format!("the configuration stays as it was: {why}"),
+        };
+        (self.say)(&text);
+        self.board.write(|published| {
+            published.counts.reload_refused = Some(refused.is_some());
+            match refused {
+                None => drop(published.problems.remove(PROBLEM)),
+                Some(_) => drop(published.problems.insert(PROBLEM, text.clone())),
+            }
+        });
+        if self.board.read().problems.contains_key(PROBLEM) {
+            let _ = self.jobs.send(Job::Warn(text));
         }
     }
 
-    pub(super) fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
+    /// All of the new configuration holds, or nothing of it: what can fail comes first.
+    fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
+        let otlp = push(&config, &self.board)?;
+        let outputs = outputs(&config, &self.board)?;
+
         let old = std::mem::replace(&mut self.config, config);
         let (was, is) = (&old, &self.config);
         if was.listen != is.listen || was.store.directory != is.store.directory || was.tables != is.tables {
             (self.say)("another address, store or [tables] takes effect at the next start");
         }
+        self.otlp = otlp;
         self.detector.judge_by(self.config.thresholds.clone());
-        self.otlp = push(&self.config, &self.board)?;
-        let _ = self.jobs.send(Job::Configure(outputs(&self.config, &self.board)?));
-        let (before, now) = (&old.recorder, &self.config.recorder);
-        let needs_other = (before.keep, before.buffer_mib) != (now.keep, now.buffer_mib);
-        if needs_other || now.mode == RecorderMode::Off || self.flight.is_none() {
-            self.flight = None;
-            self.prepare();
+        let _ = self.jobs.send(Job::Configure(outputs));
+        if self.flight.is_none() && !self.preparing {
+            // What hindered it may be over.
+            self.made_by = None;
         }
+        self.see_to_recorder();
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ impl Watch {
         manager: &Manager,
         time: Option<Duration>,
     ) -> Result<(), RunError> {
-        self.prepare();
+        self.see_to_recorder();
         self.read(engine)?;
         manager.tell("READY=1");
         let begun = Instant::now();
@@ -50,7 +50,10 @@ impl Watch {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            self.keep_if_due();
+            if self.keep_if_due() {
+                // One that a new configuration asked for meanwhile.
+                self.see_to_recorder();
+            }
             if Instant::now() >= next {
                 self.read(engine)?;
                 self.serving.look(Instant::now(), &self.say);
@@ -78,10 +81,7 @@ impl Watch {
             Event::Asked(Request::Dump, reply) => self.dump(reply),
             Event::Flight(flight) => self.has_flight(*flight),
             Event::Remark(text) => (self.say)(&text),
-            Event::Roll(roll) => match &mut self.flight {
-                Some(flight) => flight.take_back(roll),
-                None => drop(roll),
-            },
+            Event::Roll(roll) => self.take_back(roll),
         }
         Next::On
     }
@@ -117,7 +117,8 @@ impl Watch {
         self.board.write(|published| {
             published.problems.remove("engine");
             Arc::make_mut(&mut published.history).add(&reading);
-            if let Some(admitted) = published.admitted.next(&reading) {
+            let is_new = published.reading.as_ref().is_none_or(|last| !reading.has_combinations_of(last));
+            if let Some(admitted) = is_new.then(|| published.admitted.next(&reading)).flatten() {
                 published.admitted = Arc::new(admitted);
             }
             published.next(Arc::clone(&reading));

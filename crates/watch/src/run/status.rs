@@ -1,8 +1,15 @@
 //! What a running watch says of itself.
 
 use super::Watch;
+use crate::config::Address;
+use crate::tell::Published;
 
 impl Watch {
+    /// Where it listens: the address that was bound, else the one that it tries to have. A new configuration's takes effect later.
+    fn listen<'a>(&'a self, published: &'a Published) -> &'a Address {
+        published.listening.as_ref().unwrap_or_else(|| self.serving.wanted())
+    }
+
     pub(super) fn status(&self) -> String {
         let published = self.board.read();
         let reading = published.reading.as_ref();
@@ -16,7 +23,7 @@ impl Watch {
             "recorder": published.recorder.word(),
             "thresholds": self.config.thresholds.in_full(),
             "store": self.config.store.directory,
-            "listen": self.config.listen.address,
+            "listen": self.listen(&published),
             "episodes": published.counts.episodes,
             "kept": published.counts.kept.map(|kept| kept.episodes),
             "kept_bytes": published.counts.kept.map(|kept| kept.bytes),

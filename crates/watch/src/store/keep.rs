@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::{Limits, Store, StoreError};
-use crate::RoleKind;
 
 /// What a store holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,9 +36,10 @@ impl Store {
     /// # Errors
     /// If the system refuses, or if the disk is too full.
     pub(super) fn make_room(&self, expected: u64) -> Result<Vec<String>, StoreError> {
-        let mut ids = self.ids()?;
+        let mut entries = self.entries()?;
         // Any user can bring about episodes of programs: they take no room from what the kernel's threads suffered.
-        ids.sort_by_cached_key(|id| (self.is_of_kernel(id), id.clone()));
+        entries.sort_by_key(|entry| entry.is_of_kernel);
+        let mut ids: Vec<String> = entries.into_iter().map(|entry| entry.id).collect();
         let sizes: Vec<Size> = ids.iter().map(|id| Size::of(&self.directory_of(id))).collect();
         let Some(count) = oldest_to_go(&sizes, expected, self.limits, self.lacking(expected)) else {
             let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
@@ -51,11 +51,6 @@ impl Store {
             fs::remove_dir_all(&path).map_err(StoreError::io(&path))?;
         }
         Ok(ids)
-    }
-
-    fn is_of_kernel(&self, id: &str) -> bool {
-        let victim = self.episode(id).and_then(|episode| episode.trigger?.victim?.role);
-        victim.is_some_and(|role| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role))
     }
 
     /// What has to become free before `expected` bytes can be written beside the reserve.

@@ -5,6 +5,7 @@
 //!   episodes.jsonl              a line for each, only ever added to
 //!   20261123-012345-678/        whole: renamed from .new-… when its trace was on the disk
 //!     trace.dat  episode.json   and, once explained, report.json, report.html; along.json if others share the trace
+//!     logged                    the log has it
 //!   store.lock                  held by the watch whose store it is
 //! ```
 //!
@@ -26,6 +27,7 @@ use unstarve_files::trust::{Directory, How, TrustError};
 pub use keep::Kept;
 pub use log::{Log, LogRead};
 
+use crate::RoleKind;
 use crate::episode::{Episode, is_id};
 
 /// A trace.
@@ -41,6 +43,9 @@ pub const PAGE: &str = "report.html";
 const ALONG: &str = "along.json";
 /// Held by the watch whose store it is.
 const LOCK: &str = "store.lock";
+
+/// Empty: the episode is in the log, though the log may have been begun anew since.
+const LOGGED: &str = "logged";
 
 const UNFINISHED: &str = ".new-";
 
@@ -110,6 +115,7 @@ pub struct Store {
 pub struct Unfinished {
     path: PathBuf,
     id: String,
+    sequence: u64,
     removed: Vec<String>,
 }
 
@@ -154,7 +160,9 @@ impl Store {
         let _ = fs::remove_dir_all(&path);
         // By its path: nobody but us can change the directory that it is in.
         Directory::make(&path)?;
-        Ok(Unfinished { path, id, removed })
+        let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max();
+        let sequence = last.map_or(0, |last| last.saturating_add(1));
+        Ok(Unfinished { path, id, sequence, removed })
     }
 
     /// The ids of all episodes that are whole, oldest first.
@@ -162,9 +170,16 @@ impl Store {
     /// # Errors
     /// If the directory cannot be read.
     pub fn ids(&self) -> Result<Vec<String>, StoreError> {
-        let mut ids: Vec<String> = self.names()?.into_iter().filter(|name| is_id(name)).collect();
-        ids.sort();
-        Ok(ids)
+        Ok(self.entries()?.into_iter().map(|entry| entry.id).collect())
+    }
+
+    /// All episodes that are whole, in the order in which they came: ids are in that of the wall's clock, which may have been set back.
+    fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+        let ids = self.names()?.into_iter().filter(|name| is_id(name));
+        let mut entries: Vec<Entry> = ids.map(|id| Entry::of(self.episode(&id), id)).collect();
+        // Those without a number are of a program before there was one.
+        entries.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
+        Ok(entries)
     }
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
@@ -192,6 +207,18 @@ impl Store {
         note_in(&Directory::open(&path)?, episode).map_err(StoreError::io(&path))
     }
 
+    /// Notes that the log has an episode, if it has a directory.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn is_logged(&self, episode: &Episode) -> Result<(), StoreError> {
+        if episode.trace_bytes.is_none() {
+            return Ok(());
+        }
+        let path = self.directory_of(&episode.id);
+        Directory::open(&path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(&path))
+    }
+
     /// The log, for adding lines.
     ///
     /// # Errors
@@ -208,7 +235,9 @@ impl Store {
     pub fn unexplained(&self) -> Result<Vec<Left>, StoreError> {
         let logged: std::collections::BTreeSet<String> =
             log::read(self.path())?.episodes.into_iter().map(|episode| episode.id).collect();
-        let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id));
+        // A long log is begun anew, so that one may be in none of the two that are kept.
+        let is_noted = |id: &String| self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
+        let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id) && !is_noted(id));
         let left = |id: String| {
             let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id)).collect();
             Some(Left { episode: self.episode(&id)?, along })
@@ -222,6 +251,24 @@ impl Store {
             .and_then(|directory| directory.read(OsStr::new(ALONG), LARGEST_EPISODE));
         let Ok(Some(bytes)) = bytes else { return Vec::new() };
         serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+}
+
+/// An episode that is whole.
+#[derive(Clone, Debug)]
+struct Entry {
+    id: String,
+    sequence: Option<u64>,
+    /// What the counters saw was of one of the kernel's threads.
+    is_of_kernel: bool,
+}
+
+impl Entry {
+    fn of(episode: Option<Episode>, id: String) -> Entry {
+        let sequence = episode.as_ref().and_then(|episode| episode.sequence);
+        let victim = episode.and_then(|episode| episode.trigger?.victim?.role);
+        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
+        Entry { id, sequence, is_of_kernel: victim.as_deref().is_some_and(is_kernel) }
     }
 }
 
@@ -296,6 +343,11 @@ impl Unfinished {
     /// The id that it gets.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Its place among all of the store.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     /// Older episodes that were removed to make room for it.

@@ -26,6 +26,7 @@ fn keep(store: &Store, number: u64, bytes: usize) -> Result<String, StoreError> 
     let mut episode = episode(number);
     let unfinished = store.begin(&episode.id, bytes as u64)?;
     episode.id = unfinished.id().to_owned();
+    episode.sequence = Some(unfinished.sequence());
     fs::write(unfinished.trace(), vec![7; bytes]).map_err(StoreError::io(store.path()))?;
     episode.trace_bytes = Some(bytes as u64);
     unfinished.finish(store, &episode, &[])?;
@@ -67,6 +68,37 @@ fn what_goes_is_said_and_a_full_disk_takes_nothing() {
         "{refused:?}"
     );
     assert_eq!(store.ids().expect("ids"), [episode(1).id]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_nothing_older() {
+    let (_around, path) = place();
+    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 3 }).expect("a store");
+    // One of before there were sequences.
+    let mut first = episode(50);
+    let unfinished = store.begin(&first.id, 10).expect("begun");
+    first.trace_bytes = Some(10);
+    unfinished.finish(&store, &first, &[]).expect("kept");
+    for number in [60, 2, 1, 70] {
+        keep(&store, number, 10).expect("kept");
+    }
+    assert_eq!(store.ids().expect("ids"), [2, 1, 70].map(|number| episode(number).id));
+}
+
+#[test]
+fn an_episode_that_fell_out_of_the_log_is_not_explained_again() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    for number in 0..3 {
+        keep(&store, number, 10).expect("kept");
+    }
+    for number in 0..2 {
+        store.is_logged(&store.episode(&episode(number).id).expect("there")).expect("noted");
+    }
+    // Begun anew twice.
+    fs::write(path.join("episodes.jsonl"), "").expect("written");
+    let left: Vec<String> = store.unexplained().expect("read").into_iter().map(|left| left.episode.id).collect();
+    assert_eq!(left, [episode(2).id]);
 }
 
 #[test]

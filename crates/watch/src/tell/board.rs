@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::history::History;
 use super::series::Admitted;
 use crate::Reading;
+use crate::config::Address;
 use crate::episode::Episode;
 
 /// Where the loop puts how things stand, and from where others take it.
@@ -27,8 +28,12 @@ pub struct Published {
     pub counts: Counts,
     /// Which combinations have series of their own in the metrics.
     pub admitted: Arc<Admitted>,
+    /// Where metrics and the page are, once they are: of port 0 the one that was free.
+    pub listening: Option<Address>,
     /// How the flight recorder is.
     pub recorder: RecorderState,
+    /// Grows with each change: what is made of it is good as long as this stays.
+    pub version: u64,
     /// What does not work now, for people.
     pub problems: BTreeMap<&'static str, String>,
 }
@@ -48,6 +53,8 @@ pub struct Counts {
     pub engine_errors: u64,
     /// Episodes and pushes that an output did not get, by output.
     pub undelivered: BTreeMap<&'static str, u64>,
+    /// Whether the latest SIGHUP's configuration was refused; `None`: there was none.
+    pub reload_refused: Option<bool>,
     /// What the store holds.
     pub kept: Option<crate::store::Kept>,
     /// From the first sight of the latest episode to its trace being on the disk, in ns.
@@ -105,7 +112,9 @@ impl Board {
     pub fn write(&self, change: impl FnOnce(&mut Published)) {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Who reads the old one keeps it; mostly nobody does, and nothing is copied.
-        change(Arc::make_mut(&mut published));
+        let published = Arc::make_mut(&mut published);
+        change(published);
+        published.version += 1;
     }
 
     /// Notes that an output did not get something.

@@ -12,14 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt;
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use super::Board;
 use super::http_head::{self, BadHead, Head};
 use super::http_places::{Place, Places};
-use super::page::{Answer, answer};
+use super::page::{Answer, Answered, answer};
 use crate::config::{Address, Listen};
 
+/// Connections that wait to be accepted, as the standard library's sockets have.
+const BACKLOG: i32 = 128;
 /// Connections at a time.
 pub const MOST: usize = 16;
 /// Of the threads that answer.
@@ -47,6 +50,8 @@ pub struct Site {
     /// Whether requests may name any host: else only this machine's own names, so that no web page can read it through a name
     /// that it lets point here.
     pub hosts: Hosts,
+    /// What was answered lately.
+    pub answered: Answered,
 }
 
 /// Which hosts requests may name.
@@ -127,7 +132,7 @@ impl Server {
             Address::Tcp(address) if address.ip().is_loopback() => Hosts::Loopback,
             _ => Hosts::All,
         };
-        let site = Arc::new(Site { board, store, hosts });
+        let site = Arc::new(Site { board, store, hosts, answered: Answered::default() });
         std::thread::Builder::new()
             .name("unstarve-http".into())
             .spawn(move || accept(&listener, &site))
@@ -175,10 +180,13 @@ pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     if is_socket && UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }
-    let old = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
-    rustix::process::umask(old);
-    bound
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The file gets the mode that the socket has, less the umask (unix_bind_bsd() in net/unix/af_unix.c); the umask itself is of the
+    // whole process, and other threads make files.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 fn accept(listener: &Listener, site: &Arc<Site>) {
@@ -208,7 +216,7 @@ fn serve(mut stream: Box<dyn Stream>, site: &Site, place: &Place) {
     if stream.limit().is_err() {
         return;
     }
-    let full = || Answer::plain(503, "too many connections\n");
+    let full = || Arc::new(Answer::plain(503, "too many connections\n"));
     let (answer, body) = match place.is_refused() {
         true => (full(), Body::Sent),
         false => match http_head::read(&mut stream, Instant::now() + PATIENCE) {
@@ -217,7 +225,7 @@ fn serve(mut stream: Box<dyn Stream>, site: &Site, place: &Place) {
                 place.answers();
                 (respond(&head, site), body)
             }
-            Err(BadHead::Status(status)) => (Answer::plain(status, "not understood\n"), Body::Sent),
+            Err(BadHead::Status(status)) => (Arc::new(Answer::plain(status, "not understood\n")), Body::Sent),
             Err(BadHead::Io) if place.is_refused() => (full(), Body::Sent),
             Err(BadHead::Io) => return,
         },
@@ -245,12 +253,12 @@ fn drain(stream: &mut dyn Stream) {
     }
 }
 
-fn respond(head: &Head, site: &Site) -> Answer {
+fn respond(head: &Head, site: &Site) -> Arc<Answer> {
     if head.method != "GET" && head.method != "HEAD" {
-        return Answer::plain(405, "only GET\n");
+        return Arc::new(Answer::plain(405, "only GET\n"));
     }
     if site.hosts == Hosts::Loopback && !head.host.as_deref().is_none_or(is_loopback) {
-        return Answer::plain(421, "this name is not of this machine's loopback interface\n");
+        return Arc::new(Answer::plain(421, "this name is not of this machine's loopback interface\n"));
     }
     answer(&head.path, site)
 }

@@ -106,3 +106,19 @@ fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
     drop(server);
     assert!(!path.exists());
 }
+
+/// Whatever the umask is, which is left alone: other threads make files.
+#[test]
+fn a_socket_is_its_owners_alone_from_the_beginning() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let listener = bind_unix(&path).expect("bound");
+    let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut client = UnixStream::connect(&path).expect("it listens");
+    let (mut server, _) = listener.accept().expect("accepted");
+    client.write_all(b"x").expect("written");
+    assert_eq!(server.read(&mut [0; 1]).expect("read"), 1);
+    drop(listener);
+    drop(bind_unix(&path).expect("one that nobody listens at is replaced"));
+}

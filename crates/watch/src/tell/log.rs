@@ -1,7 +1,9 @@
 //! A line for each episode in the system's log: the journal by its native protocol, so that fields stay fields; syslog; or
 //! standard error. Nobody is waited for.
 
+use std::ffi::OsString;
 use std::io::Write as _;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -66,22 +68,55 @@ impl Log {
             To::Syslog(socket, path) => socket.send_to(syslog(&text).as_bytes(), path).is_ok(),
         }
     }
+
+    /// Writes a line that is of no episode; whether it was taken. Standard error has it already, and so has the journal where that is
+    /// where standard error goes.
+    pub fn warn(&self, text: &str) -> bool {
+        match &self.to {
+            To::Nowhere | To::Stderr => true,
+            To::Journal(..) if is_journal(std::env::var_os("JOURNAL_STREAM"), std::io::stderr()) => true,
+            To::Journal(socket, path) => {
+                let mut message = Message::default();
+                message.begin(text);
+                socket.send_to(&message.0, path).is_ok()
+            }
+            To::Syslog(socket, path) => socket.send_to(syslog(text).as_bytes(), path).is_ok(),
+        }
+    }
+}
+
+/// Whether a descriptor is the stream to the journal that systemd names by device and inode (systemd.exec(5)).
+fn is_journal(named: Option<OsString>, descriptor: impl AsFd) -> bool {
+    let (Some(named), Ok(stat)) = (named, rustix::fs::fstat(descriptor)) else { return false };
+    named.to_str() == Some(&format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
 /// The journal's native protocol (systemd, docs/JOURNAL_NATIVE_PROTOCOL.md), in the form for values that could have a newline:
 /// `NAME\n`, the length in 64 bits, little-endian, the value and a newline.
-fn journal(episode: &Episode, text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
-    let mut field = |name: &str, value: &str| {
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn begin(&mut self, text: &str) {
+        self.field("MESSAGE", text);
+        self.field("PRIORITY", &WARNING.to_string());
+        self.field("SYSLOG_IDENTIFIER", "unstarve-watch");
+    }
+
+    fn field(&mut self, name: &str, value: &str) {
+        let out = &mut self.0;
         out.extend_from_slice(name.as_bytes());
         out.push(b'\n');
         out.extend_from_slice(&(value.len() as u64).to_le_bytes());
         out.extend_from_slice(value.as_bytes());
         out.push(b'\n');
-    };
-    field("MESSAGE", text);
-    field("PRIORITY", &WARNING.to_string());
-    field("SYSLOG_IDENTIFIER", "unstarve-watch");
+    }
+}
+
+fn journal(episode: &Episode, text: &str) -> Vec<u8> {
+    let mut message = Message::default();
+    message.begin(text);
+    let mut field = |name: &str, value: &str| message.field(name, value);
     field("MESSAGE_ID", MESSAGE_ID);
     field("UNSTARVE_EPISODE", &episode.id);
     let other = episode.other_finding.as_ref().map(|other| &other.finding);
@@ -102,7 +137,7 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
     if let Some(ns) = episode.ns {
         field("UNSTARVE_NS", &ns.to_string());
     }
-    out
+    message.0
 }
 
 fn fields(party: &Party) -> Vec<(&'static str, String)> {
@@ -171,6 +206,22 @@ mod tests {
         assert_eq!(get("UNSTARVE_CULPRIT_TID"), ["7"]);
         assert_eq!(get("UNSTARVE_EPISODE"), ["20261123-012345-678"]);
         assert!(get("MESSAGE")[0].contains("a\\nPRIORITY=0[7]"));
+    }
+
+    #[test]
+    fn a_warning_goes_to_the_journal_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let journal = UnixDatagram::bind(&path).expect("a socket");
+        assert!(Log::at(Syslog::Auto, &path, Path::new("/nowhere")).warn("no\nPRIORITY=0"));
+        let mut buffer = [0; 4096];
+        let length = journal.recv(&mut buffer).expect("a datagram");
+        assert_eq!(parse(&buffer[..length])[0], ("MESSAGE".to_owned(), "no\nPRIORITY=0".to_owned()));
+
+        let stat = rustix::fs::fstat(&journal).expect("a socket");
+        let named = |inode: u64| Some(OsString::from(format!("{}:{inode}", stat.st_dev)));
+        assert!(is_journal(named(stat.st_ino), &journal));
+        assert!(!is_journal(named(stat.st_ino + 1), &journal) && !is_journal(None, &journal));
     }
 
     #[test]

@@ -164,6 +164,9 @@ fn counts(out: &mut Out<'_, '_>, published: &Published) -> fmt::Result {
         ("recorder", published.recorder.word().to_owned()),
     ];
     out.gauges("watch_info", "This program; always 1", None, vec![(labels, 1.0)])?;
+    let help = "0 if the configuration that the latest SIGHUP was to bring has an error, and the one before holds";
+    let is_in_force = counts.reload_refused != Some(true);
+    out.gauge("config_last_reload_successful", help, None, f64::from(u8::from(is_in_force)))?;
     let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
     out.counters("episodes", "Episodes that were kept, by what explain found", None, rows.collect())?;
     let help = "Episodes that were seen and not kept: too soon after another";

@@ -1,7 +1,9 @@
 //! What is at each address. Pages are whole as the server makes them: no program runs in them, they load themselves again.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unstarve_files::trust::{Directory, How};
 use unstarve_html::live::{self, Bar, Link, Panel, Row};
@@ -55,11 +57,40 @@ impl Answer {
     }
 }
 
+/// The latest answers that are made of the board, and of which version of it: who asks in a loop gets the same one until something is new.
+#[derive(Debug, Default)]
+pub struct Answered(Mutex<BTreeMap<&'static str, (u64, Arc<Answer>)>>);
+
+impl Answered {
+    /// The answer of this version; made once, while others who ask for the same wait.
+    fn of(&self, path: &'static str, version: u64, make: impl FnOnce() -> Answer) -> Arc<Answer> {
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match answers.get(path) {
+            Some((of, answer)) if *of == version => Arc::clone(answer),
+            _ => {
+                let answer = Arc::new(make());
+                answers.insert(path, (version, Arc::clone(&answer)));
+                answer
+            }
+        }
+    }
+}
+
+/// What is made of the board alone.
+const OF_THE_BOARD: [&str; 3] = ["/", "/metrics", "/episodes.json"];
+
 /// The answer to a GET.
-pub fn answer(path: &str, site: &Site) -> Answer {
+pub fn answer(path: &str, site: &Site) -> Arc<Answer> {
     let published = site.board.read();
+    match OF_THE_BOARD.into_iter().find(|known| *known == path) {
+        Some(known) => site.answered.of(known, published.version, || of_the_board(known, published)),
+        None if path == "/healthz" => Arc::new(health(&published)),
+        None => Arc::new(episode_page(path, site).unwrap_or_else(|| Answer::plain(404, "nothing is here\n"))),
+    }
+}
+
+fn of_the_board(path: &str, published: Arc<Published>) -> Answer {
     match path {
-        "/" => live_page(&published),
         "/metrics" => match metrics::text(published) {
             Ok(text) => Answer::of(metrics::CONTENT_TYPE, text),
             Err(_) => Answer::plain(500, "the metrics cannot be written\n"),
@@ -70,8 +101,7 @@ pub fn answer(path: &str, site: &Site) -> Answer {
                 Err(_) => Answer::plain(500, "the episodes cannot be written\n"),
             }
         }
-        "/healthz" => health(&published),
-        _ => episode_page(path, site).unwrap_or_else(|| Answer::plain(404, "nothing is here\n")),
+        _ => live_page(&published),
     }
 }
 
@@ -289,6 +319,23 @@ mod tests {
         let rows = lately(&scene.reading(at(250)), &before);
         let order: Vec<(&str, &str)> = rows.iter().map(|row| (row.0.as_str(), row.2.word())).collect();
         assert_eq!(order, [("/a", "class"), ("kworker", "class"), ("/a", "fair"), ("/a", "idle")]);
+    }
+
+    #[test]
+    fn an_answer_is_made_once_for_each_reading() {
+        let (board, answered) = (crate::tell::Board::default(), Answered::default());
+        let mut made = 0;
+        let mut ask = |path| {
+            answered.of(path, board.read().version, || {
+                made += 1;
+                Answer::plain(200, &made.to_string())
+            })
+        };
+        let first = ask("/metrics");
+        assert!(Arc::ptr_eq(&first, &ask("/metrics")) && !Arc::ptr_eq(&first, &ask("/")));
+        board.write(|published| published.reading = Some(Arc::new(Scene::new().reading(at(0)))));
+        assert_eq!(ask("/metrics").content, b"3");
+        assert_eq!(made, 3);
     }
 
     #[test]

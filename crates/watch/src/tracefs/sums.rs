@@ -173,7 +173,7 @@ fn asks_to_be_last(prio: Prio) -> bool {
 }
 
 /// What is nobody's precedence: that one comes last who asks for it (beside tasks of other groups only a group's weight counts), and that a deadline task that has used up its reservation
-/// waits for the next, which is how `sched_yield` ends its turn. `rule_of` of watch.bpf.c says the same.
+/// waits for the next, which is how `sched_yield` ends its turn. `rule_of` of bpf/queues.h says the same.
 fn judged(rule: Rule, is_last: bool, has_reservation: bool) -> Rule {
     match rule {
         Rule::Weight if is_last => Rule::Fair,
@@ -205,7 +205,7 @@ fn is_real_time(prio: Prio) -> bool {
     prio.policy() > Policy::Fair
 }
 
-/// What a kernel thread is by its name. `kernel_role` of watch.bpf.c says the same.
+/// What a kernel thread is by its name. `kernel_role` of bpf/roles.h says the same.
 fn of_kernel(comm: &Comm) -> RoleKind {
     let name = comm.as_bytes();
     let begins = |text: &str| name.starts_with(text.as_bytes());
