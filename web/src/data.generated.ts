@@ -688,6 +688,11 @@ too_little?: string,
  */
 invisible?: string, 
 /**
+ * A cgroup with a CPU limit whose tasks waited, of which the recording does not say how often the limit stopped them; absent
+ * where there is none.
+ */
+uncounted_limit?: string, 
+/**
  * The name of the recorded machine, where known.
  */
 host: string | null, 

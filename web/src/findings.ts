@@ -2,7 +2,7 @@
 
 import type { App } from './app';
 import { priorityOf } from './app';
-import type { Culprit, Finding, Proved } from './data';
+import type { Culprit, Finding, PricePaid, Proved } from './data';
 import { button, h, vary } from './dom';
 import { counted, grouped, nanos, percent, tasks } from './format';
 import { ruleLook } from './rules';
@@ -47,7 +47,7 @@ function figures(app: App, finding: Finding): HTMLElement {
     figure('waited in all', nanos(finding.waits.total_ns), finding.waits.total_ns, `of ${nanos(app.trace.span_ns)} recorded`),
     culprit ? figure('taken by', culprit.comm, null, `${percent(share)}, rule ${culprit.rule}`) : null,
     finding.period_ns ? figure('comes back every', nanos(finding.period_ns), finding.period_ns) : null,
-    paid ? figure('the price', nanos(paid.ns), paid.ns, `${tasks(paid.comm, paid.tids)} waited for it`) : null,
+    paid ? figure('the price', nanos(paid.ns), paid.ns, `${tasks(paid.comm, paid.tids)} ${lost(paid)}`) : null,
   );
 }
 
@@ -197,9 +197,18 @@ function moments(app: App, finding: Finding, course: number): HTMLElement {
   return h('p', { class: 'actions' }, ...worst, over);
 }
 
+/** Asleep until the victim woke it, or in the same queue: the words of the terminal page. */
+function lost(payer: PricePaid): string {
+  const waited = payer.waited_ns;
+  const slept = Math.max(0, payer.ns - waited);
+  if (!waited) return `waited ${nanos(slept)} for it`;
+  if (!slept) return `waited ${nanos(waited)} for a CPU itself`;
+  return `lost ${nanos(payer.ns)}: ${nanos(waited)} in the same queue, ${nanos(slept)} asleep until it was done`;
+}
+
 function price(finding: Finding): HTMLElement | null {
   if (!finding.price.length) return null;
-  const shown = finding.price.slice(0, 5).map((one) => h('li', { 'data-ns': one.ns }, h('b', {}, tasks(one.comm, one.tids)), ` waited ${nanos(one.ns)} for it`));
+  const shown = finding.price.slice(0, 5).map((one) => h('li', { 'data-ns': one.ns }, h('b', {}, tasks(one.comm, one.tids)), ` ${lost(one)}`));
   const more = finding.price.length - shown.length;
   return h('div', {}, h('h4', {}, 'Who paid for it'), h('ul', {}, ...shown, more > 0 ? h('li', { class: 'muted' }, `and ${grouped(more)} more`) : null));
 }

@@ -1,8 +1,10 @@
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use unstarve_model::EventSource;
+
+use crate::output;
 
 /// The recording to read: a file, or standard input for `-`.
 pub struct Recording(PathBuf);
@@ -19,6 +21,10 @@ impl Recording {
     }
 
     pub fn open(&self) -> Result<Box<dyn EventSource>> {
+        if self.0.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+            // Opening waits for a writer, and reading for its end: without a word it looks like a hang.
+            output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
+        }
         Ok(if self.0 == Path::new("-") { unstarve_readers::open_stdin()? } else { unstarve_readers::open(&self.0)? })
     }
 

@@ -1,7 +1,7 @@
 //! Where results go: files, devices, FIFOs, links, full and closed things. Root runs this program: what it replaces is gone.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -221,4 +221,27 @@ fn an_unwritable_directory_is_an_error() {
         assert!(said(&output).contains("Permission denied"), "{}", said(&output));
         fs::set_permissions(place, fs::Permissions::from_mode(0o700)).expect("a mode");
     });
+}
+
+#[test]
+fn who_reads_from_a_fifo_says_so_before_it_waits() {
+    let place = place();
+    let fifo = place.path().join("recording");
+    let within = |words: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", LIMIT]).args(words).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    };
+    let path = fifo.to_str().expect("a name in UTF-8");
+    assert!(within(&["mkfifo", path]).status().expect("it runs").success());
+    let mut reader = within(&[env!("CARGO_BIN_EXE_unstarve"), "explain", path]);
+    let mut reader = reader.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut said = String::new();
+    let mut words = BufReader::new(reader.stderr.take().expect("a pipe"));
+    words.read_line(&mut said).expect("it is said while nobody writes");
+    assert!(said.contains("reading from the pipe") && said.contains("until its writer closes it"), "{said}");
+    let trace = testdata("traces/fsdevel-perf-script.txt");
+    assert!(within(&["cp", &trace, path]).status().expect("it runs").success());
+    let ended = reader.wait().expect("it ends");
+    assert!(matches!(ended.code(), Some(0 | 1)), "{ended}");
 }

@@ -17,6 +17,7 @@ pub(crate) struct Case<'a> {
     wall: Option<WallClock>,
     observers: Observers,
     by_name: FxHashMap<Comm, Vec<ActorId>>,
+    by_tid: FxHashMap<Tid, ActorId>,
     blame: FxHashMap<ActorId, Vec<Blame>>,
     payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>>,
 }
@@ -44,6 +45,7 @@ impl<'a> Case<'a> {
         for (id, comm) in world.actors.iter().filter_map(|(id, actor)| Some((id, actor.comm()?))) {
             by_name.entry(comm).or_default().push(id);
         }
+        let by_tid = main_actors(world, ledger);
         let mut blame: FxHashMap<ActorId, Vec<Blame>> = FxHashMap::default();
         for ((victim, occupant, rule), &length) in ledger.blame.iter() {
             blame.entry(victim).or_default().push(Blame { occupant, rule, length });
@@ -52,14 +54,13 @@ impl<'a> Case<'a> {
             list.sort_unstable_by_key(|blame| (std::cmp::Reverse(blame.length), blame.occupant, blame.rule));
         }
         let mut payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>> = FxHashMap::default();
-        for ((victim, payer), &length) in ledger.prices.iter().filter(|((_, payer), _)| !observers.may_contain(*payer))
-        {
-            payers.entry(victim).or_default().push((payer, length));
+        for ((victim, payer), paid) in ledger.prices.iter().filter(|((_, payer), _)| !observers.may_contain(*payer)) {
+            payers.entry(victim).or_default().push((payer, paid.length));
         }
         for list in payers.values_mut() {
             list.sort_unstable_by_key(|&(payer, length)| (std::cmp::Reverse(length), payer));
         }
-        Case { ledger, world, snapshot, facts, losses, events, wall: None, observers, by_name, blame, payers }
+        Case { ledger, world, snapshot, facts, losses, events, wall: None, observers, by_name, by_tid, blame, payers }
     }
 
     /// The same where this clock tells the time of day.
@@ -133,6 +134,11 @@ impl<'a> Case<'a> {
         self.payers.get(&victim).map_or(&[], Vec::as_slice)
     }
 
+    /// The part of a price of which the events show, and nothing infers, that the victim led to the payer's wakeup.
+    pub fn certain_price(&self, victim: ActorId, payer: ActorId) -> Nanos {
+        self.ledger.prices.get(&(victim, payer)).map_or(Nanos::ZERO, |paid| paid.certain)
+    }
+
     /// What its waits cost others.
     pub fn price(&self, victim: ActorId) -> Nanos {
         self.payers(victim).iter().map(|(_, length)| *length).sum()
@@ -162,6 +168,11 @@ impl<'a> Case<'a> {
     /// All actors of this name.
     pub fn actors_named(&self, comm: Comm) -> impl Iterator<Item = ActorId> {
         self.by_name.get(&comm).map_or(&[][..], Vec::as_slice).iter().copied()
+    }
+
+    /// Of what a thread was in the trace, what it ran most as, where its id was kept.
+    pub fn main_actor_of(&self, tid: Tid) -> Option<ActorId> {
+        self.by_tid.get(&tid).copied()
     }
 
     /// Whether it is of the fair class.
@@ -250,4 +261,19 @@ impl<'a> Case<'a> {
     pub fn first_tid(&self, id: ActorId) -> Option<Tid> {
         self.actor(id).tids.first().copied()
     }
+}
+
+/// For each thread the actor under which it ran most; of equals the last.
+fn main_actors(world: &World, ledger: &Ledger) -> FxHashMap<Tid, ActorId> {
+    let ran = |id: ActorId| ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
+    let mut main: FxHashMap<Tid, ActorId> = FxHashMap::default();
+    for (id, actor) in world.actors.iter().filter(|(_, actor)| actor.comm().is_some()) {
+        for tid in &actor.tids {
+            let known = main.entry(*tid).or_insert(id);
+            if ran(id) >= ran(*known) {
+                *known = id;
+            }
+        }
+    }
+    main
 }

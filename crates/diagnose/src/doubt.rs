@@ -9,7 +9,7 @@ use unstarve_timeline::Rule;
 
 use crate::case::Case;
 use crate::drive::Driven;
-use crate::ledger::{FAIR_PERIOD, Unequal};
+use crate::ledger::{FAIR_PERIOD, TICK, Unequal};
 
 /// Fewer switches than this show hardly more than who ran when somebody pressed the button.
 const SWITCHES: u64 = 10;
@@ -36,6 +36,7 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
     let missing = lost(|kind| kind == LossKind::MissingSwitch);
     let unreadable = lost(|kind| kind == LossKind::Undecodable);
     let dropped = lost(|kind| kind == LossKind::LostEvents);
+    let late = lost(|kind| kind == LossKind::OutOfOrder);
     let unknown = unknown(case);
     let span = case.world.now.since(case.world.start);
     let longest = case.ledger.longest.sorted().first().map(|(length, _)| *length);
@@ -74,6 +75,8 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
         format!("{} could not be decoded", counted(unreadable, "part"))
     } else if is_much(dropped, events) {
         format!("{} lost beside {} that were read", are(dropped, "event", "events"), counted(events, "event"))
+    } else if is_much(late, events) {
+        format!("{} came in another order than that of time", counted(late, "event"))
     } else if unknown.share_of(case.ledger.waited) >= UNKNOWN {
         format!("nobody knows who had the CPU in {unknown} of {} of waits", case.ledger.waited)
     } else if let Some(loss) = ends_early.filter(|_| tail.share_of(span) >= MISSING) {
@@ -119,6 +122,20 @@ pub(crate) fn is_mostly_missing(driven: &Driven) -> bool {
 
 fn are(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one} is") } else { format!("{} {many} are", unstarve_model::grouped(count)) }
+}
+
+/// The cgroup whose limit may have stopped tasks on a busy CPU, where others ran meanwhile: only the kernel's counters know, and the
+/// recording does not hold them.
+pub(crate) fn uncounted_limit(case: &Case<'_>) -> Option<String> {
+    let snapshot = case.snapshot?;
+    let limited = |id| {
+        let group = snapshot.limited_cgroup_of(case.first_tid(id)?)?;
+        (snapshot.throttled_meanwhile.is_none() || group.throttled.is_none()).then_some(group)
+    };
+    let waited = case.victims().filter(|(id, account)| account.longest >= TICK && case.is_fair(*id));
+    let longest = waited.filter_map(|(id, account)| Some((account.longest, limited(id)?)));
+    let (_, group) = longest.max_by_key(|(longest, _)| *longest)?;
+    Some(clean(&group.path).into_owned())
 }
 
 /// What kind of waits the trace cannot show.

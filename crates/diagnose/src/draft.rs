@@ -66,7 +66,7 @@ impl Draft {
             period_ns: self.period.map(|period| period.interval.0),
             price,
             evidence: throughout.evidence(self.evidence),
-            worst: worst(case, &self.victims),
+            worst: worst(case, &self.victims, &culprit),
             losses: missing.iter().map(|missing| missing.text.clone()).collect(),
             missing,
             remedies: self.remedies,
@@ -273,12 +273,16 @@ fn cpus(case: &Case<'_>, victims: &[ActorId]) -> Vec<u32> {
         .collect()
 }
 
-fn worst(case: &Case<'_>, victims: &[ActorId]) -> Vec<Instance> {
-    let mut spots: Vec<_> = victims
-        .iter()
-        .filter_map(|victim| case.ledger.account(*victim))
-        .flat_map(|account| account.worst.sorted())
-        .collect();
+/// The longest waits of which most was the culprits' doing. Of a finding about what is seldom most of a wait, the longest of all.
+fn worst(case: &Case<'_>, victims: &[ActorId], culprit: &impl Fn(&Blame) -> bool) -> Vec<Instance> {
+    let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
+    let mut spots: Vec<_> = accounts.flat_map(|account| account.worst.sorted()).collect();
+    let is_theirs = |(length, spot): &(Nanos, &crate::ledger::Spot)| {
+        culprit(&Blame { occupant: spot.occupant, rule: spot.rule, length: *length })
+    };
+    if spots.iter().any(is_theirs) {
+        spots.retain(is_theirs);
+    }
     spots.sort_by_key(|(length, spot)| (std::cmp::Reverse(*length), spot.start));
     spots.truncate(WORST);
     let instance = |(_, spot): (Nanos, &crate::ledger::Spot)| Instance {

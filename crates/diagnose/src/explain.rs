@@ -145,6 +145,7 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSumm
         waits_unknown_ns: doubt::unknown(case).0,
         too_little: doubt::too_little(case, driven),
         invisible: doubt::invisible(driven),
+        uncounted_limit: doubt::uncounted_limit(case),
         host: driven.host(),
         clock: driven.info.clock.clone(),
         clock_pairs: driven.wall().map(|wall| wall.pairs()).unwrap_or_default(),

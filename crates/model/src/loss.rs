@@ -207,7 +207,8 @@ impl fmt::Display for Loss {
             LossKind::ShiftedStates => {
                 write!(f, "{n} states of tasks that left a CPU were recorded one bit too high and put right")?;
             }
-            LossKind::OtherRecordings => write!(f, "{n} more recordings in the archive were not read")?,
+            LossKind::OtherRecordings if n == 1 => write!(f, "another recording was not read")?,
+            LossKind::OtherRecordings => write!(f, "{n} more recordings were not read")?,
             LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
             LossKind::UnrecordedCpus if n == 1 => write!(f, "one CPU was not recorded")?,
             LossKind::UnrecordedCpus => write!(f, "{n} CPUs were not recorded")?,

@@ -22,8 +22,19 @@ pub fn looks_like(prefix: &[u8]) -> &'static str {
 
 /// A word about a directory that is a trace of another program.
 pub fn directory(path: &Path) -> Option<&'static str> {
-    ["metadata", "kernel/metadata"].iter().any(|file| path.join(file).is_file()).then_some(CTF)
+    if ["metadata", "kernel/metadata"].iter().any(|file| path.join(file).is_file()) {
+        return Some(CTF);
+    }
+    match (path.join("data").is_file(), path.join("data.0").is_file()) {
+        (true, true) => Some(PERF_THREADS),
+        (true, false) => Some("it looks like a directory of perf: give the file `data` in it"),
+        _ => None,
+    }
 }
+
+/// One file for each thread that recorded (`perf record --threads`).
+const PERF_THREADS: &str = "it looks like a recording of `perf record --threads`, which is in several files: print it with `perf script -i \
+                            DIRECTORY -F +cpu` and give that text";
 
 const CTF: &str = "it looks like an LTTng trace (CTF): print it with `babeltrace2 DIRECTORY` and give that text";
 
@@ -38,6 +49,10 @@ fn is_ctf(prefix: &[u8]) -> bool {
 
 fn text(prefix: &[u8]) -> &'static str {
     let has = |words: &[&str]| words.iter().all(|word| memchr::memmem::find(prefix, word.as_bytes()).is_some());
+    if prefix.split(|&byte| byte == b'\n').filter(|line| perf_script::is_latency(line)).count() > 1 {
+        return "it is text of `perf script -L`, which cuts names: print it with `perf script -F +cpu`, without -L; if it was printed \
+                without -L, the CPU column is missing";
+    }
     if prefix.split(|&byte| byte == b'\n').any(perf_script::lacks_cpu) {
         return "it is text of `perf script` without the CPU column: print it with `perf script -F +cpu`";
     }
@@ -54,6 +69,9 @@ fn text(prefix: &[u8]) -> &'static str {
     if has(&["Task", "Runtime ms", "Switches"]) || has(&["*A0", " secs "]) {
         return "it is text of `perf sched`, which has sums instead of events: give the perf.data, or print it with \
                 `perf script -F +cpu`";
+    }
+    if has(&["\"linux-perf-json-version\""]) {
+        return "it is JSON of `perf data convert`, which leaves out the events' fields: give the perf.data";
     }
     if prefix.trim_ascii_start().starts_with(b"{") || prefix.trim_ascii_start().starts_with(b"[{") {
         return "it is JSON, perhaps a trace of a browser: give the kernel's events as trace.dat, perf.data, Perfetto or \
@@ -80,6 +98,11 @@ mod tests {
             (b"/* CTF 1.8 */\n", "babeltrace2"),
             (b"\xc1\x1f\xfc\xc1....", "babeltrace2"),
             (b"{\"traceEvents\": []}", "JSON"),
+            (b"{\n\t\"linux-perf-json-version\": 1,\n", "`perf data convert`"),
+            (
+                b"migratio 18 0 59.508774: sched:sched_waking: comm=perf\nperf 7 1 59.608774: sched:sched_waking: comm=perf\n",
+                "without -L",
+            ),
             (b"Dear list,\n", "no line looks like"),
         ];
         for (content, word) in table {

@@ -291,10 +291,8 @@ mod tests {
         assert_eq!((events, format.as_str()), (1, "ftrace text from ../../etc/one"));
         assert_eq!(
             others,
-            [
-                "2 more recordings in the archive were not read (two\\u{1b}[2J, three; read another one with `tar -xOf x \
-                 MEMBER | unstarve explain -`; several members to tar -xOf join the parts of a text that was split)"
-            ]
+            ["2 more recordings were not read (two\\u{1b}[2J, three; read another one with `tar -xOf x \
+                 MEMBER | unstarve explain -`; several members to tar -xOf join the parts of a text that was split)"]
         );
     }
 

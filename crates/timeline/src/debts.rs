@@ -1,4 +1,4 @@
-use unstarve_model::Time;
+use unstarve_model::{Nanos, Time};
 
 use crate::{ActorId, Price};
 
@@ -19,6 +19,16 @@ pub(crate) struct Debt {
     victim: ActorId,
     start: Time,
     end: Time,
+    basis: Basis,
+}
+
+/// How it is known that the one woke the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Basis {
+    /// By the event.
+    Seen,
+    /// By how often the one is current when the other is woken.
+    Inferred,
 }
 
 impl Debts {
@@ -27,8 +37,11 @@ impl Debts {
 
     /// A wait of `victim` is over.
     pub fn push(&mut self, victim: ActorId, start: Time, end: Time) {
-        let debt = Debt { victim, start, end };
-        self.latest = self.latest.max(end);
+        self.keep(Debt { victim, start, end, basis: Basis::Seen });
+    }
+
+    fn keep(&mut self, debt: Debt) {
+        self.latest = self.latest.max(debt.end);
         if self.list.len() < Debts::KEPT {
             self.list.push(debt);
         } else {
@@ -42,11 +55,15 @@ impl Debts {
         self.latest <= time
     }
 
-    /// Adds to `open` what reaches beyond `time`, the latest first.
-    pub fn open_since(&self, time: Time, open: &mut Vec<Debt>) {
+    /// Adds to `open` what reaches beyond `time`, the latest first. `basis` is that of the wakeup which passes it on.
+    pub fn open_since(&self, time: Time, basis: Basis, open: &mut Vec<Debt>) {
         let (newer, older) = (&self.list[..self.oldest], &self.list[self.oldest..]);
         let newest_first = newer.iter().rev().chain(older.iter().rev());
-        open.extend(newest_first.take_while(|debt| debt.end > time));
+        let passed_on = |debt: &Debt| match basis {
+            Basis::Seen => *debt,
+            Basis::Inferred => Debt { basis, ..*debt },
+        };
+        open.extend(newest_first.take_while(|debt| debt.end > time).map(passed_on));
     }
 
     /// What the debts of those that led to its wakeup cost a wakee that slept since `sleep_start`: adds to `prices`, and
@@ -67,11 +84,15 @@ impl Debts {
         });
         for debt in open.drain(..).rev() {
             let length = debt.end.since(debt.start);
+            let certain = if debt.basis == Basis::Seen { length } else { Nanos::ZERO };
             match prices.iter_mut().find(|price| price.victim == debt.victim) {
-                Some(price) => price.length += length,
-                None => prices.push(Price { victim: debt.victim, length }),
+                Some(price) => {
+                    price.length += length;
+                    price.certain += certain;
+                }
+                None => prices.push(Price { victim: debt.victim, length, certain }),
             }
-            self.push(debt.victim, debt.start, debt.end);
+            self.keep(debt);
         }
     }
 }
@@ -83,13 +104,15 @@ pub(crate) fn latest_first(open: &mut [Debt]) {
 
 #[cfg(test)]
 mod tests {
-    use unstarve_model::Nanos;
-
     use super::*;
+
+    fn sure(victim: ActorId, length: u64) -> Price {
+        Price { victim, length: Nanos(length), certain: Nanos(length) }
+    }
 
     fn pass_on(from: &Debts, to: &mut Debts, sleep_start: Time, wakee: ActorId) -> Vec<Price> {
         let (mut open, mut prices) = (Vec::new(), Vec::new());
-        from.open_since(sleep_start, &mut open);
+        from.open_since(sleep_start, Basis::Seen, &mut open);
         to.take_over(&mut open, sleep_start, wakee, &mut prices);
         prices
     }
@@ -103,8 +126,8 @@ mod tests {
         let mut of_v = Debts::default();
         of_v.push(v, Time(5), Time(25));
         let (mut of_x, mut of_y) = (Debts::default(), Debts::default());
-        assert_eq!(pass_on(&of_v, &mut of_x, Time(10), x), [Price { victim: v, length: Nanos(15) }]);
-        assert_eq!(pass_on(&of_x, &mut of_y, Time(20), y), [Price { victim: v, length: Nanos(5) }]);
+        assert_eq!(pass_on(&of_v, &mut of_x, Time(10), x), [sure(v, 15)]);
+        assert_eq!(pass_on(&of_x, &mut of_y, Time(20), y), [sure(v, 5)]);
         assert!(of_x.is_settled(Time(25)));
     }
 
@@ -116,7 +139,21 @@ mod tests {
         of_u.push(v, Time(5), Time(25));
         of_u.push(u, Time(10), Time(30));
         let prices = pass_on(&of_u, &mut Debts::default(), Time(0), x);
-        let price = |victim, length| Price { victim, length: Nanos(length) };
-        assert_eq!(prices, [price(v, 5), price(u, 20)]);
+        assert_eq!(prices, [sure(v, 5), sure(u, 20)]);
+    }
+
+    #[test]
+    fn what_an_inferred_wakeup_passes_on_stays_inferred() {
+        // V waits 5..25 and perhaps wakes X, which surely wakes Y. X waited itself, too.
+        let (v, x, y) = (ActorId(5), ActorId(6), ActorId(7));
+        let (mut of_v, mut of_x, mut of_y) = (Debts::default(), Debts::default(), Debts::default());
+        of_v.push(v, Time(5), Time(25));
+        let (mut open, mut prices) = (Vec::new(), Vec::new());
+        of_v.open_since(Time(0), Basis::Inferred, &mut open);
+        of_x.take_over(&mut open, Time(0), x, &mut prices);
+        assert_eq!(prices, [Price { victim: v, length: Nanos(20), certain: Nanos::ZERO }]);
+        of_x.push(x, Time(30), Time(37));
+        let prices = pass_on(&of_x, &mut of_y, Time(0), y);
+        assert_eq!(prices, [Price { victim: v, length: Nanos(20), certain: Nanos::ZERO }, sure(x, 7)]);
     }
 }

@@ -9,7 +9,7 @@
 use unstarve_model::{Comm, KernelThread, Time};
 
 use crate::cpu::Current;
-use crate::debts::latest_first;
+use crate::debts::{Basis, latest_first};
 use crate::timeline::Timeline;
 use crate::{TaskKey, Waker};
 
@@ -23,14 +23,20 @@ pub(crate) fn drives_grace_periods(thread: Option<KernelThread>, comm: &Comm) ->
 
 impl Timeline {
     /// Adds to the debts that led to a wakeup those of the thread that drives grace periods, if the wakee slept for one.
-    pub(crate) fn add_grace_period(&mut self, index: usize, waker: Waker, wakee: TaskKey, sleep_start: Time) {
+    pub(crate) fn add_grace_period(
+        &mut self,
+        index: usize,
+        waker: Waker,
+        wakee: TaskKey,
+        (sleep_start, basis): (Time, Basis),
+    ) {
         if self.grace_periods.is_settled(sleep_start) || !self.is_callback(index, waker) {
             return;
         }
         let task = self.world.tasks.get(wakee);
         // The thread that drives them is itself woken by that softirq, and so are idle workers; neither sleeps like this.
         if task.sleeps_uninterruptibly && task.kernel_thread != Some(KernelThread::Rcu) {
-            self.grace_periods.open_since(sleep_start, &mut self.open_debts);
+            self.grace_periods.open_since(sleep_start, basis, &mut self.open_debts);
             latest_first(&mut self.open_debts);
         }
     }

@@ -277,6 +277,8 @@ pub struct Price {
     pub victim: ActorId,
     /// For how long of the wakee's sleep.
     pub length: Nanos,
+    /// The part of it in which the events show who woke whom; of the rest it is inferred.
+    pub certain: Nanos,
 }
 
 /// A move to another CPU.

@@ -3,6 +3,7 @@
 use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef};
 
 use crate::cpu::Current;
+use crate::debts::Basis;
 use crate::timeline::Timeline;
 use crate::work::SleepLoss;
 use crate::{Migration, Sink, State, TaskKey, WaitKind, Wake, Waker};
@@ -140,16 +141,16 @@ impl Timeline {
 
     fn report_wake(&mut self, index: usize, event: &Event, key: TaskKey, sink: &mut impl Sink) {
         let now = self.world.now;
-        let Origin { waker, debtor, suspect } = self.waker(index, event, key);
+        let Origin { waker, debtor, basis, suspect } = self.waker(index, event, key);
         let mut prices = std::mem::take(&mut self.prices);
         prices.clear();
         let sleep_start = self.world.tasks.get(key).sleep_start;
         let loss = self.loss_of_sleeper(key);
         if let SleepLoss::Since(since) | SleepLoss::OfOthers(since) = loss {
             if let Some(debtor) = debtor.filter(|debtor| *debtor != key) {
-                self.world.tasks.get(debtor).debts.open_since(since, &mut self.open_debts);
+                self.world.tasks.get(debtor).debts.open_since(since, basis, &mut self.open_debts);
             }
-            self.add_grace_period(index, waker, key, since);
+            self.add_grace_period(index, waker, key, (since, basis));
             if !self.open_debts.is_empty() {
                 let task = self.world.tasks.get_mut(key);
                 task.debts.take_over(&mut self.open_debts, since, task.actor, &mut prices);
@@ -195,9 +196,10 @@ impl Timeline {
         }
         let believed = certain || self.is_waker(index, current, wakee);
         let debtor = current.filter(|_| believed);
+        let basis = if certain { Basis::Seen } else { Basis::Inferred };
         match (interrupt, debtor) {
-            (true, _) => Origin { waker: Waker::Interrupt(handler), debtor, suspect: None },
-            (false, Some(key)) => Origin { waker: Waker::Task(key), debtor, suspect: None },
+            (true, _) => Origin { waker: Waker::Interrupt(handler), debtor, basis, suspect: None },
+            (false, Some(key)) => Origin { waker: Waker::Task(key), debtor, basis, suspect: None },
             (false, None) => Origin { suspect: current, ..Origin::UNKNOWN },
         }
     }
@@ -209,10 +211,12 @@ struct Origin {
     waker: Waker,
     /// Whose waits the wakee has paid for.
     debtor: Option<TaskKey>,
+    /// How that is known.
+    basis: Basis,
     /// Who was current, where that may be the waker or have been interrupted.
     suspect: Option<TaskKey>,
 }
 
 impl Origin {
-    const UNKNOWN: Origin = Origin { waker: Waker::Unknown, debtor: None, suspect: None };
+    const UNKNOWN: Origin = Origin { waker: Waker::Unknown, debtor: None, basis: Basis::Seen, suspect: None };
 }

@@ -143,7 +143,7 @@ impl Group<'_> {
     fn hidden(&self, case: &Case<'_>, id: ActorId, account: &Account, period: Nanos) -> Nanos {
         let Some(counted) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
             let stalls = account.stalls_by_rule[Rule::Weight as usize];
-            return Nanos(period.0.saturating_mul(stalls)).min(account.stalled_by_rule[Rule::Weight as usize]);
+            return Nanos(period.0.saturating_mul(stalls)).min(account.stalled_mainly[Rule::Weight as usize]);
         };
         let Some(counted) = counted.get(&self.facts.path) else { return Nanos::ZERO };
         let breadth = throttled::breadth(case, &self.members);

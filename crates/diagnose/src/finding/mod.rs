@@ -15,6 +15,7 @@ mod intruders;
 mod irq_interference;
 mod limits;
 mod migration_churn;
+mod order;
 mod overrun;
 mod preemption_thrash;
 mod rt_starvation;
@@ -29,7 +30,7 @@ use unstarve_timeline::ActorId;
 use crate::case::Case;
 use crate::ledger::FAIR_PERIOD;
 use crate::remedy;
-use crate::report::{Finding, Severity};
+use crate::report::Finding;
 
 /// A kind of finding.
 #[derive(Clone, Copy, Debug)]
@@ -77,16 +78,8 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(more);
     }
     remedy::spare_no_other_culprit(|tid| case.process_of(tid), &mut findings);
-    findings.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
+    order::worst_first(case, &mut findings);
     findings
-}
-
-/// Worse severity first; then what has more guilty time and price behind it, weighed by how sure it is.
-fn rank(finding: &Finding) -> (Severity, f64) {
-    // As floats: clocks of a damaged recording may add up to more than a u64.
-    let guilty: f64 = finding.culprits.iter().map(|culprit| culprit.ns as f64).sum();
-    let price: f64 = finding.price.iter().map(|payer| payer.ns as f64).sum();
-    (finding.severity, (guilty + price) * finding.confidence)
 }
 
 /// `kworker/0:2 (iomap_dio_complete_work on dio/nullb0)`, `nfsd (128 threads)`, `cc1`.

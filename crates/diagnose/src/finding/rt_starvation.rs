@@ -3,6 +3,8 @@
 //! One finding for each family of intruders (see [`intruders`]), with the worst kind of victim; the other victims are in
 //! its price.
 
+mod turns;
+
 use std::cmp::Reverse;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -93,6 +95,8 @@ struct Intrusion {
     family: Family,
     hits: Vec<Hit>,
     severity: Option<Severity>,
+    /// What it waited behind its victims itself, where they take turns.
+    returned: Option<Nanos>,
 }
 
 /// What this module finds.
@@ -112,7 +116,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let boosters = Boosters::of(case, &taken.occupants);
     let families = intruders::families(case, &taken.occupants, &boosters);
     let intrusions = families.into_iter().map(|family| Intrusion::of(case, family, &taken)).collect();
-    let mut found: Vec<Intrusion> = together(case, intrusions, &taken);
+    let mut found: Vec<Intrusion> = turns::once_each(case, together(case, intrusions, &taken), &taken);
     found.retain(|intrusion| intrusion.severity.is_some());
     found.sort_by_key(|intrusion| Reverse((intrusion.severity, intrusion.lost())));
     if found.len() > MOST {
@@ -153,9 +157,14 @@ impl Intrusion {
                 hit.stay = hit.stay.max(case.longest_stay(*victim, *occupant));
             }
         }
-        let had: Nanos = family.actors.iter().map(|id| ran(case, *id)).sum();
-        let severity = hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, hit, taken))).max();
-        Intrusion { family, hits, severity }
+        Intrusion { family, hits, severity: None, returned: None }.judged(case, taken)
+    }
+
+    /// The same, as bad as what is left of it.
+    fn judged(self, case: &Case<'_>, taken: &Taken) -> Intrusion {
+        let had: Nanos = self.family.actors.iter().map(|id| ran(case, *id)).sum();
+        let severity = self.hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, hit, taken))).max();
+        Intrusion { severity, ..self }
     }
 
     fn lost(&self) -> Nanos {
@@ -181,7 +190,7 @@ fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
 }
 
 fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &Boosters) -> Option<Finding> {
-    let Intrusion { mut family, mut hits, severity } = intrusion;
+    let Intrusion { mut family, mut hits, severity, returned } = intrusion;
     // The name under which it ran most comes first.
     family.actors.sort_by_key(|id| Reverse((ran(case, *id), *id)));
     let victims = worst_kind(case, &mut hits)?;
@@ -198,6 +207,9 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let period = draft::period(case, &victims).or_else(|| period_of_runs(case, actors));
     let also: Vec<&Hit> = hits.iter().filter(|hit| !named.contains(&hit.victim)).collect();
     let mut evidence = evidence(case, &victims, actors, worst.min(had).share_of(case.span()), period, &also);
+    evidence.extend(returned.map(|waited| {
+        format!("{} waited {waited} the other way round: they take turns", names(case, actors.iter().copied()))
+    }));
     evidence.extend(family.in_common(case));
     evidence.extend(lifted(case, actors, boosters));
     let draft = Draft {

@@ -2,7 +2,7 @@ use unstarve_model::{CpuId, CpuSet, NameId, Nanos, Time};
 use unstarve_timeline::{ActorId, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
 
 use super::spans::Spans;
-use super::{Episodes, Longest, Quantiles, Spot};
+use super::{Episodes, Quantiles, Spot, Worst};
 
 /// What is known about one actor at the end of the trace.
 #[derive(Clone, Debug)]
@@ -15,9 +15,11 @@ pub(crate) struct Account {
     pub quantiles: Quantiles,
     /// The longest time in one wait under each rule, by [`Rule`]; for [`Rule::Class`] the longest without a gap.
     pub longest_by_rule: [Nanos; Rule::ALL.len()],
-    /// The time under each rule in waits in which that alone took more than a period of fair scheduling…
-    pub stalled_by_rule: [Nanos; Rule::ALL.len()],
-    /// …and how many such waits there were.
+    /// The same of waits of which the rule had half or more: it is their main reason.
+    pub longest_mainly: [Nanos; Rule::ALL.len()],
+    /// The time under each rule in waits of which it was the main reason and took more than a period of fair scheduling.
+    pub stalled_mainly: [Nanos; Rule::ALL.len()],
+    /// How many waits there were in which it took as much, main reason or not.
     pub stalls_by_rule: [u64; Rule::ALL.len()],
     /// The most that interrupts took from a wait of which they were a good part. In a long wait behind something else they
     /// add up to as much, and mean nothing.
@@ -29,7 +31,7 @@ pub(crate) struct Account {
     /// Sum over its waits of how many waited on the same CPU at the end, itself included.
     pub queued_together: u64,
     pub cpus: CpuSet,
-    pub worst: Longest<Spot>,
+    pub worst: Worst,
     pub episodes: Episodes,
     pub runs: Runs,
     pub wakeups: u64,
@@ -99,12 +101,12 @@ pub(crate) const TICK: Nanos = Nanos::from_millis(4);
 /// plain sharing is a stall.
 pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
 
+/// What had this part of a wait is the reason for it; a crowd that keeps itself waiting must not make what else ran a stall.
+const MAIN_REASON: f64 = 0.5;
 /// Interrupts are what a wait was for from this part of it on.
 const GOOD_PART: f64 = 1.0 / 3.0;
 
 impl Account {
-    const WORST_KEPT: usize = 16;
-
     pub fn new() -> Account {
         Account {
             waits: 0,
@@ -113,14 +115,15 @@ impl Account {
             longest: Nanos::ZERO,
             quantiles: Quantiles::default(),
             longest_by_rule: [Nanos::ZERO; Rule::ALL.len()],
-            stalled_by_rule: [Nanos::ZERO; Rule::ALL.len()],
+            longest_mainly: [Nanos::ZERO; Rule::ALL.len()],
+            stalled_mainly: [Nanos::ZERO; Rule::ALL.len()],
             stalls_by_rule: [0; Rule::ALL.len()],
             longest_interrupted: Nanos::ZERO,
             ideal: Nanos::ZERO,
             got: Nanos::ZERO,
             queued_together: 0,
             cpus: CpuSet::default(),
-            worst: Longest::new(Account::WORST_KEPT),
+            worst: Worst::default(),
             episodes: Episodes::default(),
             runs: Runs::default(),
             wakeups: 0,
@@ -146,7 +149,6 @@ impl Account {
         self.moves_while_waiting += u64::from(wait.migrations);
         self.cpus.insert(wait.cpu);
         self.throughout = self.throughout.max(wait.throughout);
-        self.worst.offer(length, || Spot::of(wait));
         self.episodes.push(wait.start, wait.end);
         if let Some(idle) = wait.idle_elsewhere {
             self.add_idle(idle, wait);
@@ -156,6 +158,7 @@ impl Account {
         if interrupted.share_of(length) >= GOOD_PART {
             self.longest_interrupted = self.longest_interrupted.max(interrupted);
         }
+        let mut main = (Nanos::ZERO, Rule::Unknown);
         // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
         for (index, piece) in wait.pieces.iter().enumerate() {
             if wait.pieces[..index].iter().any(|earlier| earlier.rule == piece.rule) {
@@ -163,17 +166,26 @@ impl Account {
             }
             let same = wait.pieces[index..].iter().filter(|other| other.rule == piece.rule);
             let together: Nanos = same.map(|other| other.length).sum();
+            if together > main.0 {
+                main = (together, piece.rule);
+            }
+            let is_main = together.share_of(length) >= MAIN_REASON;
             let together = match stretch {
                 Some(stretch) if piece.rule == Rule::Class => together.min(stretch),
                 _ => together,
             };
             let longest = &mut self.longest_by_rule[piece.rule as usize];
             *longest = (*longest).max(together);
-            if together >= FAIR_PERIOD {
-                self.stalled_by_rule[piece.rule as usize] += together;
-                self.stalls_by_rule[piece.rule as usize] += 1;
+            self.stalls_by_rule[piece.rule as usize] += u64::from(together >= FAIR_PERIOD);
+            if is_main {
+                let longest = &mut self.longest_mainly[piece.rule as usize];
+                *longest = (*longest).max(together);
+            }
+            if is_main && together >= FAIR_PERIOD {
+                self.stalled_mainly[piece.rule as usize] += together;
             }
         }
+        self.worst.offer(main.1, length, || Spot::of(wait, main.1));
     }
 
     fn add_idle(&mut self, idle: Nanos, wait: &Wait<'_>) {

@@ -24,13 +24,21 @@ pub(crate) use quantiles::Quantiles;
 use real_time::RealTimeStays;
 pub(crate) use table::Table;
 pub(crate) use unequal::Unequal;
-pub(crate) use worst::{LongWait, Longest, Spot};
+pub(crate) use worst::{LongWait, Longest, Spot, Worst};
 
 /// How often one actor took the CPU from another that was still runnable.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Preemptions {
     pub count: u64,
     pub by_wakeup: u64,
+}
+
+/// What one paid for another's waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Paid {
+    pub length: Nanos,
+    /// The part of it in which events show who woke whom, and nothing is inferred.
+    pub certain: Nanos,
 }
 
 /// Sums over a trace. Pairs beyond what a [`Table`] keeps apart are put to [`ActorId::OTHERS`].
@@ -50,7 +58,7 @@ pub(crate) struct Ledger {
     /// (current, wakee) → wakeups of which nobody knows whether the current task did them.
     pub doubtful_wakes: Table<(ActorId, ActorId), u64>,
     /// (victim, payer) → time that the payer slept because the victim waited.
-    pub prices: Table<(ActorId, ActorId), Nanos>,
+    pub prices: Table<(ActorId, ActorId), Paid>,
     /// Interrupt handlers and softirqs: (which, where).
     pub interrupts: Table<(ActorId, CpuId), Stays>,
     pub longest: Longest<LongWait>,
@@ -239,7 +247,9 @@ impl Sink for Ledger {
             *self.doubtful_wakes.entry((suspect, wakee), (suspect, ActorId::OTHERS)) += 1;
         }
         for price in wake.prices {
-            *self.prices.entry((price.victim, wakee), (price.victim, ActorId::OTHERS)) += price.length;
+            let paid = self.prices.entry((price.victim, wakee), (price.victim, ActorId::OTHERS));
+            paid.length += price.length;
+            paid.certain += price.certain;
         }
     }
 

@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use unstarve_model::{Comm, CpuId, Nanos, Tid, Time};
-use unstarve_timeline::{Piece, Wait, World};
+use unstarve_timeline::{ActorId, Piece, Rule, Wait, World};
 
 /// The longest of many, a fixed number of them.
 #[derive(Clone, Debug)]
@@ -64,11 +64,52 @@ pub(crate) struct Spot {
     pub end: Time,
     /// Whether it came to that CPU only while it waited.
     pub moved: bool,
+    /// The rule that had most of it…
+    pub rule: Rule,
+    /// …and who had most of that.
+    pub occupant: ActorId,
 }
 
 impl Spot {
-    pub fn of(wait: &Wait<'_>) -> Spot {
-        Spot { cpu: wait.cpu, start: wait.start, end: wait.end, moved: wait.migrations > 0 }
+    /// Where and when the wait was, most of which was under this rule.
+    pub fn of(wait: &Wait<'_>, rule: Rule) -> Spot {
+        let mut most = (Nanos::ZERO, ActorId::UNKNOWN);
+        let of_rule = |piece: &&Piece| piece.rule == rule;
+        for piece in wait.pieces.iter().filter(of_rule) {
+            let same = wait.pieces.iter().filter(of_rule).filter(|other| other.occupant == piece.occupant);
+            let together: Nanos = same.map(|other| other.length).sum();
+            if together > most.0 {
+                most = (together, piece.occupant);
+            }
+        }
+        Spot { cpu: wait.cpu, start: wait.start, end: wait.end, moved: wait.migrations > 0, rule, occupant: most.1 }
+    }
+}
+
+/// The longest waits of one actor, some for each rule: the longest of all may have another reason than what is asked about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Worst(Vec<(Rule, Longest<Spot>)>);
+
+impl Worst {
+    const KEPT: usize = 16;
+
+    /// Offers a wait that was mainly under this rule.
+    pub fn offer(&mut self, rule: Rule, length: Nanos, make: impl FnOnce() -> Spot) {
+        let index = match self.0.iter().position(|(known, _)| *known == rule) {
+            Some(index) => index,
+            None => {
+                self.0.push((rule, Longest::new(Worst::KEPT)));
+                self.0.len() - 1
+            }
+        };
+        self.0[index].1.offer(length, make);
+    }
+
+    /// All that are kept, longest first.
+    pub fn sorted(&self) -> Vec<(Nanos, &Spot)> {
+        let mut list: Vec<(Nanos, &Spot)> = self.0.iter().flat_map(|(_, longest)| longest.sorted()).collect();
+        list.sort_by_key(|(length, spot)| (Reverse(*length), spot.start));
+        list
     }
 }
 
@@ -84,7 +125,9 @@ pub(crate) struct LongWait {
 impl LongWait {
     pub fn of(world: &World, wait: &Wait<'_>) -> LongWait {
         let task = world.tasks.get(wait.task);
-        LongWait { comm: task.comm, tid: task.tid, spot: Spot::of(wait), pieces: wait.pieces.to_vec() }
+        let longest = wait.pieces.iter().max_by_key(|piece| piece.length);
+        let spot = Spot::of(wait, longest.map_or(Rule::Unknown, |piece| piece.rule));
+        LongWait { comm: task.comm, tid: task.tid, spot, pieces: wait.pieces.to_vec() }
     }
 }
 

@@ -1,6 +1,6 @@
 use rustc_hash::FxHashSet;
-use unstarve_change::{Selector, Target};
-use unstarve_model::Tid;
+use unstarve_change::{Change, Selector, Target, To, Value};
+use unstarve_model::{Policy, Tid};
 
 use crate::report::{Finding, Remedy};
 
@@ -24,7 +24,15 @@ fn touches_another(
     accused: &FxHashSet<u32>,
     own: &FxHashSet<u32>,
 ) -> bool {
-    remedy.changes.iter().any(|change| match &change.target {
+    // What takes a thread out of the real-time class favours it in nothing.
+    let is_fair = |change: &Change| match &change.to {
+        Some(To::Value(Value::Class { policy, .. })) => policy.class() == Some(Policy::Fair),
+        _ => false,
+    };
+    let lowered: FxHashSet<Tid> =
+        remedy.changes.iter().filter(|change| is_fair(change)).filter_map(|change| thread_of(&change.target)).collect();
+    let is_lowered = |target: &Target| thread_of(target).is_some_and(|tid| lowered.contains(&tid));
+    remedy.changes.iter().filter(|change| !is_lowered(&change.target)).any(|change| match &change.target {
         Target::Thread(thread) => accused.contains(&thread.tid.0) && !own.contains(&thread.tid.0),
         Target::Threads(Selector::Process(process)) => {
             accused.iter().any(|tid| !own.contains(tid) && process_of(Tid(*tid)) == Some(process.tid))
@@ -33,9 +41,18 @@ fn touches_another(
     })
 }
 
+/// The thread that a target names; of a whole process its first.
+fn thread_of(target: &Target) -> Option<Tid> {
+    match target {
+        Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => Some(thread.tid),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use unstarve_change::{Change, Thread, Value};
+    use unstarve_change::Thread;
+    use unstarve_model::SchedPolicy;
 
     use super::*;
 
@@ -68,5 +85,21 @@ mod tests {
         spare_no_other_culprit(|tid| Some(Tid(tid.0 / 10 * 10)), &mut findings);
         let left: Vec<_> = findings[0].remedies.iter().map(|remedy| remedy.changes[0].target.clone()).collect();
         assert_eq!(left, [thread(10), thread(30), process(30)]);
+    }
+
+    #[test]
+    fn a_wrapper_that_another_finding_names_too_leaves_the_real_time_class_with_its_program() {
+        // `timeout` was an ordinary task when the other finding met it.
+        let thread = |tid| Target::Thread(Thread::known_by(Tid(tid), "t"));
+        let mut findings = [finding(10, &[thread(10)]), finding(20, &[])];
+        let to_fair = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: None };
+        let changes = [
+            Change::of(thread(10), to_fair.clone()),
+            Change::of(thread(20), to_fair),
+            Change::of(thread(20), Value::Nice(-10)),
+        ];
+        findings[0].remedies[0].changes = changes.to_vec();
+        spare_no_other_culprit(Some, &mut findings);
+        assert_eq!(findings[0].remedies.len(), 1);
     }
 }

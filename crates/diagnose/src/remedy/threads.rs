@@ -1,5 +1,6 @@
 //! Which threads a remedy changes, and what is known of each.
 
+use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::TaskFacts;
 use unstarve_model::{Comm, KernelThread, Policy, SchedPolicy, Tid};
@@ -78,17 +79,26 @@ fn is_kthreadd(case: &Case<'_>, tid: Tid) -> bool {
     tid == KTHREADD && case.snapshot.and_then(|snapshot| snapshot.is_kernel_thread(tid)) != Some(false)
 }
 
-/// Threads in the snapshot of the same name and priority.
+/// Threads in the snapshot that are what the actor's own are: of the same name and priority, kernel threads or programs as they
+/// are, and of their cgroups. Another's program may have the same name.
 fn namesakes(case: &Case<'_>, id: ActorId) -> Vec<Tid> {
     let actor = case.actor(id);
     let (Some(snapshot), Some(comm)) = (case.snapshot, actor.comm()) else { return Vec::new() };
-    let same = |task: &&TaskFacts| Comm::from(task.comm.as_str()) == comm && task.prio() == actor.prio();
+    let kernel = case.is_kernel_thread(id);
+    let groups: FxHashSet<&str> = actor.tids.iter().filter_map(|tid| snapshot.cgroup_of(*tid)).collect();
+    let is_theirs = |task: &TaskFacts| snapshot.cgroup_of(task.tid).is_none_or(|path| groups.contains(path));
+    let same = |task: &&TaskFacts| {
+        Comm::from(task.comm.as_str()) == comm
+            && task.prio() == actor.prio()
+            && task.kernel_thread == kernel
+            && is_theirs(task)
+    };
     snapshot.tasks.iter().filter(same).map(|task| task.tid).collect()
 }
 
 /// A thread of an actor as a change names it.
 fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
-    let traced = case.actor(actor).comm();
+    let traced = latest_name(case, tid).or_else(|| case.actor(actor).comm());
     match case.snapshot.and_then(|snapshot| snapshot.task(tid)) {
         Some(task) => as_called(task, traced),
         None => {
@@ -105,8 +115,17 @@ fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
 /// A task of the snapshot as a change names it, under the name that it has in the trace: it may have run another program since.
 /// The snapshot's name of a worker says what it works on.
 pub(super) fn of_snapshot(case: &Case<'_>, task: &TaskFacts) -> Thread {
-    let actors = case.world.actors.iter().filter(|(_, actor)| actor.tids.contains(&task.tid));
-    as_called(task, actors.last().and_then(|(_, actor)| actor.comm()))
+    as_called(task, latest_name(case, task.tid))
+}
+
+/// The name that a thread had last in the trace. `timeout`, `chrt` and `taskset` become the program that they start, and a command
+/// finds it by its own name. Of a thread that has ended, the one under which it ran most.
+fn latest_name(case: &Case<'_>, tid: Tid) -> Option<Comm> {
+    let tasks = &case.world.tasks;
+    if let Some(key) = tasks.find(tid) {
+        return Some(tasks.get(key).comm);
+    }
+    case.actor(case.main_actor_of(tid)?).comm()
 }
 
 /// A task of the snapshot by the name in the trace, or by the snapshot's where that says more. No kernel thread has the flag: kthread()

@@ -90,6 +90,11 @@ pub struct TraceSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub invisible: Option<String>,
+    /// A cgroup with a CPU limit whose tasks waited, of which the recording does not say how often the limit stopped them; absent
+    /// where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    pub uncounted_limit: Option<String>,
     /// The name of the recorded machine, where known.
     #[serde(default)]
     pub host: Option<String>,

@@ -91,6 +91,12 @@ fn healthy(report: &Report) -> String {
             text.push_str(&format!(" For {unknown} of that it is unknown who had the CPU."));
         }
     }
+    if let Some(path) = &trace.uncounted_limit {
+        text.push_str(&format!(
+            " Whether the CPU limit of {path} stopped its tasks is not known: the recording lacks the kernel's counters of it \
+             (`unstarve record` keeps them)."
+        ));
+    }
     if !report.findings.is_empty() {
         text.push_str(&format!(" {} worth knowing below.", counted(report.findings.len() as u64, "thing")));
     }

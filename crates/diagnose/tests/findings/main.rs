@@ -6,6 +6,7 @@ mod families;
 mod interrupts;
 mod options;
 mod placement;
+mod reasons;
 mod remedies;
 mod scene;
 mod sessions;

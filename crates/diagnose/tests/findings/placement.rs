@@ -234,3 +234,28 @@ fn isolated_cpus_are_nobodys_to_balance() {
     let ids: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.id.as_str()).collect();
     assert_eq!(ids, ["pin"]);
 }
+
+#[test]
+fn an_all_clear_beside_a_limit_without_counters_is_none_about_the_limit() {
+    // The tenant has 10 ms of each 30, for which its two equals or its limit may be the reason.
+    let scene = |more: serde_json::Value| {
+        let mut group = json!({"path": "/box", "shares": 1024, "limit": {"quota_us": 50_000, "period_us": 100_000}});
+        let mut snapshot = json!({
+            "kernel": {"release": "4.19.0"},
+            "hierarchy": {"version": "v1", "mount": "/sys/fs/cgroup/cpu"},
+            "tasks": [member(100, "tenant", "/box"), member(101, "one", "/"), member(102, "two", "/")],
+        });
+        if more.is_object() {
+            group["throttled"] = json!({"periods": 3, "count": 0, "ns": 0});
+            snapshot["throttled_meanwhile"] = more;
+        }
+        snapshot["cgroups"] = json!([group]);
+        let scene = Scene::new(1000).task('t', "tenant", 120).task('u', "one", 120).task('v', "two", 120);
+        scene.cpu(&times(20, "ttttuuuuvvvv")).snapshot(snapshot).explain().verdict.text
+    };
+    let unknown = scene(json!(null));
+    assert!(unknown.starts_with("Nobody is starved."), "{unknown}");
+    assert!(unknown.contains("Whether the CPU limit of /box stopped its tasks is not known"), "{unknown}");
+    let counted = scene(json!({}));
+    assert!(counted.starts_with("Nobody is starved.") && !counted.contains("limit"), "{counted}");
+}

@@ -1,8 +1,12 @@
 //! What is offered on which kernel, beside which weight.
 
 use serde_json::json;
-use unstarve_change::{Selector, Target};
+use unstarve_change::{Change, Selector, Target};
 use unstarve_diagnose::report::Remedy;
+use unstarve_diagnose::{Options, explain};
+use unstarve_model::{
+    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+};
 
 use crate::scene::{Scene, times};
 
@@ -226,4 +230,59 @@ fn a_pinned_program_is_helped_by_moving_the_intruder_and_rcu_by_raising_it() {
     assert_eq!(changes(&beside("rcu_preempt", 120), "victim-above-intruder"), ["101: other -> fifo 11"]);
     assert_eq!(apply(&beside("rcu_preempt", 120), "victim-above-intruder"), Some("chrt --fifo --pid 11 101"));
     assert_eq!(apply(&beside("service", 120), "victim-above-intruder"), None);
+}
+
+#[test]
+fn a_program_that_a_wrapper_became_is_called_by_its_own_name() {
+    // `chrt` and `taskset` execute the program in their place; the shell that forked them had its name before.
+    let task = |comm: &str| TaskRef { tid: Tid(100), comm: Comm::from(comm), prio: Some(Prio(89)) };
+    let victim = TaskRef { tid: Tid(101), comm: Comm::from("job"), prio: Some(Prio(120)) };
+    let names = ["spin", "chrt", "spin"];
+    let mut events = Vec::new();
+    let mut push = |ms: u64, kind| {
+        let time = Time(ms * 1_000_000);
+        events.push(Event { time, cpu: CpuId(0), current: None, context: Context::Task, kind });
+    };
+    for (round, name) in names.iter().enumerate() {
+        let at = 1000 + 300 * round as u64;
+        let waking = EventKind::Waking { task: task(name), target_cpu: CpuId(0) };
+        push(at, waking);
+        push(at, EventKind::Switch { prev: victim, prev_state: PrevState::Preempted, next: task(name) });
+        push(at + 200, EventKind::Switch { prev: task(name), prev_state: PrevState::Sleeping, next: victim });
+    }
+    let source = MemorySource::new(TraceInfo::default(), events, Names::default());
+    let report = explain(Box::new(source), &Options::default(), |_| {}).expect("it can be explained");
+    let finding = report.findings.iter().find(|finding| finding.id == "rt-starvation").expect("600 ms");
+    let fair = finding.remedies.iter().find(|remedy| remedy.id == "intruder-to-fair").expect("it is real-time");
+    let called = |change: &Change| match &change.target {
+        Target::Thread(thread) => thread.comm.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(fair.changes.iter().map(called).all(|comm| comm == "spin"), "{:?}", fair.changes);
+}
+
+#[test]
+fn another_program_of_the_same_name_is_left_alone() {
+    // More threads than the trace lists; the snapshot has the rest, and namesakes of another cgroup and of the kernel.
+    let letters: Vec<char> = ('\u{100}'..).take(130).collect();
+    let row: String = letters.iter().map(|letter| format!("{}v", times(6, &letter.to_string()))).collect();
+    let job = |tid: u32, group: &str, kernel: bool| {
+        json!({"tid": tid, "comm": "job", "policy": "fifo", "rt_priority": 10, "cgroup": group, "kernel_thread": kernel,
+               "start_ticks": 1})
+    };
+    let mut tasks: Vec<_> = (101..231).map(|tid| job(tid, "/jobs", false)).collect();
+    tasks.extend([job(900, "/other", false), job(901, "/jobs", true)]);
+    let scene = Scene::new(1000).task('v', "victim", 120).cpu(&row);
+    let scene = letters.iter().fold(scene, |scene, letter| scene.task(*letter, "job", 89));
+    let report = scene.snapshot(json!({"kernel": {"release": "6.1.0"}, "tasks": tasks})).explain();
+    let fair =
+        report.findings[0].remedies.iter().find(|remedy| remedy.id == "intruder-to-fair").expect("it is offered");
+    let named = |change: &Change| match &change.target {
+        Target::Thread(thread) => Some(thread.tid.0),
+        _ => None,
+    };
+    let mut tids: Vec<u32> = fair.changes.iter().filter_map(named).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    assert_eq!(tids, (101..231).collect::<Vec<u32>>());
 }

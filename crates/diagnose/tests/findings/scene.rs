@@ -1,8 +1,8 @@
 //! Pictures of who ran when, turned into events.
 //!
 //! A column is one unit of time. A CPU's row has a letter for the task that runs in that column and `.` for idle; a
-//! task's row has `^` where the task is woken by whom its CPU's row shows, `!` where an interrupt wakes it. A task that
-//! runs again without having been woken was preempted, otherwise it slept.
+//! task's row has `^` where the task is woken by whom its CPU's row shows, `!` where an interrupt wakes it, `?` where the event does
+//! not say which of the two. A task that runs again without having been woken was preempted, otherwise it slept.
 //!
 //! ```text
 //!         cpu 0   hhhhhhhhkk..    the hog h runs, then the worker k
@@ -128,7 +128,7 @@ impl Scene {
             .wakes
             .iter()
             .filter(|(task, _)| *task == letter)
-            .filter_map(|(_, row)| row.iter().skip(column).position(|c| matches!(c, '^' | '!')))
+            .filter_map(|(_, row)| row.iter().skip(column).position(|c| matches!(c, '^' | '!' | '?')))
             .min();
         runs.is_some_and(|runs| woken.is_none_or(|woken| woken > runs))
     }
@@ -153,10 +153,14 @@ impl Scene {
     fn events(&self, names: &mut Names) -> Vec<Event> {
         let mut events = Vec::new();
         for (letter, row) in &self.wakes {
-            for (column, mark) in row.iter().enumerate().filter(|(_, mark)| matches!(mark, '^' | '!')) {
+            for (column, mark) in row.iter().enumerate().filter(|(_, mark)| matches!(mark, '^' | '!' | '?')) {
                 let task = self.task_of(*letter);
                 let Some(cpu) = self.next_cpu(*letter, column) else { continue };
-                let context = if *mark == '!' { Context::Hardirq } else { Context::Task };
+                let context = match mark {
+                    '!' => Context::Hardirq,
+                    '?' => Context::Unknown,
+                    _ => Context::Task,
+                };
                 let target_cpu = CpuId(cpu as u32);
                 // Late in the column before: the switch that it may cause comes at the column's edge.
                 let (before, late) = (column.saturating_sub(1), self.unit_ns - 2);

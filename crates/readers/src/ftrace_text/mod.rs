@@ -4,22 +4,25 @@
 mod kernel_log;
 mod latency;
 mod line;
+mod sections;
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time,
+    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError,
     TraceInfo, WallTime,
 };
 
 use self::line::{EventLine, LostLine};
+use self::sections::Sections;
 use crate::interner::Interner;
 use crate::malformed::Malformed;
 use crate::reorder::Reorder;
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
+use crate::text::times::Times;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted};
 
 const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
@@ -37,7 +40,8 @@ pub struct FtraceText {
     tasks: TaskNames,
     seen: EventSet,
     any_line: bool,
-    ticks: bool,
+    times: Times,
+    sections: Sections,
     malformed: Malformed,
     bad: BadLines,
     /// Why the text ends early.
@@ -46,6 +50,8 @@ pub struct FtraceText {
     pending: BTreeMap<CpuId, Option<u64>>,
     lost: BTreeMap<CpuId, u64>,
     gaps: u64,
+    /// The line from which on another recording was not read.
+    other_recording: Option<u64>,
     at_end: bool,
 }
 
@@ -78,18 +84,23 @@ impl FtraceText {
             tasks: TaskNames::default(),
             seen: EventSet::default(),
             any_line: false,
-            ticks: false,
+            times: Times::default(),
+            sections: Sections::default(),
             malformed: Malformed::default(),
             bad: BadLines::default(),
             cut: None,
             pending: BTreeMap::new(),
             lost: BTreeMap::new(),
             gaps: 0,
+            other_recording: None,
             at_end: false,
         }
     }
 
     fn step(&mut self) -> Result<(), TextError> {
+        if self.times.are_many() {
+            self.times.check_order(self.lines.number())?;
+        }
         self.lines.skip_blank();
         let line = self.lines.number() + 1;
         let text = match self.lines.next_line() {
@@ -111,11 +122,13 @@ impl FtraceText {
         self.any_line = true;
         let time = match parsed.stamp {
             Stamp::Seconds(time) => time,
-            Stamp::Ticks(ticks) => {
-                self.ticks = true;
-                Time(ticks)
-            }
+            Stamp::Ticks(ticks) => return Err(TextError::Ticks { line, ticks }),
         };
+        if !self.sections.take(parsed.cpu) {
+            self.other_recording = Some(line);
+            return self.finish();
+        }
+        self.times.note(time);
         self.tasks.note(parsed.tid, parsed.comm);
         let Some(event_type) = std::str::from_utf8(parsed.event).ok().and_then(EventType::from_name) else {
             if let Some(wall) = wall_of_marker(parsed.body) {
@@ -147,6 +160,9 @@ impl FtraceText {
         if let Some(lost) = LostLine::parse(text) {
             self.note_loss(lost);
         } else if let Some(comment) = text.strip_prefix(b"#") {
+            if comment.starts_with(b" tracer:") {
+                self.sections.begin();
+            }
             // `# entries-in-buffer/entries-written: 205/205   #P:2`
             if let Some(at) = memchr::memmem::find(comment, b"#P:") {
                 self.set_cpus(&comment[at + 3..]);
@@ -199,6 +215,7 @@ impl FtraceText {
     }
 
     fn finish(&mut self) -> Result<(), TextError> {
+        self.times.check_order(self.lines.number())?;
         self.at_end = true;
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();
@@ -257,9 +274,9 @@ impl EventSource for FtraceText {
             losses.push(loss.with_detail("lines of more than 16 KiB"));
         }
         losses.extend(self.reorder.loss());
-        if self.ticks {
-            let detail = "the trace clock counts ticks; record with `echo mono > trace_clock`";
-            losses.push(Loss::new(LossKind::ClockUnit, 1).with_detail(detail));
+        if let Some(line) = self.other_recording {
+            let detail = format!("it begins before line {line}: give it in a file of its own");
+            losses.push(Loss::new(LossKind::OtherRecordings, 1).with_detail(detail));
         }
         losses.extend(never_seen(self.malformed.and(self.seen)));
         losses

@@ -1,4 +1,4 @@
-use unstarve_model::Names;
+use unstarve_model::{Names, Time};
 
 use super::*;
 use crate::picture;
@@ -83,14 +83,11 @@ nonsense
 }
 
 #[test]
-fn a_clock_of_ticks_is_said_to_be_one() {
-    insta::assert_snapshot!(read(
-        "            bash-9       [000] .....  987654321: sched_process_exec: filename=/bin/x pid=9 old_pid=9\n"
-    ), @r"
-        cpus None
-        0.987654321 [000] 9 . exec x:9
-        loss: the clock's unit is unknown (the trace clock counts ticks; record with `echo mono > trace_clock`)
-        ");
+fn a_clock_of_ticks_is_refused() {
+    let text = "            bash-9       [000] .....  987654321: sched_process_exec: filename=/bin/x pid=9 old_pid=9\n";
+    let mut source = FtraceText::new(Box::new(text.as_bytes()));
+    let error = source.read(&mut Batch::default()).unwrap_err().to_string();
+    assert!(error.starts_with("line 1: the time `987654321` has no fraction"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,9 @@ use unstarve_model::{ClockPair, Time, TraceInfo, WallTime};
 
 use crate::text::number::{Stamp, stamp};
 
+/// What the first line with a word in it begins with.
+pub const FIRST: &[u8] = b"# captured on";
+
 /// Keeps the host's name, the kernel's release, and what the wall's clock showed at a moment of the trace's.
 pub fn note(comment: &[u8], info: &mut TraceInfo) {
     let Ok(comment) = std::str::from_utf8(comment) else { return };

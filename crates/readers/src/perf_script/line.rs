@@ -23,7 +23,7 @@ impl<'a> Head<'a> {
         memchr_iter(b'[', line).find_map(|at| {
             let task = task_on_cpu(line, at);
             let (comm, tid, cpu, rest) = task.or_else(|| nobody_on_cpu(line, at))?;
-            let (stamp, rest) = stamp(rest)?;
+            let (stamp, rest) = stamp(without_mode(rest))?;
             let rest = rest.strip_prefix(b":").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
             let head = Head { comm, tid, cpu, stamp, rest: without_period(rest.trim_ascii()) };
             (task.is_some() || head.names_its_system()).then_some(head)
@@ -64,6 +64,17 @@ pub fn lacks_cpu(line: &[u8]) -> bool {
         let time = three[1].strip_suffix(b":").and_then(stamp);
         let whole = time.is_some_and(|(stamp, rest)| matches!(stamp, Stamp::Seconds(_)) && rest.is_empty());
         id && whole && three[2].starts_with(b"sched") && three[2].ends_with(b":")
+    })
+}
+
+/// Whether `line` is an event's as `perf script -L` prints it: the CPU without brackets, and names cut to 8 characters.
+pub fn is_latency(line: &[u8]) -> bool {
+    let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).take(16).collect();
+    let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
+    words.windows(4).any(|four| {
+        let whole = four[2].strip_suffix(b":").and_then(stamp).is_some_and(|(_, rest)| rest.is_empty());
+        let place = is_number(four[0]) && four[1].len() <= 4 && is_number(four[1]);
+        place && whole && four[3].starts_with(b"sched:")
     })
 }
 
@@ -114,6 +125,14 @@ fn nobody_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[
     let (_, after) = leading(&line[at + 1..])?;
     let rest = after.strip_prefix(b"]").filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))?;
     (line[..at].trim_ascii().len() <= 16).then_some((Comm::default(), None, cpu, rest.trim_ascii()))
+}
+
+/// `-F +misc` puts letters between the CPU and the time: `K` for the kernel, `U`, `GK`, `KX`.
+fn without_mode(rest: &[u8]) -> &[u8] {
+    let letters = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let (mode, after) = rest.split_at(letters);
+    let is_mode = (1..=4).contains(&letters) && mode[0].is_ascii_uppercase() && after.starts_with(b" ");
+    if is_mode { after.trim_ascii_start() } else { rest }
 }
 
 fn without_period(rest: &[u8]) -> &[u8] {
@@ -196,6 +215,7 @@ mod tests {
             "fio 28143 [011] 2038.648954:",
             "             fio-126   [000]    10.166060: sched_switch: x",
             "see [1] and [2] 10.1: y",
+            "migration/0    18 [000] K     59891.508774: sched:sched_waking: x",
         ];
         insta::assert_snapshot!(table.map(shown).join("\n"), @r#"
         "fio" Some(28143) cpu 11 Seconds(Time(2038648954000)) sched_waking | comm=kworker/11:68 pid=27489
@@ -211,6 +231,7 @@ mod tests {
         "fio" Some(28143) cpu 11 Seconds(Time(2038648954000)) ?
         -
         -
+        "migration/0" Some(18) cpu 0 Seconds(Time(59891508774000)) sched_waking | x
         "#);
         assert!(Head::is_cut(b"kworker/11:68-d 27489 [011]"));
         assert!(!Head::is_cut(b"as shown in 2 [17]."));

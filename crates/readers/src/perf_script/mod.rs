@@ -1,7 +1,6 @@
 //! The text of `perf script`, with and without stacks, also as people paste it into mails: quoted, with lines wrapped,
 //! frames left out and prose between.
 
-mod deltas;
 mod header;
 mod line;
 mod record;
@@ -15,9 +14,8 @@ use unstarve_model::{
     Time, TraceInfo,
 };
 
-use self::deltas::Deltas;
 use self::line::{Frame, Head, is_elision};
-pub use self::line::{lacks_cpu, lacks_cpu_and_time, lacks_time, unquoted};
+pub use self::line::{is_latency, lacks_cpu, lacks_cpu_and_time, lacks_time, unquoted};
 use self::record::Record;
 use self::stack::Stack;
 use crate::interner::Interner;
@@ -27,6 +25,7 @@ use crate::switch_records::{SwitchRecords, task};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::Stamp;
+use crate::text::times::Times;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted};
 
 const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
@@ -50,7 +49,7 @@ pub struct PerfScript {
     bad: BadLines,
     /// Why the text ends early.
     cut: Option<String>,
-    deltas: Deltas,
+    times: Times,
     lost: BTreeMap<CpuId, u64>,
     switches: SwitchRecords,
     /// Whether a record's switch is as good as it gets.
@@ -62,6 +61,8 @@ pub struct PerfScript {
     text: Vec<u8>,
     parts: u32,
     stack: Stack,
+    /// The line at which another recording begins.
+    other_recording: Option<u64>,
     at_end: bool,
 }
 
@@ -98,7 +99,7 @@ impl PerfScript {
             malformed: Malformed::default(),
             bad: BadLines::default(),
             cut: None,
-            deltas: Deltas::default(),
+            times: Times::default(),
             lost: BTreeMap::new(),
             switches: SwitchRecords::default(),
             sched_switch: false,
@@ -107,13 +108,14 @@ impl PerfScript {
             text: Vec::new(),
             parts: 0,
             stack: Stack::default(),
+            other_recording: None,
             at_end: false,
         }
     }
 
     fn step(&mut self) -> Result<(), TextError> {
-        if self.deltas.are_many() {
-            self.deltas.check(self.lines.number())?;
+        if self.times.are_many() {
+            self.times.check(self.lines.number())?;
         }
         let number = self.lines.number() + 1;
         let line = match self.lines.next_line() {
@@ -152,6 +154,9 @@ impl PerfScript {
             self.text.extend_from_slice(line.trim_ascii());
             self.parts += 1;
             self.try_entry();
+        } else if self.any_head && line.starts_with(header::FIRST) {
+            self.other_recording = Some(number);
+            return self.finish();
         } else if let Some(comment) = line.strip_prefix(b"#") {
             header::note(comment, &mut self.info);
         } else if self.any_head && !self.lines.is_complete() {
@@ -215,7 +220,7 @@ impl PerfScript {
             Entry::None => {}
             Entry::Partial => self.bad_entry(),
             Entry::Whole(mut event) => {
-                self.deltas.note(event.time);
+                self.times.note(event.time);
                 // A switch on the way out of an interrupt belongs to the task all the same.
                 let is_switch = matches!(event.kind, EventKind::Switch { .. });
                 event.context = match stack.context() {
@@ -248,7 +253,7 @@ impl PerfScript {
             self.entry = Entry::None;
         }
         self.close_entry();
-        self.deltas.check(self.lines.number())?;
+        self.times.check(self.lines.number())?;
         self.at_end = true;
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();
@@ -291,6 +296,10 @@ impl EventSource for PerfScript {
         let mut losses: Vec<Loss> = lost.map(|(&cpu, &count)| Loss::lost_events(cpu, count)).collect();
         if let Some(cut) = &self.cut {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()));
+        }
+        if let Some(line) = self.other_recording {
+            let detail = format!("it begins with line {line}: give it in a file of its own");
+            losses.push(Loss::new(LossKind::OtherRecordings, 1).with_detail(detail));
         }
         losses.extend(self.malformed.losses());
         losses.extend(self.bad.loss());

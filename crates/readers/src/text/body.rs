@@ -7,13 +7,17 @@ use memchr::memmem;
 use unstarve_model::{Comm, EventKind, EventType, NameId, PrevState, TaskRef};
 
 use super::number::{cpu, hexadecimal, number, prio, tid};
-use super::raw;
+use super::{fields, raw};
 use crate::interner::Interner;
 use crate::task_names::name_of_program;
 
 /// Decodes the body of an event's line. `None` if a part of it is missing or makes no sense.
 pub fn decode(event: EventType, body: &[u8], names: &mut Interner) -> Option<EventKind> {
     let body = body.trim_ascii();
+    decode_one(event, body, names).or_else(|| decode_one(event, &fields::in_decimal(body)?, names))
+}
+
+fn decode_one(event: EventType, body: &[u8], names: &mut Interner) -> Option<EventKind> {
     Some(match event {
         EventType::Switch => switch(body)?,
         EventType::Waking => {
@@ -210,7 +214,12 @@ fn work_executed(body: &[u8], names: &mut Interner) -> Option<(u64, Option<NameI
 
 /// A function's name without its module; `None` for a bare address.
 fn symbol(text: &[u8], names: &mut Interner) -> Option<NameId> {
-    let name = text.split(|&byte| byte == b' ').next().filter(|name| !name.is_empty())?;
+    let name = text.split(|&byte| byte == b' ').next()?;
+    // The option `fields` prints the place in it, too: `vmstat_update+0x0/0x80`.
+    let name = split_first(name, b"+0x").map_or(name, |(name, _)| name);
+    if name.is_empty() {
+        return None;
+    }
     let is_address = name.starts_with(b"0x") || name.iter().all(u8::is_ascii_hexdigit) && name.len() >= 8;
     (!is_address).then(|| names.intern(name))
 }
@@ -313,6 +322,23 @@ mod tests {
             ("workqueue_execute_start", "work=0xffffffff82b638a0 function=vmstat_update"),
             ("workqueue_execute_end", "work=0xffffffff82b638a0"),
             ("block_rq_issue", "dev=0x10300001 sector=0x4d2 nr_sector=8 bytes=4096 rwbs=WS comm=fio cmd="),
+            (
+                "sched_switch",
+                "prev_comm=cc1 prev_pid=0x1ad5 (6869) prev_prio=0x87 (135) prev_state=0x0 (0) next_comm=cargo next_pid=0x1b21 (6945) next_prio=0x78 (120)",
+            ),
+            ("sched_waking", "comm=cargo pid=0x1b21 (6945) prio=0x78 (120) target_cpu=0x1 (1)"),
+            ("softirq_entry", "vec=0x4 (4)"),
+            (
+                "workqueue_queue_work",
+                "work=0xffff8881020f7c40 (-131387309982656) function=blk_mq_run_work_fn+0x0/0x80 (-2119160320) workqueue=kblockd req_cpu=0x100 (256) cpu=0x1 (1)",
+            ),
+            (
+                "workqueue_execute_start",
+                "work=0xffff8881020f7c40 (-131387309982656) function=blk_mq_run_work_fn+0x0/0x80 (-2119160320)",
+            ),
+            ("sched_process_fork", "parent_comm=bash parent_pid=0x1b48 (6984) child_comm=bash child_pid=0x1b4d (6989)"),
+            ("sched_process_exit", "comm=sleep pid=0x1b4d (6989) prio=0x78 (120) group_dead=(1)"),
+            ("irq_handler_entry", "irq=0x24 (36) name=virtio1-req.0"),
             ("block_rq_complete", "dev=8388624 sector=5678 nr_sector=8 error=0 rwbs=W cmd="),
         ];
         let shown: Vec<String> = table.iter().map(|(event, body)| shown(event, body)).collect();
@@ -355,6 +381,14 @@ mod tests {
         work-start ffffffff82b638a0 vmstat_update
         work-end ffffffff82b638a0 ?
         block-issue 10300001 1234
+        switch cc1:6869(135) R -> cargo:6945(120)
+        waking cargo:6945(120) cpu 1
+        softirq-entry 4
+        work-queued ffff8881020f7c40 blk_mq_run_work_fn on kblockd
+        work-start ffff8881020f7c40 blk_mq_run_work_fn
+        fork 6984 -> bash:6989
+        exit sleep:6989
+        irq-entry 36 virtio1-req.0
         block-complete 800010 5678
         ");
     }

@@ -1,9 +1,11 @@
 //! What the two readers of text share: lines, numbers, the bodies of events, and what can be wrong.
 
 pub mod body;
+mod fields;
 pub mod lines;
 pub mod number;
 mod raw;
+pub mod times;
 
 use std::io;
 
@@ -34,6 +36,31 @@ pub enum TextError {
         back: u32,
         /// Of how many.
         events: u32,
+    },
+    /// The text is in reverse order.
+    #[error(
+        "the times of {back} of the first {events} events, up to line {line}, are earlier than the one before: the text is in \
+         reverse order; turn it round with `tac`"
+    )]
+    Reversed {
+        /// Where that is clear.
+        line: u64,
+        /// How many go back.
+        back: u32,
+        /// Of how many.
+        events: u32,
+    },
+    /// The clock counts something else than time.
+    #[error(
+        "line {line}: the time `{ticks}` has no fraction: the trace clock counts ticks (x86-tsc, counter, uptime), and the text \
+         does not say how long one is; record with another clock (`trace-cmd record -C mono`, `echo mono > trace_clock`), or \
+         print the file with `trace-cmd report --ts2secs HZ`"
+    )]
+    Ticks {
+        /// Where.
+        line: u64,
+        /// What stands there.
+        ticks: u64,
     },
     /// Nothing in the text was an event.
     #[error("no event in {lines} lines: expected lines such as `{example}`")]

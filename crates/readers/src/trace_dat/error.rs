@@ -51,6 +51,12 @@ pub enum TraceDatError {
          `-e sched`, or give the output of `trace-cmd report`"
     )]
     Latency,
+    /// Its times are no times.
+    #[error(
+        "its clock is {0:?}, which counts ticks, and the file does not say how long one is: record with another clock \
+         (`trace-cmd record -C mono`; `-C tsc2nsec` keeps the factor), or give the output of `trace-cmd report --ts2secs HZ`"
+    )]
+    Clock(String),
     /// The ring buffer of before 2009.
     #[error("its pages are of a kernel before 2.6.31, which cannot be read")]
     OldKernel,

@@ -110,7 +110,7 @@ impl TraceDat {
                 _ => Symbols::lazily(Box::new(move || v7::kallsyms(packing, &file, kallsyms.at))),
             });
         }
-        check_clock(&mut tables);
+        check_clock(&tables)?;
         let info = info(&mut tables);
         Ok(TraceDat {
             info,
@@ -286,7 +286,7 @@ fn recorded(decoder: &Decoder) -> EventSet {
     EventType::ALL.iter().copied().filter(|&event| decoder.known().contains(event)).collect()
 }
 
-fn check_clock(tables: &mut Tables) {
+fn check_clock(tables: &Tables) -> Result<(), TraceDatError> {
     let name =
         tables.clock_name.as_deref().or_else(|| tables.buffers.iter().find_map(|buffer| buffer.clock.as_deref()));
     if tables.clock.cycles.is_none()
@@ -294,7 +294,7 @@ fn check_clock(tables: &mut Tables) {
         && !name.is_empty()
         && !clock::counts_nanoseconds(name)
     {
-        let detail = format!("the clock is `{name}`; times are shown as if it counted nanoseconds");
-        tables.losses.push(Loss::new(LossKind::ClockUnit, 1).with_detail(detail));
+        return Err(TraceDatError::Clock(name.to_owned()));
     }
+    Ok(())
 }

@@ -5,16 +5,24 @@
 //!
 //! One finding for each heavy group (or kind of task), with the worst kind of victim; the other victims are in its price.
 
+mod meant;
+mod words;
+
 use std::cmp::Reverse;
 
-use unstarve_facts::CgroupFacts;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
+use self::meant::{
+    got_as_asked, highest_price, is_due_to_nice, may_be_meant, price_of_programs, price_of_service, works_for,
+};
+use self::words::{inferred_evidence, inferred_sentence, known_evidence, known_sentence};
+
 use super::completion_ping_pong::KIND as PING_PONG;
 use super::felt::{self, Felt};
+use super::intruders::ran;
 use super::limits::{Allowance, Allowances};
-use super::{FAIR_PERIOD, FindingKind, names, percent, title, told_apart};
+use super::{FAIR_PERIOD, FindingKind, names};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
@@ -39,18 +47,6 @@ const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did,
 /// and others paid as much for it: the program waits for its worker.
 const WORKER_FIRST: f64 = 0.1;
-/// Heavier tasks that had less than this part of it are not named.
-const WORTH_A_NAME: f64 = 0.05;
-/// Who wakes a worker for this part of its turns is the one that it works for.
-const EMPLOYER: f64 = 0.5;
-/// A task that ends this part of its turns only because the CPU is taken from it computes: it is after throughput.
-const COMPUTES: f64 = 0.8;
-/// One that is short of more than this part of an equal share hardly gets on, whatever somebody asked for.
-const HARDLY: f64 = 0.75;
-/// SCHED_IDLE weighs 3, nice 0 weighs 1024. Beside each other it gets more than a 341st, because each turn lasts a slice.
-const SCHED_IDLE_GETS: f64 = 0.02;
-/// Somebody pays for it from this part of its waits on; less is chance.
-const PAID_FOR: f64 = 0.05;
 
 /// One starved task kind and its main occupant.
 struct Pair<'a> {
@@ -89,7 +85,7 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
     let pairs = case.victims().filter(|(id, _)| case.is_fair(*id)).filter_map(|(victim, account)| {
         let allowance = allowances.get(victim, account);
         let by_weight = case.blamed(victim, is_weight).share_of(account.waited) >= MAIN_REASON;
-        if by_weight || account.longest_by_rule[Rule::Weight as usize] >= FAIR_PERIOD {
+        if by_weight || account.longest_mainly[Rule::Weight as usize] >= FAIR_PERIOD {
             known_pair(case, victim, account, allowance)
         } else if !explained(victim) {
             inferred_pair(case, victim, account, allowance)
@@ -127,14 +123,24 @@ fn is_sharing(blame: &Blame) -> bool {
     matches!(blame.rule, Rule::Fair | Rule::WakeupPreemption)
 }
 
+/// The CPU time of those that outweigh the victim.
+fn had_by_heavier(case: &Case<'_>, victim: ActorId) -> Nanos {
+    let heavier = case.blame(victim).iter().filter(|blame| is_weight(blame));
+    heavier.map(|blame| ran(case, blame.occupant)).sum()
+}
+
 fn main_occupant(case: &Case<'_>, victim: ActorId, fits: fn(&Blame) -> bool) -> Option<ActorId> {
     Some(case.blame(victim).iter().find(|blame| fits(blame))?.occupant)
 }
 
 fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowance: Allowance) -> Option<Pair<'a>> {
     let occupant = main_occupant(case, victim, is_weight)?;
-    let behind = case.blamed(victim, is_weight).saturating_sub(allowance.hidden);
-    let longest = account.longest_by_rule[Rule::Weight as usize].saturating_sub(allowance.longest_stop);
+    let stalled = account.stalled_mainly[Rule::Weight as usize].saturating_sub(allowance.hidden);
+    let by_weight = case.blamed(victim, is_weight);
+    let is_main = by_weight.share_of(account.waited) >= MAIN_REASON;
+    // Where most of its waits have other reasons, only those waits are the heavier ones' doing of which they had most.
+    let behind = if is_main { by_weight.saturating_sub(allowance.hidden) } else { stalled };
+    let longest = account.longest_mainly[Rule::Weight as usize].saturating_sub(allowance.longest_stop);
     if !felt::is_felt(case, victim, account, behind) {
         return None;
     }
@@ -144,8 +150,7 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
     } else if worker && works_for(case, victim, occupant) {
         Felt { lost: price_of_programs(case, victim).min(behind), stall: longest }
     } else {
-        let stalled = account.stalled_by_rule[Rule::Weight as usize].saturating_sub(allowance.hidden);
-        let short = allowance.shortfall(account) >= SHORTFALL;
+        let short = is_main && allowance.shortfall(account) >= SHORTFALL;
         let owed = if short { account.starved().min(allowance.owed(account)) } else { Nanos::ZERO };
         // Nobody owes a task more than its nice asks for. But nobody chose a worker's nice against this program's, and
         // the worker's wait is everybody's.
@@ -155,59 +160,19 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
         let price = highest_price(case, victim).min(behind);
         Felt { lost: stalled.max(owed).max(of_worker).max(price), stall: longest }
     };
+    // Threads that wait at the same time add up; together they lost no more than the heavier ones had.
+    let felt = Felt { lost: felt.lost.min(had_by_heavier(case, victim)), ..felt };
     // A program that lost next to nothing is not worth a line; a worker may be.
     let severity = felt::severity(felt, case.span()).filter(|severity| *severity > Severity::Info || worker)?;
     let stall = felt::severity(Felt { lost: Nanos::ZERO, ..felt }, case.span());
-    let severity =
-        if got_as_asked(case, victim, account, &allowance) { stall.unwrap_or(Severity::Info) } else { severity };
+    let severity = if !got_as_asked(case, victim, account, &allowance) {
+        severity
+    } else if is_due_to_nice(case, (victim, occupant), allowance.shortfall(account), longest) {
+        Severity::Info
+    } else {
+        stall.unwrap_or(Severity::Info)
+    };
     Some(Pair { victim, occupant, account, felt, severity, behind, longest, allowance, known: true })
-}
-
-/// A program that only computes, and for which nobody waits, loses throughput and no more. To divide that is what a weight
-/// is for: somebody gave it. Only a stall that anybody would see is bad by itself, and a share that is next to nothing.
-fn got_as_asked(case: &Case<'_>, victim: ActorId, account: &Account, allowance: &Allowance) -> bool {
-    let computes = account.runs.preempted as f64 >= COMPUTES * account.runs.count as f64;
-    let paid_for = highest_price(case, victim).share_of(account.waited) >= PAID_FOR;
-    let gets_on = account.runs.count > 0 && allowance.shortfall(account) <= HARDLY;
-    !case.is_kernel_thread(victim) && gets_on && computes && !paid_for
-}
-
-/// Whether it is a program that only computes and that nobody waits for, of which nobody knows whether it is SCHED_IDLE, and
-/// that got as little as one that is.
-fn may_be_meant(case: &Case<'_>, victim: ActorId, occupant: ActorId, account: &Account) -> bool {
-    let its = case.ledger.account(occupant).map_or(Nanos::ZERO, |account| account.got);
-    if account.got.share_of(its) > SCHED_IDLE_GETS {
-        return false;
-    }
-    let computes = account.runs.preempted as f64 >= COMPUTES * account.runs.count as f64;
-    let paid_for = highest_price(case, victim).share_of(account.waited) >= PAID_FOR;
-    !case.knows_policy(victim) && !case.is_kernel_thread(victim) && computes && !paid_for
-}
-
-/// Whether what keeps the worker from the CPU is mostly the one that gives it its work: it is late for its own work only,
-/// by its own choice, unless some program sleeps until it is done.
-fn works_for(case: &Case<'_>, worker: ActorId, occupant: ActorId) -> bool {
-    let wakeups = case.ledger.account(worker).map_or(0, |account| account.wakeups);
-    wakeups > 0 && case.possible_wakes(occupant, worker) as f64 >= EMPLOYER * wakeups as f64
-}
-
-/// What the program lost that lost most while this one waited. Another worker that sleeps has no work, and who waits for
-/// what it will do is a payer itself.
-fn price_of_programs(case: &Case<'_>, victim: ActorId) -> Nanos {
-    felt::payers(case, victim).find(|(payer, _)| !case.is_kernel_thread(*payer)).map_or(Nanos::ZERO, |(_, price)| price)
-}
-
-/// What the one who lost most while this one waited lost.
-fn highest_price(case: &Case<'_>, victim: ActorId) -> Nanos {
-    felt::payers(case, victim).next().map_or(Nanos::ZERO, |(_, price)| price)
-}
-
-/// The same of those whom it serves: it wakes them again and again. A task that somebody made to run last keeps its parent
-/// waiting for its end, as was to be expected: each wakes its parent once.
-fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
-    let tasks = u64::from(case.actor(victim).members.max(1));
-    let served = |payer: ActorId| case.wakes(victim, payer) > tasks && !case.asked_to_be_last(payer);
-    felt::payers(case, victim).find(|(payer, _)| served(*payer)).map_or(Nanos::ZERO, |(_, price)| price)
 }
 
 fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowance: Allowance) -> Option<Pair<'a>> {
@@ -291,108 +256,4 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     let culprit =
         |blame: &Blame| if known { is_weight(blame) } else { occupants.contains(&blame.occupant) && is_sharing(blame) };
     Some(draft.finish(case, culprit))
-}
-
-fn known_sentence(case: &Case<'_>, pairs: &[Pair<'_>]) -> String {
-    let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.victim).collect();
-    let Some(worst) = pairs.first() else { return String::new() };
-    let much = Nanos((worst.behind.0 as f64 * WORTH_A_NAME) as u64);
-    let heavy: Vec<ActorId> = case
-        .blame(worst.victim)
-        .iter()
-        .filter(|blame| is_weight(blame) && blame.length >= much)
-        .map(|blame| blame.occupant)
-        .collect();
-    let weigh = if heavy.len() == 1 { "weighs" } else { "weigh" };
-    let lost: Nanos = pairs.iter().map(|pair| pair.behind).sum();
-    let longest = pairs.iter().map(|pair| pair.longest).max().filter(|longest| *longest > Nanos::ZERO);
-    let longest = longest.map_or_else(String::new, |longest| format!(", up to {longest} at a time"));
-    let shortfall = worst.allowance.shortfall(worst.account);
-    let share = if shortfall >= SHORTFALL {
-        format!(", and got {} of its equal share", percent(1.0 - shortfall))
-    } else {
-        String::new()
-    };
-    format!(
-        "{} waited {lost} behind {}, which {weigh} more{longest}{share}.",
-        told_apart(case, title(case, &victims), &victims, &heavy),
-        told_apart(case, names(case, heavy.iter().copied()), &heavy, &victims),
-    )
-}
-
-fn inferred_sentence(case: &Case<'_>, worst: &Pair<'_>) -> String {
-    let name = case.name(worst.occupant);
-    let nice = |id: ActorId| match case.actor(id).prio().and_then(|prio| prio.nice()) {
-        Some(nice) => format!(" (nice {nice})"),
-        None => String::new(),
-    };
-    let who = title(case, &[worst.victim]);
-    let why = if worst.severity > Severity::Info {
-        format!("most likely {name} sits in a cgroup with a high cpu.weight")
-    } else {
-        format!("{who} is SCHED_IDLE, or the weights of their cgroups differ; the recording does not hold which")
-    };
-    format!(
-        "{who}{} got only {} of an equal share beside {name}{}: {why}.",
-        nice(worst.victim),
-        percent(1.0 - worst.allowance.shortfall(worst.account)),
-        nice(worst.occupant),
-    )
-}
-
-fn known_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
-    let mut evidence = vec![weights(case, pair.victim, pair.occupant)];
-    if pair.allowance.owed(pair.account) > Nanos::ZERO {
-        evidence.push(owed_evidence(case, pair));
-    }
-    evidence.extend(pair.allowance.evidence.clone());
-    let stalled = pair.account.stalled_by_rule[Rule::Weight as usize].saturating_sub(pair.allowance.hidden);
-    if stalled > Nanos::ZERO {
-        evidence.push(format!(
-            "{stalled} ({} of the trace) of the {} behind heavier ones was in waits of more than {FAIR_PERIOD}, which no sharing \
-             among equals takes",
-            percent(stalled.share_of(case.span())),
-            pair.behind
-        ));
-    }
-    evidence
-}
-
-fn inferred_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<String> {
-    vec![
-        owed_evidence(case, pair),
-        format!(
-            "its cgroup's weight was not recorded (a bandwidth limit, cpu.max, would look alike); `unstarve record` keeps \
-             both, or read the weight with: {}",
-            remedy::read_weight_command(case, pair.occupant)
-        ),
-    ]
-}
-
-fn owed_evidence(case: &Case<'_>, pair: &Pair<'_>) -> String {
-    let owed = pair.allowance.owed(pair.account);
-    format!(
-        "owed {owed} ({} of the trace): an equal share of its CPU would have been {}, it got {}",
-        percent(owed.share_of(case.span())),
-        pair.allowance.due,
-        pair.account.got
-    )
-}
-
-fn weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> String {
-    let rivals = case.rivals(victim, occupant);
-    let (of_victim, of_occupant) = rivals.map_or((None, None), |rivals| (rivals.victim, rivals.occupant));
-    let (its, mine) = case.rival_weights(victim, occupant);
-    let told = |group: Option<&CgroupFacts>, id: ActorId, weight: u32| match group {
-        Some(group) => format!("the load weight {weight} of {}", group.path.escape_debug()),
-        None if case.actor(id).group().is_some() && rivals.is_some() => format!("its cgroup's load weight {weight}"),
-        None => format!("its own load weight {weight}"),
-    };
-    format!(
-        "{} competes with {}, {} with {}",
-        case.name(occupant),
-        told(of_occupant, occupant, mine),
-        case.name(victim),
-        told(of_victim, victim, its)
-    )
 }

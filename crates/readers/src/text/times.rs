@@ -1,24 +1,24 @@
-//! Times that are no times: `perf script --deltatime` prints how long ago the event before was.
+//! Times that are no times, or run backwards.
 
 use unstarve_model::Time;
 
-use crate::text::TextError;
+use super::TextError;
 
 /// After so many events it is clear.
 const ENOUGH: u32 = 256;
 /// Fewer say nothing.
 const LEAST: u32 = 16;
 
-/// How often the times of the first events go back. perf sorts: in a whole text they never do, and where parts of texts were
-/// put together once for each part. Differences go down as often as up.
+/// How often the times of the first events go back. Recorders sort, or give one CPU's events after another's: in a whole text they
+/// hardly ever do. Differences (`perf script --deltatime`) go down as often as up, and a text in reverse order nearly always.
 #[derive(Debug, Default)]
-pub struct Deltas {
+pub struct Times {
     events: u32,
     back: u32,
     last: Time,
 }
 
-impl Deltas {
+impl Times {
     /// Takes the next event's time.
     pub fn note(&mut self, time: Time) {
         if self.events < ENOUGH {
@@ -35,8 +35,18 @@ impl Deltas {
         many
     }
 
-    /// An error if the times cannot be times.
+    /// An error if the text is in reverse order.
+    pub fn check_order(&self, line: u64) -> Result<(), TextError> {
+        let events = self.events.min(ENOUGH);
+        if events >= LEAST && self.back >= events - events / 8 {
+            return Err(TextError::Reversed { line, back: self.back, events });
+        }
+        Ok(())
+    }
+
+    /// An error if the times cannot be times, or are in reverse order.
     pub fn check(&self, line: u64) -> Result<(), TextError> {
+        self.check_order(line)?;
         if self.events >= LEAST && self.back >= self.events / 4 {
             return Err(TextError::Deltas { line, back: self.back, events: self.events.min(ENOUGH) });
         }

@@ -1,0 +1,53 @@
+//! Which finding comes first.
+
+use std::cmp::Ordering;
+
+use unstarve_model::Severity;
+
+use crate::case::Case;
+use crate::report::Finding;
+
+/// A kernel worker comes before programs of which no thread lost more than ten times as much: what it does is everybody's.
+const WORKER_FIRST: f64 = 0.1;
+
+/// Worse severity first; among equals a starved kernel worker first, then what has more guilty time and price behind it, weighed
+/// by how sure it is. The waits of a crowd add up to more than the recording's length, and say nothing of how badly one of them
+/// was off: for this each thread of it counts by itself.
+pub(super) fn worst_first(case: &Case<'_>, findings: &mut Vec<Finding>) {
+    let most = |severity: Severity| {
+        let of_programs =
+            findings.iter().filter(|finding| finding.severity == severity && !is_of_worker(case, finding));
+        of_programs.map(of_one_thread).fold(0.0, f64::max)
+    };
+    let most = [Severity::Info, Severity::Warning, Severity::Critical].map(|severity| (severity, most(severity)));
+    let key = |finding: &Finding| {
+        let enough = most.iter().find(|(severity, _)| *severity == finding.severity).map_or(0.0, |(_, most)| *most);
+        let worker = is_of_worker(case, finding) && of_one_thread(finding) >= WORKER_FIRST * enough;
+        (finding.severity, worker, weight(finding))
+    };
+    let mut ranked: Vec<_> = std::mem::take(findings).into_iter().map(|finding| (key(&finding), finding)).collect();
+    ranked.sort_by(|(a, _), (b, _)| b.partial_cmp(a).unwrap_or(Ordering::Equal));
+    findings.extend(ranked.into_iter().map(|(_, finding)| finding));
+}
+
+fn is_of_worker(case: &Case<'_>, finding: &Finding) -> bool {
+    finding.actors.first().is_some_and(|victim| case.is_kernel_worker(*victim))
+}
+
+/// Guilty time and price.
+fn weight(finding: &Finding) -> f64 {
+    // As floats: clocks of a damaged recording may add up to more than a u64.
+    let price: f64 = finding.price.iter().map(|payer| payer.ns as f64).sum();
+    (guilty(finding) + price) * finding.confidence
+}
+
+fn guilty(finding: &Finding) -> f64 {
+    finding.culprits.iter().map(|culprit| culprit.ns as f64).sum()
+}
+
+/// The same of one of its threads, and of one of those of each payer.
+fn of_one_thread(finding: &Finding) -> f64 {
+    let each = |ns: f64, threads: u32| ns / f64::from(threads.max(1));
+    let price: f64 = finding.price.iter().map(|payer| each(payer.ns as f64, payer.tasks)).sum();
+    (each(guilty(finding), finding.victim.tasks) + price) * finding.confidence
+}
