@@ -8,20 +8,10 @@ use crate::Root;
 
 /// What can be seen in files. Whether tracing and eBPF work is found out by trying, which is not done here.
 pub fn allows(root: &Root) -> Vec<Allowed> {
-    let rights = Rights::of(root);
-    [
-        kernel(root),
-        change(rights),
-        lockdown(root),
-        types(root),
-        symbols(root),
-        cgroups(root),
-        features(root),
-        waits(root),
-    ]
-    .into_iter()
-    .chain(container(root))
-    .collect()
+    [kernel(root), change(root), lockdown(root), types(root), symbols(root), cgroups(root), features(root), waits(root)]
+        .into_iter()
+        .chain(container(root))
+        .collect()
 }
 
 fn kernel(root: &Root) -> Allowed {
@@ -62,9 +52,25 @@ impl Rights {
     }
 }
 
-fn change(rights: Rights) -> Allowed {
+/// Rights within a user namespace are about what belongs to it; threads and settings belong to the host's.
+fn is_of_the_host(root: &Root) -> Option<bool> {
+    let map = root.text("/proc/self/uid_map").ok()?;
+    let fields: Vec<&str> = map.split_ascii_whitespace().collect();
+    Some(fields == ["0", "0", "4294967295"])
+}
+
+fn change(root: &Root) -> Allowed {
     const ID: &str = "change";
     const WITHOUT: &str = "fix and guard can only print plans";
+    if is_of_the_host(root) == Some(false) {
+        return Allowed::no(
+            ID,
+            "a user namespace of its own: its rights are not about the host's threads and settings",
+            WITHOUT,
+            Some("run it in the host's user namespace".to_owned()),
+        );
+    }
+    let rights = Rights::of(root);
     match rights.lacks(&NEEDED_TO_CHANGE) {
         None => Allowed::no(ID, "/proc/self/status does not say this process's rights", WITHOUT, None),
         Some(lacking) if lacking.is_empty() => Allowed::yes(ID, "priorities, CPUs and settings may be changed"),
@@ -164,7 +170,7 @@ fn features(root: &Root) -> Allowed {
             match error.raw_os_error() {
                 Some(libc::ENOENT) => Some("sudo mount -t debugfs none /sys/kernel/debug".to_owned()),
                 Some(libc::EACCES) => Some("run it with sudo".to_owned()),
-                Some(libc::EPERM) => Some("a kernel that is not locked down, which is decided at boot".to_owned()),
+                // The kernel locked down, a security module: it does not say which.
                 _ => None,
             },
         ),
@@ -183,13 +189,13 @@ fn waits(root: &Root) -> Allowed {
     }
 }
 
-/// Nothing is said where there is no container.
+/// Nothing is said where there is no container, or where processes of others are hidden.
 fn container(root: &Root) -> Option<Allowed> {
     let status = root.text("/proc/self/status").unwrap_or_default();
     let namespaces =
         status.lines().find_map(|line| line.strip_prefix("NSpid:")).map(|ids| ids.split_ascii_whitespace().count());
     // Of the namespace that /proc was mounted for, the innermost id is the only one that is shown there.
-    let is_inner = namespaces.is_some_and(|count| count > 1) || !sees_kernel_threads(root);
+    let is_inner = namespaces.is_some_and(|count| count > 1) || has_no_kernel_threads(root);
     is_inner.then(|| {
         Allowed::part(
             "container",
@@ -200,9 +206,19 @@ fn container(root: &Root) -> Option<Allowed> {
     })
 }
 
-/// kthreadd is process 2 of every host, and of no container.
-fn sees_kernel_threads(root: &Root) -> bool {
-    root.text("/proc/2/comm").is_ok_and(|comm| comm == "kthreadd")
+/// kthreadd is process 2 of every host, and of no container. Where `/proc` is mounted with `hidepid`, an ordinary user is not shown
+/// that it is there.
+fn has_no_kernel_threads(root: &Root) -> bool {
+    match root.text("/proc/2/comm") {
+        Ok(comm) => comm != "kthreadd",
+        Err(error) => error.kind() == io::ErrorKind::NotFound && !hides_processes(root),
+    }
+}
+
+fn hides_processes(root: &Root) -> bool {
+    let mounts = root.text("/proc/mounts").unwrap_or_default();
+    let proc = mounts.lines().filter_map(|line| line.split_once(' ')).find(|(_, rest)| rest.starts_with("/proc proc "));
+    proc.is_some_and(|(_, rest)| rest.contains("hidepid=") && !rest.contains("hidepid=0"))
 }
 
 fn first_lines(root: &Root, path: &str) -> io::Result<String> {

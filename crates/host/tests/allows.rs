@@ -7,10 +7,11 @@ use unstarve_facts::{Allowed, Availability};
 use unstarve_host::{Root, allows};
 
 /// A host that allows everything: its files by path.
-const WHOLE: [(&str, &str); 9] = [
+const WHOLE: [(&str, &str); 10] = [
     ("proc/sys/kernel/osrelease", "6.12.107+deb13-amd64\n"),
     ("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\nNSpid:\t812\n"),
     ("proc/self/schedstat", "1 2 3\n"),
+    ("proc/self/uid_map", "         0          0 4294967295\n"),
     ("proc/2/comm", "kthreadd\n"),
     ("proc/kallsyms", "0000000000000000 A fixed_percpu_data\nffffffff81000000 T startup_64\n"),
     ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"),
@@ -94,6 +95,9 @@ fn rights_are_those_of_the_process() {
     let (id, _, found, get) = only(&[("proc/self/status", Some("CapEff:\t000000c400800000\n"))]);
     assert_eq!((id, found.as_str()), ("change", "CAP_SYS_ADMIN missing"));
     assert!(get.expect("a way").contains("sudo"));
+    // All rights, of a user namespace that anybody can make.
+    let (id, _, found, get) = only(&[("proc/self/uid_map", Some("         0      65534          1\n"))]);
+    assert!(id == "change" && found.contains("user namespace") && get.is_some(), "{found}");
 }
 
 #[test]
@@ -114,4 +118,7 @@ fn a_pid_namespace_of_its_own_is_seen() {
     assert!(id == "container" && get.expect("a way").contains("hostPID"));
     let (id, ..) = only(&[("proc/2/comm", Some("sh\n"))]);
     assert_eq!(id, "container");
+    // Hidden from an ordinary user, and there all the same.
+    let hidden = "proc /proc proc rw,nosuid,hidepid=invisible 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
+    assert_eq!(missing(&[("proc/2/comm", None), ("proc/mounts", Some(hidden))]), []);
 }
