@@ -438,22 +438,3 @@ fn the_plan_of_a_fix_says_how_to_apply_it_and_how_to_take_it_back() {
 }
 
 #[cfg(feature = "columnar")]
-#[test]
-fn a_snapshot_and_proofs_become_tables() {
-    let place = tempfile::tempdir().expect("a place for files");
-    let tables = place.path().join("tables");
-    let output = unstarve(&["snapshot", "--tables", tables.to_str().expect("UTF-8")]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    for table in ["hosts", "settings"] {
-        let days = std::fs::read_dir(tables.join(format!("table={table}"))).expect("it was written");
-        assert_eq!(days.count(), 1, "{table}");
-    }
-    let (cells, file) = (place.path().join("cells"), place.path().join("proofs.parquet"));
-    std::fs::create_dir(&cells).expect("it can be made");
-    let [cells, file] = [&cells, &file].map(|path| path.to_str().expect("UTF-8"));
-    let output = unstarve(&["lab", "proofs", "--cells", cells, "--parquet", file]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(&std::fs::read(file).expect("it was written")[..4], b"PAR1");
-    let output = unstarve(&["lab", "proofs", "--cells", cells]);
-    assert!(text(&output.stderr).contains("--table"), "{output:?}");
-}
