@@ -436,5 +436,3 @@ fn the_plan_of_a_fix_says_how_to_apply_it_and_how_to_take_it_back() {
     let apply = apply.as_str().expect("a command");
     assert!(apply.contains(r" --this-boot --state '/tmp/it'\''s' --apply --verify 10s"), "{apply}");
 }
-
-#[cfg(feature = "columnar")]
