@@ -30,6 +30,7 @@ mod record;
 mod report;
 mod selection;
 mod snapshot;
+mod sql;
 mod tables;
 mod target;
 mod timeline;
@@ -65,6 +66,7 @@ Examples:
   unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
   sudo unstarve guard plan --policy p.toml    which tasks would change, from what to what
   sudo unstarve check               which settings of this host starve threads, and the fix
+  unstarve sql 'select * from top_culprits' tables/    questions about many hosts
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 
 #[derive(Subcommand)]
@@ -82,6 +84,7 @@ enum Command {
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
     Knobs(knobs::KnobsArgs),
+    Sql(sql::SqlArgs),
     Lab(lab::LabArgs),
     #[command(hide = true)]
     LabLoad(lab::load::LoadArgs),
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Knobs(args) => knobs::run(args, low.color),
+        Command::Sql(args) => sql::run(&args),
         Command::Lab(args) => lab::run(args, low.color),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Top(args) => args.raise().and_then(top::run),
