@@ -24,14 +24,14 @@ LOST = re.compile(r"untracked_tasks: (\d+).*?missing_switches: (\d+), disbelieve
 
 
 def with_engine(text, name, readings):
-    """The scenario with the engine as one more load, begun before the recording."""
+    """The scenario with the engine as one more load, begun before the recording; real-time, or its readings wait with the victims."""
     text = text.replace(f'name = "{name}"', f'name = "{name}-watch"', 1)
     if re.search(r"(?m)^tools = \[", text):
         text = re.sub(r"(?m)^tools = \[", f'tools = ["{readings}", ', text, count=1)
     else:
         text = re.sub(r"(?m)^(title = .*)$", lambda found: f'{found[1]}\ntools = ["{readings}"]', text, count=1)
     engine = "\n".join([
-        "", "[[load]]", 'name = "engine"', "start_ms = -2000", 'argv = ["readings", "0.1", "1000"]', "",
+        "", "[[load]]", 'name = "engine"', 'policy = "fifo:90"', "start_ms = -2000", 'argv = ["readings", "0.1", "1000"]', "",
     ])
     return text + engine
 

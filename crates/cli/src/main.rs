@@ -16,6 +16,7 @@ macro_rules! note {
 
 mod check;
 mod compare;
+mod doctor;
 mod explain;
 mod export;
 mod fail_on;
@@ -65,6 +66,7 @@ Examples:
   sudo unstarve watch               always there: metrics, and a trace of each episode
   unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
   sudo unstarve guard plan --policy p.toml    which tasks would change, from what to what
+  sudo unstarve doctor              what this host and your rights allow, and how to get what is missing
   sudo unstarve check               which settings of this host starve threads, and the fix
   unstarve sql 'select * from top_culprits' tables/    questions about many hosts
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
@@ -85,6 +87,7 @@ enum Command {
     Snapshot(snapshot::SnapshotArgs),
     Knobs(knobs::KnobsArgs),
     Sql(sql::SqlArgs),
+    Doctor(doctor::DoctorArgs),
     Lab(lab::LabArgs),
     #[command(hide = true)]
     LabLoad(lab::load::LoadArgs),
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Knobs(args) => knobs::run(args, low.color),
         Command::Sql(args) => sql::run(&args),
+        Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Top(args) => args.raise().and_then(top::run),

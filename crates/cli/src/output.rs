@@ -93,6 +93,23 @@ pub fn complain(error: &anyhow::Error) {
     let text = text.lines().map(|line| clean(line).into_owned()).collect::<Vec<_>>().join("\n");
     // If nobody can read the complaint, the exit code still tells.
     let _ = writeln!(io::stderr(), "unstarve: {text}");
+    if is_about_the_host(error) {
+        let _ = writeln!(io::stderr(), "unstarve: note: `unstarve doctor` shows what this host and your rights allow");
+    }
+}
+
+/// Whether the host, or the rights of this process, do not allow what was asked for.
+fn is_about_the_host(error: &anyhow::Error) -> bool {
+    use unstarve_record::RecordError;
+    let by_recorder = |error: &RecordError| {
+        use RecordError::{LockedDown, NoSwitchEvent, NoTracefs, NotRoot, Tracefs};
+        matches!(error, NotRoot | LockedDown | NoTracefs | NoSwitchEvent | Tracefs { .. })
+    };
+    let by_engine =
+        |error: &unstarve_watch::EngineError| matches!(error, unstarve_watch::EngineError::Unavailable { .. });
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref().is_some_and(by_recorder) || cause.downcast_ref().is_some_and(by_engine))
 }
 
 /// A remark on standard error, beside the output.

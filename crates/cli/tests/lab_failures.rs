@@ -25,6 +25,18 @@ finding = []
 metrics = []
 "#;
 
+#[test]
+fn a_table_of_no_proofs_is_not_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let table = directory.path().join("proofs.tsv");
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    lab.args(["lab", "proofs", "--cells"]).arg(directory.path()).arg("--table").arg(&table);
+    let done = lab.output().expect("unstarve");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.code() == Some(2) && said.contains("no outcome of `lab prove --all --cells`"), "{said}");
+    assert!(!table.exists());
+}
+
 /// A cache with one kernel, a scenario, and a QEMU that does what a test wants.
 struct Bench {
     directory: TempDir,

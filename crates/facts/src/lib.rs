@@ -7,6 +7,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod allowed;
 mod bugs;
 mod facts;
 mod knob;
@@ -18,6 +19,7 @@ mod tables;
 mod version;
 mod weight;
 
+pub use allowed::{Allowed, Availability};
 pub use bugs::{BUGS, Bug};
 pub use facts::{Facts, Holds, PreemptionKnob};
 pub use knob::{

@@ -6,11 +6,13 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod allows;
 mod knob;
 mod root;
 mod sched_attr;
 mod snapshot;
 
+pub use allows::allows;
 pub use knob::{KnobError, Live, Plan, Step};
 pub use root::Root;
 pub use sched_attr::SchedAttr;

@@ -119,11 +119,13 @@ fn answer_of(pairs: &[(Outcome, Outcome)], effect: &Comparison, drift: &Comparis
     if !pairs.iter().any(changed) {
         return Answer::NotMade;
     }
+    // A remedy that was made in part and did nothing may do something as a whole.
+    let is_whole = pairs.iter().all(|(_, with)| with.tried.as_ref().is_some_and(|tried| tried.shortfall().is_none()));
     match answer(effect, drift) {
         prove::Answer::Helped => Answer::Helped,
         prove::Answer::Harmed => Answer::Harmed,
-        prove::Answer::DidNothing => Answer::NoDifference,
-        prove::Answer::NotShown => Answer::NotShown,
+        prove::Answer::DidNothing if is_whole => Answer::NoDifference,
+        prove::Answer::DidNothing | prove::Answer::NotShown => Answer::NotShown,
     }
 }
 

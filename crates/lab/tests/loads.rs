@@ -1,5 +1,6 @@
 //! What the loads of guests print is what the lab reads.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use unstarve_lab::metric;
@@ -21,6 +22,12 @@ fn value(metrics: &[(String, f64)], name: &str) -> f64 {
     metrics.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no {name} in {metrics:?}")).1
 }
 
+/// A UDP port that nobody has now.
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
+    socket.local_addr().expect("an address").port()
+}
+
 #[test]
 fn burn_keeps_its_duty() {
     let metrics = measured("burn busy_ms=5 period_ms=50 seconds=0.3 name=monitor helper=helper");
@@ -36,11 +43,13 @@ fn a_daemon_measures_how_late_it_is_and_how_many_are_runnable() {
 
 #[test]
 fn packets_come_back_and_a_flood_goes_out() {
-    let echo = std::thread::spawn(|| measured("echo port=47012 seconds=0.6"));
-    let sink = std::thread::spawn(|| measured("echo port=47013 seconds=0.6"));
+    let (to_echo, to_sink) = (free_port(), free_port());
+    let echo = std::thread::spawn(move || measured(&format!("echo port={to_echo} seconds=0.6")));
+    let sink = std::thread::spawn(move || measured(&format!("echo port={to_sink} seconds=0.6")));
     std::thread::sleep(Duration::from_millis(100));
-    let flood = std::thread::spawn(|| measured("flood port=47013 burst=4 gap_us=2000 bytes=64 seconds=0.2"));
-    let ping = measured("ping port=47012 gap_us=1000 seconds=0.3");
+    let flood =
+        std::thread::spawn(move || measured(&format!("flood port={to_sink} burst=4 gap_us=2000 bytes=64 seconds=0.2")));
+    let ping = measured(&format!("ping port={to_echo} gap_us=1000 seconds=0.3"));
     assert!(value(&ping, "x.n") > 5.0 && value(&ping, "x.max") > 0.0, "{ping:?}");
     assert!(value(&flood.join().expect("flood ends"), "x.sent") > 4.0);
     assert!(value(&echo.join().expect("echo ends"), "x.packets") > 5.0);
@@ -64,7 +73,7 @@ fn compilers_count_their_units_and_lost_cpus() {
 
 #[test]
 fn a_stream_carries_packets() {
-    let metrics = measured("stream port=47014 bytes=64 seconds=0.3");
+    let metrics = measured(&format!("stream port={} bytes=64 seconds=0.3", free_port()));
     assert!(value(&metrics, "x.packets") > 100.0, "{metrics:?}");
 }
 

@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod attempt;
 mod buffer;
 mod capture;
 mod clocks;
@@ -28,6 +29,7 @@ mod signals;
 mod stats;
 mod tracefs;
 
+pub use attempt::attempt;
 pub use error::RecordError;
 pub use flight::{Flight, Frozen, Roll, Saved};
 pub use live::Live;

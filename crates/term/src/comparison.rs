@@ -9,8 +9,17 @@ use crate::text::{columns, counted, fit, fold, grouped};
 /// Changes shown unless all are asked for.
 const SHOWN: usize = 12;
 
+/// How much of a comparison is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// What differs for sure, and most.
+    Main,
+    /// Unclear changes, too, and each wait.
+    All,
+}
+
 /// The terminal page of a comparison: verdict, findings that came or went, rates that differ.
-pub fn comparison_page(comparison: &Comparison, all: bool, look: Look) -> String {
+pub fn comparison_page(comparison: &Comparison, extent: Extent, look: Look) -> String {
     let mut ink = Ink::new(look);
     let verdict = comparison.verdict();
     ink.paragraph("", verdict.severity.map_or(STRONG, of_severity), &verdict.text);
@@ -18,8 +27,8 @@ pub fn comparison_page(comparison: &Comparison, all: bool, look: Look) -> String
     ink.paragraph("B  ", FAINT, &about(&comparison.b));
     ink.blank();
     findings(&mut ink, &comparison.findings);
-    changes(&mut ink, comparison, all);
-    waits(&mut ink, comparison, all);
+    changes(&mut ink, comparison, extent);
+    waits(&mut ink, comparison, extent);
     losses(&mut ink, comparison);
     let text = ink.finish();
     format!("{}\n", text.trim_end())
@@ -56,10 +65,10 @@ fn findings(ink: &mut Ink, findings: &[FindingChange]) {
     ink.blank();
 }
 
-fn changes(ink: &mut Ink, comparison: &Comparison, all: bool) {
-    let shown: Vec<&Change> = match all {
-        true => comparison.changes.iter().collect(),
-        false => comparison.sure().take(SHOWN).collect(),
+fn changes(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
+    let shown: Vec<&Change> = match extent {
+        Extent::All => comparison.changes.iter().collect(),
+        Extent::Main => comparison.sure().take(SHOWN).collect(),
     };
     let rows: Vec<Vec<String>> = shown.iter().map(|change| row(change)).collect();
     if !rows.is_empty() {
@@ -72,10 +81,10 @@ fn changes(ink: &mut Ink, comparison: &Comparison, all: bool) {
         "{} set against each other; all intervals together hold with 95 %",
         counted(comparison.compared as u64, "rate")
     )];
-    if !all && hidden > 0 {
+    if extent == Extent::Main && hidden > 0 {
         notes.push(format!("{} more differ (--all shows them)", grouped(hidden as u64)));
     }
-    if !all && unclear > 0 {
+    if extent == Extent::Main && unclear > 0 {
         notes.push(format!("{} unclear; longer recordings may decide", grouped(unclear as u64)));
     }
     ink.paragraph("  ", FAINT, &format!("{}.", notes.join("; ")));
@@ -119,14 +128,14 @@ const WAITS_SHOWN: usize = 6;
 const WAIT_MATTERS: u64 = 100_000;
 
 /// The waits in numbers. The longest of two samples always differ; no claim is made about them.
-fn waits(ink: &mut Ink, comparison: &Comparison, all: bool) {
+fn waits(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
     let longest = |side: &Option<Waits>| side.map_or(0, |waits| waits.max_ns);
     let matters = |change: &&WaitChange| longest(&change.a).abs_diff(longest(&change.b)) >= WAIT_MATTERS;
-    let limit = if all { usize::MAX } else { WAITS_SHOWN };
+    let limit = if extent == Extent::All { usize::MAX } else { WAITS_SHOWN };
     let rows: Vec<Vec<String>> = comparison
         .waits
         .iter()
-        .filter(|change| all || matters(change))
+        .filter(|change| extent == Extent::All || matters(change))
         .take(limit)
         .map(|change| {
             let of = |side: &Option<Waits>, value: fn(&Waits) -> u64| {

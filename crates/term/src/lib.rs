@@ -8,6 +8,7 @@
 mod audit;
 mod bars;
 mod comparison;
+mod doctor;
 mod finding;
 pub mod fix;
 pub mod guard;
@@ -25,7 +26,8 @@ mod timehist;
 mod worst;
 
 pub use audit::{audit_page, rules_page};
-pub use comparison::comparison_page;
+pub use comparison::{Extent, comparison_page};
+pub use doctor::doctor_page;
 pub use hosts::hosts_page;
 pub use kinds::kinds_page;
 pub use knobs::{DriftLine, KnobLine, difference_page, explanation_page, knobs_page};

@@ -6,7 +6,7 @@ use unstarve_diagnose::compare::{
     Change, Comparison, FindingChange, Metric, Outcome, Role, SCHEMA, Verdict, WaitChange, Waits,
 };
 use unstarve_diagnose::report::{Severity, TraceSummary};
-use unstarve_term::{Charset, Colours, Look, comparison_page};
+use unstarve_term::{Charset, Colours, Extent, Look, comparison_page};
 use unstarve_timeline::Rule;
 
 fn trace(events: u64) -> TraceSummary {
@@ -76,8 +76,8 @@ fn comparison() -> Comparison {
     }
 }
 
-fn drawn(comparison: &Comparison, all: bool, width: usize, charset: Charset) -> String {
-    let page = comparison_page(comparison, all, Look::new(width, charset, Colours::Plain));
+fn drawn(comparison: &Comparison, extent: Extent, width: usize, charset: Charset) -> String {
+    let page = comparison_page(comparison, extent, Look::new(width, charset, Colours::Plain));
     for line in page.lines() {
         assert!(line.width() <= width, "{} columns: {line}", line.width());
     }
@@ -87,12 +87,12 @@ fn drawn(comparison: &Comparison, all: bool, width: usize, charset: Charset) -> 
 
 #[test]
 fn what_changed_most_comes_first() {
-    assert_snapshot!(drawn(&comparison(), false, 100, Charset::Utf8));
+    assert_snapshot!(drawn(&comparison(), Extent::Main, 100, Charset::Utf8));
 }
 
 #[test]
 fn a_narrow_ascii_terminal_shows_all_that_fits() {
-    let page = drawn(&comparison(), true, 60, Charset::Ascii);
+    let page = drawn(&comparison(), Extent::All, 60, Charset::Ascii);
     assert!(page.is_ascii());
     assert_snapshot!(page);
 }
@@ -105,5 +105,5 @@ fn the_same_on_both_sides_is_said_with_what_is_not_known() {
         waits: vec![],
         ..comparison()
     };
-    assert_snapshot!(drawn(&same, false, 80, Charset::Utf8));
+    assert_snapshot!(drawn(&same, Extent::Main, 80, Charset::Utf8));
 }

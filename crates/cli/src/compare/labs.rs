@@ -47,9 +47,9 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
         Form::Json => {
             serde_json::to_string_pretty(&Labs { schema: "unstarve.compare-labs/1", metrics, recordings })? + "\n"
         }
-        Form::Page { look, all } => {
+        Form::Page { look, extent } => {
             let seed = first.request.seed;
-            labs_page(&metrics, seed, &comparison_page(&recordings, *all, *look))
+            labs_page(&metrics, seed, &comparison_page(&recordings, *extent, *look))
         }
     };
     Out::new().text(&text)?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
-use unstarve_term::{Look, Spikes, comparison_page, latency_page};
+use unstarve_term::{Extent, Look, Spikes, comparison_page, latency_page};
 
 use self::latency::{Beside, LowLatency};
 use self::sniff::Kind;
@@ -66,13 +66,17 @@ pub enum HiArgs {
 
 pub enum Form {
     Json,
-    Page { look: Look, all: bool },
+    Page { look: Look, extent: Extent },
 }
 
 impl LowArgs {
     /// Checks what can be checked before any work.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
-        let form = if self.json { Form::Json } else { Form::Page { look: output::look(color), all: self.all } };
+        let form = if self.json {
+            Form::Json
+        } else {
+            Form::Page { look: output::look(color), extent: if self.all { Extent::All } else { Extent::Main } }
+        };
         let (a, b) = (self.a, self.b);
         let latency = self.latency.raise()?;
         let kinds = (sniff::kind(&a), sniff::kind(&b));
@@ -132,9 +136,12 @@ fn recordings(a: &Recording, b: &Recording, latency: Beside, form: &Form) -> Res
         Form::Json => {
             serde_json::to_string_pretty(&WithLatency { comparison: &comparison, latency_a, latency_b })? + "\n"
         }
-        Form::Page { look, all } => {
-            let spikes = if *all { Spikes::All } else { Spikes::Worst };
-            comparison_page(&comparison, *all, *look) + &latency_page(&latency_a, &latency_b, spikes)
+        Form::Page { look, extent } => {
+            let spikes = match extent {
+                Extent::All => Spikes::All,
+                Extent::Main => Spikes::Worst,
+            };
+            comparison_page(&comparison, *extent, *look) + &latency_page(&latency_a, &latency_b, spikes)
         }
     };
     Out::new().text(&text)?;

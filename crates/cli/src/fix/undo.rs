@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use unstarve_change::Value;
+use unstarve_executor::act::Undone;
 use unstarve_executor::audit::Audit;
 use unstarve_executor::by_hand::{Batch, ByHand, Extent, named};
 use unstarve_executor::host::ThisHost;
@@ -21,12 +23,10 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     let extent = if args.all { Extent::All } else { Extent::Last };
     let taken = hand.undo(&mut ThisHost, &mut Audit::none(), extent, |batch| batch.rule.starts_with(RULE));
     let (batches, undone) = (taken.batches, taken.undone.and(left));
-    let mut text: String = batches.iter().map(lines).collect();
-    if batches.is_empty() && undone.restored == 0 {
-        text += "nothing to undo\n";
-    } else {
-        text += &format!("{}\n", crate::guard::summary(&undone));
-    }
+    let text = match args.json {
+        true => json(&batches, &undone, &taken.covered, &taken.theirs)?,
+        false => text(&batches, &undone),
+    };
     Out::new().text(&text)?;
     for (step, rule) in &taken.covered {
         output::remark(&format!("{}: `{}` has set it again since; take that back first", named(step), clean(rule)));
@@ -41,6 +41,42 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
         false => ExitCode::from(FAILED),
         true => ExitCode::from(u8::from(!taken.theirs.is_empty() || !taken.covered.is_empty())),
     })
+}
+
+fn text(batches: &[Batch], undone: &Undone) -> String {
+    let lines: String = batches.iter().map(lines).collect();
+    match batches.is_empty() && undone.restored == 0 {
+        true => lines + "nothing to undo\n",
+        false => lines + &format!("{}\n", crate::guard::summary(undone)),
+    }
+}
+
+fn json(
+    batches: &[Batch],
+    undone: &Undone,
+    covered: &[(Step, String)],
+    theirs: &[(Step, Value)],
+) -> serde_json::Result<String> {
+    let fixes: Vec<_> = batches
+        .iter()
+        .map(|batch| serde_json::json!({ "rule": batch.rule.strip_prefix(RULE), "steps": batch.steps }))
+        .collect();
+    let covered: Vec<_> =
+        covered.iter().map(|(step, rule)| serde_json::json!({ "step": step.seq, "by": rule })).collect();
+    let theirs: Vec<_> = theirs.iter().map(|(step, now)| serde_json::json!({ "step": step.seq, "now": now })).collect();
+    let failed: Vec<_> = undone
+        .failed
+        .iter()
+        .map(|(step, error)| serde_json::json!({ "step": step.seq, "error": error.to_string() }))
+        .collect();
+    let page = serde_json::json!({
+        "schema": "unstarve.fix/1",
+        "undone": {
+            "fixes": fixes, "restored": undone.restored, "inherited": undone.inherited, "unchanged": undone.unchanged,
+            "gone": undone.gone, "covered": covered, "changed": theirs, "failed": failed,
+        },
+    });
+    Ok(serde_json::to_string_pretty(&page)? + "\n")
 }
 
 /// A fix, and its steps.

@@ -44,8 +44,11 @@ impl Tried {
     }
 
     pub fn reason(&self) -> String {
-        // The measure is the guard's, whose option has another name.
-        self.judged.reason.replace("(--for)", "(--verify)").replace("the policy", "it")
+        let longer = match self.judged.reason.may_be_decided_by_time() {
+            true => "; measure for longer (--verify TIME)",
+            false => "",
+        };
+        format!("{}{longer}", self.judged.reason)
     }
 
     /// What the victim did without it, with it, and without it again: how long it ran and waited, in ns.

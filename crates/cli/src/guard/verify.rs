@@ -80,7 +80,7 @@ fn json(policy: &Policy, outcome: &Outcome) -> Result<String> {
             let (before, after, again) = (&before.rules[index], &with.rules[index], &again.rules[index]);
             serde_json::json!({
                 "rule": rule.name, "place": rule.place, "before": before, "after": after, "again": again,
-                "verdict": judged.verdict, "reason": judged.reason,
+                "verdict": judged.verdict, "reason": judged.reason.to_string(),
             })
         })
         .collect();

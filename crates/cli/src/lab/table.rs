@@ -38,6 +38,7 @@ pub(crate) struct ProofsArgs {
 pub(crate) fn run(args: ProofsArgs) -> anyhow::Result<ExitCode> {
     let cells = Cells::in_directory(&args.cells).all().with_context(|| args.cells.display().to_string())?;
     let mut by_guests: BTreeMap<(String, String), Vec<Proof>> = BTreeMap::new();
+    anyhow::ensure!(!cells.is_empty(), "{}: no outcome of `lab prove --all --cells` is here", args.cells.display());
     for proof in cells.iter().flat_map(|cell| cell.proofs(Plan::default().matters)) {
         by_guests.entry((proof.scenario.clone(), proof.kernel.clone())).or_default().push(proof);
     }

@@ -5,6 +5,8 @@
 //! how much these differ among themselves, taken one by one and in groups of 2, 3 and 5 (bursts that are longer than a
 //! slice), is how far a side's figure can be believed. The widest of the four bounds counts.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::{Fared, Tally};
@@ -34,22 +36,87 @@ pub enum Verdict {
 }
 
 /// A verdict and why.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judged {
     /// The verdict.
     pub verdict: Verdict,
-    /// Why, for people.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// One of the three times that are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Before the change.
+    Before,
+    /// With it.
+    With,
+    /// After it was taken back.
+    Again,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Before => "before the change",
+            Side::With => "with it",
+            Side::Again => "after it was reverted",
+        })
+    }
+}
+
+/// Why a change is judged as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Waits are shorter than before and after.
+    Shorter,
+    /// They are not, against what was before.
+    NotShorterThanBefore,
+    /// They are no longer without it again.
+    LoadHasChanged,
+    /// They are, but may be so by chance.
+    WithinNoise,
+    /// So few waits on one side.
+    FewWaits(Side, u64),
+    /// Nothing ran or waited on one side.
+    NothingSeen(Side),
+    /// A rule was taken back while it was measured.
+    OverBudget,
+}
+
+impl Reason {
+    /// Whether measuring for longer may decide it.
+    pub fn may_be_decided_by_time(self) -> bool {
+        matches!(self, Reason::WithinNoise | Reason::FewWaits(..))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Shorter => f.write_str("waits are shorter than before, and than after it was reverted"),
+            Reason::NotShorterThanBefore => f.write_str("waits are not 10 % shorter than before"),
+            Reason::LoadHasChanged => {
+                f.write_str("waits are not 10 % shorter than after it was reverted: the load has changed meanwhile")
+            }
+            Reason::WithinNoise => f.write_str("waits are shorter, but within the noise"),
+            Reason::FewWaits(side, count) => write!(f, "{count} waits {side}, {ENOUGH} are needed on each side"),
+            Reason::NothingSeen(side) => write!(f, "none of its tasks ran or waited {side}"),
+            Reason::OverBudget => {
+                f.write_str("its tasks took more of a CPU than limits.rt-budget, so they were put back")
+            }
+        }
+    }
 }
 
 impl Judged {
-    fn new(verdict: Verdict, reason: impl Into<String>) -> Judged {
-        Judged { verdict, reason: reason.into() }
+    fn new(verdict: Verdict, reason: Reason) -> Judged {
+        Judged { verdict, reason }
     }
 
     /// A rule that was taken back while it was measured.
     pub fn over_budget() -> Judged {
-        Judged::new(Verdict::DidNotHelp, "its tasks took more of a CPU than limits.rt-budget, so they were put back")
+        Judged::new(Verdict::DidNotHelp, Reason::OverBudget)
     }
 }
 
@@ -58,29 +125,19 @@ impl Judged {
 /// Waiting for each second of running is the measure for tasks that run much; those that run for some µs now and then, or
 /// could not run at all before, are judged by their single waits.
 pub fn judge(before: &Fared, with: &Fared, again: &Fared) -> Judged {
-    let sides = [("before", before), ("with the policy", with), ("after it was reverted", again)];
+    let sides = [(Side::Before, before), (Side::With, with), (Side::Again, again)];
     if let Some((name, _)) = sides.iter().find(|(_, side)| side.ran_ns + side.waited_ns == 0) {
-        return Judged::new(Verdict::Unknown, format!("none of its tasks ran or waited {name}"));
+        return Judged::new(Verdict::Unknown, Reason::NothingSeen(*name));
     }
     if let Some((name, side)) = sides.iter().find(|(_, side)| seen(side) < ENOUGH) {
-        let count = waits(side);
-        let text = format!("{count} waits {name}, {ENOUGH} are needed on each side; measure for longer (--for)");
-        return Judged::new(Verdict::TooFew, text);
+        return Judged::new(Verdict::TooFew, Reason::FewWaits(*name, waits(side)));
     }
     let (first, second) = (compare(before, with), compare(again, with));
     match (first, second) {
-        (Difference::Sure, Difference::Sure) => {
-            Judged::new(Verdict::Helped, "shorter than before, and than after it was reverted")
-        }
-        (Difference::None, _) => Judged::new(Verdict::DidNotHelp, "not 10 % shorter than before"),
-        (_, Difference::None) => {
-            let text = "not 10 % shorter than after it was reverted: the load has changed meanwhile";
-            Judged::new(Verdict::DidNotHelp, text)
-        }
-        _ => {
-            let text = "shorter, but within the noise; measure for longer (--for)";
-            Judged::new(Verdict::TooFew, text)
-        }
+        (Difference::Sure, Difference::Sure) => Judged::new(Verdict::Helped, Reason::Shorter),
+        (Difference::None, _) => Judged::new(Verdict::DidNotHelp, Reason::NotShorterThanBefore),
+        (_, Difference::None) => Judged::new(Verdict::DidNotHelp, Reason::LoadHasChanged),
+        _ => Judged::new(Verdict::TooFew, Reason::WithinNoise),
     }
 }
 
@@ -181,7 +238,7 @@ mod tests {
         };
         let judged = judge(&few(8, 40_000), &few(5, 10_000), &few(8, 40_000));
         assert_eq!(judged.verdict, Verdict::TooFew);
-        assert!(judged.reason.starts_with("8 waits before, 30 are needed"), "{}", judged.reason);
+        assert_eq!(judged.reason, Reason::FewWaits(Side::Before, 8));
         assert_eq!(verdict(&few(29, 40_000), &few(30, 10)), Verdict::TooFew);
         assert_eq!(verdict(&few(30, 40_000), &few(30, 10_000)), Verdict::Helped);
     }
@@ -217,7 +274,7 @@ mod tests {
     fn what_stays_good_without_the_rule_was_not_its_doing() {
         let judged = judge(&all(50_000, 100_000, 10), &all(50_000, 10_000, 10), &all(50_000, 10_000, 10));
         assert_eq!(judged.verdict, Verdict::DidNotHelp);
-        assert!(judged.reason.contains("the load has changed meanwhile"), "{}", judged.reason);
+        assert_eq!(judged.reason, Reason::LoadHasChanged);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod ebpf;
 mod judge;
 mod trial;
 
-pub use judge::{ENOUGH, HELPED, Judged, SLICES, Verdict, judge};
+pub use judge::{ENOUGH, HELPED, Judged, Reason, SLICES, Side, Verdict, judge};
 pub use trial::{Keep, Outcome, Trial, TrialError, run};
 
 use std::io;

@@ -3,14 +3,18 @@ use unstarve_diagnose::proofs::write;
 use super::*;
 use crate::model::{self, Model};
 
-/// A finding's id and its victim's kind, and its remedies: the id of each, and the file that it changes.
+/// A finding's id and its victim's kind, and its remedies: the id of each, and the files that it changes (`/a+/b`).
 type Offered<'a> = ((&'a str, &'a str), &'a [(&'a str, Option<&'a str>)]);
 
 /// A report with these findings: id, and its remedies with what each changes, if a program can.
 fn report(findings: &[Offered<'_>]) -> Report {
     let remedy = |(id, path): &(&str, Option<&str>)| {
         let changes = match path {
-            Some(path) => serde_json::json!([{ "target": { "file": { "path": path } }, "to": { "text": "100" } }]),
+            Some(paths) => {
+                let change =
+                    |path| serde_json::json!({ "target": { "file": { "path": path } }, "to": { "text": "100" } });
+                paths.split('+').map(change).collect()
+            }
             None => serde_json::json!([{ "target": "advice" }]),
         };
         serde_json::json!({ "id": id, "text": "", "apply": "", "undo": "", "risk": "", "valid_on": "", "changes": changes })
@@ -118,6 +122,17 @@ fn what_was_not_made_proves_nothing() {
         proved(&[("/absent", 38_000.0)], &[(("weight-starvation", "kworker"), &[("base-slice", Some("/absent"))])]);
     insta::assert_snapshot!(answers(&proofs), @"weight-starvation base-slice not-made");
     assert_eq!(proofs.proofs[0].note, "/absent is not here");
+}
+
+#[test]
+fn what_was_made_in_part_proves_no_more_than_that_it_helped() {
+    let remedies: &[(&str, Option<&str>)] =
+        &[("base-slice", Some("/slice+/absent")), ("lower-group-weight", Some("/weight+/absent"))];
+    let (proofs, _) = proved(&[("/weight", 38_000.0)], &[(("weight-starvation", "kworker"), remedies)]);
+    insta::assert_snapshot!(answers(&proofs), @r"
+    weight-starvation base-slice not-shown
+    weight-starvation lower-group-weight helped
+    ");
 }
 
 #[test]

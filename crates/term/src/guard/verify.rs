@@ -20,7 +20,8 @@ pub fn verify_page(policy: &Policy, outcome: &Outcome, keep: Keep) -> String {
             Verdict::TooFew => "too few to judge; taken back",
             Verdict::Unknown => "cannot be judged; taken back",
         };
-        let _ = writeln!(page, "  {verdict} ({})", judged.reason);
+        let longer = if judged.reason.may_be_decided_by_time() { "; measure for longer (--for)" } else { "" };
+        let _ = writeln!(page, "  {verdict} ({}{longer})", judged.reason);
     }
     if let By::Schedstat { reason } = &with.by {
         let _ = writeln!(page, "measured by /proc/PID/schedstat, which knows no single waits: {}", clean(reason));

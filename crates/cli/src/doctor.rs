@@ -1,0 +1,66 @@
+//! `unstarve doctor`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use unstarve_facts::{Allowed, Availability};
+use unstarve_host::{Root, allows};
+use unstarve_term::doctor_page;
+use unstarve_watch::EngineName;
+
+use crate::output::{self, Color, Out};
+
+/// Show what this host and your rights on it allow, what is missing, and how to get it
+///
+/// Tries a tracing instance and the counting programs, and removes both at once. Changes nothing.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sudo unstarve doctor
+  unstarve doctor --json        schema unstarve.doctor/1
+
+Exit code: 0 nothing is missing that `record`, `watch` or `fix` need, 1 something is, 2 it could not be found out.")]
+pub struct DoctorArgs {
+    /// As JSON (schema unstarve.doctor/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What commands cannot do without; the rest makes answers fuller.
+const NEEDED: [&str; 4] = ["kernel", "record", "count", "change"];
+
+pub fn run(args: &DoctorArgs, color: Color) -> Result<ExitCode> {
+    let mut found = vec![record(), count()];
+    let seen = allows(&Root::host());
+    found.splice(0..0, seen.iter().filter(|allowed| allowed.id == "kernel").cloned());
+    found.extend(seen.into_iter().filter(|allowed| allowed.id != "kernel"));
+    let text = match args.json {
+        true => {
+            serde_json::to_string_pretty(&serde_json::json!({ "schema": "unstarve.doctor/1", "allowed": found }))?
+                + "\n"
+        }
+        false => doctor_page(&found, output::look(color)),
+    };
+    Out::new().text(&text)?;
+    let lacks = found.iter().any(|allowed| NEEDED.contains(&allowed.id) && allowed.state != Availability::Full);
+    Ok(ExitCode::from(u8::from(lacks)))
+}
+
+fn record() -> Allowed {
+    const WITHOUT: &str =
+        "record, top and watch's recorder; recordings of perf and trace-cmd can be explained all the same";
+    match unstarve_record::attempt() {
+        Ok(()) => Allowed::yes("record", "tracefs has given an instance with sched_switch"),
+        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), WITHOUT, None),
+    }
+}
+
+fn count() -> Allowed {
+    const WITHOUT: &str = "watch and top count by tracefs, at some percent of a CPU; the guard learns of births later";
+    let options = unstarve_watch::Options { engine: Some(EngineName::Ebpf), ..unstarve_watch::Options::default() };
+    match unstarve_watch::open(options) {
+        Ok(_) => Allowed::yes("count", "the kernel has taken the eBPF programs"),
+        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), WITHOUT, None),
+    }
+}

@@ -1,0 +1,224 @@
+//! What a host, and the rights of this process on it, allow: for `unstarve doctor`.
+
+use std::io::{self, Read};
+
+use unstarve_facts::{Allowed, Version};
+
+use crate::Root;
+
+/// What can be seen in files. Whether tracing and eBPF work is found out by trying, which is not done here.
+pub fn allows(root: &Root) -> Vec<Allowed> {
+    let rights = Rights::of(root);
+    [
+        kernel(root),
+        change(rights),
+        lockdown(root),
+        types(root),
+        symbols(root),
+        cgroups(root),
+        features(root),
+        waits(root),
+    ]
+    .into_iter()
+    .chain(container(root))
+    .collect()
+}
+
+fn kernel(root: &Root) -> Allowed {
+    const ID: &str = "kernel";
+    let Ok(release) = root.text("/proc/sys/kernel/osrelease") else {
+        return Allowed::no(ID, "/proc/sys/kernel/osrelease cannot be read", "nothing is known of this kernel", None);
+    };
+    match release.parse::<Version>() {
+        Ok(version) if (version.major, version.minor) >= (5, 10) => Allowed::yes(ID, format!("Linux {release}")),
+        Ok(_) => Allowed::part(
+            ID,
+            format!("Linux {release}"),
+            "5.10 is the oldest that is tested; counting and the guard's sight of births by eBPF need it",
+            Some("boot a kernel from 5.10 on; recordings of this one can be explained on any machine".to_owned()),
+        ),
+        Err(_) => {
+            Allowed::part(ID, format!("`{release}` is no version of Linux"), "facts by version are not used", None)
+        }
+    }
+}
+
+/// Bits of `CapEff` (include/uapi/linux/capability.h).
+#[derive(Clone, Copy)]
+struct Rights(Option<u64>);
+
+const NEEDED_TO_CHANGE: [(u32, &str); 2] = [(23, "CAP_SYS_NICE"), (21, "CAP_SYS_ADMIN")];
+
+impl Rights {
+    fn of(root: &Root) -> Rights {
+        let status = root.text("/proc/self/status").ok();
+        let line = status.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("CapEff:")));
+        Rights(line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()))
+    }
+
+    fn lacks(self, needed: &[(u32, &'static str)]) -> Option<Vec<&'static str>> {
+        let rights = self.0?;
+        Some(needed.iter().filter(|(bit, _)| rights & (1 << bit) == 0).map(|(_, name)| *name).collect())
+    }
+}
+
+fn change(rights: Rights) -> Allowed {
+    const ID: &str = "change";
+    const WITHOUT: &str = "fix and guard can only print plans";
+    match rights.lacks(&NEEDED_TO_CHANGE) {
+        None => Allowed::no(ID, "/proc/self/status does not say this process's rights", WITHOUT, None),
+        Some(lacking) if lacking.is_empty() => Allowed::yes(ID, "priorities, CPUs and settings may be changed"),
+        Some(lacking) => Allowed::no(
+            ID,
+            format!("{} missing", lacking.join(" and ")),
+            WITHOUT,
+            Some("run it with sudo; in a container add these capabilities".to_owned()),
+        ),
+    }
+}
+
+fn lockdown(root: &Root) -> Allowed {
+    const ID: &str = "lockdown";
+    let get = || Some("it is set at boot (lockdown=, Secure Boot) and cannot be lifted later".to_owned());
+    let text = root.text("/sys/kernel/security/lockdown").unwrap_or_default();
+    if text.contains("[confidentiality]") {
+        return Allowed::no(ID, "confidentiality", "tracing and eBPF are forbidden, even to root", get());
+    }
+    if text.contains("[integrity]") {
+        let without = "settings below /sys/kernel/debug cannot be read or changed, even by root";
+        return Allowed::part(ID, "integrity", without, get());
+    }
+    if text.contains("[none]") {
+        return Allowed::yes(ID, "the kernel is not locked down");
+    }
+    let without = "where the kernel is locked down, settings below /sys/kernel/debug or all tracing are forbidden";
+    Allowed::part(ID, "/sys/kernel/security/lockdown is not there", without, None)
+}
+
+fn types(root: &Root) -> Allowed {
+    const PATH: &str = "/sys/kernel/btf/vmlinux";
+    match std::fs::File::open(root.path(PATH)) {
+        Ok(_) => Allowed::yes("btf", format!("{PATH} is there")),
+        Err(error) => Allowed::no(
+            "btf",
+            format!("{PATH}: {}", words(&error)),
+            "no eBPF: watch and top count by tracefs at some percent of a CPU, and the guard learns of births later",
+            Some("a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions build since about 2020".to_owned()),
+        ),
+    }
+}
+
+fn symbols(root: &Root) -> Allowed {
+    const ID: &str = "symbols";
+    const WITHOUT: &str = "watch counts workers that complete direct I/O or write back as other kernel workers";
+    let Ok(first) = first_lines(root, "/proc/kallsyms") else {
+        return Allowed::no(ID, "/proc/kallsyms cannot be read", WITHOUT, None);
+    };
+    match first.lines().all(|line| line.trim_start_matches('0').starts_with(' ')) {
+        true => Allowed::no(
+            ID,
+            "/proc/kallsyms hides its addresses",
+            WITHOUT,
+            Some("CAP_SYSLOG, or sudo sysctl kernel.kptr_restrict=1".to_owned()),
+        ),
+        false => Allowed::yes(ID, "/proc/kallsyms shows its addresses"),
+    }
+}
+
+fn cgroups(root: &Root) -> Allowed {
+    const ID: &str = "cgroups";
+    const WITHOUT: &str = "weights and limits of cgroups are not known, so nobody can be blamed by them";
+    let mounts = root.text("/proc/mounts").unwrap_or_default();
+    let fields = || mounts.lines().filter_map(|line| line.split_once(' ')).map(|(_, rest)| rest);
+    let has_cpu = |options: &str| options.split(',').any(|option| option == "cpu");
+    let kind = |rest: &str| -> Option<(String, String, bool)> {
+        let mut words = rest.split(' ');
+        let (mount, kind, options) = (words.next()?, words.next()?, words.next()?);
+        Some((mount.to_owned(), kind.to_owned(), has_cpu(options)))
+    };
+    let mounted: Vec<_> = fields().filter_map(kind).collect();
+    if let Some((mount, ..)) = mounted.iter().find(|(_, kind, cpu)| kind == "cgroup" && *cpu) {
+        return Allowed::yes(ID, format!("version 1, cpu controller at {mount}"));
+    }
+    let Some((mount, ..)) = mounted.iter().find(|(_, kind, _)| kind == "cgroup2") else {
+        let get = "mount -t cgroup2 none /sys/fs/cgroup".to_owned();
+        return Allowed::no(ID, "no hierarchy with the cpu controller is mounted", WITHOUT, Some(get));
+    };
+    let controllers = root.text(&format!("{mount}/cgroup.controllers")).unwrap_or_default();
+    match controllers.split_ascii_whitespace().any(|name| name == "cpu") {
+        true => Allowed::yes(ID, format!("version 2 at {mount}, with the cpu controller")),
+        false => Allowed::part(ID, format!("version 2 at {mount}, without the cpu controller"), WITHOUT, None),
+    }
+}
+
+fn features(root: &Root) -> Allowed {
+    const PATH: &str = "/sys/kernel/debug/sched";
+    const OLD: &str = "/sys/kernel/debug/sched_features";
+    let read = |path: &str| std::fs::File::open(root.path(path)).and_then(|file| first_bytes(&file));
+    match read(&format!("{PATH}/features")).or_else(|error| read(OLD).map_err(|_| error)) {
+        Ok(_) => Allowed::yes("debugfs", "the scheduler's settings below /sys/kernel/debug can be read"),
+        Err(error) => Allowed::part(
+            "debugfs",
+            format!("{PATH}: {}", words(&error)),
+            "scheduler features, base slice and fair server are not known and not changed",
+            match error.raw_os_error() {
+                Some(libc::ENOENT) => Some("sudo mount -t debugfs none /sys/kernel/debug".to_owned()),
+                Some(libc::EACCES) => Some("run it with sudo".to_owned()),
+                Some(libc::EPERM) => Some("a kernel that is not locked down, which is decided at boot".to_owned()),
+                _ => None,
+            },
+        ),
+    }
+}
+
+fn waits(root: &Root) -> Allowed {
+    match root.text("/proc/self/schedstat") {
+        Ok(text) if text.split(' ').count() == 3 => Allowed::yes("schedstat", "the kernel counts each thread's waits"),
+        _ => Allowed::part(
+            "schedstat",
+            "/proc/PID/schedstat is not there",
+            "who waited before a recording began is not known, and guard verify needs eBPF",
+            Some("a kernel with CONFIG_SCHED_INFO=y".to_owned()),
+        ),
+    }
+}
+
+/// Nothing is said where there is no container.
+fn container(root: &Root) -> Option<Allowed> {
+    let status = root.text("/proc/self/status").unwrap_or_default();
+    let namespaces =
+        status.lines().find_map(|line| line.strip_prefix("NSpid:")).map(|ids| ids.split_ascii_whitespace().count());
+    // Of the namespace that /proc was mounted for, the innermost id is the only one that is shown there.
+    let is_inner = namespaces.is_some_and(|count| count > 1) || !sees_kernel_threads(root);
+    is_inner.then(|| {
+        Allowed::part(
+            "container",
+            "a PID namespace of its own: /proc shows no kernel thread",
+            "the host's threads cannot be named or changed from here",
+            Some("share the host's PID namespace (docker run --pid=host, hostPID: true)".to_owned()),
+        )
+    })
+}
+
+/// kthreadd is process 2 of every host, and of no container.
+fn sees_kernel_threads(root: &Root) -> bool {
+    root.text("/proc/2/comm").is_ok_and(|comm| comm == "kthreadd")
+}
+
+fn first_lines(root: &Root, path: &str) -> io::Result<String> {
+    first_bytes(&std::fs::File::open(root.path(path))?)
+}
+
+/// Enough of a long file to judge it by.
+fn first_bytes(file: &std::fs::File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(4096).read_to_end(&mut bytes)?;
+    let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(bytes.len(), |at| at + 1);
+    Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+}
+
+/// Without the number that the library adds.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}

@@ -1,0 +1,117 @@
+//! What made-up hosts allow.
+
+use std::fs;
+
+use tempfile::TempDir;
+use unstarve_facts::{Allowed, Availability};
+use unstarve_host::{Root, allows};
+
+/// A host that allows everything: its files by path.
+const WHOLE: [(&str, &str); 9] = [
+    ("proc/sys/kernel/osrelease", "6.12.107+deb13-amd64\n"),
+    ("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\nNSpid:\t812\n"),
+    ("proc/self/schedstat", "1 2 3\n"),
+    ("proc/2/comm", "kthreadd\n"),
+    ("proc/kallsyms", "0000000000000000 A fixed_percpu_data\nffffffff81000000 T startup_64\n"),
+    ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"),
+    ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io\n"),
+    ("sys/kernel/security/lockdown", "[none] integrity confidentiality\n"),
+    ("sys/kernel/debug/sched/features", "WAKEUP_PREEMPTION\n"),
+];
+
+/// The whole host with some files of other content; without content they are not there.
+fn host(others: &[(&str, Option<&str>)]) -> TempDir {
+    let tree = tempfile::tempdir().expect("a directory");
+    let put = |path: &str, text: &str| {
+        let path = tree.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    };
+    put("sys/kernel/btf/vmlinux", "types");
+    for (path, text) in WHOLE {
+        put(path, text);
+    }
+    for (path, text) in others {
+        match text {
+            Some(text) => put(path, text),
+            None => fs::remove_file(tree.path().join(path)).expect("a file"),
+        }
+    }
+    tree
+}
+
+/// What is missing on such a host.
+fn missing(others: &[(&str, Option<&str>)]) -> Vec<Allowed> {
+    let all = allows(&Root::at(host(others).path()));
+    all.into_iter().filter(|allowed| allowed.state != Availability::Full).collect()
+}
+
+/// The one thing that is missing there: its id, how much of it there is, what was found, and how to get it.
+fn only(others: &[(&str, Option<&str>)]) -> (&'static str, Availability, String, Option<String>) {
+    let missing = missing(others);
+    let [one] = &missing[..] else { panic!("{missing:?}") };
+    assert!(!one.without.is_empty(), "{one:?}");
+    (one.id, one.state, one.found.clone(), one.get.clone())
+}
+
+#[test]
+fn a_whole_host_lacks_nothing() {
+    assert_eq!(missing(&[]), []);
+}
+
+#[test]
+fn each_thing_that_is_missing_is_named_with_the_way_to_get_it() {
+    let (id, state, found, get) = only(&[("proc/sys/kernel/osrelease", Some("4.18.0-553.el8_10.x86_64\n"))]);
+    assert_eq!((id, state, found.as_str()), ("kernel", Availability::Part, "Linux 4.18.0-553.el8_10.x86_64"));
+    assert!(get.expect("a way").contains("5.10"));
+
+    let (id, state, found, get) = only(&[("sys/kernel/btf/vmlinux", None)]);
+    assert_eq!((id, state), ("btf", Availability::None));
+    assert!(found.contains("no such file") && get.expect("a way").contains("CONFIG_DEBUG_INFO_BTF"), "{found}");
+
+    let (id, state, found, _) = only(&[("sys/kernel/security/lockdown", Some("none [integrity] confidentiality\n"))]);
+    assert_eq!((id, state, found.as_str()), ("lockdown", Availability::Part, "integrity"));
+    let (id, state, ..) = only(&[("sys/kernel/security/lockdown", Some("none integrity [confidentiality]\n"))]);
+    assert_eq!((id, state), ("lockdown", Availability::None));
+    // Where securityfs is not mounted nobody knows.
+    let (id, state, ..) = only(&[("sys/kernel/security/lockdown", None)]);
+    assert_eq!((id, state), ("lockdown", Availability::Part));
+
+    let hidden = "0000000000000000 A fixed_percpu_data\n0000000000000000 T startup_64\n";
+    let (id, _, _, get) = only(&[("proc/kallsyms", Some(hidden))]);
+    assert!(id == "symbols" && get.expect("a way").contains("CAP_SYSLOG"));
+
+    let (id, _, _, get) = only(&[("sys/kernel/debug/sched/features", None)]);
+    assert!(id == "debugfs" && get.expect("a way").contains("mount -t debugfs"));
+
+    let (id, ..) = only(&[("proc/self/schedstat", None)]);
+    assert_eq!(id, "schedstat");
+}
+
+#[test]
+fn rights_are_those_of_the_process() {
+    // CAP_BPF, CAP_PERFMON, CAP_SYS_NICE, CAP_SYSLOG.
+    let (id, _, found, get) = only(&[("proc/self/status", Some("CapEff:\t000000c400800000\n"))]);
+    assert_eq!((id, found.as_str()), ("change", "CAP_SYS_ADMIN missing"));
+    assert!(get.expect("a way").contains("sudo"));
+}
+
+#[test]
+fn cgroups_of_both_versions_are_found() {
+    let v1 =
+        "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+    assert_eq!(missing(&[("proc/mounts", Some(v1))]), []);
+    let (id, state, found, _) = only(&[("sys/fs/cgroup/cgroup.controllers", Some("io memory\n"))]);
+    assert_eq!((id, state), ("cgroups", Availability::Part));
+    assert!(found.contains("without the cpu controller"), "{found}");
+    let (id, state, _, get) = only(&[("proc/mounts", Some("proc /proc proc rw 0 0\n"))]);
+    assert!((id, state) == ("cgroups", Availability::None) && get.expect("a way").contains("mount"));
+}
+
+#[test]
+fn a_pid_namespace_of_its_own_is_seen() {
+    let (id, _, _, get) = only(&[("proc/2/comm", None)]);
+    assert!(id == "container" && get.expect("a way").contains("hostPID"));
+    let (id, ..) = only(&[("proc/2/comm", Some("sh\n"))]);
+    assert_eq!(id, "container");
+}
