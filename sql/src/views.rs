@@ -89,7 +89,7 @@ pub const VIEWS: [View; 10] = [
                         select *, row_number() over (partition by kernel, path order by hosts desc, value) as place from counted)
                     where place = 1)
                 select newest.host, newest.path, newest.value, usual.value as usual, usual.hosts as hosts_with_usual, newest.kernel
-                from newest join usual on newest.kernel is not distinct from usual.kernel and newest.path = usual.path
+                from newest join usual on (newest.kernel is not distinct from usual.kernel) and newest.path = usual.path
                 where newest.value <> usual.value and usual.hosts > 1 order by newest.path, newest.host",
     },
     View {
