@@ -4,7 +4,7 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build release install demo test lab proofs lab-smoke truth bench bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql release install demo test test-sql lab proofs lab-smoke truth bench bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -16,6 +16,11 @@ build: ## target/release/unstarve
 	tools/setup.sh build
 	cargo build --release -p unstarve-cli $$(tools/features.sh)
 	@echo "$$CARGO_TARGET_DIR/release/unstarve"
+
+build-sql: ## target/sql/release/unstarve-sql, the engine of `unstarve sql`
+	tools/setup.sh build
+	cargo build --release --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
+	@echo "$$CARGO_TARGET_DIR/sql/release/unstarve-sql"
 
 release: ## the program as it is shipped, optimised by a profile of its own work: two builds, some ten minutes
 	tools/setup.sh build
@@ -30,6 +35,9 @@ demo: ## provokes a starvation for four seconds, records it, explains it, and cl
 
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh
+
+test-sql: setup ## the tests of unstarve-sql, with DuckDB as a second opinion where Python has it
+	cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
 
 lab: build ## every scenario on four real kernels, faulty and healthy: an hour or two; fetches kernels and QEMU once
 	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; \

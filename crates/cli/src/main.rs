@@ -31,6 +31,7 @@ mod record;
 mod report;
 mod selection;
 mod snapshot;
+mod sql;
 mod tables;
 mod target;
 mod timeline;
@@ -67,6 +68,7 @@ Examples:
   sudo unstarve guard plan --policy p.toml    which tasks would change, from what to what
   sudo unstarve doctor              what this host and your rights allow, and how to get what is missing
   sudo unstarve check               which settings of this host starve threads, and the fix
+  unstarve sql 'select * from top_culprits' tables/    questions about many hosts
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 
 #[derive(Subcommand)]
@@ -84,6 +86,7 @@ enum Command {
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
     Knobs(knobs::KnobsArgs),
+    Sql(sql::SqlArgs),
     Doctor(doctor::DoctorArgs),
     Lab(lab::LabArgs),
     #[command(hide = true)]
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Knobs(args) => knobs::run(args, low.color),
+        Command::Sql(args) => sql::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::LabLoad(args) => lab::load::run(args),

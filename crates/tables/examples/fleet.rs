@@ -1,0 +1,284 @@
+//! Multiplies the rollups of a real host to those of a fleet, with faults planted in some of its hosts:
+//!
+//!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS
+//!
+//! REAL and OUT are directories as `unstarve watch --tables` writes them. Every host gets real intervals in an order of its own, with its
+//! own load. The same call makes the same rows. What is planted, by the number of the host:
+//!
+//! * each 10th, `host-NNNN` with N % 10 = 3: real-time tasks keep the workers of direct I/O waiting for 12 s in each interval;
+//! * kernel 6.1.0-planted on each 4th: a group outweighs kworkers for 3 s in each interval;
+//! * from the middle of the time on, host-0001: an occupant that was not there before, `/batch.slice`.
+
+use std::error::Error;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{TimestampNanosecondType, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use unstarve_model::WallTime;
+use unstarve_tables::{
+    BLAME_ROLLUP, Cell, HOSTS, Partition, Rows, Schema, Shelf, WAIT_ROLLUP, parquet_file, part_name,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// 2026-11-22 00:00 UTC.
+const BEGIN: u64 = 1_795_305_600_000_000_000;
+const SPAN: u64 = 300_000_000_000;
+
+/// What one role waited in a real interval.
+#[derive(Clone)]
+struct Wait {
+    role: String,
+    kind: String,
+    n: u64,
+    sum: u64,
+    max: Option<u64>,
+    buckets: Vec<u64>,
+}
+
+/// For whom it waited.
+#[derive(Clone)]
+struct Blame {
+    victim: String,
+    kind: String,
+    occupant: String,
+    rule: String,
+    ns: u64,
+}
+
+/// A real interval.
+#[derive(Clone, Default)]
+struct Interval {
+    waits: Vec<Wait>,
+    blame: Vec<Blame>,
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [real, out, hosts, hours] = &arguments[..] else { return Err("expected REAL OUT HOSTS HOURS".into()) };
+    let real = read(Path::new(real))?;
+    let shelf = Shelf::open(&std::path::absolute(out)?)?;
+    let (hosts, hours): (u64, u64) = (hosts.parse()?, hours.parse()?);
+    for hour in 0..hours {
+        write_hour(&shelf, &real, hosts, hour, hours)?;
+    }
+    Ok(())
+}
+
+/// All hosts' rows of an hour in a file for each table, as if they had been merged.
+fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u64) -> Result<()> {
+    let begin = BEGIN + hour * 12 * SPAN;
+    let at = WallTime(begin);
+    let each =
+        |mut row: Box<dyn FnMut(u64, u64, &Interval) -> std::result::Result<(), unstarve_tables::TableError> + '_>| {
+            for host in 0..hosts {
+                for step in 0..12 {
+                    let number = hour * 12 + step;
+                    let mut interval = real[(mix(host, number) % real.len() as u64) as usize].clone();
+                    plant(&mut interval, host, number >= hours * 6);
+                    row(host, begin + step * SPAN, &interval)?;
+                }
+            }
+            Ok(())
+        };
+    let part = part_name(&["merged", &begin.to_string()]);
+    let waits = parquet_file(&WAIT_ROLLUP, |out| {
+        each(Box::new(|host, ts, interval| interval.waits.iter().try_for_each(|wait| write_wait(out, host, ts, wait))))
+    })?;
+    let blame = parquet_file(&BLAME_ROLLUP, |out| {
+        each(Box::new(|host, ts, interval| {
+            interval.blame.iter().try_for_each(|blame| write_blame(out, host, ts, blame))
+        }))
+    })?;
+    let looked = parquet_file(&HOSTS, |out| (0..hosts).try_for_each(|host| write_host(out, host, begin)))?;
+    for (schema, bytes) in [(&WAIT_ROLLUP, waits), (&BLAME_ROLLUP, blame), (&HOSTS, looked)] {
+        shelf.put(&Partition::of(schema.name, at), &part, &bytes)?;
+    }
+    Ok(())
+}
+
+fn plant(interval: &mut Interval, host: u64, is_late: bool) {
+    if host % 10 == 3 {
+        interval.add("direct-io", "real-time", "class", 12_000_000_000);
+    }
+    if host % 4 == 2 {
+        interval.add("kworker", "/heavy.slice", "weight", 3_000_000_000);
+    }
+    if host == 1 && is_late {
+        interval.add("rcu", "/batch.slice", "weight", 1_000_000_000);
+    }
+}
+
+impl Interval {
+    fn add(&mut self, victim: &str, occupant: &str, rule: &str, ns: u64) {
+        let [victim, occupant, rule] = [victim, occupant, rule].map(str::to_owned);
+        match self.waits.iter_mut().find(|wait| wait.role == victim) {
+            Some(wait) => wait.sum += ns,
+            None => self.waits.push(Wait {
+                role: victim.clone(),
+                kind: victim.clone(),
+                n: 0,
+                sum: ns,
+                max: None,
+                buckets: Vec::new(),
+            }),
+        }
+        let same = |blame: &&mut Blame| blame.victim == victim && blame.occupant == occupant && blame.rule == rule;
+        match self.blame.iter_mut().find(same) {
+            Some(blame) => blame.ns += ns,
+            None => self.blame.push(Blame { kind: victim.clone(), victim, occupant, rule, ns }),
+        }
+    }
+}
+
+/// Numbers that look random and are the same each time: the finaliser of MurmurHash3.
+fn mix(one: u64, other: u64) -> u64 {
+    let mut mixed = one.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(other);
+    for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(factor);
+    }
+    mixed ^ (mixed >> 33)
+}
+
+fn name(host: u64) -> String {
+    format!("host-{host:04}")
+}
+
+fn kernel(host: u64) -> &'static str {
+    if host % 4 == 2 { "6.1.0-planted" } else { "6.12.0-plain" }
+}
+
+fn write_wait(
+    out: &mut dyn Rows,
+    host: u64,
+    ts: u64,
+    wait: &Wait,
+) -> std::result::Result<(), unstarve_tables::TableError> {
+    let name = name(host);
+    out.row(&[
+        Cell::Text(&name),
+        Cell::Text("boot"),
+        ts.into(),
+        SPAN.into(),
+        Cell::Text(&wait.role),
+        Cell::Text(&wait.kind),
+        Cell::text(wait.role.starts_with('/').then_some(wait.role.as_str())),
+        wait.n.into(),
+        wait.sum.into(),
+        Cell::number(wait.max),
+        Cell::Counts(&wait.buckets),
+        Cell::Text(kernel(host)),
+        Cell::Empty,
+    ])
+}
+
+fn write_blame(
+    out: &mut dyn Rows,
+    host: u64,
+    ts: u64,
+    blame: &Blame,
+) -> std::result::Result<(), unstarve_tables::TableError> {
+    let name = name(host);
+    out.row(&[
+        Cell::Text(&name),
+        Cell::Text("boot"),
+        ts.into(),
+        SPAN.into(),
+        Cell::Text(&blame.victim),
+        Cell::Text(&blame.kind),
+        Cell::Text(&blame.occupant),
+        Cell::Text(&blame.rule),
+        blame.ns.into(),
+        Cell::Text(kernel(host)),
+        Cell::Empty,
+    ])
+}
+
+fn write_host(out: &mut dyn Rows, host: u64, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
+    let name = name(host);
+    out.row(&[
+        Cell::Text(&name),
+        Cell::Text("boot"),
+        ts.into(),
+        Cell::Text(kernel(host)),
+        Cell::Empty,
+        Cell::Text("x86_64"),
+        2.into(),
+        Cell::Empty,
+        Cell::Empty,
+        Cell::Text(env!("CARGO_PKG_VERSION")),
+    ])
+}
+
+/// The real intervals, in the order of their time.
+fn read(directory: &Path) -> Result<Vec<Interval>> {
+    let mut intervals = std::collections::BTreeMap::<i64, Interval>::new();
+    for batch in batches(directory, &WAIT_ROLLUP)? {
+        let (moments, n, sums) = (moments(&batch)?, numbers(&batch, "n")?, numbers(&batch, "sum_ns")?);
+        let (longest, steps) =
+            (column(&batch, "max_ns")?.as_primitive::<UInt64Type>(), column(&batch, "buckets")?.as_list::<i32>());
+        for row in 0..batch.num_rows() {
+            let wait = Wait {
+                role: text(&batch, "victim_role", row)?,
+                kind: text(&batch, "victim_kind", row)?,
+                n: n[row],
+                sum: sums[row],
+                max: longest.is_valid(row).then(|| longest.value(row)),
+                buckets: steps.value(row).as_primitive::<UInt64Type>().values().to_vec(),
+            };
+            intervals.entry(moments[row]).or_default().waits.push(wait);
+        }
+    }
+    for batch in batches(directory, &BLAME_ROLLUP)? {
+        let (moments, ns) = (moments(&batch)?, numbers(&batch, "ns")?);
+        for row in 0..batch.num_rows() {
+            let [victim, kind, occupant, rule] =
+                ["victim_role", "victim_kind", "occupant", "rule"].map(|name| text(&batch, name, row));
+            let blame = Blame { victim: victim?, kind: kind?, occupant: occupant?, rule: rule?, ns: ns[row] };
+            intervals.entry(moments[row]).or_default().blame.push(blame);
+        }
+    }
+    if intervals.is_empty() {
+        return Err(format!("{}: there are no rollups", directory.display()).into());
+    }
+    Ok(intervals.into_values().collect())
+}
+
+fn batches(directory: &Path, schema: &Schema) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    for file in files(&directory.join(format!("table={}", schema.name)))? {
+        for batch in ParquetRecordBatchReaderBuilder::try_new(File::open(file)?)?.build()? {
+            batches.push(batch?);
+        }
+    }
+    Ok(batches)
+}
+
+fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() { found.extend(files(&path)?) } else { found.push(path) }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a dyn Array> {
+    Ok(batch.column_by_name(name).ok_or_else(|| format!("no column {name}"))?.as_ref())
+}
+
+fn moments(batch: &RecordBatch) -> Result<Vec<i64>> {
+    Ok(column(batch, "ts")?.as_primitive::<TimestampNanosecondType>().values().to_vec())
+}
+
+fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<u64>> {
+    Ok(column(batch, name)?.as_primitive::<UInt64Type>().values().to_vec())
+}
+
+fn text(batch: &RecordBatch, name: &str, row: usize) -> Result<String> {
+    Ok(column(batch, name)?.as_string::<i32>().value(row).to_owned())
+}

@@ -1,0 +1,128 @@
+//! Which file is of which table, and a session that knows all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use unstarve_tables::{ALL, Column, Kind};
+
+use crate::place::{Found, Part, find};
+use crate::scan::Files;
+use crate::{functions, views};
+
+/// A session with the tables at these places.
+///
+/// # Errors
+/// If a place cannot be read, or has no tables.
+pub async fn open(places: &[String], memory: usize) -> Result<SessionContext> {
+    if places.is_empty() {
+        anyhow::bail!("no tables to ask; expected a PATH or URL, for example /var/lib/unstarve/tables");
+    }
+    let mut found = Found::default();
+    for place in places {
+        find(place, &mut found).await?;
+    }
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
+    let config = SessionConfig::new().with_information_schema(true).set_str("datafusion.execution.time_zone", "UTC");
+    let session = SessionContext::new_with_config_rt(config, runtime);
+    for (url, store) in &found.stores {
+        session.register_object_store(url, Arc::clone(store));
+    }
+    register(&session, found.parts).await?;
+    functions::register(&session);
+    views::register(&session).await?;
+    Ok(session)
+}
+
+async fn register(session: &SessionContext, parts: Vec<Part>) -> Result<()> {
+    let mut tables: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+    for part in parts {
+        tables.entry(table_of(&part)).or_default().push(part);
+    }
+    // A table without files is an empty one: a question about it has an answer, too.
+    for schema in ALL {
+        tables.entry(schema.name.to_owned()).or_default();
+    }
+    for (name, parts) in tables {
+        let schema = match unstarve_tables::named(&name) {
+            Some(known) => arrow_schema(known),
+            None => read_schema(session, &parts).await.with_context(|| format!("the table {name} cannot be read"))?,
+        };
+        session.register_table(name.as_str(), Arc::new(Files::new(schema, parts)))?;
+    }
+    Ok(())
+}
+
+/// By `table=NAME` of its path; else by the file's name: `waits.parquet`, or `waits-monday.parquet` for a table that unstarve
+/// writes.
+fn table_of(part: &Part) -> String {
+    let by_path = part.meta.location.parts().find_map(|part| part.as_ref().strip_prefix("table=").map(str::to_owned));
+    by_path.unwrap_or_else(|| {
+        let name = part.meta.location.filename().unwrap_or_default();
+        let stem = name.split('.').next().unwrap_or(name);
+        let first = stem.split(['-', ' ']).next().unwrap_or(stem);
+        let plain = |stem: &str| stem.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect::<String>();
+        if unstarve_tables::named(first).is_some() { first.to_owned() } else { plain(stem).to_lowercase() }
+    })
+}
+
+/// The columns that this version knows. All may be empty: an older version did not write each of them.
+fn arrow_schema(table: &unstarve_tables::Schema) -> SchemaRef {
+    let field = |column: &Column| {
+        let told = [("unit", column.unit), ("meaning", column.meaning)];
+        let told = told.into_iter().filter(|(_, text)| !text.is_empty());
+        Field::new(column.name, data_type(column.kind), true)
+            .with_metadata(told.map(|(key, text)| (key.to_owned(), text.to_owned())).collect())
+    };
+    Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+fn data_type(kind: Kind) -> DataType {
+    match kind {
+        Kind::U64 => DataType::UInt64,
+        Kind::U32 => DataType::UInt32,
+        Kind::I32 => DataType::Int32,
+        Kind::F64 => DataType::Float64,
+        Kind::Text => DataType::Utf8View,
+        Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+        Kind::Counts => DataType::List(Arc::new(Field::new("item", DataType::UInt64, true))),
+    }
+}
+
+async fn read_schema(session: &SessionContext, parts: &[Part]) -> Result<SchemaRef> {
+    let first = parts.first().context("there is no file")?;
+    let store = session.runtime_env().object_store(&first.store)?;
+    let same: Vec<_> = parts.iter().filter(|part| part.store == first.store).map(|part| part.meta.clone()).collect();
+    Ok(ParquetFormat::default().infer_schema(&session.state(), &store, &same).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::datasource::object_store::ObjectStoreUrl;
+    use object_store::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn a_file_says_by_its_path_of_which_table_it_is() {
+        let table = |path: &str| {
+            let meta = ObjectMeta {
+                location: path.into(),
+                last_modified: Default::default(),
+                size: 1,
+                e_tag: None,
+                version: None,
+            };
+            table_of(&Part { store: ObjectStoreUrl::local_filesystem(), meta })
+        };
+        assert_eq!(table("a/table=wait_rollup/date=2026-01-01/hour=00/waits.parquet"), "wait_rollup");
+        assert_eq!(table("a/waits.parquet"), "waits");
+        assert_eq!(table("a/waits-web1.parquet"), "waits");
+        assert_eq!(table("a/My Data-1.parquet"), "my_data_1");
+    }
+}

@@ -1,0 +1,33 @@
+mod hist_quantile;
+mod hist_sum;
+mod role;
+mod share;
+
+use datafusion::prelude::SessionContext;
+
+/// A function for the prompt's help.
+pub struct Help {
+    /// How it is called.
+    pub call: &'static str,
+    /// What it gives.
+    pub meaning: &'static str,
+}
+
+/// All of them.
+pub const FUNCTIONS: [Help; 4] = [
+    Help {
+        call: "hist_quantile(buckets, q)",
+        meaning: "ns below which the part q of the waits of a histogram is; empty without waits",
+    },
+    Help { call: "hist_sum(buckets)", meaning: "aggregate: histograms added up" },
+    Help { call: "role(comm)", meaning: "what a task of this name is: kworker, ksoftirqd, rcu, …, else task" },
+    Help { call: "share(ns, dt)", meaning: "ns as a part of dt; empty where dt is 0" },
+];
+
+/// Makes them known.
+pub fn register(session: &SessionContext) {
+    session.register_udf(hist_quantile::function());
+    session.register_udaf(hist_sum::function());
+    session.register_udf(role::function());
+    session.register_udf(share::function());
+}

@@ -1,0 +1,57 @@
+//! `unstarve-sql`: SQL over the tables that unstarve writes, in files of one host or of ten thousand.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `place` | paths, globs and URLs → files |
+//! | `scan` | the files of a table as DataFusion reads them, those of other hours left out |
+//! | `catalogue` | which file is of which table; a session with all of them |
+//! | `functions` | `hist_quantile`, `hist_sum`, `role`, `share` |
+//! | `views` | questions with a name |
+//! | `answer` | a statement → rows on standard output or in a file |
+//! | `prompt` | the same, line by line |
+
+mod answer;
+mod args;
+mod catalogue;
+mod functions;
+mod place;
+mod prompt;
+mod scan;
+mod views;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Args;
+
+/// The exit code of what could not be done.
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error.into()),
+    };
+    let done = runtime.block_on(run(args));
+    // What a query that was stopped still does is not waited for.
+    runtime.shutdown_background();
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error),
+    }
+}
+
+async fn run(args: Args) -> anyhow::Result<()> {
+    let session = catalogue::open(&args.paths(), args.memory).await?;
+    match &args.statement() {
+        Some(statement) => answer::answer(&session, statement, &args.how()).await,
+        None => prompt::run(&session, &args.how()).await,
+    }
+}
+
+fn complain(error: &anyhow::Error) -> ExitCode {
+    eprintln!("unstarve sql: {}", unstarve_model::clean(&format!("{error:#}")).replace("\\n", "\n"));
+    ExitCode::from(FAILED)
+}

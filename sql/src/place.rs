@@ -1,0 +1,126 @@
+//! Paths, globs and URLs become lists of files, each in a store of DataFusion's.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use futures::TryStreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use url::Url;
+
+/// A file of a table.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its store.
+    pub store: ObjectStoreUrl,
+    /// Where it is in it, and its size.
+    pub meta: ObjectMeta,
+}
+
+/// Files, and the stores that they are in.
+#[derive(Default)]
+pub struct Found {
+    /// All files.
+    pub parts: Vec<Part>,
+    /// Stores that DataFusion has to know.
+    pub stores: Vec<(Url, Arc<dyn ObjectStore>)>,
+}
+
+const ENDING: &str = ".parquet";
+
+/// Finds the Parquet files at a place.
+///
+/// # Errors
+/// If it cannot be read, or if there is none.
+pub async fn find(place: &str, found: &mut Found) -> Result<()> {
+    let before = found.parts.len();
+    match Url::parse(place) {
+        Ok(url) if url.scheme() == "s3" => bucket(&url, found).await.with_context(|| place.to_owned())?,
+        Ok(url) if url.scheme() == "file" => {
+            let path = url.to_file_path().ok().with_context(|| format!("{place}: expected file:///PATH"))?;
+            local(&path, found).await?;
+        }
+        Ok(url) if place.contains("://") => {
+            bail!("{place}: cannot read {}://; expected a path, file:// or s3://", url.scheme())
+        }
+        _ => {
+            for path in globbed(place)? {
+                local(&path, found).await.with_context(|| path.display().to_string())?;
+            }
+        }
+    }
+    if found.parts.len() == before {
+        bail!("{place}: there is no Parquet file; expected what unstarve watch --tables or unstarve export writes");
+    }
+    Ok(())
+}
+
+/// The paths that a text with `*`, `?` or `[…]` is for; one without is for itself.
+fn globbed(place: &str) -> Result<Vec<PathBuf>> {
+    if !place.contains(['*', '?', '[']) || Path::new(place).exists() {
+        return Ok(vec![PathBuf::from(place)]);
+    }
+    let paths = glob::glob(place).with_context(|| format!("{place}: not a pattern of file names"))?;
+    let paths: Vec<PathBuf> = paths.collect::<Result<_, _>>().with_context(|| place.to_owned())?;
+    if paths.is_empty() {
+        bail!("{place}: no file has such a name");
+    }
+    Ok(paths)
+}
+
+async fn local(path: &Path, found: &mut Found) -> Result<()> {
+    let metadata = path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
+    let place = std::path::absolute(path)?;
+    let url = ObjectStoreUrl::local_filesystem();
+    if metadata.is_file() {
+        let at = object_store::path::Path::from_absolute_path(&place)?;
+        found.parts.push(Part { store: url, meta: store.head(&at).await? });
+        return Ok(());
+    }
+    let prefix = object_store::path::Path::from_absolute_path(&place)?;
+    list(&store, &prefix, &url, found).await
+}
+
+/// All Parquet files below a prefix; none that begins with a dot, which are still being written.
+async fn list(
+    store: &Arc<dyn ObjectStore>,
+    prefix: &object_store::path::Path,
+    url: &ObjectStoreUrl,
+    found: &mut Found,
+) -> Result<()> {
+    let mut listing = store.list(Some(prefix));
+    while let Some(meta) = listing.try_next().await? {
+        let name = meta.location.filename().unwrap_or_default();
+        if name.ends_with(ENDING) && !name.starts_with('.') && meta.size > 0 {
+            found.parts.push(Part { store: url.clone(), meta });
+        }
+    }
+    Ok(())
+}
+
+async fn bucket(url: &Url, found: &mut Found) -> Result<()> {
+    let bucket = url.host_str().context("expected s3://BUCKET/PREFIX")?;
+    let base = Url::parse(&format!("s3://{bucket}"))?;
+    let known = found.stores.iter().find(|(url, _)| *url == base).map(|(_, store)| Arc::clone(store));
+    let store = match known {
+        Some(store) => store,
+        None => {
+            // AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT, AWS_ALLOW_HTTP, …, or the machine's role.
+            let store: Arc<dyn ObjectStore> = Arc::new(AmazonS3Builder::from_env().with_bucket_name(bucket).build()?);
+            found.stores.push((base.clone(), Arc::clone(&store)));
+            store
+        }
+    };
+    let prefix = object_store::path::Path::from_url_path(url.path())?;
+    let store_url = ObjectStoreUrl::parse(base.as_str())?;
+    if prefix.filename().is_some_and(|name| name.ends_with(ENDING)) {
+        let meta = store.head(&prefix).await?;
+        found.parts.push(Part { store: store_url, meta });
+        return Ok(());
+    }
+    list(&store, &prefix, &store_url, found).await
+}

@@ -1,0 +1,122 @@
+//! Questions with a name: views over the tables, asked like tables.
+
+use anyhow::{Context, Result};
+use datafusion::prelude::SessionContext;
+
+/// A question with a name.
+pub struct View {
+    /// How it is asked for.
+    pub name: &'static str,
+    /// What it answers.
+    pub meaning: &'static str,
+    /// How it is answered.
+    pub query: &'static str,
+}
+
+/// All of them. Rules by which others are preferred are what starves; a turn among equals, an idle CPU and interrupts are not.
+pub const VIEWS: [View; 10] = [
+    View {
+        name: "starved_roles",
+        meaning: "who waits while others are preferred, by host and role, worst first",
+        query: "select host, victim_role, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+                where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+                group by host, victim_role order by ns desc, host, victim_role",
+    },
+    View {
+        name: "starved_io_workers",
+        meaning: "which hosts starve the workers that complete direct I/O, and by whom",
+        query: "select host, kernel, occupant, rule, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+                where victim_kind = 'direct-io' and rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+                group by host, kernel, occupant, rule order by ns desc, host, occupant, rule",
+    },
+    View {
+        name: "kernels",
+        meaning: "waits of kernel threads by the running kernel, as a part of the time that hosts were watched",
+        query: "with hours as (
+                    select kernel, sum(span_ns) as watched_ns, count(distinct host) as hosts from (
+                        select distinct host, kernel, ts, span_ns from wait_rollup) group by kernel),
+                blamed as (
+                    select kernel, sum(ns) as ns from blame_rollup
+                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
+                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by kernel)
+                select hours.kernel, hours.hosts, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
+                from hours left join blamed on hours.kernel is not distinct from blamed.kernel
+                order by share desc, kernel",
+    },
+    View {
+        name: "top_culprits",
+        meaning: "who is preferred to others, by which rule, on how many hosts",
+        query: "select occupant, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+                where rule in ('class', 'weight', 'wakeup-preemption') group by occupant, rule order by ns desc, occupant, rule",
+    },
+    View {
+        name: "wait_quantiles",
+        meaning: "how long waits are, by host and role: half of them, 99 % and 99.9 % are shorter (ns)",
+        query: "select host, victim_role, sum(n) as n, hist_quantile(hist_sum(buckets), 0.5) as p50_ns,
+                    hist_quantile(hist_sum(buckets), 0.99) as p99_ns, hist_quantile(hist_sum(buckets), 0.999) as p999_ns
+                from wait_rollup group by host, victim_role having sum(n) > 0 order by p99_ns desc, host, victim_role",
+    },
+    View {
+        name: "by_day",
+        meaning: "by host and day: for how long its kernel threads waited while others were preferred; did a roll-out help",
+        query: "select host, date_trunc('day', ts) as day, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+                where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
+                    and rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+                group by host, date_trunc('day', ts) order by host, day",
+    },
+    View {
+        name: "new_since_yesterday",
+        meaning: "who has starved whom in the last 24 hours of the data, and never before in it",
+        query: "with newest as (select max(ts) as ts from blame_rollup),
+                sums as (
+                    select host, victim_role, occupant, rule, min(blame_rollup.ts) as first, sum(ns) as ns
+                    from blame_rollup where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+                    group by host, victim_role, occupant, rule)
+                select sums.host, sums.victim_role, sums.occupant, sums.rule, sums.first, sums.ns, sums.ns / 1e9 as seconds
+                from sums, newest where sums.first > newest.ts - interval '24 hours'
+                    and exists (select 1 from blame_rollup b where b.ts <= newest.ts - interval '24 hours')
+                order by ns desc, host, victim_role, occupant, rule",
+    },
+    View {
+        name: "setting_outliers",
+        meaning: "settings in which a host differs from most hosts with its kernel",
+        query: "with newest as (
+                    select host, kernel, path, value from (
+                        select *, row_number() over (partition by host, path order by ts desc) as place from settings) where place = 1),
+                counted as (select kernel, path, value, count(*) as hosts from newest group by kernel, path, value),
+                usual as (
+                    select kernel, path, value, hosts from (
+                        select *, row_number() over (partition by kernel, path order by hosts desc, value) as place from counted)
+                    where place = 1)
+                select newest.host, newest.path, newest.value, usual.value as usual, usual.hosts as hosts_with_usual, newest.kernel
+                from newest join usual on (newest.kernel is not distinct from usual.kernel) and newest.path = usual.path
+                where newest.value <> usual.value and usual.hosts > 1 order by newest.path, newest.host",
+    },
+    View {
+        name: "worst_episodes",
+        meaning: "episodes, the longest first, with the place of their traces",
+        query: "select ts, host, finding, victim, culprit, rule, ns, ns / 1e9 as seconds, remedy, trace_uri, id from episodes
+                where ns is not null order by ns desc, ts, host, id",
+    },
+    View {
+        name: "silent_hosts",
+        meaning: "hosts whose last rows are more than an hour older than the newest of all",
+        query: "with last as (select host, max(ts) as last from wait_rollup group by host),
+                newest as (select max(last) as ts from last)
+                select last.host, last.last from last, newest where last.last < newest.ts - interval '1 hour' order by last.last, last.host",
+    },
+];
+
+/// Makes them known.
+///
+/// # Errors
+/// If the engine does not take one.
+pub async fn register(session: &SessionContext) -> Result<()> {
+    for view in &VIEWS {
+        let plan = session.state().create_logical_plan(view.query).await;
+        let plan = plan.with_context(|| format!("the view {} cannot be had", view.name))?;
+        let table = datafusion::datasource::ViewTable::new(plan, Some(view.query.to_owned()));
+        session.register_table(view.name, std::sync::Arc::new(table))?;
+    }
+    Ok(())
+}

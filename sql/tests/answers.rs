@@ -1,0 +1,152 @@
+//! The program as a user meets it: tables of a small fleet with known faults, whose answers are known.
+//!
+//! `tests/fleet` is of `cargo run -p unstarve-tables --example fleet`, made by the main workspace's versions of arrow and parquet from the
+//! rollups of a real host in `tests/real`.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
+const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real");
+
+fn sql(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve-sql"));
+    command.args(arguments).stdin(Stdio::null()).env("NO_COLOR", "1").output().expect("it can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// The rows of a question as CSV, without the names.
+fn rows(question: &str, place: &str) -> Vec<String> {
+    let output = sql(&["--format", "csv", question, place]);
+    assert!(output.status.success(), "{question}: {output:?}");
+    text(&output.stdout).lines().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_planted_hosts_are_found_and_no_others() {
+    let found = rows("select host, occupant, rule from starved_io_workers order by host", FLEET);
+    assert_eq!(found, ["host-0003,real-time,class", "host-0013,real-time,class"]);
+    let found =
+        rows("select host from starved_roles where victim_role = 'kworker' and ns > 30000000000 order by host", FLEET);
+    assert_eq!(found, ["host-0002", "host-0006", "host-0010", "host-0014", "host-0018"]);
+    let worst = rows("select kernel from kernels limit 1", FLEET);
+    assert_eq!(worst.len(), 1);
+}
+
+#[test]
+fn a_part_of_the_time_has_a_part_of_the_rows() {
+    let count = |question: &str| rows(question, FLEET)[0].parse::<u64>().expect("a number");
+    let all = count("select count(*) from blame_rollup");
+    let before = count("select count(*) from blame_rollup where ts < timestamp '2026-11-22T01:00:00Z'");
+    let after = count("select count(*) from blame_rollup where ts >= timestamp '2026-11-22T01:00:00Z'");
+    assert!(before > 0 && after > 0 && before + after == all, "{before} + {after} = {all}");
+    let none = count("select count(*) from blame_rollup where ts > timestamp '2027-01-01T00:00:00Z'");
+    assert_eq!(none, 0);
+}
+
+#[test]
+fn what_a_real_watch_wrote_adds_up() {
+    let sums = "select w.victim_role, w.ns, b.ns from
+        (select victim_role, sum(sum_ns) as ns from wait_rollup group by 1) w join
+        (select victim_role, sum(ns) as ns from blame_rollup group by 1) b using (victim_role) where w.ns <> b.ns";
+    assert_eq!(rows(sums, REAL), Vec::<String>::new());
+    assert!(!rows("select * from wait_quantiles where p50_ns > 0 and p99_ns >= p50_ns", REAL).is_empty());
+}
+
+#[test]
+fn every_view_has_an_answer_of_no_rows_too() {
+    let views = rows(
+        "select table_name from information_schema.tables where table_type = 'VIEW' and table_schema = 'public'",
+        REAL,
+    );
+    assert!(views.len() >= 10, "{views:?}");
+    for view in views {
+        for place in [REAL, FLEET] {
+            rows(&format!("select * from {view}"), place);
+        }
+    }
+}
+
+#[test]
+fn formats_hold_the_same_rows() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let file = |name: &str| place.path().join(name).display().to_string();
+    let question = "select host, victim_role, sum(ns) as ns from blame_rollup group by 1, 2 order by 1, 2";
+    let expected = rows(question, FLEET);
+    for name in ["a.csv", "a.json", "a.parquet"] {
+        let output = sql(&["-o", &file(name), question, FLEET]);
+        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    }
+    assert_eq!(rows("select * from a order by 1, 2", &file("a.parquet")), expected);
+    let csv = std::fs::read_to_string(file("a.csv")).expect("it was written");
+    assert_eq!(csv.lines().skip(1).collect::<Vec<_>>(), expected);
+    let json = std::fs::read_to_string(file("a.json")).expect("it was written");
+    assert_eq!(json.matches("\"host\":").count(), expected.len());
+    let output = sql(&[question, FLEET]);
+    assert!(text(&output.stdout).contains(&format!("{} rows", expected.len())), "{output:?}");
+    let names: Vec<_> = std::fs::read_dir(place.path()).expect("it is there").collect();
+    assert_eq!(names.len(), 3, "nothing else is left");
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_what_there_is() {
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["select 1 from waitz", REAL], &["waitz", "wait_rollup", "top_culprits"]),
+        (&["select hosst from hosts", REAL], &["hosst", "host"]),
+        (&["select * frm hosts", REAL], &["SQL"]),
+        (&["select 1 from hosts", "/nowhere/at/all"], &["/nowhere/at/all"]),
+        (&["select 1 from hosts", "gs://bucket/x"], &["gs://", "s3://"]),
+        (&["select 1 from hosts"], &["expected a PATH"]),
+        (&["drop table hosts", REAL], &["DDL"]),
+        (&["explain create table x as select 1", REAL], &["DDL"]),
+    ];
+    for (arguments, words) in cases {
+        let output = sql(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let said = text(&output.stderr);
+        assert!(words.iter().all(|word| said.contains(word)), "{arguments:?}: {said}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn nothing_is_changed_by_a_statement() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let out = place.path().join("out.parquet").display().to_string();
+    for statement in
+        ["copy (select 1) to 'x.parquet'".to_owned(), format!("explain analyze copy (select 1) to '{out}'")]
+    {
+        let output = sql(&[&statement, REAL]);
+        assert_eq!(output.status.code(), Some(2), "{statement}: {output:?}");
+    }
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn time_and_memory_have_limits() {
+    let endless = "select count(*) from generate_series(1, 100000000) a(x), generate_series(1, 100000) b(y) where a.x % 7 = b.y % 3";
+    let output = sql(&["--timeout", "200ms", endless, REAL]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("--timeout"), "{output:?}");
+    let large = "select array_length(array_agg(x)) from generate_series(1, 5000000) a(x)";
+    let output = sql(&["--memory", "16M", large, REAL]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("--memory"), "{output:?}");
+}
+
+/// A file that an older version wrote has not all columns of today.
+#[test]
+fn an_old_file_has_nothing_in_a_new_column() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let old = place.path().join("blame_rollup-old.parquet").display().to_string();
+    let question = "select host, ts, span_ns, victim_role, occupant, rule, ns from blame_rollup";
+    assert!(sql(&["-o", &old, question, REAL]).status.success());
+    let both = sql(&["--format", "csv", "select count(*), count(kernel) from blame_rollup", REAL, &old]);
+    let counts = text(&both.stdout);
+    let counts: Vec<u64> =
+        counts.lines().nth(1).expect("a row").split(',').map(|n| n.parse().expect("a number")).collect();
+    assert_eq!(counts[0], counts[1] * 2, "{both:?}");
+}
