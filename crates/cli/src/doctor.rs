@@ -52,7 +52,7 @@ fn record() -> Allowed {
         "record, top and watch's recorder; recordings of perf and trace-cmd can be explained all the same";
     match unstarve_record::attempt() {
         Ok(()) => Allowed::yes("record", "tracefs has given an instance with sched_switch"),
-        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), WITHOUT, None),
+        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), WITHOUT, way()),
     }
 }
 
@@ -61,6 +61,12 @@ fn count() -> Allowed {
     let options = unstarve_watch::Options { engine: Some(EngineName::Ebpf), ..unstarve_watch::Options::default() };
     match unstarve_watch::open(options) {
         Ok(_) => Allowed::yes("count", "the kernel has taken the eBPF programs"),
-        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), WITHOUT, None),
+        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), WITHOUT, way()),
     }
+}
+
+/// To root everything has been said by the kernel.
+fn way() -> Option<String> {
+    (!rustix::process::geteuid().is_root())
+        .then(|| "run it with sudo; in a container add the capabilities of the unit file".to_owned())
 }

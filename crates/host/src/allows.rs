@@ -98,7 +98,8 @@ fn lockdown(root: &Root) -> Allowed {
         return Allowed::yes(ID, "the kernel is not locked down");
     }
     let without = "where the kernel is locked down, settings below /sys/kernel/debug or all tracing are forbidden";
-    Allowed::part(ID, "/sys/kernel/security/lockdown is not there", without, None)
+    let get = "to know it: sudo mount -t securityfs none /sys/kernel/security".to_owned();
+    Allowed::part(ID, "not known: /sys/kernel/security/lockdown is not there", without, Some(get))
 }
 
 fn types(root: &Root) -> Allowed {
@@ -125,7 +126,9 @@ fn symbols(root: &Root) -> Allowed {
             ID,
             "/proc/kallsyms hides its addresses",
             WITHOUT,
-            Some("CAP_SYSLOG, or sudo sysctl kernel.kptr_restrict=1".to_owned()),
+            Some(
+                "run it with sudo, or give it CAP_SYSLOG; kernel.kptr_restrict=2 hides them from root, too".to_owned(),
+            ),
         ),
         false => Allowed::yes(ID, "/proc/kallsyms shows its addresses"),
     }
