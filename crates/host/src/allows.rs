@@ -98,7 +98,7 @@ fn lockdown(root: &Root) -> Allowed {
         return Allowed::yes(ID, "the kernel is not locked down");
     }
     let without = "where the kernel is locked down, settings below /sys/kernel/debug or all tracing are forbidden";
-    let get = "to know it: sudo mount -t securityfs none /sys/kernel/security".to_owned();
+    let get = "sudo mount -t securityfs none /sys/kernel/security, and look again".to_owned();
     Allowed::part(ID, "not known: /sys/kernel/security/lockdown is not there", without, Some(get))
 }
 
