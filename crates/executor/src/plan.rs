@@ -2,12 +2,13 @@
 
 mod this_host;
 
+use std::collections::BTreeSet;
 use std::io;
 
 use rustc_hash::FxHashSet;
 use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value, may_be_set};
 use unstarve_facts::{Harm, check_harm, flag};
-use unstarve_model::Tid;
+use unstarve_model::{Comm, KernelThread, SchedPolicy, Tid};
 
 use crate::host::Host;
 use crate::journal::Step;
@@ -20,6 +21,8 @@ pub trait Look: Host {
     fn comm_of(&self, tid: Tid) -> Option<String>;
     /// Its `PF_*` flags.
     fn flags_of(&self, tid: Tid) -> Option<u64>;
+    /// The user that it runs for.
+    fn user_of(&self, tid: Tid) -> Option<u32>;
     /// The threads of a process.
     fn threads_of(&self, process: Tid) -> Vec<Tid>;
     /// Kernel threads whose names begin so.
@@ -79,6 +82,17 @@ pub enum Obstacle {
     /// Threads that must not be touched.
     #[error("thread {0} ({1}) is one that stands above all others for the kernel's own safety")]
     Untouchable(Tid, String),
+    /// A program under a kernel thread's name would be raised.
+    #[error(
+        "thread {0} is a program that calls itself {1}, as a kernel thread is called; it is not raised for its name"
+    )]
+    Impostor(Tid, String),
+    /// Programs of several users would be raised: all that is known to be alike is a name, and anybody can take a name.
+    #[error(
+        "these threads belong to several users ({0}), so that one may have taken the name of another's; raise those that \
+         you know (--as shell prints the commands)"
+    )]
+    SeveralUsers(String),
     /// `PF_NO_SETAFFINITY`.
     #[error("the kernel does not let thread {0} be moved to other CPUs")]
     Bound(Tid),
@@ -155,7 +169,40 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) 
     for planned in &mut plans {
         planned.steps.retain(|step| seen.insert((step.target.clone(), step.new.aspect())));
     }
+    refuse_several_users(look, &mut plans);
     plans
+}
+
+/// A role is a name, and anybody can take one: what raises programs raises those of one user.
+fn refuse_several_users<L: Look>(look: &L, plans: &mut [Planned<'_>]) {
+    let raised = |step: &Step| match &step.target {
+        Place::Task(key) if raises(&step.old, &step.new) => {
+            let of_kernel = look.flags_of(key.tid).is_some_and(|flags| flags & flag::KTHREAD != 0);
+            (!of_kernel).then(|| look.user_of(key.tid)).flatten()
+        }
+        _ => None,
+    };
+    let users: BTreeSet<u32> = plans.iter().flat_map(|planned| &planned.steps).filter_map(raised).collect();
+    if users.len() < 2 {
+        return;
+    }
+    let list = users.iter().map(|user| format!("uid {user}")).collect::<Vec<_>>().join(", ");
+    for planned in plans.iter_mut().filter(|planned| planned.steps.iter().any(|step| raised(step).is_some())) {
+        planned.steps.clear();
+        planned.obstacle = Some(Obstacle::SeveralUsers(list.clone()));
+    }
+}
+
+/// Whether a thread goes before more of the others with the new value.
+fn raises(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Nice(old), Value::Nice(new)) => new < old,
+        (Value::Deadline { .. }, _) => false,
+        (_, Value::Deadline { .. }) => true,
+        (Value::Class { policy: SchedPolicy::Idle, .. }, Value::Class { policy, .. }) => *policy != SchedPolicy::Idle,
+        (Value::Class { rt_priority: old, .. }, Value::Class { rt_priority: new, .. }) => new > old,
+        _ => false,
+    }
 }
 
 type Steps = (Vec<Step>, usize);
@@ -268,6 +315,8 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
         };
         if old.same(&new) {
             already += 1;
+        } else if raises(&old, &new) && is_impostor(look, key.tid, &comm) {
+            return Err(Obstacle::Impostor(key.tid, unstarve_model::clean(&comm).into_owned()));
         } else {
             check_since(change.was.as_ref(), &old, || format!("thread {}", key.tid))?;
             steps.push(Step::new(place, &comm, rule, old, new));
@@ -304,6 +353,12 @@ fn check_task<L: Look>(look: &L, tid: Tid, comm: &str, aspect: Aspect) -> Result
         return Err(Obstacle::Bound(tid));
     }
     Ok(())
+}
+
+/// Without a snapshot a recording knows a kernel thread by its name alone.
+fn is_impostor<L: Look>(look: &L, tid: Tid, comm: &str) -> bool {
+    let of_kernel = look.flags_of(tid).is_some_and(|flags| flags & flag::KTHREAD != 0);
+    !of_kernel && KernelThread::is_name_of_one(&Comm::from(comm))
 }
 
 fn relative_to(relative: Relative, old: &Value) -> Option<Value> {

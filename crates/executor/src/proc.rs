@@ -81,11 +81,21 @@ pub fn stat_of(tid: Tid) -> Option<Stat> {
 
 /// The process of a thread, as its status has it.
 pub fn process_of(tid: Tid) -> Option<Tid> {
+    of_status(tid, "Tgid:").map(Tid)
+}
+
+/// The real user of a thread.
+pub fn user_of(tid: Tid) -> Option<u32> {
+    of_status(tid, "Uid:")
+}
+
+/// The first number of a line of a thread's status.
+fn of_status(tid: Tid, name: &str) -> Option<u32> {
     let status = fs::read(format!("/proc/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
-    // The name comes first, with its line ends escaped.
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok().map(Tid)
+    // The task's name comes first, with its line ends escaped.
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// The entries of a directory whose names are numbers, in order.

@@ -63,7 +63,11 @@ fn a_thread_of_which_only_the_name_was_recorded_has_to_have_it_still() {
         (b"kworker/1:2", "kworker/1:2-dio/sda"),
         (b"kworker/1:2+events", "kworker/1:2-dio/sda"),
     ] {
-        let mut host = Memory::default().program(7, 1000, now).program(8, 1001, "other");
+        let host = Memory::default().program(8, 1001, "other");
+        let mut host = match now.starts_with("kworker/") {
+            true => host.kernel_thread(7, 1000, now),
+            false => host.program(7, 1000, now),
+        };
         there_and_back(&mut host, &[nice(seen(7, recorded))], Ids::Hold);
         let steps = all_steps(&plan(&host, &[nice(seen(7, recorded))], "test", Ids::Hold));
         assert_eq!(steps.len(), 1, "{now:?}");
@@ -159,4 +163,38 @@ fn what_is_kept_is_found_again_on_the_next_boot() {
     // On the next boot it is on the command line that the kernel shows.
     write("/proc/cmdline", &format!("root=/dev/sda1 {}", words.text));
     assert!(found(&tree).contains(&"/proc/cmdline preempt=full".to_owned()), "{:?}", found(&tree));
+}
+
+/// Anybody can take a kernel thread's name, and a recording without a snapshot knows no more.
+#[test]
+fn a_program_under_a_kernel_threads_name_is_not_raised() {
+    let host =
+        Memory::default().kernel_thread(22, 5, "ksoftirqd/1").program(900, 70, "ksoftirqd/1").of_user(900, 65534);
+    let raise = |tid| {
+        let fifo = Value::Class { policy: unstarve_model::SchedPolicy::Fifo, rt_priority: 11, slice: None };
+        Change::of(Target::Thread(seen(tid, b"ksoftirqd/1")), fifo)
+    };
+    assert_eq!(obstacle(&host, raise(22), Ids::Hold), None);
+    let why = obstacle(&host, raise(900), Ids::Hold).expect("refused");
+    assert!(why.contains("calls itself ksoftirqd/1"), "{why}");
+    // To put it last is another matter: it may well be the hog.
+    let low = Change::of(Target::Thread(seen(900, b"ksoftirqd/1")), Value::Nice(19));
+    assert_eq!(obstacle(&host, low, Ids::Hold), None);
+}
+
+/// A database's name is free to take, too.
+#[test]
+fn programs_of_several_users_are_not_raised_together() {
+    let host = Memory::default().program(100, 5, "dbwriter").program(900, 70, "dbwriter").of_user(900, 65534);
+    let changes = [nice(seen(100, b"dbwriter")), nice(seen(900, b"dbwriter"))];
+    for planned in plan(&host, &changes, "test", Ids::Hold) {
+        let why = planned.obstacle.map(|obstacle| obstacle.to_string());
+        assert!(
+            planned.steps.is_empty() && why.as_ref().is_some_and(|why| why.contains("uid 0, uid 65534")),
+            "{why:?}"
+        );
+    }
+    assert_eq!(plan(&host, &changes[..1], "test", Ids::Hold)[0].steps.len(), 1, "one user's alone is");
+    let lower = [100, 900].map(|tid| Change::of(Target::Thread(seen(tid, b"dbwriter")), Value::Nice(5)));
+    assert_eq!(all_steps(&plan(&host, &lower, "test", Ids::Hold)).len(), 2, "and all may be lowered");
 }

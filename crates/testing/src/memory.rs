@@ -15,6 +15,7 @@ struct Known {
     start: u64,
     comm: String,
     flags: u64,
+    user: u32,
     process: Tid,
     values: BTreeMap<Aspect, Value>,
 }
@@ -42,7 +43,17 @@ impl Memory {
     fn thread(mut self, tid: u32, start: u64, comm: &str, flags: u64) -> Memory {
         let class = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: None };
         let values = [class, Value::Nice(0)].map(|value| (value.aspect(), value)).into();
-        self.threads.insert(Tid(tid), Known { start, comm: comm.to_owned(), flags, process: Tid(tid), values });
+        self.threads
+            .insert(Tid(tid), Known { start, comm: comm.to_owned(), flags, user: 0, process: Tid(tid), values });
+        self
+    }
+
+    /// The thread runs for this user.
+    #[must_use]
+    pub fn of_user(mut self, tid: u32, user: u32) -> Memory {
+        if let Some(known) = self.threads.get_mut(&Tid(tid)) {
+            known.user = user;
+        }
         self
     }
 
@@ -101,6 +112,10 @@ impl Look for Memory {
 
     fn flags_of(&self, tid: Tid) -> Option<u64> {
         self.threads.get(&tid).map(|known| known.flags)
+    }
+
+    fn user_of(&self, tid: Tid) -> Option<u32> {
+        self.threads.get(&tid).map(|known| known.user)
     }
 
     fn threads_of(&self, process: Tid) -> Vec<Tid> {

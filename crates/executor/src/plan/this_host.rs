@@ -27,6 +27,10 @@ impl Look for ThisHost {
         proc::stat_of(tid).map(|stat| stat.flags)
     }
 
+    fn user_of(&self, tid: Tid) -> Option<u32> {
+        proc::user_of(tid)
+    }
+
     fn threads_of(&self, process: Tid) -> Vec<Tid> {
         proc::numbers_in(&format!("/proc/{process}/task"))
     }
