@@ -247,3 +247,31 @@ fn a_kernel_worker_takes_no_turns() {
     let findings = both_hold_on("irq/50-eth0", "hog", "").findings();
     assert!(findings.contains("rt-starvation: irq/50-eth0 by hog (order)"), "{findings}");
 }
+
+/// An ordinary task waits for 100 ms again and again, so many of them behind a real-time task and the rest behind two of its equals,
+/// which are woken when it is their turn.
+fn partly_behind_real_time(by_hog: usize) -> Scene {
+    let rest = (100 - by_hog) / 2;
+    let woken_at = |column: usize| times(20, &format!("{}!{}", times(column, " "), times(100 - column, " ")));
+    Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('v', "server", 120)
+        .task('a', "one", 120)
+        .task('b', "two", 120)
+        .cpu(&times(20, &format!("v{}{}{}", times(by_hog, "h"), times(rest, "a"), times(rest, "b"))))
+        .wakes('h', &woken_at(1))
+        .wakes('a', &woken_at(1 + by_hog))
+        .wakes('b', &woken_at(1 + by_hog + rest))
+}
+
+#[test]
+fn the_worst_moments_are_those_that_were_mostly_the_culprits() {
+    let moments = |by_hog: usize| {
+        let findings = partly_behind_real_time(by_hog).explain().findings;
+        let finding = findings.iter().find(|finding| finding.id == "rt-starvation").expect("it is long enough");
+        assert_eq!(finding.victim.comm, "server");
+        finding.worst.len()
+    };
+    assert_eq!(moments(60), 8);
+    assert_eq!(moments(40), 0, "each of the others had less, both together more");
+}
