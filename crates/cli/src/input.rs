@@ -1,10 +1,16 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use unstarve_model::EventSource;
 
 use crate::output;
+
+/// A writer that was started together with the program, as in `<(zcat trace.gz)`, writes by then.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The recording to read: a file, or standard input for `-`.
 pub struct Recording(PathBuf);
@@ -21,11 +27,16 @@ impl Recording {
     }
 
     pub fn open(&self) -> Result<Box<dyn EventSource>> {
-        if self.0.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
-            // Opening waits for a writer, and reading for its end: without a word it looks like a hang.
-            output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
+        if self.0 == Path::new("-") {
+            return Ok(unstarve_readers::open_stdin()?);
         }
-        Ok(if self.0 == Path::new("-") { unstarve_readers::open_stdin()? } else { unstarve_readers::open(&self.0)? })
+        let open = || unstarve_readers::open(&self.0);
+        if !self.0.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+            return Ok(open()?);
+        }
+        // Opening waits for a writer, and for what it writes first: without a word that looks like a hang.
+        let remark = || output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
+        Ok(saying_if_it_lasts(PATIENCE, remark, open)?)
     }
 
     /// What a page calls it: without the directories, which say much about the machine and nothing about the recording.
@@ -45,8 +56,39 @@ impl Recording {
     }
 }
 
+/// Does the work, and says so meanwhile if it takes longer than `patience`.
+fn saying_if_it_lasts<T>(patience: Duration, say: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
+    let (working, until_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if until_done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                say();
+            }
+        });
+        let result = work();
+        drop(working);
+        result
+    })
+}
+
 /// Whether two names are of the same regular file: a result must not replace what it is made from.
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     let of = |path: &Path| path.metadata().ok().filter(|found| found.is_file()).map(|found| (found.dev(), found.ino()));
     a != Path::new("-") && of(a).is_some_and(|a| of(b) == Some(a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_writer_that_keeps_one_waiting_is_worth_a_word() {
+        let hour = Duration::from_secs(3600);
+        let at_once = saying_if_it_lasts(hour, || panic!("nobody waits"), || "the first block");
+        assert_eq!(at_once, "the first block");
+        // The writer comes only after the word was said.
+        let (said, writer) = mpsc::channel();
+        let say = || said.send("waiting").expect("somebody listens");
+        assert_eq!(saying_if_it_lasts(Duration::ZERO, say, || writer.recv()), Ok("waiting"));
+    }
 }

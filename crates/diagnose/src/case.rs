@@ -1,4 +1,4 @@
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_facts::{Facts, Snapshot};
 use unstarve_model::{Comm, CpuId, KernelThread, Loss, Nanos, Policy, Tid, Time, WallClock, clean};
 use unstarve_timeline::{Actor, ActorId, Rule, World};
@@ -173,6 +173,13 @@ impl<'a> Case<'a> {
     /// Of what a thread was in the trace, what it ran most as, where its id was kept.
     pub fn main_actor_of(&self, tid: Tid) -> Option<ActorId> {
         self.by_tid.get(&tid).copied()
+    }
+
+    /// The threads that the trace shows as real-time or deadline at some time, as far as their ids were kept.
+    pub fn realtime_threads(&self) -> FxHashSet<Tid> {
+        let is_realtime = |actor: &&Actor| matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline));
+        let actors = self.world.actors.iter().map(|(_, actor)| actor).filter(is_realtime);
+        actors.flat_map(|actor| actor.tids.iter().copied()).collect()
     }
 
     /// Whether it is of the fair class.

@@ -273,16 +273,14 @@ fn cpus(case: &Case<'_>, victims: &[ActorId]) -> Vec<u32> {
         .collect()
 }
 
-/// The longest waits of which most was the culprits' doing. Of a finding about what is seldom most of a wait, the longest of all.
+/// The longest waits of which most was the culprits' doing. A finding about what is never most of a wait has none: a moment that shows
+/// somebody else would mislead.
 fn worst(case: &Case<'_>, victims: &[ActorId], culprit: &impl Fn(&Blame) -> bool) -> Vec<Instance> {
     let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
-    let mut spots: Vec<_> = accounts.flat_map(|account| account.worst.sorted()).collect();
     let is_theirs = |(length, spot): &(Nanos, &crate::ledger::Spot)| {
-        culprit(&Blame { occupant: spot.occupant, rule: spot.rule, length: *length })
+        spot.is_mostly(|occupant, rule| culprit(&Blame { occupant, rule, length: *length }))
     };
-    if spots.iter().any(is_theirs) {
-        spots.retain(is_theirs);
-    }
+    let mut spots: Vec<_> = accounts.flat_map(|account| account.worst.sorted()).filter(is_theirs).collect();
     spots.sort_by_key(|(length, spot)| (std::cmp::Reverse(*length), spot.start));
     spots.truncate(WORST);
     let instance = |(_, spot): (Nanos, &crate::ledger::Spot)| Instance {

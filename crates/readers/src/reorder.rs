@@ -36,6 +36,10 @@ struct Queue {
     latest: Time,
 }
 
+/// How many events have arrived.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct Arrivals(u64);
+
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     event: Event,
@@ -188,6 +192,36 @@ impl Reorder {
             // Sorted is a heap.
             self.heads.sort_unstable();
         }
+    }
+
+    /// How many events have arrived so far.
+    pub fn arrivals(&self) -> Arrivals {
+        Arrivals(self.arrived)
+    }
+
+    /// Drops those that arrived after so many and still wait.
+    pub fn take_back(&mut self, Arrivals(first): Arrivals) {
+        self.heads.clear();
+        self.waiting = 0;
+        for (index, queue) in (0..).zip(&mut self.queues) {
+            let mut end = queue.first;
+            for at in queue.first..queue.end {
+                if queue.list[at].arrival < first {
+                    queue.list[end] = queue.list[at];
+                    end += 1;
+                }
+            }
+            queue.end = end;
+            self.waiting += end - queue.first;
+            match queue.waiting().first() {
+                Some(Waiting { event, arrival }) => {
+                    self.heads.push(Head { time: event.time, arrival: *arrival, queue: index });
+                }
+                None => (queue.first, queue.end) = (0, 0),
+            }
+        }
+        // Sorted is a heap.
+        self.heads.sort_unstable();
     }
 
     /// Nothing earlier than or at `time` can come any more.
@@ -361,6 +395,23 @@ mod tests {
         assert_eq!(drain(&mut reorder), []);
         reorder.release_all();
         assert_eq!(drain(&mut reorder), [(250 * us, 0), (300 * us, 1), (400 * us, 1), (500 * us, 0)]);
+        assert_eq!(reorder.loss(), None);
+    }
+
+    #[test]
+    fn what_came_last_can_be_taken_back() {
+        let mut reorder = Reorder::new(100);
+        for (time, cpu) in [(1, 0), (4, 0), (9, 1)] {
+            reorder.push(at(time, cpu));
+        }
+        let before = reorder.arrivals();
+        for (time, cpu) in [(2, 0), (5, 0), (3, 2)] {
+            reorder.push(at(time, cpu));
+        }
+        reorder.take_back(before);
+        reorder.push(at(7, 2));
+        reorder.release_all();
+        assert_eq!(drain(&mut reorder), [(1, 0), (4, 0), (7, 2), (9, 1)]);
         assert_eq!(reorder.loss(), None);
     }
 

@@ -30,8 +30,13 @@ const WAKING: &str = "comm=cc1 pid=7 prio=120 target_cpu=000";
 
 /// Events of tracefs at these times.
 fn ftrace(cpu: u32, times: &[&str]) -> String {
-    let lines = times.iter().map(|time| format!("    make-12    [{cpu:03}] d..2. {time}: sched_waking: {WAKING}\n"));
-    format!("# tracer: nop\n#\n{}", lines.collect::<String>())
+    format!("# tracer: nop\n#\n{}", events(cpu, times))
+}
+
+/// The same without a head.
+fn events(cpu: u32, times: &[&str]) -> String {
+    let line = |time: &&str| format!("    make-12    [{cpu:03}] d..2. {time}: sched_waking: {WAKING}\n");
+    times.iter().map(line).collect()
 }
 
 /// Twenty events of perf or tracefs in reverse order.
@@ -55,6 +60,14 @@ fn each_is_read_rightly_or_refused_with_what_to_do() {
             "two recordings",
             ftrace(0, &["900.5", "900.7"]) + &ftrace(0, &["1.5", "1.7"]),
             "[900500000, 900700000]; another recording was not read (it begins before line 7: give it in a file of its own)",
+        ),
+        (
+            "two recordings, the second of which begins on another CPU",
+            ftrace(0, &["900.5", "900.7"])
+                + &ftrace(1, &["5000.1"])
+                + &events(0, &["5000.2"])
+                + &events(1, &["5000.3"]),
+            "[900500000, 900700000]; another recording was not read (it begins before line 8: give it in a file of its own)",
         ),
         ("the option fields", format!("    make-12    [000] d..2. 1.5: sched_waking: {fields}\n"), "[1500000]"),
         (

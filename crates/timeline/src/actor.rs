@@ -1,6 +1,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
 
+use crate::task::Life;
 use crate::{Birth, GroupId, Groups, Nature, Task};
 
 /// Index of an [`Actor`].
@@ -71,6 +72,8 @@ pub struct Actor {
     pub ranked: bool,
     /// Ids of its tasks that waited or ran, in that order, the first [`Actors::MEMBERS_KEPT`].
     pub tids: Vec<Tid>,
+    /// Which tasks those were; of one id the last.
+    lives: Vec<Life>,
     /// How many tasks of it waited or ran; beyond [`Actors::MEMBERS_COUNTED`] a lower bound.
     pub members: u32,
     /// Who created its tasks, where that was seen: each parent once, the first [`Actors::BIRTHS_KEPT`].
@@ -100,6 +103,7 @@ impl Actor {
             confirmed_kernel: false,
             ranked: false,
             tids: Vec::new(),
+            lives: Vec::new(),
             members: 0,
             births: Vec::new(),
             more: FxHashSet::default(),
@@ -118,16 +122,33 @@ impl Actor {
         {
             self.births.push(birth);
         }
-        if self.tids.contains(&task.tid) {
+        if let Some(index) = self.tids.iter().position(|tid| *tid == task.tid) {
+            self.lives[index] = task.life;
             return;
         }
         let new = if self.tids.len() < Actors::MEMBERS_KEPT {
             self.tids.push(task.tid);
+            self.lives.push(task.life);
             true
         } else {
             self.tids.len() + self.more.len() < Actors::MEMBERS_COUNTED && self.more.insert(task.tid)
         };
         self.members = self.members.saturating_add(u32::from(new));
+    }
+
+    /// Whether the task is one of its own: another that has got the id of one is not. `None` where that id was not kept.
+    pub fn had(&self, task: &Task) -> Option<bool> {
+        self.life_of(task.tid).map(|life| life == task.life)
+    }
+
+    /// Whether both had the same task of that id.
+    pub fn shares(&self, other: &Actor, tid: Tid) -> bool {
+        self.life_of(tid).is_some_and(|life| other.life_of(tid) == Some(life))
+    }
+
+    fn life_of(&self, tid: Tid) -> Option<Life> {
+        let index = self.tids.iter().position(|known| *known == tid)?;
+        self.lives.get(index).copied()
     }
 
     /// The name of its tasks; `None` for what is not a task.

@@ -16,6 +16,10 @@ impl TaskKey {
     }
 }
 
+/// Which of all tasks of a trace one is: an id that is used again is another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Life(u64);
+
 /// What a task is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -36,6 +40,7 @@ pub enum State {
 pub struct Task {
     /// Its id.
     pub tid: Tid,
+    pub(crate) life: Life,
     /// Its present name.
     pub comm: Comm,
     /// Its present priority.
@@ -123,6 +128,7 @@ pub struct Tasks {
     slots: Vec<Task>,
     free: Vec<TaskKey>,
     by_tid: TidMap,
+    lives: u64,
 }
 
 impl Tasks {
@@ -149,7 +155,9 @@ impl Tasks {
         self.slots.iter_mut().filter_map(|task| task.pending.as_mut())
     }
 
-    pub(crate) fn insert(&mut self, task: Task) -> TaskKey {
+    pub(crate) fn insert(&mut self, mut task: Task) -> TaskKey {
+        self.lives += 1;
+        task.life = Life(self.lives);
         let tid = task.tid;
         let key = match self.free.pop() {
             Some(key) => {
@@ -209,6 +217,7 @@ impl Task {
     pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId, nature: Nature) -> Task {
         Task {
             tid,
+            life: Life::default(),
             comm,
             prio,
             actor,

@@ -139,10 +139,11 @@ impl Group<'_> {
     }
 
     /// How long the task was stopped on a busy CPU: what the kernel counted, less what the events show. A recording without
-    /// those counters leaves open which of the long waits were stops, so each may have been one.
+    /// those counters leaves open which of the long waits were stops, so each may have been one; of waits that had mainly another
+    /// reason nothing is charged to weights.
     fn hidden(&self, case: &Case<'_>, id: ActorId, account: &Account, period: Nanos) -> Nanos {
         let Some(counted) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
-            let stalls = account.stalls_by_rule[Rule::Weight as usize];
+            let stalls = account.stalls_mainly[Rule::Weight as usize];
             return Nanos(period.0.saturating_mul(stalls)).min(account.stalled_mainly[Rule::Weight as usize]);
         };
         let Some(counted) = counted.get(&self.facts.path) else { return Nanos::ZERO };

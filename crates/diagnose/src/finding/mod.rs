@@ -77,7 +77,8 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
         let more = (kind.find)(case, &findings);
         findings.extend(more);
     }
-    remedy::spare_no_other_culprit(|tid| case.process_of(tid), &mut findings);
+    let realtime = case.realtime_threads();
+    remedy::spare_no_other_culprit(|tid| case.process_of(tid), |tid| realtime.contains(&tid), &mut findings);
     order::worst_first(case, &mut findings);
     findings
 }

@@ -65,7 +65,8 @@ struct Hit {
 struct Taken {
     /// In the order of their first appearance.
     occupants: Vec<ActorId>,
-    from: FxHashMap<ActorId, Vec<(ActorId, Nanos)>>,
+    /// Victims, each with its blame of the occupant.
+    from: FxHashMap<ActorId, Vec<(ActorId, Blame)>>,
     /// What each victim lost to its class in all.
     by_class: FxHashMap<ActorId, Nanos>,
 }
@@ -83,10 +84,16 @@ impl Taken {
                 if from.is_empty() {
                     taken.occupants.push(blame.occupant);
                 }
-                from.push((victim, blame.length));
+                from.push((victim, *blame));
             }
         }
         taken
+    }
+
+    /// What these took, from whom.
+    fn by<'a>(&'a self, actors: &'a [ActorId]) -> impl Iterator<Item = (ActorId, &'a Blame)> {
+        let all = actors.iter().filter_map(|occupant| self.from.get(occupant)).flatten();
+        all.map(|(victim, blame)| (*victim, blame))
     }
 }
 
@@ -112,11 +119,12 @@ pub(super) const KIND: FindingKind = FindingKind {
 };
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    let taken = Taken::of(case);
+    let mut taken = Taken::of(case);
     let boosters = Boosters::of(case, &taken.occupants);
     let families = intruders::families(case, &taken.occupants, &boosters);
     let intrusions = families.into_iter().map(|family| Intrusion::of(case, family, &taken)).collect();
-    let mut found: Vec<Intrusion> = turns::once_each(case, together(case, intrusions, &taken), &taken);
+    let intrusions = together(case, intrusions, &taken);
+    let mut found: Vec<Intrusion> = turns::once_each(case, intrusions, &mut taken);
     found.retain(|intrusion| intrusion.severity.is_some());
     found.sort_by_key(|intrusion| Reverse((intrusion.severity, intrusion.lost())));
     if found.len() > MOST {
@@ -144,27 +152,19 @@ impl Intrusion {
         let members: FxHashSet<ActorId> = family.actors.iter().copied().collect();
         let mut hits: Vec<Hit> = Vec::new();
         let mut by_victim = FxHashMap::default();
-        for occupant in &family.actors {
-            // They may keep each other waiting; that is their own affair.
-            let from = taken.from.get(occupant).into_iter().flatten().filter(|(victim, _)| !members.contains(victim));
-            for (victim, length) in from {
-                let index = *by_victim.entry(*victim).or_insert(hits.len());
-                if index == hits.len() {
-                    hits.push(Hit { victim: *victim, lost: Nanos::ZERO, stay: Nanos::ZERO });
-                }
-                let hit = &mut hits[index];
-                hit.lost += *length;
-                hit.stay = hit.stay.max(case.longest_stay(*victim, *occupant));
+        // They may keep each other waiting; that is their own affair.
+        for (victim, blame) in taken.by(&family.actors).filter(|(victim, _)| !members.contains(victim)) {
+            let index = *by_victim.entry(victim).or_insert(hits.len());
+            if index == hits.len() {
+                hits.push(Hit { victim, lost: Nanos::ZERO, stay: Nanos::ZERO });
             }
+            let hit = &mut hits[index];
+            hit.lost += blame.length;
+            hit.stay = hit.stay.max(case.longest_stay(victim, blame.occupant));
         }
-        Intrusion { family, hits, severity: None, returned: None }.judged(case, taken)
-    }
-
-    /// The same, as bad as what is left of it.
-    fn judged(self, case: &Case<'_>, taken: &Taken) -> Intrusion {
-        let had: Nanos = self.family.actors.iter().map(|id| ran(case, *id)).sum();
-        let severity = self.hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, hit, taken))).max();
-        Intrusion { severity, ..self }
+        let had: Nanos = family.actors.iter().map(|id| ran(case, *id)).sum();
+        let severity = hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, hit, taken))).max();
+        Intrusion { family, hits, severity, returned: None }
     }
 
     fn lost(&self) -> Nanos {
@@ -195,9 +195,10 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     family.actors.sort_by_key(|id| Reverse((ran(case, *id), *id)));
     let victims = worst_kind(case, &mut hits)?;
     let actors = &family.actors;
-    let members: FxHashSet<ActorId> = actors.iter().copied().collect();
-    let by_them = |blame: &Blame| matches!(blame.rule, Rule::Class | Rule::Order) && members.contains(&blame.occupant);
     let named: FxHashSet<ActorId> = victims.iter().copied().collect();
+    let from_named = taken.by(actors).filter(|(victim, _)| named.contains(victim));
+    let guilty: FxHashSet<(ActorId, Rule)> = from_named.map(|(_, blame)| (blame.occupant, blame.rule)).collect();
+    let by_them = |blame: &Blame| guilty.contains(&(blame.occupant, blame.rule));
     let of_kind = || hits.iter().filter(|hit| named.contains(&hit.victim));
     let lost: Nanos = of_kind().map(|hit| hit.lost).sum();
     let longest = of_kind().map(|hit| stall(case, hit, taken)).max()?;

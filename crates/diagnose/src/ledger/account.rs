@@ -19,6 +19,8 @@ pub(crate) struct Account {
     pub longest_mainly: [Nanos; Rule::ALL.len()],
     /// The time under each rule in waits of which it was the main reason and took more than a period of fair scheduling.
     pub stalled_mainly: [Nanos; Rule::ALL.len()],
+    /// How many such waits there were.
+    pub stalls_mainly: [u64; Rule::ALL.len()],
     /// How many waits there were in which it took as much, main reason or not.
     pub stalls_by_rule: [u64; Rule::ALL.len()],
     /// The most that interrupts took from a wait of which they were a good part. In a long wait behind something else they
@@ -117,6 +119,7 @@ impl Account {
             longest_by_rule: [Nanos::ZERO; Rule::ALL.len()],
             longest_mainly: [Nanos::ZERO; Rule::ALL.len()],
             stalled_mainly: [Nanos::ZERO; Rule::ALL.len()],
+            stalls_mainly: [0; Rule::ALL.len()],
             stalls_by_rule: [0; Rule::ALL.len()],
             longest_interrupted: Nanos::ZERO,
             ideal: Nanos::ZERO,
@@ -183,9 +186,10 @@ impl Account {
             }
             if is_main && together >= FAIR_PERIOD {
                 self.stalled_mainly[piece.rule as usize] += together;
+                self.stalls_mainly[piece.rule as usize] += 1;
             }
         }
-        self.worst.offer(main.1, length, || Spot::of(wait, main.1));
+        self.worst.offer(main.1, length, || Spot::of(wait));
     }
 
     fn add_idle(&mut self, idle: Nanos, wait: &Wait<'_>) {

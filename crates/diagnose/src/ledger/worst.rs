@@ -64,25 +64,42 @@ pub(crate) struct Spot {
     pub end: Time,
     /// Whether it came to that CPU only while it waited.
     pub moved: bool,
-    /// The rule that had most of it…
-    pub rule: Rule,
-    /// …and who had most of that.
-    pub occupant: ActorId,
+    /// Who had most of it, the longest first.
+    parts: [Option<Part>; Spot::PARTS],
+}
+
+/// What one occupant had of a wait by one rule.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    occupant: ActorId,
+    rule: Rule,
+    /// 0 to 1.
+    share: f32,
 }
 
 impl Spot {
-    /// Where and when the wait was, most of which was under this rule.
-    pub fn of(wait: &Wait<'_>, rule: Rule) -> Spot {
-        let mut most = (Nanos::ZERO, ActorId::UNKNOWN);
-        let of_rule = |piece: &&Piece| piece.rule == rule;
-        for piece in wait.pieces.iter().filter(of_rule) {
-            let same = wait.pieces.iter().filter(of_rule).filter(|other| other.occupant == piece.occupant);
-            let together: Nanos = same.map(|other| other.length).sum();
-            if together > most.0 {
-                most = (together, piece.occupant);
-            }
+    /// Parts that are kept of one wait.
+    const PARTS: usize = 4;
+    /// What had this part of a wait had most of it.
+    const MOST: f32 = 0.5;
+
+    /// Where and when the wait was.
+    pub fn of(wait: &Wait<'_>) -> Spot {
+        let share = |piece: &Piece| piece.length.share_of(wait.length()) as f32;
+        let mut parts = [None; Spot::PARTS];
+        for (part, piece) in parts.iter_mut().zip(wait.pieces) {
+            *part = Some(Part { occupant: piece.occupant, rule: piece.rule, share: share(piece) });
         }
-        Spot { cpu: wait.cpu, start: wait.start, end: wait.end, moved: wait.migrations > 0, rule, occupant: most.1 }
+        Spot { cpu: wait.cpu, start: wait.start, end: wait.end, moved: wait.migrations > 0, parts }
+    }
+
+    /// Whether those whom this fits had half of the wait or more. Of a crowd not all are kept: it is the crowd's if all are of it
+    /// that had most.
+    pub fn is_mostly(&self, fits: impl Fn(ActorId, Rule) -> bool) -> bool {
+        let parts = || self.parts.iter().flatten();
+        let fitting = || parts().filter(|part| fits(part.occupant, part.rule));
+        let is_crowd = || parts().count() == Spot::PARTS && fitting().count() == Spot::PARTS;
+        fitting().map(|part| part.share).sum::<f32>() >= Spot::MOST || is_crowd()
     }
 }
 
@@ -125,9 +142,7 @@ pub(crate) struct LongWait {
 impl LongWait {
     pub fn of(world: &World, wait: &Wait<'_>) -> LongWait {
         let task = world.tasks.get(wait.task);
-        let longest = wait.pieces.iter().max_by_key(|piece| piece.length);
-        let spot = Spot::of(wait, longest.map_or(Rule::Unknown, |piece| piece.rule));
-        LongWait { comm: task.comm, tid: task.tid, spot, pieces: wait.pieces.to_vec() }
+        LongWait { comm: task.comm, tid: task.tid, spot: Spot::of(wait), pieces: wait.pieces.to_vec() }
     }
 }
 

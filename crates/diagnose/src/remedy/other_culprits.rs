@@ -6,11 +6,18 @@ use crate::report::{Finding, Remedy};
 
 /// Takes back what one finding advises for a thread that another finding names as culprit: raised for the sake of the one, it
 /// would do more of what the other complains of. What a finding advises against its own culprits stays.
-pub(crate) fn spare_no_other_culprit(process_of: impl Fn(Tid) -> Option<Tid>, findings: &mut [Finding]) {
+///
+/// `is_realtime` says of a thread whether the trace shows it as real-time or deadline: a recording without a snapshot does not say
+/// what a change begins with.
+pub(crate) fn spare_no_other_culprit(
+    process_of: impl Fn(Tid) -> Option<Tid>,
+    is_realtime: impl Fn(Tid) -> bool,
+    findings: &mut [Finding],
+) {
     let own: Vec<FxHashSet<u32>> = findings.iter().map(culprits).collect();
     let accused: FxHashSet<u32> = own.iter().flatten().copied().collect();
     for (finding, own) in findings.iter_mut().zip(&own) {
-        finding.remedies.retain(|remedy| !touches_another(&process_of, remedy, &accused, own));
+        finding.remedies.retain(|remedy| !touches_another(&process_of, &is_realtime, remedy, &accused, own));
     }
 }
 
@@ -20,17 +27,22 @@ fn culprits(finding: &Finding) -> FxHashSet<u32> {
 
 fn touches_another(
     process_of: impl Fn(Tid) -> Option<Tid>,
+    is_realtime: impl Fn(Tid) -> bool,
     remedy: &Remedy,
     accused: &FxHashSet<u32>,
     own: &FxHashSet<u32>,
 ) -> bool {
-    // What takes a thread out of the real-time class favours it in nothing.
-    let is_fair = |change: &Change| match &change.to {
-        Some(To::Value(Value::Class { policy, .. })) => policy.class() == Some(Policy::Fair),
-        _ => false,
+    // What takes a thread out of the real-time class favours it in nothing. From SCHED_IDLE the same class is a favour.
+    let was_higher = |change: &Change, tid: Tid| match &change.was {
+        Some(Value::Class { policy, .. }) => matches!(policy.class(), Some(Policy::Rt | Policy::Deadline)),
+        _ => is_realtime(tid),
     };
-    let lowered: FxHashSet<Tid> =
-        remedy.changes.iter().filter(|change| is_fair(change)).filter_map(|change| thread_of(&change.target)).collect();
+    let lowered: FxHashSet<Tid> = remedy
+        .changes
+        .iter()
+        .filter(|change| is_to_fair(change))
+        .filter_map(|change| thread_of(&change.target).filter(|tid| was_higher(change, *tid)))
+        .collect();
     let is_lowered = |target: &Target| thread_of(target).is_some_and(|tid| lowered.contains(&tid));
     remedy.changes.iter().filter(|change| !is_lowered(&change.target)).any(|change| match &change.target {
         Target::Thread(thread) => accused.contains(&thread.tid.0) && !own.contains(&thread.tid.0),
@@ -39,6 +51,13 @@ fn touches_another(
         }
         _ => false,
     })
+}
+
+fn is_to_fair(change: &Change) -> bool {
+    match &change.to {
+        Some(To::Value(Value::Class { policy, .. })) => policy.class() == Some(Policy::Fair),
+        _ => false,
+    }
 }
 
 /// The thread that a target names; of a whole process its first.
@@ -82,7 +101,7 @@ mod tests {
         let targets = [thread(10), thread(21), thread(30), process(20), process(30)];
         let mut findings = [finding(10, &targets), finding(21, &[])];
         // 21 is a thread of 20.
-        spare_no_other_culprit(|tid| Some(Tid(tid.0 / 10 * 10)), &mut findings);
+        spare_no_other_culprit(|tid| Some(Tid(tid.0 / 10 * 10)), |_| false, &mut findings);
         let left: Vec<_> = findings[0].remedies.iter().map(|remedy| remedy.changes[0].target.clone()).collect();
         assert_eq!(left, [thread(10), thread(30), process(30)]);
     }
@@ -90,16 +109,28 @@ mod tests {
     #[test]
     fn a_wrapper_that_another_finding_names_too_leaves_the_real_time_class_with_its_program() {
         // `timeout` was an ordinary task when the other finding met it.
+        assert_eq!(left_of_a_change_to_fair(None, |tid| tid == Tid(20)), 1, "the trace shows it");
+        assert_eq!(left_of_a_change_to_fair(Some((SchedPolicy::Fifo, 10)), |_| false), 1, "the snapshot says it");
+    }
+
+    #[test]
+    fn another_findings_culprit_does_not_leave_sched_idle() {
+        assert_eq!(left_of_a_change_to_fair(Some((SchedPolicy::Idle, 0)), |_| true), 0);
+        assert_eq!(left_of_a_change_to_fair(None, |_| false), 0, "nobody knows what it was");
+    }
+
+    /// How many of one remedy are left that makes another finding's culprit an ordinary task, with more weight.
+    fn left_of_a_change_to_fair(was: Option<(SchedPolicy, u32)>, is_realtime: impl Fn(Tid) -> bool) -> usize {
         let thread = |tid| Target::Thread(Thread::known_by(Tid(tid), "t"));
+        let class = |(policy, rt_priority)| Value::Class { policy, rt_priority, slice: None };
         let mut findings = [finding(10, &[thread(10)]), finding(20, &[])];
-        let to_fair = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: None };
-        let changes = [
+        let to_fair = class((SchedPolicy::Other, 0));
+        findings[0].remedies[0].changes = vec![
             Change::of(thread(10), to_fair.clone()),
-            Change::of(thread(20), to_fair),
+            Change::of(thread(20), to_fair).from(was.map(class)),
             Change::of(thread(20), Value::Nice(-10)),
         ];
-        findings[0].remedies[0].changes = changes.to_vec();
-        spare_no_other_culprit(Some, &mut findings);
-        assert_eq!(findings[0].remedies.len(), 1);
+        spare_no_other_culprit(Some, is_realtime, &mut findings);
+        findings[0].remedies.len()
     }
 }

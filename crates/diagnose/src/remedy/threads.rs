@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::TaskFacts;
 use unstarve_model::{Comm, KernelThread, Policy, SchedPolicy, Tid};
-use unstarve_timeline::ActorId;
+use unstarve_timeline::{ActorId, Task};
 
 use super::rt_priority;
 use crate::case::Case;
@@ -66,12 +66,19 @@ pub(super) fn members(case: &Case<'_>, actors: &[ActorId]) -> Members {
         let stops = actor.kernel_thread == Some(KernelThread::Migration);
         let is_of_init =
             |tid: Tid| tid == INIT || case.snapshot.and_then(|snapshot| snapshot.process_of(tid)) == Some(INIT);
-        let may_change = |tid: &Tid| !(is_of_init(*tid) || stops || is_kthreadd(case, *tid));
+        let may_change =
+            |tid: &Tid| !(is_of_init(*tid) || stops || is_kthreadd(case, *tid) || is_anothers(case, id, *tid));
         threads.extend(tids.into_iter().filter(may_change).map(|tid| (tid, id)));
     }
     threads.sort_unstable();
     threads.dedup_by_key(|(tid, _)| *tid);
     Members::All(threads.into_iter().map(|(tid, actor)| (actor, thread(case, actor, tid))).collect())
+}
+
+/// Whether the id was given to a new task after the actor's own had ended.
+fn is_anothers(case: &Case<'_>, actor: ActorId, tid: Tid) -> bool {
+    let tasks = &case.world.tasks;
+    tasks.find(tid).is_some_and(|key| case.actor(actor).had(tasks.get(key)) == Some(false))
 }
 
 fn is_kthreadd(case: &Case<'_>, tid: Tid) -> bool {
@@ -98,7 +105,10 @@ fn namesakes(case: &Case<'_>, id: ActorId) -> Vec<Tid> {
 
 /// A thread of an actor as a change names it.
 fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
-    let traced = latest_name(case, tid).or_else(|| case.actor(actor).comm());
+    let own = case.actor(actor);
+    // Of a thread that has ended, the name under which it ran most.
+    let main = || case.main_actor_of(tid).map(|main| case.actor(main)).filter(|main| main.shares(own, tid));
+    let traced = latest(case, tid).map_or_else(|| main().unwrap_or(own).comm(), |task| Some(task.comm));
     match case.snapshot.and_then(|snapshot| snapshot.task(tid)) {
         Some(task) => as_called(task, traced),
         None => {
@@ -115,17 +125,16 @@ fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
 /// A task of the snapshot as a change names it, under the name that it has in the trace: it may have run another program since.
 /// The snapshot's name of a worker says what it works on.
 pub(super) fn of_snapshot(case: &Case<'_>, task: &TaskFacts) -> Thread {
-    as_called(task, latest_name(case, task.tid))
+    // One that was created since may have got the id of the snapshot's.
+    let same = latest(case, task.tid).filter(|traced| traced.birth.is_none());
+    as_called(task, same.map(|traced| traced.comm))
 }
 
-/// The name that a thread had last in the trace. `timeout`, `chrt` and `taskset` become the program that they start, and a command
-/// finds it by its own name. Of a thread that has ended, the one under which it ran most.
-fn latest_name(case: &Case<'_>, tid: Tid) -> Option<Comm> {
+/// The thread as it is at the end of the trace. `timeout`, `chrt` and `taskset` become the program that they start, and a command finds
+/// it by its own name.
+fn latest<'a>(case: &'a Case<'_>, tid: Tid) -> Option<&'a Task> {
     let tasks = &case.world.tasks;
-    if let Some(key) = tasks.find(tid) {
-        return Some(tasks.get(key).comm);
-    }
-    case.actor(case.main_actor_of(tid)?).comm()
+    tasks.find(tid).map(|key| tasks.get(key))
 }
 
 /// A task of the snapshot by the name in the trace, or by the snapshot's where that says more. No kernel thread has the flag: kthread()

@@ -198,3 +198,80 @@ fn where_both_have_one_name_the_sentence_has_their_ids() {
     let finding = scene.explain().findings.remove(0);
     assert!(finding.sentence.starts_with("app[101] waited 300 ms while app[100] (real-time)"), "{}", finding.sentence);
 }
+
+/// A control thread c and a hog h of one priority. Each 100 ms the control thread runs for 20, and the hog waits for 19 of them; once the
+/// hog keeps the control thread off for 900 ms. `g` is an ordinary task, woken in so many of the rounds.
+fn short_turns_and_one_long_stay(woken: usize) -> Scene {
+    let round = |g: bool| format!("{}h{}", times(20, "c"), if g { times(79, "g") } else { times(79, ".") });
+    let before = |rounds: usize, row: &str| times(rounds, &format!("{row}{}", times(100 - row.len(), " ")));
+    let quiet = 190 - woken;
+    Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('c', "control", 49)
+        .task('g', "filler", 120)
+        .cpu(&format!("{}{}{}c", times(woken, &round(true)), times(quiet, &round(false)), times(902, "h")))
+        .wakes('c', &format!("{}  !", before(190, "!")))
+        .wakes('h', &format!("{}!", before(190, " !")))
+        .wakes('g', &before(woken, "               !"))
+}
+
+#[test]
+fn short_turns_of_the_victim_excuse_no_long_stay_of_its_equal() {
+    let findings = short_turns_and_one_long_stay(1).findings();
+    assert!(findings.starts_with("critical rt-starvation: control by hog (order)"), "{findings}");
+    let findings = short_turns_and_one_long_stay(190).findings();
+    assert!(findings.contains("critical rt-starvation: control by hog (order)"), "{findings}");
+}
+
+/// Equals that hold on to the CPU: a has it for 600 ms while b waits, b for 300 ms while a waits; then this.
+fn both_hold_on(a: &str, b: &str, more: &str) -> Scene {
+    let round = format!("{}{}", times(60, "a"), times(30, "b"));
+    Scene::new(10_000)
+        .task('a', a, 49)
+        .task('b', b, 49)
+        .task('B', b, 9)
+        .cpu(&format!("{}{more}a", times(5, &round)))
+        .wakes('B', &format!("{}!", times(450, " ")))
+}
+
+#[test]
+fn what_a_higher_priority_took_is_no_turn() {
+    // `right` has a thread of priority 90, too, which keeps `left` off for 2.9 s.
+    let findings = both_hold_on("left", "right", &times(290, "B")).findings();
+    assert!(findings.contains("critical rt-starvation: left by right (class)"), "{findings}");
+    assert!(findings.contains("critical rt-starvation: right by left (order)"), "{findings}");
+}
+
+#[test]
+fn a_kernel_worker_takes_no_turns() {
+    let findings = both_hold_on("irq/50-eth0", "hog", "").findings();
+    assert!(findings.contains("rt-starvation: irq/50-eth0 by hog (order)"), "{findings}");
+}
+
+/// An ordinary task waits for 100 ms again and again, so many of them behind a real-time task and the rest behind two of its equals,
+/// which are woken when it is their turn.
+fn partly_behind_real_time(by_hog: usize) -> Scene {
+    let rest = (100 - by_hog) / 2;
+    let woken_at = |column: usize| times(20, &format!("{}!{}", times(column, " "), times(100 - column, " ")));
+    Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('v', "server", 120)
+        .task('a', "one", 120)
+        .task('b', "two", 120)
+        .cpu(&times(20, &format!("v{}{}{}", times(by_hog, "h"), times(rest, "a"), times(rest, "b"))))
+        .wakes('h', &woken_at(1))
+        .wakes('a', &woken_at(1 + by_hog))
+        .wakes('b', &woken_at(1 + by_hog + rest))
+}
+
+#[test]
+fn the_worst_moments_are_those_that_were_mostly_the_culprits() {
+    let moments = |by_hog: usize| {
+        let findings = partly_behind_real_time(by_hog).explain().findings;
+        let finding = findings.iter().find(|finding| finding.id == "rt-starvation").expect("it is long enough");
+        assert_eq!(finding.victim.comm, "server");
+        finding.worst.len()
+    };
+    assert_eq!(moments(60), 8);
+    assert_eq!(moments(40), 0, "each of the others had less, both together more");
+}

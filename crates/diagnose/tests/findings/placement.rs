@@ -259,3 +259,30 @@ fn an_all_clear_beside_a_limit_without_counters_is_none_about_the_limit() {
     let counted = scene(json!({}));
     assert!(counted.starts_with("Nobody is starved.") && !counted.contains("limit"), "{counted}");
 }
+
+#[test]
+fn without_counters_a_limit_is_charged_for_no_wait_that_had_mainly_another_reason() {
+    // One column is 10 ms: ten waits of 250 ms behind the heavy group, and thirty that are mostly a real-time task's.
+    let long = format!("t{}", times(25, "h"));
+    let short = "thhhrrrrrrr";
+    let task = |tid: u32, comm: &str, group: &str| json!({"tid": tid, "comm": comm, "policy": "other", "cgroup": group, "start_ticks": 1, "allowed": "0"});
+    let snapshot = json!({
+        "kernel": {"release": "6.1.0"},
+        "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
+        "cgroups": [
+            {"path": "/box", "weight": 100, "limit": {"quota_us": 90_000, "period_us": 100_000}},
+            {"path": "/heavy", "weight": 1000},
+        ],
+        "tasks": [task(100, "tenant", "/box"), task(101, "hog", "/heavy")],
+    });
+    let scene = Scene::new(10_000)
+        .task('t', "tenant", 120)
+        .task('h', "hog", 120)
+        .task('r', "control", 49)
+        .cpu(&format!("{}{}", times(10, &long), times(30, short)))
+        .wakes('r', &format!("{}{}", times(260, " "), times(30, "    !      ")))
+        .snapshot(snapshot);
+    let findings = scene.explain().findings;
+    let evidence: Vec<&String> = findings.iter().flat_map(|finding| &finding.evidence).collect();
+    assert!(evidence.iter().any(|line| line.contains("1.00 s of its waits were that limit's")), "{evidence:#?}");
+}

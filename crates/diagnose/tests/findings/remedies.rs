@@ -288,3 +288,57 @@ fn another_program_of_the_same_name_is_left_alone() {
     tids.dedup();
     assert_eq!(tids, (101..231).collect::<Vec<u32>>());
 }
+
+/// A hog of real-time priority 50 (thread 100) keeps a worker off for 150 ms twice, and ends; then `shell` forks a thread with this id
+/// that becomes `name`.
+fn hog_ended_and_its_id_was_given_to(tid: u32, name: &str) -> Vec<Remedy> {
+    let task =
+        |tid: u32, comm: &str, prio: i32| TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) };
+    let (hog, worker, shell) = (task(100, "hog", 49), task(50, "kworker/0:1", 120), task(90, "shell", 120));
+    let idle = task(0, "swapper/0", 120);
+    let mut events = Vec::new();
+    let mut push = |ms: u64, current: TaskRef, kind| {
+        let time = Time(1_000_000_000 + ms * 1_000_000);
+        events.push(Event { time, cpu: CpuId(0), current: Some(current.tid), context: Context::Task, kind });
+    };
+    let waking = |task| EventKind::Waking { task, target_cpu: CpuId(0) };
+    let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
+    for (start, end) in [(0, PrevState::Sleeping), (200, PrevState::Dead)] {
+        push(start, idle, waking(hog));
+        push(start, idle, switch(idle, PrevState::Preempted, hog));
+        push(start + 1, hog, waking(worker));
+        push(start + 150, hog, switch(hog, end, worker));
+        push(start + 152, worker, switch(worker, PrevState::Sleeping, idle));
+    }
+    push(400, idle, waking(shell));
+    push(400, idle, switch(idle, PrevState::Preempted, shell));
+    let (child, child_comm) = (Tid(tid), Comm::from("shell"));
+    push(401, shell, EventKind::Fork { parent: shell.tid, child, child_comm });
+    let new = task(tid, name, 120);
+    push(402, shell, waking(new));
+    push(403, shell, switch(shell, PrevState::Sleeping, new));
+    push(600, new, switch(new, PrevState::Sleeping, idle));
+    let source = MemorySource::new(TraceInfo::default(), events, Names::default());
+    let report = explain(Box::new(source), &Options::default(), |_| {}).expect("it can be explained");
+    let finding = report.findings.into_iter().find(|finding| finding.id == "rt-starvation").expect("300 ms");
+    assert_eq!(finding.culprits[0].comm, "hog");
+    finding.remedies
+}
+
+#[test]
+fn who_got_the_id_of_a_thread_that_ended_is_left_alone() {
+    let named = |remedies: &[Remedy]| {
+        let targets = remedies.iter().flat_map(|remedy| &remedy.changes).map(|change| &change.target);
+        let mut named: Vec<String> = targets
+            .filter_map(|target| match target {
+                Target::Thread(thread) => Some(format!("{} {}", thread.tid, thread.comm)),
+                _ => None,
+            })
+            .collect();
+        named.sort_unstable();
+        named.dedup();
+        named
+    };
+    assert_eq!(named(&hog_ended_and_its_id_was_given_to(300, "sshd")), ["100 hog", "50 kworker/0:1"]);
+    assert_eq!(named(&hog_ended_and_its_id_was_given_to(100, "sshd")), ["50 kworker/0:1"]);
+}

@@ -260,3 +260,13 @@ fn a_part_of_the_waits_names_what_it_is_a_part_of() {
         "{in_stalls:?}"
     );
 }
+
+#[test]
+fn a_nice_value_excuses_no_stall_that_is_longer_than_its_turns() {
+    // Nice −20 weighs 87 times as much as nice 0: turns of 2 ms are 174 ms apart.
+    let turn = format!("{}{}", times(2, "a"), times(174, "b"));
+    let scene = |row: &str| Scene::new(1000).task('a', "compute", 120).task('b', "heavy", 100).cpu(row);
+    insta::assert_snapshot!(scene(&times(40, &turn)).findings(), @"info weight-starvation: compute by heavy (weight)");
+    let stalled = scene(&format!("{}{}{}", times(20, &turn), times(2000, "b"), times(20, &turn)));
+    insta::assert_snapshot!(stalled.findings(), @"critical weight-starvation: compute by heavy (weight)");
+}

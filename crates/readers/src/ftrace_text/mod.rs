@@ -18,7 +18,7 @@ use self::line::{EventLine, LostLine};
 use self::sections::Sections;
 use crate::interner::Interner;
 use crate::malformed::Malformed;
-use crate::reorder::Reorder;
+use crate::reorder::{Arrivals, Reorder};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
@@ -42,6 +42,8 @@ pub struct FtraceText {
     any_line: bool,
     times: Times,
     sections: Sections,
+    /// What came before the last head: events, and the number of CPUs.
+    before_head: (Arrivals, Option<u32>),
     malformed: Malformed,
     bad: BadLines,
     /// Why the text ends early.
@@ -86,6 +88,7 @@ impl FtraceText {
             any_line: false,
             times: Times::default(),
             sections: Sections::default(),
+            before_head: Default::default(),
             malformed: Malformed::default(),
             bad: BadLines::default(),
             cut: None,
@@ -125,8 +128,7 @@ impl FtraceText {
             Stamp::Ticks(ticks) => return Err(TextError::Ticks { line, ticks }),
         };
         if !self.sections.take(parsed.cpu) {
-            self.other_recording = Some(line);
-            return self.finish();
+            return self.meet_other_recording(line);
         }
         self.times.note(time);
         self.tasks.note(parsed.tid, parsed.comm);
@@ -162,6 +164,7 @@ impl FtraceText {
         } else if let Some(comment) = text.strip_prefix(b"#") {
             if comment.starts_with(b" tracer:") {
                 self.sections.begin();
+                self.before_head = (self.reorder.arrivals(), self.info.cpus);
             }
             // `# entries-in-buffer/entries-written: 205/205   #P:2`
             if let Some(at) = memchr::memmem::find(comment, b"#P:") {
@@ -172,6 +175,15 @@ impl FtraceText {
         } else if !is_decoration(text) && logged.is_none() {
             self.bad_line(text);
         }
+    }
+
+    /// What came since the last head is of another recording, as this line shows.
+    fn meet_other_recording(&mut self, line: u64) -> Result<(), TextError> {
+        self.other_recording = Some(line);
+        let (arrivals, cpus) = self.before_head;
+        self.reorder.take_back(arrivals);
+        self.info.cpus = cpus;
+        self.finish()
     }
 
     fn set_cpus(&mut self, text: &[u8]) {

@@ -7,8 +7,6 @@ use unstarve_model::{CpuId, CpuSet};
 pub struct Sections {
     before: CpuSet,
     here: CpuSet,
-    /// Whether no event came since the last head.
-    fresh: bool,
 }
 
 impl Sections {
@@ -18,15 +16,13 @@ impl Sections {
             self.before.insert(cpu);
         }
         self.here = CpuSet::default();
-        self.fresh = true;
     }
 
     /// Takes the CPU of the next event. Whether it is of the same recording: a CPU of which events came before has no second text
-    /// in it.
+    /// in it. If it is not, neither is anything since the last head: another recording may begin on a CPU that the first has not.
     pub fn take(&mut self, cpu: CpuId) -> bool {
-        let same = !std::mem::take(&mut self.fresh) || !self.before.contains(cpu);
         self.here.insert(cpu);
-        same
+        !self.before.contains(cpu)
     }
 }
 
@@ -42,6 +38,7 @@ mod tests {
             assert!((0..5).all(|_| sections.take(CpuId(cpu))));
         }
         sections.begin();
+        assert!(sections.take(CpuId(3)));
         assert!(!sections.take(CpuId(1)), "a second text of CPU 1");
     }
 }

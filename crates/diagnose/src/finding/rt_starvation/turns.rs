@@ -5,37 +5,49 @@ use unstarve_model::Nanos;
 use unstarve_timeline::{ActorId, Rule};
 
 use super::{Intrusion, Taken};
-use crate::case::Case;
+use crate::case::{Blame, Case};
 
-/// Of two families that keep each other waiting, the one that lost more is the victim. What the other lost to it is no finding
-/// of its own.
-pub(super) fn once_each(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &Taken) -> Vec<Intrusion> {
+/// One family (the first) kept the other off.
+type Side = (usize, usize);
+
+/// Of two families of equals of which each held on to the CPU before the other, the one that lost more is the victim. What the other
+/// lost so is taken back: it is no finding of its own. What it lost to a higher priority stays, and so does what a kernel worker lost:
+/// its wait is somebody else's, who takes no turns.
+pub(super) fn once_each(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &mut Taken) -> Vec<Intrusion> {
     let mut owners: FxHashMap<ActorId, usize> = FxHashMap::default();
     for (index, intrusion) in intrusions.iter().enumerate() {
         owners.extend(intrusion.family.actors.iter().map(|actor| (*actor, index)));
     }
-    let mut took: FxHashMap<(usize, usize), Nanos> = FxHashMap::default();
-    for (victim, owner) in &owners {
-        for blame in case.blame(*victim).iter().filter(|blame| blame.rule == Rule::Order) {
-            if let Some(index) = owners.get(&blame.occupant).filter(|index| *index != owner) {
-                *took.entry((*index, *owner)).or_default() += blame.length;
-            }
+    let side = |victim: ActorId, blame: &Blame| -> Option<Side> {
+        let pair = (*owners.get(&blame.occupant)?, *owners.get(&victim)?);
+        (blame.rule == Rule::Order && pair.0 != pair.1).then_some(pair)
+    };
+    // What is in `taken` is more than turns that equals take.
+    let mut took: FxHashMap<Side, Nanos> = FxHashMap::default();
+    for (victim, blame) in taken.from.values().flatten() {
+        if let Some(side) = side(*victim, blame) {
+            *took.entry(side).or_default() += blame.length;
         }
     }
-    let mut dropped: FxHashMap<usize, FxHashSet<usize>> = FxHashMap::default();
+    let mut less: FxHashSet<Side> = FxHashSet::default();
     let mut returned: FxHashMap<usize, Nanos> = FxHashMap::default();
     for (&(one, other), &by_one) in &took {
-        let by_other = took.get(&(other, one)).copied().unwrap_or(Nanos::ZERO);
-        if by_other > Nanos::ZERO && (by_other, other) < (by_one, one) {
-            dropped.entry(other).or_default().insert(one);
+        let Some(&by_other) = took.get(&(other, one)) else { continue };
+        let rank = |index: usize, lost: Nanos| (intrusions[index].severity, lost, index);
+        if rank(other, by_other) < rank(one, by_one) {
+            less.insert((other, one));
             *returned.entry(one).or_default() += by_other;
         }
     }
-    let each = intrusions.into_iter().enumerate().map(|(index, mut intrusion)| {
-        intrusion.returned = returned.get(&index).copied();
-        let Some(of) = dropped.get(&index) else { return intrusion };
-        intrusion.hits.retain(|hit| owners.get(&hit.victim).is_none_or(|owner| !of.contains(owner)));
-        intrusion.judged(case, taken)
+    for list in taken.from.values_mut() {
+        list.retain(|(victim, blame)| {
+            case.is_kernel_worker(*victim) || side(*victim, blame).is_none_or(|side| !less.contains(&side))
+        });
+    }
+    let changed: FxHashSet<usize> = less.iter().map(|(other, _)| *other).collect();
+    let each = intrusions.into_iter().enumerate().map(|(index, intrusion)| {
+        let left = if changed.contains(&index) { Intrusion::of(case, intrusion.family, taken) } else { intrusion };
+        Intrusion { returned: returned.get(&index).copied(), ..left }
     });
     each.collect()
 }

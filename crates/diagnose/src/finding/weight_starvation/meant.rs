@@ -3,12 +3,11 @@
 use unstarve_model::Nanos;
 use unstarve_timeline::ActorId;
 
-use super::super::FAIR_PERIOD;
 use super::super::felt;
 use super::super::limits::Allowance;
 use super::{PARTNER, SHORTFALL};
 use crate::case::Case;
-use crate::ledger::Account;
+use crate::ledger::{Account, TICK};
 
 /// Who wakes a worker for this part of its turns is the one that it works for.
 const EMPLOYER: f64 = 0.5;
@@ -18,6 +17,9 @@ const COMPUTES: f64 = 0.8;
 const HARDLY: f64 = 0.75;
 /// SCHED_IDLE weighs 3, nice 0 weighs 1024. Beside each other it gets more than a 341st, because each turn lasts a slice.
 const SCHED_IDLE_GETS: f64 = 0.02;
+/// The longest turn of a fair task beside others: a slice, 3 ms on most hosts, and the tick with which it is seen to be over. What is
+/// heavier then has as many times that as it weighs more.
+const TURN: Nanos = Nanos(Nanos::from_millis(3).0 + TICK.0);
 /// Somebody pays for it from this part of its waits on; less is chance.
 const PAID_FOR: f64 = 0.05;
 
@@ -41,7 +43,7 @@ pub(super) fn is_due_to_nice(
     let (its, mine) = (case.actor(victim).group(), case.actor(occupant).group());
     let by_nice = its.is_none() && mine.is_none() || case.world.actors.groups().is_one(its, mine);
     let (its, mine) = case.rival_weights(victim, occupant);
-    let turns = FAIR_PERIOD.0.saturating_mul(u64::from(mine.div_ceil(its.max(1))));
+    let turns = TURN.0.saturating_mul(u64::from(mine.div_ceil(its.max(1))));
     by_nice && shortfall < SHORTFALL && longest.0 <= turns
 }
 
