@@ -71,6 +71,20 @@ impl Partition {
         PathBuf::from(format!("table={}/date={}/hour={}", self.table, self.date, self.hour))
     }
 
+    /// When its hour begins, if its names are those of an hour.
+    fn begin(&self) -> Option<WallTime> {
+        let mut date = self.date.splitn(3, '-').map(|number| number.parse::<u64>().ok());
+        let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+        let hour = self.hour.parse::<u64>().ok()?;
+        if !(1970..=2554).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 {
+            return None;
+        }
+        // Years that begin in March: a leap day is the last of them, and months have 153 days for each five.
+        let (years, months) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+        let days = years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1;
+        Some(WallTime((days.checked_sub(719_468)? * 24 + hour) * 3_600_000_000_000))
+    }
+
     /// Whether it is before another moment's.
     fn is_before(&self, at: WallTime) -> bool {
         let other = Partition::of(&self.table, at);
@@ -136,7 +150,7 @@ impl Shelf {
         self.path.join(partition.path()).join(format!("{name}{ENDING}"))
     }
 
-    /// Removes hours that are too old, and then the oldest parts until the rest is within the limit. Gives how many parts went.
+    /// Removes hours that are too old, both now and beside the newest that is there, and then the oldest parts until the rest is within the limit. Gives how many parts went.
     ///
     /// # Errors
     /// If the directory cannot be read or a part cannot be removed.
@@ -144,7 +158,9 @@ impl Shelf {
         let mut parts = self.parts()?;
         parts.sort_by(|one, other| (&one.partition, &one.path).cmp(&(&other.partition, &other.path)));
         let age = u64::try_from(limits.age.as_nanos()).unwrap_or(u64::MAX);
-        let oldest = WallTime(now.0.saturating_sub(age));
+        // Beside the newest, too: a wall clock that jumps ahead makes nothing old by itself.
+        let newest = parts.iter().filter_map(|part| part.partition.begin()).max();
+        let oldest = WallTime(newest.map_or(now, |newest| newest.min(now)).0.saturating_sub(age));
         let mut total: u64 = parts.iter().map(|part| part.bytes).sum();
         let mut removed = 0;
         for part in &parts {

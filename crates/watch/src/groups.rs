@@ -4,9 +4,18 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-/// Groups whose weights are read; a host has a handful at the top, and one that leaks them must not cost more.
-const MOST: usize = 512;
+use rustc_hash::FxHashMap;
+
+/// New groups are looked for so often.
+const EVERY: Duration = Duration::from_secs(1);
+/// And for new weights of those that are there at every so manieth look.
+const WEIGHTS_AT: u64 = 5;
+/// Groups that are looked at; a host has a handful at the top, and one that leaks them must not cost more.
+const MOST: usize = 8192;
+/// Weights that a look reads at most, but for the first.
+const MOST_WEIGHTS: usize = 512;
 
 /// A top-level cgroup.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,28 +70,25 @@ impl Hierarchy {
         unified
     }
 
-    /// The groups at the top now.
-    ///
-    /// Of those that `known` has, their weights are taken from there.
-    pub fn top(&self, known: &[TopGroup]) -> io::Result<TopGroups> {
-        let (mut groups, mut more) = (Vec::new(), 0);
+    /// The names and numbers of the groups at the top now; those that `is_known` first.
+    fn names(&self, is_known: impl Fn(u64, &str) -> bool) -> io::Result<Names> {
+        let (mut known, mut new, mut count) = (Vec::new(), Vec::new(), 0);
         for entry in fs::read_dir(&self.mount)? {
             let entry = entry?;
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
-            if groups.len() == MOST {
-                more += 1;
-                continue;
+            count += 1;
+            let name = entry.file_name();
+            let path = format!("/{}", name.to_string_lossy());
+            let of_kind = if is_known(entry.ino(), &path) { &mut known } else { &mut new };
+            if of_kind.len() < MOST {
+                of_kind.push(Name { id: entry.ino(), path, directory: entry.path() });
             }
-            let path = format!("/{}", entry.file_name().to_string_lossy());
-            let id = entry.ino();
-            let known = known.iter().find(|group| group.id == id && group.path == path);
-            let weight = known.map_or_else(|| self.weight(&entry.path()), |known| known.weight);
-            groups.push(TopGroup { id, path, weight });
         }
-        groups.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.path.cmp(&b.path)));
-        Ok(TopGroups { groups, more })
+        known.extend(new);
+        known.truncate(MOST);
+        Ok(Names { groups: known, count })
     }
 
     /// 100 in `cpu.weight` is 1024 of the scheduler's (`sched_weight_from_cgroup` in kernel/sched/core.c).
@@ -92,6 +98,76 @@ impl Hierarchy {
             return Some(3);
         }
         if self.unified { number("cpu.weight").map(|weight| (weight * 1024 + 50) / 100) } else { number("cpu.shares") }
+    }
+}
+
+/// What is there, as the directory says.
+struct Names {
+    groups: Vec<Name>,
+    /// Those that are left out, too.
+    count: u64,
+}
+
+struct Name {
+    id: u64,
+    path: String,
+    directory: PathBuf,
+}
+
+/// Looks at the groups from time to time, at a bounded cost: what a look does not read a later one does.
+#[derive(Debug)]
+pub(crate) struct Lookout {
+    hierarchy: Hierarchy,
+    /// By their numbers, with the look that read them.
+    known: FxHashMap<u64, (TopGroup, u64)>,
+    looks: u64,
+    looked: Option<Instant>,
+}
+
+impl Lookout {
+    pub fn new(hierarchy: Hierarchy) -> Lookout {
+        Lookout { hierarchy, known: FxHashMap::default(), looks: 0, looked: None }
+    }
+
+    /// Whether it is v2.
+    pub fn is_unified(&self) -> bool {
+        self.hierarchy.unified
+    }
+
+    /// The groups at the top now, if it is time to look.
+    pub fn look_if_due(&mut self) -> io::Result<Option<TopGroups>> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < EVERY) {
+            return Ok(None);
+        }
+        self.looked = Some(Instant::now());
+        self.look().map(Some)
+    }
+
+    fn look(&mut self) -> io::Result<TopGroups> {
+        let is_known = |id, path: &str| self.known.get(&id).is_some_and(|(group, _)| group.path == path);
+        let names = self.hierarchy.names(is_known)?;
+        let mut before = std::mem::take(&mut self.known);
+        let mut due = Vec::new();
+        for name in names.groups {
+            let known = before.remove(&name.id).filter(|(group, _)| group.path == name.path);
+            let read = known.as_ref().map(|(_, read)| *read);
+            if read.is_none_or(|read| self.looks - read >= WEIGHTS_AT) {
+                due.push((read, name));
+            }
+            self.known.extend(known.map(|(group, read)| (group.id, (group, read))));
+        }
+        // Those that were never read, then those that were read longest ago.
+        due.sort_by_key(|(read, _)| *read);
+        let most = if self.looks == 0 { MOST } else { MOST_WEIGHTS };
+        for (_, Name { id, path, directory }) in due.into_iter().take(most) {
+            let weight = self.hierarchy.weight(&directory);
+            self.known.insert(id, (TopGroup { id, path, weight }, self.looks));
+        }
+        self.looks += 1;
+        let mut groups: Vec<TopGroup> = self.known.values().map(|(group, _)| group.clone()).collect();
+        groups.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.path.cmp(&b.path)));
+        let more = names.count.saturating_sub(groups.len() as u64);
+        Ok(TopGroups { groups, more })
     }
 }
 
@@ -112,27 +188,88 @@ mod tests {
         assert!(Hierarchy::of("proc /proc proc rw 0 0\n").is_none());
     }
 
+    fn make(place: &Path, name: &str, weight: u32) {
+        fs::create_dir(place.join(name)).expect("made");
+        fs::write(place.join(name).join("cpu.weight"), weight.to_string()).expect("written");
+    }
+
+    fn lookout(place: &Path) -> Lookout {
+        Lookout::new(Hierarchy { mount: place.into(), unified: true })
+    }
+
     #[test]
     fn groups_are_the_directories_heaviest_first() {
         let directory = tempfile::tempdir().expect("a directory");
-        for (name, weight) in [("a.slice", "100"), ("b.slice", "300"), ("c \"quoted\"", "100")] {
-            fs::create_dir(directory.path().join(name)).expect("made");
-            fs::write(directory.path().join(name).join("cpu.weight"), weight).expect("written");
+        let place = directory.path();
+        for (name, weight) in [("a.slice", 100), ("b.slice", 300), ("c \"quoted\"", 100)] {
+            make(place, name, weight);
         }
-        fs::write(directory.path().join("cgroup.procs"), "").expect("written");
-        let hierarchy = Hierarchy { mount: directory.path().into(), unified: true };
-        let top = hierarchy.top(&[]).expect("read");
+        fs::write(place.join("cgroup.procs"), "").expect("written");
+        let mut lookout = lookout(place);
+        let top = lookout.look().expect("read");
         assert_eq!(top.more, 0);
         let shown: Vec<_> = top.groups.iter().map(|group| (group.path.as_str(), group.weight)).collect();
         assert_eq!(shown, [("/b.slice", Some(3072)), ("/a.slice", Some(1024)), ("/c \"quoted\"", Some(1024))]);
-        let inode = fs::metadata(directory.path().join("a.slice")).expect("there").ino();
+        let inode = fs::metadata(place.join("a.slice")).expect("there").ino();
         assert_eq!(top.groups[1].id, inode, "the kernel's number of the group");
-        fs::write(directory.path().join("a.slice/cpu.weight"), "700").expect("written");
-        assert_eq!(hierarchy.top(&top.groups).expect("read"), top, "what is known is not read again");
-        assert_eq!(hierarchy.top(&[]).expect("read").groups[0].weight, Some(7168));
-        // One that leaks groups: they are counted all the same.
-        (0..600).for_each(|number| fs::create_dir(directory.path().join(number.to_string())).expect("made"));
-        let top = hierarchy.top(&[]).expect("read");
-        assert_eq!((top.groups.len() as u64, top.more), (512, 91));
+        fs::write(place.join("a.slice/cpu.weight"), "700").expect("written");
+        make(place, "new", 50);
+        for look in 1..WEIGHTS_AT {
+            let seen = lookout.look().expect("read").groups;
+            assert_eq!(seen[..3], top.groups, "what is known is not read again at look {look}");
+            assert_eq!(seen[3].path, "/new");
+        }
+        assert_eq!(lookout.look().expect("read").groups[0].weight, Some(7168));
+        fs::remove_file(place.join("a.slice/cpu.weight")).expect("there");
+        fs::remove_dir(place.join("a.slice")).expect("there");
+        assert_eq!(lookout.look().expect("read").groups[0].path, "/b.slice", "at once");
+        assert!(lookout.look_if_due().expect("read").is_some());
+        assert!(lookout.look_if_due().expect("read").is_none());
+    }
+
+    #[test]
+    fn of_many_the_heaviest_come_first_and_a_look_reads_so_many() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path();
+        for number in 0..MOST_WEIGHTS as u32 + 188 {
+            make(place, &format!("{number:04}"), 1 + number);
+        }
+        let mut lookout = lookout(place);
+        let top = lookout.look().expect("read");
+        assert_eq!((top.groups.len(), top.more), (MOST_WEIGHTS + 188, 0));
+        assert_eq!(top.groups[0].path, "/0699", "whatever the order of the directory is");
+        // As many come at once: one look reads a part of them, the next the rest. What is not read is counted all the same.
+        for number in 0..700 {
+            make(place, &format!("new-{number}"), 5000);
+        }
+        let top = lookout.look().expect("read");
+        assert_eq!((top.groups.len(), top.more), (700 + MOST_WEIGHTS, 188));
+        let top = lookout.look().expect("read");
+        assert_eq!((top.groups.len(), top.more), (1400, 0));
+        assert_eq!(top.groups[699].weight, Some(51_200));
+        // All are read again in their turn.
+        fs::write(place.join("0000/cpu.weight"), "9000").expect("written");
+        let mut looks = 0;
+        while lookout.look().expect("read").groups[0].path != "/0000" {
+            looks += 1;
+            assert!(looks < WEIGHTS_AT + 1400_u64.div_ceil(MOST_WEIGHTS as u64));
+        }
+    }
+
+    #[test]
+    fn those_that_are_known_stay_however_many_come() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path();
+        (0..10).for_each(|number| make(place, &format!("old-{number}"), 100));
+        let mut lookout = lookout(place);
+        lookout.look().expect("read");
+        // No files in them: they weigh nothing.
+        (0..MOST + 5).for_each(|number| fs::create_dir(place.join(format!("{number}"))).expect("made"));
+        for _ in 0..MOST / MOST_WEIGHTS + 1 {
+            let top = lookout.look().expect("read");
+            assert!(top.groups[..10].iter().all(|group| group.path.starts_with("/old-")));
+            assert_eq!(top.groups.len() as u64 + top.more, MOST as u64 + 15);
+            assert!(top.groups.len() <= MOST && lookout.known.len() <= MOST);
+        }
     }
 }

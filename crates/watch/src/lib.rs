@@ -16,6 +16,7 @@ pub mod episode;
 mod groups;
 mod guarded;
 mod histogram;
+mod machine;
 mod open;
 mod places;
 mod proc;

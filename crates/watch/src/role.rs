@@ -169,12 +169,16 @@ pub struct Role {
     /// The group's weight beside other groups (`cpu.weight`; nice 0 is 100), where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
+    /// Of a group which of all that the engine has seen it is, from 1 on; 0 of a role that every reading has. A group of the same name
+    /// that came again has another one, and counts from 0.
+    #[serde(skip)]
+    pub generation: u64,
 }
 
 impl Role {
     /// A role that every reading has.
     pub fn fixed(kind: RoleKind) -> Role {
-        Role { kind, cgroup: None, weight: None }
+        Role { kind, cgroup: None, weight: None, generation: 0 }
     }
 
     /// A name that lasts, for labels and people: the kind's word, or the cgroup's path. Harmless on a terminal; quotes and
@@ -200,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_groups_name_drives_no_terminal() {
-        let role = Role { kind: RoleKind::Group, cgroup: Some("/a\u{1b}[31m\"b".to_owned()), weight: None };
+        let role =
+            Role { kind: RoleKind::Group, cgroup: Some("/a\u{1b}[31m\"b".to_owned()), weight: None, generation: 1 };
         assert_eq!(role.name(), "/a\\u{1b}[31m\"b");
         assert_eq!(Role::fixed(RoleKind::DirectIo).name(), "direct-io");
     }

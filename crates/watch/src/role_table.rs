@@ -22,6 +22,8 @@ pub(crate) struct RoleTable {
     base: Totals,
     /// That, of all that had it before.
     gone: Totals,
+    /// Groups that have had an id so far.
+    generation: u64,
     /// Whether a group has ever gone: as long as none has, what is counted is what is reported.
     has_gone: bool,
     /// Groups for which there is no id.
@@ -45,7 +47,8 @@ impl RoleTable {
         let mut roles: Vec<Option<Role>> = RoleKind::FIXED.into_iter().map(|kind| Some(Role::fixed(kind))).collect();
         roles.resize(RoleId::LIMIT, None);
         let groups = vec![None; RoleId::LIMIT];
-        RoleTable { roles, groups, base: Totals::new(), gone: Totals::new(), has_gone: false, without_id: 0 }
+        let (base, gone) = (Totals::new(), Totals::new());
+        RoleTable { roles, groups, base, gone, generation: 0, has_gone: false, without_id: 0 }
     }
 
     /// Groups as they are now; `counted` is what has been counted so far under each id.
@@ -63,7 +66,8 @@ impl RoleTable {
                     changes.push(Change::Removed { group: id, role });
                 }
                 Some(group) if group.weight != weight => {
-                    self.set(index, group);
+                    let generation = self.roles[index].as_ref().map_or(self.generation, |role| role.generation);
+                    self.set(index, group, generation);
                     changes.push(Change::Weighs { role, weight: group.weight });
                 }
                 Some(_) => {}
@@ -86,7 +90,8 @@ impl RoleTable {
                 continue;
             };
             self.retire(index, counted);
-            self.set(index, group);
+            self.generation += 1;
+            self.set(index, group, self.generation);
             changes.push(Change::Added { group: group.id, role: RoleId(index as u8), weight: group.weight });
         }
         changes
@@ -101,10 +106,10 @@ impl RoleTable {
         groups.collect()
     }
 
-    fn set(&mut self, index: usize, group: &TopGroup) {
+    fn set(&mut self, index: usize, group: &TopGroup, generation: u64) {
         self.groups[index] = Some((group.id, group.weight));
         let weight = group.weight.map(|weight| (weight * 100 + 512) / 1024);
-        self.roles[index] = Some(Role { kind: RoleKind::Group, cgroup: Some(group.path.clone()), weight });
+        self.roles[index] = Some(Role { kind: RoleKind::Group, cgroup: Some(group.path.clone()), weight, generation });
     }
 
     /// What was counted under an id belongs to those that have gone.
@@ -140,10 +145,10 @@ impl RoleTable {
             Some(Blame { victim: RoleId(victim as u8), occupant: RoleId(occupant as u8), rule, ns: Nanos(ns) })
         });
         let blame = blame.collect();
-        let waits = totals.into_owned().roles.into_iter().map(|role| Waits {
+        let waits = totals.roles.iter().map(|role| Waits {
             waited: Nanos(role.waited),
             count: role.ended,
-            histogram: role.histogram,
+            histogram: role.histogram.clone(),
             waiting: role.waiting,
         });
         (self.roles.clone(), blame, waits.collect())

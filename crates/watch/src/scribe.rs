@@ -92,6 +92,8 @@ impl Scribe {
         for job in jobs {
             match job {
                 Job::Keep(keep) => self.keep(keep),
+                // The next watch does.
+                Job::Explain(_) if self.ending.load(Ordering::Relaxed) => {}
                 Job::Explain(left) => self.explained(left.episode, left.along, None),
                 Job::Configure(outputs) => {
                     self.store.limit(limits(&outputs.store));

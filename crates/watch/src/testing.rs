@@ -30,7 +30,8 @@ impl Scene {
 
     /// A group comes.
     pub fn group(mut self, path: &str) -> Scene {
-        self.roles.push(Some(Role { kind: RoleKind::Group, cgroup: Some(path.to_owned()), weight: Some(100) }));
+        let (kind, cgroup) = (RoleKind::Group, Some(path.to_owned()));
+        self.roles.push(Some(Role { kind, cgroup, weight: Some(100), generation: self.roles.len() as u64 }));
         self.waits.push(Waits::default());
         self
     }

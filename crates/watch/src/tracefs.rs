@@ -6,7 +6,7 @@ use unstarve_model::{Batch, ClockPair, Nanos, Time};
 use unstarve_record::{BufferSize, Live};
 use unstarve_timeline::{OnCpu, Task, Timeline};
 
-use crate::groups::Hierarchy;
+use crate::groups::{Hierarchy, Lookout};
 use crate::places::Host;
 use crate::role_table::RoleTable;
 use crate::{Cost, Engine, EngineError, Lost, Options, Reading, clocks, proc};
@@ -24,7 +24,7 @@ pub struct Tracefs {
     timeline: Timeline,
     sums: Sums,
     roles: RoleTable,
-    hierarchy: Option<Hierarchy>,
+    groups: Option<Lookout>,
     batch: Batch,
     since: ClockPair,
     options: Options,
@@ -43,14 +43,14 @@ impl Tracefs {
         };
         let live = Live::start(BufferSize::Auto, &mut |_| {}).map_err(unavailable)?;
         let timeline = unstarve_diagnose::timeline(live.info());
-        let hierarchy = Hierarchy::find();
-        let host = Host { unified: hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.unified) };
+        let groups = Hierarchy::find().map(Lookout::new);
+        let host = Host { unified: groups.as_ref().is_some_and(Lookout::is_unified) };
         let mut engine = Tracefs {
             live,
             timeline,
             sums: Sums::new(Box::new(host)),
             roles: RoleTable::new(),
-            hierarchy,
+            groups,
             batch: Batch::default(),
             since: clocks::now(),
             options,
@@ -61,9 +61,11 @@ impl Tracefs {
     }
 
     fn look_at_groups(&mut self) -> Result<(), EngineError> {
-        let Some(hierarchy) = &self.hierarchy else { return Ok(()) };
-        let groups =
-            hierarchy.top(&[]).map_err(|source| EngineError::Read { what: "the top-level cgroups", source })?;
+        let Some(lookout) = &mut self.groups else { return Ok(()) };
+        let groups = lookout.look_if_due();
+        let Some(groups) = groups.map_err(|source| EngineError::Read { what: "the top-level cgroups", source })? else {
+            return Ok(());
+        };
         if !self.roles.update(&groups, &self.sums.totals).is_empty() {
             self.sums.renew(&self.roles);
         }

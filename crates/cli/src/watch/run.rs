@@ -36,9 +36,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         return print(&Config::schema());
     }
     let mut config = args.config.load()?;
-    if let Some(directory) = &args.tables {
-        config.tables.get_or_insert_default().directory = std::path::absolute(directory)?;
-    }
+    let tables = args.tables.as_deref().map(std::path::absolute).transpose()?;
+    config.write_tables_in(tables.as_deref());
     if args.print_config {
         return print(&config.in_full());
     }
@@ -49,6 +48,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let options = Options {
         config,
         path: args.config.config.clone(),
+        tables,
         state: args.state.path().to_owned(),
         explain: explainer()?,
         say: Box::new(output::remark),

@@ -88,3 +88,30 @@ proptest! {
         prop_assert_eq!(part_name(&["web-1.example", "x"]), "web_1.example-x");
     }
 }
+
+#[test]
+fn a_clock_that_is_ahead_makes_nothing_old() {
+    let (_place, shelf) = shelf();
+    for hour in 0..10 {
+        shelf.put(&Partition::of("hosts", at(hour)), "a", &[0; 100]).expect("it can be written");
+    }
+    let limits = Limits { bytes: 10_000, age: Duration::from_secs(5 * 3600) };
+    let years = at(24 * 365 * 30);
+    assert_eq!(
+        shelf.trim(limits, years).expect("it can be trimmed"),
+        4,
+        "those that are older than the newest by as much"
+    );
+    assert_eq!(all(&shelf).len(), 6);
+    assert_eq!(shelf.trim(limits, at(9)).expect("it can be trimmed"), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_hour_begins_where_its_names_do(ns in any::<u64>()) {
+        let begin = Partition::of("hosts", WallTime(ns)).begin();
+        prop_assert_eq!(begin, Some(WallTime(ns - ns % HOUR)));
+    }
+}

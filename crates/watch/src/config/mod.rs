@@ -64,6 +64,13 @@ impl Config {
         Ok(config)
     }
 
+    /// Has tables written in this directory, if one is given; all else about them stays as it is.
+    pub fn write_tables_in(&mut self, directory: Option<&Path>) {
+        if let Some(directory) = directory {
+            self.tables.get_or_insert_default().directory = directory.to_owned();
+        }
+    }
+
     /// The whole of it, with what was not written, as a file would say it.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_default()
@@ -126,6 +133,9 @@ impl Config {
         if let Some(tables) = &self.tables {
             if let Some((key, what)) = tables.bad_label() {
                 return Err((Key::Named(key), what));
+            }
+            if tables.mib == 0 {
+                return Err((Key::Named("mib"), "0 is out of range; expected 1 or more".to_owned()));
             }
             in_range("every", tables.every.0, 10 * second, hour)?;
             in_range("age", tables.age.0, hour, 366 * 24 * hour)?;

@@ -16,6 +16,7 @@ pub struct Tables {
     /// The length of an interval: a file for each table and interval.
     pub every: Length,
     /// Files are removed, the oldest first, when all of them are larger than this.
+    #[schemars(range(min = 1))]
     pub mib: u64,
     /// Hours older than this are removed.
     pub age: Length,

@@ -49,6 +49,7 @@ fn what_is_wrong_is_named_with_its_place() {
             "[recorder]\nmode = \"no\"\n",
             "watch.toml:2:8: unknown variant `no`, expected one of `always`, `armed`, `off`",
         ),
+        ("[tables]\nmib = 0\n", "watch.toml:2:1: 0 is out of range; expected 1 or more"),
         ("[tables]\nage = \"5m\"\n", "watch.toml:2:1: 5m is out of range; expected 1h to 8784h"),
         (
             "[tables.labels]\nsite = \"a,b\"\n",

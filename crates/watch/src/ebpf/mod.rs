@@ -4,22 +4,15 @@ mod counted;
 mod oldest;
 mod programs;
 
-use std::time::{Duration, Instant};
-
 use unstarve_model::{ClockPair, Nanos};
 
 use crate::clocks;
-use crate::groups::{Hierarchy, TopGroup};
+use crate::groups::{Hierarchy, Lookout};
 use crate::role_table::{Change, RoleTable};
 use crate::{Cost, Engine, EngineError, Lost, Options, Reading};
 use counted::Counted;
 use oldest::Oldest;
 use programs::Programs;
-
-/// New groups are looked for so often.
-const GROUPS_EVERY: Duration = Duration::from_secs(1);
-/// And for new weights of those that are there at every so manieth look.
-const WEIGHTS_AT: u32 = 5;
 
 /// CPUs that have counted within this time make a reading; else it is tried again, so often at most.
 const AT_ONCE: Nanos = Nanos::from_millis(1);
@@ -29,10 +22,7 @@ const TRIES: usize = 3;
 pub struct Ebpf {
     programs: Programs,
     oldest: Oldest,
-    hierarchy: Option<Hierarchy>,
-    looked: Option<Instant>,
-    looks: u32,
-    known: Vec<TopGroup>,
+    groups: Option<Lookout>,
     roles: RoleTable,
     since: ClockPair,
     disproved: u64,
@@ -45,8 +35,8 @@ impl Ebpf {
     /// [`EngineError::Unavailable`] if the kernel does not take them: it is older than 5.10 or without BTF, or this process may
     /// not (CAP_BPF and CAP_PERFMON are needed).
     pub fn open(options: Options) -> Result<Ebpf, EngineError> {
-        let hierarchy = Hierarchy::find();
-        let unified = hierarchy.as_ref().is_none_or(|hierarchy| hierarchy.unified);
+        let groups = Hierarchy::find().map(Lookout::new);
+        let unified = groups.as_ref().is_none_or(Lookout::is_unified);
         let mut programs = Programs::load(unified, options.tasks)?;
         programs.set_least_age(options.oldest_from);
         programs.name_functions();
@@ -55,10 +45,7 @@ impl Ebpf {
         let mut engine = Ebpf {
             oldest: Oldest::new(options.oldest_from),
             programs,
-            hierarchy,
-            looked: None,
-            looks: 0,
-            known: Vec::new(),
+            groups,
             roles: RoleTable::new(),
             since,
             disproved: 0,
@@ -83,15 +70,11 @@ impl Ebpf {
     }
 
     fn look_at_groups(&mut self, counted: &Counted) -> Result<(), EngineError> {
-        let due = self.looked.is_none_or(|looked| looked.elapsed() >= GROUPS_EVERY);
-        let Some(hierarchy) = self.hierarchy.as_ref().filter(|_| due) else { return Ok(()) };
-        self.looked = Some(Instant::now());
-        if self.looks.is_multiple_of(WEIGHTS_AT) {
-            self.known.clear();
-        }
-        self.looks = self.looks.wrapping_add(1);
-        let groups =
-            hierarchy.top(&self.known).map_err(|source| EngineError::Read { what: "the top-level cgroups", source })?;
+        let Some(lookout) = &mut self.groups else { return Ok(()) };
+        let groups = lookout.look_if_due();
+        let Some(groups) = groups.map_err(|source| EngineError::Read { what: "the top-level cgroups", source })? else {
+            return Ok(());
+        };
         let changes = self.roles.update(&groups, &counted.totals);
         for change in &changes {
             match *change {
@@ -103,7 +86,6 @@ impl Ebpf {
         if !changes.is_empty() {
             self.programs.renew_roles();
         }
-        self.known = groups.groups;
         Ok(())
     }
 }

@@ -67,6 +67,8 @@ impl Episode {
     /// All of its time whom `explain` found starved, worst first; then those whom only the counters saw.
     fn note_victims(&mut self, explanation: &Explanation) {
         let counted = std::mem::take(&mut self.victims);
+        // An earlier explanation may have counted its own.
+        self.more_victims = self.more_counted;
         let found: Vec<&Finding> = explanation.of_its_time(self).collect();
         found.iter().for_each(|finding| self.add_victim(Suffered::of(finding)));
         for other in counted.into_iter().filter(|other| other.finding.is_none()) {
@@ -79,7 +81,10 @@ impl Episode {
     fn add_victim(&mut self, victim: Suffered) {
         match self.victims.len() < MOST_VICTIMS {
             true => self.victims.push(victim),
-            false => self.more_victims += 1,
+            false => {
+                self.more_counted += u64::from(victim.finding.is_none());
+                self.more_victims += 1;
+            }
         }
     }
 

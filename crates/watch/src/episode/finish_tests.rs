@@ -244,3 +244,27 @@ fn a_line_is_read_as_it_was_written() {
     let seen = serde_json::from_str::<Episode>(old).expect("an old line").trigger.expect("a trigger");
     assert_eq!((seen.trigger, seen.victim), (Trigger::Wait { ns: 5, threshold_ns: 4 }, None));
 }
+
+#[test]
+fn an_explanation_that_is_made_again_counts_nobody_twice() {
+    let found = |count: u32| -> Vec<Value> {
+        (0..count)
+            .map(|number| at(of_tid(finding("task", &format!("t{number}")), 100 + number), "warning", 1_100, 1_900))
+            .collect()
+    };
+    for (roles, findings) in [(20_u64, 3), (3, 30), (0, 20), (40, 0)] {
+        let mut episode = counted("ksoftirqd");
+        (0..roles).for_each(|number| episode.note_role(&format!("/g{number}")));
+        let explained = explained(&found(findings), &[]);
+        episode.note_trace(&explained);
+        let once = (episode.victims.clone(), episode.more_victims);
+        assert_eq!(once.0.len() as u64 + once.1, 1 + roles + u64::from(findings));
+        for _ in 0..3 {
+            // As the next watch reads it from the store.
+            let text = serde_json::to_string(&episode).expect("JSON");
+            episode = serde_json::from_str(&text).expect("an episode");
+            episode.note_trace(&explained);
+            assert_eq!((episode.victims.clone(), episode.more_victims), once, "{roles} roles, {findings} findings");
+        }
+    }
+}

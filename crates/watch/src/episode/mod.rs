@@ -36,6 +36,12 @@ pub struct Episode {
     /// The recorded machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The kernel that ran when it began (`uname -r`). A store outlasts its kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The boot in which it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// What was above its threshold, as the counters saw it; absent of a dump on demand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Seen>,
@@ -67,6 +73,9 @@ pub struct Episode {
     /// Those beyond them.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_victims: u64,
+    /// Those of `more_victims` whom the counters alone saw: an explanation counts only its own anew.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_counted: u64,
     /// What `explain` says of the whole trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
@@ -214,6 +223,12 @@ impl Episode {
     /// One that has just been seen.
     pub fn begun(id: String, at: unstarve_model::WallTime) -> Episode {
         Episode { schema: SCHEMA.to_owned(), id, at: at.to_string(), at_ns: at.0, ..Episode::default() }
+    }
+
+    /// The same, of the kernel and the boot that run now.
+    #[must_use]
+    pub(crate) fn on_this_machine(self) -> Episode {
+        Episode { kernel: Some(crate::machine::kernel()), boot_id: crate::machine::boot_id(), ..self }
     }
 
     /// What it is counted as: the finding about its victim, else the worst about others.

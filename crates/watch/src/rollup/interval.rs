@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 
 use unstarve_model::{Nanos, Time, WallTime};
 
-use crate::{Histogram, Reading, RoleKind};
+use crate::{Histogram, Reading, Role, RoleKind};
+
+/// A role by the name that lasts, and which one of that name it is.
+type Key = (String, u64);
 
 /// Sums as they stand at a moment.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Sums {
     mono: Time,
     wall: WallTime,
-    waits: BTreeMap<String, Waited>,
+    waits: BTreeMap<Key, Waited>,
     /// By victim, occupant and rule.
-    blame: BTreeMap<(String, String, &'static str), u64>,
+    blame: BTreeMap<(Key, Key, &'static str), u64>,
 }
 
 /// What a role has waited.
@@ -69,13 +72,13 @@ impl Sums {
             let Some(role) = role else { continue };
             let new =
                 Waited { kind: role.kind, count: waits.count, ns: waits.waited.0, histogram: waits.histogram.clone() };
-            sums.add(role.name(), &new);
+            sums.add(key(role), &new);
         }
         for blame in &reading.blame {
             let (Some(victim), Some(occupant)) = (reading.role(blame.victim), reading.role(blame.occupant)) else {
                 continue;
             };
-            *sums.blame.entry((victim.name(), occupant.name(), blame.rule.word())).or_insert(0) += blame.ns.0;
+            *sums.blame.entry((key(victim), key(occupant), blame.rule.word())).or_insert(0) += blame.ns.0;
         }
         sums
     }
@@ -85,30 +88,28 @@ impl Sums {
         self.wall
     }
 
-    fn add(&mut self, name: String, new: &Waited) {
-        match self.waits.get_mut(&name) {
+    fn add(&mut self, key: Key, new: &Waited) {
+        match self.waits.get_mut(&key) {
             Some(sum) => {
                 sum.count += new.count;
                 sum.ns += new.ns;
                 sum.histogram.merge(&new.histogram);
             }
-            None => drop(self.waits.insert(name, new.clone())),
+            None => drop(self.waits.insert(key, new.clone())),
         }
     }
 
     /// The same with the sums of roles that `now` does not have any more where the engine has put them: in [`RoleKind::Gone`]. A
-    /// group of the same name that came again counts from 0.
+    /// group of the same name that came again is another one.
     fn moved(&self, now: &Sums) -> Sums {
-        let has_gone = |name: &str| match (self.waits.get(name), now.waits.get(name)) {
-            (Some(then), Some(now)) => now.count < then.count,
-            (Some(_), None) => true,
-            (None, _) => false,
+        let key_now = |key: &Key| match now.waits.contains_key(key) {
+            true => key.clone(),
+            false => (RoleKind::Gone.word().to_owned(), 0),
         };
-        let name_now = |name: &String| if has_gone(name) { RoleKind::Gone.word().to_owned() } else { name.clone() };
         let mut moved = Sums { mono: self.mono, wall: self.wall, waits: BTreeMap::new(), blame: BTreeMap::new() };
-        self.waits.iter().for_each(|(name, waited)| moved.add(name_now(name), waited));
+        self.waits.iter().for_each(|(key, waited)| moved.add(key_now(key), waited));
         for ((victim, occupant, rule), ns) in &self.blame {
-            *moved.blame.entry((name_now(victim), name_now(occupant), rule)).or_insert(0) += ns;
+            *moved.blame.entry((key_now(victim), key_now(occupant), rule)).or_insert(0) += ns;
         }
         moved
     }
@@ -116,34 +117,52 @@ impl Sums {
     /// What came until `now`. Nothing is lost or counted twice when groups go: what they had waited since is `gone`'s.
     pub fn until(&self, now: &Sums) -> Interval {
         let then = self.moved(now);
-        let since = |name: &String, waited: &Waited| {
-            let before = then.waits.get(name);
-            let of = |part: fn(&Waited) -> u64| part(waited).saturating_sub(before.map_or(0, part));
-            let row = WaitRow {
-                role: name.clone(),
-                kind: waited.kind,
-                count: of(|waited| waited.count),
-                ns: of(|waited| waited.ns),
-                histogram: match before {
-                    Some(before) => waited.histogram.since(&before.histogram),
-                    None => waited.histogram.clone(),
-                },
-            };
-            (row.count > 0 || row.ns > 0).then_some(row)
-        };
-        let blamed = |((victim, occupant, rule), ns): (&(String, String, &'static str), &u64)| {
-            let before = then.blame.get(&(victim.clone(), occupant.clone(), *rule)).copied().unwrap_or(0);
-            let kind = now.waits.get(victim)?.kind;
-            let ns = ns.checked_sub(before).filter(|ns| *ns > 0)?;
+        let mut waits = BTreeMap::new();
+        for (key, waited) in &now.waits {
+            let new = waited.since(then.waits.get(key));
+            // Names that differ in what no terminal shows alone are one.
+            let row = waits.entry(&key.0).or_insert_with(|| WaitRow::of(&key.0, waited.kind));
+            row.count += new.count;
+            row.ns += new.ns;
+            row.histogram.merge(&new.histogram);
+        }
+        let mut blame = BTreeMap::new();
+        for (key, ns) in &now.blame {
+            let new = ns.saturating_sub(then.blame.get(key).map_or(0, |before| *before));
+            let (victim, occupant, rule) = key;
+            *blame.entry((&victim.0, &occupant.0, *rule)).or_insert(0) += new;
+        }
+        let blamed = |((victim, occupant, rule), ns): ((&String, &String, &'static str), u64)| {
+            let kind = waits.get(victim).filter(|_| ns > 0)?.kind;
             Some(BlameRow { victim: victim.clone(), kind, occupant: occupant.clone(), rule, ns })
         };
-        Interval {
-            at: self.wall,
-            span: now.mono.since(self.mono),
-            waits: now.waits.iter().filter_map(|(name, waited)| since(name, waited)).collect(),
-            blame: now.blame.iter().filter_map(blamed).collect(),
+        let blame = blame.into_iter().filter_map(blamed).collect();
+        let is_new = |row: &WaitRow| row.count > 0 || row.ns > 0;
+        let waits = waits.into_values().filter(is_new).collect();
+        Interval { at: self.wall, span: now.mono.since(self.mono), waits, blame }
+    }
+}
+
+impl Waited {
+    fn since(&self, earlier: Option<&Waited>) -> Waited {
+        let Some(earlier) = earlier else { return self.clone() };
+        Waited {
+            kind: self.kind,
+            count: self.count.saturating_sub(earlier.count),
+            ns: self.ns.saturating_sub(earlier.ns),
+            histogram: self.histogram.since(&earlier.histogram),
         }
     }
+}
+
+impl WaitRow {
+    fn of(role: &str, kind: RoleKind) -> WaitRow {
+        WaitRow { role: role.to_owned(), kind, count: 0, ns: 0, histogram: Histogram::new() }
+    }
+}
+
+fn key(role: &Role) -> Key {
+    (role.name(), role.generation)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Rows and files of what the loop handed over.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use unstarve_model::{CpuSet, WallTime, clean};
 use unstarve_tables::{
@@ -12,12 +14,16 @@ use unstarve_tables::{
 };
 
 use super::Work;
-use super::interval::{BlameRow, Interval, WaitRow};
+use super::interval::{BlameRow, Interval, Sums, WaitRow};
 use crate::config::Tables;
 use crate::episode::{Episode, Party};
+use crate::machine;
 use crate::scribe::chain;
 use crate::store::TRACE;
 use crate::tell::Board;
+
+/// What is too old or too much is looked for so often: all directories are read for it.
+const TRIM_EVERY: Duration = Duration::from_secs(600);
 
 /// This machine.
 #[derive(Clone, Debug)]
@@ -38,6 +44,11 @@ struct Writer {
     store: PathBuf,
     /// The hour in which the host had its last row.
     hour: Option<Partition>,
+    /// Up to where sums are written.
+    last: Option<Sums>,
+    /// Episodes that are written, of those that are listed.
+    written: BTreeSet<String>,
+    trimmed: Option<Instant>,
 }
 
 /// Opens the directory and starts the thread that writes into it.
@@ -48,7 +59,7 @@ pub(super) fn start(
 ) -> Result<(Sender<Work>, JoinHandle<()>), String> {
     let shelf = Shelf::open(&config.directory).map_err(|error| chain(&error))?;
     let limits = Limits { bytes: config.mib.saturating_mul(1 << 20), age: config.age.0 };
-    let writer = Writer { shelf, limits, host: Host::here(config), store: store.to_owned(), hour: None };
+    let writer = Writer::new(shelf, limits, Host::here(config), store);
     let (work, jobs) = channel();
     let thread = std::thread::Builder::new().name("unstarve-tables".into());
     let thread =
@@ -59,15 +70,13 @@ pub(super) fn start(
 impl Host {
     fn here(config: &Tables) -> Host {
         let uname = rustix::system::uname();
-        let text = |text: &std::ffi::CStr| clean(&text.to_string_lossy()).into_owned();
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
         let labels: Vec<String> = config.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         Host {
-            name: text(uname.nodename()),
-            boot: boot.map(|boot| boot.trim().to_owned()),
-            kernel: text(uname.release()),
-            version: text(uname.version()),
-            machine: text(uname.machine()),
+            name: machine::text(uname.nodename()),
+            boot: machine::boot_id(),
+            kernel: machine::kernel(),
+            version: machine::text(uname.version()),
+            machine: machine::text(uname.machine()),
             labels: (!labels.is_empty()).then(|| labels.join(",")),
         }
     }
@@ -80,6 +89,11 @@ impl Host {
 }
 
 impl Writer {
+    fn new(shelf: Shelf, limits: Limits, host: Host, store: &Path) -> Writer {
+        let (written, store) = (BTreeSet::new(), store.to_owned());
+        Writer { shelf, limits, host, store, hour: None, last: None, written, trimmed: None }
+    }
+
     fn run(mut self, jobs: &Receiver<Work>, board: &Board) {
         for work in jobs {
             match self.write(&work) {
@@ -92,8 +106,35 @@ impl Writer {
         }
     }
 
+    /// What of it cannot be written is part of what comes next; the rest is written all the same. Gives the first error.
     fn write(&mut self, work: &Work) -> Result<(), String> {
-        let Interval { at, waits, blame, .. } = &work.interval;
+        // First: the disk may be full.
+        let trimmed = self.trim(work.now.wall());
+        let last = self.last.as_ref().unwrap_or(&work.begun);
+        let interval = last.until(&work.now);
+        let sums = self.sums(&interval);
+        if sums.is_ok() {
+            self.last = Some(work.now.clone());
+        }
+        let episodes = self.episodes(work);
+        if sums.is_err() || episodes.is_err() {
+            self.trimmed = None;
+        }
+        trimmed.and(sums).and(episodes)
+    }
+
+    fn trim(&mut self, now: WallTime) -> Result<(), String> {
+        if self.trimmed.is_some_and(|trimmed| trimmed.elapsed() < TRIM_EVERY) {
+            return Ok(());
+        }
+        self.shelf.trim(self.limits, now).map_err(|error| chain(&error))?;
+        self.trimmed = Some(Instant::now());
+        Ok(())
+    }
+
+    /// The rows of an interval. Written again with a later end they take the place of those that were written.
+    fn sums(&mut self, interval: &Interval) -> Result<(), String> {
+        let Interval { at, waits, blame, .. } = interval;
         let part = self.host.part(*at);
         let hour = Partition::of(HOSTS.name, *at);
         if self.hour.as_ref() != Some(&hour) {
@@ -101,17 +142,30 @@ impl Writer {
             self.hour = Some(hour);
         }
         if !waits.is_empty() {
-            self.put(&WAIT_ROLLUP, *at, &part, |out| {
-                waits.iter().try_for_each(|row| self.wait(out, &work.interval, row))
-            })?;
+            self.put(&WAIT_ROLLUP, *at, &part, |out| waits.iter().try_for_each(|row| self.wait(out, interval, row)))?;
         }
         if !blame.is_empty() {
-            let row = |out: &mut dyn Rows, row| out.row(&self.blame(&work.interval, row));
+            let row = |out: &mut dyn Rows, row| out.row(&self.blame(interval, row));
             self.put(&BLAME_ROLLUP, *at, &part, |out| blame.iter().try_for_each(|blame| row(out, blame)))?;
         }
-        work.episodes.iter().try_for_each(|episode| self.episode(episode, *at))?;
-        self.shelf.trim(self.limits, WallTime(at.0 + work.interval.span.0)).map_err(|error| chain(&error))?;
         Ok(())
+    }
+
+    /// Episodes that are not written yet, each for itself.
+    fn episodes(&mut self, work: &Work) -> Result<(), String> {
+        let listed: BTreeSet<&str> = work.episodes.iter().map(|episode| episode.id.as_str()).collect();
+        self.written.retain(|id| listed.contains(id.as_str()));
+        let mut all = Ok(());
+        for episode in &work.episodes {
+            if self.written.contains(&episode.id) {
+                continue;
+            }
+            match self.episode(episode, work.now.wall()) {
+                Ok(()) => drop(self.written.insert(episode.id.clone())),
+                Err(why) => all = all.and(Err(why)),
+            }
+        }
+        all
     }
 
     fn put(
@@ -188,6 +242,10 @@ impl Writer {
         if at.0.saturating_add(age) < now.0 || self.shelf.has(&Partition::of(EPISODES.name, at), &part) {
             return Ok(());
         }
+        self.put(&EPISODES, at, &part, |out| self.episode_row(out, episode))
+    }
+
+    fn episode_row(&self, out: &mut dyn Rows, episode: &Episode) -> Result<(), TableError> {
         let trace = self.trace_of(episode);
         let party = |party: &'_ Option<Party>| party.clone().unwrap_or_default();
         let (victim, culprit) = (party(&episode.victim), party(&episode.culprit));
@@ -198,7 +256,7 @@ impl Writer {
         let cells = [
             Cell::Text(&episode.id),
             Cell::Text(&self.host.name),
-            at.0.into(),
+            episode.at_ns.into(),
             Cell::text(episode.finding.as_deref()),
             Cell::text(episode.severity.as_deref()),
             Cell::text(victim_name.as_deref()),
@@ -215,8 +273,11 @@ impl Writer {
             Cell::text(trace.as_deref()),
             Cell::number(episode.trace_bytes),
             Cell::text(episode.problem.as_deref()),
+            // Not what runs now: it may be of another boot.
+            Cell::text(episode.kernel.as_deref()),
+            Cell::text(self.host.labels.as_deref()),
         ];
-        self.put(&EPISODES, at, &part, |out| out.row(&[&cells[..], &self.end()].concat()))
+        out.row(&cells)
     }
 
     /// Where the trace of an episode is.

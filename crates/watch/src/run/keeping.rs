@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use unstarve_model::WallTime;
 use unstarve_record::Flight;
 
-use super::{Event, INTERVAL, LAST_WORDS, Watch};
+use super::{Event, INTERVAL, Watch};
 use crate::VictimClass;
 use crate::config::RecorderMode;
 use crate::control;
@@ -40,7 +40,7 @@ impl Watch {
             });
             return;
         }
-        let mut episode = Box::new(Episode::begun(id_of(begun.at.wall), begun.at.wall));
+        let mut episode = Box::new(Episode::begun(id_of(begun.at.wall), begun.at.wall).on_this_machine());
         episode.note_counters(begun);
         episode.not_kept = std::mem::take(&mut self.not_kept);
         self.last_kept.insert(class, now);
@@ -64,14 +64,13 @@ impl Watch {
             return;
         }
         let at = wall_now();
-        let episode = Box::new(Episode::begun(id_of(at), at));
+        let episode = Box::new(Episode::begun(id_of(at), at).on_this_machine());
         let now = Instant::now();
         self.waits = Some(Waiting { until: now, seen: now, episode, along: Vec::new(), reply: Some(reply) });
     }
 
     /// Hands over an episode that has begun: what is recorded of it so far is kept, and explained now or by the next watch.
-    pub(super) fn keep_last(&mut self, inbox: &Receiver<Event>) {
-        let end = Instant::now() + LAST_WORDS;
+    pub(super) fn keep_last(&mut self, inbox: &Receiver<Event>, end: Instant) {
         while let Some(waiting) = &mut self.waits {
             if Instant::now() >= end {
                 return;

@@ -14,12 +14,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unstarve_guard::notify::Manager;
-use unstarve_record::{Flight, RecordError, Roll};
+use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use self::keeping::Waiting;
 use self::recorder::Buffers;
@@ -42,8 +42,9 @@ use crate::{Engine, EngineError, VictimClass};
 pub const INTERVAL: Duration = Duration::from_millis(250);
 /// An armed recorder rests when it was calm for so long.
 const REST_AFTER: Duration = Duration::from_secs(30);
-/// How long the writing of an episode is waited for at the end.
+/// How long the writing of episodes is waited for at the end, all together, and then that of tables. The unit allows 20 s.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+const LAST_TABLES: Duration = Duration::from_secs(4);
 /// Episodes of a killed watch that are explained at the start.
 const MOST_UNEXPLAINED: usize = 10;
 /// Episodes that the page knows from the log.
@@ -55,6 +56,8 @@ pub struct Options {
     pub config: Config,
     /// The file that it was read from, for SIGHUP; `None` is the default place.
     pub path: Option<PathBuf>,
+    /// Where tables are written, whatever the file says of it.
+    pub tables: Option<PathBuf>,
     /// Where the socket and the lock are.
     pub state: PathBuf,
     /// What explains an episode.
@@ -82,6 +85,9 @@ pub enum RunError {
     /// The engine.
     #[error(transparent)]
     Engine(EngineError),
+    /// The tables that were asked for.
+    #[error("cannot write tables: {0}; give another directory, or leave --tables out")]
+    Tables(String),
     /// The system refuses.
     #[error("{action}")]
     System {
@@ -97,7 +103,7 @@ pub(crate) enum Event {
     Signal(i32),
     Asked(Request, Sender<String>),
     /// The flight recorder is ready, or cannot be had.
-    Flight(Box<Result<Flight, RecordError>>),
+    Flight(Buffers, Box<Result<Flight, RecordError>>),
     /// What was frozen is on the disk.
     Roll(Roll),
     /// Something for people.
@@ -108,7 +114,8 @@ pub(crate) enum Event {
 ///
 /// # Errors
 /// If it cannot begin, or if the engine has ended.
-pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
+pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
+    options.config.write_tables_in(options.tables.as_deref());
     let manager = Manager::of_environment();
     let (events, inbox) = channel();
     let control = Control::open(&options.state, &events)?;
@@ -125,6 +132,7 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         published.problems.extend(alone.other.clone().map(|other| ("alone", other)));
         listed.into_iter().rev().take(LISTED).for_each(|episode| published.episodes.push_back(Arc::new(episode)));
     });
+    let rollups = rollups(&options.config, options.tables.as_deref(), &options.say, &board)?;
     let serving =
         Serving::start(options.config.listen.clone(), Arc::clone(&board), store.path().to_owned(), &options.say);
     options.signals.forward(&events)?;
@@ -138,19 +146,21 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
         .name("unstarve-scribe".into())
         .spawn(move || scribe.run(&work))
         .map_err(|source| RunError::System { action: "cannot start a thread", source })?;
-    let rollups = Rollups::start(&options.config, &board);
     let mut watch = Watch {
         otlp: push(&options.config, &board)?,
         detector: Detector::new(options.config.thresholds.clone()),
         config: options.config,
         path: options.path,
+        tables: options.tables,
         say: options.say,
         board,
         events,
         flight: None,
         next_flight: None,
         preparing: false,
-        made_by: None,
+        running_by: None,
+        tried: None,
+        make: make_flight,
         recorders: Vec::new(),
         waits: None,
         last_kept: BTreeMap::new(),
@@ -162,17 +172,34 @@ pub fn run(options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
     };
     let ended = watch.go(engine, &inbox, &manager, options.time);
     manager.tell("STOPPING=1");
-    watch.keep_last(&inbox);
-    if let Some(rollups) = watch.rollups.take() {
-        rollups.finish(&watch.board.read(), LAST_WORDS);
-    }
     ending.store(true, Ordering::Relaxed);
-    let mut threads = std::mem::take(&mut watch.recorders);
-    threads.push(writing);
-    drop(watch);
-    finish(&threads, &inbox);
+    watch.end(writing, &inbox);
     drop((control, alone));
     ended
+}
+
+/// Tables that were asked for on the command line and cannot be had end the watch; where the configuration asks for them, the watch
+/// is about more than these.
+fn rollups(
+    config: &Config,
+    asked: Option<&Path>,
+    say: &dyn Fn(&str),
+    board: &Arc<Board>,
+) -> Result<Option<Rollups>, RunError> {
+    match Rollups::start(config, board) {
+        Ok(rollups) => Ok(rollups),
+        Err(why) if asked.is_some() => Err(RunError::Tables(why)),
+        Err(why) => {
+            let why = format!("tables: {why}");
+            say(&format!("no {why}"));
+            board.write(|published| drop(published.problems.insert("tables", why)));
+            Ok(None)
+        }
+    }
+}
+
+fn make_flight(keep: Duration, buffer: BufferSize) -> Result<Flight, RecordError> {
+    Flight::prepare(keep, buffer, &mut |_| {})
 }
 
 fn scribe(
@@ -199,27 +226,34 @@ fn scribe(
 }
 
 /// Gives an episode that is being written its time, and buffers that are being made or removed theirs.
-fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>) {
-    let end = Instant::now() + LAST_WORDS;
+fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>, end: Instant) {
     while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < end {
         // Instances that come back are removed here.
-        let _ = inbox.recv_timeout(Duration::from_millis(20));
+        let pause = Duration::from_millis(20);
+        if let Err(RecvTimeoutError::Disconnected) = inbox.recv_timeout(pause) {
+            std::thread::sleep(pause);
+        }
     }
 }
 
 struct Watch {
     config: Config,
     path: Option<PathBuf>,
+    /// Where the command line wants tables.
+    tables: Option<PathBuf>,
     say: Box<dyn Fn(&str)>,
     board: Arc<Board>,
     detector: Detector,
     events: Sender<Event>,
     flight: Option<Flight>,
+    /// What it was made by.
+    running_by: Option<Buffers>,
     /// Made, and not yet in the place of `flight`.
-    next_flight: Option<Flight>,
+    next_flight: Option<(Buffers, Flight)>,
     preparing: bool,
-    /// What the latest one was made by, or was tried to be.
-    made_by: Option<Buffers>,
+    /// What another one was tried to be made by; one that cannot be had is not tried for ever.
+    tried: Option<Buffers>,
+    make: fn(Duration, BufferSize) -> Result<Flight, RecordError>,
     /// Threads that make recorders, and remove those that are not needed any more.
     recorders: Vec<JoinHandle<()>>,
     /// An episode that has begun, and is recorded on until then.
@@ -233,4 +267,21 @@ struct Watch {
     jobs: Sender<Job>,
     serving: Serving,
     rollups: Option<Rollups>,
+}
+
+impl Watch {
+    /// Has everything written that is to be, within one time for all. Tables come last: the scribe lists what they are to have.
+    fn end(mut self, writing: JoinHandle<()>, inbox: &Receiver<Event>) {
+        let end = Instant::now() + LAST_WORDS;
+        self.keep_last(inbox, end);
+        let (rollups, board) = (self.rollups.take(), Arc::clone(&self.board));
+        let mut threads = std::mem::take(&mut self.recorders);
+        threads.push(writing);
+        // Its senders are what the threads wait for.
+        drop(self);
+        finish(&threads, inbox, end);
+        if let Some(rollups) = rollups {
+            rollups.finish(&board.read(), LAST_TABLES);
+        }
+    }
 }

@@ -14,13 +14,13 @@ const BUFFERS: &str = "buffers";
 
 /// What a recorder is made by; with another one it has to be made anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     keep: Length,
     mib: Option<u32>,
 }
 
 impl Buffers {
-    fn of(recorder: &Recorder) -> Option<Buffers> {
+    pub(super) fn of(recorder: &Recorder) -> Option<Buffers> {
         let wanted = Buffers { keep: recorder.keep, mib: recorder.buffer_mib };
         (recorder.mode != RecorderMode::Off).then_some(wanted)
     }
@@ -34,18 +34,28 @@ impl Watch {
             return;
         }
         let Some(wanted) = Buffers::of(&self.config.recorder) else {
-            self.made_by = None;
+            (self.running_by, self.tried) = (None, None);
             let old = (self.flight.take(), self.next_flight.take());
             self.discard(old);
+            self.no_other_buffers();
             self.recorder(RecorderState::Off);
             return;
         };
-        if let Some(next) = self.next_flight.take() {
-            let old = self.flight.replace(next);
-            self.discard(old);
-            self.arm(self.config.recorder.mode == RecorderMode::Always);
+        if let Some((by, next)) = self.next_flight.take() {
+            if self.running_by == Some(wanted) {
+                // The configuration has gone back to what is there.
+                self.discard(next);
+            } else {
+                let old = self.flight.replace(next);
+                self.running_by = Some(by);
+                self.discard(old);
+                self.arm(self.config.recorder.mode == RecorderMode::Always);
+            }
         }
-        if !self.preparing && self.made_by != Some(wanted) {
+        if self.running_by == Some(wanted) {
+            self.tried = None;
+            self.no_other_buffers();
+        } else if !self.preparing && self.tried != Some(wanted) {
             self.prepare(wanted);
         }
     }
@@ -53,36 +63,45 @@ impl Watch {
     /// Makes a flight recorder, in a thread: where CPUs are kept from the kernel's own workers that takes its time.
     fn prepare(&mut self, wanted: Buffers) {
         let buffer = wanted.mib.map_or(BufferSize::Auto, |mib| BufferSize::KiB(mib.saturating_mul(1 << 10)));
-        let events = self.events.clone();
+        let (events, make) = (self.events.clone(), self.make);
         let make = move || {
-            let flight = Flight::prepare(wanted.keep.0, buffer, &mut |_| {});
-            let _ = events.send(Event::Flight(Box::new(flight)));
+            let _ = events.send(Event::Flight(wanted, Box::new(make(wanted.keep.0, buffer))));
         };
-        self.made_by = Some(wanted);
-        let thread = std::thread::Builder::new().name("unstarve-flight".into()).spawn(make);
-        self.preparing = thread.is_ok();
-        self.recorders.extend(thread);
+        self.tried = Some(wanted);
+        match std::thread::Builder::new().name("unstarve-flight".into()).spawn(make) {
+            Ok(thread) => {
+                self.preparing = true;
+                self.recorders.push(thread);
+            }
+            Err(error) => self.has_no_flight(&format!("cannot start a thread: {error}")),
+        }
     }
 
-    pub(super) fn has_flight(&mut self, flight: Result<Flight, RecordError>) {
+    pub(super) fn has_flight(&mut self, by: Buffers, flight: Result<Flight, RecordError>) {
         self.preparing = false;
         match flight {
-            Ok(flight) => {
-                self.next_flight = Some(flight);
-                self.board.write(|published| drop(published.problems.remove(BUFFERS)));
-            }
-            Err(error) if self.flight.is_some() => {
-                let why = format!("the flight recorder keeps the buffers that it has: {}", chain(&error));
-                (self.say)(&why);
-                self.board.write(|published| drop(published.problems.insert(BUFFERS, why)));
-            }
-            Err(error) => {
-                let why = chain(&error);
-                (self.say)(&format!("episodes will have no trace: {why}"));
-                self.recorder(RecorderState::Broken(why));
-            }
+            Ok(flight) => self.next_flight = Some((by, flight)),
+            Err(error) => self.has_no_flight(&chain(&error)),
         }
         self.see_to_recorder();
+    }
+
+    fn has_no_flight(&self, why: &str) {
+        if self.running_by.is_some() {
+            let why = format!("the flight recorder keeps the buffers that it has: {why}");
+            (self.say)(&why);
+            self.board.write(|published| drop(published.problems.insert(BUFFERS, why)));
+        } else {
+            (self.say)(&format!("episodes will have no trace: {why}"));
+            self.recorder(RecorderState::Broken(why.to_owned()));
+        }
+    }
+
+    /// The buffers are those of the configuration.
+    fn no_other_buffers(&self) {
+        if self.board.read().problems.contains_key(BUFFERS) {
+            self.board.write(|published| drop(published.problems.remove(BUFFERS)));
+        }
     }
 
     /// An instance whose trace is on the disk. One of a recorder that was exchanged meanwhile goes.

@@ -57,7 +57,8 @@ impl Watch {
 
     /// All of the new configuration holds, or nothing of it: what can fail comes first.
     fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
-        let config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
+        let mut config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
+        config.write_tables_in(self.tables.as_deref());
         let otlp = push(&config, &self.board)?;
         let outputs = outputs(&config, &self.board)?;
 
@@ -69,10 +70,8 @@ impl Watch {
         self.otlp = otlp;
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.jobs.send(Job::Configure(outputs));
-        if self.flight.is_none() && !self.preparing {
-            // What hindered it may be over.
-            self.made_by = None;
-        }
+        // What hindered it may be over.
+        self.tried = None;
         self.see_to_recorder();
         Ok(())
     }

@@ -79,7 +79,7 @@ impl Watch {
                 let _ = reply.send(self.status());
             }
             Event::Asked(Request::Dump, reply) => self.dump(reply),
-            Event::Flight(flight) => self.has_flight(*flight),
+            Event::Flight(buffers, flight) => self.has_flight(buffers, *flight),
             Event::Remark(text) => (self.say)(&text),
             Event::Roll(roll) => self.take_back(roll),
         }

@@ -7,7 +7,7 @@ use crate::tell::metrics;
 struct Rig {
     watch: Watch,
     jobs: Receiver<Job>,
-    _inbox: Receiver<Event>,
+    inbox: Receiver<Event>,
     directory: tempfile::TempDir,
 }
 
@@ -24,6 +24,7 @@ impl Rig {
             detector: Detector::new(Config::default().thresholds),
             config: Config::default(),
             path: Some(directory.path().join("watch.toml")),
+            tables: None,
             say: Box::new(|_| {}),
             board,
             events,
@@ -31,7 +32,9 @@ impl Rig {
             next_flight: None,
             // None is made here.
             preparing: true,
-            made_by: None,
+            running_by: None,
+            tried: None,
+            make: |_, _| Err(unstarve_record::RecordError::NoTracefs),
             recorders: Vec::new(),
             waits: None,
             last_kept: BTreeMap::new(),
@@ -41,7 +44,7 @@ impl Rig {
             serving,
             rollups: None,
         };
-        Rig { watch, jobs: work, _inbox: inbox, directory }
+        Rig { watch, jobs: work, inbox, directory }
     }
 
     fn reload(&mut self, text: &str) {
@@ -80,7 +83,7 @@ fn a_configuration_with_an_error_is_in_the_status_the_log_and_the_metrics_until_
 fn the_recorder_that_has_an_episode_in_it_is_exchanged_afterwards() {
     let mut rig = Rig::new();
     rig.watch.see_to_recorder();
-    let made_by = rig.watch.made_by;
+    let tried = rig.watch.tried;
     let episode = Box::new(crate::episode::Episode::default());
     let (until, seen) = (Instant::now(), Instant::now());
     rig.watch.waits = Some(Waiting { until, seen, episode, along: Vec::new(), reply: None });
@@ -90,27 +93,148 @@ fn the_recorder_that_has_an_episode_in_it_is_exchanged_afterwards() {
     rig.watch.waits = None;
     rig.watch.see_to_recorder();
     assert_eq!(rig.watch.board.read().recorder.word(), "off");
-    assert!(made_by.is_none() && rig.watch.made_by.is_none());
+    assert!(tried.is_none() && rig.watch.tried.is_none());
+}
+
+impl Rig {
+    /// Waits for the recorder that is being made, and hears that there is none.
+    fn hears_of_no_flight(&mut self) -> Buffers {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if let Event::Flight(by, flight) = self.inbox.recv_timeout(left).expect("it is said") {
+                assert!(flight.is_err(), "none is made here");
+                self.watch.has_flight(by, *flight);
+                return by;
+            }
+        }
+    }
+
+    fn problem(&self, key: &str) -> Option<String> {
+        self.watch.board.read().problems.get(key).cloned()
+    }
 }
 
 #[test]
 fn buffers_that_another_configuration_asked_for_meanwhile_are_made_next() {
     let mut rig = Rig::new();
     rig.watch.preparing = false;
-    rig.watch.events = channel().0;
     rig.watch.see_to_recorder();
-    let first = rig.watch.made_by.expect("tried");
+    let first = rig.watch.tried.expect("tried");
     assert!(rig.watch.preparing);
     rig.reload("[recorder]\nkeep = \"20s\"\n");
-    let wrong = || unstarve_record::RecordError::NoTracefs;
-    rig.watch.has_flight(Err(wrong()));
-    let second = rig.watch.made_by.expect("tried again");
+    assert_eq!(rig.hears_of_no_flight(), first);
+    let second = rig.watch.tried.expect("tried again");
     assert!(rig.watch.preparing && second != first, "{second:?}");
     // One that cannot be had is not tried for ever.
-    rig.watch.has_flight(Err(wrong()));
+    assert_eq!(rig.hears_of_no_flight(), second);
     assert!(!rig.watch.preparing);
     rig.watch.see_to_recorder();
     assert!(!rig.watch.preparing);
+    assert!(rig.problem("recorder").is_some());
+    // But at each reload.
+    rig.reload("[recorder]\nkeep = \"20s\"\n");
+    assert!(rig.watch.preparing);
+    assert_eq!(rig.hears_of_no_flight(), second);
+}
+
+#[test]
+fn buffers_that_cannot_be_had_are_a_problem_as_long_as_they_are_asked_for() {
+    let mut rig = Rig::new();
+    rig.watch.preparing = false;
+    rig.watch.running_by = Buffers::of(&rig.watch.config.recorder);
+    rig.watch.see_to_recorder();
+    assert!(!rig.watch.preparing, "they are there");
+    let other = "[recorder]\nbuffer-mib = 1024\n";
+    for back in ["", "[recorder]\nmode = \"off\"\n"] {
+        rig.watch.running_by = Buffers::of(&Config::default().recorder);
+        rig.reload(other);
+        rig.hears_of_no_flight();
+        assert!(rig.problem("buffers").is_some_and(|why| why.contains("keeps the buffers")));
+        // They are tried again at the next reload.
+        rig.reload(other);
+        assert!(rig.watch.preparing);
+        rig.hears_of_no_flight();
+        assert!(rig.problem("buffers").is_some());
+        rig.reload(back);
+        assert_eq!(rig.problem("buffers"), None, "{back}");
+        assert!(!rig.watch.preparing, "nothing is made anew");
+    }
+}
+
+#[test]
+fn a_reload_keeps_the_directory_of_the_command_line() {
+    let mut rig = Rig::new();
+    let said = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let hears = std::rc::Rc::clone(&said);
+    rig.watch.say = Box::new(move |text| hears.borrow_mut().push(text.to_owned()));
+    rig.watch.tables = Some("/srv/tables".into());
+    rig.watch.config.write_tables_in(rig.watch.tables.as_deref());
+    rig.reload("");
+    let tables = rig.watch.config.tables.clone().expect("still");
+    assert_eq!(tables.directory, Path::new("/srv/tables"));
+    assert_eq!(*said.borrow(), ["configuration reloaded"], "nothing about them has changed");
+    rig.reload("[tables]\ndirectory = \"/elsewhere\"\nmib = 7\n");
+    let tables = rig.watch.config.tables.clone().expect("still");
+    assert_eq!((tables.directory.as_path(), tables.mib), (Path::new("/srv/tables"), 7));
+    assert!(said.borrow().iter().any(|text| text.contains("at the next start")));
+}
+
+#[test]
+fn tables_that_cannot_be_had_end_the_watch_that_was_started_for_them() {
+    let place = tempfile::tempdir().expect("a directory");
+    std::fs::write(place.path().join("file"), "").expect("written");
+    let directory = place.path().join("file/tables");
+    let mut config = Config::default();
+    config.write_tables_in(Some(&directory));
+    let board = Arc::new(Board::default());
+    let said = std::cell::RefCell::new(Vec::new());
+    let say = |text: &str| said.borrow_mut().push(text.to_owned());
+    let refused = rollups(&config, Some(&directory), &say, &board).err().expect("an error").to_string();
+    assert!(refused.starts_with("cannot write tables: ") && refused.contains("--tables"), "{refused}");
+    assert!(said.borrow().is_empty());
+    // The configuration asks for more than tables.
+    assert!(rollups(&config, None, &say, &board).is_ok_and(|rollups| rollups.is_none()));
+    let problem = board.read().problems.get("tables").cloned().expect("a problem");
+    assert_eq!(*said.borrow(), [format!("no {problem}")]);
+}
+
+#[cfg(feature = "columnar")]
+#[test]
+fn at_the_end_tables_have_what_the_scribe_wrote_last() {
+    let mut rig = Rig::new();
+    let reading = Arc::new(crate::testing::Scene::new().reading(crate::testing::at(1_000)));
+    rig.watch.board.write(|published| published.next(reading));
+    let directory = rig.directory.path().join("tables");
+    rig.watch.config.write_tables_in(Some(&directory));
+    rig.watch.rollups = Rollups::start(&rig.watch.config, &rig.watch.board).expect("they can be written");
+    // A scribe that is slow, and ends when nobody gives it anything any more.
+    let (jobs, work) = channel();
+    rig.watch.jobs = jobs;
+    let board = Arc::clone(&rig.watch.board);
+    let scribe = std::thread::spawn(move || {
+        for job in work {
+            let Job::Keep(keep) = job else { continue };
+            std::thread::sleep(Duration::from_millis(300));
+            board.write(|published| published.list(Arc::from(keep.episode)));
+        }
+    });
+    let at = crate::testing::at(500).wall;
+    let seen = crate::episode::Seen {
+        trigger: crate::episode::Trigger::Oldest { ns: 2, threshold_ns: 1 },
+        since_mono_ns: None,
+        victim: None,
+        culprit: None,
+        rule: None,
+        blamed_ns: None,
+    };
+    let mut episode = crate::episode::Episode::begun(crate::episode::id_of(at), at);
+    episode.trigger = Some(seen);
+    let now = Instant::now();
+    let episode = Box::new(episode);
+    rig.watch.waits = Some(Waiting { until: now, seen: now, episode, along: Vec::new(), reply: None });
+    rig.watch.end(scribe, &rig.inbox);
+    assert!(directory.join("table=episodes").is_dir(), "the episode that was written last is there");
 }
 
 #[test]

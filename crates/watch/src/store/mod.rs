@@ -15,6 +15,7 @@
 mod keep;
 mod log;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -106,6 +107,8 @@ pub struct Limits {
 pub struct Store {
     directory: Directory,
     limits: Limits,
+    /// The greatest sequence that any episode of it ever had, as far as its log goes back.
+    last: Cell<Option<u64>>,
     /// Nobody else's while this is open.
     _lock: Option<File>,
 }
@@ -127,7 +130,9 @@ impl Store {
     pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
         let directory = Directory::make(path)?;
         let lock = lock(&directory)?;
-        let store = Store { directory, limits, _lock: lock };
+        // The episode with the greatest one may have been removed.
+        let logged = log::read(directory.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
+        let store = Store { directory, limits, last: Cell::new(logged), _lock: lock };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
                 let _ = fs::remove_dir_all(store.path().join(name));
@@ -151,6 +156,8 @@ impl Store {
     /// # Errors
     /// If the system refuses.
     pub fn begin(&self, id: &str, expected: u64) -> Result<Unfinished, StoreError> {
+        // Before any goes.
+        let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.last.get());
         let removed = self.make_room(expected)?;
         let taken = |id: &str| self.path().join(id).exists();
         let names = std::iter::once(id.to_owned()).chain((2..).map(|number| format!("{id}-{number}")));
@@ -160,8 +167,8 @@ impl Store {
         let _ = fs::remove_dir_all(&path);
         // By its path: nobody but us can change the directory that it is in.
         Directory::make(&path)?;
-        let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max();
         let sequence = last.map_or(0, |last| last.saturating_add(1));
+        self.last.set(Some(sequence));
         Ok(Unfinished { path, id, sequence, removed })
     }
 

@@ -226,3 +226,30 @@ fn no_name_breaks_a_line_of_the_log() {
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     assert_eq!(read_log(&path).expect("read").episodes, [wanted]);
 }
+
+#[test]
+fn a_sequence_is_greater_than_that_of_any_before_though_all_of_them_have_gone() {
+    let (_around, path) = place();
+    let one = Limits { bytes: u64::MAX, episodes: 1 };
+    let store = Store::open(&path, one).expect("a store");
+    let mut last = None;
+    for number in 0..4 {
+        // The only one goes to make room for the next.
+        let unfinished = store.begin(&episode(number).id, 10).expect("begun");
+        assert!(Some(unfinished.sequence()) > last, "{last:?}");
+        last = Some(unfinished.sequence());
+        drop(unfinished);
+        keep(&store, number, 10).expect("kept");
+        let kept = store.episode(&store.ids().expect("ids")[0]).expect("there");
+        assert!(kept.sequence > last);
+        last = kept.sequence;
+    }
+    drop(store);
+    // Somebody removed all directories; the log is there.
+    for number in 0..4 {
+        let _ = fs::remove_dir_all(path.join(episode(number).id));
+    }
+    let store = Store::open(&path, one).expect("a store");
+    assert!(store.ids().expect("ids").is_empty());
+    assert!(Some(store.begin(&episode(9).id, 10).expect("begun").sequence()) > last);
+}
