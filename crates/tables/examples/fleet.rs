@@ -68,22 +68,24 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Writes what a host has of an interval, by the time at which that begins.
+type Row<'a> = Box<dyn FnMut(u64, u64, &Interval) -> std::result::Result<(), unstarve_tables::TableError> + 'a>;
+
 /// All hosts' rows of an hour in a file for each table, as if they had been merged.
 fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u64) -> Result<()> {
     let begin = BEGIN + hour * 12 * SPAN;
     let at = WallTime(begin);
-    let each =
-        |mut row: Box<dyn FnMut(u64, u64, &Interval) -> std::result::Result<(), unstarve_tables::TableError> + '_>| {
-            for host in 0..hosts {
-                for step in 0..12 {
-                    let number = hour * 12 + step;
-                    let mut interval = real[(mix(host, number) % real.len() as u64) as usize].clone();
-                    plant(&mut interval, host, number >= hours * 6);
-                    row(host, begin + step * SPAN, &interval)?;
-                }
+    let each = |mut row: Row<'_>| {
+        for host in 0..hosts {
+            for step in 0..12 {
+                let number = hour * 12 + step;
+                let mut interval = real[(mix(host, number) % real.len() as u64) as usize].clone();
+                plant(&mut interval, host, number >= hours * 6);
+                row(host, begin + step * SPAN, &interval)?;
             }
-            Ok(())
-        };
+        }
+        Ok(())
+    };
     let part = part_name(&["merged", &begin.to_string()]);
     let waits = parquet_file(&WAIT_ROLLUP, |out| {
         each(Box::new(|host, ts, interval| interval.waits.iter().try_for_each(|wait| write_wait(out, host, ts, wait))))
