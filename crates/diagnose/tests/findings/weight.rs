@@ -267,6 +267,6 @@ fn a_nice_value_excuses_no_stall_that_is_longer_than_its_turns() {
     let turn = format!("{}{}", times(2, "a"), times(174, "b"));
     let scene = |row: &str| Scene::new(1000).task('a', "compute", 120).task('b', "heavy", 100).cpu(row);
     insta::assert_snapshot!(scene(&times(40, &turn)).findings(), @"info weight-starvation: compute by heavy (weight)");
-    let stalled = scene(&format!("{}{}{}", times(20, &turn), times(2000, "b"), times(20, &turn)));
+    let stalled = scene(&format!("{}{}{}", times(20, &turn), times(1500, "b"), times(20, &turn)));
     insta::assert_snapshot!(stalled.findings(), @"critical weight-starvation: compute by heavy (weight)");
 }

@@ -42,9 +42,10 @@ use crate::{Engine, EngineError, VictimClass};
 pub const INTERVAL: Duration = Duration::from_millis(250);
 /// An armed recorder rests when it was calm for so long.
 const REST_AFTER: Duration = Duration::from_secs(30);
-/// How long the writing of episodes is waited for at the end, all together, and then that of tables. The unit allows 20 s.
-const LAST_WORDS: Duration = Duration::from_secs(10);
-const LAST_TABLES: Duration = Duration::from_secs(4);
+/// How long all that is written at the end is waited for. The unit allows 20 s.
+const LAST_WORDS: Duration = Duration::from_secs(16);
+/// The part of it that episodes may take; tables come after them.
+const LAST_EPISODES: Duration = Duration::from_secs(10);
 /// Episodes of a killed watch that are explained at the start.
 const MOST_UNEXPLAINED: usize = 10;
 /// Episodes that the page knows from the log.
@@ -272,16 +273,16 @@ struct Watch {
 impl Watch {
     /// Has everything written that is to be, within one time for all. Tables come last: the scribe lists what they are to have.
     fn end(mut self, writing: JoinHandle<()>, inbox: &Receiver<Event>) {
-        let end = Instant::now() + LAST_WORDS;
-        self.keep_last(inbox, end);
+        let begun = Instant::now();
+        self.keep_last(inbox, begun + LAST_EPISODES);
         let (rollups, board) = (self.rollups.take(), Arc::clone(&self.board));
         let mut threads = std::mem::take(&mut self.recorders);
         threads.push(writing);
         // Its senders are what the threads wait for.
         drop(self);
-        finish(&threads, inbox, end);
+        finish(&threads, inbox, begun + LAST_EPISODES);
         if let Some(rollups) = rollups {
-            rollups.finish(&board.read(), LAST_TABLES);
+            rollups.finish(&board.read(), LAST_WORDS.saturating_sub(begun.elapsed()));
         }
     }
 }
