@@ -5,7 +5,7 @@ use unstarve_timeline::{ActorId, Rule};
 use crate::case::{Blame, Case};
 use crate::finding::FindingKind;
 use crate::ledger::{Episodes, Period, Quantiles};
-use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Severity, Victim, Waits, Work};
+use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Severity, Victim, Waits, Work, worst_at};
 use crate::throughout::Throughouts;
 
 /// Rows of one list in a report; the rest is summed up in one more for each rule.
@@ -53,10 +53,11 @@ impl Draft {
         let missing: Vec<Missing> =
             losses.iter().copied().cloned().chain(by_name_alone(case, &self.victims)).map(Missing::from).collect();
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
+        let confidence = confidence(self.confidence, case, &self.victims, &losses);
         Finding {
             id: self.kind.id.into(),
-            severity: throughout.temper(self.severity),
-            confidence: confidence(self.confidence, case, &self.victims, &losses),
+            severity: throughout.temper(self.severity).min(worst_at(confidence)),
+            confidence,
             sentence: throughout.sentence(self.sentence),
             victim: victim(case, &self.victims, &guilty_actors),
             culprits: rows(case, guilty),

@@ -235,3 +235,68 @@ fn an_all_clear_of_a_file_that_was_cut_says_so() {
     let unended = verdict(&format!("{whole}{last}"));
     assert!(!unended.contains("cut"), "{unended}");
 }
+
+/// A real-time task has the CPU of another for 250 of each 300 ms. `id` is what stands in front of each line.
+fn real_time_hog(id: impl Fn(u32) -> u32) -> String {
+    let line = |at: u64, prev: (&str, u32, i32), next: (&str, u32, i32)| {
+        let part = |side: &str, (comm, pid, prio): (&str, u32, i32)| {
+            format!("{side}_comm={comm} {side}_pid={pid} {side}_prio={prio}")
+        };
+        let (from, to) = (part("prev", prev), part("next", next));
+        let time = format!("{}.{:06}", at / 1_000_000, at % 1_000_000);
+        format!("{} {} [000] {time}: sched:sched_switch: {from} prev_state=R ==> {to}\n", prev.0, id(prev.1))
+    };
+    let (v, h) = (("v", 6, 120), ("h", 5, 49));
+    (0..12).map(|round| 1_000_000 + round * 300_000).map(|at| line(at, v, h) + &line(at + 250_000, h, v)).collect()
+}
+
+#[test]
+fn a_text_of_a_pid_namespace_says_the_same_as_one_from_outside() {
+    let sentence = |report: &Report| report.findings.first().map(|finding| finding.sentence.clone());
+    let outside = explained(&real_time_hog(|id| id));
+    for inside in [explained(&real_time_hog(|_| 0)), explained(&real_time_hog(|id| id % 2))] {
+        assert_eq!(sentence(&inside), sentence(&outside));
+        assert!(inside.losses.iter().any(|loss| loss.starts_with("the ids in front of")), "{:?}", inside.losses);
+        assert!(!inside.losses.iter().any(|loss| loss.contains("a switch is missing")), "{:?}", inside.losses);
+    }
+}
+
+#[test]
+fn what_is_hardly_sure_is_no_alarm_and_the_verdict_says_so_first() {
+    // Each CPU that lost most of its events halves the confidence.
+    let lossy = |cpus: u32| {
+        let lost = |cpu: u32| format!("v 6 [00{cpu}] 1.0001: PERF_RECORD_LOST lost 1000000\n");
+        explained(&(real_time_hog(|id| id) + &(0..cpus).map(lost).collect::<String>()))
+    };
+    let cases = [(0, Severity::Critical), (1, Severity::Critical), (2, Severity::Warning), (4, Severity::Info)];
+    for (cpus, severity) in cases {
+        let report = lossy(cpus);
+        let finding = &report.findings[0];
+        assert_eq!(finding.severity, severity, "{cpus}: confidence {}", finding.confidence);
+        let text = &report.verdict.text;
+        assert_eq!(text.contains("Too little was recorded"), cpus > 0, "{text}");
+        assert!(!text.contains("Nobody is starved"), "{text}");
+        assert_eq!(text.contains("h (real-time)"), cpus < 4, "{text}");
+    }
+}
+
+#[test]
+fn a_task_that_may_leave_can_have_been_pulled_by_an_unrecorded_cpu() {
+    // Moves and arrivals are recorded, but a CPU that pulls a task says so itself. w is preempted at 31 ms and back at 334 ms; y is
+    // queued at 30 ms and has the CPU at 335 ms.
+    let queued = |us: u64| format!("w 5 [001] 1.{us:06}: sched:sched_wakeup: comm=y pid=31 prio=120 target_cpu=001\n");
+    let waking = "w 5 [001] 1.030002: sched:sched_waking: comm=y pid=31 prio=120 target_cpu=001\n";
+    let before = "w 5 [001] 1.031000: sched:sched_switch";
+    let text = one_cpu_of_two().replace(before, &format!("{waking}{}{before}", queued(30_003)))
+        + "x 7 [001] 1.334000: sched:sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=w \
+           next_pid=5 next_prio=120\n"
+        + "w 5 [001] 1.335000: sched:sched_switch: prev_comm=w prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=y \
+           next_pid=31 next_prio=120\n"
+        + "y 31 [001] 1.336000: sched:sched_switch: prev_comm=y prev_pid=31 prev_prio=120 prev_state=S ==> next_comm=x \
+           next_pid=7 next_prio=120\n";
+    let migrates = "w 5 [001] 1.000000: sched:sched_migrate_task: comm=z pid=30 prio=120 orig_cpu=1 dest_cpu=0\n";
+    let report = explained(&(migrates.to_owned() + &text));
+    let long = report.worst_waits.iter().filter(|wait| wait.end_ns - wait.start_ns > 100_000_000);
+    let long: Vec<&str> = long.map(|wait| wait.comm.as_str()).collect();
+    assert_eq!(long, ["kworker/1:1"]);
+}

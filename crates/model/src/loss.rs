@@ -69,6 +69,8 @@ pub enum LossKind {
     ClockUnit,
     /// A victim is taken for a kernel thread by its name alone, which is the detail.
     NameOnly,
+    /// The ids in front of the events of a text are not those of the events, and were ignored.
+    ForeignIds,
 }
 
 /// What would bring what is missing.
@@ -126,6 +128,7 @@ impl LossKind {
             LossKind::NoSnapshot => "policies, cgroup weights, affinities and settings, which are inferred",
             LossKind::ClockUnit => "how long anything took",
             LossKind::NameOnly => "whether it is a kernel thread",
+            LossKind::ForeignIds => "who was current at events other than switches, and so who woke whom",
         }
     }
 
@@ -146,7 +149,8 @@ impl LossKind {
             | LossKind::OutOfOrder
             | LossKind::TooManyNames
             | LossKind::SilentTasks
-            | LossKind::ClockUnit => None,
+            | LossKind::ClockUnit
+            | LossKind::ForeignIds => None,
         }
     }
 }
@@ -220,6 +224,9 @@ impl fmt::Display for Loss {
             LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,
             LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,
             LossKind::ClockUnit => write!(f, "the clock's unit is unknown")?,
+            LossKind::ForeignIds => {
+                write!(f, "the ids in front of {n} events are not those of the events, and were ignored")?
+            }
             LossKind::NameOnly => {
                 let name = &self.detail;
                 return write!(

@@ -266,7 +266,7 @@ impl Timeline {
     fn take_cpu(&mut self, index: usize, key: TaskKey, sink: &mut impl Sink) {
         let cpu_id = self.cpus[index].id;
         match self.world.tasks.get(key).state {
-            State::Waiting if !self.is_seen_waiting(key, WaitEnd::Ran) => self.doubt_wait(key),
+            State::Waiting if !self.is_seen_waiting(key) => self.doubt_wait(key),
             State::Waiting => {
                 if let Some(pending) = &self.world.tasks.get(key).pending
                     && pending.cpu != cpu_id

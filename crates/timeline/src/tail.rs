@@ -89,7 +89,7 @@ impl Timeline {
     pub(crate) fn end_last(&mut self, key: TaskKey, sink: &mut impl Sink) {
         if !self.switched {
             self.drop_wait(key);
-        } else if !self.is_seen_waiting(key, WaitEnd::TraceEnd) {
+        } else if !self.is_seen_waiting(key) {
             self.doubt_wait(key);
         } else if self.may_have_left_unseen(key) {
             self.tails.dropped += 1;

@@ -1,13 +1,12 @@
 //! CPUs that ran tasks and were not recorded (`perf record -C 1`, `trace-cmd report --cpu 1`).
 //!
-//! A task that leaves for such a CPU seems to wait until it turns up again. So a wait of a task that may run there is only
-//! believed where other events would show that it went away, and do not.
+//! A task that leaves for such a CPU seems to wait until it turns up again. So only waits of tasks that cannot run there are
+//! believed.
 
 use unstarve_model::{CpuId, Loss, LossKind, counted};
 
 use crate::timeline::Timeline;
-use crate::waits::Pending;
-use crate::{State, TaskKey, WaitEnd, WaitKind};
+use crate::{State, TaskKey, WaitKind};
 
 /// What is known of CPUs that were not recorded.
 #[derive(Debug, Default)]
@@ -63,25 +62,17 @@ impl Timeline {
         }
     }
 
-    /// Whether the wait, about to end so, was one.
+    /// Whether the wait, about to end, was one. A CPU that pulls a task says so on that CPU alone, and so does one that wakes it: a
+    /// task that may leave can have been pulled, have slept and have been sent back where nobody recorded it.
     #[inline]
-    pub(crate) fn is_seen_waiting(&self, key: TaskKey, ended: WaitEnd) -> bool {
-        !self.unrecorded.some || self.would_have_shown(key, ended)
+    pub(crate) fn is_seen_waiting(&self, key: TaskKey) -> bool {
+        !self.unrecorded.some || self.cannot_have_left(key)
     }
 
     #[cold]
-    fn would_have_shown(&self, key: TaskKey, ended: WaitEnd) -> bool {
+    fn cannot_have_left(&self, key: TaskKey) -> bool {
         let Some(pending) = &self.world.tasks.get(key).pending else { return true };
-        if self.is_unrecorded(pending.cpu) {
-            return false;
-        }
-        // A CPU that pulls a task says so; and who wakes it says where it is queued, on the CPU where that is.
-        let arrived = |pending: &Pending| match pending.kind {
-            WaitKind::Wakeup => !self.wakeup_recorded || pending.queued.is_some(),
-            WaitKind::New | WaitKind::Preemption => true,
-        };
-        let shown = self.migrations_recorded && arrived(pending) && ended == WaitEnd::Ran;
-        shown || !self.may_run_unseen(key)
+        !self.is_unrecorded(pending.cpu) && !self.may_run_unseen(key)
     }
 
     /// The wait is not believed.

@@ -43,8 +43,6 @@ const HARDLY: f64 = 0.75;
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
-/// From this part of a victim's waits behind real-time tasks on, its longest stretch is the family's.
-const MOSTLY_THEIRS: f64 = 0.5;
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
 /// the program waits for its worker.
 const WORKER_FIRST: f64 = 0.1;
@@ -302,15 +300,14 @@ fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
     if is_deadline { "deadline" } else { "real-time" }
 }
 
-/// The longest that this family kept one wait of the victim waiting at a time. One may follow the other without a gap:
-/// where most of the victim's waits are this family's, so is its longest stretch behind real-time tasks.
+/// The longest that this family certainly kept one wait of the victim waiting at a time. Its members may follow one another
+/// without a gap: of the victim's longest stretch behind real-time tasks all is theirs that others cannot have taken.
 fn stall(case: &Case<'_>, hit: &Hit, taken: &Taken) -> Nanos {
     let by_class = taken.by_class.get(&hit.victim).copied().unwrap_or(Nanos::ZERO);
+    let by_others = by_class.saturating_sub(hit.lost);
     let stretch = case.ledger.account(hit.victim).map(|account| account.longest_by_rule[Rule::Class as usize]);
-    match stretch {
-        Some(stretch) if hit.lost.share_of(by_class) >= MOSTLY_THEIRS => hit.stay.max(stretch).min(hit.lost),
-        _ => hit.stay.min(hit.lost),
-    }
+    let theirs = stretch.map_or(Nanos::ZERO, |stretch| stretch.saturating_sub(by_others));
+    hit.stay.max(theirs).min(hit.lost)
 }
 
 /// The victims of the kind to name: kernel workers before programs, then who lost most, price included. Sorts `hits`,

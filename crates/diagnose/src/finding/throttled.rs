@@ -26,9 +26,6 @@ const SPENT: f64 = 0.5;
 const SPENT_AT_LEAST: u64 = 5;
 /// Idle CPUs are the culprit where they show this part of what was lost.
 const SEEN: f64 = 0.5;
-/// Tasks of a group that the snapshot never saw are its members most likely if they waited at least this part of the time
-/// that it was stopped.
-const MEMBER: f64 = 0.5;
 
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
@@ -62,8 +59,6 @@ fn limitable<'a>(case: &'a Case<'_>) -> impl Iterator<Item = ActorId> + 'a {
 struct Limited {
     path: String,
     members: Vec<ActorId>,
-    /// Whether the snapshot says that they are in it.
-    known: bool,
     /// What the kernel counted while this was recorded.
     counted: Option<Throttled>,
 }
@@ -85,7 +80,7 @@ fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
             Some(known) => known.members.push(victim),
             None => {
                 let counted = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile(&path));
-                groups.push(Limited { path, members: vec![victim], known: true, counted });
+                groups.push(Limited { path, members: vec![victim], counted });
             }
         }
     }
@@ -101,21 +96,14 @@ fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
     groups
 }
 
-/// Groups that the kernel counted as stopped and of whose tasks none was there when the host was asked.
+/// Groups that the kernel counted as stopped and of whose tasks none was there when the host was asked. Which of those that
+/// lived only meanwhile were in it, nothing says.
 fn counted_only(case: &Case<'_>, known: &[Limited]) -> Vec<Limited> {
     let Some(counted) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
         return Vec::new();
     };
     let new = counted.iter().filter(|(path, _)| !known.iter().any(|group| group.path == **path));
-    new.map(|(path, counted)| {
-        let least = Nanos((counted.ns.0 as f64 * MEMBER / f64::from(case.world.cpus.max(1))) as u64);
-        let mut members: Vec<ActorId> =
-            limitable(case).filter(|id| !case.knows_group(*id) && waited(case, *id) >= least.max(STRETCH)).collect();
-        members.sort_by_key(|id| Reverse((waited(case, *id) + case.price(*id), Reverse(*id))));
-        members.truncate(1);
-        Limited { path: path.clone(), members, known: false, counted: Some(*counted) }
-    })
-    .collect()
+    new.map(|(path, counted)| Limited { path: path.clone(), members: Vec::new(), counted: Some(*counted) }).collect()
 }
 
 fn group(case: &Case<'_>, victim: ActorId) -> Option<String> {
@@ -139,8 +127,7 @@ fn felt_by(case: &Case<'_>, group: &Limited) -> Felt {
         |id: &ActorId| case.ledger.account(*id).map(|account| account.longest_by_rule[Rule::Throttled as usize]);
     let seen = Felt { lost: worst, stall: group.members.iter().filter_map(longest).max().unwrap_or(Nanos::ZERO) };
     let Some(counted) = group.counted else { return seen };
-    let known = if group.known { group.members.as_slice() } else { &[] };
-    let lost = Nanos(counted.ns.0 / u64::from(breadth(case, known)));
+    let lost = Nanos(counted.ns.0 / u64::from(breadth(case, &group.members)));
     let mean = Nanos(lost.0 / counted.count.max(1));
     Felt { lost: seen.lost.max(lost.min(case.span())), stall: seen.stall.max(mean) }
 }
@@ -152,9 +139,11 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         severity = severity.max(Severity::Warning);
     }
     let path = group.path.escape_debug();
-    let known = group.known && !group.members.is_empty();
-    let (who, was) =
-        if known { (title(case, &group.members), "was") } else { (format!("The tasks of {path}"), "were") };
+    let known = !group.members.is_empty();
+    let (who, was, bound) = match known {
+        true => (title(case, &group.members), "was", ""),
+        false => (format!("The tasks of {path}"), "were", "at least "),
+    };
     let mut evidence = Vec::new();
     if group.members.iter().any(|id| stopped(case, *id) > Nanos::ZERO) {
         evidence.push("its CPU went idle while it was runnable and not moved: a bandwidth limit".to_owned());
@@ -162,19 +151,16 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     evidence.push(format!("{} of the trace", percent(felt.lost.share_of(case.span()))));
     evidence.extend(group.counted.as_ref().map(counters));
     if !known {
-        evidence.push(match group.members.first() {
-            Some(id) => format!(
-                "none of its tasks was there when the host was asked; {} lived only meanwhile and waited long enough",
-                case.name(*id)
-            ),
-            None => "none of its tasks was there when the host was asked".to_owned(),
-        });
+        evidence.push("none of its tasks was there when the host was asked".to_owned());
     }
     let draft = Draft {
         kind: KIND,
         severity,
         confidence: if known { 0.95 } else { 0.7 },
-        sentence: format!("{who} {was} stopped for {} by the CPU limit of {path}, not by other tasks.", felt.lost),
+        sentence: format!(
+            "{who} {was} stopped for {bound}{} by the CPU limit of {path}, not by other tasks.",
+            felt.lost
+        ),
         victims: group.members.clone(),
         evidence,
         also_paid: Vec::new(),

@@ -9,6 +9,7 @@ pub use unstarve_model::{ClockPair, Severity};
 use unstarve_timeline::{ActorId, Rule};
 
 pub use losses::{Missing, in_words};
+pub(crate) use verdict::worst_at;
 pub use verdict::{Scope, Verdict, verdict};
 
 /// The schema's id.

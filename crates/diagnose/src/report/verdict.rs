@@ -7,6 +7,23 @@ use super::Report;
 
 /// Of all waits, the time of which nobody knows who ran is worth a word from this part on.
 const UNKNOWN: f64 = 0.1;
+/// From this confidence on, what was found is said without a reserve, whatever else the recording lacks.
+const SURE: f64 = 0.9;
+/// Below it nothing is critical…
+const UNSURE: f64 = 0.3;
+/// …and below this nothing is an alarm.
+const BARELY: f64 = 0.1;
+
+/// How bad a finding of this confidence may be called.
+pub(crate) fn worst_at(confidence: f64) -> Severity {
+    if confidence < BARELY {
+        Severity::Info
+    } else if confidence < UNSURE {
+        Severity::Warning
+    } else {
+        Severity::Critical
+    }
+}
 
 /// What a reader in a hurry came for.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -39,6 +56,9 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
         let text = match (&report.trace.too_little, scope) {
             (Some(why), _) => format!("Too little was recorded for a verdict: {why}."),
+            (None, _) if report.findings.iter().any(|finding| finding.confidence < BARELY) => {
+                format!("Too little was recorded for a verdict: {}.", reserve(BARELY))
+            }
             (None, Scope::Whole) => format!("{cut}{blind}{}", healthy(report)),
             (None, _) => format!("{cut}{blind}{}", healthy_part(report)),
         };
@@ -46,9 +66,13 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
     // The finding's own sentence: all the victim's waits may have been longer, for other reasons.
-    let lead = match worst.severity {
-        Severity::Critical => "Starved:",
-        _ => "Nobody is starved outright, but:",
+    let doubt = report.trace.too_little.clone().or_else(|| (worst.confidence < UNSURE).then(|| reserve(UNSURE)));
+    let lead = match (doubt, worst.severity) {
+        (Some(why), severity) if severity < Severity::Critical || worst.confidence < SURE => {
+            format!("Too little was recorded to be sure: {why}. What there is shows:")
+        }
+        (_, Severity::Critical) => "Starved:".to_owned(),
+        _ => "Nobody is starved outright, but:".to_owned(),
     };
     let mut text = format!("{blind}{lead} {} ({})", worst.sentence.trim_end_matches('.'), worst.id);
     text.push('.');
@@ -56,6 +80,10 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
         text.push_str(&format!(" {} below.", counted(others, "more finding")));
     }
     Verdict { severity: Some(worst.severity), text }
+}
+
+fn reserve(confidence: f64) -> String {
+    format!("what was found is less than {:.0} % certain", confidence * 100.0)
 }
 
 fn nothing(text: String) -> Verdict {

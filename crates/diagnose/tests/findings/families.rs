@@ -109,6 +109,27 @@ fn one_stay_after_the_other_without_a_gap_is_one_stall() {
 }
 
 #[test]
+fn a_stretch_that_another_family_made_longer_is_not_this_familys_stall() {
+    // One column is 1 ms: pulsehog takes 250 ms of each second; once, another real-time task follows it for 450 ms.
+    let alone = format!("{}{}", times(250, "p"), times(750, "v"));
+    let followed = format!("{}{}{}", times(250, "p"), times(450, "q"), times(300, "v"));
+    let scene = Scene::new(1000)
+        .task('p', "pulsehog", 49)
+        .task('q', "sh", 59)
+        .task('v', "victim", 120)
+        .cpu(&format!("{}{followed}{}", times(3, &alone), times(2, &alone)))
+        .wakes('p', &times(6, &format!("!{}", times(999, " "))))
+        .wakes('q', &format!("{}!{}", times(3250, " "), times(2749, " ")));
+    let report = scene.explain();
+    let by = |name: &str| {
+        let finding = report.findings.iter().find(|finding| finding.culprits.iter().any(|row| row.comm == name));
+        finding.map(|finding| finding.sentence.as_str()).unwrap_or("-")
+    };
+    assert!(by("pulsehog").contains("up to 250 ms at a time"), "{}", by("pulsehog"));
+    assert!(by("sh").contains("up to 450 ms at a time"), "{}", by("sh"));
+}
+
+#[test]
 fn a_program_gives_the_finding_its_name_before_housekeeping_that_nobody_missed() {
     // One column is 1 ms. The hog takes 40 of 50 ms; rcu_preempt waits longer than the program p.
     let scene = Scene::new(1000)

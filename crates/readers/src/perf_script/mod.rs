@@ -2,6 +2,7 @@
 //! frames left out and prose between.
 
 mod header;
+mod header_ids;
 mod line;
 mod record;
 mod stack;
@@ -14,6 +15,7 @@ use unstarve_model::{
     Time, TraceInfo,
 };
 
+use self::header_ids::HeaderIds;
 use self::line::{Frame, Head, is_elision};
 pub use self::line::{is_latency, lacks_cpu, lacks_cpu_and_time, lacks_time, unquoted};
 use self::record::Record;
@@ -52,6 +54,7 @@ pub struct PerfScript {
     times: Times,
     lost: BTreeMap<CpuId, u64>,
     switches: SwitchRecords,
+    ids: HeaderIds,
     /// Whether a record's switch is as good as it gets.
     sched_switch: bool,
     /// The event whose lines are being read.
@@ -102,6 +105,7 @@ impl PerfScript {
             times: Times::default(),
             lost: BTreeMap::new(),
             switches: SwitchRecords::default(),
+            ids: HeaderIds::default(),
             sched_switch: false,
             entry: Entry::None,
             first_line: 0,
@@ -135,7 +139,7 @@ impl PerfScript {
             let line = line.to_vec();
             self.any_head = true;
             self.close_entry();
-            let named = tid.filter(|tid| !is_stand_in(comm, *tid));
+            let named = tid.filter(|tid| !is_stand_in(comm, *tid) && !self.ids.are_foreign());
             named.into_iter().for_each(|tid| self.tasks.note(tid, comm));
             self.open_entry(&line);
         } else if line.trim_ascii().is_empty() {
@@ -227,7 +231,14 @@ impl PerfScript {
                     Context::Hardirq | Context::Softirq if is_switch => Context::Task,
                     context => context,
                 };
-                if let (Some(function), Some(tid)) = (stack.work_function(), event.current) {
+                let ran = match event.kind {
+                    EventKind::Switch { prev, .. } => {
+                        self.ids.note(event.current, prev.tid);
+                        Some(prev.tid)
+                    }
+                    _ => event.current.filter(|_| !self.ids.are_foreign()),
+                };
+                if let (Some(function), Some(tid)) = (stack.work_function(), ran) {
                     let function = self.names.intern(function);
                     self.reorder.push(Event { kind: EventKind::WorkOnStack { tid, function }, ..event });
                 }
@@ -256,7 +267,7 @@ impl PerfScript {
         self.times.check(self.lines.number())?;
         self.at_end = true;
         self.reorder.release_all();
-        self.info.tasks = self.tasks.saved();
+        self.info.tasks = if self.ids.are_foreign() { Vec::new() } else { self.tasks.saved() };
         if self.any_head {
             return Ok(());
         }
@@ -287,6 +298,8 @@ impl EventSource for PerfScript {
         while !self.reorder.fill(&mut batch.events) && !self.at_end {
             self.step()?;
         }
+        // So many events wait for their turn that enough switches have been read by now.
+        self.ids.correct(&mut batch.events);
         self.names.take_new(&mut batch.names);
         Ok(!batch.events.is_empty())
     }
@@ -305,6 +318,7 @@ impl EventSource for PerfScript {
         losses.extend(self.bad.loss());
         losses.extend(self.reorder.loss());
         losses.extend(self.switches.loss());
+        losses.extend(self.ids.loss());
         losses.extend(never_seen(self.malformed.and(self.seen)));
         losses
     }

@@ -194,3 +194,25 @@ fn differences_instead_of_times_are_refused() {
     let times: String = (0..200).chain(0..200).map(|at| line(at / 2)).collect();
     assert_eq!(read(times), "read");
 }
+
+/// A program that records in a PID namespace of its own sees the ids of that namespace in front, and 0 for all tasks outside.
+const NAMESPACE: &str = "\
+   prog     5 [000]     1.000000: sched:sched_waking: comm=w pid=40 prio=120 target_cpu=000
+   prog     5 [000]     1.000100: sched:sched_switch: prev_comm=prog prev_pid=905 prev_prio=120 prev_state=S ==> next_comm=w next_pid=40 next_prio=120
+      w     0 [000]     1.000200: sched:sched_switch: prev_comm=w prev_pid=40 prev_prio=120 prev_state=S ==> next_comm=prog next_pid=905 next_prio=120
+   prog     5 [000]     1.000300: sched:sched_switch: prev_comm=prog prev_pid=905 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+swapper     0 [000]     1.000400: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=prog next_pid=905 next_prio=120
+";
+
+#[test]
+fn ids_of_a_pid_namespace_are_ignored() {
+    let outside = NAMESPACE.replace("prog     5", "prog   905").replace("w     0", "w    40");
+    let (inside, outside) = (read(NAMESPACE), read(&outside));
+    assert!(outside.starts_with("1.000000000 [000] 905 ? waking w:40(120) cpu 0\n"), "{outside}");
+    assert!(!outside.contains("loss"), "{outside}");
+    // Switches have the ids of both tasks; who was current at the wakeup is not known.
+    assert!(inside.starts_with("1.000000000 [000] - ? waking w:40(120) cpu 0\n"), "{inside}");
+    assert_eq!(inside.lines().skip(1).take(4).collect::<Vec<_>>(), outside.lines().skip(1).collect::<Vec<_>>());
+    let loss = inside.lines().last().unwrap();
+    assert!(loss.starts_with("loss: the ids in front of 5 events are not those of the events"), "{inside}");
+}
