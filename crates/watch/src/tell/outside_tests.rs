@@ -96,11 +96,16 @@ fn the_shipped_alert_rules_are_right() {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus");
     let tested = said(Command::new(promtool).args(["test", "rules", "unstarve-alerts.test.yml"]).current_dir(&rules));
     assert!(tested.contains("SUCCESS") && !tested.contains("FAILED"), "{tested}");
+    let dashboard = fs::read_to_string(rules.join("../grafana/unstarve.json")).expect("the dashboard");
+    let panels: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
+    // What is asked for the panel of episodes is among what promtool has tried.
+    let tried = fs::read_to_string(rules.join("unstarve-alerts.test.yml")).expect("the tests");
+    let of_episodes = panels["panels"].as_array().into_iter().flatten().find(|panel| panel["title"] == "Episodes");
+    let asked = of_episodes.and_then(|panel| panel["targets"][0]["expr"].as_str()).expect("the panel of episodes");
+    assert!(tried.contains(&asked.replace("$instance", "b").replace("$__interval", "2m")), "{asked}");
     // Each metric that a rule or the dashboard asks for is one that is served.
     let served = super::metrics::text(board().read()).expect("metrics");
     let text = fs::read_to_string(rules.join("unstarve-alerts.yml")).expect("the rules");
-    let dashboard = fs::read_to_string(rules.join("../grafana/unstarve.json")).expect("the dashboard");
-    serde_json::from_str::<serde_json::Value>(&dashboard).expect("JSON");
     let asked = [text, dashboard].concat();
     let names =
         asked.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("unstarve_"));
