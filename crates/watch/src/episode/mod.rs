@@ -42,6 +42,9 @@ pub struct Episode {
     /// Whose waits: of the worst finding of its time, else of the counters. Absent where nobody is starved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim: Option<Party>,
+    /// How many threads waited as the victim, where `explain` counted them: the victim names one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub victim_tasks: Option<u32>,
     /// Who had the CPU meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Party>,
@@ -214,6 +217,16 @@ impl Episode {
     /// One that has just been seen.
     pub fn begun(id: String, at: unstarve_model::WallTime) -> Episode {
         Episode { schema: SCHEMA.to_owned(), id, at: at.to_string(), at_ns: at.0, ..Episode::default() }
+    }
+
+    /// Notes how many threads the finding about the victim is of.
+    pub fn note_tasks(&mut self, explanation: &Explanation) {
+        self.victim_tasks = explanation.tasks_of_victim(self);
+    }
+
+    /// How many threads are the victim, if they are several: what is said of them is not said of one.
+    pub(crate) fn many_tasks(&self) -> Option<u32> {
+        self.victim_tasks.filter(|tasks| *tasks > 1)
     }
 
     /// What it is counted as: the finding about its victim, else the worst about others.
