@@ -427,6 +427,60 @@ fn fix_without_a_recording_says_how_to_make_one() {
 }
 
 #[test]
+fn a_comparison_that_says_nothing_is_no_success() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let short = directory.path().join("short.txt");
+    let line = "a 7 [000] 1.000000: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 next_prio=120\n";
+    std::fs::write(&short, line).expect("written");
+    let output = unstarve(&["compare", &short.display().to_string(), &trace("linux-6.1-idle.dat")]);
+    let page = text(&output.stdout);
+    assert!(page.starts_with("Too little was recorded in A to compare: it has only 1 sched_switch event."), "{page}");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_undo_and_a_look_make_no_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let none = directory.path().join("typo");
+    let state = none.display().to_string();
+    for (arguments, said) in [
+        (["fix", "--undo", "--state", &state], format!("nothing to undo: there is no {state}\n")),
+        (["fix", "--status", "--state", &state], "no fix is in force\n".to_owned()),
+    ] {
+        let output = unstarve(&arguments);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), said.as_str()), "{}", text(&output.stderr));
+        assert!(!none.exists(), "{arguments:?}");
+    }
+    let output = unstarve(&["fix", "--undo", "--json", "--state", &state]);
+    let page: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((page["undone"]["restored"].as_u64(), none.exists()), (Some(0), false), "{page}");
+}
+
+#[test]
+fn what_only_root_may_read_says_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become somebody else");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("unstarve");
+    std::fs::copy(env!("CARGO_BIN_EXE_unstarve"), &program).expect("copied");
+    let closed = directory.path().join("closed");
+    std::fs::create_dir(&closed).expect("a directory");
+    for (path, mode) in [(directory.path(), 0o755), (program.as_path(), 0o755), (closed.as_path(), 0o700)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+    for what in ["--status", "--check"] {
+        let output = run(Command::new(&program).uid(65534).args(["fix", what, "--state"]).arg(closed.join("state")));
+        let said = text(&output.stderr).trim_end();
+        assert!(said.ends_with("Permission denied (os error 13); run it as root"), "{what}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{what}");
+    }
+}
+
+#[test]
 fn the_plan_of_a_fix_says_how_to_apply_it_and_how_to_take_it_back() {
     let file = trace("linux-5.10-net-rt.dat");
     let output = unstarve(&["fix", &file, "--this-boot", "--state", "/tmp/it's", "--json"]);

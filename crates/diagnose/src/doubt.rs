@@ -26,8 +26,30 @@ pub(crate) fn unknown(case: &Case<'_>) -> Nanos {
     case.victims().map(|(victim, _)| case.blamed(victim, |blame| blame.rule == Rule::Unknown)).sum()
 }
 
+/// Why a trace cannot say that nobody is starved.
+pub(crate) enum Doubt {
+    /// Events are missing or lack what a wait is judged by: no rate of it holds.
+    Incomplete(String),
+    /// All of that is there, and the reason of one wait is not.
+    Unexplained(String),
+}
+
+impl Doubt {
+    /// In words.
+    pub(crate) fn into_words(self) -> String {
+        match self {
+            Doubt::Incomplete(words) | Doubt::Unexplained(words) => words,
+        }
+    }
+}
+
 /// Why the trace cannot say that nobody is starved.
-pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
+pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<Doubt> {
+    let unexplained = || case.ledger.unequal.as_ref().map(|wait| Doubt::Unexplained(not_by_sharing(case, wait)));
+    incomplete(case, driven).map(Doubt::Incomplete).or_else(unexplained)
+}
+
+fn incomplete(case: &Case<'_>, driven: &Driven) -> Option<String> {
     let (switches, events) = (driven.switches, driven.events);
     let lost = |fits: fn(LossKind) -> bool| -> u64 {
         driven.losses.iter().filter(|loss| fits(loss.kind)).map(|loss| loss.count).fold(0, u64::saturating_add)
@@ -82,7 +104,7 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<String> {
     } else if let Some(loss) = ends_early.filter(|_| tail.share_of(span) >= MISSING) {
         loss.to_string()
     } else {
-        return case.ledger.unequal.as_ref().map(|wait| not_by_sharing(case, wait));
+        return None;
     })
 }
 

@@ -3,7 +3,7 @@ use unstarve_model::{Comm, EventSource, LossKind, Tid};
 use unstarve_timeline::{Both, Selection, Sink};
 
 use crate::case::{Blame, Case};
-use crate::doubt;
+use crate::doubt::{self, Doubt};
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
@@ -131,6 +131,7 @@ fn is_wanted(finding: &Finding, options: &Options) -> bool {
 
 fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSummary {
     let is_lost = |kind| matches!(kind, LossKind::LostEvents);
+    let doubt = doubt::too_little(case, driven);
     TraceSummary {
         format: driven.info.format.clone(),
         events: driven.events,
@@ -143,7 +144,8 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSumm
         waits_total_ns: case.ledger.waited.0,
         waits_count: case.ledger.waits,
         waits_unknown_ns: doubt::unknown(case).0,
-        too_little: doubt::too_little(case, driven),
+        rates_hold: matches!(doubt, Some(Doubt::Unexplained(_))),
+        too_little: doubt.map(Doubt::into_words),
         invisible: doubt::invisible(driven),
         uncounted_limit: doubt::uncounted_limit(case),
         host: driven.host(),

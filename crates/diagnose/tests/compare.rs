@@ -88,6 +88,21 @@ fn the_json_has_the_schema_and_can_be_read_again() {
 }
 
 #[test]
+fn a_wait_without_a_known_reason_keeps_no_rate_from_being_compared() {
+    let (a, mut b) = (read("linux-5.10-net-rt.dat"), read("linux-5.10-net-good.dat"));
+    let before = compare(&a, &b);
+    b.report.trace.too_little = Some("b[8] waited 200 ms behind a, its equal by priority".to_owned());
+    b.report.trace.rates_hold = true;
+    let comparison = compare(&a, &b);
+    assert_eq!((comparison.sure().count(), comparison.obstacle()), (before.sure().count(), None));
+    assert!(comparison.findings.iter().all(|finding| finding.outcome != Outcome::Vanished));
+    let text = comparison.verdict().text;
+    assert!(!text.contains("Too little") && !text.contains("b[8]"), "{text}");
+    let said = "B: b[8] waited 200 ms behind a, its equal by priority; no finding is called new or gone";
+    assert!(comparison.losses.iter().any(|loss| loss == said), "{:?}", comparison.losses);
+}
+
+#[test]
 fn nothing_is_gone_or_new_on_a_side_that_could_not_show_it() {
     let (a, mut b) = (read("linux-5.10-net-rt.dat"), read("linux-5.10-net-good.dat"));
     assert!(compare(&a, &b).findings.iter().any(|finding| finding.outcome == Outcome::Vanished));

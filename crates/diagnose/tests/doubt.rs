@@ -160,6 +160,7 @@ fn a_wait_that_no_sharing_among_equals_explains_is_no_all_clear() {
     assert_eq!(report.verdict.severity, None);
     let why = report.trace.too_little.unwrap();
     assert!(why.starts_with("b[8] waited 200 ms, 200 ms of it behind a, its equal by priority."), "{why}");
+    assert!(report.trace.rates_hold && !explained(&turns(40)).trace.rates_hold);
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub struct App {
     before: By,
     /// Whether roles can be shown.
     has_roles: bool,
-    /// Why something that was asked for is not shown.
+    /// What is said in the last line until the next key, such as why something that was asked for is not shown.
     problem: Option<String>,
 }
 
@@ -149,10 +149,15 @@ impl App {
         self.detail = None;
         self.before = by;
         self.show(by);
-        self.problem = Some(why);
+        self.say(why);
     }
 
-    /// Why something that was asked for is not shown.
+    /// Says something in the last line, until the next key.
+    pub fn say(&mut self, what: String) {
+        self.problem = Some(what);
+    }
+
+    /// What is said in the last line.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }

@@ -133,6 +133,9 @@ fn a_narrow_title_keeps_what_matters_most() {
     assert_eq!(last, " tracefs cannot be used\\nhere");
     show.press(Key::Char('s'));
     assert_eq!(show.app.problem(), None, "until the next key");
+    show.app.say("no ordinary task comes to run on CPU 1".to_owned());
+    let last = show.screen(80, 12).lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last, " no ordinary task comes to run on CPU 1");
 }
 
 #[test]

@@ -163,6 +163,7 @@ impl Scribe {
                         true => episode.note_trace(&found),
                         false => episode.note_trace_of_many(&found),
                     }
+                    episode.note_tasks(&found);
                     explanation = Some(found);
                 }
                 // Who stops the watch may have ended the explanation, too.
@@ -178,6 +179,9 @@ impl Scribe {
         }
         let shared = along.into_iter().map(|mut other| {
             other.note_shared(&episode, explanation.as_ref());
+            if let Some(explanation) = &explanation {
+                other.note_tasks(explanation);
+            }
             other
         });
         // The one that has the trace comes last: until it is in the log, a watch that starts looks for those that share it.

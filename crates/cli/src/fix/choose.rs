@@ -1,6 +1,6 @@
 //! Which remedy of which finding.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
 use unstarve_diagnose::report::{Finding, Remedy, Report};
 use unstarve_executor::plan::{Ids, Look, plan};
@@ -39,42 +39,46 @@ impl Choice {
 /// What the journal's entries of fixes begin with.
 pub const RULE: &str = "fix: ";
 
-/// What was asked for, else the first remedy of the worst finding that can be carried out here, else the first of all.
+/// What was asked for, else the first remedy of the worst finding that can be carried out here, else the first of all. A number alone
+/// is of the worst finding with a remedy that can be carried out here: that whose remedies `fix` shows without it.
 pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice> {
     let findings: Vec<usize> = match &args.finding {
-        Some(asked) => vec![find(asked, report.findings.iter().map(|finding| finding.id.as_str()), "finding")?],
+        Some(asked) => {
+            let ids: Vec<&str> = report.findings.iter().map(|finding| finding.id.as_str()).collect();
+            vec![find(asked, &ids, "finding", "this recording")?]
+        }
         None => (0..report.findings.len()).collect(),
     };
-    let mut candidates: Vec<(usize, usize)> = Vec::new();
-    for finding in findings {
-        let remedies = &report.findings[finding].remedies;
-        match &args.remedy {
-            Some(asked) => {
-                match find(asked, remedies.iter().map(|remedy| remedy.id.as_str()), "remedy") {
-                    Ok(remedy) => candidates.push((finding, remedy)),
-                    // A number is of the worst finding; an id may be of a later one.
-                    Err(error) if args.finding.is_some() || asked.parse::<usize>().is_ok() => return Err(error),
-                    Err(_) => {}
-                }
-                if asked.parse::<usize>().is_ok() {
-                    break;
-                }
-            }
-            None => candidates.extend((0..remedies.len()).map(|remedy| (finding, remedy))),
-        }
+    let Some(asked) = &args.remedy else { return best(report, look, origin, args, &findings) };
+    if args.finding.is_none() && asked.parse::<usize>().is_err() {
+        // An id may be of a later finding than the worst.
+        let has_it = |finding: usize| {
+            let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == *asked)?;
+            Some(Choice { finding, remedy, skipped: Vec::new() })
+        };
+        let none = || anyhow!("no finding of this recording has that remedy; `unstarve explain` lists them");
+        return findings.into_iter().find_map(has_it).ok_or_else(none);
     }
-    // On another host or boot, or for a file that lasts, nobody is surprised by another remedy than the first.
-    let as_asked = origin.ids == Ids::AreStrange || args.form.is_some() || args.remedy.is_some();
-    let why_not = |&(finding, remedy): &(usize, usize)| {
-        let remedy = &report.findings[finding].remedies[remedy];
-        match args.remedy {
-            Some(_) => None,
-            None => on_request(remedy).or_else(|| if as_asked { None } else { obstacle(look, remedy, origin) }),
-        }
+    let finding = match findings.as_slice() {
+        [only] => *only,
+        _ => best(report, look, origin, args, &findings)?.finding,
     };
+    let ids: Vec<&str> = report.findings[finding].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
+    let whose = format!("finding {} ({})", finding + 1, clean(&report.findings[finding].id));
+    let remedy = find(asked, &ids, "remedy", &whose)?;
+    Ok(Choice { finding, remedy, skipped: Vec::new() })
+}
+
+/// The first remedy of the first of these findings that can be carried out here, else the first of all.
+fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, findings: &[usize]) -> Result<Choice> {
+    let remedies = |&finding: &usize| (0..report.findings[finding].remedies.len()).map(move |remedy| (finding, remedy));
+    let candidates: Vec<(usize, usize)> = findings.iter().flat_map(remedies).collect();
+    // On another host or boot, or for a file that lasts, nobody is surprised by another remedy than the first.
+    let as_asked = origin.ids == Ids::AreStrange || args.form.is_some();
     let mut skipped = Vec::new();
-    for candidate @ &(finding, remedy) in &candidates {
-        match why_not(candidate) {
+    for &(finding, remedy) in &candidates {
+        let it = &report.findings[finding].remedies[remedy];
+        match on_request(it).or_else(|| if as_asked { None } else { obstacle(look, it, origin) }) {
             None => return Ok(Choice { finding, remedy, skipped }),
             Some(why) if skipped.len() < SKIPPED => skipped.push(Skipped { finding, remedy, why }),
             Some(_) => {}
@@ -83,22 +87,17 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
     // None can be carried out: the page of the first says what stands in its way, and these follow it.
     let is_tame =
         |&&(finding, remedy): &&(usize, usize)| on_request(&report.findings[finding].remedies[remedy]).is_none();
-    match candidates.iter().find(is_tame).or(candidates.first()) {
-        Some(&(finding, remedy)) => {
-            skipped.retain(|other| (other.finding, other.remedy) != (finding, remedy));
-            Ok(Choice { finding, remedy, skipped })
-        }
-        None if args.remedy.is_some() => {
-            bail!("no finding of this recording has that remedy; `unstarve explain` lists them")
-        }
-        None => bail!("the findings of this recording have no remedies"),
-    }
+    let Some(&(finding, remedy)) = candidates.iter().find(is_tame).or(candidates.first()) else {
+        bail!("the findings of this recording have no remedies")
+    };
+    skipped.retain(|other| (other.finding, other.remedy) != (finding, remedy));
+    Ok(Choice { finding, remedy, skipped })
 }
 
-/// What can hang the machine is done only if somebody asks for it.
+/// Why it is done only if somebody asks for it.
 fn on_request(remedy: &Remedy) -> Option<String> {
-    let is_wild = RemedyKind::of_id(&remedy.id).is_some_and(|kind| kind.on_request);
-    is_wild.then(|| "it can hang the machine, so it is applied only if it is named (--remedy)".to_owned())
+    let why = RemedyKind::of_id(&remedy.id)?.on_request?;
+    Some(format!("{why}, so it is applied only if it is named (--remedy)"))
 }
 
 /// Why it cannot be carried out here, or is not worth it.
@@ -116,21 +115,24 @@ fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<Strin
     })
 }
 
-fn find<'a>(asked: &str, ids: impl Iterator<Item = &'a str> + Clone, what: &str) -> Result<usize> {
-    let count = ids.clone().count();
-    if let Ok(number) = asked.parse::<usize>() {
-        if (1..=count).contains(&number) {
-            return Ok(number - 1);
-        }
-        let whose = if what == "remedy" { "this finding" } else { "this recording" };
-        bail!("there is no {what} {number}; {whose} has {count}: {}", ids.collect::<Vec<_>>().join(", "));
-    }
-    if let Some(at) = ids.clone().position(|id| id == asked) {
-        return Ok(at);
-    }
-    let mut known: Vec<&str> = ids.collect();
+/// The place of what was asked for by its number or id among those that `whose` has.
+fn find(asked: &str, ids: &[&str], what: &str, whose: &str) -> Result<usize> {
+    let count = ids.len();
+    let asked_for = match asked.parse::<usize>() {
+        Ok(number) if (1..=count).contains(&number) => return Ok(number - 1),
+        Ok(number) => format!("there is no {what} {number}"),
+        Err(_) => match ids.iter().position(|id| *id == asked) {
+            Some(at) => return Ok(at),
+            None => format!("there is no {what} `{}`", clean(asked)),
+        },
+    };
+    let mut known = ids.to_vec();
     known.dedup();
-    bail!("there is no {what} `{}`; expected a number from 1 to {count}, or one of {}", clean(asked), known.join(", "))
+    match count {
+        0 => bail!("{asked_for}: {whose} has none"),
+        1 => bail!("{asked_for}: {whose} has one, {}", known.join(", ")),
+        _ => bail!("{asked_for}; expected a number from 1 to {count}, or one that {whose} has: {}", known.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -210,11 +212,56 @@ mod tests {
             ]
         );
         // Who names one gets that one, and nothing was passed over.
-        let named = choose(&report, &host, &HERE, &args(&["--remedy", "2"])).expect("a choice");
+        let named = choose(&report, &host, &HERE, &args(&["--finding", "1", "--remedy", "2"])).expect("a choice");
         assert_eq!((named.finding, named.remedy, named.skipped.len()), (0, 1, 0));
+        // A number alone is of the finding that would be chosen without it; an id of the first that has it.
+        let numbered = choose(&report, &host, &HERE, &args(&["--remedy", "2"])).expect("a choice");
+        assert_eq!((numbered.finding, numbered.remedy, numbered.skipped.len()), (1, 1, 0));
+        let by_id = choose(&report, &host, &HERE, &args(&["--remedy", "b"])).expect("a choice");
+        assert_eq!((by_id.finding, by_id.remedy), (0, 1));
         // Where none can be carried out, the first is shown with what stands in its way.
         let none = choose(&report, &Memory::default(), &HERE, &args(&["--finding", "1"])).expect("a choice");
         assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
+    }
+
+    #[test]
+    fn a_number_that_fits_no_remedy_names_the_finding() {
+        let host = Memory::default().program(7, 1, "db");
+        let few = [("a", &[Change::advice()][..]), ("f", &[nice(7)])];
+        let report = report(&[finding("count-starvation", &[]), finding("weight-starvation", &few)]);
+        let refusal = |words: &[&str]| match choose(&report, &host, &HERE, &args(words)) {
+            Ok(choice) => panic!("{words:?}: {} {}", choice.finding, choice.remedy),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(choose(&report, &host, &HERE, &args(&["--remedy", "1"])).expect("a choice").finding, 1);
+        assert_eq!(
+            refusal(&["--remedy", "3"]),
+            "there is no remedy 3; expected a number from 1 to 2, or one that finding 2 (weight-starvation) has: a, f"
+        );
+        assert_eq!(
+            refusal(&["--finding", "1", "--remedy", "1"]),
+            "there is no remedy 1: finding 1 (count-starvation) has none"
+        );
+        assert_eq!(
+            refusal(&["--remedy", "x"]),
+            "no finding of this recording has that remedy; `unstarve explain` lists them"
+        );
+    }
+
+    #[test]
+    fn what_is_done_on_request_alone_has_its_own_reason() {
+        let off = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+        let host = Memory::default().file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
+        let both = [("no-wakeup-preemption", &[off.clone()][..]), ("no-rt-throttling", &[off][..])];
+        let chosen = choose(&report(&[finding("x", &both)]), &host, &HERE, &args(&[])).expect("a choice");
+        let why: Vec<&str> = chosen.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
+        assert_eq!(chosen.remedy, 0);
+        assert_eq!(
+            why,
+            [
+                "a real-time task that never sleeps can then hang the machine, so it is applied only if it is named (--remedy)"
+            ]
+        );
     }
 
     #[test]

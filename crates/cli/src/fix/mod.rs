@@ -51,7 +51,8 @@ pub struct LowArgs {
     /// Which finding: its number in `explain`, or its id [default: the worst with a remedy that can be applied here]
     #[arg(long, value_name = "N|ID")]
     finding: Option<String>,
-    /// Which of its remedies: its number, or its id [default: the first that can be applied here]
+    /// Which of its remedies: its number (without --finding among those of the finding that is chosen without it), or its id
+    /// [default: the first that can be applied here]
     #[arg(long, value_name = "N|ID")]
     remedy: Option<String>,
     /// Make the changes
@@ -122,7 +123,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
         return undo::run(args).map_err(output::hint_at_root);
     }
     if args.status || args.check {
-        return force::run(args);
+        return force::run(args).map_err(output::hint_at_root);
     }
     let Some(file) = &args.file else { return Err(no_recording()) };
     let recording = Recording::new(file.clone())?;

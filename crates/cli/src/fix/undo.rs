@@ -1,6 +1,8 @@
 //! Taking fixes back.
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::{fs, io};
 
 use anyhow::Result;
 use unstarve_change::Value;
@@ -9,6 +11,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::by_hand::{Batch, ByHand, Extent, named};
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::journal::Step;
+use unstarve_executor::state::DEFAULT_DIRECTORY;
 use unstarve_executor::trial;
 use unstarve_term::clean;
 
@@ -18,6 +21,15 @@ use crate::FAILED;
 use crate::output::{self, Out};
 
 pub fn run(args: &LowArgs) -> Result<ExitCode> {
+    if is_absent(&args.state) {
+        // Where nothing was ever kept, an undo leaves no directory behind.
+        let text = match args.json {
+            true => json(&[], &Undone::default(), &[], &[])?,
+            false => format!("nothing to undo: there is no {}\n", clean(&args.state.display().to_string())),
+        };
+        Out::new().text(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let left = trial::clear(&args.state)?;
     let mut hand = ByHand::open(&args.state, "fix --undo")?;
     let extent = if args.all { Extent::All } else { Extent::Last };
@@ -41,6 +53,12 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
         false => ExitCode::from(FAILED),
         true => ExitCode::from(u8::from(!taken.theirs.is_empty() || !taken.covered.is_empty())),
     })
+}
+
+/// Whether there is no such directory. The usual one is not looked for: the journal of an earlier version is elsewhere.
+fn is_absent(state: &Path) -> bool {
+    let is_missing = || fs::symlink_metadata(state).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    state != Path::new(DEFAULT_DIRECTORY) && is_missing()
 }
 
 fn text(batches: &[Batch], undone: &Undone) -> String {

@@ -1,8 +1,9 @@
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
 use unstarve_model::{Comm, Nanos, Tid};
-use unstarve_record::{BufferSize, Live};
+use unstarve_record::{BufferSize, Live, Notice};
 use unstarve_top::{App, By, View, Window};
 use unstarve_watch::{Engine, EngineName, Options};
 
@@ -17,6 +18,35 @@ pub struct Machine {
     counted: Option<CountedFeed>,
     live: Option<LiveFeed>,
     shown: By,
+}
+
+/// What is said while events or counts begin.
+enum Remark {
+    /// By the recorder.
+    Recorder(Notice),
+    /// Of the engine.
+    Engine(String),
+}
+
+impl Remark {
+    /// Whether it still holds once they have begun.
+    fn lasts(&self) -> bool {
+        !matches!(self, Remark::Recorder(Notice::Waiting { .. }))
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remark::Recorder(notice) => notice.fmt(f),
+            Remark::Engine(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Before there is a screen.
+fn to_stderr(remark: Remark) {
+    note!("unstarve: {remark}");
 }
 
 /// What to begin with.
@@ -37,7 +67,7 @@ impl Machine {
             return Machine::start(length, Begin::With(By::Task)).or_else(|error| {
                 let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
                 // Why events are not to be had is what has to be mended where neither is.
-                let Ok(engine) = count(options) else { return Err(error) };
+                let Ok(engine) = count(options, &mut to_stderr) else { return Err(error) };
                 note!("unstarve: {error:#}; rows are of roles, counted in the kernel");
                 let counted = Some(CountedFeed::new(engine, length));
                 Ok((Machine { length, counted, live: None, shown: By::Role }, By::Role))
@@ -45,32 +75,33 @@ impl Machine {
         }
         let counted = match begin {
             Begin::With(By::Task) | Begin::Tasks => None,
-            Begin::With(By::Role) => Some(count(Options::default())?),
+            Begin::With(By::Role) => Some(count(Options::default(), &mut to_stderr)?),
             Begin::Best => {
                 let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
                 let why = |why: &anyhow::Error| {
                     note!("unstarve: {why}; every event is decoded, which costs some percent of a CPU");
                 };
-                count(options).inspect_err(why).ok()
+                count(options, &mut to_stderr).inspect_err(why).ok()
             }
         };
         let counted = counted.map(|engine| CountedFeed::new(engine, length));
         let shown = if counted.is_some() { By::Role } else { By::Task };
         let mut machine = Machine { length, counted, live: None, shown };
-        machine.show(shown)?;
+        machine.show(shown, &mut to_stderr)?;
         Ok((machine, shown))
     }
 
-    fn show(&mut self, by: By) -> Result<()> {
+    /// What the recorder and the engine have to say goes to `say`: there may be a screen where standard error is shown.
+    fn show(&mut self, by: By, say: &mut dyn FnMut(Remark)) -> Result<()> {
         self.shown = by;
         match by {
             By::Task if self.live.is_none() => {
-                let live = Live::start(BufferSize::Auto, &mut |notice| note!("unstarve: {notice}"))?;
+                let live = Live::start(BufferSize::Auto, &mut |notice| say(Remark::Recorder(notice)))?;
                 self.live = Some(LiveFeed::new(live, Window::new(self.length)));
             }
             By::Task => {}
             By::Role if self.counted.is_none() => {
-                self.counted = Some(CountedFeed::new(count(Options::default())?, self.length));
+                self.counted = Some(CountedFeed::new(count(Options::default(), say)?, self.length));
             }
             // Events are decoded only while somebody looks at them.
             By::Role => self.live = None,
@@ -94,10 +125,10 @@ impl Machine {
 }
 
 /// Begins to count; says so where that costs more than it should.
-fn count(options: Options) -> Result<Box<dyn Engine>> {
+fn count(options: Options, say: &mut dyn FnMut(Remark)) -> Result<Box<dyn Engine>> {
     let opened = unstarve_watch::open(options).map_err(|error| hint_at_root(error.into()))?;
     if opened.instead.is_some() {
-        note!("unstarve: {}", opened.words());
+        say(Remark::Engine(opened.words()));
     }
     Ok(opened.engine)
 }
@@ -142,14 +173,35 @@ impl Feed for Machine {
             return Ok(());
         }
         let before = self.shown;
-        match self.show(app.by()) {
+        let mut said = Vec::new();
+        match self.show(app.by(), &mut |remark| said.push(remark)) {
             Err(error) if self.can_show(before) => {
                 // One way is there: it goes on with that, and says why the other is not.
                 self.shown = before;
                 app.stay(before, format!("{error:#}"));
                 Ok(())
             }
-            shown => shown,
+            shown => {
+                // The screen is up: beside it nothing is written.
+                let lasting: Vec<String> = said.iter().filter(|remark| remark.lasts()).map(Remark::to_string).collect();
+                if !lasting.is_empty() {
+                    app.say(lasting.join("; "));
+                }
+                shown
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_once_events_come_is_not_said_beside_them() {
+        let waiting = Remark::Recorder(Notice::Waiting { what: "the event buffers of CPU 1".to_owned() });
+        let starved = Remark::Recorder(Notice::Starved { cpus: Vec::new(), kernel_waits: true });
+        assert!(!waiting.lasts() && starved.lasts() && Remark::Engine("tracefs".to_owned()).lasts());
+        assert_eq!(waiting.to_string(), "waiting for the kernel: the event buffers of CPU 1");
     }
 }

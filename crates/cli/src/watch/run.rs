@@ -17,7 +17,7 @@ pub struct RunArgs {
     config: ConfigArgs,
     #[command(flatten)]
     state: StateArgs,
-    /// Run for this long: 10s, 2m [default: until stopped (SIGTERM, SIGINT)]
+    /// Run for this long: 10s, 2m [default: until stopped (SIGTERM, SIGINT; in a terminal SIGHUP, too)]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::record::parse_time)]
     time: Option<Duration>,
     /// Write the sums of each interval as Parquet files here [default: the configuration's, else nowhere]

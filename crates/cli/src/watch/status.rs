@@ -9,7 +9,7 @@ use unstarve_watch::control::{ControlError, Request, ask};
 use unstarve_watch::episode::{Episode, line};
 
 use super::{StateArgs, print};
-use crate::output::{self, Out};
+use crate::output::{self, Out, counted};
 
 /// Show whether a watch is running, and how it is
 #[derive(Args)]
@@ -65,15 +65,17 @@ fn text(status: &Value) -> String {
     let episodes: u64 =
         status["episodes"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
     let mut text = format!(
-        "watch {} counts by {} since {}\nflight recorder: {}; metrics and page: {}\n{episodes} episodes since, {} not kept; {} in {}\n",
+        "watch {} counts by {} since {}\nflight recorder: {}; metrics and page: {}{}\n{} since then, {} not kept; the store {} has {}\n",
         word("pid"),
         word("engine"),
         word("since"),
         word("recorder"),
         word("listen"),
+        if is_deaf(status) { " (cannot listen there)" } else { "" },
+        counted(episodes, "episode"),
         word("not_kept"),
-        word("kept"),
         word("store"),
+        word("kept"),
     );
     let suppressed = status["suppressed"].as_object().into_iter().flatten();
     let suppressed: Vec<String> = suppressed.map(|(role, count)| format!("{} {count}", clean(role))).collect();
@@ -84,6 +86,11 @@ fn text(status: &Value) -> String {
         text += &format!("  note: {}\n", clean(problem));
     }
     text
+}
+
+/// Whether it is to listen somewhere and does not. An earlier version's word is absent.
+fn is_deaf(status: &Value) -> bool {
+    status["listening"] == false && status["listen"] != "off"
 }
 
 pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
@@ -103,4 +110,33 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
         bail!("nothing was kept: {}", episode.problem.as_deref().unwrap_or("there is no trace"));
     }
     print(&format!("{}\n", line(&episode)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_not_had_is_not_shown_as_if_it_were() {
+        let status = |listen: &str, listening: Value, count: u64| {
+            text(&json!({
+                "pid": 7, "engine": "eBPF", "since": "2026-11-23T01:23:45Z", "recorder": "always", "listen": listen,
+                "listening": listening, "episodes": { "rt-starvation": count }, "not_kept": 0, "kept": 3, "store": "/s",
+                "problems": ["no metrics and no page: cannot listen at 127.0.0.1:19090"],
+            }))
+        };
+        assert_eq!(
+            status("127.0.0.1:19090", json!(false), 1),
+            "watch 7 counts by eBPF since 2026-11-23T01:23:45Z\n\
+             flight recorder: always; metrics and page: 127.0.0.1:19090 (cannot listen there)\n\
+             1 episode since then, 0 not kept; the store /s has 3\n  \
+             note: no metrics and no page: cannot listen at 127.0.0.1:19090\n"
+        );
+        for (listen, listening) in [("127.0.0.1:9", json!(true)), ("off", json!(false)), ("127.0.0.1:9", Value::Null)] {
+            let text = status(listen, listening, 2);
+            assert!(text.contains(&format!("page: {listen}\n2 episodes since then")), "{text}");
+        }
+    }
 }

@@ -169,12 +169,16 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     let mut losses: Vec<String> = Vec::new();
     for (name, side) in [("A", a), ("B", b)] {
         losses.extend(side.report.losses.iter().map(|loss| format!("{name}: {loss}")));
+        let doubt = side.report.trace.too_little.as_ref().filter(|_| side.report.trace.rates_hold);
+        losses.extend(doubt.map(|doubt| format!("{name}: {doubt}; no finding is called new or gone")));
     }
     let (mut changes, compared) = changes(&a.profile, &b.profile);
     let mut findings = findings(&a.report.findings, &b.report.findings);
     // Of a side that could not have shown it, nothing is new or gone, and no rate is more or less.
     if [a, b].into_iter().any(|side| side.report.trace.too_little.is_some()) {
         findings.retain(|finding| !matches!(finding.outcome, Outcome::Appeared | Outcome::Vanished));
+    }
+    if [a, b].into_iter().any(|side| lacks_events(&side.report.trace).is_some()) {
         changes.iter_mut().for_each(|change| change.verdict = Verdict::Unclear);
     }
     Comparison {
@@ -189,7 +193,17 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     }
 }
 
+/// Why the rates of a recording cannot be set against others.
+fn lacks_events(trace: &TraceSummary) -> Option<&str> {
+    trace.too_little.as_deref().filter(|_| !trace.rates_hold)
+}
+
 impl Comparison {
+    /// The side of which too little was recorded to compare anything, and why.
+    pub fn obstacle(&self) -> Option<(&'static str, &str)> {
+        [("A", &self.a), ("B", &self.b)].into_iter().find_map(|(name, side)| Some((name, lacks_events(side)?)))
+    }
+
     /// Whether nothing that matters is known to differ.
     pub fn is_same(&self) -> bool {
         self.findings.iter().all(|finding| finding.outcome == Outcome::Stays) && self.sure().next().is_none()

@@ -36,8 +36,7 @@ impl Change {
 }
 
 fn verdict(comparison: &Comparison) -> Verdict {
-    let sides = [("A", &comparison.a), ("B", &comparison.b)];
-    if let Some((name, reason)) = sides.into_iter().find_map(|(name, side)| Some((name, side.too_little.as_ref()?))) {
+    if let Some((name, reason)) = comparison.obstacle() {
         return Verdict { severity: None, text: format!("Too little was recorded in {name} to compare: {reason}.") };
     }
     if comparison.is_same() {

@@ -7,9 +7,8 @@ pub struct RemedyKind {
     pub id: &'static str,
     /// What it does, in one line.
     pub title: &'static str,
-    /// Whether `fix` makes it only for those who name it: without such a limit a task that never sleeps stops a CPU for good, or
-    /// every woken task waits.
-    pub on_request: bool,
+    /// Why `fix` makes it only for those who name it; `None` if it may be the first that is tried.
+    pub on_request: Option<&'static str>,
 }
 
 impl RemedyKind {
@@ -21,20 +20,21 @@ impl RemedyKind {
 
 /// Declares each kind once: its constant, and its place in [`REMEDIES`].
 macro_rules! remedies {
-    ($($name:ident = $id:literal: $title:literal $(, $on_request:ident)?;)*) => {
+    ($($name:ident = $id:literal: $title:literal $(, on_request: $why:literal)?;)*) => {
         $(
             #[doc = concat!("`", $id, "`: ", $title, ".")]
             pub(crate) const $name: RemedyKind = RemedyKind {
                 id: $id,
                 title: $title,
-                on_request: false $(|| remedies!(@$on_request))?,
+                on_request: remedies!(@why $($why)?),
             };
         )*
 
         /// All kinds of remedies, in the order of the documentation.
         pub const REMEDIES: &[RemedyKind] = &[$($name),*];
     };
-    (@on_request) => { true };
+    (@why) => { None };
+    (@why $why:literal) => { Some($why) };
 }
 
 remedies! {
@@ -47,7 +47,8 @@ remedies! {
     OCCUPANT_TO_NICE_0 = "occupant-to-nice-0": "takes the negative nice of a task that outweighs others";
     WAKEUP_GRANULARITY = "wakeup-granularity": "lets a running task go on for longer before a woken one takes its CPU";
     BASE_SLICE = "base-slice": "makes the slices of the fair class longer";
-    NO_WAKEUP_PREEMPTION = "no-wakeup-preemption": "turns wakeup preemption off for the whole machine", on_request;
+    NO_WAKEUP_PREEMPTION = "no-wakeup-preemption": "turns wakeup preemption off for the whole machine",
+        on_request: "every woken task of the machine waits for the slice of the running one";
     INLINE_COMPLETION = "inline-completion": "a kernel that completes overwrites without a worker";
     UPDATE_KERNEL = "update-kernel": "a kernel without a known bug of the scheduler";
     MOVE_INTRUDER = "move-intruder": "keeps a real-time task off the CPU that the victim cannot leave";
@@ -59,11 +60,14 @@ remedies! {
     FAIR_SERVER = "fair-server": "gives starved fair tasks a part of each second (6.12 and later)";
     LESS_DEADLINE_RUNTIME = "less-deadline-runtime": "gives a deadline task half of its runtime in each period";
     LEAVE_ROOM = "leave-room": "a real-time program that leaves time to others";
-    NO_RT_THROTTLING = "no-rt-throttling": "lifts the limit on real-time tasks (before 6.12)", on_request;
-    NO_FAIR_SERVER = "no-fair-server": "takes away what the fair server gives to fair tasks (6.12 and later)", on_request;
+    NO_RT_THROTTLING = "no-rt-throttling": "lifts the limit on real-time tasks (before 6.12)",
+        on_request: "a real-time task that never sleeps can then hang the machine";
+    NO_FAIR_SERVER = "no-fair-server": "takes away what the fair server gives to fair tasks (6.12 and later)",
+        on_request: "a real-time task that never sleeps can then hang the machine";
     MORE_DEADLINE_RUNTIME = "more-deadline-runtime": "gives a deadline task half as much runtime again in each period";
     RT_THROTTLING = "rt-throttling": "limits real-time tasks to 95 % of each second (before 6.12)";
-    RAISE_BYSTANDER = "raise-bystander": "gives more weight to a task that waits behind a crowd", on_request;
+    RAISE_BYSTANDER = "raise-bystander": "gives more weight to a task that waits behind a crowd",
+        on_request: "it favours one task, and the storm itself goes on";
     FEWER_THREADS = "fewer-threads": "a smaller pool of threads";
     GATE_WAKEUPS = "gate-wakeups": "a dispatcher that counts threads that were woken and do not run yet";
     NFSD_LIFO = "nfsd-lifo": "a kernel that wakes one thread of knfsd at a time (6.7 and later)";

@@ -87,6 +87,10 @@ pub struct TraceSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub too_little: Option<String>,
+    /// Whether that is about a reason alone: all waits are recorded, but not why one of them was so long. Rates of such a trace hold.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub rates_hold: bool,
     /// Waits of a kind that the trace cannot show at all; absent where it shows all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
@@ -159,6 +163,10 @@ pub struct Finding {
     /// ids of actors mean nothing.
     #[serde(skip)]
     pub actors: Vec<ActorId>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Whose wait.

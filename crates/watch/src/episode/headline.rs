@@ -73,6 +73,14 @@ impl Explanation {
         self.findings().filter(move |finding| since.is_none_or(|since| !is_over_before(finding, since)))
     }
 
+    /// How many threads the episode's finding is about.
+    pub(super) fn tasks_of_victim(&self, episode: &Episode) -> Option<u32> {
+        let tid = episode.victim.as_ref()?.tid?;
+        let is_it =
+            |finding: &&Finding| episode.finding.as_deref() == Some(&finding.id) && finding.victim.tids.contains(&tid);
+        self.findings().find(is_it).map(|finding| finding.victim.tasks)
+    }
+
     /// The longest wait of a task of this role, if it is one of the longest of all.
     pub(super) fn worst_wait(&self, role: &str) -> Option<&WorstWait> {
         self.report.worst_waits.iter().find(|wait| has_name_of(&wait.comm, role))
@@ -146,4 +154,42 @@ fn has_name_of(comm: &str, role: &str) -> bool {
         _ => &[],
     };
     beginnings.iter().any(|beginning| comm.starts_with(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_episode_knows_how_many_threads_its_finding_is_about() {
+        let finding = |id: &str, tids: &[u32], tasks: u32| {
+            json!({
+                "id": id, "severity": "critical", "confidence": 0.9, "sentence": "s", "culprits": [], "blame": [],
+                "victim": { "kind": "task", "comm": "bash", "tids": tids, "tasks": tasks, "policy": null, "prio": null, "work": null },
+                "waits": { "count": 1, "total_ns": 1, "max_ns": 1, "p99_ns": 1, "owed_ns": 1 }, "cpus": [], "period_ns": null,
+                "price": [], "evidence": [], "worst": [], "losses": [], "remedies": [],
+            })
+        };
+        let trace = serde_json::to_value(unstarve_diagnose::report::TraceSummary::default()).expect("JSON");
+        let findings = [finding("rt-starvation", &[25405, 25406], 304), finding("weight-starvation", &[25405], 1)];
+        let report = json!({
+            "schema": "unstarve.explain/1", "trace": trace, "findings": findings, "worst_waits": [], "losses": [],
+            "verdict": { "severity": "critical", "text": "v" },
+        });
+        let explanation = Explanation::parse(report.to_string().as_bytes()).expect("a report");
+        let mut episode = Episode::default();
+        episode.note_trace(&explanation);
+        episode.note_tasks(&explanation);
+        let tasks = |episode: &Episode| serde_json::to_value(episode).expect("JSON")["victim_tasks"].clone();
+        assert_eq!((tasks(&episode), episode.many_tasks()), (json!(304), Some(304)));
+        episode.finding = Some("weight-starvation".into());
+        episode.note_tasks(&explanation);
+        assert_eq!((tasks(&episode), episode.many_tasks()), (json!(1), None));
+        // Of one that no finding is about nobody has counted.
+        episode.finding = None;
+        episode.note_tasks(&explanation);
+        assert_eq!(tasks(&episode), json!(null));
+    }
 }

@@ -38,7 +38,10 @@ pub fn line(episode: &Episode) -> String {
 }
 
 fn sentence(episode: &Episode, victim: &Party) -> String {
-    let mut text = format!("{} waited", named(victim));
+    let mut text = match episode.many_tasks() {
+        Some(tasks) => format!("{} waited", of_many(victim, tasks)),
+        None => format!("{} waited", named(victim)),
+    };
     if let Some(ns) = episode.ns {
         let _ = write!(text, " {}", Nanos(ns));
     }
@@ -68,6 +71,12 @@ fn others(episode: &Episode) -> String {
         0 => format!("; {} starved, too", named(first)),
         more => format!("; {} and {} starved, too", named(first), unstarve_model::counted(more, "other")),
     }
+}
+
+/// `bash (304 threads) of nginx.service`.
+fn of_many(party: &Party, tasks: u32) -> String {
+    let place = party.place.word().map_or(String::new(), |word| format!(" of {}", clean(&word)));
+    format!("{} ({tasks} threads){place}", clean(&party.comm))
 }
 
 /// `hog[4711] of nginx.service`; the role where no task is known.
@@ -116,6 +125,13 @@ mod tests {
              its CPU (class, rt-starvation); first remedy: Lower it. (lower-priority); the guard's policy did not hold: 2 \
              values refused; 2 episodes before it not kept"
         );
+        // What many threads waited is not said of one; all but the name of one is as before.
+        episode.victim_tasks = Some(304);
+        episode.victim = Some(party("bash", 25405, Some("user@0.service")));
+        let text = line(&episode);
+        assert!(text.contains(": bash (304 threads) of user@0.service waited 85.0 ms while"), "{text}");
+        episode.victim_tasks = Some(1);
+        assert!(line(&episode).contains(": bash[25405] of user@0.service waited"));
         episode.victim = None;
         assert!(line(&episode).starts_with("episode 20261123-012345-678: recorded on demand; first"));
     }

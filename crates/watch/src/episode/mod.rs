@@ -48,6 +48,9 @@ pub struct Episode {
     /// Whose waits: of the worst finding of its time, else of the counters. Absent where nobody is starved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim: Option<Party>,
+    /// How many threads waited as the victim, where `explain` counted them: the victim names one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub victim_tasks: Option<u32>,
     /// Who had the CPU meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Party>,
@@ -229,6 +232,16 @@ impl Episode {
     #[must_use]
     pub(crate) fn on_this_machine(self) -> Episode {
         Episode { kernel: Some(crate::machine::kernel()), boot_id: crate::machine::boot_id(), ..self }
+    }
+
+    /// Notes how many threads the finding about the victim is of.
+    pub fn note_tasks(&mut self, explanation: &Explanation) {
+        self.victim_tasks = explanation.tasks_of_victim(self);
+    }
+
+    /// How many threads are the victim, if they are several: what is said of them is not said of one.
+    pub(crate) fn many_tasks(&self) -> Option<u32> {
+        self.victim_tasks.filter(|tasks| *tasks > 1)
     }
 
     /// What it is counted as: the finding about its victim, else the worst about others.

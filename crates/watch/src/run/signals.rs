@@ -1,5 +1,6 @@
 //! Signals, from the very beginning: one that comes before its time is heard when its time has come.
 
+use std::io::IsTerminal as _;
 use std::sync::mpsc::Sender;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -8,7 +9,37 @@ use super::{Event, RunError};
 
 /// SIGHUP, SIGTERM and SIGINT, caught: none of them ends this process by itself any more.
 #[derive(Debug)]
-pub struct Signals(signal_hook::iterator::Signals);
+pub struct Signals {
+    caught: signal_hook::iterator::Signals,
+    began: Began,
+}
+
+/// Where it was started, which says what SIGHUP means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Began {
+    /// In a terminal: the terminal has been closed, and nobody would end it any more.
+    InTerminal,
+    /// As a service: the configuration has changed.
+    AsService,
+}
+
+impl Began {
+    /// Asked at the start: a terminal that has been closed is none any more.
+    fn here() -> Began {
+        match std::io::stdin().is_terminal() || std::io::stderr().is_terminal() {
+            true => Began::InTerminal,
+            false => Began::AsService,
+        }
+    }
+
+    /// What a signal means.
+    fn meaning(self, signal: i32) -> i32 {
+        match (self, signal) {
+            (Began::InTerminal, SIGHUP) => SIGTERM,
+            (_, signal) => signal,
+        }
+    }
+}
 
 impl Signals {
     /// Catches them from now on.
@@ -16,15 +47,16 @@ impl Signals {
     /// # Errors
     /// If the system refuses.
     pub fn catch() -> Result<Signals, RunError> {
-        signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Signals).map_err(failed)
+        let caught = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
+        Ok(Signals { caught, began: Began::here() })
     }
 
     /// Passes them on, those that came before included.
     pub(super) fn forward(mut self, events: &Sender<Event>) -> Result<(), RunError> {
         let events = events.clone();
         let forward = move || {
-            for signal in self.0.forever() {
-                if events.send(Event::Signal(signal)).is_err() {
+            for signal in self.caught.forever() {
+                if events.send(Event::Signal(self.began.meaning(signal))).is_err() {
                     return;
                 }
             }
@@ -35,4 +67,18 @@ impl Signals {
 
 fn failed(source: std::io::Error) -> RunError {
     RunError::System { action: "cannot handle signals", source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_terminal_ends_a_watch_that_was_started_in_it() {
+        assert_eq!(Began::InTerminal.meaning(SIGHUP), SIGTERM);
+        assert_eq!(Began::AsService.meaning(SIGHUP), SIGHUP);
+        for began in [Began::InTerminal, Began::AsService] {
+            assert_eq!([SIGINT, SIGTERM].map(|signal| began.meaning(signal)), [SIGINT, SIGTERM]);
+        }
+    }
 }

@@ -24,6 +24,7 @@ impl Watch {
             "thresholds": self.config.thresholds.in_full(),
             "store": self.config.store.directory,
             "listen": self.listen(&published),
+            "listening": published.listening.is_some(),
             "episodes": published.counts.episodes,
             "kept": published.counts.kept.map(|kept| kept.episodes),
             "kept_bytes": published.counts.kept.map(|kept| kept.bytes),

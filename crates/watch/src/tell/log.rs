@@ -134,6 +134,9 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
             field(&format!("UNSTARVE_{prefix}_{name}"), &value);
         }
     }
+    if let Some(tasks) = episode.victim_tasks {
+        field("UNSTARVE_VICTIM_TASKS", &tasks.to_string());
+    }
     if let Some(ns) = episode.ns {
         field("UNSTARVE_NS", &ns.to_string());
     }

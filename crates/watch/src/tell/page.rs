@@ -261,8 +261,8 @@ fn episodes(published: &Published) -> Panel {
     let rows = published.episodes.iter().take(50).map(|episode| Row {
         cells: vec![
             short(WallTime(episode.at_ns)),
-            party(episode.victim.as_ref()),
-            party(episode.culprit.as_ref()),
+            party(episode.victim.as_ref(), episode.many_tasks()),
+            party(episode.culprit.as_ref(), None),
             episode.rule.clone().unwrap_or_default(),
             episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
             episode.counts_as().unwrap_or_default().to_owned(),
@@ -289,14 +289,16 @@ fn episodes(published: &Published) -> Panel {
     }
 }
 
-fn party(party: Option<&Party>) -> String {
+fn party(party: Option<&Party>, tasks: Option<u32>) -> String {
     let Some(party) = party else { return String::new() };
     let mut text = match party.comm.as_str() {
         "" => party.role.clone().unwrap_or_default(),
         comm => comm.to_owned(),
     };
-    if let Some(tid) = party.tid {
-        let _ = write!(text, "[{tid}]");
+    match (tasks, party.tid) {
+        (Some(tasks), _) => text += &format!(" ({tasks} threads)"),
+        (None, Some(tid)) => text += &format!("[{tid}]"),
+        (None, None) => {}
     }
     if let Some(word) = party.place.word() {
         let _ = write!(text, " · {word}");
