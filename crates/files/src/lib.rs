@@ -18,4 +18,4 @@ pub mod whole;
 pub use hidden::Hidden;
 pub use target::{Target, TargetError};
 pub use trust::{Directory, TrustError, read_trusted};
-pub use whole::{Limit, ReadError, read_bytes, read_text};
+pub use whole::{Limit, ReadError, open_regular, read_bytes, read_regular, read_text};

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+
 /// What is expected of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
@@ -56,6 +58,31 @@ impl ReadError {
     pub fn is_absent(&self) -> bool {
         matches!(self, ReadError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
+}
+
+/// Opens a file that somebody else may have put there: a regular one, not through a symbolic link in its last component. A FIFO is not
+/// waited for, nor is a device touched more than its being opened does.
+///
+/// # Errors
+/// If it cannot be opened, or is something else.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "expected a regular file");
+    // Looked at first: opening some devices does something.
+    if !path.symlink_metadata()?.is_file() {
+        return Err(no_file());
+    }
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+/// The bytes of a regular file that somebody else may have put there.
+///
+/// # Errors
+/// If it cannot be opened as [`open_regular`] does or read, or is too large.
+pub fn read_regular(path: &Path, limit: Limit) -> Result<Vec<u8>, ReadError> {
+    let file = open_regular(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    bytes_until(file, path, limit, Nul::Means0)
 }
 
 /// The text of a file.
@@ -141,6 +168,23 @@ mod tests {
         let sender = std::thread::spawn(move || writer.write_all(sent.as_bytes()));
         assert_eq!(text_of(reader, Path::new("-"), SMALL).expect("text"), text);
         sender.join().expect("no panic").expect("sent");
+    }
+
+    #[test]
+    fn of_others_only_regular_files_are_read() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("file"), vec![b'x'; 1 << 20]).expect("written");
+        assert_eq!(read_regular(&at("file"), SMALL).expect("bytes").len(), 1 << 20);
+        std::fs::write(at("large"), vec![b'x'; (1 << 20) + 1]).expect("written");
+        assert!(matches!(read_regular(&at("large"), SMALL), Err(ReadError::TooLarge { .. })));
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).expect("a FIFO");
+        std::os::unix::fs::symlink(at("file"), at("link")).expect("a link");
+        for name in ["fifo", "link", "/dev/zero", "."] {
+            let error = read_regular(&at(name), SMALL).expect_err("no regular file").to_string();
+            assert!(error.ends_with("expected a regular file"), "{error}");
+        }
+        assert!(read_regular(&at("none"), SMALL).expect_err("absent").is_absent());
     }
 
     #[test]

@@ -107,10 +107,13 @@ impl Scribe {
 
     fn keep(&mut self, keep: Keep) {
         let Keep { mut episode, along, frozen, seen, reply } = keep;
+        // The old buffers fill up again meanwhile, and ordinary load must not delay it.
+        let hurry = Hurry::up();
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, &along, frozen, seen),
             None => Ok(()),
         };
+        drop(hurry);
         if let Err(problem) = saved {
             self.problem(&problem);
             episode.problem = Some(format!("no trace: {problem}"));
@@ -177,6 +180,9 @@ impl Scribe {
         {
             self.problem(&chain(&error));
         }
+        if explanation.as_ref().is_some_and(|found| found.missed(&episode).is_some()) {
+            self.board.write(|published| published.counts.short_traces += 1);
+        }
         let shared = along.into_iter().map(|mut other| {
             other.note_shared(&episode, explanation.as_ref());
             if let Some(explanation) = &explanation {
@@ -241,6 +247,24 @@ impl Scribe {
             published.counts.store_errors += 1;
             published.problems.insert("store", format!("store: {problem}"));
         });
+    }
+}
+
+/// Lets this thread go before other ordinary tasks, where it may.
+struct Hurry {
+    before: i32,
+}
+
+impl Hurry {
+    fn up() -> Option<Hurry> {
+        let before = rustix::process::getpriority_process(None).ok()?;
+        rustix::process::setpriority_process(None, -20).ok().map(|()| Hurry { before })
+    }
+}
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        let _ = rustix::process::setpriority_process(None, self.before);
     }
 }
 
@@ -314,6 +338,16 @@ pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Left>), StoreErro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_hurries_does_so_for_a_while() {
+        let nice = || rustix::process::getpriority_process(None).expect("known");
+        let before = nice();
+        let Some(hurry) = Hurry::up() else { return };
+        assert_eq!(nice(), -20);
+        drop(hurry);
+        assert_eq!(nice(), before);
+    }
 
     #[test]
     fn an_explanation_that_says_much_is_not_ended_by_it() {

@@ -1,9 +1,12 @@
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_diagnose::report::Scope;
 use unstarve_diagnose::{Options, explain};
+use unstarve_model::EventSource;
+use unstarve_readers::{Input, OpenError, open_input};
 use unstarve_term::page;
 use unstarve_watch::episode::is_id;
 use unstarve_watch::store::trace_directory;
@@ -30,6 +33,13 @@ pub struct ShowArgs {
     store: StoreArgs,
 }
 
+/// Anybody's store may be looked at: no FIFO is waited for, and no device read.
+fn open_regular(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
+    let name = path.display().to_string();
+    let opened = unstarve_files::open_regular(path).and_then(|file| Input::from_file(file, name.clone()));
+    open_input(opened.map_err(|source| OpenError::Io { name, source })?)
+}
+
 pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     if !is_id(&args.id) {
         bail!("{}: expected an id such as 20261123-012345-678; `unstarve watch episodes` lists them", args.id);
@@ -47,7 +57,7 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
         output::remark(&format!("episode {} is in the trace of {}", args.id, directory.display()));
     }
     let trace = trace_in(&directory);
-    let source = unstarve_readers::open(&trace).with_context(|| format!("episode {}", args.id));
+    let source = open_regular(&trace).with_context(|| format!("episode {}", args.id));
     let report = explain(source.map_err(output::hint_at_root)?, &Options::default(), |_| {})?;
     print(&match args.json {
         true => serde_json::to_string_pretty(&report)? + "\n",

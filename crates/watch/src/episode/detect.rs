@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, Severity};
 use unstarve_timeline::Rule;
 
 use crate::config::{Length, RoleThresholds, Thresholds};
@@ -47,6 +47,18 @@ pub enum Trigger {
         /// More than this.
         threshold_ns: u64,
     },
+}
+
+impl Trigger {
+    /// How bad it is, as far as the counters say.
+    pub(super) fn severity(&self) -> Severity {
+        match self {
+            // Somebody waits longer than his role bears.
+            Trigger::Wait { .. } | Trigger::Oldest { .. } => Severity::Critical,
+            // Many pay.
+            Trigger::Share { .. } => Severity::Warning,
+        }
+    }
 }
 
 /// An episode, as the counters show it.

@@ -1,9 +1,10 @@
 //! What `explain` found in an episode's trace, put beside what the counters showed.
 
 use unstarve_diagnose::report::{Culprit, Finding, Victim};
+use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
-use super::headline::{Choice, Explanation, Fit, fit, is_about};
+use super::headline::{Choice, Explanation, Fit, fit, is_about, is_below};
 use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
 use crate::{Role, RoleKind, TaskId};
 
@@ -41,18 +42,27 @@ impl Episode {
 
     /// Notes what the trace shows, which is finer than the counters: its tasks, its rule and its nanoseconds.
     pub fn note_trace(&mut self, explanation: &Explanation) {
-        self.note(explanation, explanation.headline(self, Choice::Worst));
+        let choice = match explanation.missed(self) {
+            None => Choice::Worst,
+            // What it does not show may have been worse.
+            Some(_) => Choice::OwnVictim,
+        };
+        self.note(explanation, explanation.headline(self, choice));
     }
 
     /// The same, where other episodes have the same trace: each is about its own victim.
     pub fn note_trace_of_many(&mut self, explanation: &Explanation) {
-        let worst = || self.trace_of.is_none().then(|| explanation.headline(self, Choice::Worst)).flatten();
+        let has_others = self.trace_of.is_none() && explanation.missed(self).is_none();
+        let worst = || has_others.then(|| explanation.headline(self, Choice::Worst)).flatten();
         self.note(explanation, explanation.headline(self, Choice::OwnVictim).or_else(worst));
     }
 
     fn note(&mut self, explanation: &Explanation, headline: Option<&Finding>) {
         self.verdict = Some(explanation.report.verdict.text.clone());
         self.host = explanation.report.trace.host.clone();
+        if let Some(missed) = explanation.missed(self) {
+            self.note_missed(missed, headline);
+        }
         self.note_victims(explanation);
         match headline {
             Some(finding) => self.note_finding(finding),
@@ -64,13 +74,27 @@ impl Episode {
         }
     }
 
+    /// Notes that the trace begins later than what the counters saw: where it shows nobody starved, that says nothing.
+    fn note_missed(&mut self, missed: Nanos, headline: Option<&Finding>) {
+        self.problem = Some(format!(
+            "the trace begins {missed} after the wait may have begun: the flight recorder had just begun, or events came too \
+             fast for its buffers"
+        ));
+        if headline.is_none() {
+            self.verdict = None;
+            self.severity = self.trigger.as_ref().map(|seen| seen.trigger.severity().word().to_owned());
+        }
+    }
+
     /// All of its time whom `explain` found starved, worst first; then those whom only the counters saw.
     fn note_victims(&mut self, explanation: &Explanation) {
         let counted = std::mem::take(&mut self.victims);
         // An earlier explanation may have counted its own.
         self.more_victims = self.more_counted;
         let found: Vec<&Finding> = explanation.of_its_time(self).collect();
-        found.iter().for_each(|finding| self.add_victim(Suffered::of(finding)));
+        let (victim, culprit) = (self.victim.clone(), self.culprit.clone());
+        let of = |finding: &Finding| Suffered::of(finding, victim.as_ref(), culprit.as_ref());
+        found.iter().for_each(|finding| self.add_victim(of(finding)));
         for other in counted.into_iter().filter(|other| other.finding.is_none()) {
             if !found.iter().any(|finding| is_about(finding, &other.victim)) {
                 self.add_victim(other);
@@ -105,8 +129,9 @@ impl Episode {
             // Whom the counters blame has to do with somebody else's wait.
             self.culprit = None;
         }
-        let role = self.victim.take().filter(|victim| is_about(finding, victim)).and_then(|victim| victim.role);
-        self.victim = Some(Party { role, ..Party::of_victim(&finding.victim) });
+        let counted = self.victim.take().filter(|victim| is_about(finding, victim));
+        let named = Party::of_victim(&finding.victim, counted.as_ref());
+        self.victim = Some(Party { role: counted.and_then(|victim| victim.role), ..named });
         if let Some(culprit) = finding.culprits.first() {
             self.note_culprit(culprit);
         }
@@ -144,8 +169,9 @@ impl Episode {
     fn note_culprit(&mut self, culprit: &Culprit) {
         // Of another rule it is somebody else than the counters have seen.
         let same = self.rule.as_deref() == Some(&culprit.rule);
-        let role = self.culprit.take().filter(|_| same).and_then(|culprit| culprit.role);
-        self.culprit = Some(Party { role, ..Party::of_culprit(culprit) });
+        let counted = self.culprit.take();
+        let named = Party::of_culprit(culprit, counted.as_ref());
+        self.culprit = Some(Party { role: counted.filter(|_| same).and_then(|culprit| culprit.role), ..named });
         self.rule = Some(culprit.rule.clone());
         self.ns = Some(culprit.ns);
     }
@@ -157,8 +183,8 @@ impl OtherFinding {
         OtherFinding {
             finding: finding.id.clone(),
             severity: finding.severity.word().to_owned(),
-            victim: Party::of_victim(&finding.victim),
-            culprit: culprit.map(Party::of_culprit),
+            victim: Party::of_victim(&finding.victim, None),
+            culprit: culprit.map(|culprit| Party::of_culprit(culprit, None)),
             rule: culprit.map(|culprit| culprit.rule.clone()),
             ns: culprit.map(|culprit| culprit.ns),
         }
@@ -166,13 +192,13 @@ impl OtherFinding {
 }
 
 impl Suffered {
-    fn of(finding: &Finding) -> Suffered {
+    fn of(finding: &Finding, victim: Option<&Party>, culprit_seen: Option<&Party>) -> Suffered {
         let culprit = finding.culprits.first();
         Suffered {
-            victim: Party::of_victim(&finding.victim),
+            victim: Party::of_victim(&finding.victim, victim),
             finding: Some(finding.id.clone()),
             severity: Some(finding.severity.word().to_owned()),
-            culprit: culprit.map(Party::of_culprit),
+            culprit: culprit.map(|culprit| Party::of_culprit(culprit, culprit_seen)),
             rule: culprit.map(|culprit| culprit.rule.clone()),
             ns: culprit.map(|culprit| culprit.ns),
         }
@@ -193,26 +219,62 @@ impl Party {
         }
     }
 
-    fn of_victim(victim: &Victim) -> Party {
-        Party {
-            role: None,
-            comm: victim.comm.clone(),
-            tid: victim.tids.first().copied(),
-            tgid: victim.tgids.first().copied(),
-            cgroup: victim.cgroups.first().cloned(),
-            place: place(victim.cgroups.first()),
-        }
+    fn of_victim(victim: &Victim, seen: Option<&Party>) -> Party {
+        let members =
+            Members { count: victim.tasks, tids: &victim.tids, tgids: &victim.tgids, cgroups: &victim.cgroups };
+        members.party(&victim.comm, seen)
     }
 
-    fn of_culprit(culprit: &Culprit) -> Party {
-        Party {
-            role: None,
-            comm: culprit.comm.clone(),
-            tid: culprit.tids.first().copied(),
-            tgid: culprit.tgids.first().copied(),
-            cgroup: culprit.cgroups.first().cloned(),
-            place: place(culprit.cgroups.first()),
-        }
+    fn of_culprit(culprit: &Culprit, seen: Option<&Party>) -> Party {
+        let members =
+            Members { count: culprit.tasks, tids: &culprit.tids, tgids: &culprit.tgids, cgroups: &culprit.cgroups };
+        members.party(&culprit.comm, seen)
+    }
+}
+
+/// The tasks that `explain` takes for one, because they have one name and one priority. They may be of different users.
+struct Members<'a> {
+    count: u32,
+    tids: &'a [u32],
+    tgids: &'a [u32],
+    cgroups: &'a [String],
+}
+
+impl Members<'_> {
+    /// The one that the counters saw, if it is of these; else only what all of them share: any other would be named by chance.
+    fn party(&self, comm: &str, seen: Option<&Party>) -> Party {
+        let party = Party { comm: comm.to_owned(), ..Party::default() };
+        let seen = seen.filter(|seen| seen.tid.is_some_and(|tid| self.tids.contains(&tid)));
+        let (tid, tgid, cgroup) = match seen {
+            Some(seen) => (seen.tid, seen.tgid, self.cgroup_of(seen)),
+            None if self.has_all() => {
+                (only(self.tids).copied(), only(self.tgids).copied(), only(self.cgroups).cloned())
+            }
+            None => (None, None, None),
+        };
+        Party { tid, tgid, place: place(cgroup.as_ref()), cgroup, ..party }
+    }
+
+    /// The only one that it can be; else what is known already.
+    fn cgroup_of(&self, seen: &Party) -> Option<String> {
+        // The snapshot is taken later: the only one of which it knows a cgroup may be another.
+        let is_known = self.tids.len() == 1 || seen.tgid.is_some_and(|tgid| self.tgids.contains(&tgid));
+        let is_below_seen = |cgroup: &&String| seen.cgroup.as_ref().is_none_or(|group| is_below(cgroup, group));
+        let one = only(self.cgroups).filter(|_| is_known && self.has_all()).filter(is_below_seen);
+        one.or(seen.cgroup.as_ref()).cloned()
+    }
+
+    /// Whether all are listed: of more nobody knows what the others share.
+    fn has_all(&self) -> bool {
+        self.count as usize <= self.tids.len()
+    }
+}
+
+/// The only one there is.
+fn only<T>(all: &[T]) -> Option<&T> {
+    match all {
+        [one] => Some(one),
+        _ => None,
     }
 }
 

@@ -268,3 +268,114 @@ fn an_explanation_that_is_made_again_counts_nobody_twice() {
         }
     }
 }
+
+/// One row of two programs, of which the second has the later thread id.
+fn two_programs(mut finding: Value) -> Value {
+    let row = json!({
+        "comm": "ab", "tids": [2_600, 7_560], "tasks": 2, "tgids": [2_600, 7_560], "policy": "fair", "prio": 120, "rule": "class", "ns": 85,
+        "cgroups": ["/system.slice/innocent.service", "/system.slice/storm.service"],
+    });
+    finding["culprits"] = json!([row]);
+    finding
+}
+
+#[test]
+fn of_several_programs_of_one_name_no_one_is_named_but_whom_the_counters_saw() {
+    let explained = explained(&[at(two_programs(finding("kworker", "kworker/0:1")), "critical", 1_100, 1_900)], &[]);
+    let mut episode = counted("kworker");
+    let seen = Party {
+        role: Some("other".into()),
+        comm: "ab".into(),
+        tid: Some(7_560),
+        tgid: Some(7_560),
+        ..Party::default()
+    };
+    episode.culprit = Some(seen.clone());
+    episode.note_trace(&explained);
+    assert_eq!(episode.culprit, Some(seen), "nothing says in which of the two groups it is");
+    let listed = episode.victims[0].culprit.as_ref().and_then(|culprit| culprit.tid);
+    assert_eq!(listed, Some(7_560));
+    let line = super::super::line(&episode);
+    assert!(line.contains("while ab[7560] had its CPU") && !line.contains("innocent"), "{line}");
+    let text = serde_json::to_string(&episode).expect("JSON");
+    assert!(!text.contains("innocent"), "{text}");
+    // Where its group has a role of its own, that is known.
+    let group = "/system.slice/storm.service";
+    let seen = Party {
+        cgroup: Some(group.into()),
+        place: Place::of(group),
+        role: Some(group.into()),
+        ..episode.culprit.clone().unwrap_or_default()
+    };
+    let mut episode = counted("kworker");
+    episode.culprit = Some(seen);
+    episode.note_trace(&explained);
+    assert_eq!(episode.culprit.and_then(|culprit| culprit.place.unit).as_deref(), Some("storm.service"));
+    // The counters saw none of them.
+    let mut episode = counted("kworker");
+    episode.note_trace(&explained);
+    let culprit = episode.culprit.clone().expect("a culprit");
+    assert_eq!((culprit.comm.as_str(), culprit.tid, culprit.tgid, culprit.cgroup), ("ab", None, None, None));
+    assert_eq!(culprit.place, Place::default());
+    assert!(super::super::line(&episode).contains("while ab had its CPU"));
+}
+
+#[test]
+fn of_more_tasks_than_are_listed_nothing_is_shared() {
+    let mut many = finding("kworker", "kworker/0:1");
+    many["culprits"][0]["tasks"] = 200.into();
+    let mut episode = counted("kworker");
+    episode.note_trace(&explained(&[at(many, "critical", 1_100, 1_900)], &[]));
+    let culprit = episode.culprit.expect("a culprit");
+    assert_eq!((culprit.tid, culprit.cgroup), (None, None));
+}
+
+#[test]
+fn victims_of_one_name_are_the_headline_once() {
+    let mut crowd = at(finding("task", "crowd"), "critical", 1_100, 1_900);
+    crowd["victim"]["tids"] = json!([71, 72]);
+    crowd["victim"]["tasks"] = 2.into();
+    let mut episode = counted("kworker");
+    episode.note_trace(&explained(&[crowd], &[]));
+    let line = super::super::line(&episode);
+    assert!(line.contains(": crowd waited 85 ns") && line.contains("; kworker tasks starved, too"), "{line}");
+}
+
+fn beginning_at(mut explained: Explanation, start: u64) -> Explanation {
+    explained.report.trace.start_ns = start;
+    explained
+}
+
+#[test]
+fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
+    let mut episode = counted("kworker");
+    let (victim, culprit) = (episode.victim.clone(), episode.culprit.clone());
+    episode.note_trace(&beginning_at(explained(&[], &[]), 5_000_000));
+    assert_eq!((&episode.victim, &episode.culprit), (&victim, &culprit), "the counters' words stay");
+    assert_eq!((episode.verdict.as_ref(), episode.severity.as_deref()), (None, Some("critical")));
+    let problem = episode.problem.clone().expect("it is short");
+    assert!(problem.starts_with("the trace begins 5.00 ms after the wait may have begun"), "{problem}");
+    assert!(super::super::line(&episode).contains(&problem));
+    // Others' trouble is not it, but its own culprit's is.
+    let others = at(of_tid(finding("task", "other"), 9), "critical", 6_000_000, 6_100_000);
+    let mut innocent = others.clone();
+    innocent["culprits"] =
+        json!([{ "comm": "innocent", "tids": [9], "policy": "fair", "prio": 120, "rule": "weight", "ns": 85 }]);
+    let mut episode = counted("kworker");
+    episode.note_trace(&beginning_at(explained(&[innocent], &[]), 5_000_000));
+    assert_eq!((episode.finding.as_ref(), &episode.culprit), (None, &culprit));
+    assert!(episode.other_finding.is_some() && episode.problem.is_some());
+    let mut episode = counted("kworker");
+    episode.note_trace(&beginning_at(explained(&[others], &[]), 5_000_000));
+    assert_eq!(episode.finding.as_deref(), Some("rt-starvation"));
+    assert!(episode.problem.is_some());
+    // A trace that has all of it has no such problem, nor has one of another clock.
+    let mut episode = counted("kworker");
+    episode.note_trace(&beginning_at(explained(&[], &[]), 1_000));
+    assert_eq!((episode.problem.as_ref(), episode.verdict.as_deref()), (None, Some("v")));
+    let mut other_clock = beginning_at(explained(&[], &[]), 5_000_000);
+    other_clock.report.trace.clock = Some("local".into());
+    let mut episode = counted("kworker");
+    episode.note_trace(&other_clock);
+    assert_eq!(episode.problem, None);
+}

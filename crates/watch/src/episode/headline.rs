@@ -1,6 +1,7 @@
 //! Which of a trace's findings an episode is about.
 
 use unstarve_diagnose::report::{Finding, Report, Severity, Victim, Work, WorstWait};
+use unstarve_model::Nanos;
 
 use super::{Episode, Party};
 
@@ -65,11 +66,23 @@ impl Explanation {
         self.report.findings.iter().filter(|finding| finding.severity > Severity::Info)
     }
 
-    /// Those whose waits may have been after the episode's first one began.
-    pub(super) fn of_its_time<'a>(&'a self, episode: &Episode) -> impl Iterator<Item = &'a Finding> + use<'a> {
+    /// How much later the trace begins than the episode's waits may have; `None` if it has all of them, or nobody knows.
+    pub(crate) fn missed(&self, episode: &Episode) -> Option<Nanos> {
+        let since = self.since(episode)?;
+        let missed = self.report.trace.start_ns.checked_sub(since)?;
+        (missed > 0).then_some(Nanos(missed))
+    }
+
+    /// When the episode's waits may have begun, on the trace's clock.
+    fn since(&self, episode: &Episode) -> Option<u64> {
         // Its clock is compared with this one's alone: the wall's may have been set meanwhile.
         let is_same_clock = self.report.trace.clock.as_deref() == Some("mono");
-        let since = episode.trigger.as_ref().and_then(|seen| seen.since_mono_ns).filter(|_| is_same_clock);
+        episode.trigger.as_ref().and_then(|seen| seen.since_mono_ns).filter(|_| is_same_clock)
+    }
+
+    /// Those whose waits may have been after the episode's first one began.
+    pub(super) fn of_its_time<'a>(&'a self, episode: &Episode) -> impl Iterator<Item = &'a Finding> + use<'a> {
+        let since = self.since(episode);
         self.findings().filter(move |finding| since.is_none_or(|since| !is_over_before(finding, since)))
     }
 
@@ -139,7 +152,8 @@ fn is_direct_io(work: &Work) -> bool {
     work.workqueue.as_ref().is_some_and(|queue| queue.starts_with("dio")) || work.function.contains("dio_")
 }
 
-fn is_below(cgroup: &str, group: &str) -> bool {
+/// Whether a cgroup is this group or below it.
+pub(super) fn is_below(cgroup: &str, group: &str) -> bool {
     cgroup.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

@@ -59,7 +59,14 @@ fn sentence(episode: &Episode, victim: &Party) -> String {
 fn others(episode: &Episode) -> String {
     let is_headline = |party: &Party| {
         episode.victim.as_ref().is_some_and(|victim| {
-            (party.tid.is_some() && party.tid == victim.tid) || (party.comm.is_empty() && party.role == victim.role)
+            let is_same_task = match (party.tid, victim.tid) {
+                // Tasks that are named by what they share.
+                (None, None) => {
+                    !party.comm.is_empty() && (&party.comm, &party.cgroup) == (&victim.comm, &victim.cgroup)
+                }
+                (one, other) => one == other,
+            };
+            is_same_task || (party.comm.is_empty() && party.role == victim.role)
         })
     };
     let is_culprit =

@@ -157,13 +157,13 @@ pub struct Party {
     pub role: Option<String>,
     /// The name of its task; `idle`, `irq 33 virtio0` and the like where it is none.
     pub comm: String,
-    /// One of its threads, the one that waited longest or ran most.
+    /// Its thread; absent where there are several and the counters saw none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tid: Option<u32>,
-    /// Its process.
+    /// Its process; of several absent, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tgid: Option<u32>,
-    /// Its cgroup.
+    /// Its cgroup; of several absent, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// What the cgroup's path says it is.

@@ -1,11 +1,12 @@
 //! `episodes.jsonl`: one line for each episode, only ever added to.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use unstarve_files::trust::{Directory, How};
+use unstarve_files::{Limit, ReadError, read_regular};
 
 use super::StoreError;
 use crate::episode::Episode;
@@ -15,6 +16,9 @@ const NAME: &str = "episodes.jsonl";
 const BEFORE: &str = "episodes.1.jsonl";
 /// Some ten thousand lines.
 const LONGEST: u64 = 16 << 20;
+
+/// Begun anew when it is longer than [`LONGEST`]: one more line fits.
+const LIMIT: Limit = Limit { bytes: LONGEST + (16 << 20), expected: "a log of episodes" };
 
 /// The log, for adding.
 #[derive(Debug)]
@@ -79,10 +83,12 @@ pub(super) fn read(directory: &Path) -> Result<LogRead, StoreError> {
     let mut read = LogRead::default();
     for name in [BEFORE, NAME] {
         let path = directory.join(name);
-        let text = match fs::read(&path) {
+        // Anybody's store may be looked at.
+        let text = match read_regular(&path, LIMIT) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(StoreError::unreadable(&path)(error)),
+            Err(error) if error.is_absent() => continue,
+            Err(ReadError::Io { source, .. }) => return Err(StoreError::unreadable(&path)(source)),
+            Err(error) => return Err(StoreError::unreadable(&path)(io::Error::other(error))),
         };
         for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice(line) {

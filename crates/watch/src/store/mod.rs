@@ -312,7 +312,12 @@ fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
 pub fn trace_directory(store: &Path, id: &str) -> Result<Option<PathBuf>, StoreError> {
     let has_trace = |id: &str| {
         let directory = store.join(id);
-        match directory.join(TRACE).symlink_metadata() {
+        // Whose store it is may have put anything there.
+        let trace = match directory.symlink_metadata() {
+            Ok(is) if !is.is_dir() => Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a directory")),
+            is => is.and_then(|_| directory.join(TRACE).symlink_metadata()),
+        };
+        match trace {
             Ok(_) => Ok(Some(directory)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::unreadable(&directory)(error)),

@@ -213,6 +213,31 @@ fn what_cannot_be_read_is_not_called_written() {
 }
 
 #[test]
+fn a_store_of_somebody_else_hangs_nobody() {
+    let (around, _) = place();
+    let id = episode(1).id;
+    let mode = rustix::fs::Mode::RUSR;
+    for (number, name) in ["episodes.jsonl", "episodes.1.jsonl"].into_iter().enumerate() {
+        let fifo = around.path().join(number.to_string());
+        fs::create_dir(&fifo).expect("made");
+        rustix::fs::mkfifoat(rustix::fs::CWD, fifo.join(name), mode).expect("a FIFO");
+        let device = around.path().join(format!("{number}-device"));
+        fs::create_dir(&device).expect("made");
+        std::os::unix::fs::symlink("/dev/zero", device.join(name)).expect("a link");
+        for store in [fifo, device] {
+            assert!(matches!(read_log(&store), Err(StoreError::Unreadable { .. })), "{}", store.display());
+            assert!(trace_directory(&store, &id).is_err());
+        }
+    }
+    // An episode elsewhere is none of this store.
+    let lured = around.path().join("lured");
+    fs::create_dir(&lured).expect("made");
+    std::os::unix::fs::symlink(around.path(), lured.join(&id)).expect("a link");
+    fs::write(around.path().join(TRACE), "x").expect("written");
+    assert!(trace_directory(&lured, &id).is_err());
+}
+
+#[test]
 fn no_name_breaks_a_line_of_the_log() {
     let (_around, path) = place();
     let store = Store::open(&path, LIMITS).expect("a store");

@@ -47,6 +47,8 @@ pub struct Counts {
     pub not_kept: u64,
     /// Starvation that has no episode of its own, because one of its class was open or was kept just before: by the victim's role.
     pub suppressed: BTreeMap<String, u64>,
+    /// Traces that begin after the wait that they are of.
+    pub short_traces: u64,
     /// Times that the store could not be written.
     pub store_errors: u64,
     /// Times that the engine could not be read.

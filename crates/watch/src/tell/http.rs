@@ -1,8 +1,8 @@
 //! Metrics and the page, by HTTP/1.1: GET alone, one answer for each connection, over TCP or a unix socket.
 //!
 //! A connection has a thread while it lasts. There are never more than [`MOST`] of them, a head has to come within
-//! [`PATIENCE`], and so has the answer to go. When all places are taken, the one whose head has been awaited longest has to
-//! make room: who hangs keeps nobody else out.
+//! [`PATIENCE`], and so has the answer to go. When all places are taken, the one that has neither asked nor taken anything of its
+//! answer for longest has to make room: who hangs keeps nobody else out.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
@@ -230,7 +230,7 @@ fn serve(mut stream: Box<dyn Stream>, site: &Site, place: &Place) {
             Err(BadHead::Io) => return,
         },
     };
-    if send(&mut *stream, &answer, body).is_ok() {
+    if send(&mut *stream, &answer, body, place).is_ok() {
         place.drains();
         drain(&mut *stream);
     }
@@ -286,7 +286,7 @@ enum Body {
     Left,
 }
 
-fn send(stream: &mut dyn Stream, answer: &Answer, body: Body) -> io::Result<()> {
+fn send(stream: &mut dyn Stream, answer: &Answer, body: Body, place: &Place) -> io::Result<()> {
     let end = Instant::now() + if answer.content.len() < 1 << 20 { PATIENCE } else { SLOWEST };
     let head = format!(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n\
@@ -297,22 +297,25 @@ fn send(stream: &mut dyn Stream, answer: &Answer, body: Body) -> io::Result<()> 
         answer.content.len(),
         answer.policy.as_ref().map(|policy| format!("Content-Security-Policy: {policy}\r\n")).unwrap_or_default(),
     );
-    all(stream, head.as_bytes(), end)?;
+    all(stream, head.as_bytes(), end, place)?;
     if body == Body::Sent {
-        all(stream, &answer.content, end)?;
+        all(stream, &answer.content, end, place)?;
     }
     stream.flush()
 }
 
-fn all(stream: &mut dyn Stream, mut bytes: &[u8], end: Instant) -> io::Result<()> {
+fn all(stream: &mut dyn Stream, mut bytes: &[u8], end: Instant, place: &Place) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(length) => bytes = &bytes[length..],
+            Ok(length) => {
+                bytes = &bytes[length..];
+                place.progresses();
+            }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
-        if Instant::now() >= end {
+        if Instant::now() >= end || place.has_ended() {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::http::{MOST, Stream};
 
@@ -29,6 +29,8 @@ struct Taken {
 struct Entry {
     id: u64,
     state: State,
+    /// When it came, or what of its answer was last taken.
+    progress: Instant,
     stream: Box<dyn Stream>,
 }
 
@@ -42,6 +44,8 @@ enum State {
     Drained,
     /// It had to go, or never had a place.
     Refused,
+    /// It had to go in the middle of its answer.
+    Ended,
 }
 
 /// One of the places.
@@ -57,18 +61,23 @@ impl Places {
 }
 
 impl Taken {
-    /// Makes room for one more, if somebody can go: first who has his answer, then who has been asking longest.
+    /// Makes room for one more: first goes who has his answer, then who has neither asked nor taken anything for longest.
     fn make_room(&mut self) -> bool {
-        let served = self.entries.iter().filter(|entry| entry.state != State::Refused).count();
-        if served < MOST {
-            return true;
-        }
-        let oldest = |state| self.entries.iter().position(|entry| entry.state == state);
-        let Some(index) = oldest(State::Drained).or_else(|| oldest(State::Asking)) else { return false };
-        let entry = &mut self.entries[index];
-        entry.state = State::Refused;
-        // Its thread, which reads, sees an end.
-        let _ = entry.stream.close(Shutdown::Read);
+        let is_served = |entry: &&mut Entry| !matches!(entry.state, State::Refused | State::Ended);
+        let served = self.entries.iter_mut().filter(is_served);
+        let (count, first) = served.fold((0, None), |(count, first): (usize, Option<&mut Entry>), entry| {
+            let rank = |entry: &Entry| (entry.state != State::Drained, entry.progress);
+            let goes = first.as_ref().is_none_or(|first| rank(entry) < rank(first));
+            (count + 1, if goes { Some(entry) } else { first })
+        });
+        let Some(entry) = first.filter(|_| count >= MOST) else { return count < MOST };
+        // Its thread, which reads, sees an end; one that writes cannot any more.
+        let (state, how) = match entry.state {
+            State::Answered => (State::Ended, Shutdown::Both),
+            _ => (State::Refused, Shutdown::Read),
+        };
+        entry.state = state;
+        let _ = entry.stream.close(how);
         true
     }
 }
@@ -85,7 +94,7 @@ impl Place {
         let state = if taken.make_room() { State::Asking } else { State::Refused };
         let id = taken.next;
         taken.next += 1;
-        taken.entries.push(Entry { id, state, stream });
+        taken.entries.push(Entry { id, state, progress: Instant::now(), stream });
         Some(Place { places: Arc::clone(places), id })
     }
 
@@ -99,16 +108,31 @@ impl Place {
         self.becomes(State::Answered);
     }
 
+    /// A part of its answer was taken.
+    pub fn progresses(&self) {
+        self.change(|entry| entry.progress = Instant::now());
+    }
+
+    /// Whether it had to go in the middle of its answer.
+    pub fn has_ended(&self) -> bool {
+        self.places.taken().entries.iter().any(|entry| entry.id == self.id && entry.state == State::Ended)
+    }
+
     /// It has its answer.
     pub fn drains(&self) {
         self.becomes(State::Drained);
     }
 
     fn becomes(&self, state: State) {
+        self.change(|entry| (entry.state, entry.progress) = (state, Instant::now()));
+    }
+
+    /// Unless it had to go.
+    fn change(&self, change: impl FnOnce(&mut Entry)) {
         let mut taken = self.places.taken();
         let own = taken.entries.iter_mut().find(|entry| entry.id == self.id);
-        if let Some(entry) = own.filter(|entry| entry.state != State::Refused) {
-            entry.state = state;
+        if let Some(entry) = own.filter(|entry| !matches!(entry.state, State::Refused | State::Ended)) {
+            change(entry);
         }
     }
 }

@@ -1,3 +1,5 @@
+use std::os::unix::fs::DirBuilderExt;
+
 use super::*;
 
 fn server(listen: &Listen) -> (Server, Arc<Board>) {
@@ -36,6 +38,34 @@ fn who_hangs_is_waited_for_by_nobody() {
     let mut answer = String::new();
     hanging[0].read_to_string(&mut answer).expect("an answer, no reset");
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+}
+
+#[test]
+fn who_does_not_read_his_answer_keeps_nobody_out() {
+    const ID: &str = "20261123-012345-678";
+    let store = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
+    let directory = store.path().join(ID);
+    std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("made");
+    // More than the buffers of both ends take.
+    std::fs::write(directory.join("report.html"), vec![b'x'; 8 << 20]).expect("written");
+    let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
+    let started = Server::start(&listen, Arc::new(Board::default()), store.path().to_owned());
+    let server = started.expect("listening").expect("a server");
+    let report = format!("GET /episodes/{ID}/report.html HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let deaf: Vec<TcpStream> = (0..MOST + 4)
+        .map(|_| {
+            let mut stream = tcp(&server);
+            stream.write_all(report.as_bytes()).expect("written");
+            // Its answer has begun.
+            stream.peek(&mut [0; 12]).expect("an answer");
+            stream
+        })
+        .collect();
+    for _ in 0..3 {
+        let answer = ask(&mut tcp(&server), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    drop(deaf);
 }
 
 #[test]

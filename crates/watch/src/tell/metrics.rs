@@ -174,6 +174,8 @@ fn counts(out: &mut Out<'_, '_>, published: &Published) -> fmt::Result {
     let rows = counts.suppressed.iter().map(|(role, count)| (vec![("victim", role.clone())], *count as f64));
     let help = "Victims without an episode of their own: one of their class was open, or was kept just before";
     out.counters("episodes_suppressed", help, None, rows.collect())?;
+    let help = "Traces that begin after the wait they were kept for: events came too fast, or recording had just begun";
+    out.counter("short_traces", help, None, counts.short_traces as f64)?;
     out.counter("store_errors", "Times that the store could not be written", None, counts.store_errors as f64)?;
     out.counter("engine_errors", "Times that the engine could not be read", None, counts.engine_errors as f64)?;
     let rows = counts.undelivered.iter().map(|(to, count)| (vec![("output", (*to).to_owned())], *count as f64));
