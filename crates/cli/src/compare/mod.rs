@@ -17,7 +17,6 @@ use unstarve_term::{Extent, Look, Spikes, comparison_page, latency_page};
 use self::latency::{Beside, LowLatency};
 use self::sniff::Kind;
 
-use crate::FAILED;
 use crate::input::{Recording, is_same_file};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
@@ -38,7 +37,7 @@ Examples:
   unstarve compare old.dat new.dat --latency-a old_clat.1.log --latency-b new_clat.1.log --align first
   unstarve compare before.json after.json               two snapshots (unstarve snapshot -o)
 
-Exit code: 0 no significant difference, 1 there is one, 2 a recording could not be analysed or too little was recorded.")]
+Exit code: 0 no significant difference, 1 there is one, 2 a recording could not be analysed.")]
 pub struct LowArgs {
     /// The first recording of any format, directory of a lab result, or snapshot
     a: PathBuf,
@@ -150,9 +149,6 @@ fn recordings(a: &Recording, b: &Recording, latency: Beside, form: &Form) -> Res
 }
 
 fn exit_code(comparison: &Comparison) -> ExitCode {
-    if comparison.obstacle().is_some() {
-        return ExitCode::from(FAILED);
-    }
     if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 

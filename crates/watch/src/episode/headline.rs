@@ -88,9 +88,13 @@ impl Explanation {
 
     /// How many threads the episode's finding is about.
     pub(super) fn tasks_of_victim(&self, episode: &Episode) -> Option<u32> {
-        let tid = episode.victim.as_ref()?.tid?;
-        let is_it =
-            |finding: &&Finding| episode.finding.as_deref() == Some(&finding.id) && finding.victim.tids.contains(&tid);
+        let victim = episode.victim.as_ref()?;
+        // Of several threads none is named.
+        let is_victim = |found: &Victim| match victim.tid {
+            Some(tid) => found.tids.contains(&tid),
+            None => found.comm == victim.comm,
+        };
+        let is_it = |finding: &&Finding| episode.finding.as_deref() == Some(&finding.id) && is_victim(&finding.victim);
         self.findings().find(is_it).map(|finding| finding.victim.tasks)
     }
 
