@@ -147,6 +147,19 @@ impl Wait<'_> {
     pub fn length(&self) -> Nanos {
         self.end.since(self.start)
     }
+
+    /// The rule under which most of it passed, all its pieces of one rule together.
+    pub fn main_rule(&self) -> Rule {
+        let mut main = (Nanos::ZERO, Rule::Unknown);
+        for piece in self.pieces {
+            let same = self.pieces.iter().filter(|other| other.rule == piece.rule);
+            let together: Nanos = same.map(|other| other.length).sum();
+            if together > main.0 {
+                main = (together, piece.rule);
+            }
+        }
+        main.1
+    }
 }
 
 /// How a wait that fills the whole trace is known.

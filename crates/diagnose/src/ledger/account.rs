@@ -189,6 +189,7 @@ impl Account {
                 self.stalls_mainly[piece.rule as usize] += 1;
             }
         }
+        debug_assert_eq!(main.1, wait.main_rule());
         self.worst.offer(main.1, length, || Spot::of(wait));
     }
 

@@ -36,7 +36,8 @@ pub struct Perfetto<W> {
     items: FxHashMap<(Tid, Comm), TrackId>,
     /// The track, what it counted so far, and until when.
     blame: FxHashMap<(ActorId, ActorId, Rule), (TrackId, Nanos, Time)>,
-    longest: Vec<BinaryHeap<Reverse<Nanos>>>,
+    /// By actor and by the waits' main rule, as the report keeps them.
+    longest: FxHashMap<(ActorId, Rule), BinaryHeap<Reverse<Nanos>>>,
 }
 
 /// The tracks of one task's waits, each with the end of its last slice: one, and more only for waits that come late.
@@ -87,7 +88,7 @@ impl<W: Out> Perfetto<W> {
             waits: FxHashMap::default(),
             items: FxHashMap::default(),
             blame: FxHashMap::default(),
-            longest: Vec::new(),
+            longest: FxHashMap::default(),
         }
     }
 
@@ -140,13 +141,9 @@ impl<W: Out> Perfetto<W> {
         list
     }
 
-    /// What a finding's arrow to this wait is called, if one may come: only to the longest waits of an actor.
+    /// What a finding's arrow to this wait is called, if one may come: only to the longest waits of an actor under each rule.
     fn flow(&mut self, wait: &Wait<'_>) -> Option<u64> {
-        let index = wait.actor.index();
-        if self.longest.len() <= index {
-            self.longest.resize_with(index + 1, BinaryHeap::new);
-        }
-        let heap = &mut self.longest[index];
+        let heap = self.longest.entry((wait.actor, wait.main_rule())).or_default();
         if heap.len() >= POINTED_TO {
             if heap.peek().is_some_and(|least| least.0 >= wait.length()) {
                 return None;
