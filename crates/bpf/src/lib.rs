@@ -1,8 +1,11 @@
 //! For build scripts: compiles BPF programs and makes their Rust skeletons. `include/kernel.h` has the few kernel types that all
 //! programs here read.
 
-/// Where `kernel.h` is.
-pub const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+/// The headers by name. They are part of this crate's compiled code and not a path of it: a directory for builds may serve
+/// several checkouts, and the checkout that a crate was compiled in may be gone.
+#[cfg(feature = "compile")]
+const HEADERS: [(&str, &str); 2] =
+    [("kernel.h", include_str!("../include/kernel.h")), ("log2.h", include_str!("../include/log2.h"))];
 
 /// Makes `NAME.skel.rs` in cargo's output directory from each `src/bpf/NAME.bpf.c` of the package being built.
 ///
@@ -11,18 +14,23 @@ pub const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 #[cfg(feature = "compile")]
 pub fn compile(names: &[&str]) {
     println!("cargo:rerun-if-changed=src/bpf");
-    println!("cargo:rerun-if-changed={INCLUDE}");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| fail(&format!("{name} is not set")));
     // From libbpf-sys, which brings libbpf.
     let headers = variable("DEP_BPF_INCLUDE");
     let out = std::path::PathBuf::from(variable("OUT_DIR"));
+    let ours = out.join("include");
+    let written = std::fs::create_dir_all(&ours)
+        .and_then(|()| HEADERS.iter().try_for_each(|(name, text)| std::fs::write(ours.join(name), text)));
+    if let Err(error) = written {
+        fail(&format!("{}: {error}", ours.display()));
+    }
     for name in names {
         let source = format!("src/bpf/{name}.bpf.c");
         let built = libbpf_cargo::SkeletonBuilder::new()
             .source(&source)
             .clang_args([
                 &format!("-I{headers}"),
-                &format!("-I{INCLUDE}"),
+                &format!("-I{}", ours.display()),
                 "-Wall",
                 "-Werror",
                 "-Wno-unknown-warning-option",

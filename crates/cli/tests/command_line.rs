@@ -460,27 +460,16 @@ fn what_only_root_may_read_says_so() {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become somebody else");
+        unstarve_testing::not_possible_here("only root can become somebody else");
         return;
     }
-    // Of a TMPDIR nobody knows who may enter it.
-    let directory = tempfile::tempdir_in("/tmp").expect("a directory");
-    let program = directory.path().join("unstarve");
-    std::fs::copy(env!("CARGO_BIN_EXE_unstarve"), &program).expect("copied");
-    let closed = directory.path().join("closed");
+    let (place, program) =
+        unstarve_testing::program_for_all(Path::new(env!("CARGO_BIN_EXE_unstarve"))).expect("a program");
+    let closed = place.path().join("closed");
     std::fs::create_dir(&closed).expect("a directory");
-    for (path, mode) in [(directory.path(), 0o755), (program.as_path(), 0o755), (closed.as_path(), 0o700)] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
-    }
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).expect("a mode");
     for what in ["--status", "--check"] {
-        let mut command = Command::new(&program);
-        let output = match command.uid(65534).args(["fix", what, "--state"]).arg(closed.join("state")).output() {
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                eprintln!("skipped: nobody may run a program of ours in /tmp: {error}");
-                return;
-            }
-            output => output.expect("it can be started"),
-        };
+        let output = run(Command::new(&program).uid(65534).args(["fix", what, "--state"]).arg(closed.join("state")));
         let said = text(&output.stderr).trim_end();
         assert!(said.ends_with("Permission denied (os error 13); run it as root"), "{what}: {said}");
         assert_eq!(output.status.code(), Some(2), "{what}");

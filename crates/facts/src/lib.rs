@@ -12,6 +12,7 @@ mod bugs;
 mod facts;
 mod knob;
 mod modes;
+mod rights;
 mod snapshot;
 mod span;
 mod stat;
@@ -28,6 +29,7 @@ pub use knob::{
     is_feature, undecided_between_kernels,
 };
 pub use modes::{Distribution, PreemptMode, chosen};
+pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{
     Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, DeadlineFacts, Hierarchy,
     IrqFacts, KernelInfo, Missing, Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use unstarve_facts::{Allowed, Version};
+use unstarve_facts::{Allowed, Version, effective_rights, hides_addresses};
 
 use crate::Root;
 
@@ -34,23 +34,7 @@ fn kernel(root: &Root) -> Allowed {
 }
 
 /// Bits of `CapEff` (include/uapi/linux/capability.h).
-#[derive(Clone, Copy)]
-struct Rights(Option<u64>);
-
 const NEEDED_TO_CHANGE: [(u32, &str); 2] = [(23, "CAP_SYS_NICE"), (21, "CAP_SYS_ADMIN")];
-
-impl Rights {
-    fn of(root: &Root) -> Rights {
-        let status = root.text("/proc/self/status").ok();
-        let line = status.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("CapEff:")));
-        Rights(line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()))
-    }
-
-    fn lacks(self, needed: &[(u32, &'static str)]) -> Option<Vec<&'static str>> {
-        let rights = self.0?;
-        Some(needed.iter().filter(|(bit, _)| rights & (1 << bit) == 0).map(|(_, name)| *name).collect())
-    }
-}
 
 /// Rights within a user namespace are about what belongs to it; threads and settings belong to the host's.
 fn is_of_the_host(root: &Root) -> Option<bool> {
@@ -70,17 +54,20 @@ fn change(root: &Root) -> Allowed {
             Some("run it in the host's user namespace".to_owned()),
         );
     }
-    let rights = Rights::of(root);
-    match rights.lacks(&NEEDED_TO_CHANGE) {
-        None => Allowed::no(ID, "/proc/self/status does not say this process's rights", WITHOUT, None),
-        Some(lacking) if lacking.is_empty() => Allowed::yes(ID, "priorities, CPUs and settings may be changed"),
-        Some(lacking) => Allowed::no(
-            ID,
-            format!("{} missing", lacking.join(" and ")),
-            WITHOUT,
-            Some("run it with sudo; in a container add these capabilities".to_owned()),
-        ),
+    let Some(rights) = root.text("/proc/self/status").ok().and_then(|status| effective_rights(&status)) else {
+        return Allowed::no(ID, "/proc/self/status does not say this process's rights", WITHOUT, None);
+    };
+    let lacking: Vec<&str> =
+        NEEDED_TO_CHANGE.iter().filter(|(bit, _)| rights & (1 << bit) == 0).map(|(_, name)| *name).collect();
+    if lacking.is_empty() {
+        return Allowed::yes(ID, "priorities, CPUs and settings may be changed");
     }
+    Allowed::no(
+        ID,
+        format!("{} missing", lacking.join(" and ")),
+        WITHOUT,
+        Some("run it with sudo; in a container add these capabilities".to_owned()),
+    )
 }
 
 fn lockdown(root: &Root) -> Allowed {
@@ -121,7 +108,7 @@ fn symbols(root: &Root) -> Allowed {
     let Ok(first) = first_lines(root, "/proc/kallsyms") else {
         return Allowed::no(ID, "/proc/kallsyms cannot be read", WITHOUT, None);
     };
-    match first.lines().all(|line| line.trim_start_matches('0').starts_with(' ')) {
+    match hides_addresses(&first) {
         true => Allowed::no(
             ID,
             "/proc/kallsyms hides its addresses",

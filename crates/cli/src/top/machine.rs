@@ -66,7 +66,7 @@ impl Machine {
         if begin == Begin::Tasks {
             return Machine::start(length, Begin::With(By::Task)).or_else(|error| {
                 let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
-                // Why events are not to be had is what has to be mended where neither is.
+                // Where neither engine works, the reason why tracefs does not is the one to mend.
                 let Ok(engine) = count(options, &mut to_stderr) else { return Err(error) };
                 note!("unstarve: {error:#}; rows are of roles, counted in the kernel");
                 let counted = Some(CountedFeed::new(engine, length));

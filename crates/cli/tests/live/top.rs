@@ -49,36 +49,13 @@ pub fn without_tracefs(stage: &Stage) -> Ended {
     }
     crate::stage::need("setpriv")?;
     // Somebody who may go through no directory but those that all may.
-    let program = stage.path("for-all");
-    std::fs::copy(stage.unstarve().get_program(), &program).map_err(|error| error.to_string())?;
-    let mut command = Command::new("setpriv");
+    let (_place, program) = unstarve_testing::program_for_all(stage.unstarve().get_program().as_ref())
+        .map_err(|error| Stop::Fail(error.to_string()))?;
     let rights = "+bpf,+perfmon";
-    command.args([
-        "--reuid",
-        "65534",
-        "--clear-groups",
-        "--inh-caps",
-        rights,
-        "--ambient-caps",
-        rights,
-        "--bounding-set",
-    ]);
-    command.arg(format!("-all,{rights}")).arg("cat").arg(&program);
-    if !Running::start(&mut command)?.finish(PATIENCE)?.status.success() {
-        return Err(Stop::Skip("no place here that another user can run a program from".to_owned()));
-    }
     let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid",
-        "65534",
-        "--clear-groups",
-        "--inh-caps",
-        rights,
-        "--ambient-caps",
-        rights,
-        "--bounding-set",
-    ]);
-    command.arg(format!("-all,{rights}")).arg(&program).args(["top", "--json", "--once", "--window", "1s"]);
+    command.args(["--reuid", "65534", "--clear-groups", "--inh-caps", rights, "--ambient-caps", rights]);
+    command.args(["--bounding-set", &format!("-all,{rights}")]);
+    command.arg(&program).args(["top", "--json", "--once", "--window", "1s"]);
     let done = Running::start(&mut command)?.finish(PATIENCE)?;
     if !done.status.success() && done.err.contains("cannot be used here") {
         return Err(Stop::Skip(done.err));

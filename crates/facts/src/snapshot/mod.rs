@@ -57,7 +57,7 @@ pub struct Snapshot {
     /// The CPUs.
     #[serde(default)]
     pub cpus: Cpus,
-    /// The hierarchy that decides CPU weights and limits; `None` when there is none or it could not be told.
+    /// The hierarchy that decides CPU weights and limits; `None` when there is none or it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<Hierarchy>,
     /// The cgroups of that hierarchy below its root, sorted by path.

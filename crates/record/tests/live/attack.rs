@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Completion;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, renameat_with};
 
+use unstarve_testing::{place_for_all, program_for_all};
+
 use crate::Outcome;
 use crate::child::{Recorder, Task};
 use crate::ends::place;
@@ -97,12 +99,12 @@ fn replace(directory: &Path, name: &OsStr, secret: &Path, turn: u64) {
     let _ = fs::rename(&aside, &path);
 }
 
-fn attacker(directory: &Path, secret: &Path) -> Recorder {
-    // From a place that the user can reach.
+/// `program` is this one, in a place that the user can reach.
+fn attacker(program: &Path, directory: &Path, secret: &Path) -> Recorder {
     let mut invocation = Command::new("setpriv");
     let user = USER.to_string();
     invocation.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]);
-    invocation.arg(std::env::current_exe().expect("this program"));
+    invocation.arg(program);
     invocation.env("UNSTARVE_TEST_ROLE", "attack").env(DIRECTORY, directory).env(SECRET, secret);
     Recorder::start(invocation)
 }
@@ -124,10 +126,8 @@ fn state(secret: &Path) -> State {
 }
 
 pub fn whoever_owns_the_directory_gains_nothing() -> Outcome {
-    let (around, vault) = (place(), place());
-    fs::set_permissions(around.path(), Permissions::from_mode(0o755)).expect("a mode");
-    // He can look into it, so that his links lead somewhere.
-    fs::set_permissions(vault.path(), Permissions::from_mode(0o755)).expect("a mode");
+    // He can look into both, so that his links lead somewhere.
+    let [around, vault] = [(); 2].map(|()| place_for_all().expect("a directory"));
     let secret = vault.path().join("secret");
     fs::write(&secret, "root's own").expect("written");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode");
@@ -135,10 +135,8 @@ pub fn whoever_owns_the_directory_gains_nothing() -> Outcome {
     let mine = around.path().join("mine");
     fs::create_dir(&mine).expect("a directory");
     chown(&mine, Some(USER), Some(USER)).expect("given away");
-    if !readable_by_all(&std::env::current_exe().expect("this program")) {
-        return Ok(Completion::ignored_with("the user cannot run this program from where it is"));
-    }
-    let attacker = attacker(&mine, &secret);
+    let (_program, program) = program_for_all(&std::env::current_exe().expect("this program")).expect("a program");
+    let attacker = attacker(&program, &mine, &secret);
     std::thread::sleep(Duration::from_millis(100));
     let (mut recorded, mut refused) = (0, 0);
     let end = Instant::now() + Duration::from_secs(14);
@@ -164,13 +162,6 @@ pub fn whoever_owns_the_directory_gains_nothing() -> Outcome {
     let metadata = fs::symlink_metadata(&output).expect("a recording");
     assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (USER, 0o600));
     Ok(Completion::Completed)
-}
-
-fn readable_by_all(program: &Path) -> bool {
-    let user = USER.to_string();
-    let mut test = Command::new("setpriv");
-    test.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--", "test", "-x"]).arg(program);
-    test.status().is_ok_and(|status| status.success())
 }
 
 pub fn nodes_and_links_are_never_replaced() -> Outcome {

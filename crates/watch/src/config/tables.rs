@@ -38,7 +38,7 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// The label that could not be told from others where they are written side by side, and why.
+    /// The first label that could be mistaken for others where they are written side by side, and why.
     pub(super) fn bad_label(&self) -> Option<(&str, String)> {
         let is_name =
             |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));

@@ -33,7 +33,7 @@ pub(super) fn got_as_asked(case: &Case<'_>, victim: ActorId, account: &Account, 
 }
 
 /// Whether the victim has what its nice is worth beside the occupant's: its share, and no wait longer than sharing by these two
-/// weights takes. A nice value was given to be kept; the weight of a group counts for all that are in it, whoever they are.
+/// weights takes. A nice value was given to be kept; the weight of a group is for all tasks in it alike.
 pub(super) fn is_due_to_nice(
     case: &Case<'_>,
     (victim, occupant): (ActorId, ActorId),

@@ -1,0 +1,30 @@
+//! What other users can reach.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// A directory that all users may enter. `TMPDIR` may be somebody's own: that of CI is.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn place_for_all() -> io::Result<TempDir> {
+    let place = tempfile::tempdir_in("/tmp")?;
+    fs::set_permissions(place.path(), Permissions::from_mode(0o755))?;
+    Ok(place)
+}
+
+/// A copy of a program in such a directory, for users who may not enter where it was built.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn program_for_all(program: &Path) -> io::Result<(TempDir, PathBuf)> {
+    let place = place_for_all()?;
+    let copy = place.path().join("program");
+    fs::copy(program, &copy)?;
+    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    Ok((place, copy))
+}
