@@ -47,6 +47,13 @@ pub(super) fn is_due_to_nice(
     by_nice && shortfall < SHORTFALL && longest.0 <= turns
 }
 
+/// Whether the victim has what its nice is worth, and no wait longer than it takes until each of those with whom it shares a
+/// CPU had a turn. Long waits are then the crowd's doing: what is heavier came first in it, and took nothing that was due to this one.
+pub(super) fn has_its_turn(account: &Account, allowance: &Allowance, longest: Nanos) -> bool {
+    let waiting = account.queued_together.div_ceil(account.waits.max(1));
+    account.runs.count > 0 && allowance.shortfall(account) < SHORTFALL && longest.0 <= TURN.0.saturating_mul(waiting)
+}
+
 /// Whether it is a program that only computes and that nobody waits for, of which nobody knows whether it is SCHED_IDLE, and
 /// that got as little as one that is.
 pub(super) fn may_be_meant(case: &Case<'_>, victim: ActorId, occupant: ActorId, account: &Account) -> bool {
