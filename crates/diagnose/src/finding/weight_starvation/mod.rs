@@ -159,7 +159,8 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
         let busy = behind.share_of(account.waited + account.runs.total) >= MAIN_REASON;
         let of_worker = if outweighed && busy { behind } else { Nanos::ZERO };
         let price = highest_price(case, victim).min(behind);
-        let in_turn = !case.is_kernel_thread(victim) && has_its_turn(account, &allowance, longest);
+        let in_turn =
+            !case.is_kernel_thread(victim) && has_its_turn(case, (victim, occupant), (account, &allowance), longest);
         let (stalled, stall) = if in_turn { (Nanos::ZERO, Nanos::ZERO) } else { (stalled, longest) };
         Felt { lost: stalled.max(owed).max(of_worker).max(price), stall }
     };
