@@ -175,6 +175,14 @@ impl<'a> Case<'a> {
         self.by_tid.get(&tid).copied()
     }
 
+    /// What the thread of this actor ran most as; the actor itself if it has several threads. A thread is a copy of its parent before
+    /// it becomes what its name says.
+    pub fn mainly(&self, id: ActorId) -> ActorId {
+        let actor = self.actor(id);
+        let [tid] = actor.tids.as_slice() else { return id };
+        self.main_actor_of(*tid).filter(|main| self.actor(*main).shares(actor, *tid)).unwrap_or(id)
+    }
+
     /// The threads that the trace shows as real-time or deadline at some time, as far as their ids were kept.
     pub fn realtime_threads(&self) -> FxHashSet<Tid> {
         let is_realtime = |actor: &&Actor| matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline));

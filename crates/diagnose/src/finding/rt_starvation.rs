@@ -41,6 +41,9 @@ const HARDLY: f64 = 0.75;
 /// A slice of SCHED_RR (`RR_TIMESLICE`, 100 ms), with a tick and what comes in between. Equals that take turns do so by then;
 /// a SCHED_FIFO task that holds on for longer starves them.
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
+/// A task that ends this part of its turns by itself, and whose turns are shorter than a tick on average, is not there for its
+/// slices but to answer in time.
+const ANSWERS: f64 = 0.8;
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
@@ -56,6 +59,8 @@ struct Hit {
     lost: Nanos,
     /// The longest single stay.
     stay: Nanos,
+    /// Whether the intruder is its equal, and only made it late by slices that are its own.
+    is_late: bool,
 }
 
 /// All that real-time and deadline tasks took from others, to be found by who took it.
@@ -154,9 +159,10 @@ impl Intrusion {
         for (victim, blame) in taken.by(&family.actors).filter(|(victim, _)| !members.contains(victim)) {
             let index = *by_victim.entry(victim).or_insert(hits.len());
             if index == hits.len() {
-                hits.push(Hit { victim, lost: Nanos::ZERO, stay: Nanos::ZERO });
+                hits.push(Hit { victim, lost: Nanos::ZERO, stay: Nanos::ZERO, is_late: true });
             }
             let hit = &mut hits[index];
+            hit.is_late &= blame.rule == Rule::Order && !holds_on(case, victim, blame);
             hit.lost += blame.length;
             hit.stay = hit.stay.max(case.longest_stay(victim, blame.occupant));
         }
@@ -170,14 +176,27 @@ impl Intrusion {
     }
 }
 
-/// Whether the occupant went before the victim by its class, or held on to the CPU before its equal for longer than any slice.
+/// Whether the occupant went before the victim by its class, or is its equal and kept it waiting for longer than equals may.
 fn is_first(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
+    let by_order = || holds_on(case, victim, blame) || makes_late(case, victim, blame);
+    blame.rule == Rule::Class || blame.rule == Rule::Order && blame.occupant != victim && by_order()
+}
+
+/// Whether it held on to the CPU for longer than any slice.
+fn holds_on(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     // Tasks of one name take their turns one after the other.
     let turns = u64::from(case.actor(blame.occupant).members.max(1));
-    let held = || {
-        blame.occupant != victim && case.longest_stay(victim, blame.occupant).0 > ROUND_ROBIN.0.saturating_mul(turns)
-    };
-    blame.rule == Rule::Class || blame.rule == Rule::Order && held()
+    case.longest_stay(victim, blame.occupant).0 > ROUND_ROBIN.0.saturating_mul(turns)
+}
+
+/// Whether the victim, which needs the CPU for a moment at a time, got it only after long slices of another program. Two that both
+/// compute have what they asked for, and so have the threads of one program.
+fn makes_late(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
+    let answers = case.ledger.account(victim).is_some_and(|account| {
+        let runs = &account.runs;
+        runs.slept as f64 >= ANSWERS * runs.count as f64 && runs.total.0 < TICK.0.saturating_mul(runs.count)
+    });
+    answers && !same_kind(case, victim, blame.occupant) && case.longest_stay(victim, blame.occupant) >= FAIR_PERIOD
 }
 
 /// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder. Nor is the recorder.
@@ -275,6 +294,8 @@ fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Seve
     } else {
         return None;
     };
+    // Somebody made them equals.
+    let severity = if hit.is_late { severity.min(Severity::Warning) } else { severity };
     Some(if is_felt(case, hit) { severity } else { Severity::Info })
 }
 
@@ -331,7 +352,7 @@ fn price_of(case: &Case<'_>, hit: &Hit) -> Nanos {
     Nanos((case.price(hit.victim).0 as f64 * hit.lost.share_of(waited).min(1.0)) as u64)
 }
 
-/// Workers of one sort that do the same work are one kind; so are threads of one name.
+/// Workers of one sort that do the same work are one kind; so are threads of one name, and what a thread is in the course of time.
 fn same_kind(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
     if a == b {
         return true;
@@ -340,7 +361,7 @@ fn same_kind(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
         (Some(one), Some(other)) => {
             one.word() == other.word() && case.actor(a).prio() == case.actor(b).prio() && case.work(a) == case.work(b)
         }
-        (None, None) => case.name(a) == case.name(b),
+        (None, None) => case.name(case.mainly(a)) == case.name(case.mainly(b)),
         _ => false,
     }
 }
@@ -364,7 +385,8 @@ fn evidence(
         let (low_class, high_class) = (low.policy(), high.policy());
         evidence.push(match low == high {
             true => format!(
-                "both have priority {} ({high_class}): it kept the CPU for longer than a slice of SCHED_RR, as SCHED_FIFO does",
+                "both have priority {} ({high_class}): who has the CPU keeps it until it leaves (SCHED_FIFO), or for a slice of up to \
+                 100 ms (SCHED_RR)",
                 high.0
             ),
             false => format!("priority {} ({high_class}) always runs before {} ({low_class})", high.0, low.0),

@@ -8,6 +8,7 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::felt::{self, Felt};
+use super::intruders::ran;
 use super::overrun;
 use super::{FAIR_PERIOD, FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
@@ -24,6 +25,8 @@ const STALLS_INFERRED: u64 = 3;
 const SPENT: f64 = 0.5;
 /// …if it is more than chance.
 const SPENT_AT_LEAST: u64 = 5;
+/// Two that were stopped for the same time but for this much were stopped alike.
+const AS_LONG: f64 = 0.9;
 /// Idle CPUs are the culprit where they show this part of what was lost.
 const SEEN: f64 = 0.5;
 
@@ -88,6 +91,10 @@ fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
         group
             .members
             .sort_by_key(|id| Reverse((stopped(case, *id), waited(case, *id) + case.price(*id), Reverse(*id))));
+        // Of those who were stopped for as long the one is starved that used the least: the others used up what it needed.
+        let most = group.members.iter().map(|id| stopped(case, *id)).max().unwrap_or(Nanos::ZERO);
+        let as_long = |id: &ActorId| most >= STRETCH && stopped(case, *id).share_of(most) >= AS_LONG;
+        group.members.sort_by_cached_key(|id| if as_long(id) { (false, ran(case, *id)) } else { (true, Nanos::ZERO) });
         // Who was never stopped that anybody could see is named only where nobody was.
         if group.members.iter().any(|id| stopped(case, *id) >= STRETCH) && group.counted.is_none() {
             group.members.retain(|id| stopped(case, *id) >= STRETCH);
@@ -140,16 +147,18 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     }
     let path = group.path.escape_debug();
     let known = !group.members.is_empty();
-    let (who, was, bound) = match known {
-        true => (title(case, &group.members), "was", ""),
-        false => (format!("The tasks of {path}"), "were", "at least "),
+    let (who, was) = match known {
+        true => of_members(case, &group.members),
+        false => (format!("The tasks of {path}"), "were"),
     };
+    let bound = if known { "" } else { "at least " };
     let mut evidence = Vec::new();
     if group.members.iter().any(|id| stopped(case, *id) > Nanos::ZERO) {
         evidence.push("its CPU went idle while it was runnable and not moved: a bandwidth limit".to_owned());
     }
     evidence.push(format!("{} of the trace", percent(felt.lost.share_of(case.span()))));
     evidence.extend(group.counted.as_ref().map(counters));
+    evidence.extend(users(case, &group.members));
     if !known {
         evidence.push("none of its tasks was there when the host was asked".to_owned());
     }
@@ -174,6 +183,30 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     let shows = seen.0 as f64 >= SEEN * felt.lost.0 as f64;
     let finding = draft.finish(case, |blame| shows && is_limit(blame));
     Some(if group.members.is_empty() { about_group(finding, &group.path) } else { finding })
+}
+
+/// The tasks of one program by their number, of several programs by their names; and the verb.
+fn of_members(case: &Case<'_>, members: &[ActorId]) -> (String, &'static str) {
+    let programs: Vec<ActorId> = members.iter().map(|id| case.mainly(*id)).collect();
+    let one = programs.windows(2).all(|two| case.name(two[0]) == case.name(two[1]));
+    if one { (title(case, members), "was") } else { (names(case, programs), "were") }
+}
+
+/// Where a group has several programs: who used its quota, most first.
+fn users(case: &Case<'_>, members: &[ActorId]) -> Option<String> {
+    let mut used: Vec<(String, Nanos)> = Vec::new();
+    for id in members {
+        let (name, ran) = (case.name(case.mainly(*id)), ran(case, *id));
+        match used.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += ran,
+            None => used.push((name, ran)),
+        }
+    }
+    used.sort_by_key(|(_, ran)| Reverse(*ran));
+    let [(most, its), rest @ ..] = used.as_slice() else { return None };
+    let others: Nanos = rest.iter().map(|(_, ran)| *ran).sum();
+    (!rest.is_empty())
+        .then(|| format!("of what its tasks that waited used of the limit, {most} had {its}, the others {others}"))
 }
 
 /// A finding about a group of which no task is known.

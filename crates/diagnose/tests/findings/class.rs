@@ -149,8 +149,14 @@ fn a_fifo_task_that_holds_on_starves_its_equal() {
 }
 
 #[test]
-fn slices_among_real_time_equals_are_no_starvation() {
-    assert_eq!(equals(100).alarms(), Vec::<String>::new());
+fn slices_among_real_time_equals_make_late_who_answers_and_starve_nobody_who_computes() {
+    // It needs 1 ms at a time.
+    insta::assert_snapshot!(equals(100).findings(), @"warning rt-starvation: control by hog (order)");
+    assert_eq!(equals(20).alarms(), Vec::<String>::new());
+    // Both compute for as long as they may.
+    let turns = format!("{}{}", times(100, "h"), times(100, "v"));
+    let scene = Scene::new(1000).task('h', "hog", 49).task('v', "control", 49).cpu(&times(8, &turns));
+    assert_eq!(scene.alarms(), Vec::<String>::new());
 }
 
 #[test]

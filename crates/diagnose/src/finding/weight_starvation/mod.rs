@@ -113,7 +113,7 @@ fn heavy_side(case: &Case<'_>, pair: &Pair<'_>) -> String {
 }
 
 fn kind(case: &Case<'_>, victim: ActorId) -> String {
-    case.actor(victim).kernel_thread.map_or_else(|| case.name(victim), |thread| thread.word().into())
+    case.actor(victim).kernel_thread.map_or_else(|| case.name(case.mainly(victim)), |thread| thread.word().into())
 }
 
 fn is_weight(blame: &Blame) -> bool {
@@ -224,8 +224,10 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     sort(case, &mut pairs);
     let first = kind(case, pairs.first()?.victim);
     let severity = pairs.iter().map(|pair| pair.severity).max()?;
-    let (named, also): (Vec<Pair<'_>>, Vec<Pair<'_>>) =
+    let (mut named, also): (Vec<Pair<'_>>, Vec<Pair<'_>>) =
         pairs.into_iter().partition(|pair| kind(case, pair.victim) == first);
+    // The name that a thread had for a moment is nobody's to look for.
+    named.sort_by_key(|pair| case.mainly(pair.victim) != pair.victim);
     let worst = named.first()?;
     let known = worst.known;
     let victims: Vec<ActorId> = named.iter().map(|pair| pair.victim).collect();
