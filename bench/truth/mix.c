@@ -682,7 +682,8 @@ static void do_guise(void) {
     }
 }
 
-/* cgi WORK_US GAP_US: `inetd` starts a short, ordinary program for each question and goes on; each says how long it took, and waited. */
+/* cgi WORK_US GAP_US: `inetd` starts a short, ordinary program for each question and goes on; each says how long it took, and
+ * waited. */
 static void do_cgi(void) {
     struct answer { ns took, waited; } *answers = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ns started = 0, waits = 0;
