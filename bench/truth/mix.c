@@ -571,6 +571,173 @@ static void do_batch(void) {
     tell("dispatch");
 }
 
+/* backlog READER WORK_US GAP_US [OPTION=VALUE …]: `app` writes lines to a pipe that READER, to which the options apply, empties. */
+static void do_backlog(void) {
+    static char line[4096];
+    int pipe_[2];
+    if (pipe(pipe_)) die("pipe");
+    pid_t reader = check(fork(), "fork");
+    if (!reader) {
+        call_me(text(1));
+        for (int i = 4; i < args; i++) option(arg[i]);
+        close(pipe_[1]);
+        while (read(pipe_[0], line, sizeof line) > 0) spin(micros(2));
+        _exit(0);
+    }
+    call_me("app");
+    while (now() < end) {
+        ns began = now();
+        check(write(pipe_[1], line, sizeof line), "line");
+        feel(now() - began);
+        nap(micros(3));
+    }
+    tell("app");
+    kill(reader, SIGKILL);
+}
+
+/* pipeline STAGES WORK_US: pieces that each stage works on before the next one does; how long from the first to the last. */
+static void do_pipeline(void) {
+    static ns piece[64];
+    int in, next[2];
+    if (pipe(next)) die("pipe");
+    check(fcntl(next[1], F_SETPIPE_SZ, 4096), "pipe size");
+    for (int stage = 0; stage < number(1); stage++) {
+        in = next[0];
+        int out = next[1];
+        if (stage && pipe(next)) die("pipe");
+        if (stage) {
+            check(fcntl(next[1], F_SETPIPE_SZ, 4096), "pipe size");
+            out = next[1];
+        }
+        if (check(fork(), "fork")) {
+            close(out);
+            if (stage) close(in);
+            continue;
+        }
+        char name[16];
+        snprintf(name, sizeof name, "stage%d", stage);
+        call_me(name);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            if (stage && read(in, piece, sizeof piece) != sizeof piece) break;
+            if (!stage) piece[0] = now();
+            for (ns units = micros(2) / 60000; units > 0; units--)
+                for (volatile int k = 0; k < 10000; k++);
+            if (write(out, piece, sizeof piece) != sizeof piece) break;
+        }
+        _exit(0);
+    }
+    call_me("last");
+    while (now() < end && read(next[0], piece, sizeof piece) == sizeof piece) feel(now() - piece[0]);
+    tell("last");
+}
+
+/* yield WORK_US GAP_US SPIN_US [OPTION=VALUE …]: `poller`, to which the options apply, wants something of `feeder`; it yields until
+ * it is there, and sleeps a little after each SPIN_US. */
+static void do_yield(void) {
+    volatile int *done = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int ask[2];
+    char byte = 0;
+    if (pipe(ask)) die("pipe");
+    pid_t feeder = check(fork(), "fork");
+    if (!feeder) {
+        call_me("feeder");
+        close(ask[1]);
+        while (read(ask[0], &byte, 1) == 1) {
+            spin(micros(1));
+            *done = 1;
+        }
+        _exit(0);
+    }
+    call_me("poller");
+    for (int i = 4; i < args; i++) option(arg[i]);
+    while (now() < end) {
+        ns began = now(), spun = began;
+        *done = 0;
+        check(write(ask[1], &byte, 1), "ask");
+        while (!*done && now() < end) {
+            sched_yield();
+            if (now() - spun < micros(3)) continue;
+            nap(1000000);
+            spun = now();
+        }
+        feel(now() - began);
+        nap(micros(2));
+    }
+    tell("poller");
+    kill(feeder, SIGKILL);
+}
+
+/* guise BUSY_US PERIOD_US: computes now and then, each time with another name and another real-time priority. */
+static void do_guise(void) {
+    for (int turn = 0; now() < end; turn++) {
+        char text[16];
+        ns began = now();
+        snprintf(text, sizeof text, "stage-%d", turn % 8);
+        call_me(text);
+        snprintf(text, sizeof text, "%s:%d", turn % 2 ? "rr" : "fifo", 10 + turn * 7 % 50);
+        set_policy(text);
+        spin(micros(1));
+        nap(began + micros(2) - now());
+    }
+}
+
+/* cgi WORK_US GAP_US: `inetd` starts a short, ordinary program for each question and goes on; each says how long it took, and
+ * waited. */
+static void do_cgi(void) {
+    struct answer { ns took, waited; } *answers = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ns started = 0, waits = 0;
+    call_me("inetd");
+    while (now() < end && started < 10000) {
+        ns began = now();
+        if (!check(fork(), "fork")) {
+            call_me("cgi");
+            set_policy("other");
+            for (ns units = micros(1) / 60000; units > 0; units--)
+                for (volatile int k = 0; k < 10000; k++);
+            answers[started] = (struct answer){now() - began, waited()};
+            _exit(0);
+        }
+        started++;
+        while (waitpid(-1, 0, WNOHANG) > 0);
+        nap(began + micros(2) - now());
+    }
+    while (wait(0) > 0);
+    for (int i = 0; i < started; i++) {
+        feel(answers[i].took);
+        waits += answers[i].waited;
+    }
+    tell("inetd");
+    printf("cgi units=%lld waited_us=%lld\n", started, waits / 1000);
+}
+
+/* hop NAME BUSY_US GAP_US CPUS: computes on one CPU after the other, to which it binds itself. */
+static void do_hop(void) {
+    call_me(text(1));
+    for (int cpu = 0; now() < end; cpu++) {
+        set_cpu(cpu % number(4));
+        ns began = now();
+        spin(micros(2));
+        feel(now() - began);
+        nap(micros(3));
+    }
+    tell(text(1));
+}
+
+/* rotate GROUP_A GROUP_B PAUSE_MS: gives CPU 0 to one and CPU 1 to the other, and then the other way. */
+static void do_rotate(void) {
+    char path[2][256];
+    for (int i = 0; i < 2; i++) snprintf(path[i], sizeof path[i], "/sys/fs/cgroup/%s/cpuset.cpus", text(1 + i));
+    call_me("cpumanager");
+    for (int turn = 0; now() < end; turn++) {
+        put(path[0], "0-1");
+        put(path[1], "0-1");
+        put(path[0], turn % 2 ? "0" : "1");
+        put(path[1], turn % 2 ? "1" : "0");
+        nap(number(3) * 1000000);
+    }
+}
+
 /* run PROGRAM ARGUMENTS: until its time is over, if it has not ended before. */
 static void do_run(void) {
     pid_t program = check(fork(), "fork");
@@ -600,7 +767,8 @@ static const struct { const char *name; void (*run)(void); } VERBS[] = {
     {"lock", do_lock}, {"rpc", do_rpc}, {"pool", do_pool}, {"reader", do_reader}, {"writer", do_writer},
     {"uring", do_uring}, {"vsock", do_vsock}, {"flood", do_flood}, {"sink", do_sink}, {"deadline", do_deadline},
     {"make", do_make}, {"put", do_put}, {"run", do_run},
-    {"drain", do_drain}, {"pty", do_pty}, {"batch", do_batch},
+    {"drain", do_drain}, {"pty", do_pty}, {"batch", do_batch}, {"backlog", do_backlog}, {"pipeline", do_pipeline},
+    {"yield", do_yield}, {"guise", do_guise}, {"cgi", do_cgi}, {"hop", do_hop}, {"rotate", do_rotate},
 };
 
 int main(int argc, char **argv) {
