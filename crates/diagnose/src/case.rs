@@ -178,9 +178,18 @@ impl<'a> Case<'a> {
     /// What the thread of this actor ran most as; the actor itself if it has several threads. A thread is a copy of its parent before
     /// it becomes what its name says.
     pub fn mainly(&self, id: ActorId) -> ActorId {
+        if self.actor(id).tids.len() == 1 { self.mainly_each(id)[0] } else { id }
+    }
+
+    /// The same of each of its threads whose id was kept.
+    pub fn mainly_each(&self, id: ActorId) -> Vec<ActorId> {
         let actor = self.actor(id);
-        let [tid] = actor.tids.as_slice() else { return id };
-        self.main_actor_of(*tid).filter(|main| self.actor(*main).shares(actor, *tid)).unwrap_or(id)
+        let main = |tid: &Tid| self.main_actor_of(*tid).filter(|main| self.actor(*main).shares(actor, *tid));
+        let mut each: Vec<ActorId> = actor.tids.iter().map(|tid| main(tid).unwrap_or(id)).collect();
+        if each.is_empty() {
+            each.push(id);
+        }
+        each
     }
 
     /// The threads that the trace shows as real-time or deadline at some time, as far as their ids were kept.

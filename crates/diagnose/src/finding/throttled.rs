@@ -25,8 +25,8 @@ const STALLS_INFERRED: u64 = 3;
 const SPENT: f64 = 0.5;
 /// …if it is more than chance.
 const SPENT_AT_LEAST: u64 = 5;
-/// Two that were stopped for the same time but for this much were stopped alike.
-const AS_LONG: f64 = 0.9;
+/// Who was stopped for this part of what another was stopped for was stopped about as long.
+const AS_LONG: f64 = 0.75;
 /// Idle CPUs are the culprit where they show this part of what was lost.
 const SEEN: f64 = 0.5;
 
@@ -91,16 +91,27 @@ fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
         group
             .members
             .sort_by_key(|id| Reverse((stopped(case, *id), waited(case, *id) + case.price(*id), Reverse(*id))));
-        // Of those who were stopped for as long the one is starved that used the least: the others used up what it needed.
-        let most = group.members.iter().map(|id| stopped(case, *id)).max().unwrap_or(Nanos::ZERO);
-        let as_long = |id: &ActorId| most >= STRETCH && stopped(case, *id).share_of(most) >= AS_LONG;
-        group.members.sort_by_cached_key(|id| if as_long(id) { (false, ran(case, *id)) } else { (true, Nanos::ZERO) });
+        name_who_used_least(case, &mut group.members);
         // Who was never stopped that anybody could see is named only where nobody was.
         if group.members.iter().any(|id| stopped(case, *id) >= STRETCH) && group.counted.is_none() {
             group.members.retain(|id| stopped(case, *id) >= STRETCH);
         }
     }
     groups
+}
+
+/// Of several processes that were stopped for about as long the one is starved that used the least: the others used up what it needed.
+/// Puts it first; of the threads of one process the one that lost most stays there.
+fn name_who_used_least(case: &Case<'_>, members: &mut [ActorId]) {
+    let Some(&first) = members.first() else { return };
+    let process = |id: ActorId| case.first_tid(id).and_then(|tid| case.process_of(tid));
+    let enough = stopped(case, first).0 as f64 * AS_LONG;
+    let is_other = |id: ActorId| process(id).is_some() && process(id) != process(first);
+    let candidate = |id: &ActorId| *id == first || is_other(*id) && stopped(case, *id).0 as f64 >= enough;
+    let least = members.iter().copied().filter(candidate).min_by_key(|id| ran(case, *id));
+    if let Some(index) = least.and_then(|least| members.iter().position(|id| *id == least)) {
+        members[..=index].rotate_right(1);
+    }
 }
 
 /// Groups that the kernel counted as stopped and of whose tasks none was there when the host was asked. Which of those that
@@ -187,7 +198,7 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
 
 /// The tasks of one program by their number, of several programs by their names; and the verb.
 fn of_members(case: &Case<'_>, members: &[ActorId]) -> (String, &'static str) {
-    let programs: Vec<ActorId> = members.iter().map(|id| case.mainly(*id)).collect();
+    let programs: Vec<ActorId> = members.iter().flat_map(|id| case.mainly_each(*id)).collect();
     let one = programs.windows(2).all(|two| case.name(two[0]) == case.name(two[1]));
     if one { (title(case, members), "was") } else { (names(case, programs), "were") }
 }
