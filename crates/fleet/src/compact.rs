@@ -8,9 +8,10 @@ use sha2::{Digest, Sha256};
 use unstarve_model::WallTime;
 use unstarve_tables::{Partition, Schema};
 
+use crate::FleetError;
 use crate::merge::Chunk;
 use crate::state::{Depth, State};
-use crate::store::{FleetError, Hour, Store, random};
+use crate::store::{Hour, Store, random};
 use crate::{Commit, Input, Name, Output, Retired, decode, manifest, sweep};
 
 /// What a compaction does.

@@ -22,6 +22,8 @@ mod commit;
 mod compact;
 #[cfg(feature = "columnar")]
 mod decode;
+#[cfg(feature = "columnar")]
+mod error;
 mod hour;
 #[cfg(feature = "columnar")]
 mod manifest;
@@ -45,6 +47,8 @@ pub use commit::{BadCommit, Commit, HEAD_BYTES, Head, Input, Output, Retired};
 pub use compact::{Done, Options, Problem, compact};
 #[cfg(feature = "columnar")]
 pub use decode::{Decoded, decode};
+#[cfg(feature = "columnar")]
+pub use error::FleetError;
 pub use hour::{Files, counting};
 pub use name::Name;
 #[cfg(feature = "columnar")]
@@ -52,7 +56,7 @@ pub use state::live;
 #[cfg(feature = "columnar")]
 pub use status::{Status, TableStatus, status};
 #[cfg(feature = "columnar")]
-pub use store::{Effect, FleetError, Store};
+pub use store::{Effect, Store};
 pub use sum::Sum;
 #[cfg(feature = "columnar")]
 pub use verify::{Verified, verify};

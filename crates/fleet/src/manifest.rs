@@ -2,8 +2,9 @@
 
 use unstarve_tables::{Cell, MANIFEST, parquet_file};
 
+use crate::FleetError;
 use crate::state::{Depth, State};
-use crate::store::{FleetError, Store};
+use crate::store::Store;
 
 const NAME: &str = "manifest.parquet";
 

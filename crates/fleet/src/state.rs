@@ -3,7 +3,8 @@ use std::convert::Infallible;
 
 use unstarve_tables::Partition;
 
-use crate::store::{Entry, FleetError, Hour, Store};
+use crate::FleetError;
+use crate::store::{Entry, Hour, Store};
 use crate::{Commit, Files, Name, Output, Problem, counting};
 
 /// An hour as it is found.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::FleetError;
 use crate::state::{Depth, State};
-use crate::store::{FleetError, Hour, Store};
+use crate::store::{Hour, Store};
 use crate::{Name, Problem};
 
 /// A store.

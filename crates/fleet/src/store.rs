@@ -12,55 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use unstarve_tables::Partition;
 
-use crate::{BadCommit, Commit, HEAD_BYTES, Head, Name, Problem};
-
-/// Why something cannot be done.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FleetError {
-    /// The system refuses.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// Read, write, remove.
-        action: &'static str,
-        /// What.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A commit is not what this program writes.
-    #[error("{}: not a commit", path.display())]
-    Commit {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: BadCommit,
-    },
-    /// Somebody else wrote a commit.
-    #[error("{}: not believed: it belongs to user {owner}; expected root, this user, or the owner of the whole directory", path.display())]
-    Owner {
-        /// The file.
-        path: PathBuf,
-        /// Its owner.
-        owner: u32,
-    },
-    /// Rows cannot be written as Parquet, or would not be those that were read.
-    #[error("{}: {why}", path.display())]
-    Rows {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// Others commit to the same hour again and again.
-    #[error("{}: other compactors were faster {tries} times; run this again", path.display())]
-    Busy {
-        /// The hour.
-        path: PathBuf,
-        /// How often.
-        tries: u32,
-    },
-}
+use crate::{BadCommit, Commit, FleetError, HEAD_BYTES, Head, Name, Problem};
 
 /// What is about to be done to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -215,7 +167,7 @@ pub(crate) struct Entry {
     pub kind: Name,
     pub bytes: u64,
     /// When it was last written, seconds since 1970.
-    pub written: i64,
+    pub written: u64,
     pub is_regular: bool,
 }
 
@@ -249,7 +201,7 @@ impl Hour<'_> {
             entries.push(Entry {
                 kind: Name::of(&name),
                 bytes: u64::try_from(found.st_size).unwrap_or(u64::MAX),
-                written: found.st_mtime as i64,
+                written: u64::try_from(found.st_mtime).unwrap_or(u64::MAX),
                 is_regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
                 name,
             });

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use unstarve_model::WallTime;
 
+use crate::FleetError;
 use crate::compact::{LARGEST_INPUT, digest_of};
 use crate::state::{Depth, State};
-use crate::store::{Entry, FleetError, Hour};
+use crate::store::{Entry, Hour};
 use crate::{Done, Name, Options, Problem};
 
 /// What is to be removed from an hour, and what of it has to be looked at before.
@@ -50,7 +51,7 @@ fn is_there<'a>(state: &'a State, name: &str) -> Option<&'a Entry> {
 fn hidden<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a str> {
     let (now, grace) = (options.now, options.grace.max(UNFINISHED));
     let is_old = move |entry: &&Entry| {
-        let written = u64::try_from(entry.written).unwrap_or(0).saturating_mul(1_000_000_000);
+        let written = entry.written.saturating_mul(1_000_000_000);
         entry.is_regular && Hour::is_hidden(&entry.name) && is_over(written, now, grace)
     };
     state.entries.iter().filter(is_old).map(|entry| entry.name.as_str())

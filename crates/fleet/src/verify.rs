@@ -3,9 +3,10 @@
 use serde::Serialize;
 use unstarve_tables::{Partition, Schema};
 
+use crate::FleetError;
 use crate::compact::{LARGEST_INPUT, LARGEST_OUTPUT, chain, digest_of};
 use crate::state::{Depth, State};
-use crate::store::{FleetError, Hour, Store};
+use crate::store::{Hour, Store};
 use crate::{Input, Output, Problem, Sum, decode};
 
 /// What was compared.

@@ -47,6 +47,9 @@ const HOUR: u64 = 3_600_000_000_000;
 const START: u64 = 1_795_305_600_000_000_000;
 const GRACE: Duration = Duration::from_secs(3600);
 
+/// The hour of a file, its name, its bytes and its form.
+type Written = (u64, String, Vec<u8>, Form);
+
 /// Of an hour by its number, the rows by theirs.
 type Rows = BTreeMap<u64, BTreeSet<u64>>;
 
@@ -58,7 +61,7 @@ pub struct World {
     next: Cell<u64>,
     expected: RefCell<Rows>,
     dropped: RefCell<BTreeSet<u64>>,
-    written: RefCell<Vec<(u64, String, Vec<u8>, Form)>>,
+    written: RefCell<Vec<Written>>,
     /// Files never change, so each is read once.
     read: RefCell<BTreeMap<String, Option<Vec<u64>>>>,
 }
