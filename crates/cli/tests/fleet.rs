@@ -25,6 +25,8 @@ struct Fleet {
     path: PathBuf,
     shelf: Shelf,
     hosts: BTreeSet<String>,
+    /// The hour in which the test began: the next may begin meanwhile.
+    now: u64,
 }
 
 impl Fleet {
@@ -32,13 +34,13 @@ impl Fleet {
         let place = tempfile::tempdir().expect("a place for files");
         let path = place.path().join("tables");
         let shelf = Shelf::open(&path).expect("a directory of our own");
-        Fleet { _place: place, path, shelf, hosts: BTreeSet::new() }
+        Fleet { _place: place, path, shelf, hosts: BTreeSet::new(), now: this_hour() }
     }
 
     /// A row for a new host, so many hours ago.
     fn write(&mut self, ago: u64) -> String {
         let name = format!("host-{:04}", self.hosts.len());
-        let at = WallTime(this_hour() - ago * HOUR + self.hosts.len() as u64);
+        let at = WallTime(self.now - ago * HOUR + self.hosts.len() as u64);
         let bytes = parquet_file(&HOSTS, |rows| {
             let end = [Cell::Empty; 6];
             rows.row(
@@ -58,7 +60,7 @@ impl Fleet {
     }
 
     fn hour(&self, ago: u64) -> PathBuf {
-        self.path.join(Partition::of(HOSTS.name, WallTime(this_hour() - ago * HOUR)).path())
+        self.path.join(Partition::of(HOSTS.name, WallTime(self.now - ago * HOUR)).path())
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -213,7 +215,7 @@ fn old_hours_are_dropped_and_stay_so() {
     assert!(text(&output.stdout).contains("2 hours dropped"), "{output:?}");
     fleet.hosts = BTreeSet::from(["host-0000".to_owned(), "host-0001".to_owned()]);
     fleet.check();
-    let late = this_hour() - 50 * HOUR;
+    let late = fleet.now - 50 * HOUR;
     fleet.shelf.put(&Partition::of(HOSTS.name, WallTime(late)), "late", b"whatever").expect("it can be written");
     fleet.check();
     let output = fleet.run(&["compact", "--settle", "0s", "--grace", "0s", "--keep", "1d"]);
