@@ -43,8 +43,8 @@ proptest! {
 /// The points at which a compactor can be stopped, one after another, with and without another that is faster.
 #[test]
 fn a_compactor_may_stop_anywhere() {
-    for other in [None, Some(2), Some(4)] {
-        for stop in 0..24 {
+    for other in [None, Some(1), Some(2), Some(3), Some(4)] {
+        for stop in (0..16).chain([99]) {
             let world = Rc::new(World::new());
             for host in 0..3 {
                 world.happen(&Event::Write { hour: 0, form: Form::Today, rows: 1 + host });
@@ -71,4 +71,25 @@ fn small_outputs_are_merged_again() {
     }
     world.settle();
     assert_eq!(world.status().tables["blame_rollup"].rows, 27);
+}
+
+/// A host copies a file again, long after it was merged and removed, and after more commits.
+#[test]
+fn a_merged_file_may_come_again() {
+    let world = Rc::new(World::new());
+    for _ in 0..2 {
+        world.happen(&Event::Write { hour: 0, form: Form::Today, rows: 3 });
+        for _ in 0..2 {
+            world.happen(&Event::Compact { other: None, stop: None });
+            world.happen(&Event::Wait { hours: 2 });
+        }
+    }
+    assert_eq!(world.status().tables["blame_rollup"].superseded, 0, "both were removed");
+    for _ in 0..2 {
+        world.happen(&Event::CopyFirstAgain);
+        world.check();
+        world.happen(&Event::Compact { other: None, stop: None });
+        world.check();
+    }
+    world.settle();
 }

@@ -20,8 +20,10 @@ use unstarve_tables::{BLAME_ROLLUP, Cell as Value, Partition, Shelf, parquet_fil
 pub enum Event {
     /// A host writes a file of some rows.
     Write { hour: u8, form: Form, rows: u8 },
-    /// A file that a host wrote is copied once more.
+    /// A file that a host wrote is copied once more, whatever has become of it.
     CopyAgain { which: proptest::sample::Index },
+    /// The first of them is.
+    CopyFirstAgain,
     /// A compactor runs, and is stopped before an effect; before another effect a second one runs from begin to end.
     Compact { other: Option<u32>, stop: Option<u32> },
     /// A compactor drops hours that are older than some hours.
@@ -96,6 +98,11 @@ impl World {
                     self.shelf.put(&partition(*hour), name, bytes).expect("it can be written");
                 }
             }
+            Event::CopyFirstAgain => {
+                let written = self.written.borrow();
+                let (hour, name, bytes, _) = written.first().expect("a file");
+                self.shelf.put(&partition(*hour), name, bytes).expect("it can be written");
+            }
             Event::Compact { other, stop } => self.compact(*other, *stop),
             Event::Drop { keep, stop } => self.drop_hours(u64::from(*keep), *stop),
             Event::Wait { hours } => self.now.set(self.now.get() + u64::from(*hours) * HOUR),
@@ -126,10 +133,11 @@ impl World {
             let effect = effects.replace(effects.get() + 1);
             world.check();
             if other == Some(effect) {
-                // Late, and another compactor is faster.
+                // Late, and another compactor is faster; or it has nothing to merge, and only tidies up.
                 world.write(0, Form::Today, 2);
                 let store = Store::open(&world.path()).expect("it is there");
-                compact(&store, &world.options()).expect("it can be compacted");
+                let settle = Duration::from_secs(if effect % 2 == 0 { 0 } else { 1_000_000 });
+                compact(&store, &Options { settle, ..world.options() }).expect("it can be compacted");
                 world.check();
             }
             // As after SIGKILL: nothing more happens.
