@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use unstarve_model::EventSource;
+use unstarve_readers::{Input, open_input};
 
 use crate::output;
 
@@ -14,6 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The recording to read: a file, or standard input for `-`.
 pub struct Recording(PathBuf);
+
+/// A recording that comes with the program: a real-time task starves the kworker that completes direct I/O on ext4, in a guest of
+/// Linux 6.12 (docs/lab-scenarios.md, `oplog-ext4`).
+const EXAMPLE: &[u8] = include_bytes!("../../../testdata/traces/linux-6.12-lab-oplog-ext4-faulty.dat.zst");
+
+/// The recording that comes with the program.
+pub fn example() -> Result<Box<dyn EventSource>> {
+    Ok(open_input(Input::from_stream(Box::new(EXAMPLE), "the example".to_owned())?)?)
+}
 
 impl Recording {
     pub fn new(path: PathBuf) -> Result<Recording> {
