@@ -175,7 +175,9 @@ fn contexts_that_text_lacks_change_no_finding() {
     // strangers, without them one wakes the other, and partners may take the CPU from each other.
     let sends =
         |path: &PathBuf| ["rps-flood.6.1.none", "granularity-stream-faulty"].iter().any(|one| name(path).contains(one));
-    paths.retain(|path| !sends(path));
+    // A logger of nice 19 waits as was asked of it, unless somebody surely waits for it: only contexts prove that a program was woken
+    // by another, and a guess raises no alarm.
+    paths.retain(|path| !sends(path) && !name(path).contains("log-backpressure"));
     let differing: Vec<String> = paths
         .iter()
         .filter_map(|path| {

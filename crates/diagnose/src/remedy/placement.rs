@@ -42,13 +42,21 @@ fn onto(case: &Case<'_>, actors: &[ActorId], cpus: CpuSet) -> Option<Vec<Change>
     for_all(case, actors, &Value::Affinity(cpus), |_, tid| cpus_before(case, tid))
 }
 
+/// Whether it was bound to these CPUs when the host was asked, and yet was elsewhere: it binds itself as it likes, and would again.
+fn moves_itself(case: &Case<'_>, intruder: ActorId, free: &CpuSet) -> bool {
+    let allowed = case.snapshot.zip(case.first_tid(intruder)).and_then(|(snapshot, tid)| snapshot.allowed_cpus(tid));
+    allowed
+        .is_some_and(|allowed| (0..case.world.cpus).map(CpuId).all(|cpu| !allowed.contains(cpu) || free.contains(cpu)))
+}
+
 /// The intruder goes where the victims are not.
 pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId]) -> Option<Remedy> {
-    let movable: Vec<ActorId> = intruder.iter().copied().filter(|id| !is_fixed(case, *id)).collect();
-    let first = *movable.first()?;
     // Only a victim that cannot leave its CPU is helped for good; others would meet again elsewhere.
     let bound = victims.iter().any(|id| cannot_leave(case, *id));
     let free = others(case, victims).filter(|_| bound)?;
+    let is_movable = |id: &ActorId| !is_fixed(case, *id) && !moves_itself(case, *id, &free);
+    let movable: Vec<ActorId> = intruder.iter().copied().filter(is_movable).collect();
+    let first = *movable.first()?;
     Some(
         Draft {
             id: kind::MOVE_INTRUDER,
