@@ -36,8 +36,9 @@ demo: ## provokes a starvation for four seconds, records it, explains it, and cl
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh
 
-test-sql: setup ## the tests of unstarve-sql, with DuckDB as a second opinion where Python has it
-	cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
+test-sql: ## the tests of unstarve-sql, with DuckDB as a second opinion where Python can have it
+	tools/setup.sh sql
+	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
 
 lab: build ## every scenario on four real kernels, faulty and healthy: an hour or two; fetches kernels and QEMU once
 	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; \
