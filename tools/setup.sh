@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|demo
+#     tools/setup.sh build|test|sql|demo
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -18,6 +18,7 @@ export RUNLEVEL=1
 wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 case $purpose in
 build) ;;
+sql) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
@@ -27,7 +28,7 @@ test)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test or demo" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, sql or demo" >&2
     exit 2
     ;;
 esac
@@ -85,6 +86,11 @@ readers='import pyarrow.parquet, perfetto.protos.perfetto.trace.perfetto_trace_p
 if [[ $purpose = test ]] && ! PYTHONPATH=$python python3 -c "$readers" 2>/dev/null; then
     timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyarrow perfetto opentelemetry-proto ||
         echo "setup: pyarrow, perfetto and opentelemetry-proto could not be installed for Python" >&2
+fi
+# A second engine that reads the same tables.
+if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb' 2>/dev/null; then
+    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb ||
+        echo "setup: duckdb could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"
