@@ -21,10 +21,13 @@ mod explain;
 mod export;
 mod fail_on;
 mod fix;
+mod generate;
 mod guard;
 mod input;
 mod knobs;
 mod lab;
+#[cfg(all(feature = "static", target_env = "gnu"))]
+mod names;
 mod output;
 mod progress;
 mod record;
@@ -36,6 +39,7 @@ mod tables;
 mod target;
 mod timeline;
 mod top;
+mod version;
 mod watch;
 
 use std::process::ExitCode;
@@ -45,7 +49,7 @@ use clap::{Parser, Subcommand};
 /// Finds the threads that the Linux scheduler starves, above all the kernel's own workers. Reports who starved them, by
 /// which rule and for how many nanoseconds, and what to do.
 #[derive(Parser)]
-#[command(name = "unstarve", version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "unstarve", version = version::text(), disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
 struct LowArgs {
     #[command(subcommand)]
     command: Command,
@@ -90,6 +94,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Lab(lab::LabArgs),
     #[command(hide = true)]
+    Generate(generate::GenerateArgs),
+    #[command(hide = true)]
     LabLoad(lab::load::LoadArgs),
 }
 
@@ -103,6 +109,8 @@ fn main() -> ExitCode {
     if let Some(code) = lab::supervised() {
         return code;
     }
+    #[cfg(all(feature = "static", target_env = "gnu"))]
+    names::only_by_what_is_built_in();
     let low = LowArgs::parse();
     let result = match low.command {
         Command::Record(args) => record::run(args),
@@ -119,6 +127,7 @@ fn main() -> ExitCode {
         Command::Sql(args) => sql::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
+        Command::Generate(args) => generate::run::<LowArgs>(args),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Top(args) => args.raise().and_then(top::run),
         Command::Timeline(args) => args.raise().and_then(timeline::run),
