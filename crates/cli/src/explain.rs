@@ -21,6 +21,7 @@ use crate::selection::{LowSelection, Unmet};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  unstarve explain --example
   unstarve explain trace.dat
   unstarve explain --json --fail-on warning perf.data > report.json
   ssh host cat /var/tmp/trace.dat.zst | unstarve explain - --task nfsd --from +1s
@@ -28,8 +29,11 @@ Examples:
 Exit code: 0 nothing wrong, 1 a finding at or above --fail-on, 2 the recording could not be analysed.")]
 pub struct LowArgs {
     /// A recording of any format, or - for standard input
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "example"])]
     file: Option<PathBuf>,
+    /// Explain a recording that is in the program: a real-time task starves the workers of a log
+    #[arg(long, conflicts_with = "file")]
+    example: bool,
     /// List all findings, with causes and required events, and all remedies
     #[arg(long, exclusive = true)]
     list: bool,
@@ -77,9 +81,13 @@ enum Form {
 impl LowArgs {
     /// Checks what can be checked before any work.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
-        let Some(file) = self.file else { return Ok(HiArgs::List(output::look(color))) };
+        let recording = match self.file {
+            Some(file) => Recording::new(file)?,
+            None if self.example => Recording::Example,
+            None => return Ok(HiArgs::List(output::look(color))),
+        };
         Ok(HiArgs::Explain(Box::new(Explain {
-            recording: Recording::new(file)?,
+            recording,
             options: Options { selection: self.selection.raise(), ..Options::default() },
             fail_on: self.fail_on.severity(),
             min_severity: match self.min_severity {

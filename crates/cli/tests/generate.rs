@@ -26,7 +26,11 @@ fn options(help: &str) -> Vec<String> {
             let line = line.trim_start();
             let line = line.split_once(", ").filter(|(short, _)| short.len() == 2).map_or(line, |(_, long)| long);
             let name = line.strip_prefix("--")?;
-            Some(name.split(|end: char| !end.is_ascii_lowercase() && !end.is_ascii_digit() && end != '-').next()?.to_owned())
+            Some(
+                name.split(|end: char| !end.is_ascii_lowercase() && !end.is_ascii_digit() && end != '-')
+                    .next()?
+                    .to_owned(),
+            )
         })
         .filter(|name| !name.is_empty())
         .collect()

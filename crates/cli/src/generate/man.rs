@@ -98,10 +98,7 @@ mod tests {
     #[test]
     fn what_comes_after_the_options_keeps_its_lines() {
         let text = sections("Examples:\n  a   b\n  c\n\nExit code: 0 if so,\n2 if not.").to_roff();
-        assert_eq!(
-            text,
-            ".SH EXAMPLES\n.nf\na   b\n.fi\n.nf\nc\n.fi\n.PP\n.SH \"EXIT CODE\"\n0 if so,\n2 if not.\n"
-        );
+        assert_eq!(text, ".SH EXAMPLES\n.nf\na   b\n.fi\n.nf\nc\n.fi\n.PP\n.SH \"EXIT CODE\"\n0 if so,\n2 if not.\n");
         assert!(sections("Only text").to_roff().starts_with(".SH NOTES\nOnly text"), "no section");
     }
 }
