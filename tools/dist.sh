@@ -31,7 +31,7 @@ tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH
     man bash-completion fish zsh | gzip -9n >"$out/unstarve-man-completions.tar.gz"
 
 export CARGO_TARGET_DIR=$tree
-cargo deb --no-build --no-strip --locked -p unstarve-cli --profile dist --target "$target" -o "$out" >&2
+cargo deb ${DEBEMAIL:+--maintainer "${DEBFULLNAME:-The unstarve authors} <$DEBEMAIL>"} --no-build --no-strip --locked -p unstarve-cli --profile dist --target "$target" -o "$out" >&2
 cargo generate-rpm -p crates/cli --profile dist --target "$target" --target-dir "$tree" --auto-req no -o "$out" >&2
 (cd "$out" && sha256sum -- * >"$tree/SHA256SUMS" && mv "$tree/SHA256SUMS" .)
 echo "$out"

@@ -49,5 +49,5 @@ unstarve ($version-1) unstable; urgency=medium
 
   * See changelog.gz.
 
- -- The unstarve authors <unstarve@localhost>  $(LC_ALL=C date -uR -d "@${SOURCE_DATE_EPOCH:-${epoch:-0}}")
+ -- ${DEBFULLNAME:-The unstarve authors} <${DEBEMAIL:-unstarve@example.org}>  $(LC_ALL=C date -uR -d "@${SOURCE_DATE_EPOCH:-${epoch:-0}}")
 END

@@ -44,9 +44,6 @@ gives 0,1 inside unstarve check
     fail "the installed watch.toml changes what holds"
 gives 0 inside unstarve guard plan --policy /etc/unstarve/policies/dio-workers.toml
 inside test -r /usr/share/bash-completion/completions/unstarve
-if inside dpkg-query -W systemd >/dev/null 2>&1; then
-    inside systemctl is-enabled unstarve-watch && fail "the watch is enabled"
-fi
 ! find "$root/etc/systemd" -name 'unstarve*' 2>/dev/null | grep . || fail "a unit is enabled"
 zcat "$root"/usr/share/man/man1/unstarve-watch-episodes.1.gz | grep -q 'TH unstarve-watch-episodes' || fail "no man page"
 

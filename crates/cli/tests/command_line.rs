@@ -88,6 +88,15 @@ fn json_is_the_report_of_the_page() {
 }
 
 #[test]
+fn the_example_needs_no_file() {
+    let output = unstarve(&["explain", "--example", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "its finding is critical: {}", text(&output.stderr));
+    let report: unstarve_diagnose::report::Report = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report.findings[0].id, "rt-starvation");
+    assert_eq!(unstarve(&["explain", "--example", "trace.dat"]).status.code(), Some(2), "one or the other");
+}
+
+#[test]
 fn the_kinds_of_findings_and_remedies_are_listed() {
     let list = unstarve(&["explain", "--list"]);
     assert!(list.status.success(), "{}", text(&list.stderr));
