@@ -24,7 +24,7 @@ mkdir -p "$out"
 rm -f "$out"/*
 cp "$program" "$(dirname "$program")/unstarve.debug" "$out"
 tools/dist/notices.sh "$out"
-for notice in LICENCES.html LICENCES-C.txt; do
+for notice in LICENCES.txt LICENCES-C.txt; do
     gzip -9nc "$out/$notice" >"$built/root/usr/share/doc/unstarve/$notice.gz"
 done
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$built/root/usr/share" -c \
@@ -32,6 +32,6 @@ tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH
 
 export CARGO_TARGET_DIR=$tree
 cargo deb ${DEBEMAIL:+--maintainer "${DEBFULLNAME:-The unstarve authors} <$DEBEMAIL>"} --no-build --no-strip --locked -p unstarve-cli --profile dist --target "$target" -o "$out" >&2
-cargo generate-rpm -p crates/cli --profile dist --target "$target" --target-dir "$tree" --auto-req no -o "$out" >&2
+cargo generate-rpm --payload-compress gzip -p crates/cli --profile dist --target "$target" --target-dir "$tree" --auto-req no -o "$out" >&2
 (cd "$out" && sha256sum -- * >"$tree/SHA256SUMS" && mv "$tree/SHA256SUMS" .)
 echo "$out"

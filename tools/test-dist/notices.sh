@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Licences, SBOM, sums; and what cargo-deny says of the dependencies.
+# Licences, SBOM and sums.
 set -eu
 out=$1
 cd "$(dirname "$0")/../.."
@@ -12,20 +12,12 @@ import json, sys
 sbom = json.load(open(sys.argv[1]))
 names = {component["name"] for component in sbom["components"]}
 assert sbom["bomFormat"] == "CycloneDX" and sbom["metadata"]["component"]["name"] == "unstarve-cli", sbom["metadata"]
-missing = {"libbpf-sys", "clap", "parquet", "rustls", "unstarve-watch"} - names
+missing = {"libbpf-sys", "clap", "parquet", "rustls", "unstarve-watch", "elfutils", "zlib"} - names
 assert not missing, f"not in the SBOM: {missing}"
 assert all("purl" in component or component["name"].startswith("unstarve-") for component in sbom["components"])
 print(len(names), "components")
 END
 for crate in libbpf-sys parquet rustls; do
-    grep -q "<li>$crate " "$out/LICENCES.html" || fail "$crate has no licence"
+    grep -q "^$crate [0-9]" "$out/LICENCES.txt" || fail "$crate has no licence"
 done
 grep -q elfutils "$out/LICENCES-C.txt" || fail "no licence of elfutils"
-
-needs cargo-deny
-if cargo deny --locked fetch db >/dev/null 2>&1; then
-    gives 0 cargo deny --locked check advisories
-else
-    echo "skipped: advisories: their database cannot be had here"
-fi
-gives 0 cargo deny --locked --offline check --hide-inclusion-graph --allow unmatched-skip licenses bans sources
