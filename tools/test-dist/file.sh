@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The one file in a root directory that has nothing else but /proc and /sys.
+# The one file in a root directory that has nothing else but /proc, /sys and an empty /tmp.
 set -eu
 out=$1
 cd "$(dirname "$0")/../.."
@@ -19,7 +19,8 @@ same() {
 [[ $(same "$program") = "$(same "$out/unstarve.debug")" ]] || fail "the debug symbols are of another build"
 
 root=$room/root
-mkdir -p "$root"/{proc,sys,traces}
+# Packed recordings are unpacked into a file in /tmp.
+mkdir -p "$root"/{proc,sys,tmp,traces}
 cp "$program" "$root"
 cp testdata/traces/linux-6.1-lab-granularity-compile-faulty.dat.zst "$root/traces/faulty.dat.zst"
 cp examples/policies/dio-workers.toml "$root/policy.toml"

@@ -8,7 +8,7 @@ use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
 use unstarve_term::{Look, kinds_page, page_of};
 
 use crate::fail_on::FailOn;
-use crate::input::Recording;
+use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use crate::selection::{LowSelection, Unmet};
@@ -31,7 +31,7 @@ pub struct LowArgs {
     /// A recording of any format, or - for standard input
     #[arg(required_unless_present_any = ["list", "example"])]
     file: Option<PathBuf>,
-    /// Explain a recording that is in the program: a real-time task starves the workers of a log
+    /// Explain a recording that comes with the program: direct I/O whose kworker a real-time task starves
     #[arg(long, conflicts_with = "file")]
     example: bool,
     /// List all findings, with causes and required events, and all remedies
@@ -65,7 +65,8 @@ pub enum HiArgs {
 
 /// What to explain, and how.
 pub struct Explain {
-    recording: Recording,
+    /// `None` for the example.
+    recording: Option<Recording>,
     options: Options,
     /// For the exit code; hidden findings count, too.
     fail_on: Option<Severity>,
@@ -81,13 +82,11 @@ enum Form {
 impl LowArgs {
     /// Checks what can be checked before any work.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
-        let recording = match self.file {
-            Some(file) => Recording::new(file)?,
-            None if self.example => Recording::Example,
-            None => return Ok(HiArgs::List(output::look(color))),
-        };
+        if self.list {
+            return Ok(HiArgs::List(output::look(color)));
+        }
         Ok(HiArgs::Explain(Box::new(Explain {
-            recording,
+            recording: self.file.map(Recording::new).transpose()?,
             options: Options { selection: self.selection.raise(), ..Options::default() },
             fail_on: self.fail_on.severity(),
             min_severity: match self.min_severity {
@@ -111,14 +110,15 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
 }
 
 fn explain(args: &Explain) -> Result<ExitCode> {
-    let source = args.recording.open()?;
+    let source = args.recording.as_ref().map_or_else(input::example, Recording::open)?;
+    let name = args.recording.as_ref().map_or_else(|| "the example".to_owned(), Recording::name);
     let mut progress = Progress::new();
     let mut unmet = Unmet::of(&args.options.selection);
     let mut report = explain_beside(source, &args.options, &mut unmet, |events| progress.events(events))
-        .with_context(|| args.recording.name())?
+        .with_context(|| name.clone())?
         .report;
     drop(progress);
-    unmet.tell(&args.options.selection, &args.recording.name())?;
+    unmet.tell(&args.options.selection, &name)?;
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
     let scope = args.options.scope();
@@ -131,8 +131,12 @@ fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
     Ok(match &args.form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
         Form::Page(look) => {
-            // Standard input cannot be read again.
-            let name = args.recording.file().map_or("FILE".to_owned(), |file| file.display().to_string());
+            // Standard input cannot be read again, and the example is no file.
+            let name = args
+                .recording
+                .as_ref()
+                .and_then(Recording::file)
+                .map_or("FILE".to_owned(), |file| file.display().to_string());
             page_of(report, scope, unstarve_change::quoted(&name).as_deref(), *look)
         }
     })

@@ -4,24 +4,25 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use unstarve_model::EventSource;
-use unstarve_readers::Input;
+use unstarve_readers::{Input, open_input};
 
 use crate::output;
 
 /// A writer that was started together with the program, as in `<(zcat trace.gz)`, writes by then.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A guest of the lab with Linux 6.12 in which a real-time controller starves the workers that complete its log's direct I/O.
+/// The recording to read: a file, or standard input for `-`.
+pub struct Recording(PathBuf);
+
+/// A recording that comes with the program: a real-time task starves the kworker that completes direct I/O on ext4, in a guest of
+/// Linux 6.12 (docs/lab-scenarios.md, `oplog-ext4`).
 const EXAMPLE: &[u8] = include_bytes!("../../../testdata/traces/linux-6.12-lab-oplog-ext4-faulty.dat.zst");
 
-/// The recording to read.
-pub enum Recording {
-    /// A file, or standard input for `-`.
-    Named(PathBuf),
-    /// The one that is in the program.
-    Example,
+/// The recording that comes with the program.
+pub fn example() -> Result<Box<dyn EventSource>> {
+    Ok(open_input(Input::from_stream(Box::new(EXAMPLE), "the example".to_owned())?)?)
 }
 
 impl Recording {
@@ -32,20 +33,15 @@ impl Recording {
             }
             bail!("{}: is a directory; expected a recording, for example its trace.dat", path.display());
         }
-        Ok(Recording::Named(path))
+        Ok(Recording(path))
     }
 
     pub fn open(&self) -> Result<Box<dyn EventSource>> {
-        let path = match self {
-            Recording::Example => {
-                let input = Input::from_stream(Box::new(EXAMPLE), self.name()).context("the example")?;
-                return Ok(unstarve_readers::open_input(input)?);
-            }
-            Recording::Named(path) if path == Path::new("-") => return Ok(unstarve_readers::open_stdin()?),
-            Recording::Named(path) => path,
-        };
-        let open = || unstarve_readers::open(path);
-        if !path.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        if self.0 == Path::new("-") {
+            return Ok(unstarve_readers::open_stdin()?);
+        }
+        let open = || unstarve_readers::open(&self.0);
+        if !self.0.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
             return Ok(open()?);
         }
         // Opening waits for a writer, and for what it writes first: without a word that looks like a hang.
@@ -55,25 +51,18 @@ impl Recording {
 
     /// What a page calls it: without the directories, which say much about the machine and nothing about the recording.
     pub fn short_name(&self) -> String {
-        let file = self.file().and_then(Path::file_name);
+        let file = self.0.file_name().filter(|name| *name != "-");
         file.map_or_else(|| self.name(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// The file; `None` for standard input, which cannot be read again, and for the example.
+    /// The file; `None` for standard input, which cannot be read again.
     pub fn file(&self) -> Option<&Path> {
-        match self {
-            Recording::Named(path) => (path != Path::new("-")).then_some(path.as_path()),
-            Recording::Example => None,
-        }
+        (self.0 != Path::new("-")).then_some(self.0.as_path())
     }
 
     /// What messages call it.
     pub fn name(&self) -> String {
-        match self {
-            Recording::Named(path) if path == Path::new("-") => "standard input".to_owned(),
-            Recording::Named(path) => path.display().to_string(),
-            Recording::Example => "the example".to_owned(),
-        }
+        if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }
     }
 }
 

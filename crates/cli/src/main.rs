@@ -23,6 +23,7 @@ mod fail_on;
 mod fix;
 mod generate;
 mod guard;
+mod help;
 mod input;
 mod knobs;
 mod lab;
@@ -44,7 +45,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Finds the threads that the Linux scheduler starves, above all the kernel's own workers. Reports who starved them, by
 /// which rule and for how many nanoseconds, and what to do.
@@ -73,6 +74,7 @@ Examples:
   sudo unstarve doctor              what this host and your rights allow, and how to get what is missing
   sudo unstarve check               which settings of this host starve threads, and the fix
   unstarve sql 'select * from top_culprits' tables/    questions about many hosts
+  unstarve help weight-starvation   what a finding, rule or remedy means
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
 
 #[derive(Subcommand)]
@@ -93,6 +95,7 @@ enum Command {
     Sql(sql::SqlArgs),
     Doctor(doctor::DoctorArgs),
     Lab(lab::LabArgs),
+    Help(help::HelpArgs),
     #[command(hide = true)]
     Generate(generate::GenerateArgs),
     #[command(hide = true)]
@@ -128,6 +131,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::Generate(args) => generate::run::<LowArgs>(args),
+        Command::Help(args) => help::run(&args, LowArgs::command(), low.color),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Top(args) => args.raise().and_then(top::run),
         Command::Timeline(args) => args.raise().and_then(timeline::run),

@@ -45,6 +45,37 @@ fn the_exit_code_says_whether_something_is_wrong() {
 }
 
 #[test]
+fn the_example_needs_no_file() {
+    let output = unstarve(&["explain", "--example"]);
+    let page = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(page.contains("kworker/0:1 (iomap_dio_complete_work") && page.contains("rt-starvation"), "{page}");
+    assert!(page.contains("unstarve fix FILE --remedy"), "it is no file that `fix` could read: {page}");
+    assert_eq!(unstarve(&["explain", "--example", "a.dat"]).status.code(), Some(2));
+}
+
+#[test]
+fn help_knows_commands_and_the_words_of_reports() {
+    let help = |arguments: &[&str]| {
+        let output = unstarve(&[&["help"], arguments].concat());
+        (output.status.code(), text(&output.stdout).to_owned() + text(&output.stderr))
+    };
+    let asked = |arguments: &[&str], expected: &str| {
+        let (code, page) = help(arguments);
+        assert!(code == Some(0) && page.contains(expected), "{arguments:?}: {page}");
+    };
+    asked(&[], "Usage: unstarve");
+    asked(&["guard", "plan"], "Usage: unstarve guard plan");
+    asked(&["weight-starvation"], "a heavier task or cgroup takes the CPU");
+    asked(&["topics"], "victim-above-intruder");
+    asked(&["heavy-cgroup"], "A rule of check");
+    assert_eq!(
+        help(&["weight-starv"]),
+        (Some(2), "unstarve: no command, finding, rule or remedy is called \"weight-starv\" (like it: weight-starvation); `unstarve help topics` lists them\n".to_owned())
+    );
+}
+
+#[test]
 fn errors_name_the_file_and_the_reason_once() {
     let message = |arguments: &[&str]| text(&unstarve(arguments).stderr).trim_end().to_owned();
     assert_eq!(
@@ -85,15 +116,6 @@ fn json_is_the_report_of_the_page() {
     assert_eq!(report.findings[0].id, "rt-starvation");
     let page = unstarve(&["explain", &trace("linux-5.10-net-rt.dat")]);
     assert!(text(&page.stdout).contains(&report.findings[0].sentence[..40]));
-}
-
-#[test]
-fn the_example_needs_no_file() {
-    let output = unstarve(&["explain", "--example", "--json"]);
-    assert_eq!(output.status.code(), Some(1), "its finding is critical: {}", text(&output.stderr));
-    let report: unstarve_diagnose::report::Report = serde_json::from_slice(&output.stdout).expect("a report");
-    assert_eq!(report.findings[0].id, "rt-starvation");
-    assert_eq!(unstarve(&["explain", "--example", "trace.dat"]).status.code(), Some(2), "one or the other");
 }
 
 #[test]

@@ -284,7 +284,8 @@ fn proved((finding, victim): (&str, &str), remedy: &Remedy, here: Option<&str>, 
 }
 
 impl Proved {
-    fn of(proof: &Proof, here: Option<&str>) -> Proved {
+    /// What a row of the table says beside a report of kernel series `here`.
+    pub fn of(proof: &Proof, here: Option<&str>) -> Proved {
         Proved {
             kernel: proof.kernel.clone(),
             victim: proof.victim.clone(),

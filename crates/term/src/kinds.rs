@@ -10,15 +10,7 @@ pub fn kinds_page(findings: &[FindingKind], remedies: &[RemedyKind], look: Look)
     ink.line(&[(STRONG, "Findings")]);
     ink.blank();
     for kind in findings {
-        ink.line(&[(STRONG, kind.id)]);
-        ink.paragraph("  ", PLAIN, &format!("{}.", kind.title));
-        ink.paragraph("  ", PLAIN, kind.about);
-        let events: Vec<&str> = kind.needs.iter().copied().map(EventType::name).collect();
-        ink.paragraph("  ", FAINT, &format!("Events beside sched_switch: {}", events.join(", ")));
-        if let Some(taken) = kind.snapshot {
-            ink.paragraph("  ", FAINT, &format!("From the host snapshot: {taken}"));
-        }
-        ink.blank();
+        finding_kind(&mut ink, kind);
     }
     ink.line(&[(STRONG, "Remedies")]);
     ink.blank();
@@ -27,4 +19,17 @@ pub fn kinds_page(findings: &[FindingKind], remedies: &[RemedyKind], look: Look)
         ink.paragraph(&format!("{:width$}  ", kind.id), PLAIN, kind.title);
     }
     format!("{}\n", ink.finish().trim_end())
+}
+
+/// What a kind of finding is, and what it is found by.
+pub(crate) fn finding_kind(ink: &mut Ink, kind: &FindingKind) {
+    ink.line(&[(STRONG, kind.id)]);
+    ink.paragraph("  ", PLAIN, &format!("{}.", kind.title));
+    ink.paragraph("  ", PLAIN, kind.about);
+    let events: Vec<&str> = kind.needs.iter().copied().map(EventType::name).collect();
+    ink.paragraph("  ", FAINT, &format!("Events beside sched_switch: {}", events.join(", ")));
+    if let Some(taken) = kind.snapshot {
+        ink.paragraph("  ", FAINT, &format!("From the host snapshot: {taken}"));
+    }
+    ink.blank();
 }

@@ -23,6 +23,7 @@ mod page;
 mod summary;
 mod text;
 mod timehist;
+mod topic;
 mod worst;
 
 pub use audit::{audit_page, rules_page};
@@ -36,4 +37,5 @@ pub use look::{Charset, Colours, Look};
 pub use page::{page, page_of};
 pub use summary::Summary;
 pub use timehist::Timehist;
+pub use topic::{Topic, topic_page, topics_page};
 pub use unstarve_model::clean;

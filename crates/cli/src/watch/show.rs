@@ -7,7 +7,7 @@ use unstarve_diagnose::report::Scope;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::EventSource;
 use unstarve_readers::{Input, OpenError, open_input};
-use unstarve_term::page;
+use unstarve_term::page_of;
 use unstarve_watch::episode::is_id;
 use unstarve_watch::store::trace_directory;
 use unstarve_watch::trace_in;
@@ -61,6 +61,9 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     let report = explain(source.map_err(output::hint_at_root)?, &Options::default(), |_| {})?;
     print(&match args.json {
         true => serde_json::to_string_pretty(&report)? + "\n",
-        false => page(&report, Scope::Whole, output::look(color)),
+        false => {
+            let file = unstarve_change::quoted(&trace.display().to_string());
+            page_of(&report, Scope::Whole, file.as_deref(), output::look(color))
+        }
     })
 }

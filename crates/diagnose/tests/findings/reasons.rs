@@ -54,6 +54,24 @@ fn a_crowd_that_keeps_itself_waiting_accuses_nobody_of_it() {
     assert_eq!(findings.iter().find(accuses), None);
 }
 
+/// Twenty take turns of 4 ms and all but the first weigh half more. The first gets `turns` of them in a row.
+fn twenty_with_one_lighter(turns: usize) -> Scene {
+    let heavier: Vec<char> = ('\u{100}'..).take(19).collect();
+    let round: String =
+        "a".repeat(4 * turns) + &heavier.iter().map(|c| times(4 * turns, &c.to_string())).collect::<String>();
+    let scene = Scene::new(1000).task('a', "guest", 120).cpu(&times(24 / turns, &round));
+    heavier.iter().fold(scene, |scene, letter| scene.task(*letter, "rustc", 118))
+}
+
+#[test]
+fn in_a_crowd_a_turn_is_long_in_coming_and_that_is_no_weight() {
+    let scene = twenty_with_one_lighter(1);
+    assert_eq!(scene.alarms(), Vec::<String>::new());
+    // The same shares, and waits three times as long as turns of these many take.
+    let scene = twenty_with_one_lighter(6);
+    insta::assert_snapshot!(scene.findings(), @"critical weight-starvation: guest by rustc (weight)");
+}
+
 #[test]
 fn a_program_that_gets_what_its_nice_is_worth_got_what_was_asked() {
     // 1024 to 9548, and to 88761: a turn of 4 ms for each 37 and each 347.

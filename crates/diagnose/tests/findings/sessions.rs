@@ -50,6 +50,23 @@ fn the_nice_value_of_a_session_counts_between_sessions() {
     assert!(blames_weight(&hog("1", [Some((7, -15)), Some((8, 0))])));
 }
 
+#[test]
+fn a_session_that_is_nice_and_has_its_turns_is_not_starved() {
+    // 1024 to 526: a turn of 4 ms for each two of five others.
+    let task = |tid: u32, comm: &str, session: u64, nice: i32| json!({"tid": tid, "comm": comm, "policy": "other", "nice": 0, "cgroup": "/", "start_ticks": 1, "allowed": "0", "autogroup": {"id": session, "nice": nice}});
+    let others = ['a', 'b', 'c', 'd', 'e'];
+    let turns: String = others.iter().map(|letter| times(8, &letter.to_string())).collect();
+    let tasks = others.iter().zip(101..).map(|(_, tid)| task(tid, "rustc", u64::from(tid), 0));
+    let scene =
+        Scene::new(1000).task('g', "guest", 120).cpu(&times(24, &format!("gggggggg{turns}{turns}"))).snapshot(json!({
+            "kernel": {"release": "6.12.9"},
+            "settings": {"/proc/sys/kernel/sched_autogroup_enabled": "1"},
+            "tasks": tasks.chain([task(100, "guest", 7, 3)]).collect::<Vec<_>>(),
+        }));
+    let scene = others.iter().fold(scene, |scene, letter| scene.task(*letter, "rustc", 120));
+    assert_eq!(scene.alarms(), Vec::<String>::new());
+}
+
 /// A hog in a session of its own, and in another a SCHED_IDLE task beside `rival`; the SCHED_IDLE task gets 1 ms of each 240.
 fn last_by_policy(rival: char) -> Scene {
     let task = |tid: u32, comm: &str, policy: &str, session: u64| json!({"tid": tid, "comm": comm, "policy": policy, "nice": 0, "cgroup": "/", "start_ticks": 1, "allowed": "0", "autogroup": {"id": session, "nice": 0}});

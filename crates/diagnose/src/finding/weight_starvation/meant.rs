@@ -8,6 +8,7 @@ use super::super::limits::Allowance;
 use super::{PARTNER, SHORTFALL};
 use crate::case::Case;
 use crate::ledger::{Account, TICK};
+use crate::rivals::NICE_0;
 
 /// Who wakes a worker for this part of its turns is the one that it works for.
 const EMPLOYER: f64 = 0.5;
@@ -45,6 +46,31 @@ pub(super) fn is_due_to_nice(
     let (its, mine) = case.rival_weights(victim, occupant);
     let turns = TURN.0.saturating_mul(u64::from(mine.div_ceil(its.max(1))));
     by_nice && shortfall < SHORTFALL && longest.0 <= turns
+}
+
+/// Whether the victim has what its nice is worth, and no wait longer than it takes until each of those that wait beside it had a
+/// turn. Long waits are then the crowd's doing: what is heavier came first in it, and took nothing that was due to this one.
+pub(super) fn has_its_turn(
+    case: &Case<'_>,
+    (victim, occupant): (ActorId, ActorId),
+    (account, allowance): (&Account, &Allowance),
+    longest: Nanos,
+) -> bool {
+    let lighter = lighter_as_asked(case, victim, occupant);
+    let due = allowance.due.0 as f64 / lighter;
+    let waiting = account.queued_together as f64 / account.waits.max(1) as f64;
+    let enough = account.runs.count > 0 && account.got.0 as f64 > due * (1.0 - SHORTFALL);
+    enough && longest.0 as f64 <= TURN.0 as f64 * (waiting * lighter).ceil()
+}
+
+/// How many times less than nice 0 the victim's session weighs beside that of the occupant: somebody gave it its nice. What a
+/// task is due knows of the task's own nice only.
+fn lighter_as_asked(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> f64 {
+    let (its, mine) = (case.actor(victim).group(), case.actor(occupant).group());
+    let of_cgroups = case.rivals(victim, occupant).is_some_and(|of| of.victim.is_some() || of.occupant.is_some());
+    let of_sessions = its.is_some() && !case.world.actors.groups().is_one(its, mine) && !of_cgroups;
+    let (weight, _) = case.rival_weights(victim, occupant);
+    if of_sessions { f64::from(NICE_0) / f64::from(weight.clamp(1, NICE_0)) } else { 1.0 }
 }
 
 /// Whether it is a program that only computes and that nobody waits for, of which nobody knows whether it is SCHED_IDLE, and

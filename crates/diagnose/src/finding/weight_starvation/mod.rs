@@ -14,7 +14,8 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use self::meant::{
-    got_as_asked, highest_price, is_due_to_nice, may_be_meant, price_of_programs, price_of_service, works_for,
+    got_as_asked, has_its_turn, highest_price, is_due_to_nice, may_be_meant, price_of_programs, price_of_service,
+    works_for,
 };
 use self::words::{inferred_evidence, inferred_sentence, known_evidence, known_sentence};
 
@@ -158,7 +159,10 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
         let busy = behind.share_of(account.waited + account.runs.total) >= MAIN_REASON;
         let of_worker = if outweighed && busy { behind } else { Nanos::ZERO };
         let price = highest_price(case, victim).min(behind);
-        Felt { lost: stalled.max(owed).max(of_worker).max(price), stall: longest }
+        let in_turn =
+            !case.is_kernel_thread(victim) && has_its_turn(case, (victim, occupant), (account, &allowance), longest);
+        let (stalled, stall) = if in_turn { (Nanos::ZERO, Nanos::ZERO) } else { (stalled, longest) };
+        Felt { lost: stalled.max(owed).max(of_worker).max(price), stall }
     };
     // Threads that wait at the same time add up; together they lost no more than the heavier ones had.
     let felt = Felt { lost: felt.lost.min(had_by_heavier(case, victim)), ..felt };

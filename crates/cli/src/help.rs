@@ -1,0 +1,57 @@
+//! `unstarve help`: of commands, and of the words in reports.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Args, Command};
+use unstarve_term::{Topic, topic_page, topics_page};
+
+use crate::output::{self, Color, Out};
+
+/// Show help of a command, or what a finding, rule or remedy of a report means
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve help fix
+  unstarve help weight-starvation
+  unstarve help topics              all findings, rules and remedies, a line each
+
+Exit code: 0, or 2 if nothing has this name.")]
+pub struct HelpArgs {
+    /// A command such as `guard plan`; the id of a finding, rule or remedy; or `topics`
+    #[arg(value_name = "COMMAND|TOPIC")]
+    names: Vec<String>,
+}
+
+/// `program` is the whole command line's definition.
+pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> {
+    let look = output::look(color);
+    let text = if let Some(mut command) = command(program, &args.names) {
+        command.render_long_help().to_string()
+    } else {
+        match args.names.as_slice() {
+            [name] if name == "topics" => topics_page(look),
+            [name] if !Topic::named(name).is_empty() => topic_page(&Topic::named(name), look),
+            names => bail!("{}", unknown(&names.join(" "))),
+        }
+    };
+    Out::new().text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command with these names, one below the other.
+fn command(program: Command, names: &[String]) -> Option<Command> {
+    let mut command = program;
+    // Each then knows its whole name and the options of all.
+    command.build();
+    for name in names {
+        command = command.find_subcommand(name)?.clone();
+    }
+    Some(command)
+}
+
+fn unknown(name: &str) -> String {
+    let similar: Vec<&str> = Topic::all().map(Topic::id).filter(|id| !name.is_empty() && id.contains(name)).collect();
+    let like = if similar.is_empty() { String::new() } else { format!(" (like it: {})", similar.join(", ")) };
+    format!("no command, finding, rule or remedy is called {name:?}{like}; `unstarve help topics` lists them")
+}

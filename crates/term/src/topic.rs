@@ -1,0 +1,164 @@
+use unstarve_check as check;
+use unstarve_diagnose::proofs::{Proved, shipped};
+use unstarve_diagnose::report::LEGEND;
+use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind};
+use unstarve_timeline::Rule;
+
+use crate::Look;
+use crate::ink::{FAINT, Ink, PLAIN, STRONG};
+use crate::kinds::finding_kind;
+
+/// A word of the reports.
+#[derive(Clone, Copy)]
+pub enum Topic {
+    /// What `explain` finds.
+    Finding(FindingKind),
+    /// Why an occupant had the CPU.
+    Rule(Rule),
+    /// What `explain` advises.
+    Remedy(RemedyKind),
+    /// What `check` finds.
+    Setting(check::Rule),
+}
+
+impl Topic {
+    /// All of them, in the order of the documentation.
+    pub fn all() -> impl Iterator<Item = Topic> {
+        let findings = FINDINGS.into_iter().map(Topic::Finding);
+        let remedies = REMEDIES.iter().copied().map(Topic::Remedy);
+        findings.chain(LEGEND.into_iter().map(Topic::Rule)).chain(remedies).chain(check::RULES.map(Topic::Setting))
+    }
+
+    /// Those with this name: `throttled` is a finding and a rule.
+    pub fn named(name: &str) -> Vec<Topic> {
+        Topic::all().filter(|topic| topic.id() == name).collect()
+    }
+
+    /// As reports and options have it.
+    pub fn id(self) -> &'static str {
+        match self {
+            Topic::Finding(kind) => kind.id,
+            Topic::Rule(rule) => rule.word(),
+            Topic::Remedy(kind) => kind.id,
+            Topic::Setting(rule) => rule.id,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Topic::Finding(kind) => kind.title,
+            Topic::Rule(rule) => rule.meaning(),
+            Topic::Remedy(kind) => kind.title,
+            Topic::Setting(rule) => rule.title,
+        }
+    }
+
+    fn heading(self) -> &'static str {
+        match self {
+            Topic::Finding(_) => "Findings of explain",
+            Topic::Rule(_) => "Rules: why another had the CPU",
+            Topic::Remedy(_) => "Remedies",
+            Topic::Setting(_) => "Rules of check",
+        }
+    }
+}
+
+/// What is to be said of these topics, which have one name.
+pub fn topic_page(topics: &[Topic], look: Look) -> String {
+    let mut ink = Ink::new(look);
+    for topic in topics {
+        match topic {
+            Topic::Finding(kind) => {
+                ink.line(&[(FAINT, "A finding of explain:")]);
+                finding_kind(&mut ink, kind);
+            }
+            Topic::Rule(rule) => {
+                ink.line(&[(FAINT, "A rule, by which another had the CPU:")]);
+                ink.line(&[(STRONG, rule.word())]);
+                ink.paragraph("  ", PLAIN, &format!("{}.", capital(rule.meaning())));
+                ink.blank();
+            }
+            Topic::Remedy(kind) => remedy(&mut ink, kind),
+            Topic::Setting(rule) => {
+                ink.line(&[(FAINT, "A rule of check:")]);
+                ink.line(&[(STRONG, rule.id)]);
+                ink.paragraph("  ", PLAIN, &format!("{}.", rule.title));
+                ink.paragraph("  ", PLAIN, rule.about);
+                ink.paragraph("  ", FAINT, &format!("Source: {}", rule.source));
+                ink.blank();
+            }
+        }
+    }
+    format!("{}\n", ink.finish().trim_end())
+}
+
+fn remedy(ink: &mut Ink, kind: &RemedyKind) {
+    ink.line(&[(FAINT, "A remedy:")]);
+    ink.line(&[(STRONG, kind.id)]);
+    ink.paragraph("  ", PLAIN, &format!("{}.", capital(kind.title)));
+    if let Some(why) = kind.on_request {
+        ink.paragraph("  ", PLAIN, &format!("Only on request (`unstarve fix --remedy {}`): {why}.", kind.id));
+    }
+    let rows: Vec<Proved> =
+        shipped().iter().filter(|row| row.remedy == kind.id).map(|row| Proved::of(row, None)).collect();
+    for row in &rows {
+        ink.paragraph("  proved: ", FAINT, &row.to_string());
+    }
+    if rows.is_empty() {
+        ink.paragraph("  ", FAINT, "Not proved in the lab so far.");
+    }
+    ink.blank();
+}
+
+/// All names, a line each.
+pub fn topics_page(look: Look) -> String {
+    let mut ink = Ink::new(look);
+    let width = Topic::all().map(|topic| topic.id().len()).max().unwrap_or_default();
+    let mut heading = "";
+    for topic in Topic::all() {
+        if topic.heading() != heading {
+            if !heading.is_empty() {
+                ink.blank();
+            }
+            heading = topic.heading();
+            ink.line(&[(STRONG, heading)]);
+        }
+        ink.paragraph(&format!("  {:width$}  ", topic.id()), PLAIN, topic.title());
+    }
+    format!("{}\n", ink.finish().trim_end())
+}
+
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Charset, Colours};
+
+    fn narrow() -> Look {
+        Look::new(100, Charset::Utf8, Colours::Plain)
+    }
+
+    #[test]
+    fn each_name_of_the_reports_has_a_page() {
+        for topic in Topic::all() {
+            let page = topic_page(&Topic::named(topic.id()), narrow());
+            assert!(page.contains(topic.id()) && page.lines().count() >= 3, "{page}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_two_things_shows_both() {
+        let page = topic_page(&Topic::named("throttled"), narrow());
+        assert!(page.contains("A finding of explain") && page.contains("A rule, by which"), "{page}");
+    }
+
+    #[test]
+    fn a_remedy_shows_what_was_proved_of_it() {
+        let page = topic_page(&Topic::named("victim-above-intruder"), narrow());
+        assert!(page.contains("proved: on 5.10 for a ksoftirqd: ping.max −97 %"), "{page}");
+    }
+}
