@@ -28,7 +28,7 @@ test)
     ;;
 dist)
     wanted+=(/usr/lib/$(cc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)/libelf.a:libelf-dev objcopy:binutils
-        python3:python3 mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm)
+        python3:python3 strace:strace mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm)
     ;;
 *)
     echo "setup: $purpose: unknown purpose; expected build, test, demo or dist" >&2
