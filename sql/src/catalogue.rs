@@ -1,6 +1,6 @@
 //! Which file is of which table, and a session that knows all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -27,6 +27,9 @@ pub async fn open(places: &[String], memory: usize) -> Result<SessionContext> {
     for place in places {
         find(place, &mut found).await?;
     }
+    // A place that lies in another, or is named twice, has no row twice.
+    let mut seen = BTreeSet::new();
+    found.parts.retain(|part| seen.insert((part.store.to_string(), part.meta.location.to_string())));
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
     let config = SessionConfig::new().with_information_schema(true).set_str("datafusion.execution.time_zone", "UTC");
     let session = SessionContext::new_with_config_rt(config, runtime);

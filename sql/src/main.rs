@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `place` | paths, globs and URLs → files |
+//! | `hours` | of the files of an hour those whose rows count, by its commits |
 //! | `scan` | the files of a table as DataFusion reads them, those of other hours left out |
 //! | `catalogue` | which file is of which table; a session with all of them |
 //! | `functions` | `hist_quantile`, `hist_sum`, `role`, `share` |
@@ -14,6 +15,7 @@ mod answer;
 mod args;
 mod catalogue;
 mod functions;
+mod hours;
 mod place;
 mod prompt;
 mod scan;

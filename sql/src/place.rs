@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use futures::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
+
+use crate::hours;
 
 /// A file of a table.
 #[derive(Clone, Debug)]
@@ -18,6 +19,14 @@ pub struct Part {
     pub store: ObjectStoreUrl,
     /// Where it is in it, and its size.
     pub meta: ObjectMeta,
+}
+
+/// A store, and how DataFusion calls it.
+pub struct Shop {
+    /// The store.
+    pub store: Arc<dyn ObjectStore>,
+    /// Its name.
+    pub url: ObjectStoreUrl,
 }
 
 /// Files, and the stores that they are in.
@@ -29,9 +38,10 @@ pub struct Found {
     pub stores: Vec<(Url, Arc<dyn ObjectStore>)>,
 }
 
-const ENDING: &str = ".parquet";
+/// How the name of such a file ends.
+pub const ENDING: &str = ".parquet";
 
-/// Finds the Parquet files at a place.
+/// Finds the Parquet files at a place whose rows count: each row once, also while `unstarve fleet compact` is at work (docs/fleet.md).
 ///
 /// # Errors
 /// If it cannot be read, or if there is none.
@@ -78,27 +88,12 @@ async fn local(path: &Path, found: &mut Found) -> Result<()> {
     let url = ObjectStoreUrl::local_filesystem();
     if metadata.is_file() {
         let at = object_store::path::Path::from_absolute_path(&place)?;
-        found.parts.push(Part { store: url, meta: store.head(&at).await? });
+        let meta = store.head(&at).await?;
+        found.parts.extend(hours::one(&Shop { store, url }, meta).await?);
         return Ok(());
     }
     let prefix = object_store::path::Path::from_absolute_path(&place)?;
-    list(&store, &prefix, &url, found).await
-}
-
-/// All Parquet files below a prefix; none that begins with a dot, which are still being written.
-async fn list(
-    store: &Arc<dyn ObjectStore>,
-    prefix: &object_store::path::Path,
-    url: &ObjectStoreUrl,
-    found: &mut Found,
-) -> Result<()> {
-    let mut listing = store.list(Some(prefix));
-    while let Some(meta) = listing.try_next().await? {
-        let name = meta.location.filename().unwrap_or_default();
-        if name.ends_with(ENDING) && !name.starts_with('.') && meta.size > 0 {
-            found.parts.push(Part { store: url.clone(), meta });
-        }
-    }
+    found.parts.extend(hours::below(&Shop { store, url }, &prefix).await?);
     Ok(())
 }
 
@@ -119,8 +114,9 @@ async fn bucket(url: &Url, found: &mut Found) -> Result<()> {
     let store_url = ObjectStoreUrl::parse(base.as_str())?;
     if prefix.filename().is_some_and(|name| name.ends_with(ENDING)) {
         let meta = store.head(&prefix).await?;
-        found.parts.push(Part { store: store_url, meta });
+        found.parts.extend(hours::one(&Shop { store, url: store_url }, meta).await?);
         return Ok(());
     }
-    list(&store, &prefix, &store_url, found).await
+    found.parts.extend(hours::below(&Shop { store, url: store_url }, &prefix).await?);
+    Ok(())
 }

@@ -21,6 +21,7 @@ mod explain;
 mod export;
 mod fail_on;
 mod fix;
+mod fleet;
 mod generate;
 mod guard;
 mod help;
@@ -93,6 +94,7 @@ enum Command {
     Snapshot(snapshot::SnapshotArgs),
     Knobs(knobs::KnobsArgs),
     Sql(sql::SqlArgs),
+    Fleet(fleet::FleetArgs),
     Doctor(doctor::DoctorArgs),
     Lab(lab::LabArgs),
     Help(help::HelpArgs),
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Knobs(args) => knobs::run(args, low.color),
         Command::Sql(args) => sql::run(&args),
+        Command::Fleet(args) => fleet::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::Generate(args) => generate::run::<LowArgs>(args),

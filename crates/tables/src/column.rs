@@ -17,6 +17,9 @@ pub enum Kind {
     Counts,
 }
 
+/// All kinds.
+pub const KINDS: [Kind; 7] = [Kind::U64, Kind::U32, Kind::I32, Kind::F64, Kind::Text, Kind::Moment, Kind::Counts];
+
 impl Kind {
     /// As the documentation has it.
     pub fn word(self) -> &'static str {

@@ -23,10 +23,10 @@ const GROUP: usize = 1 << 18;
 const UTC: &str = "UTC";
 
 /// The schema of a table: its name and meaning, and those of its columns with their units, are in the metadata.
-fn arrow_schema(table: &Schema) -> SchemaRef {
+pub fn arrow_schema(table: &Schema) -> SchemaRef {
     let field = |column: &crate::Column| {
         let told = texts([("unit", column.unit), ("meaning", column.meaning)]);
-        Field::new(column.name, data_type(column.kind), column.presence == Presence::Optional).with_metadata(told)
+        Field::new(column.name, arrow_type(column.kind), column.presence == Presence::Optional).with_metadata(told)
     };
     let told = texts([("unstarve.table", table.name), ("unstarve.meaning", table.meaning)]);
     Arc::new(ArrowSchema::new_with_metadata(table.columns.iter().map(field).collect::<Vec<_>>(), told))
@@ -37,7 +37,8 @@ fn texts(texts: [(&str, &str); 2]) -> HashMap<String, String> {
     told.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
 }
 
-fn data_type(kind: Kind) -> DataType {
+/// The type of a column of this kind.
+pub fn arrow_type(kind: Kind) -> DataType {
     match kind {
         Kind::U64 => DataType::UInt64,
         Kind::U32 => DataType::UInt32,

@@ -19,13 +19,14 @@ mod schema;
 mod shelf;
 mod text_table;
 
-pub use column::{Column, Kind, Presence};
+pub use column::{Column, KINDS, Kind, Presence};
 #[cfg(feature = "columnar")]
-pub use columnar::{ArrowRows, ParquetRows, parquet_file};
+pub use columnar::{ArrowRows, ParquetRows, arrow_schema, arrow_type, parquet_file};
 pub use error::TableError;
 pub use rows::{Cell, Out, Rows};
 pub use schema::{
-    ALL, BLAME, BLAME_ROLLUP, EPISODES, FINDINGS, HOSTS, PIECES, PROOFS, SETTINGS, Schema, WAIT_ROLLUP, WAITS, named,
+    ALL, BLAME, BLAME_ROLLUP, EPISODES, FINDINGS, HOSTS, MANIFEST, PIECES, PROOFS, SETTINGS, Schema, WAIT_ROLLUP,
+    WAITS, named,
 };
 pub use shelf::{Limits, Partition, Shelf, ShelfError, part_name};
 pub use text_table::CsvRows;

@@ -72,7 +72,7 @@ impl Partition {
     }
 
     /// When its hour begins, if its names are those of an hour.
-    fn begin(&self) -> Option<WallTime> {
+    pub fn begin(&self) -> Option<WallTime> {
         let mut date = self.date.splitn(3, '-').map(|number| number.parse::<u64>().ok());
         let (year, month, day) = (date.next()??, date.next()??, date.next()??);
         let hour = self.hour.parse::<u64>().ok()?;
@@ -86,7 +86,7 @@ impl Partition {
     }
 
     /// Whether it is before another moment's.
-    fn is_before(&self, at: WallTime) -> bool {
+    pub fn is_before(&self, at: WallTime) -> bool {
         let other = Partition::of(&self.table, at);
         (&self.date, &self.hour) < (&other.date, &other.hour)
     }

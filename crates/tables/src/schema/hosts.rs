@@ -50,3 +50,13 @@ pub(crate) const PROOFS: &[Column] = &[
     column("date", Text, "", "the day"),
     column("note", Text, "", "what else is to be known"),
 ];
+
+pub(crate) const MANIFEST: &[Column] = &[
+    column("file", Text, "", "its path below the store"),
+    column("table_name", Text, "", "of which table its rows are"),
+    optional("min_ts", Moment, "", "the first `ts` in it"),
+    optional("max_ts", Moment, "", "the last"),
+    column("hosts", U64, "", "how many hosts are in it"),
+    column("rows", U64, "", "its rows"),
+    column("bytes", U64, "B", "its size"),
+];

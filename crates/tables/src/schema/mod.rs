@@ -88,9 +88,17 @@ pub const PROOFS: Schema = Schema {
     columns: hosts::PROOFS,
 };
 
+/// A row for each file of merged rows.
+pub const MANIFEST: Schema = Schema {
+    name: "manifest",
+    meaning: "the files of merged rows of a store",
+    writer: "`unstarve fleet compact`, as `manifest.parquet` in the store itself",
+    columns: hosts::MANIFEST,
+};
+
 /// All of them.
-pub const ALL: [&Schema; 10] =
-    [&HOSTS, &WAIT_ROLLUP, &BLAME_ROLLUP, &EPISODES, &FINDINGS, &SETTINGS, &PROOFS, &WAITS, &PIECES, &BLAME];
+pub const ALL: [&Schema; 11] =
+    [&HOSTS, &WAIT_ROLLUP, &BLAME_ROLLUP, &EPISODES, &FINDINGS, &SETTINGS, &PROOFS, &WAITS, &PIECES, &BLAME, &MANIFEST];
 
 /// The table of this name.
 pub fn named(name: &str) -> Option<&'static Schema> {

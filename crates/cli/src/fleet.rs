@@ -1,0 +1,214 @@
+//! `unstarve fleet`: the tables of many hosts in one directory.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+/// Keep the tables of many hosts in one directory: merge small files, drop old hours, prove that no row is lost
+///
+/// DIR has what hosts wrote with `unstarve watch --tables` or `snapshot --tables`, copied together. `unstarve sql` reads it at any moment.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve fleet compact /srv/unstarve --keep 30d      from a timer, each hour
+  unstarve fleet status /srv/unstarve
+  unstarve fleet verify /srv/unstarve                  reads everything
+
+Exit code: 0 all is well, 1 something is wrong and was left alone (it is named), 2 the directory could not be used.")]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Compact(CompactArgs),
+    Verify(PlaceArgs),
+    Status(PlaceArgs),
+}
+
+/// Merge the files of each hour into a few sorted ones, and write manifest.parquet
+///
+/// May be killed at any moment, run twice at once and run again: each row stays there once. A file with a column of a wrong type is named and
+/// left alone.
+#[derive(Args)]
+struct CompactArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Leave an hour alone until this long after its end: hosts still write. Later files go into the next commit
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
+    settle: Duration,
+    /// Keep files that do not count any more for this long, for those who read them still
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1h")]
+    grace: Duration,
+    /// Drop hours that are older: 30d
+    #[arg(long, value_name = "TIME", value_parser = parse_keep)]
+    keep: Option<Duration>,
+}
+
+/// Read everything, and compare it with what the commits say: that merged rows are those of the hosts' files, and that nothing is missing
+#[derive(Args)]
+struct PlaceArgs {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix('d') {
+        Some(days) => crate::record::parse_time(&format!("{days}h")).map(|hours| hours * 24),
+        None if ["0", "0s"].contains(&text) => Ok(Duration::ZERO),
+        None => crate::record::parse_time(text),
+    }
+    .map_err(|_| format!("`{text}`: expected a time such as 10m, 1h or 30d"))
+}
+
+fn parse_keep(text: &str) -> Result<Duration, String> {
+    match parse_time(text)? {
+        keep if keep < Duration::from_secs(3600) => {
+            Err(format!("`{text}`: hours are dropped as a whole; expected 1h at least"))
+        }
+        keep => Ok(keep),
+    }
+}
+
+/// Not in this build.
+#[cfg(not(feature = "columnar"))]
+pub fn run(args: &FleetArgs) -> anyhow::Result<std::process::ExitCode> {
+    let (Command::Compact(CompactArgs { place, .. }) | Command::Verify(place) | Command::Status(place)) = &args.command;
+    let _ = (&place.directory, place.json);
+    anyhow::bail!("this unstarve was built without Parquet: build it with `make build` (cargo's feature columnar)")
+}
+
+#[cfg(feature = "columnar")]
+pub use built::run;
+
+#[cfg(feature = "columnar")]
+mod built {
+    use std::process::ExitCode;
+    use std::time::SystemTime;
+
+    use anyhow::{Context, Result};
+    use serde::Serialize;
+    use unstarve_fleet::{Done, Options, Problem, Status, Store, Verified, compact, status, verify};
+    use unstarve_model::WallTime;
+    use unstarve_term::clean;
+
+    use super::{Command, CompactArgs, FleetArgs};
+
+    /// Something is wrong, and was left alone.
+    const PROBLEMS: u8 = 1;
+
+    /// Runs it.
+    pub fn run(args: &FleetArgs) -> Result<ExitCode> {
+        match &args.command {
+            Command::Compact(args) => {
+                let done = compact(&Store::open(&args.place.directory)?, &options(args)?)?;
+                tell(&done, args.place.json, told(&done), &done.problems)
+            }
+            Command::Verify(place) => {
+                let verified = verify(&Store::open(&place.directory)?)?;
+                tell(&verified, place.json, verified_text(&verified), &verified.problems)
+            }
+            Command::Status(place) => {
+                let status = status(&Store::open(&place.directory)?)?;
+                tell(&status, place.json, table(&status), &status.problems)
+            }
+        }
+    }
+
+    fn options(args: &CompactArgs) -> Result<Options> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
+        let now = WallTime(u64::try_from(now.as_nanos()).context("the clock is after 2500")?);
+        Ok(Options { now, settle: args.settle, grace: args.grace, keep: args.keep })
+    }
+
+    fn tell(answer: &impl Serialize, is_json: bool, text: String, problems: &[Problem]) -> Result<ExitCode> {
+        if is_json {
+            say!("{}", serde_json::to_string_pretty(answer)?);
+        } else {
+            say!("{}", text.trim_end());
+            for problem in problems {
+                note!("{}: {}", clean(&problem.path.display().to_string()), clean(&problem.why));
+            }
+        }
+        Ok(ExitCode::from(if problems.is_empty() { 0 } else { PROBLEMS }))
+    }
+
+    fn told(done: &Done) -> String {
+        let mut text = format!(
+            "{} merged: {} files of hosts, {} rows, {} → {} files, {}\n",
+            count(done.hours, "hour"),
+            done.inputs,
+            done.rows,
+            size(done.input_bytes),
+            done.outputs,
+            size(done.output_bytes)
+        );
+        if done.dropped > 0 {
+            text += &format!("{} dropped\n", count(done.dropped, "hour"));
+        }
+        if done.removed > 0 {
+            text += &format!("{} removed that did not count any more\n", count(done.removed, "file"));
+        }
+        if done.lost > 0 {
+            text += &format!("{} by another compactor came first\n", count(done.lost, "commit"));
+        }
+        text
+    }
+
+    fn verified_text(verified: &Verified) -> String {
+        format!(
+            "{} in {} of {}; {} of hosts are still there and were read, of {} the sums in the commits are left; {} not merged yet\n{}",
+            count(verified.rows, "merged row"),
+            count(verified.outputs, "file"),
+            count(verified.hours, "hour"),
+            count(verified.inputs, "merged file"),
+            verified.inputs_gone,
+            count(verified.loose, "file"),
+            if verified.problems.is_empty() { "no row is lost, none is there twice" } else { "something is wrong:" }
+        )
+    }
+
+    fn table(status: &Status) -> String {
+        let mut text = format!(
+            "{:<14} {:>6} {:>7} {:>12} {:>10}  {:>18}  {:>18}  {:>18}  {:>7}\n",
+            "table", "hours", "files", "rows", "size", "not merged yet", "kept for readers", "garbage", "dropped"
+        );
+        for (name, table) in &status.tables {
+            let files = |count: u64, bytes: u64| {
+                if count == 0 { "–".to_owned() } else { format!("{count} ({})", size(bytes)) }
+            };
+            text += &format!(
+                "{:<14} {:>6} {:>7} {:>12} {:>10}  {:>18}  {:>18}  {:>18}  {:>7}\n",
+                clean(name),
+                table.hours,
+                table.files,
+                table.rows,
+                size(table.bytes),
+                files(table.loose, table.loose_bytes),
+                files(table.superseded, table.superseded_bytes),
+                files(table.garbage, table.garbage_bytes),
+                table.dropped
+            );
+        }
+        text
+    }
+
+    fn count(count: u64, word: &str) -> String {
+        format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+    }
+
+    fn size(bytes: u64) -> String {
+        match bytes {
+            0..1_000 => format!("{bytes} B"),
+            1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+            1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+            _ => format!("{:.2} GB", bytes as f64 / 1e9),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! `unstarve fleet` as a user meets it: killed at any moment, twice at once, beside files that are not what they should be.
+
+#![cfg(feature = "columnar")]
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::SystemTime;
+
+use unstarve_fleet::{Store, decode, live};
+use unstarve_model::WallTime;
+use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
+
+const HOUR: u64 = 3_600_000_000_000;
+
+/// Now, without what is not a whole hour.
+fn this_hour() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    now - now % HOUR
+}
+
+struct Fleet {
+    _place: tempfile::TempDir,
+    path: PathBuf,
+    shelf: Shelf,
+    hosts: BTreeSet<String>,
+    /// The hour in which the test began: the next may begin meanwhile.
+    now: u64,
+}
+
+impl Fleet {
+    fn new() -> Fleet {
+        let place = tempfile::tempdir().expect("a place for files");
+        let path = place.path().join("tables");
+        let shelf = Shelf::open(&path).expect("a directory of our own");
+        Fleet { _place: place, path, shelf, hosts: BTreeSet::new(), now: this_hour() }
+    }
+
+    /// A row for a new host, so many hours ago.
+    fn write(&mut self, ago: u64) -> String {
+        let name = format!("host-{:04}", self.hosts.len());
+        let at = WallTime(self.now - ago * HOUR + self.hosts.len() as u64);
+        let bytes = parquet_file(&HOSTS, |rows| {
+            let end = [Cell::Empty; 6];
+            rows.row(
+                &[
+                    &[Cell::Text(&name), Cell::Empty, at.0.into(), Cell::Text("6.12")][..],
+                    &end[..5],
+                    &[Cell::Text("0.1")],
+                ]
+                .concat(),
+            )
+        });
+        self.shelf
+            .put(&Partition::of(HOSTS.name, at), &name, &bytes.expect("it can be encoded"))
+            .expect("it can be written");
+        self.hosts.insert(name.clone());
+        name
+    }
+
+    fn hour(&self, ago: u64) -> PathBuf {
+        self.path.join(Partition::of(HOSTS.name, WallTime(self.now - ago * HOUR)).path())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        command.arg("fleet").args(arguments).arg(&self.path).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("it can be started")
+    }
+
+    fn start(&self) -> Child {
+        let mut command = self.command(&["compact", "--settle", "0s", "--grace", "0s"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it can be started")
+    }
+
+    /// The hosts that a reader sees; each once.
+    fn check(&self) {
+        let store = Store::open(&self.path).expect("it is there");
+        let mut seen = Vec::new();
+        for (partition, files) in live(&store).expect("it can be read") {
+            let names = files.outputs.into_iter().map(|output| output.name).chain(files.loose);
+            for name in names {
+                let file = self.path.join(partition.path()).join(name);
+                seen.extend(hosts_in(&file));
+            }
+        }
+        let count = seen.len();
+        let seen: BTreeSet<String> = seen.into_iter().collect();
+        assert_eq!((count, &seen), (self.hosts.len(), &self.hosts));
+    }
+}
+
+fn hosts_in(file: &Path) -> Vec<String> {
+    use arrow_array::cast::AsArray;
+    let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let Ok(decoded) = decode(bytes, &HOSTS) else { return Vec::new() };
+    let names = |batch: &arrow_array::RecordBatch| {
+        let column = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
+        column.iter().flatten().map(str::to_owned).collect::<Vec<_>>()
+    };
+    decoded.batches.iter().flat_map(names).collect()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// SIGKILL after a time that grows from run to run, so that all of a run is met; hosts write meanwhile.
+#[test]
+fn killed_at_any_moment_no_row_is_lost_or_doubled() {
+    let mut fleet = Fleet::new();
+    for ago in 1..4 {
+        for _ in 0..4 {
+            fleet.write(ago);
+        }
+    }
+    let begun = std::time::Instant::now();
+    assert!(fleet.start().wait().expect("it ends").success());
+    let whole = begun.elapsed();
+    for round in 0..40_u32 {
+        fleet.write(u64::from(round % 3) + 1);
+        let mut child = fleet.start();
+        std::thread::sleep(whole * round / 32);
+        let _ = child.kill();
+        child.wait().expect("it ends");
+        fleet.check();
+    }
+    assert!(fleet.start().wait().expect("it ends").success());
+    fleet.check();
+    let output = fleet.run(&["verify"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = fleet.run(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let hosts = &status["tables"]["hosts"];
+    assert_eq!((hosts["rows"].as_u64(), hosts["loose"].as_u64()), (Some(52), Some(0)), "{status}");
+}
+
+#[test]
+fn compactors_side_by_side_agree() {
+    let mut fleet = Fleet::new();
+    for round in 0..8 {
+        for ago in 1..4 {
+            fleet.write(ago);
+        }
+        let children: Vec<Child> = (0..3).map(|_| fleet.start()).collect();
+        for mut child in children {
+            let status = child.wait().expect("it ends");
+            // One may give up because the others are always faster, and says so.
+            assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+        }
+        fleet.check();
+        assert_eq!(fleet.run(&["verify"]).status.code(), Some(0), "round {round}");
+    }
+}
+
+#[test]
+fn what_is_not_as_it_should_be_is_named_and_left_alone() {
+    let mut fleet = Fleet::new();
+    fleet.write(1);
+    let hour = fleet.hour(1);
+    std::fs::write(hour.join("torn.parquet"), b"PAR1 and no more").expect("it can be written");
+    symlink("/etc/hostname", hour.join("link.parquet")).expect("it can be made");
+    symlink("/", fleet.path.join("table=hosts/date=2020-01-01")).expect("it can be made");
+    let output = fleet.run(&["compact", "--settle", "0s"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("1 hour merged: 1 files of hosts, 1 rows"), "{output:?}");
+    for name in ["torn.parquet", "link.parquet", "table=hosts/date=2020-01-01"] {
+        assert!(text(&output.stderr).contains(name), "{name}: {output:?}");
+    }
+    assert!(hour.join("torn.parquet").exists() && hour.join("link.parquet").exists());
+    assert_eq!(fleet.run(&["verify"]).status.code(), Some(1));
+    assert_eq!(fleet.run(&["status"]).status.code(), Some(1));
+    assert!(fleet.path.join("manifest.parquet").exists());
+}
+
+#[test]
+fn verify_finds_what_was_changed_or_lost() {
+    let mut fleet = Fleet::new();
+    let name = fleet.write(1);
+    fleet.write(1);
+    assert_eq!(fleet.run(&["compact", "--settle", "0s"]).status.code(), Some(0));
+    assert_eq!(fleet.run(&["verify"]).status.code(), Some(0));
+    let hour = fleet.hour(1);
+    // Another file under the name of one that was merged: its rows do not count, and it is not removed.
+    let other = std::fs::read(hour.join("host-0001.parquet")).expect("it is kept for readers");
+    std::fs::write(hour.join(format!("{name}.parquet")), other).expect("it can be written");
+    fleet.check();
+    let output = fleet.run(&["compact", "--settle", "0s", "--grace", "0s"]);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("another file now"), "{output:?}");
+    assert!(hour.join(format!("{name}.parquet")).exists() && !hour.join("host-0001.parquet").exists());
+    fleet.check();
+    std::fs::remove_file(hour.join(format!("{name}.parquet"))).expect("it is there");
+    assert_eq!(fleet.run(&["verify"]).status.code(), Some(0));
+    let merged = std::fs::read_dir(&hour).expect("it is there").map(|entry| entry.expect("an entry").path());
+    let merged =
+        merged.into_iter().find(|path| path.to_string_lossy().contains("merged-by-commit")).expect("an output");
+    std::fs::remove_file(merged).expect("it is there");
+    let output = fleet.run(&["verify"]);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("it is not there"), "{output:?}");
+}
+
+#[test]
+fn old_hours_are_dropped_and_stay_so() {
+    let mut fleet = Fleet::new();
+    for ago in [1, 1, 30, 50] {
+        fleet.write(ago);
+    }
+    let output = fleet.run(&["compact", "--settle", "0s", "--grace", "0s", "--keep", "1d"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stdout).contains("2 hours dropped"), "{output:?}");
+    fleet.hosts = BTreeSet::from(["host-0000".to_owned(), "host-0001".to_owned()]);
+    fleet.check();
+    let late = fleet.now - 50 * HOUR;
+    fleet.shelf.put(&Partition::of(HOSTS.name, WallTime(late)), "late", b"whatever").expect("it can be written");
+    fleet.check();
+    let output = fleet.run(&["compact", "--settle", "0s", "--grace", "0s", "--keep", "1d"]);
+    assert!(output.status.code() == Some(0) && !fleet.hour(50).join("late.parquet").exists(), "{output:?}");
+}
+
+#[test]
+fn errors_say_what_is_expected() {
+    let output = Command::new(env!("CARGO_BIN_EXE_unstarve")).args(["fleet", "status", "/nowhere/at/all"]).output();
+    let output = output.expect("it can be started");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("/nowhere/at/all"), "{output:?}");
+    let fleet = Fleet::new();
+    for arguments in [["compact", "--keep", "5m"], ["compact", "--settle", "soon"]] {
+        let output = fleet.run(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("expected"), "{output:?}");
+    }
+}

@@ -1,0 +1,63 @@
+use super::*;
+
+fn example() -> Commit {
+    let mut commit = Commit::new(3, 1_795_305_600_000_000_000);
+    let output = |number, rows, sum| Output {
+        name: Name::merged(number, number),
+        bytes: 4711,
+        rows,
+        sum: Sum(sum),
+        min_ts: Some(5),
+        max_ts: Some(9),
+        hosts: 2,
+        full: false,
+    };
+    let input = |name: &str, rows, sum| Input {
+        name: name.to_owned(),
+        bytes: 99,
+        rows,
+        sum: Sum(sum),
+        digest: "00ff".to_owned(),
+        at_ns: 7,
+    };
+    commit.head.outputs = vec![output(2, 5, u64::MAX), output(3, 7, 2)];
+    commit.head.retired = vec![Retired { name: Name::merged(1, 1), at_ns: 6 }];
+    commit.head.inputs = 2;
+    commit.inputs = vec![input("web1-a.parquet", 4, 1), input("web2-b.parquet", 8, 0)];
+    commit
+}
+
+#[test]
+fn a_commit_is_read_as_it_was_written() {
+    let commit = example();
+    let text = commit.encode();
+    assert_eq!(Commit::decode(3, &text).as_ref(), Ok(&commit));
+    let first = text.split_inclusive(|byte| *byte == b'\n').next().expect("a line");
+    assert_eq!(Head::decode(3, first), Ok(commit.head));
+}
+
+/// Cut anywhere, or of another number: never taken for less than it was.
+#[test]
+fn what_is_not_whole_is_refused() {
+    let text = example().encode();
+    for length in 0..text.len() {
+        assert!(Commit::decode(3, &text[..length]).is_err(), "{length} bytes");
+    }
+    assert!(Commit::decode(4, &text).is_err());
+}
+
+#[test]
+fn a_commit_leads_nowhere_else_and_adds_up() {
+    let refused = |change: fn(&mut Commit)| {
+        let mut commit = example();
+        change(&mut commit);
+        Commit::decode(3, &commit.encode()).expect_err("refused").to_string()
+    };
+    assert!(refused(|commit| commit.inputs[0].name = "../../etc/x.parquet".to_owned()).contains("line 2"));
+    assert!(refused(|commit| commit.inputs[0].name = Name::merged(1, 1)).contains("line 2"));
+    assert!(refused(|commit| commit.head.outputs[0].name = "/etc/passwd".to_owned()).contains("name of an output"));
+    assert!(refused(|commit| commit.head.retired[0].name = Name::merged(2, 2)).contains("twice"));
+    assert!(refused(|commit| commit.head.outputs[0].rows += 1).contains("13 rows"));
+    assert!(refused(|commit| commit.inputs[0].sum = Sum(9)).contains("sums differ"));
+    assert!(refused(|commit| commit.head.format = 2).contains("format is 2"));
+}

@@ -1,0 +1,52 @@
+use std::io;
+use std::path::PathBuf;
+
+use crate::BadCommit;
+
+/// Why something cannot be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FleetError {
+    /// The system refuses.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// Read, write, remove.
+        action: &'static str,
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A commit is not what this program writes.
+    #[error("{}: not a commit", path.display())]
+    Commit {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: BadCommit,
+    },
+    /// Somebody else wrote a commit.
+    #[error("{}: not believed: it belongs to user {owner}; expected root, this user, or the owner of the whole directory", path.display())]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Rows cannot be written as Parquet, or would not be those that were read.
+    #[error("{}: {why}", path.display())]
+    Rows {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Others commit to the same hour again and again.
+    #[error("{}: other compactors were faster {tries} times; run this again", path.display())]
+    Busy {
+        /// The hour.
+        path: PathBuf,
+        /// How often.
+        tries: u32,
+    },
+}

@@ -1,0 +1,62 @@
+//! A directory with the tables of many hosts, hour by hour.
+//!
+//! Hosts put small files below `table=NAME/date=…/hour=…/`. [`compact`] merges those of an hour into a few sorted ones and says so by a
+//! numbered *commit* beside them, which is made only if that number is free. Who reads takes the files that the newest commit lists, and
+//! those of hosts that it does not know: each row once, at every moment, whoever is killed (docs/fleet.md).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `commit` | a commit as text: what was merged into what |
+//! | `name` | what the name of a file in an hour says |
+//! | `hour` | names and the newest commit → which files count; pure |
+//! | `sum` | a sum over rows that does not depend on their order |
+//! | `store` | the directory by descriptors: no link is followed |
+//! | `state` | an hour as it is found |
+//! | `decode`, `merge` | files → rows → sorted files (feature `columnar`) |
+//! | `compact`, `sweep`, `verify`, `status`, `manifest` | what is done with a store (feature `columnar`) |
+
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+mod commit;
+#[cfg(feature = "columnar")]
+mod compact;
+#[cfg(feature = "columnar")]
+mod decode;
+#[cfg(feature = "columnar")]
+mod error;
+mod hour;
+#[cfg(feature = "columnar")]
+mod manifest;
+#[cfg(feature = "columnar")]
+mod merge;
+mod name;
+#[cfg(feature = "columnar")]
+mod state;
+#[cfg(feature = "columnar")]
+mod status;
+#[cfg(feature = "columnar")]
+mod store;
+mod sum;
+#[cfg(feature = "columnar")]
+mod sweep;
+#[cfg(feature = "columnar")]
+mod verify;
+
+pub use commit::{BadCommit, Commit, HEAD_BYTES, Head, Input, Output, Retired};
+#[cfg(feature = "columnar")]
+pub use compact::{Done, Options, Problem, compact};
+#[cfg(feature = "columnar")]
+pub use decode::{Decoded, decode};
+#[cfg(feature = "columnar")]
+pub use error::FleetError;
+pub use hour::{Files, counting};
+pub use name::Name;
+#[cfg(feature = "columnar")]
+pub use state::live;
+#[cfg(feature = "columnar")]
+pub use status::{Status, TableStatus, status};
+#[cfg(feature = "columnar")]
+pub use store::{Effect, Store};
+pub use sum::Sum;
+#[cfg(feature = "columnar")]
+pub use verify::{Verified, verify};

@@ -1,0 +1,81 @@
+//! What the name of a file in an hour says.
+
+/// What a file is by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Name {
+    /// A commit with this number.
+    Commit(u64),
+    /// Merged rows, made for the commit with this number; they count only if a commit lists them.
+    Merged(u64),
+    /// What a host wrote.
+    Part,
+    /// None of these: hidden, being written, or something else's.
+    Other,
+}
+
+const COMMIT: (&str, &str) = ("_commit-", ".json");
+const MERGED: &str = "merged-by-commit-";
+const PARQUET: &str = ".parquet";
+/// Digits of a number at least, so that names sort as numbers do.
+const DIGITS: usize = 8;
+/// Digits that make the outputs of two compactors different.
+const RANDOM: usize = 16;
+
+impl Name {
+    /// Of a file's name.
+    pub fn of(name: &str) -> Name {
+        if name.starts_with('.') {
+            return Name::Other;
+        }
+        if let Some(digits) = name.strip_prefix(COMMIT.0).and_then(|rest| rest.strip_suffix(COMMIT.1)) {
+            return number(digits).map_or(Name::Other, Name::Commit);
+        }
+        let Some(stem) = name.strip_suffix(PARQUET) else { return Name::Other };
+        match stem.strip_prefix(MERGED).and_then(|rest| rest.split_once('-')) {
+            Some((digits, random)) if is_random(random) => number(digits).map_or(Name::Part, Name::Merged),
+            _ => Name::Part,
+        }
+    }
+
+    /// The name of a commit.
+    pub fn commit(number: u64) -> String {
+        format!("{}{number:0DIGITS$}{}", COMMIT.0, COMMIT.1)
+    }
+
+    /// The name of merged rows for a commit.
+    pub fn merged(number: u64, random: u64) -> String {
+        format!("{MERGED}{number:0DIGITS$}-{random:0RANDOM$x}{PARQUET}")
+    }
+}
+
+/// Only as [`Name::commit`] writes it: two names are never the same number.
+fn number(digits: &str) -> Option<u64> {
+    let number = digits.parse().ok()?;
+    (format!("{number:0DIGITS$}") == digits).then_some(number)
+}
+
+fn is_random(text: &str) -> bool {
+    text.len() == RANDOM && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_a_file_is() {
+        assert_eq!(Name::of(&Name::commit(7)), Name::Commit(7));
+        assert_eq!(Name::of(&Name::commit(123_456_789)), Name::Commit(123_456_789));
+        assert_eq!(Name::of(&Name::merged(7, 0xabc)), Name::Merged(7));
+        for part in
+            ["web1-c05a1cd7-1795421990359013721.parquet", "merged-1795305600.parquet", "merged-by-commit-1-x.parquet"]
+        {
+            assert_eq!(Name::of(part), Name::Part, "{part}");
+        }
+        for other in
+            [".new-a.parquet", "_commit-7.json", "_commit-+0000007.json", "notes.txt", "_commit-00000007.json.old", ""]
+        {
+            assert_eq!(Name::of(other), Name::Other, "{other}");
+        }
+    }
+}

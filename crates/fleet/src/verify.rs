@@ -1,0 +1,124 @@
+//! Compares what commits say with the files that are there.
+
+use serde::Serialize;
+use unstarve_tables::{Partition, Schema};
+
+use crate::FleetError;
+use crate::compact::{LARGEST_INPUT, LARGEST_OUTPUT, chain, digest_of};
+use crate::state::{Depth, State};
+use crate::store::{Hour, Store};
+use crate::{Input, Output, Problem, Sum, decode};
+
+/// What was compared.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
+pub struct Verified {
+    /// Hours with a commit.
+    pub hours: u64,
+    /// Files of merged rows that were read.
+    pub outputs: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Files of hosts that were merged, are still there, and were read.
+    pub inputs: u64,
+    /// Those that have gone: of them the commits' own sums are left.
+    pub inputs_gone: u64,
+    /// Files of hosts that are not merged yet, and were read.
+    pub loose: u64,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads every file that counts, and every merged one that is still there. The rows of a commit's outputs have to be those of its inputs, by
+/// number and by sum; every file has to be there and to have what its commit says.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn verify(store: &Store) -> Result<Verified, FleetError> {
+    let mut verified = Verified::default();
+    for partition in store.hours(&mut verified.problems)? {
+        if let Err(error) = hour(store, &partition, &mut verified) {
+            verified.problems.push(Problem::new(partition.path(), &chain(&error)));
+        }
+    }
+    Ok(verified)
+}
+
+fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result<(), FleetError> {
+    let Some(table) = unstarve_tables::named(&partition.table) else {
+        verified
+            .problems
+            .push(Problem::new(format!("table={}", partition.table), "no table of this version; not looked at"));
+        return Ok(());
+    };
+    let hour = store.hour(partition)?;
+    // Reading a commit compares its sums.
+    let state = State::of(&hour, Depth::Whole, &mut verified.problems)?;
+    verified.hours += u64::from(state.commit.is_some());
+    for output in &state.files.outputs {
+        verified.outputs += 1;
+        verified.rows += output.rows;
+        let problem = check_output(&hour, table, output)?;
+        verified.problems.extend(problem.map(|why| Problem::new(hour.shown(&output.name), &why)));
+    }
+    if let Some(commit) = state.commit.as_ref().filter(|commit| !commit.head.dropped) {
+        for input in &commit.inputs {
+            let problem = check_input(&hour, table, input, verified)?;
+            verified.problems.extend(problem.map(|why| Problem::new(hour.shown(&input.name), &why)));
+        }
+    }
+    for name in &state.files.loose {
+        verified.loose += 1;
+        let problem = rows_of(&hour, table, name, LARGEST_INPUT).err();
+        verified.problems.extend(problem.map(|why| Problem::new(hour.shown(name), &why)));
+    }
+    Ok(())
+}
+
+fn check_output(hour: &Hour<'_>, table: &Schema, output: &Output) -> Result<Option<String>, FleetError> {
+    Ok(match rows_of(hour, table, &output.name, LARGEST_OUTPUT) {
+        Err(why) => Some(why),
+        Ok(None) => Some("the commit lists it, and it is not there".to_owned()),
+        Ok(Some(found)) if (found.bytes, found.rows, found.sum) != (output.bytes, output.rows, output.sum) => {
+            Some(format!(
+                "it has {} rows in {} bytes with the sum {}; the commit says {} in {} with {}",
+                found.rows, found.bytes, found.sum, output.rows, output.bytes, output.sum
+            ))
+        }
+        Ok(Some(_)) => None,
+    })
+}
+
+fn check_input(
+    hour: &Hour<'_>,
+    table: &Schema,
+    input: &Input,
+    verified: &mut Verified,
+) -> Result<Option<String>, FleetError> {
+    Ok(match rows_of(hour, table, &input.name, LARGEST_INPUT) {
+        Err(why) => Some(why),
+        Ok(None) => {
+            verified.inputs_gone += 1;
+            None
+        }
+        Ok(Some(found)) => {
+            verified.inputs += 1;
+            let is_same = (found.rows, found.sum) == (input.rows, input.sum) && found.digest == input.digest;
+            (!is_same).then(|| "it was merged, and is another file now: its rows do not count".to_owned())
+        }
+    })
+}
+
+struct Found {
+    bytes: u64,
+    rows: u64,
+    sum: Sum,
+    digest: String,
+}
+
+/// What is in a file; `None` if it is not there.
+fn rows_of(hour: &Hour<'_>, table: &Schema, name: &str, limit: u64) -> Result<Option<Found>, String> {
+    let Some(content) = hour.read(name, limit).map_err(|error| chain(&error))? else { return Ok(None) };
+    let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
+    let decoded = decode(content.bytes, table)?;
+    Ok(Some(Found { bytes, rows: decoded.rows, sum: decoded.sum, digest }))
+}

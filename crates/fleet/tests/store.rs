@@ -1,0 +1,95 @@
+//! Whatever happens in whatever order, a reader sees each row once.
+//!
+//! Hosts write, late or in older forms or again; compactors run, are stopped before any effect, and run inside of each other; hours are
+//! dropped. At every effect the rows that a reader gets are those of the model.
+
+#![cfg(feature = "columnar")]
+
+mod world;
+
+use std::rc::Rc;
+
+use proptest::prelude::*;
+use world::{Event, Form, World};
+
+fn form() -> impl Strategy<Value = Form> {
+    prop_oneof![4 => Just(Form::Today), 1 => Just(Form::Older), 1 => Just(Form::Newer), 1 => Just(Form::Wrong)]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        6 => (0..3_u8, form(), 0..4_u8).prop_map(|(hour, form, rows)| Event::Write { hour, form, rows }),
+        1 => any::<prop::sample::Index>().prop_map(|which| Event::CopyAgain { which }),
+        4 => (prop::option::of(0..24_u32), prop::option::of(0..24_u32)).prop_map(|(other, stop)| Event::Compact { other, stop }),
+        1 => (0..4_u8, prop::option::of(0..16_u32)).prop_map(|(keep, stop)| Event::Drop { keep, stop }),
+        2 => (0..3_u8).prop_map(|hours| Event::Wait { hours }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_row_is_there_once(events in prop::collection::vec(event(), 1..24)) {
+        let world = Rc::new(World::new());
+        for event in &events {
+            world.happen(event);
+            world.check();
+        }
+        world.settle();
+    }
+}
+
+/// The points at which a compactor can be stopped, one after another, with and without another that is faster.
+#[test]
+fn a_compactor_may_stop_anywhere() {
+    for other in [None, Some(1), Some(2), Some(3), Some(4)] {
+        for stop in (0..16).chain([99]) {
+            let world = Rc::new(World::new());
+            for host in 0..3 {
+                world.happen(&Event::Write { hour: 0, form: Form::Today, rows: 1 + host });
+            }
+            world.happen(&Event::Compact { other: None, stop: None });
+            world.happen(&Event::Write { hour: 0, form: Form::Older, rows: 2 });
+            world.happen(&Event::Wait { hours: 2 });
+            world.happen(&Event::Compact { other, stop: Some(stop) });
+            world.check();
+            world.happen(&Event::Write { hour: 0, form: Form::Newer, rows: 2 });
+            world.settle();
+        }
+    }
+}
+
+/// Many late files do not stay many small outputs.
+#[test]
+fn small_outputs_are_merged_again() {
+    let world = Rc::new(World::new());
+    for _ in 0..9 {
+        world.happen(&Event::Write { hour: 1, form: Form::Today, rows: 3 });
+        world.happen(&Event::Compact { other: None, stop: None });
+        assert!(world.status().tables["blame_rollup"].files < 5);
+    }
+    world.settle();
+    assert_eq!(world.status().tables["blame_rollup"].rows, 27);
+}
+
+/// A host copies a file again, long after it was merged and removed, and after more commits.
+#[test]
+fn a_merged_file_may_come_again() {
+    let world = Rc::new(World::new());
+    for _ in 0..2 {
+        world.happen(&Event::Write { hour: 0, form: Form::Today, rows: 3 });
+        for _ in 0..2 {
+            world.happen(&Event::Compact { other: None, stop: None });
+            world.happen(&Event::Wait { hours: 2 });
+        }
+    }
+    assert_eq!(world.status().tables["blame_rollup"].superseded, 0, "both were removed");
+    for _ in 0..2 {
+        world.happen(&Event::CopyFirstAgain);
+        world.check();
+        world.happen(&Event::Compact { other: None, stop: None });
+        world.check();
+    }
+    world.settle();
+}
