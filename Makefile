@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist lab proofs lab-smoke truth bench bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -43,8 +43,9 @@ demo: ## provokes a starvation for four seconds, records it, explains it, and cl
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh
 
-test-sql: setup ## the tests of unstarve-sql, with DuckDB as a second opinion where Python has it
-	cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
+test-sql: ## the tests of unstarve-sql, with DuckDB as a second opinion where Python can have it
+	tools/setup.sh sql
+	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
 
 test-dist: dist ## uses what `make dist` made: in an empty root, in a fresh Debian, as an rpm, and built again elsewhere; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"
@@ -72,6 +73,10 @@ truth: build ## guests and real programs with known truth (docs/truth.md): recor
 bench: ## the shipped program's explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	tools/setup.sh build
 	@unstarve=$$(tools/release.sh) && bench/explain_speed.py "$$unstarve"
+
+bench-instructions: build ## instructions of explain for each event, by part; needs root, perf and valgrind, no quiet machine
+	cargo build --release -p unstarve-diagnose --example phases
+	bench/instructions.sh "$$CARGO_TARGET_DIR/release/examples/phases" "$$CARGO_TARGET_DIR/release/unstarve"
 
 bench-lab: build ## twenty repeats of two guests on 1, 2 and 4 CPUs: are the traces the same to the byte; an hour
 	bench/lab_repeats.sh "$$CARGO_TARGET_DIR/release/unstarve"

@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|demo|dist
+#     tools/setup.sh build|test|sql|demo|dist
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -18,6 +18,7 @@ export RUNLEVEL=1
 wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 case $purpose in
 build) ;;
+sql) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
@@ -31,7 +32,7 @@ dist)
         python3:python3 strace:strace mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm)
     ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test, demo or dist" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, sql, demo or dist" >&2
     exit 2
     ;;
 esac
@@ -98,6 +99,11 @@ if [[ $purpose = dist ]]; then
             timeout -k 10 1800 cargo install --locked --quiet --root "$tools" "$tool@$version" ||
             echo "setup: $tool $version could not be installed" >&2
     done <"$(dirname "$0")/dist/tools.txt"
+fi
+# A second engine that reads the same tables.
+if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb' 2>/dev/null; then
+    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb ||
+        echo "setup: duckdb could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"

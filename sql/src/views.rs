@@ -14,7 +14,7 @@ pub struct View {
 }
 
 /// All of them. Rules by which others are preferred are what starves; a turn among equals, an idle CPU and interrupts are not.
-pub const VIEWS: [View; 10] = [
+pub const VIEWS: [View; 16] = [
     View {
         name: "starved_roles",
         meaning: "who waits while others are preferred, by host and role, worst first",
@@ -104,6 +104,55 @@ pub const VIEWS: [View; 10] = [
         query: "with last as (select host, max(ts) as last from wait_rollup group by host),
                 newest as (select max(last) as ts from last)
                 select last.host, last.last from last, newest where last.last < newest.ts - interval '1 hour' order by last.last, last.host",
+    },
+    View {
+        name: "rules",
+        meaning: "why tasks wait: each rule's part of all waiting, and on how many hosts; the turns among equals and idle CPUs included",
+        query: "select rule, count(distinct host) as hosts, sum(ns) as ns, share(sum(ns), (select sum(ns) from blame_rollup)) as share
+                from blame_rollup group by rule order by ns desc, rule",
+    },
+    View {
+        name: "by_hour",
+        meaning: "by hour: for how long kernel threads of the whole fleet waited while others were preferred, and on how many hosts",
+        query: "select date_trunc('hour', ts) as hour, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+                where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
+                    and rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+                group by date_trunc('hour', ts) order by hour",
+    },
+    View {
+        name: "throttled_groups",
+        meaning: "groups that wait because their CPU limit is used up, on how many hosts",
+        query: "select victim_role as cgroup, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+                where rule = 'throttled' group by victim_role order by ns desc, cgroup",
+    },
+    View {
+        name: "longest_waits",
+        meaning: "the longest wait that ended of each host and role (the upper bound of its step), longest first",
+        query: "select host, victim_role, max(max_ns) as max_ns, max(max_ns) / 1e9 as seconds from wait_rollup where max_ns is not null
+                group by host, victim_role order by max_ns desc, host, victim_role",
+    },
+    View {
+        name: "kernel_changes",
+        meaning: "hosts that ran several kernels: for how long kernel threads waited while others were preferred, as a part of the time under each",
+        query: "with hours as (
+                    select host, kernel, min(ts) as first, sum(span_ns) as watched_ns from (
+                        select distinct host, kernel, ts, span_ns from wait_rollup) group by host, kernel),
+                several as (select host from hours group by host having count(*) > 1),
+                blamed as (
+                    select host, kernel, sum(ns) as ns from blame_rollup
+                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
+                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by host, kernel)
+                select hours.host, hours.kernel, hours.first, coalesce(blamed.ns, 0) as ns,
+                    share(coalesce(blamed.ns, 0), hours.watched_ns) as share
+                from hours join several on hours.host = several.host
+                    left join blamed on hours.host = blamed.host and hours.kernel is not distinct from blamed.kernel
+                order by hours.host, hours.first",
+    },
+    View {
+        name: "episode_causes",
+        meaning: "what episodes are about: finding, culprit and rule, how many and on how many hosts",
+        query: "select finding, culprit_role, rule, count(*) as episodes, count(distinct host) as hosts, sum(ns) as ns from episodes
+                group by finding, culprit_role, rule order by episodes desc, finding, culprit_role, rule",
     },
 ];
 

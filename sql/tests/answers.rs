@@ -3,6 +3,8 @@
 //! `tests/fleet` is of `cargo run -p unstarve-tables --example fleet`, made by the main workspace's versions of arrow and parquet from the
 //! rollups of a real host in `tests/real`.
 
+mod days;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -32,8 +34,38 @@ fn the_planted_hosts_are_found_and_no_others() {
     let found =
         rows("select host from starved_roles where victim_role = 'kworker' and ns > 30000000000 order by host", FLEET);
     assert_eq!(found, ["host-0002", "host-0006", "host-0010", "host-0014", "host-0018"]);
-    let worst = rows("select kernel from kernels limit 1", FLEET);
-    assert_eq!(worst.len(), 1);
+    let all = ["6.1.0-planted", "6.12.0-plain", "6.12.9-changed"];
+    assert_eq!(rows("select kernel from kernels order by 1", FLEET), all);
+    let found = rows("select host, kernel from kernel_changes order by first", FLEET);
+    assert_eq!(found, ["host-0005,6.12.0-plain", "host-0005,6.12.9-changed"], "before and after");
+    let found = rows("select cgroup, hosts, ns from throttled_groups where cgroup = '/limited.slice'", FLEET);
+    assert_eq!(found, ["/limited.slice,1,120000000000"], "5 s in each of 24 intervals");
+    let found = rows("select host, value, usual from setting_outliers", FLEET);
+    assert_eq!(found, ["host-0006,-1,950000"]);
+    let found = rows("select finding, culprit_role, rule, episodes, hosts from episode_causes", FLEET);
+    assert_eq!(found, ["rt-starvation,real-time,class,4,2"]);
+    assert_eq!(rows("select host from worst_episodes order by ns desc limit 1", FLEET), ["host-0013"]);
+    let found = rows("select distinct host from blame_rollup where occupant = '/batch.slice'", FLEET);
+    assert_eq!(found, ["host-0001"]);
+}
+
+#[test]
+fn what_is_new_and_who_is_silent_is_found() {
+    let place = days::fleet_with_a_day_before();
+    let place = place.path().to_str().expect("UTF-8");
+    let found = rows("select host, victim_role, occupant, rule from new_since_yesterday", place);
+    assert_eq!(found, ["host-0001,rcu,/batch.slice,weight"]);
+    assert_eq!(rows("select host from silent_hosts", place), ["host-gone"]);
+}
+
+/// The kernel on which groups outweigh kworkers has the most of that; real-time tasks are on hosts with any kernel.
+#[test]
+fn the_planted_kernel_is_the_worst_where_nothing_else_was_planted() {
+    let found = rows(
+        "select kernel, sum(ns) as ns from blame_rollup where victim_kind = 'kworker' and rule = 'weight' group by 1 order by 2 desc limit 1",
+        FLEET,
+    );
+    assert!(found[0].starts_with("6.1.0-planted,"), "{found:?}");
 }
 
 #[test]

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""What DuckDB answers to a question about a view, as CSV without names.
+"""What DuckDB answers to questions about views.
 
-    oracle.py PLACE VIEW DEFINITION QUESTION
+    oracle.py PLACE < QUESTIONS
 
-DuckDB reads the same files and knows nothing of DataFusion. Its timestamps with nanoseconds take no part in calculations with intervals,
-so they are cut to microseconds.
+QUESTIONS is JSON, a list of [view, definition, question]; so is the answer, a list of CSV texts without names. DuckDB reads the same files
+and knows nothing of DataFusion. Its timestamps with nanoseconds take no part in calculations with intervals, so they are cut to
+microseconds. Histograms are added up and asked here, by what docs/tables.md says of them: `wait_quantiles` is not DuckDB's.
 """
 import csv
 import glob
+import io
+import json
 import sys
 
 import duckdb
@@ -17,11 +20,36 @@ TABLES = {
     "wait_rollup": "",
     "blame_rollup": "",
     "settings": "host varchar, kernel varchar, path varchar, value varchar, ts timestamptz",
-    "episodes": "ts timestamptz, host varchar, finding varchar, victim varchar, culprit varchar, rule varchar, ns ubigint, "
+    "episodes": "ts timestamptz, host varchar, finding varchar, victim varchar, culprit varchar, culprit_role varchar, rule varchar, ns ubigint, "
     "remedy varchar, trace_uri varchar, id varchar",
 }
 
-place, view, definition, question = sys.argv[1:]
+
+def quantile(counts, part):
+    """ns below which a part of the waits is, spread within a step as its bounds are."""
+    bound = lambda step: 2.0 ** (-20 + min(step, 104) / 4) * 1e9
+    rank = part * sum(counts)
+    for step, count in enumerate(counts):
+        if count and count >= rank:
+            inside = rank / count
+            lower = bound(step - 1) if step else 0
+            return bound(0) * inside if not step else lower * (bound(step) / lower) ** inside
+        rank -= count
+    return None
+
+
+def wait_quantiles(duck):
+    sums = {}
+    for host, role, buckets in duck.execute("select host, victim_role, buckets from wait_rollup").fetchall():
+        whole = sums.setdefault((host, role), [0] * 106)
+        for step, count in enumerate(buckets):
+            whole[step] += count
+    rows = [(*key, sum(whole), *(quantile(whole, part) for part in (0.5, 0.99, 0.999))) for key, whole in sums.items() if sum(whole)]
+    duck.execute("create table wait_quantiles (host varchar, victim_role varchar, n ubigint, p50_ns double, p99_ns double, p999_ns double)")
+    duck.executemany("insert into wait_quantiles values (?, ?, ?, ?, ?, ?)", rows)
+
+
+place = sys.argv[1]
 duck = duckdb.connect()
 duck.execute("set timezone='UTC'")
 duck.execute("create macro share(part, whole) as case when whole > 0 then part::double / whole end")
@@ -32,5 +60,13 @@ for table, columns in TABLES.items():
         duck.execute(f"create view {table} as select * replace (ts::timestamp_ns::timestamptz as ts) from {read}")
     else:
         duck.execute(f"create table {table} ({columns})")
-duck.execute(f"create view {view} as {definition}")
-csv.writer(sys.stdout, lineterminator="\n").writerows(duck.execute(question).fetchall())
+answers = []
+for view, definition, question in json.load(sys.stdin):
+    if view == "wait_quantiles":
+        wait_quantiles(duck)
+    else:
+        duck.execute(f"create view {view} as {definition}")
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(duck.execute(question).fetchall())
+    answers.append(text.getvalue())
+json.dump(answers, sys.stdout)

@@ -7,7 +7,11 @@
 //!
 //! * each 10th, `host-NNNN` with N % 10 = 3: real-time tasks keep the workers of direct I/O waiting for 12 s in each interval;
 //! * kernel 6.1.0-planted on each 4th: a group outweighs kworkers for 3 s in each interval;
-//! * from the middle of the time on, host-0001: an occupant that was not there before, `/batch.slice`.
+//! * from the middle of the time on, host-0001: an occupant that was not there before, `/batch.slice`;
+//! * host-0004: a group whose CPU limit is used up, `/limited.slice`, for 5 s in each interval;
+//! * host-0005 has another kernel from the middle of the time on, 6.12.9-changed;
+//! * host-0006 has another value of `kernel.sched_rt_runtime_us` than all others;
+//! * each host of the first kind has an episode in each hour.
 
 use std::error::Error;
 use std::fs::File;
@@ -19,7 +23,7 @@ use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_model::WallTime;
 use unstarve_tables::{
-    BLAME_ROLLUP, Cell, HOSTS, Partition, Rows, Schema, Shelf, WAIT_ROLLUP, parquet_file, part_name,
+    BLAME_ROLLUP, Cell, EPISODES, HOSTS, Partition, Rows, SETTINGS, Schema, Shelf, WAIT_ROLLUP, parquet_file, part_name,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -69,7 +73,7 @@ fn main() -> Result<()> {
 }
 
 /// Writes what a host has of an interval, by the time at which that begins.
-type Row<'a> = Box<dyn FnMut(u64, u64, &Interval) -> std::result::Result<(), unstarve_tables::TableError> + 'a>;
+type Row<'a> = Box<dyn FnMut(Host, u64, &Interval) -> std::result::Result<(), unstarve_tables::TableError> + 'a>;
 
 /// All hosts' rows of an hour in a file for each table, as if they had been merged.
 fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u64) -> Result<()> {
@@ -80,7 +84,8 @@ fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u6
             for step in 0..12 {
                 let number = hour * 12 + step;
                 let mut interval = real[(mix(host, number) % real.len() as u64) as usize].clone();
-                plant(&mut interval, host, number >= hours * 6);
+                let host = Host { number: host, is_late: number >= hours * 6 };
+                plant(&mut interval, host);
                 row(host, begin + step * SPAN, &interval)?;
             }
         }
@@ -95,22 +100,56 @@ fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u6
             interval.blame.iter().try_for_each(|blame| write_blame(out, host, ts, blame))
         }))
     })?;
-    let looked = parquet_file(&HOSTS, |out| (0..hosts).try_for_each(|host| write_host(out, host, begin)))?;
-    for (schema, bytes) in [(&WAIT_ROLLUP, waits), (&BLAME_ROLLUP, blame), (&HOSTS, looked)] {
+    let all = || (0..hosts).map(|number| Host { number, is_late: hour * 2 >= hours });
+    let looked = parquet_file(&HOSTS, |out| all().try_for_each(|host| write_host(out, host, begin)))?;
+    let settings = parquet_file(&SETTINGS, |out| all().try_for_each(|host| write_setting(out, host, begin)))?;
+    let starved = || all().filter(|host| host.starves_io());
+    let episodes = parquet_file(&EPISODES, |out| starved().try_for_each(|host| write_episode(out, host, begin)))?;
+    let tables =
+        [(&WAIT_ROLLUP, waits), (&BLAME_ROLLUP, blame), (&HOSTS, looked), (&SETTINGS, settings), (&EPISODES, episodes)];
+    for (schema, bytes) in tables {
         shelf.put(&Partition::of(schema.name, at), &part, &bytes)?;
     }
     Ok(())
 }
 
-fn plant(interval: &mut Interval, host: u64, is_late: bool) {
-    if host % 10 == 3 {
+/// A host, before or after the middle of the time.
+#[derive(Clone, Copy)]
+struct Host {
+    number: u64,
+    is_late: bool,
+}
+
+impl Host {
+    fn starves_io(self) -> bool {
+        self.number % 10 == 3
+    }
+
+    fn name(self) -> String {
+        format!("host-{:04}", self.number)
+    }
+
+    fn kernel(self) -> &'static str {
+        match self.number {
+            5 if self.is_late => "6.12.9-changed",
+            number if number % 4 == 2 => "6.1.0-planted",
+            _ => "6.12.0-plain",
+        }
+    }
+}
+
+fn plant(interval: &mut Interval, host: Host) {
+    if host.starves_io() {
         interval.add("direct-io", "real-time", "class", 12_000_000_000);
     }
-    if host % 4 == 2 {
+    if host.number % 4 == 2 {
         interval.add("kworker", "/heavy.slice", "weight", 3_000_000_000);
     }
-    if host == 1 && is_late {
+    if host.number == 1 && host.is_late {
         interval.add("rcu", "/batch.slice", "weight", 1_000_000_000);
+    }
+    if host.number == 4 {
+        interval.add("/limited.slice", "/limited.slice", "throttled", 5_000_000_000);
     }
 }
 
@@ -145,21 +184,13 @@ fn mix(one: u64, other: u64) -> u64 {
     mixed ^ (mixed >> 33)
 }
 
-fn name(host: u64) -> String {
-    format!("host-{host:04}")
-}
-
-fn kernel(host: u64) -> &'static str {
-    if host % 4 == 2 { "6.1.0-planted" } else { "6.12.0-plain" }
-}
-
 fn write_wait(
     out: &mut dyn Rows,
-    host: u64,
+    host: Host,
     ts: u64,
     wait: &Wait,
 ) -> std::result::Result<(), unstarve_tables::TableError> {
-    let name = name(host);
+    let name = host.name();
     out.row(&[
         Cell::Text(&name),
         Cell::Text("boot"),
@@ -172,18 +203,18 @@ fn write_wait(
         wait.sum.into(),
         Cell::number(wait.max),
         Cell::Counts(&wait.buckets),
-        Cell::Text(kernel(host)),
+        Cell::Text(host.kernel()),
         Cell::Empty,
     ])
 }
 
 fn write_blame(
     out: &mut dyn Rows,
-    host: u64,
+    host: Host,
     ts: u64,
     blame: &Blame,
 ) -> std::result::Result<(), unstarve_tables::TableError> {
-    let name = name(host);
+    let name = host.name();
     out.row(&[
         Cell::Text(&name),
         Cell::Text("boot"),
@@ -194,18 +225,18 @@ fn write_blame(
         Cell::Text(&blame.occupant),
         Cell::Text(&blame.rule),
         blame.ns.into(),
-        Cell::Text(kernel(host)),
+        Cell::Text(host.kernel()),
         Cell::Empty,
     ])
 }
 
-fn write_host(out: &mut dyn Rows, host: u64, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
-    let name = name(host);
+fn write_host(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
+    let name = host.name();
     out.row(&[
         Cell::Text(&name),
         Cell::Text("boot"),
         ts.into(),
-        Cell::Text(kernel(host)),
+        Cell::Text(host.kernel()),
         Cell::Empty,
         Cell::Text("x86_64"),
         2.into(),
@@ -213,6 +244,38 @@ fn write_host(out: &mut dyn Rows, host: u64, ts: u64) -> std::result::Result<(),
         Cell::Empty,
         Cell::Text(env!("CARGO_PKG_VERSION")),
     ])
+}
+
+fn write_setting(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
+    let name = host.name();
+    let value = if host.number == 6 { "-1" } else { "950000" };
+    out.row(&[
+        Cell::Text(&name),
+        Cell::Text("boot"),
+        ts.into(),
+        Cell::Text("/proc/sys/kernel/sched_rt_runtime_us"),
+        Cell::Empty,
+        Cell::Text(value),
+        Cell::Empty,
+        Cell::Text(host.kernel()),
+    ])
+}
+
+fn write_episode(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
+    let (name, id) = (host.name(), format!("{ts}-direct-io"));
+    let victim = [Cell::Text("kworker/0:1H"), Cell::Text("direct-io"), Cell::Empty];
+    let culprit = [Cell::Text("spinner"), Cell::Text("real-time"), Cell::Empty];
+    out.row(
+        &[
+            &[Cell::Text(&id), Cell::Text(&name), ts.into(), Cell::Text("rt-starvation"), Cell::Text("critical")][..],
+            &victim,
+            &culprit,
+            &[Cell::Text("class"), (1_000_000_000 + host.number).into(), 1.into()],
+            &[Cell::Text("rt-throttling"), Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty],
+            &[Cell::Text(host.kernel()), Cell::Empty],
+        ]
+        .concat(),
+    )
 }
 
 /// The real intervals, in the order of their time.

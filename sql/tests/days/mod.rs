@@ -1,0 +1,40 @@
+//! The small fleet with a day before: 30 hours earlier it had all rows that it has, but none of `/batch.slice`, and a host more.
+
+use std::path::Path;
+use std::process::Command;
+
+const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
+
+/// Makes it.
+pub fn fleet_with_a_day_before() -> tempfile::TempDir {
+    let place = tempfile::tempdir().expect("a place for files");
+    let copied = Command::new("cp").arg("-r").arg(format!("{FLEET}/.")).arg(place.path()).status();
+    assert!(copied.expect("cp can be started").success());
+    let earlier = "ts - interval '30 hours' as ts";
+    for (table, question) in [
+        (
+            "blame_rollup",
+            format!(
+                "select host, boot_id, {earlier}, span_ns, victim_role, victim_kind, occupant, rule, ns, kernel, labels
+                 from blame_rollup where occupant <> '/batch.slice'"
+            ),
+        ),
+        (
+            "wait_rollup",
+            format!(
+                "select 'host-gone' as host, boot_id, {earlier}, span_ns, victim_role, victim_kind, cgroup, n, sum_ns, max_ns, buckets,
+                 kernel, labels from wait_rollup where host = 'host-0000'"
+            ),
+        ),
+    ] {
+        write(&place.path().join(format!("table={table}")), &question);
+    }
+    place
+}
+
+fn write(directory: &Path, question: &str) {
+    let file = directory.join("earlier.parquet");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve-sql"));
+    let output = command.arg("-o").arg(&file).args([question, FLEET]).output().expect("it can be started");
+    assert!(output.status.success(), "{output:?}");
+}
