@@ -98,8 +98,10 @@ pub fn drive<S: Sink>(
                 let Some(analysis) = &mut analysis else { continue };
                 analysis.timeline.names(batch.names.drain(..));
                 for event in &batch.events {
-                    note(&mut seen, event);
-                    switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
+                    match event.kind {
+                        EventKind::Switch { .. } => switches += 1,
+                        _ => note(&mut seen, event),
+                    }
                     analysis.timeline.push(event, sink);
                 }
                 events += batch.events.len() as u64;
@@ -108,6 +110,9 @@ pub fn drive<S: Sink>(
                 let _ = give_back.send(batch);
             }
         }
+    }
+    if switches > 0 {
+        seen.insert(EventType::Switch);
     }
     let (info, source_losses, error) = match reader.join() {
         Ok(end) => end,

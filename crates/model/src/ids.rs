@@ -56,31 +56,24 @@ pub struct Comm([u8; 16]);
 
 impl Comm {
     /// The name from a NUL-terminated or full field; bytes beyond the sixteenth are dropped.
-    #[inline]
+    #[inline(always)]
     pub fn new(bytes: &[u8]) -> Comm {
-        let mut comm = [0; 16];
-        // A kernel's field has all sixteen; readers make two names per switch, so this is not a loop.
-        if let Some(field) = bytes.first_chunk::<16>() {
-            let text = u128::from_le_bytes(*field);
-            const ONES: u128 = u128::MAX / 255;
-            let nuls = text.wrapping_sub(ONES) & !text & (ONES << 7);
-            // The lowest bit found is always right: a borrow reaches bytes above a NUL alone.
-            let kept = (nuls & nuls.wrapping_neg()).checked_sub(1).map_or(u128::MAX, |below| below >> 7);
-            if text & !kept == 0 {
-                return Comm(*field);
-            }
-            return Comm::cut(text & kept);
+        match bytes.first_chunk::<16>() {
+            // A kernel's field has all sixteen bytes, and mostly pads with NULs; readers make two names per switch.
+            Some(field) if is_padded(*field) => Comm(*field),
+            _ => Comm::cut(bytes),
         }
-        let length = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        comm[..length].copy_from_slice(&bytes[..length]);
-        Comm(comm)
     }
 
-    /// A kernel mostly pads with NULs, so nothing need be cut. A branch on that, and no mask for all, leaves the name to be
-    /// copied in one piece: one that is put together from two is slow to copy again.
+    /// Apart, so that a name that need not be cut is copied in one piece: one that is put together from two is slow to copy
+    /// again.
     #[cold]
-    fn cut(text: u128) -> Comm {
-        Comm(text.to_le_bytes())
+    fn cut(bytes: &[u8]) -> Comm {
+        let bytes = &bytes[..bytes.len().min(16)];
+        let length = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        let mut comm = [0; 16];
+        comm[..length].copy_from_slice(&bytes[..length]);
+        Comm(comm)
     }
 
     /// The name without its padding.
@@ -93,6 +86,30 @@ impl Comm {
     pub fn is_unknown(&self) -> bool {
         matches!(self.as_bytes(), b"" | b"<...>")
     }
+}
+
+/// Whether nothing but NULs follows the first NUL.
+#[inline(always)]
+fn is_padded(field: [u8; 16]) -> bool {
+    let text = u128::from_le_bytes(field);
+    let (first, second) = (text as u64, (text >> 64) as u64);
+    if second == 0 { is_padded_half(first) } else { nuls(first) == 0 && is_padded_half(second) }
+}
+
+#[inline(always)]
+fn is_padded_half(half: u64) -> bool {
+    let nuls = nuls(half);
+    // Everything below the first NUL; all, where there is none.
+    let kept = ((nuls & nuls.wrapping_neg()) >> 7).wrapping_sub(1);
+    half <= kept
+}
+
+/// The highest bit of each byte that is NUL. Above the lowest NUL, which is always right, there may be more: a borrow reaches
+/// there.
+#[inline(always)]
+fn nuls(half: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    half.wrapping_sub(ONES) & !half & (ONES << 7)
 }
 
 impl From<&str> for Comm {
@@ -131,6 +148,15 @@ mod tests {
         assert_eq!(Comm::new(b"fio\0garbage").as_bytes(), b"fio");
         assert_eq!(Comm::new(b"0123456789abcdefXYZ").as_bytes(), b"0123456789abcdef");
         assert!(Comm::new(b"\0\0").is_unknown());
+        for length in 0..=16 {
+            for garbage in 0..=16 {
+                let mut field = [b'x'; 16];
+                field[length..].fill(0);
+                field[(length + 1).min(16)..].iter_mut().rev().take(garbage).for_each(|byte| *byte = 0x81);
+                assert_eq!(Comm::new(&field).as_bytes(), &[b'x'; 16][..length], "{field:?}");
+                assert_eq!(Comm::new(&field), Comm::new(&field[..length]), "{field:?}");
+            }
+        }
         assert!(Comm::from("<...>").is_unknown());
     }
 

@@ -30,7 +30,9 @@ pub struct Reorder {
 #[derive(Debug, Default)]
 struct Queue {
     /// Those from `first` to `end` wait; what lies behind is room, so that an event can be written where it is to stay.
-    list: Vec<Waiting>,
+    list: Vec<Event>,
+    /// What number each was. Apart from the events, so that a run of them is given out as one piece of memory.
+    arrivals: Vec<u64>,
     first: usize,
     end: usize,
     latest: Time,
@@ -40,22 +42,22 @@ struct Queue {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Arrivals(u64);
 
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    event: Event,
-    arrival: u64,
-}
-
 impl Queue {
     /// The events that wait.
     #[inline]
-    fn waiting(&self) -> &[Waiting] {
+    fn waiting(&self) -> &[Event] {
         &self.list[self.first..self.end]
+    }
+
+    /// The first event that waits: when it was, and what number.
+    #[inline]
+    fn head(&self) -> Option<(Time, u64)> {
+        (self.first < self.end).then(|| (self.list[self.first].time, self.arrivals[self.first]))
     }
 
     /// Where the next event goes.
     #[inline]
-    fn room(&mut self) -> &mut Waiting {
+    fn room(&mut self) -> &mut Event {
         if self.end == self.list.len() {
             self.make_room();
         }
@@ -64,19 +66,22 @@ impl Queue {
 
     #[cold]
     fn make_room(&mut self) {
-        let blank = EventKind::Lost { count: None };
-        let event = Event { time: Time(0), cpu: CpuId(0), current: None, context: Context::Unknown, kind: blank };
-        self.list.resize((2 * self.list.len()).max(Queue::LEAST), Waiting { event, arrival: 0 });
+        let kind = EventKind::Lost { count: None };
+        let blank = Event { time: Time(0), cpu: CpuId(0), current: None, context: Context::Unknown, kind };
+        let length = (2 * self.list.len()).max(Queue::LEAST);
+        self.list.resize(length, blank);
+        self.arrivals.resize(length, 0);
     }
 
-    /// Passes over the first event.
+    /// Passes over the first events.
     #[inline]
-    fn pass(&mut self) {
-        self.first += 1;
+    fn pass(&mut self, count: usize) {
+        self.first += count;
         if self.first == self.end {
             (self.first, self.end) = (0, 0);
         } else if self.first >= Queue::SWEEP && self.first >= self.end / 2 {
             self.list.copy_within(self.first..self.end, 0);
+            self.arrivals.copy_within(self.first..self.end, 0);
             (self.first, self.end) = (0, self.end - self.first);
         }
     }
@@ -144,11 +149,11 @@ impl Reorder {
         };
         let queue = &mut self.queues[index as usize];
         let place = queue.room();
-        if !write(&mut place.event) {
+        if !write(place) {
             return;
         }
-        let (time, arrival) = (place.event.time, self.arrived);
-        place.arrival = arrival;
+        let (time, arrival) = (place.time, self.arrived);
+        queue.arrivals[queue.end] = arrival;
         self.arrived += 1;
         self.waiting += 1;
         if time < queue.latest {
@@ -181,11 +186,12 @@ impl Reorder {
     #[cold]
     fn push_late(&mut self, index: u32) {
         let queue = &mut self.queues[index as usize];
-        let Waiting { event: Event { time, .. }, arrival } = queue.list[queue.end];
+        let (time, arrival) = (queue.list[queue.end].time, queue.arrivals[queue.end]);
         self.mixed |= time + NESTING < queue.latest;
-        let place = queue.waiting().partition_point(|waiting| waiting.event.time <= time);
+        let place = queue.waiting().partition_point(|event| event.time <= time);
         queue.end += 1;
         queue.list[queue.first + place..queue.end].rotate_right(1);
+        queue.arrivals[queue.first + place..queue.end].rotate_right(1);
         if place == 0 {
             self.heads.retain(|head| head.queue != index);
             self.heads.push(Head { time, arrival, queue: index });
@@ -206,17 +212,16 @@ impl Reorder {
         for (index, queue) in (0..).zip(&mut self.queues) {
             let mut end = queue.first;
             for at in queue.first..queue.end {
-                if queue.list[at].arrival < first {
+                if queue.arrivals[at] < first {
                     queue.list[end] = queue.list[at];
+                    queue.arrivals[end] = queue.arrivals[at];
                     end += 1;
                 }
             }
             queue.end = end;
             self.waiting += end - queue.first;
-            match queue.waiting().first() {
-                Some(Waiting { event, arrival }) => {
-                    self.heads.push(Head { time: event.time, arrival: *arrival, queue: index });
-                }
+            match queue.head() {
+                Some((time, arrival)) => self.heads.push(Head { time, arrival, queue: index }),
                 None => (queue.first, queue.end) = (0, 0),
             }
         }
@@ -261,12 +266,18 @@ impl Reorder {
 
     /// Gives out the first event, and those that follow it on its CPU before any other CPU's.
     fn give_run(&mut self, events: &mut Vec<Event>) {
-        let Some(&Head { queue: index, .. }) = self.heads.first() else { return };
-        let rival = self.heads.iter().skip(1).take(2).min().copied();
-        let queue = &mut self.queues[index as usize];
-        while let Some(given) = queue.waiting().first() {
-            let time = given.event.time;
-            let head = Head { time, arrival: given.arrival, queue: index };
+        let Some(&head) = self.heads.first() else { return };
+        let rival = match self.heads[..] {
+            [_, second, third, ..] => Some(second.min(third)),
+            [_, second] => Some(second),
+            _ => None,
+        };
+        if self.surplus == 0 && head.time >= self.last {
+            self.give_surely(head.queue, rival, events);
+        }
+        let queue = &mut self.queues[head.queue as usize];
+        while let Some((time, arrival)) = queue.head() {
+            let head = Head { time, arrival, queue: head.queue };
             let is_released = time <= self.until || self.surplus > 0;
             if rival.is_some_and(|rival| rival < head) || !is_released || events.len() >= Batch::TARGET {
                 self.heads[0] = head;
@@ -276,18 +287,37 @@ impl Reorder {
             if time > self.until {
                 self.surplus -= 1;
             }
-            events.push(given.event);
+            events.push(queue.list[queue.first]);
             if time >= self.last {
                 self.last = time;
             } else if let Some(event) = events.last_mut() {
                 event.time = self.last;
                 self.late += 1;
             }
-            queue.pass();
+            queue.pass(1);
             self.waiting -= 1;
         }
         self.heads.swap_remove(0);
         self.sink();
+    }
+
+    /// Gives out what is released of a queue and earlier than the rival, as one piece. At the rival's time the number decides,
+    /// which is looked at one by one.
+    #[inline]
+    fn give_surely(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
+        let queue = &mut self.queues[index as usize];
+        let most = (queue.end - queue.first).min(Batch::TARGET - events.len());
+        let waiting = &queue.list[queue.first..queue.first + most];
+        let until = self.until;
+        let count = match rival {
+            Some(rival) => waiting.iter().take_while(|event| event.time < rival.time && event.time <= until).count(),
+            None => waiting.iter().take_while(|event| event.time <= until).count(),
+        };
+        let Some(last) = waiting[..count].last() else { return };
+        self.last = last.time;
+        events.extend_from_slice(&waiting[..count]);
+        queue.pass(count);
+        self.waiting -= count;
     }
 
     /// The loss to report for events that came too late, if there were any.

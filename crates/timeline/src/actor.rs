@@ -1,6 +1,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
 
+use crate::contest::Contender;
 use crate::task::Life;
 use crate::{Birth, GroupId, Groups, Nature, Task};
 
@@ -84,6 +85,7 @@ pub struct Actor {
     pub(crate) woken_waiting: u32,
     /// The load weight of their top-level cgroup.
     top_weight: Option<u32>,
+    pub(crate) contender: Contender,
     /// When it last had more of them than `crowd` allows.
     pub(crate) last_crowd: Option<Time>,
 }
@@ -97,6 +99,7 @@ impl Actor {
             }
             _ => (None, None),
         };
+        let contender = Contender::new(prio_of(&kind), own_weight_of(&kind), group_of(&kind));
         Actor {
             kind,
             kernel_thread,
@@ -109,6 +112,7 @@ impl Actor {
             more: FxHashSet::default(),
             woken_waiting: 0,
             top_weight,
+            contender,
             last_crowd: None,
         }
     }
@@ -166,10 +170,7 @@ impl Actor {
 
     /// The priority of its tasks.
     pub fn prio(&self) -> Option<Prio> {
-        match self.kind {
-            ActorKind::Tasks { prio, .. } => Some(prio),
-            _ => None,
-        }
+        prio_of(&self.kind)
     }
 
     /// The class of its tasks.
@@ -184,12 +185,7 @@ impl Actor {
     /// The load weight of each of its tasks by itself, as nice or SCHED_IDLE gives it; `None` for the higher classes and for
     /// what is not a task.
     pub fn own_weight(&self) -> Option<u32> {
-        match self.kind {
-            ActorKind::Tasks { prio, own_weight, .. } => {
-                own_weight.or(prio.load_weight()).filter(|_| prio.nice().is_some())
-            }
-            _ => None,
-        }
+        own_weight_of(&self.kind)
     }
 
     /// The load weight of the top-level cgroup of its tasks, where known and not the root.
@@ -199,10 +195,30 @@ impl Actor {
 
     /// The cgroup of its tasks, where known and not the root.
     pub fn group(&self) -> Option<GroupId> {
-        match self.kind {
-            ActorKind::Tasks { group, .. } => group,
-            _ => None,
+        group_of(&self.kind)
+    }
+}
+
+fn prio_of(kind: &ActorKind) -> Option<Prio> {
+    match *kind {
+        ActorKind::Tasks { prio, .. } => Some(prio),
+        _ => None,
+    }
+}
+
+fn own_weight_of(kind: &ActorKind) -> Option<u32> {
+    match *kind {
+        ActorKind::Tasks { prio, own_weight, .. } => {
+            own_weight.or(prio.load_weight()).filter(|_| prio.nice().is_some())
         }
+        _ => None,
+    }
+}
+
+fn group_of(kind: &ActorKind) -> Option<GroupId> {
+    match *kind {
+        ActorKind::Tasks { group, .. } => group,
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use unstarve_model::{CpuId, Nanos, TaskRef};
 
-use crate::contest::{Contender, split};
+use crate::contest::split;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, add, wait_of};
 use crate::{Actors, Piece, Rule, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
@@ -117,9 +117,9 @@ impl Timeline {
 
 /// Whether the rivals weigh so much more that the task could not have had a turn in the time.
 fn had_no_turn(pending: &Pending, pieces: &[Piece], length: Nanos, actors: &Actors) -> bool {
-    let victim = Contender::of(actors, pending.actor);
+    let victim = actors.get(pending.actor).contender;
     let keeps_off = |piece: &&Piece| {
-        let times = Contender::of(actors, piece.occupant).times_heavier(&victim, actors.groups());
+        let times = actors.get(piece.occupant).contender.times_heavier(&victim, actors.groups());
         piece.rule == Rule::Weight && SLICE.0 as f64 * times >= length.0 as f64 / 2.0
     };
     let held: Nanos = pieces.iter().filter(keeps_off).map(|piece| piece.length).sum();

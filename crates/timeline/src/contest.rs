@@ -2,9 +2,8 @@
 
 use unstarve_model::{Nanos, Policy, Prio, Time};
 
-use crate::stays::goes_before;
 use crate::waits::Pending;
-use crate::{ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule};
+use crate::{Actor, ActorKind, Actors, GroupId, Groups, Piece, Rule};
 
 /// Gives each part of a wait its rule.
 pub(crate) fn split(
@@ -16,9 +15,10 @@ pub(crate) fn split(
     pieces: &mut Vec<Piece>,
 ) {
     pieces.clear();
-    let victim = Contender::of(actors, pending.actor);
+    let victim = actors.get(pending.actor);
+    let preemptor = pending.preemptor.as_ref().filter(|preemptor| preemptor.by_wakeup);
     // A stay in which the preemptor changed may be two parts.
-    let mut stayed = pending.preemptor.map(|by| by.stayed.unwrap_or_else(|| now.since(by.since)));
+    let mut stayed = preemptor.map_or(Nanos::ZERO, |by| by.stayed.unwrap_or_else(|| now.since(by.since)));
     for &(occupant, length) in &pending.parts {
         let actor = actors.get(occupant);
         let mut rest = length;
@@ -27,90 +27,110 @@ pub(crate) fn split(
                 pieces.push(Piece { occupant, rule, length });
             }
         };
-        match actor.kind {
-            ActorKind::Unknown => piece(Rule::Unknown, rest),
-            ActorKind::Irq { .. } => piece(Rule::Irq, rest),
-            ActorKind::Softirq { .. } => piece(Rule::Softirq, rest),
-            ActorKind::Others => piece(Rule::Fair, rest),
+        let rule = match actor.kind {
+            ActorKind::Unknown => Rule::Unknown,
+            ActorKind::Irq { .. } => Rule::Irq,
+            ActorKind::Softirq { .. } => Rule::Softirq,
+            ActorKind::Others => Rule::Fair,
             ActorKind::Idle => {
                 let off = if limited == Some(false) { Nanos::ZERO } else { pending.passed_over_total.min(rest) };
                 // A task that ran and went to sleep without a switch that shows it looks the same.
                 let rule = if limited.is_none() && switches_are_missing { Rule::Unknown } else { Rule::Throttled };
                 piece(rule, off);
-                piece(Rule::Idle, rest.saturating_sub(off));
+                rest = rest.saturating_sub(off);
+                Rule::Idle
             }
-            ActorKind::Tasks { .. } => {
-                let contender = Contender::of(actors, occupant);
-                if !(contender.ranked && victim.ranked) {
-                    piece(Rule::Unranked, rest);
-                    continue;
+            ActorKind::Tasks { .. } => match ahead(actor, victim, actors.groups()) {
+                Ahead::Always(rule) => rule,
+                Ahead::InTurn(rule) => {
+                    if preemptor.is_some_and(|preemptor| preemptor.is(occupant)) {
+                        let length = rest.min(stayed);
+                        piece(Rule::WakeupPreemption, length);
+                        rest = rest.saturating_sub(length);
+                        stayed = stayed.saturating_sub(length);
+                    }
+                    rule.unwrap_or_else(|| {
+                        let crowded = actor.last_crowd.is_some_and(|last| last >= pending.start);
+                        if crowded { Rule::Count } else { Rule::Fair }
+                    })
                 }
-                if contender.is_beside(&victim) {
-                    piece(Rule::Order, rest);
-                    continue;
-                }
-                if contender.is_above(&victim) {
-                    piece(Rule::Class, rest);
-                    continue;
-                }
-                if let Some(preemptor) = pending.preemptor
-                    && preemptor.by_wakeup
-                    && preemptor.is(occupant)
-                    && let Some(left) = &mut stayed
-                {
-                    let length = rest.min(*left);
-                    piece(Rule::WakeupPreemption, length);
-                    rest = rest.saturating_sub(length);
-                    *left = left.saturating_sub(length);
-                }
-                let rule = if contender.outweighs(&victim, actors.groups()) {
-                    Rule::Weight
-                } else if actor.last_crowd.is_some_and(|last| last >= pending.start) {
-                    Rule::Count
-                } else {
-                    Rule::Fair
-                };
-                piece(rule, rest);
-            }
-        }
+            },
+        };
+        piece(rule, rest);
     }
     if let Some(stopped) = &pending.stopped {
         stopped.add_to(pieces, actors);
     }
-    if pieces.len() > 1 {
-        pieces.sort_unstable_by_key(|piece| std::cmp::Reverse((piece.length, piece.occupant, piece.rule)));
+    sort(pieces);
+}
+
+/// Puts the longest first.
+fn sort(pieces: &mut [Piece]) {
+    let rank = |piece: &Piece| (piece.length, piece.occupant, piece.rule);
+    match pieces {
+        [] | [_] => {}
+        // Two are so common that a call of the library's is dear.
+        [one, other] => {
+            if rank(one) < rank(other) {
+                std::mem::swap(one, other);
+            }
+        }
+        more => more.sort_unstable_by_key(|piece| std::cmp::Reverse(rank(piece))),
     }
 }
 
-/// What decides between two tasks.
+/// How a task goes before another.
+enum Ahead {
+    /// As long as it likes, by this rule.
+    Always(Rule),
+    /// For its turn; by weight, or as an equal.
+    InTurn(Option<Rule>),
+}
+
+#[inline]
+fn ahead(occupant: &Actor, victim: &Actor, groups: &Groups) -> Ahead {
+    if !(occupant.ranked && victim.ranked) {
+        return Ahead::Always(Rule::Unranked);
+    }
+    let (one, other) = (&occupant.contender, &victim.contender);
+    if one.is_beside(other) {
+        return Ahead::Always(Rule::Order);
+    }
+    if one.is_above(other) {
+        return Ahead::Always(Rule::Class);
+    }
+    Ahead::InTurn(one.outweighs(other, groups).then_some(Rule::Weight))
+}
+
+/// What decides between two tasks. Kept with each actor, since each wait asks for it.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Contender {
     prio: Prio,
-    own_weight: Option<u32>,
+    policy: Policy,
+    weight: u32,
     group: Option<GroupId>,
-    /// Whether any event told the priority.
-    ranked: bool,
 }
 
 impl Contender {
-    pub fn of(actors: &Actors, id: ActorId) -> Contender {
-        let actor = actors.get(id);
-        Contender {
-            prio: actor.prio().unwrap_or(Prio::NORMAL),
-            own_weight: actor.own_weight(),
-            group: actor.group(),
-            ranked: actor.ranked,
-        }
+    /// Of tasks of this priority, weight by themselves, and group.
+    pub fn new(prio: Option<Prio>, own_weight: Option<u32>, group: Option<GroupId>) -> Contender {
+        let prio = prio.unwrap_or(Prio::NORMAL);
+        Contender { prio, policy: prio.policy(), weight: own_weight.unwrap_or(1024), group }
     }
 
+    /// As `goes_before` of `stays` says of priorities.
     fn is_above(&self, other: &Contender) -> bool {
-        goes_before(self.prio, other.prio)
+        let is_first = self.policy == Policy::Rt && other.policy == Policy::Rt && self.prio < other.prio;
+        self.policy.is_above(other.policy) || is_first
     }
 
     /// Whether the two are of one class in which nobody's turn ends for the other's sake.
     fn is_beside(&self, other: &Contender) -> bool {
-        let classes = (self.prio.policy(), other.prio.policy());
-        classes == (Policy::Deadline, Policy::Deadline)
-            || classes == (Policy::Rt, Policy::Rt) && self.prio == other.prio
+        match (self.policy, other.policy) {
+            (Policy::Deadline, Policy::Deadline) => true,
+            (Policy::Rt, Policy::Rt) => self.prio == other.prio,
+            _ => false,
+        }
     }
 
     pub fn times_heavier(&self, other: &Contender, groups: &Groups) -> f64 {
@@ -126,7 +146,9 @@ impl Contender {
     }
 
     fn against(&self, other: &Contender, groups: &Groups) -> (u32, u32) {
-        let own = |contender: &Contender| contender.own_weight.unwrap_or(1024);
-        groups.rivals((self.group, own(self)), (other.group, own(other)))
+        match (self.group, other.group) {
+            (None, None) => (self.weight, other.weight),
+            groups_of => groups.rivals((groups_of.0, self.weight), (groups_of.1, other.weight)),
+        }
     }
 }

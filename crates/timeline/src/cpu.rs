@@ -1,4 +1,4 @@
-use unstarve_model::{CpuId, Nanos, Time};
+use unstarve_model::{CpuId, Nanos, Tid, Time};
 
 use crate::fairness::Fairness;
 use crate::held::OpenPart;
@@ -19,6 +19,8 @@ pub(crate) enum Current {
 pub(crate) struct Cpu {
     pub id: CpuId,
     pub current: Current,
+    /// The id of `current`, if that is known.
+    pub tid: Option<Tid>,
     /// The actor of `current`, as the switch to it named it.
     pub base: ActorId,
     /// Since when `current` has the CPU, if it is a task.
@@ -75,6 +77,7 @@ impl Cpu {
         Cpu {
             id,
             current: Current::Unknown,
+            tid: None,
             base: ActorId::UNKNOWN,
             run_start: Time(0),
             open: Vec::new(),
@@ -105,5 +108,10 @@ impl Cpu {
             _ => self.base,
         };
         self.occupancy.set(time, occupant);
+    }
+
+    /// Notes that `base` is what a switch gave the CPU to: no handler is in progress then.
+    pub fn settle_switch(&mut self, time: Time) {
+        self.occupancy.switch(time, self.base);
     }
 }

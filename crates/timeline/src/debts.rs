@@ -56,14 +56,24 @@ impl Debts {
     }
 
     /// Adds to `open` what reaches beyond `time`, the latest first. `basis` is that of the wakeup which passes it on.
+    #[inline]
     pub fn open_since(&self, time: Time, basis: Basis, open: &mut Vec<Debt>) {
+        if !self.is_settled(time) {
+            self.add_open(time, basis, open);
+        }
+    }
+
+    fn add_open(&self, time: Time, basis: Basis, open: &mut Vec<Debt>) {
         let (newer, older) = (&self.list[..self.oldest], &self.list[self.oldest..]);
-        let newest_first = newer.iter().rev().chain(older.iter().rev());
-        let passed_on = |debt: &Debt| match basis {
-            Basis::Seen => *debt,
-            Basis::Inferred => Debt { basis, ..*debt },
-        };
-        open.extend(newest_first.take_while(|debt| debt.end > time).map(passed_on));
+        for part in [newer, older] {
+            for debt in part.iter().rev() {
+                if debt.end <= time {
+                    return;
+                }
+                let basis = if basis == Basis::Inferred { basis } else { debt.basis };
+                open.push(Debt { basis, ..*debt });
+            }
+        }
     }
 
     /// What the debts of those that led to its wakeup cost a wakee that slept since `sleep_start`: adds to `prices`, and

@@ -28,7 +28,7 @@ impl Fairness {
             return;
         }
         if self.weight > 0 {
-            self.virtual_time += now.since(self.now).0 as f64 / self.weight as f64;
+            self.virtual_time += as_f64(now.since(self.now).0) / as_f64(self.weight);
         }
         self.now = now;
     }
@@ -68,6 +68,12 @@ impl Fairness {
         account.weight = 0;
         due
     }
+}
+
+/// The same as `as`, by way of a signed integer, from which the baseline x86-64 converts by one instruction.
+#[inline]
+fn as_f64(number: u64) -> f64 {
+    i64::try_from(number).map_or_else(|_| number as f64, |number| number as f64)
 }
 
 /// To whole nanoseconds.

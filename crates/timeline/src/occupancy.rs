@@ -82,22 +82,47 @@ impl Occupancy {
         if track.actor == actor {
             return;
         }
+        self.close(time);
+        self.hand_over(actor);
+    }
+
+    /// The same at a switch, where another stay begins also if the next task is of the same kind.
+    pub fn switch(&mut self, time: Time, actor: ActorId) {
+        let same = self.tracks[self.current as usize].actor == actor;
+        self.close(time);
+        if !same {
+            self.hand_over(actor);
+        }
+    }
+
+    /// The stay in progress ends.
+    #[inline(always)]
+    fn close(&mut self, time: Time) {
         if time < self.marked {
             self.epoch += 1;
         }
-        let length = time.since(self.since).0;
+        let track = &mut self.tracks[self.current as usize];
         track.left = self.since.max(time);
+        let length = time.since(self.since).0;
         if length > 0 {
             track.stays.push(Stay { start: self.since, end: time, before: track.total });
             track.total += length;
             self.stays += 1;
             self.since = time;
         }
-        let slot = self.slot(actor).unwrap_or_else(|| self.add(actor));
+    }
+
+    #[inline(always)]
+    fn hand_over(&mut self, actor: ActorId) {
+        let slot = match self.slots.get(actor.index()) {
+            Some(&slot) if slot != END => slot,
+            _ => self.add(actor),
+        };
         self.bring_forward(slot);
         self.current = slot;
     }
 
+    #[cold]
     fn add(&mut self, actor: ActorId) -> u32 {
         let slot = self.tracks.len() as u32;
         let newest = self.current;
@@ -115,12 +140,13 @@ impl Occupancy {
     }
 
     /// `self.current` is the newest; puts `slot` before it.
+    #[inline(always)]
     fn bring_forward(&mut self, slot: u32) {
         let newest = self.current;
-        if slot == newest || self.tracks[slot as usize].newer == END {
+        let Track { older, newer, .. } = self.tracks[slot as usize];
+        if newer == END {
             return;
         }
-        let Track { older, newer, .. } = self.tracks[slot as usize];
         if older != END {
             self.tracks[older as usize].newer = newer;
         }
@@ -140,27 +166,29 @@ impl Occupancy {
 
     /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`.
     /// `from` must not lie before the last [`Self::forget`]; `mark`, if there is one, was made at `from`.
+    #[inline]
     pub fn parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) {
         let mark = mark.filter(|mark| mark.epoch == self.epoch);
-        let mut slot = self.current;
-        let mut first = true;
-        while slot != END {
-            let track = &self.tracks[slot as usize];
-            let length = match mark {
-                Some(mark) if mark.slot == slot => {
-                    let open = if first { to.since(self.since).0 } else { 0 };
-                    track.total + open - mark.had
-                }
-                _ => track.since(from) + if first { to.since(self.since.max(from)).0 } else { 0 },
-            };
+        let (marked, had) = mark.map_or((END, 0), |mark| (mark.slot, mark.had));
+        let holder = &self.tracks[self.current as usize];
+        let length = if marked == self.current {
+            holder.total + to.since(self.since).0 - had
+        } else {
+            holder.since(from) + to.since(self.since.max(from)).0
+        };
+        if length > 0 {
+            part(holder.actor, Nanos(length));
+        }
+        let mut slot = holder.older;
+        while let Some(track) = self.tracks.get(slot as usize) {
+            let length = if marked == slot { track.total - had } else { track.since(from) };
             if length > 0 {
                 part(track.actor, Nanos(length));
             }
             // Tracks are in the order in which they lost the CPU, so all older ones lost it before `from` too.
-            if !first && track.left <= from {
+            if track.left <= from {
                 break;
             }
-            first = false;
             slot = track.older;
         }
     }
@@ -241,6 +269,7 @@ impl Track {
     }
 
     /// Time in closed stays after `from`.
+    #[inline]
     fn since(&self, from: Time) -> u64 {
         let Some(last) = self.stays.last() else { return 0 };
         if last.end <= from {

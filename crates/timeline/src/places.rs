@@ -11,15 +11,23 @@ pub(crate) struct Places {
 
 impl Places {
     /// Puts a task at the end of `queue`. It must not stand in any.
+    #[inline]
     pub fn push(&mut self, queue: &mut Vec<TaskKey>, key: TaskKey) {
-        if self.of_task.len() <= key.index() {
-            self.of_task.resize(key.index() + 1, 0);
+        match self.of_task.get_mut(key.index()) {
+            Some(place) => *place = queue.len() as u32,
+            None => self.add(key, queue.len() as u32),
         }
-        self.of_task[key.index()] = queue.len() as u32;
         queue.push(key);
     }
 
+    #[cold]
+    fn add(&mut self, key: TaskKey, place: u32) {
+        self.of_task.resize(key.index(), 0);
+        self.of_task.push(place);
+    }
+
     /// Takes a task out of `queue`, in which it stands.
+    #[inline]
     pub fn remove(&mut self, queue: &mut Vec<TaskKey>, key: TaskKey) {
         let place = self.of_task[key.index()];
         debug_assert_eq!(queue.get(place as usize), Some(&key));

@@ -103,6 +103,7 @@ impl Timeline {
         self.end_run(cpu.index(), RunEnd::Cut, sink);
         self.update(key, comm, prio);
         self.begin_run(cpu.index(), key, start_seen);
+        self.cpus[cpu.index()].settle(self.world.now);
         let task = self.world.tasks.get_mut(key);
         task.run = RunState { since, before, victim, ..task.run };
         let actor = task.actor;

@@ -40,12 +40,17 @@ impl Timeline {
     /// After a switch: the scheduler has just chosen a task of a lower class than those that it passes over. It does so
     /// only by a limit (real-time throttling, the fair server, a deadline task's own runtime); a task that goes on
     /// running although a higher one was woken is late to be preempted, which is something else.
-    pub(crate) fn note_stops(&mut self, index: usize, prev: TaskRef, next: TaskRef) {
-        let cpu = &mut self.cpus[index];
+    #[inline]
+    pub(crate) fn note_stops(&mut self, index: usize, prev: &TaskRef, next: &TaskRef) {
         // The queue is looked at only where it can matter: a limit comes into force when a higher class leaves the CPU.
-        if class(prev) <= Policy::Fair && !cpu.stops {
-            return;
+        if class(prev) > Policy::Fair || self.cpus[index].stops {
+            self.look_for_stops(index, next);
         }
+    }
+
+    #[inline(never)]
+    fn look_for_stops(&mut self, index: usize, next: &TaskRef) {
+        let cpu = &mut self.cpus[index];
         let now = self.world.now;
         let is_low = class(next) <= Policy::Fair;
         cpu.stops = false;
@@ -105,7 +110,8 @@ impl Timeline {
     }
 }
 
-fn class(task: TaskRef) -> Policy {
+#[inline]
+fn class(task: &TaskRef) -> Policy {
     if task.tid.is_idle() { Policy::Idle } else { task.prio.map_or(Policy::Fair, Prio::policy) }
 }
 
@@ -122,7 +128,15 @@ impl Pending {
     }
 
     /// What looked like a stop was none, or did not concern this task.
+    #[inline]
     pub(crate) fn forget_stops(&mut self) {
+        if self.stopped.is_some() {
+            self.forget_stopped();
+        }
+    }
+
+    #[cold]
+    fn forget_stopped(&mut self) {
         let Some(stopped) = self.stopped.take() else { return };
         for (actor, length) in stopped.parts {
             crate::waits::add(&mut self.parts, actor, length);

@@ -78,6 +78,14 @@ impl Shares {
 }
 
 impl Cpu {
+    /// From the first event on whose context is not known, the time of each task on its CPU counts.
+    #[inline]
+    pub(crate) fn note_context(&mut self, now: Time, event: &Event) {
+        if event.context == Context::Unknown && self.shares.since.is_none() {
+            self.shares.since = Some(now);
+        }
+    }
+
     /// The part of the time for which the current task, or its like, has had this CPU.
     fn share_of_current(&self, now: Time) -> f64 {
         let Some(since) = self.shares.since else { return 1.0 };
@@ -87,14 +95,6 @@ impl Cpu {
 }
 
 impl Timeline {
-    /// From the first event on whose context is not known, the time of each task on its CPU counts.
-    #[inline]
-    pub(crate) fn note_context(&mut self, index: usize, event: &Event) {
-        if event.context == Context::Unknown && self.cpus[index].shares.since.is_none() {
-            self.cpus[index].shares.since = Some(self.world.now);
-        }
-    }
-
     /// Whether the current task of the CPU, and no interrupt, wakes the task.
     pub(crate) fn is_waker(&mut self, index: usize, current: Option<TaskKey>, wakee: TaskKey) -> bool {
         let cpu = &self.cpus[index];

@@ -15,16 +15,18 @@ const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl Timeline {
     /// The event names the task that was current when it was issued: it must be the one that we believe to be running.
+    #[inline]
     pub(crate) fn check_current(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
-        let Some(tid) = event.current else { return };
-        let believed = match self.cpus[index].current {
-            Current::Unknown => None,
-            Current::Idle => Some(Tid::IDLE),
-            Current::Task(key) => Some(self.world.tasks.get(key).tid),
-        };
-        if believed == Some(tid) {
-            return;
+        if let Some(tid) = event.current
+            && self.cpus[index].tid != Some(tid)
+        {
+            self.correct_current(index, tid, sink);
         }
+    }
+
+    #[cold]
+    fn correct_current(&mut self, index: usize, tid: Tid, sink: &mut impl Sink) {
+        let believed = self.cpus[index].tid;
         if believed.is_some() {
             self.miss_switch(believed);
             self.forget_handlers(index);
@@ -33,11 +35,14 @@ impl Timeline {
     }
 
     /// The task turns out to be running on the CPU, nobody knows since when.
+    #[cold]
     fn adopt(&mut self, index: usize, task: TaskRef, sink: &mut impl Sink) {
         let first = !std::mem::replace(&mut self.cpus[index].heard, true);
         self.end_run(index, RunEnd::Cut, sink);
+        let now = self.world.now;
         if task.tid.is_idle() {
             self.enter_idle(index);
+            self.cpus[index].settle(now);
             if first {
                 self.was_idle_before(index);
             }
@@ -51,11 +56,13 @@ impl Timeline {
             _ => {}
         }
         self.begin_run(index, key, false);
+        self.cpus[index].settle(now);
         if first {
             self.ran_before(index, is_new, task.prio);
         }
     }
 
+    /// The task has the CPU. The log of who had it is left to the caller.
     pub(crate) fn begin_run(&mut self, index: usize, key: TaskKey, start_seen: bool) {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
@@ -73,18 +80,19 @@ impl Timeline {
         }
         cpu.run_start = now;
         cpu.current = Current::Task(key);
+        cpu.tid = Some(task.tid);
         cpu.base = task.actor;
         cpu.is_ksoftirqd = matches!(task.kernel_thread, Some(KernelThread::Ksoftirqd { .. }));
-        cpu.settle(now);
     }
 
+    /// The CPU is idle. The log of who had it is left to the caller.
     fn enter_idle(&mut self, index: usize) {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
         cpu.current = Current::Idle;
+        cpu.tid = Some(Tid::IDLE);
         cpu.base = ActorId::IDLE;
         cpu.is_ksoftirqd = false;
-        cpu.settle(now);
         self.idle.enter(cpu.id, now);
         if !self.cpus[index].queue.is_empty() {
             self.pass_over(index);
@@ -94,6 +102,12 @@ impl Timeline {
     /// The current task leaves the CPU, which then is nobody's until the next one is set. The task's state is
     /// `Unknown`; the caller knows better.
     pub(crate) fn end_run(&mut self, index: usize, ended: RunEnd, sink: &mut impl Sink) {
+        self.close_run(index, ended, sink);
+        self.cpus[index].settle(self.world.now);
+    }
+
+    /// The same, where the caller sets the next one at the same moment: the log of who had the CPU is left to that one.
+    fn close_run(&mut self, index: usize, ended: RunEnd, sink: &mut impl Sink) {
         let now = self.world.now;
         let actor = match self.cpus[index].current {
             Current::Task(key) => self.close_stay(index, key, sink),
@@ -102,9 +116,9 @@ impl Timeline {
         let cpu = &mut self.cpus[index];
         cpu.shares.add(actor, now.since(cpu.run_start));
         let current = std::mem::replace(&mut cpu.current, Current::Unknown);
+        cpu.tid = None;
         cpu.base = ActorId::UNKNOWN;
         cpu.is_ksoftirqd = false;
-        cpu.settle(now);
         let key = match current {
             Current::Unknown => return,
             Current::Idle => {
@@ -152,15 +166,15 @@ impl Timeline {
     pub(crate) fn switch(
         &mut self,
         index: usize,
-        prev: TaskRef,
+        prev: &TaskRef,
         prev_state: PrevState,
-        next: TaskRef,
+        next: &TaskRef,
         sink: &mut impl Sink,
     ) {
         self.believe(index, prev, sink);
         self.forget_handlers(index);
-        let cpu_id = self.cpus[index].id;
-        let next_key = (!next.tid.is_idle()).then(|| self.task(next));
+        let (cpu_id, now) = (self.cpus[index].id, self.world.now);
+        let next_key = (!next.tid.is_idle()).then(|| self.task(*next));
         let by_wakeup = self.is_wakeup_preemption(index, next_key);
         let mut preempted = None;
         match self.cpus[index].current {
@@ -178,33 +192,31 @@ impl Timeline {
                     PrevState::Unknown => RunEnd::Cut,
                     _ => RunEnd::Slept,
                 };
-                self.end_run(index, ended, sink);
+                self.close_run(index, ended, sink);
                 self.leave_cpu(prev_key, prev_state, caught, cpu_id);
             }
-            _ => self.end_run(index, RunEnd::Cut, sink),
+            _ => self.close_run(index, RunEnd::Cut, sink),
         }
         let Some(next_key) = next_key else {
             self.enter_idle(index);
+            self.cpus[index].settle_switch(now);
             return;
         };
         self.take_cpu(index, next_key, sink);
+        self.cpus[index].settle_switch(now);
         if let Some(prev) = preempted {
             self.name_preemptor(prev, next_key, by_wakeup);
         }
     }
 
     /// Makes sure that `prev` is what we believe to be running.
-    fn believe(&mut self, index: usize, prev: TaskRef, sink: &mut impl Sink) {
-        let believed = match self.cpus[index].current {
-            Current::Unknown => None,
-            Current::Idle => Some(Tid::IDLE),
-            Current::Task(key) => Some(self.world.tasks.get(key).tid),
-        };
+    fn believe(&mut self, index: usize, prev: &TaskRef, sink: &mut impl Sink) {
+        let believed = self.cpus[index].tid;
         if believed != Some(prev.tid) {
             if believed.is_some() {
                 self.miss_switch(believed);
             }
-            self.adopt(index, prev, sink);
+            self.adopt(index, *prev, sink);
         }
     }
 

@@ -174,19 +174,21 @@ impl Timeline {
             return;
         }
         self.clock(event.time);
-        let index = self.cpu(event.cpu);
-        self.cpus[index].issued = true;
-        self.note_context(index, event);
-        if let EventKind::Lost { .. } = event.kind {
-            self.lose(index, sink);
-            return;
-        }
-        if !matches!(event.kind, EventKind::Switch { .. }) {
-            self.check_current(index, event, sink);
-        }
-        self.cpus[index].last_event = self.world.now;
+        let (index, now) = (self.cpu(event.cpu), self.world.now);
+        let cpu = &mut self.cpus[index];
+        cpu.issued = true;
+        cpu.note_context(now, event);
         match event.kind {
-            EventKind::Switch { prev, prev_state, next } => {
+            // It names the task that was current itself.
+            EventKind::Switch { .. } => cpu.last_event = now,
+            EventKind::Lost { .. } => return self.lose(index, sink),
+            _ => {
+                self.check_current(index, event, sink);
+                self.cpus[index].last_event = now;
+            }
+        }
+        match event.kind {
+            EventKind::Switch { ref prev, prev_state, ref next } => {
                 self.switched = true;
                 self.switch(index, prev, prev_state, next, sink);
                 self.note_stops(index, prev, next);
@@ -289,6 +291,7 @@ impl Timeline {
     }
 
     /// The task that an event speaks of, brought up to date; not for the idle task.
+    #[inline]
     pub(crate) fn task(&mut self, task: TaskRef) -> TaskKey {
         match self.world.tasks.find(task.tid) {
             Some(key) => {
@@ -299,7 +302,17 @@ impl Timeline {
         }
     }
 
+    /// The task has this name and priority, as far as they are known.
+    #[inline]
     pub(crate) fn update(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>) {
+        let task = self.world.tasks.get(key);
+        // Nearly all events name a task as the one before did.
+        if comm != task.comm || prio != Some(task.prio) || !task.ranked {
+            self.learn(key, comm, prio);
+        }
+    }
+
+    fn learn(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>) {
         let task = self.world.tasks.get_mut(key);
         if prio.is_some() && !task.ranked {
             task.ranked = true;
@@ -352,6 +365,7 @@ impl Timeline {
         }
     }
 
+    #[cold]
     pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let ranked = prio.is_some();
         let prio = prio.unwrap_or(Prio::NORMAL);

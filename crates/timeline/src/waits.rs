@@ -264,13 +264,16 @@ impl Timeline {
 
 fn idle_beside(idle: &IdleWatch, pending: &Pending, pinned: bool, now: Time) -> Option<Nanos> {
     let Some((group, before)) = pending.idle_before else { return pinned.then_some(Nanos::ZERO) };
-    let own: Nanos = pending.parts.iter().filter(|part| part.0 == ActorId::IDLE).map(|part| part.1).sum();
+    // Who had it has one part, so at most one is idle.
+    let own = pending.parts.iter().find(|part| part.0 == ActorId::IDLE).map_or(Nanos::ZERO, |part| part.1);
     Some((idle.total(group, now) + pending.idle_carried).saturating_sub(before).saturating_sub(own))
 }
 
+#[inline]
 fn unheard_beside(idle: &IdleWatch, unheard: Option<&CpuSet>, pending: &Pending) -> Option<CpuId> {
+    let unheard = unheard?;
     let (group, _) = pending.idle_before?;
-    idle.last_of(group, unheard?)
+    idle.last_of(group, unheard)
 }
 
 /// The wait, as it is reported.
@@ -335,6 +338,7 @@ impl Pending {
     }
 
     /// Adds the present CPU's occupants since the segment's start to the parts.
+    #[inline]
     pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time) {
         let parts = match &mut self.stopped {
             Some(stopped) if stopped.now => &mut stopped.parts,
@@ -358,6 +362,8 @@ impl Preemptor {
     }
 }
 
+/// Each actor has one part.
+#[inline]
 pub(crate) fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
     match parts.iter_mut().find(|part| part.0 == actor) {
         Some(part) => part.1 += length,

@@ -1,8 +1,8 @@
-use unstarve_model::{CpuId, CpuSet, NameId, Nanos, Time};
-use unstarve_timeline::{ActorId, Rule, Run, RunEnd, Throughout, Wait, WaitKind, WorkItem};
+use unstarve_model::{CpuId, CpuSet, Nanos, Time};
+use unstarve_timeline::{ActorId, Piece, Rule, Run, RunEnd, Throughout, Wait, WaitKind};
 
 use super::spans::Spans;
-use super::{Episodes, Quantiles, Spot, Worst};
+use super::{Episodes, Quantiles, Spot, WorkLog, Worst};
 
 /// What is known about one actor at the end of the trace.
 #[derive(Clone, Debug)]
@@ -140,6 +140,7 @@ impl Account {
     }
 
     /// Adds a wait; `stretch` is the longest that it was behind real-time tasks without a gap, where that is known.
+    #[inline(always)]
     pub fn add_wait(&mut self, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let length = wait.length();
         self.waits += 1;
@@ -156,50 +157,87 @@ impl Account {
         if let Some(idle) = wait.idle_elsewhere {
             self.add_idle(idle, wait);
         }
-        let interrupts = wait.pieces.iter().filter(|piece| matches!(piece.rule, Rule::Irq | Rule::Softirq));
-        let interrupted: Nanos = interrupts.map(|piece| piece.length).sum();
-        if interrupted.share_of(length) >= GOOD_PART {
-            self.longest_interrupted = self.longest_interrupted.max(interrupted);
-        }
+        let main = match wait.pieces {
+            // Most waits have one reason.
+            [piece] => {
+                let is_interrupt = matches!(piece.rule, Rule::Irq | Rule::Softirq);
+                self.add_interrupted(if is_interrupt { piece.length } else { Nanos::ZERO }, length);
+                self.add_part(piece.rule, piece.length, length, stretch);
+                if piece.length > Nanos::ZERO { piece.rule } else { Rule::Unknown }
+            }
+            pieces => self.add_parts(pieces, length, stretch),
+        };
+        debug_assert_eq!(main, wait.main_rule());
+        self.worst.offer(main, length, || Spot::of(wait));
+    }
+
+    /// Adds what the rules had of a wait of this length, and finds the one that had most.
+    fn add_parts(&mut self, pieces: &[Piece], length: Nanos, stretch: Option<Nanos>) -> Rule {
+        let mut interrupted = Nanos::ZERO;
         let mut main = (Nanos::ZERO, Rule::Unknown);
         // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
-        for (index, piece) in wait.pieces.iter().enumerate() {
-            if wait.pieces[..index].iter().any(|earlier| earlier.rule == piece.rule) {
+        for (index, piece) in pieces.iter().enumerate() {
+            if matches!(piece.rule, Rule::Irq | Rule::Softirq) {
+                interrupted += piece.length;
+            }
+            if pieces[..index].iter().any(|earlier| earlier.rule == piece.rule) {
                 continue;
             }
-            let same = wait.pieces[index..].iter().filter(|other| other.rule == piece.rule);
-            let together: Nanos = same.map(|other| other.length).sum();
+            let same = pieces[index + 1..].iter().filter(|other| other.rule == piece.rule);
+            let together = same.fold(piece.length, |sum, other| sum + other.length);
             if together > main.0 {
                 main = (together, piece.rule);
             }
-            let is_main = together.share_of(length) >= MAIN_REASON;
-            let together = match stretch {
-                Some(stretch) if piece.rule == Rule::Class => together.min(stretch),
-                _ => together,
-            };
-            let longest = &mut self.longest_by_rule[piece.rule as usize];
+            self.add_part(piece.rule, together, length, stretch);
+        }
+        self.add_interrupted(interrupted, length);
+        main.1
+    }
+
+    #[inline]
+    fn add_interrupted(&mut self, interrupted: Nanos, length: Nanos) {
+        if interrupted > self.longest_interrupted && interrupted.share_of(length) >= GOOD_PART {
+            self.longest_interrupted = interrupted;
+        }
+    }
+
+    /// Adds what a rule had in all of a wait of this length.
+    #[inline]
+    fn add_part(&mut self, rule: Rule, together: Nanos, length: Nanos, stretch: Option<Nanos>) {
+        let is_main = together.share_of(length) >= MAIN_REASON;
+        let together = match stretch {
+            Some(stretch) if rule == Rule::Class => together.min(stretch),
+            _ => together,
+        };
+        let longest = &mut self.longest_by_rule[rule as usize];
+        *longest = (*longest).max(together);
+        if is_main {
+            let longest = &mut self.longest_mainly[rule as usize];
             *longest = (*longest).max(together);
-            self.stalls_by_rule[piece.rule as usize] += u64::from(together >= FAIR_PERIOD);
+        }
+        if together >= FAIR_PERIOD {
+            self.stalls_by_rule[rule as usize] += 1;
             if is_main {
-                let longest = &mut self.longest_mainly[piece.rule as usize];
-                *longest = (*longest).max(together);
-            }
-            if is_main && together >= FAIR_PERIOD {
-                self.stalled_mainly[piece.rule as usize] += together;
-                self.stalls_mainly[piece.rule as usize] += 1;
+                self.stalled_mainly[rule as usize] += together;
+                self.stalls_mainly[rule as usize] += 1;
             }
         }
-        debug_assert_eq!(main.1, wait.main_rule());
-        self.worst.offer(main.1, length, || Spot::of(wait));
     }
 
     fn add_idle(&mut self, idle: Nanos, wait: &Wait<'_>) {
         // A task that a limit stops may use no CPU, idle or not.
-        let stopped: Nanos =
-            wait.pieces.iter().filter(|piece| piece.rule == Rule::Throttled).map(|piece| piece.length).sum();
+        let stopped = wait.pieces.iter().filter(|piece| piece.rule == Rule::Throttled);
+        let stopped = stopped.fold(Nanos::ZERO, |sum, piece| sum + piece.length);
         let free = wait.length().saturating_sub(stopped);
         let idle = idle.min(free);
-        let Some(cpu) = wait.beside_unheard else { return self.idle_elsewhere.add(idle, wait.start, wait.end) };
+        match wait.beside_unheard {
+            Some(cpu) => self.add_beside_unheard(cpu, idle, free, wait),
+            None => self.idle_elsewhere.add(idle, wait.start, wait.end),
+        }
+    }
+
+    #[cold]
+    fn add_beside_unheard(&mut self, cpu: CpuId, idle: Nanos, free: Nanos, wait: &Wait<'_>) {
         let index = match self.beside_unheard.iter().position(|beside| beside.cpu == cpu) {
             Some(index) => index,
             None if self.beside_unheard.len() < UNHEARD => {
@@ -271,89 +309,20 @@ impl IdleElsewhere {
         self.longest = self.longest.max(other.longest);
     }
 
+    #[inline]
     fn add(&mut self, idle: Nanos, start: Time, end: Time) {
         self.known += 1;
         self.total += idle;
         self.longest = self.longest.max(idle);
         if idle >= TICK {
-            self.long += 1;
-            self.long_total += idle;
-            self.long_span += idle.min(self.counted.add(start, end));
-        }
-    }
-}
-
-/// What a worker did.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WorkLog {
-    pub items: u64,
-    /// Items during which the worker lost the CPU while runnable.
-    pub preempted_items: u64,
-    pub kinds: Vec<WorkKind>,
-}
-
-/// Work items of one function on one workqueue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkKind {
-    pub function: Option<NameId>,
-    pub workqueue: Option<NameId>,
-    pub items: u64,
-    /// Waits of the worker while it was at one, where a stack or an event told.
-    pub waits: u64,
-    /// Items whose queueing was seen, and the time from it to their end.
-    pub timed: u64,
-    pub turnaround: Nanos,
-}
-
-impl WorkLog {
-    /// A worker of a busy host does some tens of kinds.
-    const KINDS: usize = 64;
-
-    pub fn add_item(&mut self, item: &WorkItem) {
-        self.items += 1;
-        self.preempted_items += u64::from(item.preemptions > 0);
-        if let Some(kind) = self.kind(item.function, item.workqueue) {
-            kind.items += 1;
-            if let Some(queued) = item.queued {
-                kind.timed += 1;
-                kind.turnaround += item.end.since(queued);
-            }
+            self.add_long(idle, start, end);
         }
     }
 
-    pub fn add_wait(&mut self, function: Option<NameId>, workqueue: Option<NameId>) {
-        if let Some(kind) = self.kind(function, workqueue) {
-            kind.waits += 1;
-        }
-    }
-
-    fn kind(&mut self, function: Option<NameId>, workqueue: Option<NameId>) -> Option<&mut WorkKind> {
-        let found = self.kinds.iter().position(|kind| kind.function == function && kind.workqueue == workqueue);
-        let index = match found {
-            Some(index) => index,
-            None if self.kinds.len() < WorkLog::KINDS => {
-                self.kinds.push(WorkKind {
-                    function,
-                    workqueue,
-                    items: 0,
-                    waits: 0,
-                    timed: 0,
-                    turnaround: Nanos::ZERO,
-                });
-                self.kinds.len() - 1
-            }
-            None => return None,
-        };
-        // The commonest comes to be found first.
-        if index > 0 && self.kinds[index].items > self.kinds[index - 1].items {
-            self.kinds.swap(index, index - 1);
-            return self.kinds.get_mut(index - 1);
-        }
-        self.kinds.get_mut(index)
-    }
-
-    /// What it did most.
-    pub fn main(&self) -> Option<&WorkKind> {
-        self.kinds.iter().filter(|kind| kind.function.is_some()).max_by_key(|kind| (kind.items, kind.waits))
+    #[inline(never)]
+    fn add_long(&mut self, idle: Nanos, start: Time, end: Time) {
+        self.long += 1;
+        self.long_total += idle;
+        self.long_span += idle.min(self.counted.add(start, end));
     }
 }

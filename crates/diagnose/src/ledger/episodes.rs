@@ -25,11 +25,16 @@ impl Episodes {
     /// No interval is looked for in trouble shorter than this: it is the length of a short tick.
     const LEAST: Nanos = Nanos::from_millis(1);
 
+    #[inline]
     pub fn push(&mut self, start: Time, end: Time) {
         let length = end.since(start);
-        if length < self.threshold.max(Episodes::LEAST) {
-            return;
+        if length >= self.threshold.max(Episodes::LEAST) {
+            self.push_long(start, end, length);
         }
+    }
+
+    #[inline(never)]
+    fn push_long(&mut self, start: Time, end: Time, length: Nanos) {
         self.longest = self.longest.max(length);
         if let Some(last) = self.list.last_mut()
             && start <= last.end + Nanos(last.longest.max(length).0 / 8)

@@ -11,6 +11,7 @@ mod real_time;
 mod spans;
 mod table;
 mod unequal;
+mod work_log;
 mod worst;
 
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
@@ -24,6 +25,7 @@ pub(crate) use quantiles::Quantiles;
 use real_time::RealTimeStays;
 pub(crate) use table::Table;
 pub(crate) use unequal::Unequal;
+pub(crate) use work_log::WorkLog;
 pub(crate) use worst::{LongWait, Longest, Spot, Worst};
 
 /// How often one actor took the CPU from another that was still runnable.
@@ -45,6 +47,8 @@ pub(crate) struct Paid {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     selection: Selection,
+    /// Whether all of the trace is asked for.
+    whole: bool,
     accounts: Vec<Account>,
     /// (victim, occupant, rule) → time.
     pub blame: Table<(ActorId, ActorId, Rule), Nanos>,
@@ -87,6 +91,7 @@ const LONGEST: usize = 10;
 impl Ledger {
     pub fn new(selection: Selection) -> Ledger {
         Ledger {
+            whole: selection == Selection::default(),
             selection,
             accounts: Vec::new(),
             blame: Table::default(),
@@ -120,18 +125,27 @@ impl Ledger {
     }
 
     /// Whether what happens there and then is asked for.
+    #[inline]
     fn takes(&self, world: &World, cpu: CpuId, start: Time, end: Time) -> bool {
-        self.selection.has_cpu(cpu) && self.selection.has_span(start, end, world.start)
+        self.whole || self.selection.has_cpu(cpu) && self.selection.has_span(start, end, world.start)
     }
 
     /// Whether the wait may be among the longest that are listed.
+    #[inline]
     fn lists(&self, world: &World, wait: &Wait<'_>) -> bool {
+        if self.whole {
+            return true;
+        }
         let task = world.tasks.get(wait.task);
         self.selection.has_task(&task.comm, task.tid)
     }
 
     /// Notes how long the stays were that a wait had to sit out, and gives the longest stretch of them.
     fn note_stays(&mut self, wait: &Wait<'_>) -> Option<Nanos> {
+        // Before anything else is looked at: most waits are shorter.
+        if wait.length() < STAY_KEPT {
+            return None;
+        }
         let by_class = |piece: &&Piece| matches!(piece.rule, Rule::Class | Rule::Order) && piece.length >= STAY_KEPT;
         wait.pieces.iter().find(by_class)?;
         for piece in wait.pieces.iter().filter(by_class) {
@@ -155,12 +169,18 @@ impl Ledger {
         }
     }
 
+    #[inline(always)]
     fn account_mut(&mut self, actor: ActorId) -> &mut Account {
         let index = actor.index();
         if index >= self.accounts.len() {
-            self.accounts.resize_with(index + 1, Account::new);
+            self.add_accounts(index);
         }
         &mut self.accounts[index]
+    }
+
+    #[cold]
+    fn add_accounts(&mut self, index: usize) {
+        self.accounts.resize_with(index + 1, Account::new);
     }
 }
 
@@ -181,9 +201,12 @@ impl Sink for Ledger {
         }
         self.waits += 1;
         self.waited += wait.length();
-        if wait.length() > Nanos::ZERO && self.lists(world, wait) {
-            self.longest.offer(wait.length(), || LongWait::of(world, wait));
-            if let Some(unequal) = Unequal::of(world, wait) {
+        let length = wait.length();
+        if length > Nanos::ZERO && self.lists(world, wait) {
+            self.longest.offer(length, || LongWait::of(world, wait));
+            if length > unequal::TOO_LONG
+                && let Some(unequal) = Unequal::of(world, wait)
+            {
                 self.unequal = Some(unequal).max(self.unequal.take());
             }
         }
@@ -202,14 +225,15 @@ impl Sink for Ledger {
 
     #[inline(never)]
     fn run(&mut self, world: &World, run: &Run) {
-        let real_time = matches!(world.actors.get(run.actor).policy(), Some(Policy::Rt | Policy::Deadline));
+        let policy = world.actors.get(run.actor).policy();
+        let real_time = matches!(policy, Some(Policy::Rt | Policy::Deadline));
         if real_time {
             self.real_time.push(run);
         }
         if !self.takes(world, run.cpu, run.start, run.end) {
             return;
         }
-        let runtime = match world.actors.get(run.actor).policy() {
+        let runtime = match policy {
             Some(Policy::Deadline) => world.settings().deadline_runtime(world.tasks.get(run.task).tid),
             _ => None,
         };

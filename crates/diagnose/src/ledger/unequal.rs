@@ -8,7 +8,7 @@ use crate::rivals::NICE_0;
 
 /// A fair task had the CPU for this long while its equal waited. Equals take turns of some milliseconds, so they are no equals,
 /// or something else kept the waiting task off; the events do not say what.
-const TOO_LONG: Nanos = Nanos(FAIR_PERIOD.0 * 2);
+pub(super) const TOO_LONG: Nanos = Nanos(FAIR_PERIOD.0 * 2);
 /// So many equals that their turns add up to this are hardly found on one CPU.
 const TOO_LONG_IN_ALL: Nanos = Nanos::from_millis(1000);
 

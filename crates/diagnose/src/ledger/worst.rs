@@ -38,13 +38,19 @@ impl<T> Longest<T> {
     }
 
     /// Offers one; `make` is called only if it is among the longest so far.
+    #[inline]
     pub fn offer(&mut self, length: Nanos, make: impl FnOnce() -> T) {
+        if self.heap.len() < self.keep || self.heap.peek().is_some_and(|least| least.0.0 < length) {
+            self.take(length, make());
+        }
+    }
+
+    #[cold]
+    fn take(&mut self, length: Nanos, item: T) {
         if self.heap.len() < self.keep {
-            self.heap.push(Reverse((length, Ranked(make()))));
-        } else if let Some(mut least) = self.heap.peek_mut()
-            && least.0.0 < length
-        {
-            *least = Reverse((length, Ranked(make())));
+            self.heap.push(Reverse((length, Ranked(item))));
+        } else if let Some(mut least) = self.heap.peek_mut() {
+            *least = Reverse((length, Ranked(item)));
         }
     }
 

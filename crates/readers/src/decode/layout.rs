@@ -95,6 +95,7 @@ pub(super) mod usual {
         Task { tid: int(tid), comm: Text::Fixed { offset: comm, size: 16 }, prio: Some(int(prio)) }
     }
 
+    pub const ID: Int = Int { offset: 0, size: 2, signed: false };
     pub const COMMON: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
     /// Of `sched_switch`, a record of at least [`SWITCH_LENGTH`] bytes.
     pub const SWITCH: Switch =

@@ -12,7 +12,7 @@ mod tests;
 use unstarve_model::{Context, CpuId, Event, EventKind, EventSet, EventType, Time};
 
 use self::layout::{Body, Compiler, Int, Layout, usual};
-use self::reader::Reader;
+use self::reader::{Fields, Reader};
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError, event_name};
 use crate::interner::Interner;
@@ -33,6 +33,8 @@ pub struct Decoder {
     endian: Endian,
     /// Where every record's event id is; from the first format.
     id_at: Option<Int>,
+    /// Whether that is where it usually is.
+    usual_id: bool,
     /// Index into `layouts` by event id; [`NO_LAYOUT`] for events that unstarve does not read.
     by_id: Vec<u8>,
     layouts: Vec<Layout>,
@@ -44,7 +46,14 @@ const NO_LAYOUT: u8 = u8::MAX;
 impl Decoder {
     /// A decoder that knows no event yet.
     pub fn new(endian: Endian) -> Decoder {
-        Decoder { endian, id_at: None, by_id: Vec::new(), layouts: Vec::new(), known: EventSet::default() }
+        Decoder {
+            endian,
+            id_at: None,
+            usual_id: false,
+            by_id: Vec::new(),
+            layouts: Vec::new(),
+            known: EventSet::default(),
+        }
     }
 
     /// Compiles the text of `events/<system>/<event>/format`. `None` if unstarve does not read this event: its text
@@ -62,6 +71,7 @@ impl Decoder {
         }
         let layout = compiler.layout(event)?;
         self.id_at = Some(id_at);
+        self.usual_id = id_at == usual::ID;
         let id = usize::from(format.id);
         if self.by_id.len() <= id {
             self.by_id.resize(id + 1, NO_LAYOUT);
@@ -125,34 +135,57 @@ impl Decoder {
         if record.len() < layout.needed {
             return Err(bad);
         }
-        let mut reader = Reader { record, endian: self.endian, names };
-        let event = |(current, context), kind| Event { time, cpu, current, context, kind };
-        // The bulk of every trace, each written out. With constant layouts nothing is left of reading but loads.
-        match &layout.body {
-            Body::Switch { bits, .. } if layout.usual && record.len() >= usual::SWITCH_LENGTH => {
-                let reader = Reader { endian: Endian::Little, ..reader };
-                let kind = reader.switch(usual::SWITCH, bits).ok_or(bad)?;
-                emit(event(reader.common(usual::COMMON), kind));
-            }
-            Body::Waking { target_cpu, .. } if layout.usual && record.len() >= usual::WAKEE_LENGTH => {
-                let reader = Reader { endian: Endian::Little, ..reader };
-                let task = reader.task(usual::WAKEE).ok_or(bad)?;
-                let target_cpu = reader.cpu(*target_cpu).ok_or(bad)?;
-                emit(event(reader.common(usual::COMMON), EventKind::Waking { task, target_cpu }));
-            }
-            Body::Wakeup { target_cpu, .. } if layout.usual && record.len() >= usual::WAKEE_LENGTH => {
-                let reader = Reader { endian: Endian::Little, ..reader };
-                let task = reader.task(usual::WAKEE).ok_or(bad)?;
-                let target_cpu = reader.cpu(*target_cpu).ok_or(bad)?;
-                emit(event(reader.common(usual::COMMON), EventKind::Wakeup { task, target_cpu }));
-            }
-            body => {
-                let kind = body.read(&mut reader).ok_or(bad)?;
-                emit(event(reader.common(layout.common), kind));
-            }
+        if layout.usual {
+            return if usual_event(layout, time, cpu, record, emit) { Ok(true) } else { Err(bad) };
         }
+        let mut reader = Reader { fields: Fields { record, endian: self.endian }, names };
+        let kind = layout.body.read(&mut reader).ok_or(bad)?;
+        let (current, context) = reader.common(layout.common);
+        emit(Event { time, cpu, current, context, kind });
         Ok(true)
     }
+
+    /// Gives the event in `record` to `emit` if it is one of the commonest with its fields where most files have them; whether
+    /// it is. [`Decoder::decode`] gives the same, and says what is wrong with others.
+    #[inline(always)]
+    pub fn decode_usual(&self, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
+        if !self.usual_id {
+            return false;
+        }
+        let Some(layout) = Endian::Little.u16_at(record, 0).and_then(|id| self.layout(id)) else { return false };
+        layout.usual && record.len() >= layout.needed && usual_event(layout, time, cpu, record, emit)
+    }
+}
+
+/// Reads a record of a layout that is usual: the bulk of every trace, each kind written out. With constant layouts, and the
+/// length known, nothing is left of reading but loads. `false` if a value is impossible.
+#[inline(always)]
+fn usual_event(layout: &Layout, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
+    let event = |(current, context), kind| Event { time, cpu, current, context, kind };
+    match &layout.body {
+        Body::Switch { bits, .. } => {
+            let Some(record) = record.first_chunk::<{ usual::SWITCH_LENGTH }>() else { return false };
+            let fields = Fields::little(record);
+            let Some(kind) = fields.switch(usual::SWITCH, bits) else { return false };
+            emit(event(fields.common(usual::COMMON), kind));
+        }
+        Body::Waking { target_cpu, .. } => {
+            let Some(target_cpu) = Fields::little(record).cpu(*target_cpu) else { return false };
+            let Some(record) = record.first_chunk::<{ usual::WAKEE_LENGTH }>() else { return false };
+            let fields = Fields::little(record);
+            let Some(task) = fields.task(usual::WAKEE) else { return false };
+            emit(event(fields.common(usual::COMMON), EventKind::Waking { task, target_cpu }));
+        }
+        Body::Wakeup { target_cpu, .. } => {
+            let Some(target_cpu) = Fields::little(record).cpu(*target_cpu) else { return false };
+            let Some(record) = record.first_chunk::<{ usual::WAKEE_LENGTH }>() else { return false };
+            let fields = Fields::little(record);
+            let Some(task) = fields.task(usual::WAKEE) else { return false };
+            emit(event(fields.common(usual::COMMON), EventKind::Wakeup { task, target_cpu }));
+        }
+        _ => return false,
+    }
+    true
 }
 
 /// What the CPU was doing, from `common_flags`. The innermost wins: an NMI may interrupt a hard interrupt, which may

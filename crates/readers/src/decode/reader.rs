@@ -1,5 +1,7 @@
 //! A record's fields, read by a layout.
 
+use std::ops::Deref;
+
 use unstarve_model::{Comm, Context, CpuId, EventKind, NameId, Prio, TaskRef, Tid};
 
 use super::context;
@@ -72,14 +74,33 @@ impl Body {
     }
 }
 
-/// One record being read.
-pub(super) struct Reader<'r, 'n> {
+/// The fields of one record.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'r> {
     pub(super) record: &'r [u8],
     pub(super) endian: Endian,
+}
+
+/// One record being read, and the names that it may bring.
+pub(super) struct Reader<'r, 'n> {
+    pub(super) fields: Fields<'r>,
     pub(super) names: &'n mut Interner,
 }
 
-impl<'r> Reader<'r, '_> {
+impl<'r> Deref for Reader<'r, '_> {
+    type Target = Fields<'r>;
+
+    fn deref(&self) -> &Fields<'r> {
+        &self.fields
+    }
+}
+
+impl<'r> Fields<'r> {
+    #[inline(always)]
+    pub(super) fn little(record: &'r [u8]) -> Fields<'r> {
+        Fields { record, endian: Endian::Little }
+    }
+
     #[inline(always)]
     pub(super) fn int(&self, slot: Int) -> i64 {
         slot.read(self.record, self.endian)
@@ -141,7 +162,9 @@ impl<'r> Reader<'r, '_> {
             }
         }
     }
+}
 
+impl Reader<'_, '_> {
     /// The id of a text's name; the outer `None` says that the text lies outside the record.
     #[inline]
     pub(super) fn name(&mut self, text: Option<Text>) -> Option<Option<NameId>> {

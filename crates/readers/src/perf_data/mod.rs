@@ -24,6 +24,8 @@ mod tests;
 mod tracing_data;
 mod unpack;
 
+use std::ops::ControlFlow;
+
 use unstarve_model::{Batch, EventSource, Loss, SourceError, TraceInfo};
 
 pub use self::error::PerfDataError;
@@ -107,10 +109,13 @@ impl PerfData {
             return self.unpack();
         }
         if self.tables == Tables::Checked {
-            while let Some((record, offset)) = self.records.sample() {
-                if self.session.sample(record, offset) == Ripe::Perhaps {
-                    return Ok(());
-                }
+            let mut ripe = Ripe::Not;
+            self.records.samples(|record, offset| {
+                ripe = self.session.sample(record, offset);
+                if ripe == Ripe::Perhaps { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            if ripe == Ripe::Perhaps {
+                return Ok(());
             }
         }
         let offset = self.records.offset();

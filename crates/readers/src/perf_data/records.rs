@@ -1,6 +1,7 @@
 //! The records of the data section or of a pipe, one after the other, out of large blocks.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 use super::ahead::Ahead;
 use super::error::PerfDataError;
@@ -51,6 +52,13 @@ pub enum Next<'a> {
     },
 }
 
+/// The kind and size of a record.
+#[inline(always)]
+fn parse_header(header: &[u8; HEADER], endian: Endian) -> (u32, usize) {
+    let [k0, k1, k2, k3, _, _, s0, s1] = *header;
+    (endian.u32([k0, k1, k2, k3]), usize::from(endian.u16([s0, s1])))
+}
+
 impl<'a> Record<'a> {
     /// The record at the beginning of `data`: `None` if it is not all there.
     ///
@@ -58,16 +66,12 @@ impl<'a> Record<'a> {
     /// If it says that it is shorter than its own header.
     #[inline(always)]
     pub fn first(data: &'a [u8], endian: Endian) -> Result<Option<Record<'a>>, ()> {
-        if data.len() < HEADER {
-            return Ok(None);
-        }
-        let size = usize::from(endian.u16([data[6], data[7]]));
+        let Some(header) = data.first_chunk() else { return Ok(None) };
+        let (kind, size) = parse_header(header, endian);
         if size < HEADER {
             return Err(());
         }
-        let Some(bytes) = data.get(..size) else { return Ok(None) };
-        let kind = endian.u32([data[0], data[1], data[2], data[3]]);
-        Ok(Some(Record { kind, bytes, endian }))
+        Ok(data.get(..size).map(|bytes| Record { kind, bytes, endian }))
     }
 
     pub fn u32_at(&self, offset: usize) -> Option<u32> {
@@ -129,19 +133,36 @@ impl Records {
         }
     }
 
-    /// The next record and where it is, if it is a sample and in the buffer: what a recording consists of, without the
-    /// detour of [`Records::next`].
+    /// Gives the samples that follow in the buffer, each with where it is, until `see` has had enough or another record comes:
+    /// what a recording consists of, without the detour of [`Records::next`].
     #[inline(always)]
-    pub fn sample(&mut self) -> Option<(Record<'_>, u64)> {
-        let offset = self.offset;
-        match Record::first(&self.buffer[self.start..self.end], self.endian) {
-            Ok(Some(record)) if record.kind == kind::SAMPLE => {
-                self.start += record.bytes.len();
-                self.offset += record.bytes.len() as u64;
-                Some((record, offset))
-            }
-            _ => None,
+    pub fn samples(&mut self, see: impl FnMut(Record<'_>, u64) -> ControlFlow<()>) {
+        // Two loops, in each of which the order is a constant.
+        match self.endian {
+            Endian::Little => self.samples_in(Endian::Little, see),
+            Endian::Big => self.samples_in(Endian::Big, see),
         }
+    }
+
+    #[inline(always)]
+    fn samples_in(&mut self, endian: Endian, mut see: impl FnMut(Record<'_>, u64) -> ControlFlow<()>) {
+        let block = &self.buffer[self.start..self.end];
+        let mut rest = block;
+        while let Some(header) = rest.first_chunk() {
+            let (kind, size) = parse_header(header, endian);
+            if kind != kind::SAMPLE || size < HEADER {
+                break;
+            }
+            let Some((bytes, after)) = rest.split_at_checked(size) else { break };
+            let at = block.len() - rest.len();
+            rest = after;
+            if see(Record { kind, bytes, endian }, self.offset + at as u64).is_break() {
+                break;
+            }
+        }
+        let seen = block.len() - rest.len();
+        self.start += seen;
+        self.offset += seen as u64;
     }
 
     /// Where the next record begins.

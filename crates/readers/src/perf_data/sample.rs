@@ -109,6 +109,12 @@ impl SampleLayout {
         }
     }
 
+    /// Whether samples are laid out as `perf sched record` has them.
+    pub fn is_usual(&self) -> bool {
+        let places = (self.time, self.cpu, self.fixed) == (Some(usual::TIME), Some(usual::CPU), usual::RAW);
+        places && self.read.is_none() && !self.callchain && self.raw
+    }
+
     /// Reads a sample record, its header included; `None` if it is shorter than it says.
     #[inline]
     pub fn sample<'a>(&self, record: &'a [u8], endian: Endian) -> Option<Sample<'a>> {
@@ -147,6 +153,24 @@ impl SampleLayout {
             tid: tid.filter(|&tid| tid != NO_ID).map(Tid),
         }
     }
+}
+
+/// The layout of the samples of `perf sched record`, of perf 3.12 and later: `IDENTIFIER`, `IP`, `TID`, `TIME`, `CPU`, `PERIOD`,
+/// `RAW`.
+mod usual {
+    pub const TIME: usize = 32;
+    pub const CPU: usize = 40;
+    pub const RAW: usize = 56;
+}
+
+/// As [`SampleLayout::sample`] reads a record whose layout [`SampleLayout::is_usual`], little-endian: time, CPU and raw record.
+#[inline(always)]
+pub fn usual_sample(record: &[u8]) -> Option<(Time, CpuId, &[u8])> {
+    let (head, raw) = record.split_first_chunk::<{ usual::RAW + 4 }>()?;
+    let time = Time(Endian::Little.u64_at(head, usual::TIME)?);
+    let cpu = CpuId(Endian::Little.u32_at(head, usual::CPU)?);
+    let raw = raw.get(..Endian::Little.u32_at(head, usual::RAW)? as usize)?;
+    (cpu.0 < CpuId::LIMIT).then_some((time, cpu, raw))
 }
 
 impl ReadFormat {

@@ -1,6 +1,7 @@
 //! What the records of a recording mean, whichever way they came.
 
 mod damage;
+mod samples;
 
 use unstarve_model::{ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, Tid, Time, TraceInfo, WallTime};
 
@@ -9,11 +10,11 @@ use super::error::PerfDataError;
 use super::event_ids::EventIds;
 use super::header::{ClockData, MAX_ATTRS, feature, online_cpus, string, words};
 use super::records::Record;
-use super::sample::{Sample, SampleLayout, Written};
+use super::sample::{SampleLayout, Written};
 use super::stacks::Stacks;
 use super::switches::Switches;
 use super::tracing_data::{self, TracingData};
-use crate::decode::{BadRecord, Decoder};
+use crate::decode::Decoder;
 use crate::endian::Endian;
 use crate::interner::Interner;
 use crate::reorder::Reorder;
@@ -21,6 +22,7 @@ use crate::symbols::Symbols;
 use crate::task_names::TaskNames;
 
 use damage::Damage;
+use samples::event_of;
 
 /// The kinds of records that mean something here. Source: `enum perf_event_type` in `include/uapi/linux/perf_event.h`
 /// and `enum perf_user_event_type` in `tools/lib/perf/include/perf/event.h`.
@@ -66,6 +68,9 @@ pub struct Session {
     decoder: Decoder,
     events: Vec<Recorded>,
     ids: EventIds,
+    /// Where samples bear the id of their event, if there are several.
+    id_at: Option<usize>,
+    endian: Endian,
     stacks: Stacks,
     pub(super) tasks: TaskNames,
     /// The latest time seen, and what it was when the last round ended.
@@ -89,6 +94,8 @@ struct Recorded {
     tracepoint: Option<u16>,
     /// unstarve reads it.
     wanted: bool,
+    /// Its samples are little-endian and laid out as most.
+    usual: bool,
 }
 
 impl Session {
@@ -101,6 +108,8 @@ impl Session {
             decoder: Decoder::new(endian),
             events: Vec::new(),
             ids: EventIds::default(),
+            id_at: None,
+            endian,
             stacks: Stacks::default(),
             tasks: TaskNames::default(),
             latest: Time(0),
@@ -133,7 +142,9 @@ impl Session {
         if attr.context_switch {
             self.switches.layout = Some(SampleLayout::of(attr));
         }
-        self.events.push(Recorded { layout: SampleLayout::of(attr), tracepoint: attr.tracepoint, wanted: false });
+        let layout = SampleLayout::of(attr);
+        let usual = self.endian == Endian::Little && layout.is_usual();
+        self.events.push(Recorded { layout, tracepoint: attr.tracepoint, wanted: false, usual });
         self.choose_events();
     }
 
@@ -187,6 +198,12 @@ impl Session {
             event.wanted = event_type.is_some();
             event_type.into_iter().for_each(|event_type| recorded.insert(event_type));
         }
+        let events = &self.events;
+        if self.decoder.known() != EventSet::default() {
+            self.ids.choose(|event| events.get(usize::from(event)).is_some_and(|event| event.wanted));
+        }
+        let several = events.len() > 1 && !self.ids.is_empty();
+        self.id_at = events.first().filter(|_| several).and_then(|first| first.layout.id);
         self.info.recorded = Some(recorded);
     }
 
@@ -202,73 +219,6 @@ impl Session {
                 self.round_end = self.latest;
             }
             _ => self.other(record),
-        }
-    }
-
-    /// Takes in a sample. Half of those that `perf sched record` takes are of no use here.
-    #[inline(always)]
-    pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Ripe {
-        match event_of(&self.events, &self.ids, record) {
-            Some(event) if self.events[usize::from(event)].wanted => self.wanted_sample(event, record, offset),
-            _ => Ripe::Not,
-        }
-    }
-
-    fn wanted_sample(&mut self, event: u16, record: Record<'_>, offset: u64) -> Ripe {
-        let layout = &self.events[usize::from(event)].layout;
-        let Some(sample) = layout.sample(record.bytes, record.endian) else {
-            self.undecodable(offset);
-            return Ripe::Not;
-        };
-        let (decoder, names) = (&self.decoder, &mut self.names);
-        let mut decoded = Ok(false);
-        let mut origin = (None, Context::Unknown);
-        self.reorder.push_with(sample.cpu, |place| {
-            decoded = decoder.decode(sample.time, sample.cpu, sample.raw, names, |event| *place = event);
-            origin = (place.current, place.context);
-            decoded == Ok(true)
-        });
-        match decoded {
-            Ok(true) => {
-                self.latest = self.latest.max(sample.time);
-                if !sample.callchain.is_empty() {
-                    self.work_on_stack(&sample, origin, record.endian);
-                }
-            }
-            Ok(false) => {}
-            Err(BadRecord { event: Some(event), .. }) => {
-                self.damage.malformed.note(event, || format!("the sample at byte {offset}"));
-            }
-            Err(_) => self.undecodable(offset),
-        }
-        self.unasked += 1;
-        if self.unasked == ASK_EVERY {
-            self.release_passed();
-            return Ripe::Perhaps;
-        }
-        Ripe::Not
-    }
-
-    /// Where every event was opened once on each CPU, each CPU has one buffer. While all are busy, events need not wait
-    /// for the ends of two rounds then.
-    #[cold]
-    fn release_passed(&mut self) {
-        self.unasked = 0;
-        if let Some(cpus) = self.info.cpus
-            && self.openings == Some(cpus as usize)
-        {
-            self.reorder.release_passed(cpus);
-        }
-    }
-
-    /// A worker's stack shows which work it is on.
-    #[inline(never)]
-    fn work_on_stack(&mut self, sample: &Sample<'_>, (current, context): (Option<Tid>, Context), endian: Endian) {
-        let function = self.stacks.work(sample.callchain, endian, &mut self.names);
-        if let (Some(function), Some(tid)) = (function, current) {
-            let kind = EventKind::WorkOnStack { tid, function };
-            let Sample { time, cpu, .. } = *sample;
-            self.reorder.push(Event { time, cpu, current, context, kind });
         }
     }
 
@@ -318,7 +268,8 @@ impl Session {
     /// Puts a gap among the events, where the record says when and on which CPU; the CPU.
     fn gap(&mut self, record: Record<'_>, count: Option<u64>) -> Option<CpuId> {
         // Records that are not samples need not bear an id where samples do: their trailer is then taken for the first event's.
-        let known = event_of(&self.events, &self.ids, record).and_then(|event| self.events.get(usize::from(event)));
+        let known =
+            event_of(&self.events, &self.ids, self.id_at, record).and_then(|event| self.events.get(usize::from(event)));
         let event = known.or(self.events.first())?;
         let Written { time, cpu, .. } = event.layout.trailer(record.bytes, record.endian);
         if let (Some(time), Some(cpu)) = (time.filter(|time| time.0 > 0), cpu) {
@@ -373,16 +324,4 @@ impl Session {
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();
     }
-}
-
-/// Which event a record belongs to. A file with one event bears no ids; one with several does, in the same place in
-/// all samples.
-#[inline(always)]
-fn event_of(events: &[Recorded], ids: &EventIds, record: Record<'_>) -> Option<u16> {
-    let first = events.first()?;
-    if events.len() == 1 || ids.is_empty() {
-        return Some(0);
-    }
-    let event = ids.get(record.u64_at(first.layout.id?)?)?;
-    (usize::from(event) < events.len()).then_some(event)
 }

@@ -1,0 +1,136 @@
+//! Samples, the bulk of a recording.
+
+use unstarve_model::{Context, Event, EventKind, Tid};
+
+use super::{ASK_EVERY, Recorded, Ripe, Session, kind};
+use crate::decode::BadRecord;
+use crate::endian::Endian;
+use crate::perf_data::event_ids::{EventIds, Near};
+use crate::perf_data::records::Record;
+use crate::perf_data::sample::{Sample, usual_sample};
+
+impl Session {
+    /// Takes in a sample. Half of those that `perf sched record` takes are of an event that is not read.
+    #[inline(always)]
+    pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Ripe {
+        let near = self.id_at.and_then(|at| record.u64_at(at)).and_then(|id| self.ids.near(id));
+        match near {
+            Some(Near::Unread) => Ripe::Not,
+            Some(Near::Event(event)) => self.read_sample(event, record.bytes, record.endian, offset),
+            None => self.far_sample(record.bytes, record.endian, offset),
+        }
+    }
+
+    #[inline(never)]
+    fn far_sample(&mut self, bytes: &[u8], endian: Endian, offset: u64) -> Ripe {
+        let record = Record { kind: kind::SAMPLE, bytes, endian };
+        match event_of(&self.events, &self.ids, self.id_at, record) {
+            Some(event) => self.read_sample(event, bytes, endian, offset),
+            None => Ripe::Not,
+        }
+    }
+
+    /// By its parts, so that no record is put together for the samples that are passed over.
+    #[inline(never)]
+    fn read_sample(&mut self, event: u16, bytes: &[u8], endian: Endian, offset: u64) -> Ripe {
+        let record = Record { kind: kind::SAMPLE, bytes, endian };
+        if !self.events.get(usize::from(event)).is_some_and(|event| event.wanted) {
+            return Ripe::Not;
+        }
+        if !self.usual_sample(event, record) && !self.wanted_sample(event, record, offset) {
+            return Ripe::Not;
+        }
+        self.unasked += 1;
+        if self.unasked == ASK_EVERY {
+            self.release_passed();
+            return Ripe::Perhaps;
+        }
+        Ripe::Not
+    }
+
+    /// Takes in a sample as most recordings have them; whether it is one.
+    #[inline(always)]
+    fn usual_sample(&mut self, event: u16, record: Record<'_>) -> bool {
+        if !self.events[usize::from(event)].usual {
+            return false;
+        }
+        let Some((time, cpu, raw)) = usual_sample(record.bytes) else { return false };
+        let decoder = &self.decoder;
+        let mut taken = false;
+        self.reorder.push_with(cpu, |place| {
+            taken = decoder.decode_usual(time, cpu, raw, |event| *place = event);
+            taken
+        });
+        if taken {
+            self.latest = self.latest.max(time);
+        }
+        taken
+    }
+
+    /// Takes in any sample; `false` if it is too short for what it says.
+    #[inline(never)]
+    fn wanted_sample(&mut self, event: u16, record: Record<'_>, offset: u64) -> bool {
+        let layout = &self.events[usize::from(event)].layout;
+        let Some(sample) = layout.sample(record.bytes, record.endian) else {
+            self.undecodable(offset);
+            return false;
+        };
+        let (decoder, names) = (&self.decoder, &mut self.names);
+        let mut decoded = Ok(false);
+        let mut origin = (None, Context::Unknown);
+        self.reorder.push_with(sample.cpu, |place| {
+            decoded = decoder.decode(sample.time, sample.cpu, sample.raw, names, |event| *place = event);
+            origin = (place.current, place.context);
+            decoded == Ok(true)
+        });
+        match decoded {
+            Ok(true) => {
+                self.latest = self.latest.max(sample.time);
+                if !sample.callchain.is_empty() {
+                    self.work_on_stack(&sample, origin, record.endian);
+                }
+            }
+            Ok(false) => {}
+            Err(BadRecord { event: Some(event), .. }) => {
+                self.damage.malformed.note(event, || format!("the sample at byte {offset}"));
+            }
+            Err(_) => self.undecodable(offset),
+        }
+        true
+    }
+
+    /// Where every event was opened once on each CPU, each CPU has one buffer. While all are busy, events need not wait
+    /// for the ends of two rounds then.
+    #[cold]
+    fn release_passed(&mut self) {
+        self.unasked = 0;
+        if let Some(cpus) = self.info.cpus
+            && self.openings == Some(cpus as usize)
+        {
+            self.reorder.release_passed(cpus);
+        }
+    }
+
+    /// A worker's stack shows which work it is on.
+    #[inline(never)]
+    fn work_on_stack(&mut self, sample: &Sample<'_>, (current, context): (Option<Tid>, Context), endian: Endian) {
+        let function = self.stacks.work(sample.callchain, endian, &mut self.names);
+        if let (Some(function), Some(tid)) = (function, current) {
+            let kind = EventKind::WorkOnStack { tid, function };
+            let Sample { time, cpu, .. } = *sample;
+            self.reorder.push(Event { time, cpu, current, context, kind });
+        }
+    }
+}
+
+/// Which event a record belongs to. A file with one event bears no ids; one with several does, in the same place in
+/// all samples.
+#[inline(always)]
+pub(super) fn event_of(events: &[Recorded], ids: &EventIds, id_at: Option<usize>, record: Record<'_>) -> Option<u16> {
+    let first = events.first()?;
+    if events.len() == 1 || ids.is_empty() {
+        return Some(0);
+    }
+    let event = ids.get(record.u64_at(id_at.or(first.layout.id)?)?)?;
+    (usize::from(event) < events.len()).then_some(event)
+}
