@@ -4,7 +4,10 @@
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unstarve/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup build build-sql release install demo test test-sql lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+# What `--version` says; tests and lints do without, so that a commit does not cost them a build.
+build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
+
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -26,6 +29,10 @@ release: ## the program as it is shipped, optimised by a profile of its own work
 	tools/setup.sh build
 	tools/release.sh
 
+dist: ## the program as one static file, deb, rpm, man pages, completions, licences and SBOM: $CARGO_TARGET_DIR/dist-tree/out
+	tools/setup.sh dist
+	tools/dist.sh
+
 install: ## unstarve, into ~/.cargo/bin
 	tools/setup.sh build
 	cargo install --locked --path crates/cli $$(tools/features.sh | sed s,unstarve-cli/,,g)
@@ -39,6 +46,9 @@ test: setup ## all tests; the live ones need root and tracefs, else they say tha
 test-sql: ## the tests of unstarve-sql, with DuckDB as a second opinion where Python can have it
 	tools/setup.sh sql
 	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
+
+test-dist: dist ## uses what `make dist` made: in an empty root, in a fresh Debian, as an rpm, and built again elsewhere; needs root
+	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"
 
 lab: build ## every scenario on four real kernels, faulty and healthy: an hour or two; fetches kernels and QEMU once
 	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; \

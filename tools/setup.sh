@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|sql|demo
+#     tools/setup.sh build|test|sql|demo|dist
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -27,8 +27,12 @@ test)
     command -v npm >/dev/null || wanted+=(npm:npm)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
+dist)
+    wanted+=(/usr/lib/$(cc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)/libelf.a:libelf-dev objcopy:binutils
+        python3:python3 strace:strace mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm)
+    ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test, sql or demo" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, sql, demo or dist" >&2
     exit 2
     ;;
 esac
@@ -86,6 +90,15 @@ readers='import pyarrow.parquet, perfetto.protos.perfetto.trace.perfetto_trace_p
 if [[ $purpose = test ]] && ! PYTHONPATH=$python python3 -c "$readers" 2>/dev/null; then
     timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyarrow perfetto opentelemetry-proto ||
         echo "setup: pyarrow, perfetto and opentelemetry-proto could not be installed for Python" >&2
+fi
+# What makes packages, in versions that are known to work; into a directory of their own.
+if [[ $purpose = dist ]]; then
+    tools=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/tools
+    while read -r tool version; do
+        grep -qsF "\"$tool $version " "$tools/.crates.toml" ||
+            timeout -k 10 1800 cargo install --locked --quiet --root "$tools" "$tool@$version" ||
+            echo "setup: $tool $version could not be installed" >&2
+    done <"$(dirname "$0")/dist/tools.txt"
 fi
 # A second engine that reads the same tables.
 if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb' 2>/dev/null; then

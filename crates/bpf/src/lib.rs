@@ -19,6 +19,7 @@ pub fn compile(names: &[&str]) {
     let headers = variable("DEP_BPF_INCLUDE");
     let out = std::path::PathBuf::from(variable("OUT_DIR"));
     let ours = out.join("include");
+    let package = variable("CARGO_MANIFEST_DIR");
     let written = std::fs::create_dir_all(&ours)
         .and_then(|()| HEADERS.iter().try_for_each(|(name, text)| std::fs::write(ours.join(name), text)));
     if let Err(error) = written {
@@ -31,6 +32,10 @@ pub fn compile(names: &[&str]) {
             .clang_args([
                 &format!("-I{headers}"),
                 &format!("-I{}", ours.display()),
+                // Types name the files that they are from: the same bytes wherever they are built.
+                &format!("-ffile-prefix-map={}=.", out.display()),
+                &format!("-ffile-prefix-map={headers}=libbpf"),
+                &format!("-ffile-prefix-map={package}=."),
                 "-Wall",
                 "-Werror",
                 "-Wno-unknown-warning-option",

@@ -22,11 +22,14 @@ mod export;
 mod fail_on;
 mod fix;
 mod fleet;
+mod generate;
 mod guard;
 mod help;
 mod input;
 mod knobs;
 mod lab;
+#[cfg(all(feature = "static", target_env = "gnu"))]
+mod names;
 mod output;
 mod progress;
 mod record;
@@ -38,6 +41,7 @@ mod tables;
 mod target;
 mod timeline;
 mod top;
+mod version;
 mod watch;
 
 use std::process::ExitCode;
@@ -47,7 +51,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// Finds the threads that the Linux scheduler starves, above all the kernel's own workers. Reports who starved them, by
 /// which rule and for how many nanoseconds, and what to do.
 #[derive(Parser)]
-#[command(name = "unstarve", version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "unstarve", version = version::text(), disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
 struct LowArgs {
     #[command(subcommand)]
     command: Command,
@@ -95,6 +99,8 @@ enum Command {
     Lab(lab::LabArgs),
     Help(help::HelpArgs),
     #[command(hide = true)]
+    Generate(generate::GenerateArgs),
+    #[command(hide = true)]
     LabLoad(lab::load::LoadArgs),
 }
 
@@ -108,6 +114,8 @@ fn main() -> ExitCode {
     if let Some(code) = lab::supervised() {
         return code;
     }
+    #[cfg(all(feature = "static", target_env = "gnu"))]
+    names::only_by_what_is_built_in();
     let low = LowArgs::parse();
     let result = match low.command {
         Command::Record(args) => record::run(args),
@@ -125,6 +133,7 @@ fn main() -> ExitCode {
         Command::Fleet(args) => fleet::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
+        Command::Generate(args) => generate::run::<LowArgs>(args),
         Command::Help(args) => help::run(&args, LowArgs::command(), low.color),
         Command::LabLoad(args) => lab::load::run(args),
         Command::Top(args) => args.raise().and_then(top::run),

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Uses what tools/dist.sh made, as its users would: the file in an empty root, the deb in a fresh Debian, the rpm in an empty root, and a
+# second build elsewhere, which must give the same bytes. Needs root; what cannot be tried here is said.
+#
+#     tools/test-dist.sh DIRECTORY [PART…]        parts: file names deb rpm notices again; all by default
+set -u
+exec </dev/null
+out=$(realpath "${1:?where tools/dist.sh put everything}")
+shift
+cd "$(dirname "$0")/.." || exit 1
+export PATH="${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/tools/bin:$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin"
+parts=("$@")
+((${#parts[@]})) || parts=(file names deb rpm notices again)
+failed=0
+for part in "${parts[@]}"; do
+    echo "== $part"
+    timeout -k 10 3600 "tools/test-dist/$part.sh" "$out"
+    status=$?
+    case $status in
+    0) echo "== $part: ok" ;;
+    77) echo "== $part: skipped, see above" ;;
+    *) echo "== $part: FAILED ($status)" failed=1 ;;
+    esac
+done
+exit "$failed"
