@@ -287,14 +287,18 @@ impl<'a> Case<'a> {
     }
 }
 
-/// For each thread the actor under which it ran most; of equals the last.
+/// For each thread the actor under which it ran most; of equals the last. An actor of several threads does not say how long each of
+/// them ran, so one that is this thread alone goes before.
 fn main_actors(world: &World, ledger: &Ledger) -> FxHashMap<Tid, ActorId> {
-    let ran = |id: ActorId| ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
+    let rank = |id: ActorId| {
+        let ran = ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
+        (world.actors.get(id).tids.len() == 1, ran)
+    };
     let mut main: FxHashMap<Tid, ActorId> = FxHashMap::default();
     for (id, actor) in world.actors.iter().filter(|(_, actor)| actor.comm().is_some()) {
         for tid in &actor.tids {
             let known = main.entry(*tid).or_insert(id);
-            if ran(id) >= ran(*known) {
+            if rank(id) >= rank(*known) {
                 *known = id;
             }
         }

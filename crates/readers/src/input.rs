@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
 /// Bytes kept for telling the format: a mail's header lines and greeting may stand before the first line of a trace.
@@ -81,18 +82,29 @@ impl Input {
     }
 
     /// All of it with access at any position. A stream is first copied to a temporary file (in `TMPDIR`) that has no
-    /// name, so that nothing is left behind however the process ends.
+    /// name, so that nothing is left behind however the process ends; into memory where no file can be made there, as in a
+    /// container of one file.
     pub fn into_positioned(self) -> io::Result<Positioned> {
         let name = self.name.clone();
         if let Body::File(file) = self.body {
             let length = file.metadata()?.len();
             return Ok(Positioned { file: Arc::new(file), length, name, cut: None });
         }
-        let mut spool = tempfile::tempfile()?;
+        let mut spool = spool(&std::env::temp_dir())?;
         let cut = copy(&mut self.into_stream(), &mut spool)?;
         let length = spool.metadata()?.len();
         Ok(Positioned { file: Arc::new(spool), length, name, cut })
     }
+}
+
+fn spool(directory: &Path) -> io::Result<File> {
+    tempfile::tempfile_in(directory).or_else(|error| {
+        let memory = memfd_create("unstarve-recording", MemfdFlags::CLOEXEC);
+        memory.map(File::from).map_err(|_| {
+            let message = format!("cannot make a temporary file in {} (TMPDIR): {error}", directory.display());
+            io::Error::new(error.kind(), message)
+        })
+    })
 }
 
 /// Copies until the end; an error of the source ends the copy and is returned as text, as what came before it counts.
@@ -193,6 +205,15 @@ mod tests {
             assert_eq!((positioned.length(), positioned.cut()), (5, None));
             assert_eq!(all(positioned), b"hello");
         }
+    }
+
+    #[test]
+    fn without_a_directory_for_temporary_files_a_stream_is_kept_in_memory() {
+        let mut file = spool(Path::new("/nonexistent")).unwrap();
+        file.write_all(b"hello").unwrap();
+        let mut bytes = [0; 5];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"hello");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use unstarve_model::{Batch, Event, EventKind, EventType, KernelThread, Policy, Prio, TaskRef, Tid, Time};
-use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, World};
+use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, WaitKind, World};
 
 const UNKNOWN: usize = 0;
 const IDLE: usize = 1;
@@ -242,6 +242,10 @@ struct Seen(Vec<Span>);
 
 impl Sink for Seen {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        // At the end of the recording an idle CPU may yet have to take up whom another CPU woke for it.
+        if wait.kind == WaitKind::Wakeup && wait.queued.is_none() && wait.end == world.now {
+            return;
+        }
         self.0.push((wait.queued.unwrap_or(wait.start), wait.end, world.tasks.get(wait.task).tid));
     }
 }

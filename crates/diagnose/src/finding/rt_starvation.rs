@@ -14,7 +14,7 @@ use unstarve_timeline::{ActorId, Rule};
 use super::boosters::Boosters;
 use super::felt;
 use super::intruders::{self, Family, ran};
-use super::{FAIR_PERIOD, FindingKind, names, percent, title, told_apart};
+use super::{FAIR_PERIOD, FindingKind, names, percent, stem, title, told_apart};
 use crate::case::{Blame, Case};
 use crate::draft::{self, Draft, payer_row};
 use crate::ledger::{Episodes, Period, TICK};
@@ -41,9 +41,8 @@ const HARDLY: f64 = 0.75;
 /// A slice of SCHED_RR (`RR_TIMESLICE`, 100 ms), with a tick and what comes in between. Equals that take turns do so by then;
 /// a SCHED_FIFO task that holds on for longer starves them.
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
-/// A task that ends this part of its turns by itself, and whose turns are shorter than a tick on average, is not there for its
-/// slices but to answer in time.
-const ANSWERS: f64 = 0.8;
+/// Who wakes a task for this part of its wakeups gives it its work: that it goes on first is their order of things.
+const GIVES_WORK: f64 = 0.5;
 /// Below a tick neither a stall nor a share is worth a line.
 const STALL_INFO: Nanos = Nanos::from_millis(4);
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
@@ -189,14 +188,34 @@ fn holds_on(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     case.longest_stay(victim, blame.occupant).0 > ROUND_ROBIN.0.saturating_mul(turns)
 }
 
-/// Whether the victim, which needs the CPU for a moment at a time, got it only after long slices of another program. Two that both
-/// compute have what they asked for, and so have the threads of one program.
+/// Whether the victim, which needs the CPU for less than a tick at a time, waited while another program of its priority had it for long.
+/// Two that both compute have what they asked for, and so have the threads of one program.
 fn makes_late(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
-    let answers = case.ledger.account(victim).is_some_and(|account| {
-        let runs = &account.runs;
-        runs.slept as f64 >= ANSWERS * runs.count as f64 && runs.total.0 < TICK.0.saturating_mul(runs.count)
-    });
-    answers && !same_kind(case, victim, blame.occupant) && case.longest_stay(victim, blame.occupant) >= FAIR_PERIOD
+    let occupant = blame.occupant;
+    let is_rt = |id: ActorId| case.actor(id).policy() == Some(Policy::Rt);
+    let Some(account) = case.ledger.account(victim) else { return false };
+    let runs = &account.runs;
+    let answers = runs.slept > 0 && runs.total.0 < TICK.0.saturating_mul(runs.slept);
+    let works_for = case.wakes(occupant, victim) as f64 >= GIVES_WORK * account.wakeups as f64 && account.wakeups > 0;
+    is_rt(victim)
+        && is_rt(occupant)
+        && answers
+        && !works_for
+        && !same_program(case, victim, occupant)
+        && case.longest_stay(victim, occupant) >= FAIR_PERIOD
+}
+
+/// Whether two are threads of one process, or called as if they were. Of the kernel's threads each is its own.
+fn same_program(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
+    let (a, b) = (case.mainly(a), case.mainly(b));
+    if case.is_kernel_thread(a) || case.is_kernel_thread(b) {
+        return a == b;
+    }
+    let process = |id: ActorId| case.first_tid(id).and_then(|tid| case.process_of(tid));
+    match (process(a), process(b)) {
+        (Some(one), Some(other)) => one == other,
+        _ => stem(&case.name(a)) == stem(&case.name(b)),
+    }
 }
 
 /// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder. Nor is the recorder.
@@ -384,6 +403,9 @@ fn evidence(
     if let (Some(low), Some(high)) = (prio(victims), prio(intruder)) {
         let (low_class, high_class) = (low.policy(), high.policy());
         evidence.push(match low == high {
+            true if low_class == Policy::Deadline => {
+                "both are deadline tasks, of which the one with the earlier deadline goes first".to_owned()
+            }
             true => format!(
                 "both have priority {} ({high_class}): who has the CPU keeps it until it leaves (SCHED_FIFO), or for a slice of up to \
                  100 ms (SCHED_RR)",

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use unstarve_facts::Throttled;
-use unstarve_model::{EventType, Nanos};
+use unstarve_model::{EventType, Nanos, Tid};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::felt::{self, Felt};
@@ -100,18 +100,25 @@ fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
     groups
 }
 
-/// Of several processes that were stopped for about as long the one is starved that used the least: the others used up what it needed.
-/// Puts it first; of the threads of one process the one that lost most stays there.
+/// Of several processes that were seen stopped for about as long the one is starved that used the least: the others used up what it
+/// needed. Puts its thread that was stopped longest first.
 fn name_who_used_least(case: &Case<'_>, members: &mut [ActorId]) {
-    let Some(&first) = members.first() else { return };
-    let process = |id: ActorId| case.first_tid(id).and_then(|tid| case.process_of(tid));
-    let enough = stopped(case, first).0 as f64 * AS_LONG;
-    let is_other = |id: ActorId| process(id).is_some() && process(id) != process(first);
-    let candidate = |id: &ActorId| *id == first || is_other(*id) && stopped(case, *id).0 as f64 >= enough;
-    let least = members.iter().copied().filter(candidate).min_by_key(|id| ran(case, *id));
-    if let Some(index) = least.and_then(|least| members.iter().position(|id| *id == least)) {
+    let Some(longest) = members.first().map(|first| stopped(case, *first)).filter(|longest| *longest >= STRETCH) else {
+        return;
+    };
+    let enough = STRETCH.max(Nanos((longest.0 as f64 * AS_LONG) as u64));
+    let used = |process: Tid| -> Nanos {
+        members.iter().filter(|id| process_of(case, **id) == Some(process)).map(|id| ran(case, *id)).sum()
+    };
+    let candidates = members.iter().enumerate().filter(|(_, id)| stopped(case, **id) >= enough);
+    let of_processes = candidates.filter_map(|(index, id)| Some((used(process_of(case, *id)?), index)));
+    if let Some((_, index)) = of_processes.min() {
         members[..=index].rotate_right(1);
     }
+}
+
+fn process_of(case: &Case<'_>, id: ActorId) -> Option<Tid> {
+    case.first_tid(case.mainly(id)).and_then(|tid| case.process_of(tid))
 }
 
 /// Groups that the kernel counted as stopped and of whose tasks none was there when the host was asked. Which of those that
@@ -196,28 +203,42 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     Some(if group.members.is_empty() { about_group(finding, &group.path) } else { finding })
 }
 
-/// The tasks of one program by their number, of several programs by their names; and the verb.
+/// Members by program: the name of the thread of each process that ran most; by name where processes are not known.
+fn programs(case: &Case<'_>, members: &[ActorId]) -> Vec<(ActorId, Nanos)> {
+    let mut known: Vec<(Option<Tid>, ActorId, Nanos)> = Vec::new();
+    for id in members {
+        let (process, ran) = (process_of(case, *id), ran(case, *id));
+        let same = |(other, first, _): &&mut (Option<Tid>, ActorId, Nanos)| match (process, *other) {
+            (Some(one), Some(other)) => one == other,
+            _ => case.name(case.mainly(*first)) == case.name(case.mainly(*id)),
+        };
+        match known.iter_mut().find(same) {
+            Some((_, _, sum)) => *sum += ran,
+            None => known.push((process, case.mainly(*id), ran)),
+        }
+    }
+    known.into_iter().map(|(_, program, ran)| (program, ran)).collect()
+}
+
+/// The tasks of one program by their number, several programs by their names; and the verb.
 fn of_members(case: &Case<'_>, members: &[ActorId]) -> (String, &'static str) {
-    let programs: Vec<ActorId> = members.iter().flat_map(|id| case.mainly_each(*id)).collect();
-    let one = programs.windows(2).all(|two| case.name(two[0]) == case.name(two[1]));
-    if one { (title(case, members), "was") } else { (names(case, programs), "were") }
+    let programs = programs(case, members);
+    if programs.len() < 2 {
+        return (title(case, members), "was");
+    }
+    (names(case, programs.into_iter().map(|(program, _)| program)), "were")
 }
 
 /// Where a group has several programs: who used its quota, most first.
 fn users(case: &Case<'_>, members: &[ActorId]) -> Option<String> {
-    let mut used: Vec<(String, Nanos)> = Vec::new();
-    for id in members {
-        let (name, ran) = (case.name(case.mainly(*id)), ran(case, *id));
-        match used.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => *sum += ran,
-            None => used.push((name, ran)),
-        }
-    }
+    let mut used = programs(case, members);
     used.sort_by_key(|(_, ran)| Reverse(*ran));
     let [(most, its), rest @ ..] = used.as_slice() else { return None };
     let others: Nanos = rest.iter().map(|(_, ran)| *ran).sum();
-    (!rest.is_empty())
-        .then(|| format!("of what its tasks that waited used of the limit, {most} had {its}, the others {others}"))
+    (!rest.is_empty()).then(|| {
+        let most = case.name(*most);
+        format!("of what its tasks that waited used of the limit, {most} had {its}, the others {others}")
+    })
 }
 
 /// A finding about a group of which no task is known.

@@ -19,6 +19,8 @@ pub(crate) struct Account {
     pub longest_mainly: [Nanos; Rule::ALL.len()],
     /// The time under each rule in waits of which it was the main reason and took more than a period of fair scheduling.
     pub stalled_mainly: [Nanos; Rule::ALL.len()],
+    /// Sum over such waits for which weight was the reason of how many waited on the same CPU at the end, itself included.
+    pub queued_in_stalls: u64,
     /// How many such waits there were.
     pub stalls_mainly: [u64; Rule::ALL.len()],
     /// How many waits there were in which it took as much, main reason or not.
@@ -125,6 +127,7 @@ impl Account {
             ideal: Nanos::ZERO,
             got: Nanos::ZERO,
             queued_together: 0,
+            queued_in_stalls: 0,
             cpus: CpuSet::default(),
             worst: Worst::default(),
             episodes: Episodes::default(),
@@ -162,17 +165,17 @@ impl Account {
             [piece] => {
                 let is_interrupt = matches!(piece.rule, Rule::Irq | Rule::Softirq);
                 self.add_interrupted(if is_interrupt { piece.length } else { Nanos::ZERO }, length);
-                self.add_part(piece.rule, piece.length, length, stretch);
+                self.add_part(piece.rule, piece.length, wait, stretch);
                 if piece.length > Nanos::ZERO { piece.rule } else { Rule::Unknown }
             }
-            pieces => self.add_parts(pieces, length, stretch),
+            pieces => self.add_parts(pieces, wait, stretch),
         };
         debug_assert_eq!(main, wait.main_rule());
         self.worst.offer(main, length, || Spot::of(wait));
     }
 
-    /// Adds what the rules had of a wait of this length, and finds the one that had most.
-    fn add_parts(&mut self, pieces: &[Piece], length: Nanos, stretch: Option<Nanos>) -> Rule {
+    /// Adds what the rules had of a wait, and finds the one that had most.
+    fn add_parts(&mut self, pieces: &[Piece], wait: &Wait<'_>, stretch: Option<Nanos>) -> Rule {
         let mut interrupted = Nanos::ZERO;
         let mut main = (Nanos::ZERO, Rule::Unknown);
         // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
@@ -188,9 +191,9 @@ impl Account {
             if together > main.0 {
                 main = (together, piece.rule);
             }
-            self.add_part(piece.rule, together, length, stretch);
+            self.add_part(piece.rule, together, wait, stretch);
         }
-        self.add_interrupted(interrupted, length);
+        self.add_interrupted(interrupted, wait.length());
         main.1
     }
 
@@ -201,10 +204,10 @@ impl Account {
         }
     }
 
-    /// Adds what a rule had in all of a wait of this length.
+    /// Adds what a rule had in all of a wait.
     #[inline]
-    fn add_part(&mut self, rule: Rule, together: Nanos, length: Nanos, stretch: Option<Nanos>) {
-        let is_main = together.share_of(length) >= MAIN_REASON;
+    fn add_part(&mut self, rule: Rule, together: Nanos, wait: &Wait<'_>, stretch: Option<Nanos>) {
+        let is_main = together.share_of(wait.length()) >= MAIN_REASON;
         let together = match stretch {
             Some(stretch) if rule == Rule::Class => together.min(stretch),
             _ => together,
@@ -220,6 +223,9 @@ impl Account {
             if is_main {
                 self.stalled_mainly[rule as usize] += together;
                 self.stalls_mainly[rule as usize] += 1;
+                if rule == Rule::Weight {
+                    self.queued_in_stalls += u64::from(wait.queue_length);
+                }
             }
         }
     }

@@ -1,5 +1,5 @@
 use unstarve_change::{Change, Target, Value};
-use unstarve_model::{CpuId, CpuSet, KernelThread};
+use unstarve_model::{CpuId, CpuSet, KernelThread, Tid};
 use unstarve_timeline::{ActorId, ActorKind};
 
 use super::threads::{Members, cpus_before, for_all, members};
@@ -42,11 +42,18 @@ fn onto(case: &Case<'_>, actors: &[ActorId], cpus: CpuSet) -> Option<Vec<Change>
     for_all(case, actors, &Value::Affinity(cpus), |_, tid| cpus_before(case, tid))
 }
 
-/// Whether it was bound to these CPUs when the host was asked, and yet was elsewhere: it binds itself as it likes, and would again.
+/// Whether all its threads were bound to some of these CPUs when the host was asked, and yet it was elsewhere: it binds itself as it likes,
+/// and would again.
 fn moves_itself(case: &Case<'_>, intruder: ActorId, free: &CpuSet) -> bool {
-    let allowed = case.snapshot.zip(case.first_tid(intruder)).and_then(|(snapshot, tid)| snapshot.allowed_cpus(tid));
-    allowed
-        .is_some_and(|allowed| (0..case.world.cpus).map(CpuId).all(|cpu| !allowed.contains(cpu) || free.contains(cpu)))
+    let Some(snapshot) = case.snapshot else { return false };
+    let is_on_free = |tid: &Tid| {
+        snapshot.allowed_cpus(*tid).is_some_and(|allowed| {
+            let mut its = (0..case.world.cpus).map(CpuId).filter(|cpu| allowed.contains(*cpu)).peekable();
+            its.peek().is_some() && its.all(|cpu| free.contains(cpu))
+        })
+    };
+    let tids = &case.actor(intruder).tids;
+    !tids.is_empty() && tids.iter().all(is_on_free)
 }
 
 /// The intruder goes where the victims are not.

@@ -14,7 +14,8 @@ const MOUNTS: [(&str, &str, &CStr, bool); 10] = [
     ("sysfs", "/sys", c"", true),
     ("devtmpfs", "/dev", c"", true),
     ("tmpfs", "/dev/shm", c"", true),
-    ("tmpfs", "/run", c"size=75%", true),
+    // As on a host: the guard keeps no journal where others can make files.
+    ("tmpfs", "/run", c"size=75%,mode=755", true),
     ("tmpfs", "/tmp", c"", true),
     ("cgroup2", "/sys/fs/cgroup", c"", true),
     ("debugfs", "/sys/kernel/debug", c"", false),

@@ -1,7 +1,7 @@
 //! What somebody asked for, and what that cost those who did not.
 
 use unstarve_model::Nanos;
-use unstarve_timeline::ActorId;
+use unstarve_timeline::{ActorId, Rule};
 
 use super::super::felt;
 use super::super::limits::Allowance;
@@ -58,8 +58,9 @@ pub(super) fn has_its_turn(
 ) -> bool {
     let lighter = lighter_as_asked(case, victim, occupant);
     let due = allowance.due.0 as f64 / lighter;
-    let waiting = account.queued_together as f64 / account.waits.max(1) as f64;
     let enough = account.runs.count > 0 && account.got.0 as f64 > due * (1.0 - SHORTFALL);
+    let stalls = account.stalls_mainly[Rule::Weight as usize].max(1);
+    let waiting = account.queued_in_stalls as f64 / stalls as f64;
     enough && longest.0 as f64 <= TURN.0 as f64 * (waiting * lighter).ceil()
 }
 
