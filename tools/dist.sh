@@ -3,7 +3,7 @@
 # deb and rpm, licences and SBOM of what is inside, and SHA256SUMS. Prints where it is.
 #
 #     tools/dist.sh [DIRECTORY]        by default $CARGO_TARGET_DIR/dist-tree/out
-set -eu
+set -euo pipefail
 out=${1-}
 [[ -z $out ]] || { mkdir -p "$out" && out=$(realpath "$out"); }
 cd "$(dirname "$0")/.."
@@ -21,7 +21,8 @@ built=$tree/$target/dist
 tools/dist/stage.sh "$program" "$built"
 out=${out:-$tree/out}
 mkdir -p "$out"
-rm -f "$out"/*
+# Only what a run before this one made: the directory may be anybody's.
+rm -f "$out"/{unstarve,unstarve.debug,unstarve_*.deb,unstarve-*.rpm,unstarve-man-completions.tar.gz,LICENCES.txt,LICENCES-C.txt,unstarve.cdx.json,SHA256SUMS}
 cp "$program" "$(dirname "$program")/unstarve.debug" "$out"
 tools/dist/notices.sh "$out"
 for notice in LICENCES.txt LICENCES-C.txt; do

@@ -161,5 +161,8 @@ fn believe(shop: &Shop, meta: &ObjectMeta) -> Result<()> {
     if !found.is_file() || !is_ours {
         bail!("not believed: expected a file of root, this user, or the owner of the whole directory");
     }
+    if found.mode() & 0o022 != 0 {
+        bail!("not believed: others than its owner may write it; expected mode 644 or less");
+    }
     Ok(())
 }

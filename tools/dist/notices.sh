@@ -3,7 +3,7 @@
 # unstarve.cdx.json (CycloneDX, of both).
 #
 #     tools/dist/notices.sh DIRECTORY
-set -eu
+set -euo pipefail
 into=$(realpath "$1")
 cd "$(dirname "$0")/../.."
 target=$(rustc -vV | sed -n 's/^host: //p')

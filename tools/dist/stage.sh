@@ -2,7 +2,7 @@
 # Makes the tree that both packages hold: each file where it will be on a host.
 #
 #     tools/dist/stage.sh PROGRAM DIRECTORY        makes DIRECTORY/root and DIRECTORY/debian
-set -eu
+set -euo pipefail
 program=$(realpath "$1") into=$2
 cd "$(dirname "$0")/../.."
 root=$into/root doc=$into/root/usr/share/doc/unstarve

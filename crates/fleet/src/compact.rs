@@ -292,6 +292,8 @@ impl Merge<'_> {
     fn input(&mut self, name: &str, now: WallTime) -> Result<Option<Input>, Refused> {
         let read = self.hour.read(name, LARGEST_INPUT).map_err(|error| Refused::File(chain(&error)))?;
         let Some(content) = read else { return Ok(None) };
+        // The commit names it, so it is for the same readers, also if the file has no rows.
+        self.mode &= content.mode;
         let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
         let decoded = decode(content.bytes, self.table).map_err(Refused::File)?;
         let input = Input { name: name.to_owned(), bytes, rows: decoded.rows, sum: decoded.sum, digest, at_ns: now.0 };

@@ -33,6 +33,12 @@ pub enum FleetError {
         /// Its owner.
         owner: u32,
     },
+    /// Others than the owner of a commit may write it.
+    #[error("{}: not believed: others than its owner may write it; expected mode 644 or less", path.display())]
+    Writable {
+        /// The file.
+        path: PathBuf,
+    },
     /// Rows cannot be written as Parquet, or would not be those that were read.
     #[error("{}: {why}", path.display())]
     Rows {

@@ -42,6 +42,8 @@ const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 /// What hides a file until it has its name; the rest is random.
+/// Mode bits by which others than the owner may write.
+const OTHERS_WRITE: u32 = 0o022;
 const HIDDEN: &str = ".fleet-";
 
 impl Store {
@@ -196,8 +198,12 @@ impl Hour<'_> {
     pub fn list(&self) -> Result<Vec<Entry>, FleetError> {
         let mut entries = Vec::new();
         for name in names(&self.directory).map_err(|error| self.io("read", "", error))? {
-            // Gone meanwhile.
-            let Ok(found) = statat(&self.directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let found = match statat(&self.directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(found) => found,
+                // Gone meanwhile.
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(self.io("read", &name, error.into())),
+            };
             entries.push(Entry {
                 kind: Name::of(&name),
                 bytes: u64::try_from(found.st_size).unwrap_or(u64::MAX),
@@ -269,6 +275,9 @@ impl Hour<'_> {
         if ![0, us, self.store.owner].contains(&found.st_uid) {
             return Err(FleetError::Owner { path: self.path.join(name), owner: found.st_uid });
         }
+        if found.st_mode & OTHERS_WRITE != 0 {
+            return Err(FleetError::Writable { path: self.path.join(name) });
+        }
         let mut text = Vec::new();
         file.take(limit).read_to_end(&mut text).map_err(|error| self.io("read", &name, error))?;
         Ok(Some(text))
@@ -300,12 +309,23 @@ impl Hour<'_> {
             // A link is made only where there is nothing, whole or not at all.
             Ok(linkat(&self.directory, hidden.as_str(), &self.directory, name.as_str(), AtFlags::empty())?)
         });
+        // On NFS a link that was made may be answered so, if the first answer was lost.
+        let is_ours = linked.is_err() && self.is_one_file(&hidden, &name);
         self.forget(&hidden);
         match linked {
+            Err(_) if is_ours => self.sync().map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(self.io("make", &name, error)),
             Ok(()) => self.sync().map(|()| true),
         }
+    }
+
+    fn is_one_file(&self, one: &str, other: &str) -> bool {
+        let of = |name: &str| {
+            let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some((found.st_dev, found.st_ino))
+        };
+        of(one).is_some_and(|file| of(other) == Some(file))
     }
 
     fn hidden(
@@ -320,7 +340,8 @@ impl Hour<'_> {
             (self.store.before)(Effect::Write(&hidden))?;
             let mut file = File::from(openat(&self.directory, hidden.as_str(), flags, Mode::from_raw_mode(0o600))?);
             fill(&mut file)?;
-            fchmod(&file, Mode::from_raw_mode(mode))?;
+            // Who reads believes what is written here, so nobody else may write it, whatever the mode of what hosts wrote.
+            fchmod(&file, Mode::from_raw_mode(mode & !OTHERS_WRITE | 0o600))?;
             file.sync_all()
         };
         match write() {

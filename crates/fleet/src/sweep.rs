@@ -81,7 +81,11 @@ fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {
 
 /// Files of hosts that were merged long enough ago and are still there.
 fn merged<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a crate::Input> {
-    let inputs = state.commit.iter().flat_map(|commit| &commit.inputs);
+    // What was merged is not removed while something it was merged into is missing.
+    let listed = state.commit.iter().flat_map(|commit| &commit.head.outputs);
+    let is_whole =
+        listed.into_iter().all(|output| is_there(state, &output.name).is_some_and(|entry| entry.bytes == output.bytes));
+    let inputs = state.commit.iter().filter(move |_| is_whole).flat_map(|commit| &commit.inputs);
     let (now, grace) = (options.now, options.grace);
     inputs.filter(move |input| is_over(input.at_ns, now, grace)).filter(|input| is_there(state, &input.name).is_some())
 }
