@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command so that it cannot hang and leaves nothing behind, with what a build in CI needs in its environment.
 #
-#     tools/contained.sh SECONDS COMMAND…        exits as the command, 124 on the limit, 143 if told to stop
+#     tools/contained.sh SECONDS COMMAND…        exits as the command, 124 on the limit, 143 on SIGTERM
 #
 # The command runs in a session of its own and writes to a log file, never to the caller's pipe, so no process that a test
 # leaves behind can keep that pipe open; this script only follows the log. Whatever of ours still lives at the end is
@@ -67,7 +67,7 @@ sweep() {
 interrupted=
 trap 'interrupted=143; kill -TERM "$worker" 2>/dev/null' TERM HUP
 
-# If this script is killed, the stages are told to stop, too.
+# If this script is killed, the stages end, too.
 parent_death=()
 setpriv --pdeathsig TERM true 2>/dev/null && parent_death=(setpriv --pdeathsig TERM)
 env "$mark" TMPDIR="$room/tmp" setsid "${parent_death[@]}" timeout -k 30 "$OVERALL" "$@" >"$log" 2>&1 &

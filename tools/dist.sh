@@ -12,7 +12,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve
 export HOME PATH="$cache/tools/bin:$PATH:$HOME/.cargo/bin"
 tree=${CARGO_TARGET_DIR:-$cache/target}/dist-tree
 target=$(rustc -vV | sed -n 's/^host: //p')
-# Whoever builds this commit again gets the same times in packages.
+# Another build of this commit gets the same times in packages.
 read -r _ epoch <<<"$(tools/commit.sh)"
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-${epoch:-0}}
 

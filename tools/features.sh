@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints what cargo has to be told so that the program is built with all that it can have here: Arrow and Parquet always,
+# Prints cargo's options so that the program is built with all that it can have here: Arrow and Parquet always,
 # the guard's eBPF where what that needs is installed.
 #
 #     cargo build -p unstarve-cli $(tools/features.sh)

@@ -77,10 +77,10 @@ fn table_of(part: &Part) -> String {
 /// The columns that this version knows. All may be empty: an older version did not write each of them.
 fn arrow_schema(table: &unstarve_tables::Schema) -> SchemaRef {
     let field = |column: &Column| {
-        let told = [("unit", column.unit), ("meaning", column.meaning)];
-        let told = told.into_iter().filter(|(_, text)| !text.is_empty());
+        let described = [("unit", column.unit), ("meaning", column.meaning)];
+        let described = described.into_iter().filter(|(_, text)| !text.is_empty());
         Field::new(column.name, data_type(column.kind), true)
-            .with_metadata(told.map(|(key, text)| (key.to_owned(), text.to_owned())).collect())
+            .with_metadata(described.map(|(key, text)| (key.to_owned(), text.to_owned())).collect())
     };
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
@@ -106,23 +106,11 @@ async fn read_schema(session: &SessionContext, parts: &[Part]) -> Result<SchemaR
 
 #[cfg(test)]
 mod tests {
-    use datafusion::datasource::object_store::ObjectStoreUrl;
-    use object_store::ObjectMeta;
-
     use super::*;
 
     #[test]
     fn a_file_says_by_its_path_of_which_table_it_is() {
-        let table = |path: &str| {
-            let meta = ObjectMeta {
-                location: path.into(),
-                last_modified: Default::default(),
-                size: 1,
-                e_tag: None,
-                version: None,
-            };
-            table_of(&Part { store: ObjectStoreUrl::local_filesystem(), meta })
-        };
+        let table = |path: &str| table_of(&Part::local(path));
         assert_eq!(table("a/table=wait_rollup/date=2026-01-01/hour=00/waits.parquet"), "wait_rollup");
         assert_eq!(table("a/waits.parquet"), "waits");
         assert_eq!(table("a/waits-web1.parquet"), "waits");

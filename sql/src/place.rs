@@ -21,6 +21,21 @@ pub struct Part {
     pub meta: ObjectMeta,
 }
 
+#[cfg(test)]
+impl Part {
+    /// One of this machine, of one byte.
+    pub fn local(path: &str) -> Self {
+        let meta = ObjectMeta {
+            location: path.into(),
+            last_modified: Default::default(),
+            size: 1,
+            e_tag: None,
+            version: None,
+        };
+        Part { store: ObjectStoreUrl::local_filesystem(), meta }
+    }
+}
+
 /// A store, and how DataFusion calls it.
 pub struct Shop {
     /// The store.

@@ -63,11 +63,11 @@ pub async fn run(session: &SessionContext, how: &How) -> Result<()> {
                     println!("timing is {}", if timing { "on" } else { "off" });
                 }
                 Command::Text(text) => print!("{text}"),
-                Command::Statement(statement) => tell(session, &statement, how, timing).await,
+                Command::Statement(statement) => respond(session, &statement, how, timing).await,
             }
             continue;
         }
-        tell(session, text.trim_end_matches(';'), how, timing).await;
+        respond(session, text.trim_end_matches(';'), how, timing).await;
     }
     if let Some(history) = &history {
         if let Some(directory) = history.parent() {
@@ -79,7 +79,7 @@ pub async fn run(session: &SessionContext, how: &How) -> Result<()> {
 }
 
 /// Answers, unless it is interrupted.
-async fn tell(session: &SessionContext, statement: &str, how: &How, timing: bool) {
+async fn respond(session: &SessionContext, statement: &str, how: &How, timing: bool) {
     let begun = Instant::now();
     let done = tokio::select! {
         done = answer(session, statement, how) => done,

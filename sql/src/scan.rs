@@ -146,20 +146,8 @@ impl TableProvider for Files {
 #[cfg(test)]
 mod tests {
     use datafusion::prelude::{col, lit};
-    use object_store::ObjectMeta;
 
     use super::*;
-
-    fn part(path: &str) -> Part {
-        let meta = ObjectMeta {
-            location: path.into(),
-            last_modified: Default::default(),
-            size: 1,
-            e_tag: None,
-            version: None,
-        };
-        Part { store: ObjectStoreUrl::local_filesystem(), meta }
-    }
 
     fn at(ns: i64) -> Expr {
         lit(ScalarValue::TimestampNanosecond(Some(ns), Some("UTC".into())))
@@ -167,10 +155,10 @@ mod tests {
 
     #[test]
     fn the_path_of_a_file_says_its_hour() {
-        let hour = hour_of(&part("tables/table=hosts/date=2025-11-24/hour=16/web1.parquet"));
+        let hour = hour_of(&Part::local("tables/table=hosts/date=2025-11-24/hour=16/web1.parquet"));
         assert_eq!(hour, Some((1_764_000_000_000_000_000, 1_764_003_600_000_000_000)));
-        assert_eq!(hour_of(&part("exports/waits.parquet")), None);
-        assert_eq!(hour_of(&part("table=hosts/date=x/hour=16/a.parquet")), None);
+        assert_eq!(hour_of(&Part::local("exports/waits.parquet")), None);
+        assert_eq!(hour_of(&Part::local("table=hosts/date=x/hour=16/a.parquet")), None);
     }
 
     #[test]

@@ -39,15 +39,6 @@ const QUESTIONS: [(&str, &str); 16] = [
     ("episode_causes", "select finding, culprit_role, rule, episodes, hosts, ns from episode_causes order by 1, 2, 3"),
 ];
 
-fn has_duckdb() -> bool {
-    let found =
-        Command::new("python3").args(["-c", "import duckdb"]).output().is_ok_and(|output| output.status.success());
-    if !found {
-        println!("skipped: python3 has no module duckdb");
-    }
-    found
-}
-
 fn program(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_unstarve-sql")).args(arguments).output().expect("it can be started");
     assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -81,7 +72,7 @@ fn every_view_is_asked() {
 
 #[test]
 fn duckdb_agrees() {
-    if !has_duckdb() {
+    if !unstarve_testing::python_module("duckdb") {
         return;
     }
     let definitions = definitions();

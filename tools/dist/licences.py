@@ -3,7 +3,7 @@
 
     tools/dist/licences.py FEATURES TARGET
 
-Ends with 1 if a crate has a licence that is not in ACCEPTED: whoever adds such a crate decides whether it may be shipped.
+Ends with 1 if a crate has a licence that is not in ACCEPTED: the author of such a change decides whether it may be shipped.
 """
 
 import json

@@ -2,7 +2,7 @@
 //!
 //! Hosts put small files below `table=NAME/date=…/hour=…/`. [`compact`] merges those of an hour into a few sorted ones and says so by a
 //! numbered *commit* beside them, which is made only if that number is free. Who reads takes the files that the newest commit lists, and
-//! those of hosts that it does not know: each row once, at every moment, whoever is killed (docs/fleet.md).
+//! those of hosts that it does not know: each row once, at every moment, even if any of them is killed (docs/fleet.md).
 //!
 //! | module | what it is |
 //! |---|---|

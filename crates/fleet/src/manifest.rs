@@ -1,4 +1,4 @@
-//! `manifest.parquet`: which files of merged rows there are, for whoever does not read commits. Made from them; it may be older than they are.
+//! `manifest.parquet`: which files of merged rows there are, for programs that do not read commits. Made from them; it may be older than they are.
 
 use unstarve_tables::{Cell, MANIFEST, parquet_file};
 

@@ -219,7 +219,7 @@ impl Hour<'_> {
     /// The whole of a regular file; `None` if there is none of this name.
     pub fn read(&self, name: &str, limit: u64) -> Result<Option<Content>, FleetError> {
         let Some((file, found)) = self.open(name)? else { return Ok(None) };
-        let mut bytes = Vec::with_capacity(usize::try_from(found.st_size).unwrap_or(0).min(1 << 26));
+        let mut bytes = Vec::with_capacity(usize::try_from(found.st_size).map_or(0, |size| size.min(1 << 26)));
         let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| self.io("read", name, error))?;
         if bytes.len() as u64 > limit {

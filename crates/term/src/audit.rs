@@ -121,11 +121,16 @@ fn missing(ink: &mut Ink, audit: &Audit) {
 pub fn rules_page(rules: &[Rule], look: Look) -> String {
     let mut ink = Ink::new(look);
     for rule in rules {
-        ink.line(&[(STRONG, rule.id)]);
-        ink.paragraph("  ", PLAIN, &format!("{}.", rule.title));
-        ink.paragraph("  ", PLAIN, rule.about);
-        ink.paragraph("  ", FAINT, &format!("Source: {}", rule.source));
-        ink.blank();
+        rule_entry(&mut ink, rule);
     }
     format!("{}\n", ink.finish().trim_end())
+}
+
+/// One rule, as `check --rules` and `help` show it.
+pub(crate) fn rule_entry(ink: &mut Ink, rule: &Rule) {
+    ink.line(&[(STRONG, rule.id)]);
+    ink.paragraph("  ", PLAIN, &format!("{}.", rule.title));
+    ink.paragraph("  ", PLAIN, rule.about);
+    ink.paragraph("  ", FAINT, &format!("Source: {}", rule.source));
+    ink.blank();
 }

@@ -81,11 +81,7 @@ pub fn topic_page(topics: &[Topic], look: Look) -> String {
             Topic::Remedy(kind) => remedy(&mut ink, kind),
             Topic::Setting(rule) => {
                 ink.line(&[(FAINT, "A rule of check:")]);
-                ink.line(&[(STRONG, rule.id)]);
-                ink.paragraph("  ", PLAIN, &format!("{}.", rule.title));
-                ink.paragraph("  ", PLAIN, rule.about);
-                ink.paragraph("  ", FAINT, &format!("Source: {}", rule.source));
-                ink.blank();
+                crate::audit::rule_entry(&mut ink, rule);
             }
         }
     }
