@@ -2,6 +2,9 @@
 # All tests: first everything that may run side by side, then, one after another, the live tests, which need root,
 # tracefs and a quiet machine (without them they say what they miss), and last some guests of the lab. Each test program has
 # a time limit of its own, and the last line adds everything up.
+#
+# Live tests and guests that passed, none left out, are not run again for the same files on the same machine: that is
+# most of the time. With CI=true or UNSTARVE_TEST_AGAIN=1 everything is run.
 set -u
 exec </dev/null
 cd "$(dirname "$0")/.." || exit 1
@@ -33,17 +36,54 @@ run() { # seconds for all, cargo test's arguments…
     follow "$1" cargo test --no-fail-fast "${@:2}"
 }
 
+# A name for all that decides how a test ends: our files, the compiler, the kernel, other programs.
+everything() {
+    {
+        git ls-files -co --exclude-standard -z | xargs -0 sha256sum &&
+            rustc -vV && uname -a && id -u && sha256sum /var/lib/dpkg/status &&
+            echo "${features[*]} ${RUSTFLAGS-} $(ls "$cache/python")"
+    } 2>/dev/null >"$log.everything" && sha256sum <"$log.everything" | cut -c1-32
+}
+
+# Where a stage that passed is noted: the lab's kernels and QEMU belong to it, which the first run fetches.
+note() { # stage
+    echo "$cache/passed/$1-$known-$(ls -lR "$cache/lab/kernels" "$cache/lab/qemu" 2>/dev/null | sha256sum | cut -c1-16)"
+}
+
+# How a test says that it was left out.
+left_out='^skipped: |\.\.\. ignored[, ] *[(a-zA-Z]'
+
+# Runs the tests of a stage if they have not passed before for all of that.
+once() { # stage, seconds for all, cargo test's arguments…
+    local stage=$1 before=$failed bytes passed
+    shift
+    passed=$(note "$stage")
+    if [[ -n $known && ${CI-} != true && -z ${UNSTARVE_TEST_AGAIN-} && -e $passed ]]; then
+        unchanged+=("$stage: passed for the same files on this machine at $(date -r "$passed" '+%F %R'), not run again (UNSTARVE_TEST_AGAIN=1 does)")
+        return
+    fi
+    bytes=$(stat -c %s "$log")
+    run "$@"
+    ((failed == before)) && [[ -n $known && $(everything) = "$known" ]] || return
+    tail -c "+$((bytes + 1))" "$log" | grep -qE "$left_out" && return
+    mkdir -p "$cache/passed" && find "$cache/passed" -name "$stage-*" -mtime +30 -delete && : >"$(note "$stage")"
+}
+
 # Where tools/setup.sh has put other projects' readers.
-export PYTHONPATH=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/python${PYTHONPATH:+:$PYTHONPATH}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve
+export PYTHONPATH=$cache/python${PYTHONPATH:+:$PYTHONPATH}
 failed=0
+unchanged=()
 read -ra features <<<"$(tools/features.sh)"
+known=$(everything) || known=
 run 1200 --workspace "${features[@]}" --config "$(limit 420)"
 follow 420 tools/test_page.sh
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
-    run 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
+    once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
 fi
 # Real kernels in guests; fetched once, into the user's cache.
-run 590 --workspace "${features[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
+once guests 590 --workspace "${features[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
+((${#unchanged[@]} == 0)) || printf '%s\n' "${unchanged[@]}"
 # Where the time goes: the crate is the one whose sources cargo noted beside the program.
 echo "slowest test programs:"
 awk '
@@ -58,6 +98,7 @@ awk -v failed="$failed" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.
     /\.\.\. ignored[, ] *[(a-zA-Z]/ { skipped++; sub(/^test /, ""); reasons = reasons "\n  skipped: " $0 }
+    /^skipped: / { skipped++; reasons = reasons "\n  " $0 }
     END {
         if (reasons) print substr(reasons, 2)
         printf "%d passed, %d failed, %d skipped", passed, bad, skipped

@@ -5,6 +5,7 @@
 //! leaves a test out everywhere. A program that is there and fails is a failure, always.
 
 use std::env;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -16,7 +17,7 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     let found = find(name, &env::var_os("PATH").unwrap_or_default());
     if found.is_none() {
         assert!(!in_ci(), "{name} is not installed: in CI that is a failure (tools/setup.sh installs what tests need)");
-        println!("skipped: {name} is not installed");
+        skipped(format_args!("{name} is not installed"));
     }
     found
 }
@@ -32,14 +33,21 @@ pub fn python_module(name: &str) -> bool {
     if !has {
         let why = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
         assert!(!in_ci(), "python3 has no {name}: in CI that is a failure (tools/setup.sh installs it)\n{why:?}");
-        println!("skipped: python3 has no {name}");
+        skipped(format_args!("python3 has no {name}"));
     }
     has
 }
 
 /// Says why a test is left out that this kind of machine cannot run, CI or not.
 pub fn not_possible_here(why: impl std::fmt::Display) {
-    println!("skipped: {why}");
+    skipped(format_args!("{why}"));
+}
+
+/// One line on the test program's own output, which the runner of tests would keep to itself if the test passed: `make test` counts it.
+fn skipped(why: std::fmt::Arguments) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    // A reader that went away does not fail a test.
+    let _gone = writeln!(std::io::stdout(), "\nskipped: {name}: {why}");
 }
 
 fn in_ci() -> bool {
