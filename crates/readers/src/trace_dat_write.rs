@@ -143,17 +143,17 @@ pub enum WriteError {
     },
 }
 
-/// Writes `recording` to `path`, replacing a file that is there. `progress` is told how many bytes of pages are
+/// Writes `recording` to `path`, replacing a file that is there. `progress` gets how many bytes of pages are
 /// written so far, and how many there are.
 ///
 /// Needs as much free space beside `path` as the pages take, unless the file system can share blocks. The data is not
 /// forced to the disk: what survives a power cut is the system's choice.
-pub fn write(recording: &Recording, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), WriteError> {
+pub fn write(recording: Recording, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), WriteError> {
     let io = |source| WriteError::Io { path: path.to_owned(), source };
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return Err(WriteError::NotAFile { path: path.to_owned() });
     }
-    let head = Head::of(recording)?;
+    let (head, pages) = Head::of(recording)?;
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
@@ -165,17 +165,20 @@ pub fn write(recording: &Recording, path: &Path, progress: &mut dyn FnMut(u64, u
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(io)?;
-    head.write_into(&recording.pages, target.as_file_mut(), path, progress)?;
+    head.write_into(&pages, target.as_file_mut(), path, progress)?;
     target.persist(path).map_err(|error| io(error.error))?;
     Ok(())
 }
 
 /// Everything before the pages, ready to be written: what a recorder can keep beside its pages, so that a file can be
 /// made of them by somebody else.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Head {
-    bytes: Vec<u8>,
-    /// Where the table of CPUs is, still empty.
+    before: Vec<u8>,
+    /// The largest table, apart so that it is never there twice; none of its own in a head that was kept.
+    symbols: Vec<u8>,
+    after: Vec<u8>,
+    /// Where the table of CPUs is in what comes after the symbols, still empty.
     cpu_table: usize,
     cpus: u32,
     endian: Endian,
@@ -186,18 +189,14 @@ pub struct Head {
 const HEAD_END: &[u8; 16] = b"unstarve head 1\n";
 
 impl Head {
-    /// The head of a recording; of its pages only the CPUs count.
+    /// The head of a recording, and its pages, of which the head has the CPUs alone.
     ///
     /// # Errors
     /// If a table is too long.
-    pub fn of(recording: &Recording) -> Result<Head, WriteError> {
-        let cpus = cpu_count(recording)?;
+    pub fn of(recording: Recording) -> Result<(Head, Vec<CpuPages>), WriteError> {
+        let cpus = cpu_count(&recording)?;
         let endian = recording.machine.endian;
-        // Of the large parts at once: a vector that grows is there twice while it does.
-        let large = recording.kallsyms.len()
-            + recording.saved_cmdlines.len()
-            + recording.snapshot.as_ref().map_or(0, |text| text.len());
-        let mut out = Out { endian, bytes: Vec::with_capacity(large + (1 << 18)) };
+        let mut out = Out { endian, bytes: Vec::with_capacity(1 << 18) };
         out.bytes.extend_from_slice(MAGIC);
         out.bytes.extend_from_slice(b"6\0");
         out.bytes.push(u8::from(endian == Endian::Big));
@@ -216,28 +215,38 @@ impl Head {
             out.count("the list of events", system.formats.len())?;
             system.formats.iter().for_each(|format| out.blob64(format));
         }
-        out.blob32("kallsyms", &recording.kallsyms)?;
+        out.count("kallsyms", recording.kallsyms.len())?;
+        let before = std::mem::take(&mut out.bytes);
+        // Of the large parts at once: a vector that grows is there twice while it does.
+        let large = recording.saved_cmdlines.len() + recording.snapshot.as_ref().map_or(0, String::len);
+        out.bytes.reserve(large + (1 << 16));
         out.blob32("printk_formats", &recording.printk_formats)?;
         out.blob64(&recording.saved_cmdlines);
         out.u32(cpus);
-        out.options(recording)?;
+        out.options(&recording)?;
         out.bytes.extend_from_slice(b"flyrecord\0");
         let cpu_table = out.bytes.len();
         out.bytes.resize(cpu_table + cpus as usize * 16, 0);
         // Only the clock in use, in its brackets.
         let clock = recording.trace_clock.split_once('[').and_then(|(_, after)| after.split_once(']'));
         out.blob64(clock.map_or(String::from("[local]"), |(name, _)| format!("[{name}]")).as_bytes());
-        Ok(Head { bytes: out.bytes, cpu_table, cpus, endian, page_size: recording.page_size })
+        let Recording { kallsyms: symbols, page_size, pages, .. } = recording;
+        Ok((Head { before, symbols, after: out.bytes, cpu_table, cpus, endian, page_size }, pages))
     }
 
-    /// Its bytes, to be kept.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = self.bytes.clone();
-        bytes.extend((self.cpu_table as u64).to_le_bytes());
-        bytes.extend(self.cpus.to_le_bytes());
-        bytes.extend(self.page_size.to_le_bytes());
-        bytes.extend(HEAD_END);
-        bytes
+    /// Writes it down, to be kept.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn keep(&self, to: &mut impl Write) -> io::Result<()> {
+        for part in [&self.before, &self.symbols, &self.after] {
+            to.write_all(part)?;
+        }
+        let cpu_table = self.before.len() + self.symbols.len() + self.cpu_table;
+        to.write_all(&(cpu_table as u64).to_le_bytes())?;
+        to.write_all(&self.cpus.to_le_bytes())?;
+        to.write_all(&self.page_size.to_le_bytes())?;
+        to.write_all(HEAD_END)
     }
 
     /// One that was kept; `None` if these are not all of its bytes.
@@ -252,7 +261,11 @@ impl Head {
         let endian = if bytes.get(MAGIC.len() + 2) == Some(&1) { Endian::Big } else { Endian::Little };
         let table_end = (cpus as usize).checked_mul(16)?.checked_add(cpu_table)?;
         bytes.truncate(at);
-        (table_end <= at && page_size > 0).then_some(Head { bytes, cpu_table, cpus, endian, page_size })
+        if table_end > at || page_size == 0 {
+            return None;
+        }
+        let after = bytes.split_off(cpu_table);
+        Some(Head { before: bytes, symbols: Vec::new(), after, cpu_table: 0, cpus, endian, page_size })
     }
 
     /// CPUs of the machine.
@@ -281,12 +294,15 @@ impl Head {
             return Err(WriteError::NoSuchCpu { cpu: beyond.cpu, cpus: self.cpus });
         }
         let places = self.place(pages);
-        let mut bytes = self.bytes.clone();
-        for (at, place) in (self.cpu_table..).step_by(16).zip(&places.cpus) {
-            bytes[at..at + 8].copy_from_slice(&self.endian.bytes64(place.offset));
-            bytes[at + 8..at + 16].copy_from_slice(&self.endian.bytes64(place.length));
+        let table_end = self.cpu_table + places.cpus.len() * 16;
+        let mut table = Vec::with_capacity(places.cpus.len() * 16);
+        for place in &places.cpus {
+            table.extend(self.endian.bytes64(place.offset));
+            table.extend(self.endian.bytes64(place.length));
         }
-        target.write_all(&bytes).map_err(io)?;
+        for part in [&self.before, &self.symbols, &self.after[..self.cpu_table], &table, &self.after[table_end..]] {
+            target.write_all(part).map_err(io)?;
+        }
         let total = places.cpus.iter().map(|place| place.length).sum();
         let mut done = 0;
         for pages in pages {
@@ -306,7 +322,7 @@ impl Head {
 
     fn place(&self, pages: &[CpuPages]) -> Places {
         let align = |at: u64| at.next_multiple_of(u64::from(self.page_size.max(1)));
-        let mut end = align(self.bytes.len() as u64);
+        let mut end = align((self.before.len() + self.symbols.len() + self.after.len()) as u64);
         let mut cpus = vec![Place::default(); self.cpus as usize];
         for pages in pages {
             cpus[pages.cpu.index()] = Place { offset: end, length: pages.length };

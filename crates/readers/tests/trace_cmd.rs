@@ -209,7 +209,7 @@ fn trace_cmd_reads_what_we_write() {
         .collect();
     let recording = synth::recording(machine, &synth::pages(machine, &events, &Names::default()));
     assert!(recording.snapshot.is_some());
-    trace_dat_write::write(&recording, &path, &mut |_, _| {}).unwrap();
+    trace_dat_write::write(recording, &path, &mut |_, _| {}).unwrap();
     let Some(report) = report(&path, &["-t", "-R"]) else { return };
     let lines: Vec<Line<'_>> = report.iter().filter_map(|line| parse(line)).collect();
     assert_eq!(lines.len(), events.len(), "{:#?}", &report[..report.len().min(10)]);

@@ -222,9 +222,8 @@ impl Frozen {
         let (pages, older_pages) = self.pages(&workshop, output)?;
         let statistics: Vec<CpuStats> = self.cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
         let recording = capture::gather(&self.tracefs, instance, &self.cpus, set_up, &statistics, &snapshot, None)?;
-        let head = Head::of(&recording).map_err(RecordError::Write)?;
-        // Some MiB, of which the head has a copy.
-        drop((recording, snapshot));
+        let (head, _) = Head::of(recording).map_err(RecordError::Write)?;
+        drop(snapshot);
         let size = workshop.deliver(&head, &pages, &mut |_, _| {})?;
         let lost = statistics.iter().filter(|cpu| cpu.dropped > 0);
         let lost = lost.map(|cpu| Lost { cpu: CpuId(cpu.cpu), count: cpu.dropped }).collect();

@@ -1,6 +1,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, fchmod};
@@ -45,7 +45,7 @@ impl Workshop {
 
     /// Keeps what is needed to make a file of the pages, for the case that this process is killed.
     pub(crate) fn keep(&self, head: &Head) -> io::Result<()> {
-        self.hidden.create(HEAD_PART)?.write_all(&head.to_bytes())?;
+        head.keep(&mut self.hidden.create(HEAD_PART)?)?;
         self.hidden.rename(HEAD_PART, HEAD)
     }
 

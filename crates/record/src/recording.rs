@@ -152,7 +152,7 @@ pub fn record(
     let keep = |begin: &Snapshot| {
         let kept = kept(begin, redactor.as_ref());
         let capture = capture::gather(&tracefs, instance, &cpus, set_up, &[], &kept, redactor.as_ref())?;
-        let head = Head::of(&capture).map_err(RecordError::Write)?;
+        let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
         workshop.keep(&head).map_err(RecordError::output(&options.output))
     };
     let command = session.run(&keep, &mut progress)?;
@@ -182,7 +182,7 @@ pub fn record(
             listener(Progress::Writing { done, total });
         }
     };
-    let head = Head::of(&capture).map_err(RecordError::Write)?;
+    let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
     let size = workshop.deliver(&head, &pages, &mut listener);
     let step = Step::default();
     step.is(format!("{} is written, and the tracing instance is being removed", options.output.display()));

@@ -105,11 +105,11 @@ fn story([eth0, function, workqueue]: [NameId; 3]) -> Vec<Event> {
 fn v6(machine: trace_dat_write::Machine, events: &[Event], names: &Names) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.dat");
-    write(&recording(machine, &pages(machine, events, names)), &path);
+    write(recording(machine, &pages(machine, events, names)), &path);
     std::fs::read(path).unwrap()
 }
 
-fn write(recording: &trace_dat_write::Recording, path: &Path) {
+fn write(recording: trace_dat_write::Recording, path: &Path) {
     trace_dat_write::write(recording, path, &mut |done, total| assert!(done <= total)).unwrap();
 }
 

@@ -11,13 +11,16 @@ fn the_writer_replaces_files_alone_and_leaves_nothing_behind() {
     std::fs::write(&path, "old").unwrap();
     let mut short = recording(machine, &pages(machine, &story(ids), &names));
     short.pages[0].length += 4096;
-    let error = trace_dat_write::write(&short, &path, &mut |_, _| {}).unwrap_err();
+    let error = trace_dat_write::write(short, &path, &mut |_, _| {}).unwrap_err();
     assert_eq!(error.to_string(), "the pages of CPU 0 end 4096 bytes early");
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
-    let mut twice = recording(machine, &pages(machine, &story(ids), &names));
-    twice.pages[1].cpu = CpuId(0);
-    assert!(trace_dat_write::write(&twice, &path, &mut |_, _| {}).is_err());
-    let device = trace_dat_write::write(&twice, Path::new("/dev/null"), &mut |_, _| {});
+    let twice = || {
+        let mut twice = recording(machine, &pages(machine, &story(ids), &names));
+        twice.pages[1].cpu = CpuId(0);
+        twice
+    };
+    assert!(trace_dat_write::write(twice(), &path, &mut |_, _| {}).is_err());
+    let device = trace_dat_write::write(twice(), Path::new("/dev/null"), &mut |_, _| {});
     assert_eq!(device.unwrap_err().to_string(), "/dev/null is not a regular file, so it is not replaced");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "no partial file is left");
 }
@@ -26,17 +29,17 @@ fn the_writer_replaces_files_alone_and_leaves_nothing_behind() {
 fn a_head_that_was_kept_makes_the_same_file_of_the_pages() {
     let (names, ids) = names();
     for machine in MACHINES {
-        let recording = recording(machine, &pages(machine, &story(ids), &names));
-        let head = trace_dat_write::Head::of(&recording).unwrap();
-        let kept = head.to_bytes();
-        assert_eq!(trace_dat_write::Head::from_bytes(kept.clone()).as_ref(), Some(&head));
-        assert_eq!(trace_dat_write::Head::from_bytes(kept[..kept.len() - 1].to_vec()), None, "one that is not whole");
+        let recorded = || recording(machine, &pages(machine, &story(ids), &names));
+        let (head, cpu_pages) = trace_dat_write::Head::of(recorded()).unwrap();
+        let mut kept = Vec::new();
+        head.keep(&mut kept).unwrap();
+        assert!(trace_dat_write::Head::from_bytes(kept[..kept.len() - 1].to_vec()).is_none(), "one that is not whole");
         let directory = tempfile::tempdir().unwrap();
         let (path, salvaged) = (directory.path().join("a"), directory.path().join("b"));
-        write(&recording, &path);
+        write(recorded(), &path);
         let mut file = std::fs::File::create_new(&salvaged).unwrap();
         let kept = trace_dat_write::Head::from_bytes(kept).unwrap();
-        let length = kept.write_into(&recording.pages, &mut file, &salvaged, &mut |_, _| {}).unwrap();
+        let length = kept.write_into(&cpu_pages, &mut file, &salvaged, &mut |_, _| {}).unwrap();
         let (whole, salvaged) = (std::fs::read(&path).unwrap(), std::fs::read(&salvaged).unwrap());
         assert!(whole == salvaged && whole.len() as u64 == length);
     }
