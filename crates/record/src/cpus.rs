@@ -12,18 +12,39 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaffinity, sched_setaffinity};
 
-/// How long CPUs are watched at least: a real-time task that sleeps between two bursts must not look like none.
-const WATCH: Duration = Duration::from_millis(40);
-
 /// How long is waited for each CPU to show it once.
 const FIRST: Duration = Duration::from_millis(8);
 
 /// How often a CPU shows that it runs ordinary tasks.
 const BEAT: Duration = Duration::from_millis(2);
 
-/// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
-/// that time.
-const LATE: Duration = Duration::from_millis(25);
+/// How long somebody waits for buffers of full size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    /// The events of now are wanted.
+    Hurried,
+    /// Recording goes on for days: a CPU that only has much to do gets the size that was asked for.
+    Patient,
+}
+
+impl Patience {
+    /// How long CPUs are watched at least: a real-time task that sleeps between two bursts must not look like none.
+    const fn watch(self) -> Duration {
+        Duration::from_millis(match self {
+            Patience::Hurried => 40,
+            Patience::Patient => 400,
+        })
+    }
+
+    /// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
+    /// the first of these times; where a hundred do, in the second.
+    const fn late(self) -> Duration {
+        Duration::from_millis(match self {
+            Patience::Hurried => 25,
+            Patience::Patient => 250,
+        })
+    }
+}
 
 /// How long a grace period may take. Idle machines need 10 to 30 ms.
 const GRACE: Duration = Duration::from_millis(40);
@@ -46,6 +67,7 @@ pub(crate) fn united(cpus: &[u32], more: &[u32]) -> Vec<u32> {
 pub(crate) struct RollCall {
     beats: Vec<Arc<Beat>>,
     began: Instant,
+    patience: Patience,
 }
 
 /// What one of them shows. Times are microseconds since all began.
@@ -63,7 +85,7 @@ struct Beat {
 
 impl RollCall {
     /// Sends a thread to each of `cpus`.
-    pub(crate) fn of(cpus: &[u32]) -> RollCall {
+    pub(crate) fn of(cpus: &[u32], patience: Patience) -> RollCall {
         let began = Instant::now();
         let beats = cpus.iter().filter_map(|&cpu| {
             let beat = Arc::new(Beat {
@@ -78,7 +100,7 @@ impl RollCall {
             let thread = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10);
             thread.spawn(move || shown.show(began)).ok().map(|_| beat)
         });
-        RollCall { beats: beats.collect(), began }
+        RollCall { beats: beats.collect(), began, patience }
     }
 
     /// The CPUs on which no thread has come to run yet.
@@ -96,12 +118,12 @@ impl RollCall {
     /// The CPUs that kept a thread waiting. Threads that are still there are called back: one that never runs could not end
     /// either, and this process not without it.
     pub(crate) fn silent(self) -> Vec<u32> {
-        std::thread::sleep(WATCH.saturating_sub(self.began.elapsed()));
+        std::thread::sleep(self.patience.watch().saturating_sub(self.began.elapsed()));
         let now = micros(self.began.elapsed());
         let late = |beat: &&Arc<Beat>| {
             let gap =
                 now.saturating_sub(beat.last.load(Ordering::Relaxed)).max(beat.longest_gap.load(Ordering::Relaxed));
-            !beat.over.load(Ordering::Relaxed) && gap > micros(LATE)
+            !beat.over.load(Ordering::Relaxed) && gap > micros(self.patience.late())
         };
         let late: Vec<&Arc<Beat>> = self.beats.iter().filter(late).collect();
         let silent: Vec<u32> = late.iter().map(|beat| beat.cpu).collect();
@@ -252,12 +274,12 @@ mod tests {
         // Another test may have a CPU for itself for a moment, but hardly thirty times.
         let cpus = online();
         assert!(!cpus.is_empty());
-        assert!((0..30).any(|_| RollCall::of(&cpus).silent().is_empty()));
+        assert!((0..30).any(|_| RollCall::of(&cpus, Patience::Hurried).silent().is_empty()));
     }
 
     #[test]
     fn a_cpu_that_does_not_exist_says_nothing_about_itself() {
-        assert_eq!(RollCall::of(&[100_000]).silent(), [0_u32; 0]);
+        assert_eq!(RollCall::of(&[100_000], Patience::Hurried).silent(), [0_u32; 0]);
     }
 
     #[test]

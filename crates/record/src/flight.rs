@@ -18,7 +18,7 @@ use unstarve_readers::Endian;
 use unstarve_readers::kbuffer::PageFormat;
 use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
-use crate::cpus::Hurry;
+use crate::cpus::{Hurry, Patience};
 use crate::instance::{self, Instance};
 use crate::output::{Workshop, pages_of};
 use crate::recording::raise_file_limit;
@@ -36,6 +36,7 @@ pub struct Flight {
     /// The other one, unless it is being written.
     spare: Option<Roll>,
     state: Running,
+    small: Option<Notice>,
 }
 
 /// One of the two instances.
@@ -87,10 +88,22 @@ impl Flight {
         instance::remove_leftovers(&tracefs);
         let cpus = cpus::online();
         raise_file_limit(cpus.len());
-        let current = Roll::prepare(&tracefs, buffer, &cpus, notices)?;
-        let spare = Roll::prepare(&tracefs, buffer, &cpus, notices)?;
+        let mut small = None;
+        let mut notices = |notice: Notice| {
+            if matches!(notice, Notice::Starved { .. }) {
+                small = Some(notice.clone());
+            }
+            notices(notice);
+        };
+        let current = Roll::prepare(&tracefs, buffer, &cpus, &mut notices)?;
+        let spare = Roll::prepare(&tracefs, buffer, &cpus, &mut notices)?;
         drop(hurry);
-        Ok(Flight { tracefs, cpus, length, current, spare: Some(spare), state: Running::Off })
+        Ok(Flight { tracefs, cpus, length, current, spare: Some(spare), state: Running::Off, small })
+    }
+
+    /// Why some of its buffers are smaller than was asked for, so that a file may have less of the past; `None` if none is.
+    pub fn small(&self) -> Option<&Notice> {
+        self.small.as_ref()
     }
 
     /// Records from now on.
@@ -165,7 +178,8 @@ impl Roll {
         cpus: &[u32],
         notices: &mut dyn FnMut(Notice),
     ) -> Result<Roll, RecordError> {
-        let Ready { instance, set_up, away } = set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, notices)?;
+        let Ready { instance, set_up, away } =
+            set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, Patience::Patient, notices)?;
         drop(away);
         let roll = Roll { instance, set_up };
         roll.disable()?;

@@ -15,7 +15,7 @@ use unstarve_readers::kbuffer::{Missed, PageFormat};
 use unstarve_readers::symbols::Symbols;
 use unstarve_readers::{Decoder, Endian, Interner};
 
-use crate::cpus::{self, Away, Hurry};
+use crate::cpus::{self, Away, Hurry, Patience};
 use crate::instance::{self, Instance};
 use crate::recording::raise_file_limit;
 use crate::set_up::{Ready, SetUp, prepare};
@@ -59,7 +59,8 @@ impl Live {
         instance::remove_leftovers(&tracefs);
         let cpus = cpus::online();
         raise_file_limit(cpus.len());
-        let Ready { instance, set_up, away } = prepare(&tracefs, BlockEvents::Off, buffer, &cpus, notices)?;
+        let Ready { instance, set_up, away } =
+            prepare(&tracefs, BlockEvents::Off, buffer, &cpus, Patience::Hurried, notices)?;
         let header = crate::capture::header(&tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;

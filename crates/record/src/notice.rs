@@ -37,23 +37,26 @@ pub enum Notice {
     },
 }
 
+impl Notice {
+    /// What the kernel waits for, or which CPUs do not answer; of others the whole.
+    pub fn reason(&self) -> String {
+        let Notice::Starved { cpus, kernel_waits } = self else { return self.to_string() };
+        let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+        match (cpus.is_empty(), kernel_waits) {
+            (true, _) => "RCU waits for a CPU".to_owned(),
+            (false, true) => format!("RCU waits, and no ordinary task comes to run on CPU {}", list.join(", ")),
+            (false, false) => format!("no ordinary task comes to run on CPU {}", list.join(", ")),
+        }
+    }
+}
+
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::Waiting { what } => write!(f, "waiting for the kernel: {what}"),
-            Notice::Starved { cpus, kernel_waits } => {
-                let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-                match (cpus.is_empty(), kernel_waits) {
-                    (true, _) => write!(f, "RCU waits for a CPU: ")?,
-                    (false, true) => {
-                        write!(f, "RCU waits, and no ordinary task comes to run on CPU {}: ", list.join(", "))?
-                    }
-                    (false, false) => write!(f, "no ordinary task comes to run on CPU {}: ", list.join(", "))?,
-                }
-                match kernel_waits {
-                    true => write!(f, "recording at once, with small buffers and the clock `local`"),
-                    false => write!(f, "recording at once, with small buffers there"),
-                }
+            Notice::Starved { kernel_waits, .. } => {
+                let what = if *kernel_waits { "small buffers and the clock `local`" } else { "small buffers there" };
+                write!(f, "{}: recording at once, with {what}", self.reason())
             }
             Notice::Leftover { path, bytes } => {
                 let path = path.display();

@@ -13,7 +13,7 @@ use unstarve_model::{ClockPair, CpuId, EventType, Tid};
 use unstarve_readers::trace_dat_write::Head;
 
 use crate::command::Running;
-use crate::cpus::{Away, Hurry};
+use crate::cpus::{Away, Hurry, Patience};
 use crate::drain::Drain;
 use crate::instance::{self, Instance};
 use crate::output::Workshop;
@@ -125,7 +125,7 @@ pub fn record(
     instance::remove_leftovers(&tracefs);
     let cpus = cpus::online();
     raise_file_limit(cpus.len());
-    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, notices)?;
+    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, Patience::Hurried, notices)?;
     let Ready { instance, set_up, away } = &ready;
     let redactor = match options.names {
         Names::Real => None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use unstarve_model::{CpuId, EventType};
 
-use crate::cpus::{Away, GracePeriod, RollCall};
+use crate::cpus::{Away, GracePeriod, Patience, RollCall};
 use crate::instance::{Instance, KernelNames};
 use crate::tracefs::TraceFs;
 use crate::{BlockEvents, BufferSize, Notice, RecordError, buffer};
@@ -62,9 +62,10 @@ pub(crate) fn prepare(
     block: BlockEvents,
     buffer: BufferSize,
     cpus: &[u32],
+    patience: Patience,
     notices: &mut dyn FnMut(Notice),
 ) -> Result<Ready, RecordError> {
-    let calls = RollCall::of(cpus);
+    let calls = RollCall::of(cpus, patience);
     // A CPU that a real-time task keeps has no ordinary load, and looks like a good place for what wakes up: threads of ours,
     // too, would be put there and not run.
     let absent = calls.absent();

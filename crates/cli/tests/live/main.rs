@@ -80,6 +80,7 @@ fn main() -> std::process::ExitCode {
         trial("a_watch_that_is_killed_while_it_writes_loses_nothing_whole", watch::killed_while_it_writes),
         trial("a_watch_whose_disk_is_full_goes_on", watch::a_full_disk),
         trial("a_watch_takes_a_new_configuration_and_refuses_a_wrong_one", watch_days::a_reload),
+        trial("a_watch_with_small_buffers_says_so_and_tries_again", watch_days::small_buffers),
         trial("a_watch_that_begins_outlives_a_reload", watch_days::a_reload_at_the_beginning),
         trial("a_reload_takes_no_trace_away", watch_days::reloads_and_dumps),
         trial("a_watch_whose_disk_becomes_read_only_goes_on", watch_days::a_read_only_disk),

@@ -61,6 +61,24 @@ pub fn a_reload(stage: &Stage) -> Ended {
     Ok(())
 }
 
+/// Where a CPU is kept from the kernel's workers while the watch starts, its buffers cannot be enlarged: it records all the same, says so,
+/// and has them as they should be once that is over.
+pub fn small_buffers(stage: &Stage) -> Ended {
+    let cpu = stage.cpu.to_string();
+    let pinned = ["taskset", "-c", &cpu, "chrt", "--fifo", "10"];
+    let mut hog = stage.load("small-buffers", &pinned, "hog --lasts 6000 --period 1000 --busy 1000")?;
+    let hog = Running::start(&mut hog)?;
+    thread::sleep(Duration::from_millis(200));
+    let watch = Watch::start(stage, stage.unstarve())?;
+    let says_so = |status: &Value| status["problems"].to_string().contains("small buffers, so traces may be short");
+    wait_for(&watch, "small buffers", says_so)?;
+    hog.succeed(PATIENCE)?;
+    watch.signal(rustix::process::Signal::HUP);
+    wait_for(&watch, "buffers as they should be", |status| !says_so(status) && status["recorder"] == "recording")?;
+    watch.signal(rustix::process::Signal::TERM);
+    watch.running.succeed(PATIENCE).map(drop)
+}
+
 /// Whether a process has programs or maps of BPF: the watch's engine is being loaded.
 fn loads_programs(pid: u32) -> bool {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

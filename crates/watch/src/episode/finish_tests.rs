@@ -104,6 +104,22 @@ fn the_worst_of_its_time_is_the_headline_and_all_victims_are_listed() {
 }
 
 #[test]
+fn of_two_findings_about_the_victim_that_with_the_culprit_is_the_headline() {
+    let by_weight = {
+        let mut finding = at(finding("kworker", "kworker/0:1"), "critical", 1_100, 1_900);
+        finding["id"] = "weight-starvation".into();
+        finding["culprits"] = json!([culprit("qemu", "weight")]);
+        finding["culprits"][0]["policy"] = "fair".into();
+        finding
+    };
+    let by_class = at(finding("kworker", "kworker/0:1"), "critical", 1_100, 1_900);
+    let mut episode = counted("kworker");
+    episode.note_trace(&explained(&[by_weight, by_class], &[]));
+    assert_eq!(episode.finding.as_deref(), Some("rt-starvation"));
+    assert_eq!(episode.culprit.map(|culprit| culprit.comm).as_deref(), Some("hog"));
+}
+
+#[test]
 fn who_keeps_others_waiting_is_not_the_headlines_victim() {
     // A FIFO task is throttled: it waits, but it is the trouble of the others.
     let mut throttled = at(of_tid(finding("task", "hog"), 7), "critical", 1_100, 1_900);

@@ -29,6 +29,8 @@ pub(super) enum Fit {
     Culprit,
     /// It is about the same victim.
     Victim,
+    /// About the same victim, and by the same rule and culprit: a victim can have several.
+    Both,
 }
 
 impl Explanation {
@@ -55,7 +57,7 @@ impl Explanation {
         };
         match choice {
             Choice::Worst => bad.iter().copied().fold(None, better),
-            Choice::OwnVictim => [Fit::Victim, Fit::Culprit].into_iter().find_map(|wanted| {
+            Choice::OwnVictim => [Fit::Both, Fit::Victim, Fit::Culprit].into_iter().find_map(|wanted| {
                 bad.iter().copied().filter(|finding| fit(finding, episode) == wanted).fold(None, better)
             }),
         }
@@ -118,7 +120,10 @@ fn is_blamed(victim: &Victim, finding: &Finding) -> bool {
 /// How well a finding fits what the counters saw.
 pub(super) fn fit(finding: &Finding, episode: &Episode) -> Fit {
     match &episode.victim {
-        Some(victim) if is_about(finding, victim) => Fit::Victim,
+        Some(victim) if is_about(finding, victim) => match has_culprit_of(finding, episode) {
+            true => Fit::Both,
+            false => Fit::Victim,
+        },
         Some(_) if has_culprit_of(finding, episode) => Fit::Culprit,
         _ => Fit::None,
     }

@@ -161,6 +161,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         preparing: false,
         running_by: None,
         tried: None,
+        last_try: None,
         make: make_flight,
         recorders: Vec::new(),
         waits: None,
@@ -254,6 +255,8 @@ struct Watch {
     preparing: bool,
     /// What another one was tried to be made by; one that cannot be had is not tried for ever.
     tried: Option<Buffers>,
+    /// When.
+    last_try: Option<Instant>,
     make: fn(Duration, BufferSize) -> Result<Flight, RecordError>,
     /// Threads that make recorders, and remove those that are not needed any more.
     recorders: Vec<JoinHandle<()>>,

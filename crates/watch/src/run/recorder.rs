@@ -1,6 +1,6 @@
 //! The flight recorder: made, armed, exchanged and put to rest.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
@@ -11,6 +11,9 @@ use crate::tell::RecorderState;
 
 /// Its name among the problems: a recorder goes on with buffers that are not the configuration's.
 const BUFFERS: &str = "buffers";
+
+/// How often buffers are made anew that came out smaller than was asked for.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// What a recorder is made by; with another one it has to be made anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +45,9 @@ impl Watch {
             return;
         };
         if let Some((by, next)) = self.next_flight.take() {
-            if self.running_by == Some(wanted) {
-                // The configuration has gone back to what is there.
+            let is_small = self.flight.as_ref().is_some_and(|flight| flight.small().is_some());
+            if self.running_by == Some(wanted) && !(is_small && next.small().is_none()) {
+                // The configuration has gone back to what is there, or another try was no better.
                 self.discard(next);
             } else {
                 let old = self.flight.replace(next);
@@ -54,8 +58,26 @@ impl Watch {
         }
         if self.running_by == Some(wanted) {
             self.tried = None;
-            self.no_other_buffers();
+            self.see_to_buffers(wanted);
         } else if !self.preparing && self.tried != Some(wanted) {
+            self.prepare(wanted);
+        }
+    }
+
+    /// Says so if the kernel could not enlarge all buffers, and tries again, for what kept a CPU then may be over.
+    fn see_to_buffers(&mut self, wanted: Buffers) {
+        let Some(why) = self.flight.as_ref().and_then(Flight::small).map(|notice| notice.reason()) else {
+            return self.no_other_buffers();
+        };
+        let again = AGAIN.as_secs();
+        let text = format!(
+            "the flight recorder has small buffers, so traces may be short: {why}; it is tried again every {again} s"
+        );
+        if self.board.read().problems.get(BUFFERS) != Some(&text) {
+            (self.say)(&text);
+            self.board.write(|published| drop(published.problems.insert(BUFFERS, text)));
+        }
+        if !self.preparing && self.last_try.is_none_or(|tried| tried.elapsed() >= AGAIN) {
             self.prepare(wanted);
         }
     }
@@ -67,7 +89,7 @@ impl Watch {
         let make = move || {
             let _ = events.send(Event::Flight(wanted, Box::new(make(wanted.keep.0, buffer))));
         };
-        self.tried = Some(wanted);
+        (self.tried, self.last_try) = (Some(wanted), Some(Instant::now()));
         match std::thread::Builder::new().name("unstarve-flight".into()).spawn(make) {
             Ok(thread) => {
                 self.preparing = true;

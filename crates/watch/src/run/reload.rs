@@ -71,7 +71,7 @@ impl Watch {
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.jobs.send(Job::Configure(outputs));
         // What hindered it may be over.
-        self.tried = None;
+        (self.tried, self.last_try) = (None, None);
         self.see_to_recorder();
         Ok(())
     }

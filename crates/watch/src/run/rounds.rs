@@ -56,6 +56,7 @@ impl Watch {
             }
             if Instant::now() >= next {
                 self.read(engine)?;
+                self.see_to_recorder();
                 self.serving.look(Instant::now(), &self.say);
                 // After a stop of the machine not once for each interval that was missed.
                 next = (next + INTERVAL).max(Instant::now());

@@ -34,6 +34,7 @@ impl Rig {
             preparing: true,
             running_by: None,
             tried: None,
+            last_try: None,
             make: |_, _| Err(unstarve_record::RecordError::NoTracefs),
             recorders: Vec::new(),
             waits: None,
