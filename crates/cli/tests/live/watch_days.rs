@@ -76,7 +76,8 @@ pub fn small_buffers(stage: &Stage) -> Ended {
     watch.signal(rustix::process::Signal::HUP);
     wait_for(&watch, "buffers as they should be", |status| !says_so(status) && status["recorder"] == "recording")?;
     watch.signal(rustix::process::Signal::TERM);
-    watch.running.succeed(PATIENCE).map(drop)
+    watch.running.succeed(PATIENCE)?;
+    Ok(())
 }
 
 /// Whether a process has programs or maps of BPF: the watch's engine is being loaded.
