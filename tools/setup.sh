@@ -30,7 +30,7 @@ test)
 dist)
     wanted+=(/usr/lib/$(cc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)/libelf.a:libelf-dev objcopy:binutils
         python3:python3 strace:strace mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm
-        umoci:umoci crun:crun cpio:cpio)
+        umoci:umoci runc:runc cpio:cpio)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The OCI image, made twice, and run by crun as the pods of packaging/kubernetes run it: with their capabilities, mounts and limits and no others.
+# The OCI image, made twice, and run by runc as the pods of packaging/kubernetes run it: with their capabilities, mounts and limits and no others.
 set -eu
 out=$1
 cd "$(dirname "$0")/../.."
@@ -20,7 +20,7 @@ cmp "$out/unstarve" "$room/bundle/rootfs/usr/bin/unstarve"
 echo "$size bytes, twice the same"
 
 needs_root
-needs crun chrt
+needs runc chrt
 python3 -c 'import yaml' 2>/dev/null || skip "no PyYAML here"
 for needed in /sys/kernel/tracing/instances /sys/fs/cgroup /sys/kernel/btf/vmlinux; do
     [[ -e $needed ]] || skip "$needed is not here"
@@ -38,7 +38,7 @@ other=/$pods/besteffort/pod99dcb84d-2a34-f7e3-3877-8606703258c4/$(digits 4f)
 runs=()
 cleanup() {
     for run in "${runs[@]}"; do
-        crun delete -f "$run" 2>/dev/null || :
+        runc delete -f "$run" 2>/dev/null || :
     done
     [[ -z ${planted-} ]] || kill "$planted" 2>/dev/null || :
     [[ -z ${planted-} ]] || wait "$planted" 2>/dev/null || :
@@ -60,7 +60,7 @@ configure() { # manifest, container, options…
 }
 start() { # name
     runs+=("$1")
-    crun --cgroup-manager=cgroupfs run --bundle "$room/bundle" "$1" >"$room/$1.log" 2>&1 &
+    runc run --bundle "$room/bundle" "$1" >"$room/$1.log" 2>&1 &
 }
 until_() { # command…
     local end=$((SECONDS + 60))
@@ -70,7 +70,7 @@ until_() { # command…
     done
 }
 inside() {
-    crun exec "$run" /usr/bin/unstarve "$@"
+    runc exec "$run" /usr/bin/unstarve "$@"
 }
 succeeds() {
     "$@" >/dev/null 2>&1
@@ -89,14 +89,14 @@ for id_ in record count cgroups btf symbols; do
     inside doctor --json | grep -A3 "\"id\": \"$id_\"" | grep -q '"state": "full"' || fail "doctor: not $id_"
 done
 # It is in a cgroup namespace of its own, and knows the other pod's group by its path on the host.
-! cmp <(readlink /proc/self/ns/cgroup) <(readlink "/proc/$(crun state "$run" | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')/ns/cgroup") >/dev/null 2>&1 ||
+! cmp <(readlink /proc/self/ns/cgroup) <(readlink "/proc/$(runc state "$run" | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')/ns/cgroup") >/dev/null 2>&1 ||
     fail "the container has the host's cgroup namespace"
 inside snapshot -o - >"$room/snapshot.json"
 grep -q "\"cgroup\": *\"$other\"" "$room/snapshot.json" || fail "the other pod's group is not known by its path on the host"
 ! grep -q 'cgroups of its own' "$room/snapshot.json" || fail "the snapshot lacks the host's groups"
 gives 0 inside record --for 1s -o /tmp/here.dat
 gives 0,1 inside explain /tmp/here.dat
-crun kill "$run" TERM
+runc kill "$run" TERM
 wait $began || { cat "$room/$run.log"; fail "the watch ended with $?"; }
 
 # What each capability is for: without it the watch says what it lacks (as the live test of its unit has it).
@@ -104,7 +104,7 @@ for right in BPF PERFMON SYSLOG SYS_NICE; do
     configure watch watch --without $right -- watch --for 300ms --state /run/unstarve/without
     run=unstarve-without-$id
     runs+=("$run")
-    crun --cgroup-manager=cgroupfs run --bundle "$room/bundle" "$run" >"$room/without" 2>&1 || { cat "$room/without"; fail "without $right it does not run"; }
+    runc run --bundle "$room/bundle" "$run" >"$room/without" 2>&1 || { cat "$room/without"; fail "without $right it does not run"; }
     grep -q 'is missing\|cannot be used here' "$room/without" || { cat "$room/without"; fail "nothing is missing without $right"; }
 done
 echo "each capability of the watch is needed"
@@ -124,7 +124,7 @@ has_policy() {
 configure guard undo
 run=unstarve-undo-$id
 runs+=("$run")
-crun --cgroup-manager=cgroupfs run --bundle "$room/bundle" "$run" || fail "nothing to undo is no failure"
+runc run --bundle "$room/bundle" "$run" || fail "nothing to undo is no failure"
 guards=0
 guard() {
     guards=$((guards + 1))
@@ -137,13 +137,13 @@ guard() {
 guard
 inside guard status | tee "$room/status"
 grep -qi ebpf "$room/status" || fail "the guard does not hear of births by eBPF"
-crun kill "$run" KILL
+runc kill "$run" KILL
 until_ has_policy SCHED_OTHER
 wait $began || :
-crun delete -f "$run" 2>/dev/null || :
+runc delete -f "$run" 2>/dev/null || :
 echo "SIGKILL of the guard: everything is restored"
 guard
-crun kill "$run" TERM
+runc kill "$run" TERM
 wait $began || { cat "$room/$run.log"; fail "the guard ended with $?"; }
 has_policy SCHED_OTHER || fail "a stopped guard leaves something"
 echo "a stopped guard has taken everything back"

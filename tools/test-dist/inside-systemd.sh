@@ -67,7 +67,7 @@ set = { policy = "rr", rt-priority = 2 }
 END
 systemctl start unstarve-guard || fail "starting the guard"
 until_ "the guard makes the planted thread SCHED_RR: $(of unstarve-guard ActiveState)" has_policy SCHED_RR
-grep -c . /run/unstarve/guard.status >/dev/null && unstarve guard status
+unstarve guard status || fail "no status of the guard"
 
 systemctl kill --kill-who=main -s KILL unstarve-guard
 until_ "SIGKILL of the guard: the planted thread is SCHED_OTHER again" has_policy SCHED_OTHER
@@ -98,16 +98,17 @@ until_ "upgraded to $(dpkg-query -W -f '${Version}' unstarve): both run as the n
 if [[ -d /test/bundle ]]; then
     # Another pod, as the kubelet makes its groups.
     pod=kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod99dcb84d_2a34_f7e3_3877_8606703258c4.slice
-    own=kubepods.slice/kubepods-burstable.slice
-    mkdir -p "/sys/fs/cgroup/$pod/cri-containerd-$(printf '4f%.0s' {1..32}).scope" "/sys/fs/cgroup/$own"
+    group=/sys/fs/cgroup/$pod/cri-containerd-$(printf '4f%.0s' {1..32}).scope
+    mkdir -p "$group"
     sleep infinity &
     other=$!
-    echo $other >"/sys/fs/cgroup/$pod/cri-containerd-$(printf '4f%.0s' {1..32}).scope/cgroup.procs"
+    echo $other >"$group/cgroup.procs"
     systemctl stop unstarve-watch
     mkdir -p /test/store /test/state
-    (cd /test/bundle && exec crun --cgroup-manager=cgroupfs run --no-pivot pod) &
+    (cd /test/bundle && exec runc run --no-pivot pod) &
+    container=$!
     inside() {
-        crun exec pod /usr/bin/unstarve "$@"
+        runc exec pod /usr/bin/unstarve "$@"
     }
     is_watching() {
         inside watch status >/dev/null 2>&1
@@ -117,9 +118,9 @@ if [[ -d /test/bundle ]]; then
     inside doctor
     inside snapshot -o - >/test/snapshot.json || fail "a snapshot in the container"
     grep -o "\"cgroup\": *\"/$pod/[^\"]*\"" /test/snapshot.json | head -1 | grep . || fail "another pod's group is not known by its path"
-    crun kill pod TERM
-    wait %2 2>/dev/null
-    crun delete -f pod 2>/dev/null
+    runc kill pod TERM
+    wait $container || fail "the watch in the container ended with $?"
+    runc delete -f pod 2>/dev/null
     kill $other
     systemctl start unstarve-watch
 fi

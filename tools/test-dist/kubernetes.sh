@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Chart and manifests: rendered by helm, linted, checked against the schemas of Kubernetes, and the same objects.
+# Chart and manifests: rendered by helm, linted, checked against the schemas of Kubernetes, and the same objects. With UNSTARVE_WRITE=1 it writes the
+# manifests from the chart.
 set -eu
 out=$1
 cd "$(dirname "$0")/../.."
@@ -17,12 +18,24 @@ render() { # name, options…
 }
 guarded=(--set guard.enabled=true --set-file guard.policy=examples/policies/dio-workers.toml)
 metrics=(--set metrics.enabled=true --set metrics.annotations=true --set metrics.podMonitor.enabled=true)
+if [[ ${UNSTARVE_WRITE-} = 1 ]]; then
+    for part in watch guard; do
+        sed -n '/^#/p' "packaging/kubernetes/$part.yaml" | sed '/^# Source/,$d' >"$room/head"
+        sed -n '/^---$/q; /^#/!p' "packaging/kubernetes/$part.yaml" >"$room/namespace"
+        {
+            cat "$room/head" "$room/namespace"
+            helm template unstarve $chart --namespace unstarve --kube-version 1.37.0 "${guarded[@]}" --show-only "templates/$part.yaml" |
+                sed '/^# Source/d; s/[[:space:]]*$//'
+        } >"$room/$part"
+        cp "$room/$part" "packaging/kubernetes/$part.yaml"
+    done
+fi
 helm lint --strict $chart
 helm lint --strict $chart "${guarded[@]}" "${metrics[@]}"
 render all --kube-version 1.37.0 "${guarded[@]}"
 render old --kube-version 1.29.0 "${guarded[@]}" "${metrics[@]}" --set debugfs=true --set hostNetwork=true --set 'seLinuxOptions.type=spc_t' \
     --set 'podAnnotations.a=b' --set 'podLabels.c=d' --set 'image.pullSecrets[0].name=e' --set priorityClassName=system-node-critical
-! helm template unstarve $chart --set guard.enabled=true >"$room/none" 2>&1 || fail "a guard without a policy was rendered"
+! helm template unstarve $chart --kube-version 1.37.0 --set guard.enabled=true >"$room/none" 2>&1 || fail "a guard without a policy was rendered"
 grep -q 'a guard needs a policy' "$room/none" || fail "$(cat "$room/none")"
 
 python3 tools/test-dist/manifests.py "$room/all.yaml" "$room/old.yaml" packaging

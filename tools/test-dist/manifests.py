@@ -9,7 +9,7 @@ import sys
 import kubernetes_validate
 import yaml
 
-NEW, OLD = ["1.30", "1.34", "1.37"], ["1.22", "1.29"]
+NEW, OLD = ["1.30", "1.34", "1.37"], ["1.25", "1.29"]
 
 
 def objects(path):

@@ -23,7 +23,7 @@ sources=
 for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
     [[ -n $sources || ! -r $file ]] || sources=$file
 done
-LD_LIBRARY_PATH='' mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,crun \
+LD_LIBRARY_PATH='' mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,runc \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     bookworm "$root" ${sources:+"$sources"} || skip "no Debian 12 can be had here"
 # What was excluded above would be from the deb, too.
@@ -62,7 +62,7 @@ rm -rf --one-file-system "$root" "$room/next"
 accelerator=tcg,thread=multi
 [[ ! -w /dev/kvm ]] || accelerator=kvm
 processor=max
-[[ $accelerator != kvm ]] || processor=host
+[[ $accelerator != kvm ]] || processor=host,-arch-capabilities
 timeout -k 10 1500 "${qemu[@]}" -nodefaults -no-user-config -display none -monitor none -serial "file:$room/console" \
     -M microvm,rtc=on,isa-serial=on,pit=on,pic=on -no-reboot -accel "$accelerator" -cpu "$processor" -smp 2 -m 1536M \
     -kernel "$kernel" -initrd "$room/initrd" -bios qboot.rom \
