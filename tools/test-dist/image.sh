@@ -9,9 +9,13 @@ needs umoci
 image=$out/unstarve-oci.tar
 size=$(stat -c %s "$image")
 ((size <= 30 << 20)) || fail "$image has $size bytes, more than 30 MiB"
-cp "$out"/LICENCES*.txt "$room"
-tools/dist/image.sh "$out/unstarve" "$room"
-cmp "$image" "$room/unstarve-oci.tar" || fail "made again it is another image"
+for time in first second; do
+    mkdir "$room/$time"
+    cp "$out"/LICENCES*.txt "$room/$time"
+    tools/dist/image.sh "$out/unstarve" "$room/$time"
+    sleep 1
+done
+cmp "$room/first/unstarve-oci.tar" "$room/second/unstarve-oci.tar" || fail "made again it is another image"
 tools/test-dist/bundle.sh "$image" "$room/bundle"
 cmp "$out/unstarve" "$room/bundle/rootfs/usr/bin/unstarve"
 [[ $(cd "$room/bundle/rootfs" && find . -type f | sort | paste -sd' ') = "./usr/bin/unstarve ./usr/share/doc/unstarve/LICENCES-C.txt.gz \
@@ -20,7 +24,7 @@ cmp "$out/unstarve" "$room/bundle/rootfs/usr/bin/unstarve"
 echo "$size bytes, twice the same"
 
 needs_root
-needs runc chrt
+needs runc
 python3 -c 'import yaml' 2>/dev/null || skip "no PyYAML here"
 for needed in /sys/kernel/tracing/instances /sys/fs/cgroup /sys/kernel/btf/vmlinux; do
     [[ -e $needed ]] || skip "$needed is not here"
@@ -110,16 +114,17 @@ done
 echo "each capability of the watch is needed"
 
 [[ -d /sys/fs/bpf ]] && grep -q ' /sys/fs/bpf bpf ' /proc/mounts || skip "no BPF file system here, which the guard's pod mounts"
-! pgrep -x unstarve >/dev/null || skip "another unstarve runs here"
+! "$out/unstarve" guard status >/dev/null 2>&1 || skip "a guard runs here"
 cat >"$room/guard.toml" <<END
 version = 1
 [[rule]]
 name = "planted"
 match = { cgroup = "$other" }
-set = { policy = "rr", rt-priority = 2 }
+set = { nice = -7 }
 END
-has_policy() {
-    chrt -p $planted | grep -q "policy: $1$"
+# Not a real-time policy: on version 1 a kernel with CONFIG_RT_GROUP_SCHED allows none in a group without a budget, as the kubelet makes them.
+has_nice() {
+    [[ $(cut -d' ' -f19 "/proc/$planted/stat") = "$1" ]]
 }
 configure guard undo
 run=unstarve-undo-$id
@@ -132,18 +137,18 @@ guard() {
     configure guard guard
     start "$run"
     began=$!
-    until_ has_policy SCHED_RR
+    until_ has_nice -7
 }
 guard
 inside guard status | tee "$room/status"
 grep -qi ebpf "$room/status" || fail "the guard does not hear of births by eBPF"
 runc kill "$run" KILL
-until_ has_policy SCHED_OTHER
+until_ has_nice 0
 wait $began || :
 runc delete -f "$run" 2>/dev/null || :
 echo "SIGKILL of the guard: everything is restored"
 guard
 runc kill "$run" TERM
 wait $began || { cat "$room/$run.log"; fail "the guard ended with $?"; }
-has_policy SCHED_OTHER || fail "a stopped guard leaves something"
+has_nice 0 || fail "a stopped guard leaves something"
 echo "a stopped guard has taken everything back"

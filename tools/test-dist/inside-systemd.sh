@@ -50,6 +50,7 @@ unstarve doctor
 systemctl start unstarve-watch || fail "starting the watch"
 say "watch: $(of unstarve-watch ActiveState), main process $(of unstarve-watch MainPID)"
 unstarve watch status || fail "no status of the watch"
+systemctl reload unstarve-watch || fail "reloading the watch"
 pinged=$(of unstarve-watch WatchdogTimestampMonotonic)
 until_ "the watch pings its watchdog" pings_again
 kill -STOP "$(of unstarve-watch MainPID)"
@@ -115,7 +116,7 @@ if [[ -d /test/bundle ]]; then
     }
     until_ "the image runs as a container of a pod, with a cgroup namespace of its own" is_watching
     inside watch status
-    inside doctor
+    inside doctor --json | grep -A2 '"id": "cgroups"'
     inside snapshot -o - >/test/snapshot.json || fail "a snapshot in the container"
     grep -o "\"cgroup\": *\"/$pod/[^\"]*\"" /test/snapshot.json | head -1 | grep . || fail "another pod's group is not known by its path"
     runc kill pod TERM
