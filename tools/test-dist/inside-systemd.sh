@@ -128,7 +128,7 @@ fi
 
 dpkg -P unstarve || fail "purging"
 has_policy SCHED_OTHER || fail "the purge leaves a changed thread"
-! pgrep -f 'unstarve (guard|watch)' || fail "something runs on"
+! grep -lx unstarve /proc/[0-9]*/comm 2>/dev/null || fail "something runs on"
 left=$(find / -xdev \( -path /test -o -path /proc -o -path /sys -o -path /run -o -path /var/log \) -prune -o -name '*unstarve*' -print | grep -v 'unstarve-try')
 [[ $left = /etc/unstarve && $(ls /etc/unstarve) = guard.toml ]] || fail "the purge leaves: $left $(ls /etc/unstarve)"
 systemctl list-unit-files --no-pager | grep 'unstarve-[gw]' && fail "a unit is known still"
