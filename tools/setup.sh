@@ -18,7 +18,10 @@ export RUNLEVEL=1
 wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 case $purpose in
 build) ;;
-sql) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
+sql)
+    wanted+=(chromium:chromium)
+    python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
+    ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
@@ -100,10 +103,10 @@ if [[ $purpose = dist ]]; then
             echo "setup: $tool $version could not be installed" >&2
     done <"$(dirname "$0")/dist/tools.txt"
 fi
-# A second engine that reads the same tables.
-if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb' 2>/dev/null; then
-    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb ||
-        echo "setup: duckdb could not be installed for Python" >&2
+# A second engine that reads the same tables, and a server of the S3 API.
+if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb, moto.server' 2>/dev/null; then
+    timeout -k 10 400 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb 'moto[s3,server]' ||
+        echo "setup: duckdb and moto could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"

@@ -1,9 +1,12 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
 use crate::answer::How;
+use crate::bucket::{Http, Reach};
+use crate::hours::Ask;
+use crate::page::About;
 
 /// Ask questions of tables in SQL: one host's or ten thousand hosts', in files, globs, S3
 ///
@@ -22,6 +25,7 @@ Examples:
   unstarve sql --format csv 'select * from waits' 'exports/*/waits.parquet' > waits.csv
   unstarve sql /var/lib/unstarve/tables          a prompt; \\d shows tables, \\? helps
   unstarve sql -f question.sql tables/
+  unstarve sql --page fleet.html tables/         an overview in one file
 
 Exit code: 0 if the question was answered, 2 if not."
 )]
@@ -32,6 +36,15 @@ pub struct Args {
     /// Read the statement from this file
     #[arg(short, long, value_name = "FILE", value_parser = read_file)]
     file: Option<String>,
+    /// Write an overview of the fleet as one HTML file, in place of asking a statement
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "format", "output"])]
+    page: Option<PathBuf>,
+    /// Of the page: compare before and after this moment, 2026-11-23 or 2026-11-23T07:00:00Z [default: the middle of the data]
+    #[arg(long, value_name = "WHEN", requires = "page")]
+    split: Option<String>,
+    /// Of the page: link episodes to PREFIX/HOST/ID/report.html
+    #[arg(long, value_name = "PREFIX", requires = "page")]
+    reports: Option<String>,
     /// How rows are written [default: table on a terminal or a pipe; by the name of --output]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -41,6 +54,15 @@ pub struct Args {
     /// Stop a statement after this time: 500ms, 10s, 5m
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
+    /// Leave out what hosts wrote and `unstarve fleet compact` has not merged yet, and so not examined
+    #[arg(long)]
+    merged: bool,
+    /// Where a bucket is, if not at AWS: https://HOST:PORT [default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_ENDPOINT of the environment]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Also speak http to that endpoint: whoever is on the way reads the rows, and can answer others
+    #[arg(long)]
+    allow_http: bool,
     /// Memory for sorting, grouping and joining; what needs more goes to temporary files where it can, else is an error: 512M, 4G
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1G")]
     pub memory: usize,
@@ -73,6 +95,23 @@ impl Args {
     pub fn paths(&self) -> Vec<String> {
         let has_statement = self.file.is_none() && self.words.first().is_some_and(|first| is_statement(first));
         self.words.iter().skip(usize::from(has_statement)).cloned().collect()
+    }
+
+    /// The page that is to be written, and what it is to say.
+    pub fn page(&self) -> Option<(&Path, About)> {
+        let about = About { split: self.split.clone(), reports: self.reports.clone() };
+        self.page.as_deref().map(|path| (path, about))
+    }
+
+    /// How buckets are reached.
+    pub fn reach(&self) -> Reach {
+        let http = if self.allow_http { Http::Asked } else { Http::Unasked };
+        Reach { endpoint: self.endpoint.clone(), http }
+    }
+
+    /// Which files are asked.
+    pub fn ask(&self) -> Ask {
+        if self.merged { Ask::Merged } else { Ask::All }
     }
 
     /// How to answer.
