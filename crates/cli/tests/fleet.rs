@@ -223,13 +223,13 @@ fn old_hours_are_dropped_and_stay_so() {
     assert!(output.status.code() == Some(0) && !fleet.hour(50).join("late.parquet").exists(), "{output:?}");
 }
 
-/// A small file that takes more memory than there is: one long text, a million times by its dictionary.
+/// A small file that takes more memory than there is: one long text, again and again by its dictionary.
 fn bomb() -> Vec<u8> {
     use arrow_array::{DictionaryArray, Int32Array, RecordBatch, StringArray};
     use parquet::arrow::ArrowWriter;
     use parquet::file::properties::WriterProperties;
-    let texts = Arc::new(StringArray::from(vec!["x".repeat(8 << 20)]));
-    let column = DictionaryArray::new(Int32Array::from(vec![0; 1 << 20]), texts);
+    let texts = Arc::new(StringArray::from(vec!["x".repeat(4 << 20)]));
+    let column = DictionaryArray::new(Int32Array::from(vec![0; 400]), texts);
     let batch = RecordBatch::try_from_iter([("host", Arc::new(column) as arrow_array::ArrayRef)]).expect("a column");
     let (mut bytes, properties) = (Vec::new(), WriterProperties::builder().set_dictionary_page_size_limit(64 << 20));
     let mut out =
