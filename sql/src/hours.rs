@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt};
+use object_store::ObjectMeta;
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStoreExt};
 use unstarve_fleet::{Commit, HEAD_BYTES, Head, Name, counting};
 use unstarve_tables::Partition;
 

@@ -38,6 +38,9 @@ pub struct Store {
     examine: Box<dyn Examine>,
 }
 
+/// Takes the value of a directory `KEY=VALUE`, and the directory, open.
+type Each<'a> = &'a mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(), FleetError>;
+
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
@@ -110,7 +113,7 @@ impl Store {
         below: &Path,
         key: &str,
         problems: &mut Vec<Problem>,
-        each: &mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(), FleetError>,
+        each: Each<'_>,
     ) -> Result<(), FleetError> {
         let path = self.path.join(below);
         for name in names(directory).map_err(|source| FleetError::Io { action: "read", path, source })? {
