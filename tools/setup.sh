@@ -18,10 +18,7 @@ export RUNLEVEL=1
 wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 case $purpose in
 build) ;;
-sql)
-    wanted+=(chromium:chromium)
-    python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
-    ;;
+sql) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd

@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -6,7 +6,6 @@ use clap::{Parser, ValueEnum};
 use crate::answer::How;
 use crate::bucket::{Http, Reach};
 use crate::hours::Ask;
-use crate::page::About;
 
 /// Ask questions of tables in SQL: one host's or ten thousand hosts', in files, globs, S3
 ///
@@ -25,7 +24,6 @@ Examples:
   unstarve sql --format csv 'select * from waits' 'exports/*/waits.parquet' > waits.csv
   unstarve sql /var/lib/unstarve/tables          a prompt; \\d shows tables, \\? helps
   unstarve sql -f question.sql tables/
-  unstarve sql --page fleet.html tables/         an overview in one file
 
 Exit code: 0 if the question was answered, 2 if not."
 )]
@@ -36,15 +34,6 @@ pub struct Args {
     /// Read the statement from this file
     #[arg(short, long, value_name = "FILE", value_parser = read_file)]
     file: Option<String>,
-    /// Write an overview of the fleet as one HTML file, in place of asking a statement
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "format", "output"])]
-    page: Option<PathBuf>,
-    /// Of the page: compare before and after this moment, 2026-11-23 or 2026-11-23T07:00:00Z [default: the middle of the data]
-    #[arg(long, value_name = "WHEN", requires = "page")]
-    split: Option<String>,
-    /// Of the page: link episodes to PREFIX/HOST/ID/report.html
-    #[arg(long, value_name = "PREFIX", requires = "page")]
-    reports: Option<String>,
     /// How rows are written [default: table on a terminal or a pipe; by the name of --output]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -95,12 +84,6 @@ impl Args {
     pub fn paths(&self) -> Vec<String> {
         let has_statement = self.file.is_none() && self.words.first().is_some_and(|first| is_statement(first));
         self.words.iter().skip(usize::from(has_statement)).cloned().collect()
-    }
-
-    /// The page that is to be written, and what it is to say.
-    pub fn page(&self) -> Option<(&Path, About)> {
-        let about = About { split: self.split.clone(), reports: self.reports.clone() };
-        self.page.as_deref().map(|path| (path, about))
     }
 
     /// How buckets are reached.

@@ -11,7 +11,6 @@
 //! | `functions` | `hist_quantile`, `hist_sum`, `role`, `share` |
 //! | `views` | questions with a name |
 //! | `answer` | a statement → rows on standard output or in a file |
-//! | `page` | an overview as one HTML file |
 //! | `prompt` | the same, line by line |
 
 mod answer;
@@ -22,7 +21,6 @@ mod catalogue;
 mod functions;
 mod hours;
 mod layout;
-mod page;
 mod place;
 mod plain;
 mod prompt;
@@ -56,13 +54,6 @@ fn main() -> ExitCode {
 
 async fn run(args: Args) -> anyhow::Result<()> {
     let session = catalogue::open(&args.paths(), args.reach(), args.memory, args.ask()).await?;
-    if let Some((path, about)) = args.page() {
-        anyhow::ensure!(
-            args.statement().is_none(),
-            "--page asks questions of its own; expected no statement beside it"
-        );
-        return page::write(&session, &about, path).await;
-    }
     match &args.statement() {
         Some(statement) => answer::answer(&session, statement, &args.how()).await,
         None => prompt::run(&session, &args.how()).await,

@@ -66,7 +66,8 @@ iam.create_user(UserName="reader")
 policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
 iam.put_user_policy(UserName="reader", PolicyName="read", PolicyDocument=json.dumps(policy))
 key = iam.create_access_key(UserName="reader")["AccessKey"]
-urllib.request.urlopen(urllib.request.Request(f"{endpoint}/moto-api/reset-auth", data=b"0", method="POST")).read()
+keys = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", data=b"0", method="POST", headers={"Content-Type": "text/plain"})
+urllib.request.urlopen(keys).read()
 print(json.dumps({"endpoint": endpoint, "cut": f"http://127.0.0.1:{cut(port)}", "id": key["AccessKeyId"], "secret": key["SecretAccessKey"]}), flush=True)
 sys.stdin.read()
 server.stop()
