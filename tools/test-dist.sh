@@ -20,7 +20,10 @@ for part in "${parts[@]}"; do
     case $status in
     0) echo "== $part: ok" ;;
     77) echo "== $part: skipped, see above" ;;
-    *) echo "== $part: FAILED ($status)" failed=1 ;;
+    *)
+        echo "== $part: FAILED ($status)"
+        failed=1
+        ;;
     esac
 done
 exit "$failed"
