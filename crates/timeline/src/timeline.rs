@@ -34,7 +34,7 @@ pub struct Timeline {
     /// CPUs that exist and have issued no event; `None` when there are none left.
     pub(crate) unheard: Option<CpuSet>,
     /// Softirqs so far: without them a CPU that runs one task all the time is as silent as an idle one.
-    softirqs: u64,
+    pub(crate) softirqs: u64,
     /// Kept to save allocations.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
@@ -64,11 +64,6 @@ pub struct Timeline {
     impossible_cpus: u64,
     late: u64,
 }
-
-/// Softirqs in a trace that show that softirqs were recorded, and were needed.
-const TICKS_WOULD_SHOW: u64 = 16;
-/// A busy CPU serves RCU at each grace period, which comes several times in this time, and the balancer.
-const LONG_ENOUGH: Nanos = Nanos::from_millis(250);
 
 impl Timeline {
     /// A timeline of a machine with `cpus` CPUs (as many as appear, if not known) of a trace that has the events in
@@ -250,22 +245,6 @@ impl Timeline {
             self.world.tasks.iter().filter(|(_, task)| task.pending.is_some()).map(|(key, _)| key).collect();
         for key in waiting {
             self.end_last(key, sink);
-        }
-    }
-
-    /// Whether CPUs that issued no event were idle.
-    fn judge_unheard(&mut self) {
-        let Some(unheard) = self.unheard.take() else { return };
-        if self.softirqs < TICKS_WOULD_SHOW || self.world.now.since(self.world.start) < LONG_ENOUGH {
-            return;
-        }
-        let silent = (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu) && !self.is_unrecorded(*cpu));
-        for cpu in silent.collect::<Vec<_>>() {
-            let nothing_came = |known: &Cpu| known.arrival.is_none() && known.queue.is_empty();
-            let was_idle = self.world.settings.0.is_idle_if_silent(cpu);
-            if was_idle && self.cpus.get(cpu.index()).is_none_or(nothing_came) {
-                self.world.idle_until_heard.insert(cpu);
-            }
         }
     }
 
