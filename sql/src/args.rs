@@ -49,7 +49,7 @@ pub struct Args {
     /// Where a bucket is, if not at AWS: https://HOST:PORT [default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_ENDPOINT of the environment]
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// Also speak http to that endpoint: whoever is on the way reads the rows, and can answer others
+    /// Also speak http to that endpoint: somebody on the way reads the rows, and can answer others
     #[arg(long)]
     allow_http: bool,
     /// Memory for sorting, grouping and joining; what needs more goes to temporary files where it can, else is an error: 512M, 4G

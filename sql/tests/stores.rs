@@ -96,7 +96,7 @@ fn what_is_missing_or_torn_is_an_error() {
     refused(&[merged]);
 }
 
-/// A file of another user is no commit, whatever is in it; but without the commits of whoever keeps the store rows would be missing. Only root can try.
+/// A file of another user is no commit, whatever is in it; but without the commits of the store's keeper rows would be missing. Only root can try.
 #[test]
 fn a_commit_of_somebody_else_is_not_believed() {
     let place = copy();

@@ -171,7 +171,7 @@ pub fn serve(from: impl Read, mut to: impl Write) -> io::Result<()> {
     }
 }
 
-/// A limit of its own, within that of whoever started it.
+/// A limit of its own, within that of its parent.
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(resource);
     let current = maximum.map_or(most, |maximum| most.min(maximum));

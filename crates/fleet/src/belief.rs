@@ -113,7 +113,7 @@ impl Hour<'_> {
             Err(error) => return Err(error),
         };
         match self.check_writer(&name, &found) {
-            // Who keeps the whole store is no intruder: without his commits the rows would be wrong.
+            // The store's keeper is no intruder: without these commits the rows would be wrong.
             Err(why @ FleetError::Owner { .. }) if self.store().keeper() != Some(found.st_uid) => {
                 return Ok(Found::Doubted(why));
             }

@@ -68,7 +68,7 @@ fn a_commit_leads_nowhere_else_and_adds_up() {
     assert!(refused(|commit| commit.head.format = 2).contains("format is 2"));
 }
 
-/// Early versions did not say the hour; whoever reads decides whether such a one is believed (`belief`).
+/// Early versions did not say the hour; the reader decides whether such a one is believed (`belief`).
 #[test]
 fn a_commit_without_its_hour_says_so() {
     let mut commit = example();

@@ -159,7 +159,7 @@ fn what_is_only_called_like_a_commit_is_passed_over() {
     }
 }
 
-/// The same by a user of its own; and the commit of whoever keeps the store is an error as before: without it rows would be missing.
+/// The same by a user of its own; and the commit of the store's keeper is an error as before: without it rows would be missing.
 #[test]
 fn a_commit_of_another_user_is_passed_over_unless_he_keeps_the_store() {
     let place = Place::new();
