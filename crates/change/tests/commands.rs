@@ -162,7 +162,7 @@ fn what_was_not_recorded_is_written_down_first() {
         To::Value(Value::Nice(-3)),
         To::Value(Value::Affinity("0".parse().expect("a CPU"))),
     ] {
-        there_and_back(&sleeper, &[Change { target: at(), to: Some(to), was: None }]);
+        there_and_back(&sleeper, &[Change { target: at(), to: Some(to), was: None, handlers: Vec::new() }]);
     }
     let process = Target::Threads(Selector::Process(sleeper.thread()));
     there_and_back(&sleeper, &[Change::of(process, class(SchedPolicy::Idle, 0))]);
