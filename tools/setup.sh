@@ -110,10 +110,10 @@ if [[ $purpose = dist ]]; then
         timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyyaml kubernetes-validate ||
         echo "setup: kubernetes-validate could not be installed for Python" >&2
 fi
-# A second engine that reads the same tables.
-if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb' 2>/dev/null; then
-    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb ||
-        echo "setup: duckdb could not be installed for Python" >&2
+# A second engine that reads the same tables, and a server of the S3 API.
+if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb, moto.server' 2>/dev/null; then
+    timeout -k 10 400 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb 'moto[s3,server]' ||
+        echo "setup: duckdb and moto could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"

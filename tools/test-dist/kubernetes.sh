@@ -7,7 +7,6 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tools/test-dist/common.sh
 . tools/test-dist/common.sh
 needs helm
-export PYTHONPATH="${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/python:${PYTHONPATH-}"
 python3 -c 'import yaml, kubernetes_validate' 2>/dev/null || skip "no kubernetes-validate for Python here (tools/setup.sh dist installs it)"
 chart=packaging/helm/unstarve
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
