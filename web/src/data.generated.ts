@@ -438,7 +438,11 @@ high: number | null,
 /**
  * Pairs of runs.
  */
-seeds: number, };
+seeds: number, 
+/**
+ * What else is to be known of the proof: what could not be taken back, for instance.
+ */
+note?: string, };
 
 /**
  * A rate on both sides.

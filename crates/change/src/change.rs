@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{KernelThread, Tid, clean_bytes};
+use unstarve_model::{CpuSet, KernelThread, Tid, clean_bytes};
 
 use crate::{Aspect, Value};
 
@@ -19,6 +19,9 @@ pub struct Change {
     /// What it was, where that was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<Value>,
+    /// Of an interrupt: the names of its handlers when it was recorded. Its number may be another's on the next boot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handlers: Vec<String>,
 }
 
 /// What is changed.
@@ -137,12 +140,12 @@ impl Selector {
 impl Change {
     /// A change to this value.
     pub fn of(target: Target, to: Value) -> Change {
-        Change { target, to: Some(To::Value(to)), was: None }
+        Change { target, to: Some(To::Value(to)), was: None, handlers: Vec::new() }
     }
 
     /// A change to something that depends on what is there.
     pub fn relative(target: Target, to: Relative) -> Change {
-        Change { target, to: Some(To::Relative(to)), was: None }
+        Change { target, to: Some(To::Relative(to)), was: None, handlers: Vec::new() }
     }
 
     /// A change of a file's text.
@@ -157,7 +160,18 @@ impl Change {
 
     /// What only a person can do.
     pub fn advice() -> Change {
-        Change { target: Target::Advice, to: None, was: None }
+        Change { target: Target::Advice, to: None, was: None, handlers: Vec::new() }
+    }
+
+    /// A word for the kernel's command line.
+    pub fn at_boot(parameter: impl Into<String>) -> Change {
+        Change { target: Target::Boot { parameter: parameter.into() }, to: None, was: None, handlers: Vec::new() }
+    }
+
+    /// The CPUs that serve an interrupt, whose handlers had these names when it was recorded.
+    pub fn of_interrupt(irq: u32, cpus: &CpuSet, handlers: impl IntoIterator<Item = String>) -> Change {
+        let path = format!("/proc/irq/{irq}/smp_affinity_list");
+        Change { handlers: handlers.into_iter().collect(), ..Change::file(path, cpus.to_string()) }
     }
 
     /// The same, knowing what it was.
@@ -207,6 +221,14 @@ impl Thread {
         };
         let is_known = !matches!(name, "" | "<...>") && !name.contains(char::REPLACEMENT_CHARACTER);
         is_known.then_some(name)
+    }
+
+    /// Its name as the kernel has it, if that is known to the byte.
+    pub fn name_bytes(&self) -> Option<&[u8]> {
+        match &self.comm_bytes {
+            Some(bytes) => Some(bytes),
+            None => self.exact_name().map(str::as_bytes),
+        }
     }
 
     /// Whether a thread of this name, as a program reads it in `/proc`, may be this one. `/proc` adds to a worker's name what it works

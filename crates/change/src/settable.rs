@@ -29,6 +29,31 @@ pub fn may_be_set(path: &str) -> bool {
         || is_of_group(path)
 }
 
+/// Whether the kernel may refuse to set the file for a while, with EBUSY: the runtime and period of a CPU's deadline server, which is
+/// admitted anew with each change.
+///
+/// Source: `sched_fair_server_write()` in kernel/sched/debug.c and `dl_server_apply_params()` in kernel/sched/deadline.c of 6.12.
+pub fn may_be_busy(path: &str) -> bool {
+    let below = path.strip_prefix("/sys/kernel/debug/sched/").and_then(|rest| rest.split_once('/'));
+    below.is_some_and(|(server, _)| server.ends_with("_server"))
+}
+
+/// What a number in the path counts, where the kernel gives it out anew at each boot or another host has it for something else.
+pub fn numbered_thing(path: &str) -> Option<&'static str> {
+    if path.starts_with("/proc/irq/") {
+        Some("interrupt")
+    } else if path.starts_with("/sys/class/net/") && path.contains("/queues/") {
+        Some("queue")
+    } else {
+        path.strip_prefix("/sys/kernel/debug/sched/").filter(|rest| rest.contains("/cpu")).map(|_| "CPU")
+    }
+}
+
+/// The number of the interrupt whose file this is.
+pub fn interrupt_of(path: &str) -> Option<u32> {
+    path.strip_prefix("/proc/irq/")?.split('/').next()?.parse().ok()
+}
+
 /// Whether the file is called as one of a cgroup.
 pub fn is_of_group(path: &str) -> bool {
     path.rsplit_once('/').is_some_and(|(_, name)| GROUP_FILES.contains(&name))
@@ -64,6 +89,23 @@ fn is_of_workqueues(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_a_boot_gives_out_are_known() {
+        for (path, thing) in [
+            ("/proc/irq/17/smp_affinity_list", Some("interrupt")),
+            ("/sys/class/net/eth0/queues/rx-3/rps_cpus", Some("queue")),
+            ("/sys/kernel/debug/sched/fair_server/cpu3/runtime", Some("CPU")),
+            ("/sys/class/net/eth0/threaded", None),
+            ("/sys/kernel/debug/sched/preempt", None),
+            ("/proc/sys/kernel/sched_rt_runtime_us", None),
+            ("/sys/fs/cgroup/kubepods/cpu.weight", None),
+        ] {
+            assert_eq!(numbered_thing(path), thing, "{path}");
+        }
+        assert_eq!(interrupt_of("/proc/irq/17/smp_affinity_list"), Some(17));
+        assert_eq!(interrupt_of("/proc/irq/default_smp_affinity"), None);
+    }
 
     #[test]
     fn only_what_a_rule_can_have_set_may_be_written() {

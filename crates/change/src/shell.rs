@@ -53,7 +53,7 @@ enum Whose {
     Lasting(Tid),
     /// `$t`, if it was created then.
     Thread(Tid, u64),
-    /// Its path, quoted; the command writes to what follows it.
+    /// `"$f"`: its path, quoted.
     File(String),
     /// Nothing: it is the kernel's as a whole.
     Kernel,
@@ -93,8 +93,8 @@ fn joined_alike(lines: &[Line]) -> String {
     };
     match &lines[0].whose {
         Whose::Kernel => command.clone(),
-        Whose::File(path) if lines.len() == 1 => format!("{command} {path}"),
-        Whose::File(_) => format!("for f in {}; do {command} \"$f\"; done", each(&path, " ")),
+        Whose::File(path) if lines.len() == 1 => command.replace("\"$f\"", path),
+        Whose::File(_) => format!("for f in {}; do {command}; done", each(&path, " ")),
         Whose::Lasting(tid) if lines.len() == 1 => command.replace("$t", &tid.to_string()),
         Whose::Lasting(_) => format!("for t in {}; do {command}; done", each(&number, " ")),
         Whose::Thread(..) => format!(
@@ -118,7 +118,20 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
             };
             (whose, for_thread(to, thread)?, for_thread(was, thread)?)
         }
-        Target::File { path } => (Whose::File(quoted(path)?), write(text(to)?)?, write(text(was)?)?),
+        Target::File { path } => {
+            let line = |value| Some(write(&quoted(text(value)?)?, "\"$f\"", path, "$"));
+            let (to, was) = (line(to)?, line(was)?);
+            let handlers = handlers(path, &change.handlers)?;
+            if !handlers.0.is_empty() {
+                let file = quoted(path)?;
+                let whole = |line: String| Line {
+                    command: handlers.unless_another(line.replace("\"$f\"", &file)),
+                    whose: Whose::Kernel,
+                };
+                return Some((whole(to), whole(was)));
+            }
+            (Whose::File(quoted(path)?), to, was)
+        }
         Target::Feature { .. } => (Whose::Kernel, set_feature(text(to)?)?, set_feature(text(was)?)?),
         _ => return None,
     };
@@ -157,8 +170,36 @@ fn chrt_word(policy: SchedPolicy) -> Option<String> {
     (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy.name()))
 }
 
-fn write(text: &str) -> Option<String> {
-    Some(format!("echo {} >", quoted(text)?))
+/// Writes a quoted text to a quoted path; where the kernel may be busy, up to five times. `sign` begins a variable: with a backslash
+/// where all of it is between double quotes.
+fn write(text: &str, to: &str, path: &str, sign: &str) -> String {
+    match crate::may_be_busy(path) {
+        false => format!("echo {text} > {to}"),
+        true => {
+            format!("( i=0; until echo {text} > {to}; do i={sign}((i+1)); [ {sign}i -lt 5 ] || exit 1; sleep 1; done )")
+        }
+    }
+}
+
+/// Directories in `/proc` of the handlers that an interrupt had, quoted: its number may be another's since. None of other files.
+struct Handlers(Vec<String>);
+
+/// `None` if the name of one cannot be quoted.
+fn handlers(path: &str, names: &[String]) -> Option<Handlers> {
+    let Some(irq) = crate::interrupt_of(path) else { return Some(Handlers(Vec::new())) };
+    names.iter().map(|name| quoted(&format!("/proc/irq/{irq}/{name}"))).collect::<Option<_>>().map(Handlers)
+}
+
+impl Handlers {
+    /// The command, if the interrupt has these handlers still.
+    fn unless_another(&self, command: String) -> String {
+        if self.0.is_empty() {
+            return command;
+        }
+        let tests: Vec<String> = self.0.iter().map(|handler| format!("[ -d {handler} ]")).collect();
+        let tests = tests.join(" && ");
+        format!("if {tests}; then {command}; else echo 'this number is another interrupt by now' >&2; fi")
+    }
 }
 
 /// Where the features are: in a directory of their own from 5.13 on.
@@ -166,6 +207,11 @@ const FEATURES: &str = "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/
 
 fn set_feature(word: &str) -> Option<String> {
     Some(format!("{FEATURES}; echo {} > $f", quoted(word)?))
+}
+
+/// A file as an argument of a command, quoted if it has to be, and never taken for an option; `None` as of [`quoted`].
+pub fn quoted_file(name: &str) -> Option<String> {
+    if name.starts_with('-') { quoted(&format!("./{name}")) } else { quoted(name) }
 }
 
 /// A word for a command line, quoted if it has to be; `None` if a shell or a terminal could take it otherwise.

@@ -162,7 +162,7 @@ fn what_was_not_recorded_is_written_down_first() {
         To::Value(Value::Nice(-3)),
         To::Value(Value::Affinity("0".parse().expect("a CPU"))),
     ] {
-        there_and_back(&sleeper, &[Change { target: at(), to: Some(to), was: None }]);
+        there_and_back(&sleeper, &[Change { target: at(), to: Some(to), was: None, handlers: Vec::new() }]);
     }
     let process = Target::Threads(Selector::Process(sleeper.thread()));
     there_and_back(&sleeper, &[Change::of(process, class(SchedPolicy::Idle, 0))]);
@@ -244,4 +244,102 @@ fn the_weight_of_a_group_that_was_not_recorded() {
     drop(sleeper);
     let _ = fs::remove_dir(&group);
     assert_eq!((lowered.as_str(), restored.as_str()), (root.2, "5000"), "{}", lines.apply);
+}
+
+#[test]
+fn a_thread_that_is_known_by_its_name_alone_has_to_have_it_still() {
+    let sleeper = Sleeper::new();
+    let tid = Tid(sleeper.0.id());
+    let before = sleeper.state();
+    let nice = |target: fn(Thread) -> Target, name: &[u8]| {
+        commands(&[Change::of(target(Thread::known_by(tid, name)), Value::Nice(7))])
+    };
+    let one: fn(Thread) -> Target = Target::Thread;
+    let process: fn(Thread) -> Target = |thread| Target::Threads(Selector::Process(thread));
+    for target in [one, process] {
+        for stranger in [&b"other"[..], b"slee", b"sleep ", b"sleep\n", b"x; reboot #", b"$(reboot)", b"*", b"\xff"] {
+            let lines = nice(target, stranger).expect("commands");
+            sh(&lines.apply);
+            assert_eq!(sleeper.state(), before, "{stranger:?}: {}", lines.apply);
+            sh(&lines.undo);
+            assert!(!lines.apply.contains("reboot"), "{}", lines.apply);
+        }
+        let lines = nice(target, b"sleep").expect("commands");
+        sh(&lines.apply);
+        assert_ne!(sleeper.state(), before, "{}", lines.apply);
+        sh(&lines.undo);
+        assert_eq!(sleeper.state(), before, "{}", lines.undo);
+        // A recorder that did not know the name says nothing by which to find the thread.
+        assert_eq!(nice(target, b"<...>"), None);
+    }
+    let weight = |name: &str| {
+        let target = Target::GroupWeightOf(Thread::known_by(tid, name));
+        commands(&[Change::relative(target, Relative::WeightAtMost(100))]).expect("commands").apply
+    };
+    assert!(weight("sleep").contains(":?*@736c6565700a)"), "{}", weight("sleep"));
+    // What a worker works on is a part of its name in /proc alone, and changes.
+    let worker = weight("kworker/1:2+events");
+    assert!(worker.contains("@6b776f726b65722f313a320a|") && worker.contains("@6b776f726b65722f313a322d*"), "{worker}");
+}
+
+#[test]
+fn a_file_that_the_kernel_says_is_busy_is_tried_again() {
+    let path = "/sys/kernel/debug/sched/fair_server/cpu0/runtime";
+    let known = Change::file(path, "200000000").from(Value::Text("50000000".to_owned()));
+    for change in [known, Change::file(path, "200000000")] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let lines = commands(&[change]).expect("commands");
+        // A directory that is not there yet refuses as well as a busy file.
+        let place = directory.path().join("cpu0");
+        let here =
+            |line: &str| line.replace("/sys/kernel/debug/sched/fair_server/cpu0", place.to_str().expect("UTF-8"));
+        let file = place.join("runtime");
+        let holds = || fs::read_to_string(&file).expect("read").trim().to_owned();
+        fs::create_dir(&place).expect("made");
+        fs::write(&file, "50000000\n").expect("written");
+        sh(&here(&lines.apply));
+        assert_eq!(holds(), "200000000", "{}", lines.apply);
+        let line = here(&lines.undo);
+        let hidden = directory.path().join("hidden");
+        if lines.undo.starts_with('(') {
+            fs::rename(&place, &hidden).expect("hidden");
+        }
+        let child = Command::new("sh").args(["-euc", &line]).stderr(std::process::Stdio::null()).spawn();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        if hidden.exists() {
+            fs::rename(&hidden, &place).expect("shown");
+        }
+        assert!(child.expect("sh").wait().expect("ended").success(), "{line}");
+        assert_eq!(holds(), "50000000", "{line}");
+    }
+    // It gives up, with an error.
+    let known = Change::file(path, "200000000").from(Value::Text("50000000".to_owned()));
+    let lines = commands(&[known]).expect("commands");
+    let line = lines.apply.replace("/sys/kernel/debug/sched", "/nowhere").replace("sleep 1", "sleep 0");
+    assert!(!Command::new("sh").args(["-euc", &line]).output().expect("sh").status.success(), "{line}");
+}
+
+#[test]
+fn an_interrupt_of_another_handler_is_left_alone() {
+    let cpus = "2-3".parse().expect("CPUs");
+    let change = Change::of_interrupt(24, &cpus, ["eth0 rx".to_owned()]);
+    for change in [change.clone(), change.from(Value::Text("0-3".to_owned()))] {
+        let lines = commands(&[change]).expect("commands");
+        let directory = tempfile::tempdir().expect("a directory");
+        let base = directory.path().to_str().expect("UTF-8").to_owned();
+        let here = |line: &str| line.replace("/proc/irq", &base);
+        let file = directory.path().join("24/smp_affinity_list");
+        let holds = || fs::read_to_string(&file).expect("read").trim().to_owned();
+        fs::create_dir_all(directory.path().join("24/nvme0q1")).expect("made");
+        fs::write(&file, "0-3\n").expect("written");
+        sh(&here(&lines.apply));
+        assert_eq!(holds(), "0-3", "{}", lines.apply);
+        sh(&here(&lines.undo));
+        fs::create_dir_all(directory.path().join("24/eth0 rx")).expect("made");
+        sh(&here(&lines.apply));
+        assert_eq!(holds(), "2-3", "{}", lines.apply);
+        sh(&here(&lines.undo));
+        assert_eq!(holds(), "0-3", "{}", lines.undo);
+    }
+    assert_eq!(commands(&[Change::of_interrupt(24, &"1".parse().expect("a CPU"), ["it's".to_owned()])]), None);
 }

@@ -103,3 +103,20 @@ fn what_no_form_can_keep_is_said_and_what_another_can_is_named() {
     assert!(durable(&features, Form::Tmpfiles, &none).is_err());
     assert!(Form::ALL.into_iter().all(|form| durable(&[Change::advice()], form, &none).is_err()));
 }
+
+#[test]
+fn an_interrupt_is_kept_by_the_name_of_its_handler_alone() {
+    let cpus = "2-3".parse().expect("CPUs");
+    let change = Change::of_interrupt(24, &cpus, ["virtio0-input.0".to_owned()]);
+    for form in Form::ALL.into_iter().filter(|form| *form != Form::Guard) {
+        let not = durable(std::slice::from_ref(&change), form, &|_| Whose::default()).expect_err(form.word());
+        assert_eq!(not.instead, [Form::Guard], "{}", not.why);
+        assert!(form != Form::Tmpfiles || not.why.contains("of this boot"), "{}", not.why);
+    }
+    let policy = text(&[change], Form::Guard, &Whose::default()).expect("a policy");
+    assert!(policy.contains("[[irq]]\naction = \"virtio0-input.0\"\naffinity = \"2-3\"\n"), "{policy}");
+    let unnamed = Change::of_interrupt(24, &cpus, []);
+    for form in Form::ALL {
+        assert!(text(std::slice::from_ref(&unnamed), form, &Whose::default()).is_err(), "{}", form.word());
+    }
+}

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use unstarve_change::{Change, Commands, Form, Target, Value, Whose, durable};
+use unstarve_change::{Change, Commands, Form, Value, Whose, durable};
 use unstarve_facts::Configured;
 pub use unstarve_model::Severity;
 use unstarve_model::clean;
@@ -84,7 +84,7 @@ impl Fix {
     /// A word for the kernel's command line.
     pub(crate) fn boot(about: About<'_>, parameter: &str) -> Fix {
         let parameter = parameter.to_owned();
-        Fix::with(about, Commands::default(), vec![Change { target: Target::Boot { parameter }, to: None, was: None }])
+        Fix::with(about, Commands::default(), vec![Change::at_boot(parameter)])
     }
 
     /// A setting of /proc/sys as it is now, kept over a reboot. The file is named after the setting, so that fixes of one

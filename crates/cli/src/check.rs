@@ -107,7 +107,8 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         Form::Sarif => serde_json::to_string_pretty(&sarif(&audit, env!("CARGO_PKG_VERSION")))? + "\n",
         Form::Page(look) => audit_page(&audit, look),
     };
-    Out::new().text(&text)?;
     let failed = args.fail_on.is_some_and(|limit| audit.reaches(limit));
+    output::will_end_with(u8::from(failed));
+    Out::new().text(&text)?;
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

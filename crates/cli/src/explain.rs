@@ -120,6 +120,7 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     drop(progress);
     unmet.tell(&args.options.selection, &name)?;
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
+    output::will_end_with(u8::from(failed));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
     let scope = args.options.scope();
     report.verdict = verdict(&report, scope);
@@ -137,7 +138,7 @@ fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
                 .as_ref()
                 .and_then(Recording::file)
                 .map_or("FILE".to_owned(), |file| file.display().to_string());
-            page_of(report, scope, unstarve_change::quoted(&name).as_deref(), *look)
+            page_of(report, scope, unstarve_change::quoted_file(&name).as_deref(), *look)
         }
     })
 }

@@ -76,7 +76,9 @@ Examples:
   sudo unstarve check               which settings of this host starve threads, and the fix
   unstarve sql 'select * from top_culprits' tables/    questions about many hosts
   unstarve help weight-starvation   what a finding, rule or remedy means
-  unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest";
+  unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest
+
+Exit code: see the help of each command; 141 if the output is not read to its end and the code was not known before.";
 
 #[derive(Subcommand)]
 enum Command {

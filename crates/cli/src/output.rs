@@ -1,6 +1,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
@@ -64,10 +65,21 @@ impl Write for Out {
     }
 }
 
+/// The exit code where nobody reads any more: the command's own as soon as it is known, until then that of a program which SIGPIPE has
+/// ended (128 and the signal's number), as of other tools.
+static END: AtomicU8 = AtomicU8::new(128 + signal_hook::consts::SIGPIPE as u8);
+
+/// What the command will end with, whether anybody reads its output or not.
+pub fn will_end_with(code: u8) {
+    END.store(code, Ordering::Relaxed);
+}
+
 /// Ends the program, in silence, where nobody reads any more.
 pub fn silent_end<T>(result: io::Result<T>) -> io::Result<T> {
     match result {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            process::exit(i32::from(END.load(Ordering::Relaxed)))
+        }
         other => other,
     }
 }

@@ -208,7 +208,7 @@ fn standard_input_is_read_as_a_file_is() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_reader_that_has_seen_enough_is_no_complaint() {
     let output = run(Command::new("sh").args([
         "-c",
         "{ \"$0\" timeline \"$1\"; echo \"status $?\" >&2; } | head -n 5",
@@ -216,15 +216,21 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         &trace("linux-6.1-dio-weight.dat"),
     ]));
     assert_eq!(text(&output.stdout).lines().count(), 5);
-    assert_eq!(text(&output.stderr), "status 0\n");
+    assert_eq!(text(&output.stderr), "status 141\n", "as of a tool that SIGPIPE has ended");
 }
 
 #[test]
-fn nobody_who_reads_is_no_error_for_any_command() {
+fn nobody_who_reads_changes_no_exit_code_that_is_known() {
     let (one, other) = (trace("linux-5.10-net-rt.dat"), trace("linux-5.10-net-good.dat"));
     let snapshot = trace("../snapshots/kubernetes-node-6.1.json");
     let policy = trace("../../examples/policies/dio-workers.toml");
-    let commands: [&[&str]; 18] = [
+    let state = tempfile::tempdir().expect("a directory");
+    let state = state.path().display().to_string();
+    // The command's own where it is known before the output, else that of a program which SIGPIPE has ended.
+    let commands: [&[&str]; 21] = [
+        &["explain", "--fail-on", "never", &one],
+        &["fix", "--check", "--state", &state],
+        &["fix", "--json", "--this-boot", &one],
         &["explain", &one],
         &["explain", "--json", &one],
         &["explain", "--list"],
@@ -251,7 +257,10 @@ fn nobody_who_reads_is_no_error_for_any_command() {
         let output = command.args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).spawn();
         let output = output.and_then(|child| child.wait_with_output()).expect("it can be started");
         let complaint = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {complaint}");
+        let is_known = ["explain", "fix", "check", "--help"].contains(&arguments[0]) && !arguments.contains(&"--list");
+        let with_a_reader = || unstarve(arguments).status.code();
+        let expected = if is_known && arguments != ["check", "--rules"] { with_a_reader() } else { Some(141) };
+        assert_eq!(output.status.code(), expected, "{arguments:?}: {complaint}");
         assert!(!complaint.contains("anick") && !complaint.contains("ipe"), "{arguments:?}: {complaint}");
     }
 }
@@ -516,4 +525,41 @@ fn the_plan_of_a_fix_says_how_to_apply_it_and_how_to_take_it_back() {
     assert_eq!(undo.as_str(), Some(r"sudo unstarve fix --undo --state '/tmp/it'\''s'"), "{page:#}");
     let apply = apply.as_str().expect("a command");
     assert!(apply.contains(r" --this-boot --state '/tmp/it'\''s' --apply --verify 10s"), "{apply}");
+}
+
+#[test]
+fn a_fix_of_nothing_is_json_if_asked_for() {
+    let output = unstarve(&["fix", "--json", &trace("linux-6.1-idle.dat")]);
+    let page: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(page, serde_json::json!({ "schema": "unstarve.fix/1", "finding": null }));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_printed_fix_finds_its_file_and_its_boot() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::copy(trace("linux-5.10-net-rt.dat"), directory.path().join("-x.dat")).expect("copied");
+    let explain = |file: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        text(&run(command.current_dir(directory.path()).args(["explain", "--", file])).stdout).to_owned()
+    };
+    let page = explain("-x.dat");
+    assert!(page.contains("sudo unstarve fix ./-x.dat "), "{page}");
+    // This recording does not say where it is from.
+    let lines = page.lines().filter(|line| line.contains("unstarve fix ./-x.dat") && line.contains("--apply"));
+    assert!(lines.clone().count() > 0 && lines.clone().all(|line| line.contains(" --this-boot")), "{page}");
+    assert!(page.contains("--this-boot asserts that it was made on this host since it was booted"), "{page}");
+}
+
+#[test]
+fn settings_that_cannot_be_read_have_the_reason_that_holds_here() {
+    let root = tempfile::tempdir().expect("a directory");
+    let debug = root.path().join("sys/kernel/debug");
+    std::fs::create_dir_all(&debug).expect("made");
+    let directory = root.path().display().to_string();
+    let said = || text(&unstarve(&["knobs", "list", "--root", &directory]).stderr).to_owned();
+    assert!(said().contains("debugfs is not mounted on /sys/kernel/debug; mount it as root"), "{}", said());
+    // It is mounted: to mount it is no advice.
+    std::fs::create_dir(debug.join("block")).expect("made");
+    assert!(said().contains("CONFIG_SCHED_DEBUG") && !said().contains("mount"), "{}", said());
 }

@@ -123,6 +123,9 @@ pub struct Proved {
     pub high: Option<f64>,
     /// Pairs of runs.
     pub seeds: usize,
+    /// What else is to be known of the proof: what could not be taken back, for instance.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
 }
 
 /// A line of the table that cannot be read.
@@ -297,6 +300,7 @@ impl Proved {
             low: proof.low,
             high: proof.high,
             seeds: proof.seeds,
+            note: proof.note.clone(),
         }
     }
 }
@@ -348,7 +352,12 @@ impl fmt::Display for Proved {
         if let (Some(low), Some(high)) = (self.low, self.high) {
             write!(f, " ({} to {})", percent(low), percent(high))?;
         }
-        write!(f, ", in {}", self.scenario)
+        write!(f, ", in {}", self.scenario)?;
+        // How many threads a guest lacked is about the proof; what could not be taken back concerns the reader's own host.
+        match self.note.starts_with("not taken back") {
+            true => write!(f, "; {}", self.note),
+            false => Ok(()),
+        }
     }
 }
 

@@ -40,6 +40,12 @@ fn host(report: &Report, snapshot: Option<&Snapshot>) -> Model {
     let changes: Vec<&Change> = remedies.flat_map(|remedy| &remedy.changes).collect();
     let mut model = snapshot.map_or_else(Model::new, |snapshot| Model::of(&touched(snapshot, &changes, &seen)));
     for change in changes {
+        if let Target::File { path } = &change.target {
+            let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+            for handler in &change.handlers {
+                model.directory(&format!("{directory}/{handler}"));
+            }
+        }
         match &change.target {
             Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => {
                 let seen = seen.get(&thread.tid).and_then(|seen| seen.first());
@@ -47,7 +53,7 @@ fn host(report: &Report, snapshot: Option<&Snapshot>) -> Model {
                 model.thread(thread.tid.0, as_traced(thread, seen, facts));
             }
             Target::GroupWeightOf(thread) => {
-                let new = ModelThread { cgroup: "/box/inner".into(), ..ModelThread::new(thread.tid.0, "x") };
+                let new = ModelThread { cgroup: "/box/inner".into(), ..ModelThread::new(thread.tid.0, &thread.comm) };
                 model.thread(thread.tid.0, new);
                 model.file("/sys/fs/cgroup/box/cpu.weight", "5000");
             }

@@ -276,12 +276,10 @@ pub fn watch(directory: &Path, role: Role, limit: Duration, priority: u32, guard
     // Above everything the guard sets. Without the right to it, a normal one is better than none.
     let _ = sched::become_realtime(priority);
     // SAFETY: no memory is passed.
-    unsafe {
-        libc::mlockall(libc::MCL_CURRENT);
-        // A Ctrl-C at the terminal is for the guard, which then dismisses us.
-        libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
-    }
+    unsafe { libc::mlockall(libc::MCL_CURRENT) };
+    // A Ctrl-C at the terminal is for the guard, which then dismisses us.
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(NAME);
     let (end, given) = listen(&io::stdin(), limit);
     if end == End::Dismissed {
         return Ok(end);

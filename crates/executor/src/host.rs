@@ -240,7 +240,28 @@ fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
     if root.is_none() && !lives_on.iter().any(|known| *known as i64 == magic as i64) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "not on a file system of the kernel's settings"));
     }
-    fs::File::from(file).write_all(text.as_bytes())
+    let mut file = fs::File::from(file);
+    match unstarve_change::may_be_busy(path) {
+        true => while_busy(LONGEST_BUSY, || file.write_all(text.as_bytes())),
+        false => file.write_all(text.as_bytes()),
+    }
+}
+
+/// For how long a file that the kernel says is busy is tried again.
+const LONGEST_BUSY: Duration = Duration::from_secs(3);
+
+/// Tries again as long as the kernel says that it is busy, up to a limit.
+fn while_busy(longest: Duration, mut write: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let (began, mut pause) = (Instant::now(), Duration::from_millis(10));
+    loop {
+        match write() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && began.elapsed() < longest => {
+                thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(250));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// No setting is longer.
@@ -307,6 +328,26 @@ fn feature_state(text: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_busy_file_is_tried_again_for_a_while() {
+        let busy = || io::Error::from_raw_os_error(libc::EBUSY);
+        let mut tries = 0;
+        let mut write = |most: u32, error: fn() -> io::Error, longest| {
+            tries = 0;
+            let result = while_busy(longest, || {
+                tries += 1;
+                if tries < most { Err(error()) } else { Ok(()) }
+            });
+            (result.map_err(|error| error.raw_os_error()), tries)
+        };
+        assert_eq!(write(4, busy, Duration::from_secs(60)), (Ok(()), 4));
+        let (refused, tries) = write(u32::MAX, busy, Duration::from_millis(100));
+        assert_eq!(refused, Err(Some(libc::EBUSY)));
+        assert!(tries > 1, "{tries}");
+        let denied = || io::Error::from_raw_os_error(libc::EPERM);
+        assert_eq!(write(4, denied, Duration::from_secs(60)), (Err(Some(libc::EPERM)), 1), "other errors are no wait");
+    }
 
     #[test]
     fn a_file_of_a_setting_s_name_elsewhere_is_not_written() {

@@ -48,7 +48,7 @@ pub struct Entry {
 
 /// A line before the last is not as it was written.
 #[derive(Debug, thiserror::Error)]
-#[error("the journal {path}, line {line}: {what}; move the file away if what it tells of is not to be undone")]
+#[error("the journal {path}, line {line}: {what}; move the file away if its changes are not to be undone")]
 pub struct Damaged {
     /// Which.
     pub path: String,

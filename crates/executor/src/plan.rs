@@ -31,11 +31,13 @@ pub trait Look: Host {
     fn file(&self, path: &str) -> Option<Place>;
     /// What a file holds.
     fn text(&self, path: &str) -> io::Result<String>;
+    /// The names of an interrupt's handlers; `None` if there is no such interrupt.
+    fn handlers_of(&self, irq: u32) -> Option<Vec<String>>;
     /// The directory of the top-level group in which a thread sits, and its file with the weight; `None` in the root group.
     fn weight_file(&self, tid: Tid) -> Option<String>;
 }
 
-/// Whether thread ids of a recording mean anything on this host.
+/// Whether numbers in a recording (of threads, interrupts, queues, CPUs) mean the same on this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ids {
     /// It was made here, since this boot.
@@ -70,6 +72,24 @@ pub enum Obstacle {
     /// The recording is of another host or boot.
     #[error("thread {0} is of another host or boot than this one; its number means nothing here")]
     Strange(Tid),
+    /// As of a thread, of a file with a number in its path.
+    #[error("{path} is of another host or boot than this one; the number of the {thing} means nothing here")]
+    StrangeNumber {
+        /// Where.
+        path: String,
+        /// What is numbered.
+        thing: &'static str,
+    },
+    /// The number belongs to another interrupt now.
+    #[error("interrupt {irq} is another one by now: its handler was {was}, and is {now}")]
+    AnotherInterrupt {
+        /// Which.
+        irq: u32,
+        /// Its handlers when it was recorded.
+        was: String,
+        /// Those that it has.
+        now: String,
+    },
     /// The thread has ended.
     #[error("thread {0} has ended")]
     Ended(Tid),
@@ -221,6 +241,7 @@ fn steps<L: Look>(look: &L, change: &Change, rule: &str, ids: Ids) -> Result<Ste
         }
         Target::File { path } => {
             let text = text_of(change)?;
+            check_number(look, path, &change.handlers, ids)?;
             of_file(look, path, text, change.was.as_ref(), rule)
         }
         Target::GroupWeightOf(thread) => {
@@ -380,6 +401,22 @@ fn of_file<L: Look>(look: &L, path: &str, text: &str, was: Option<&Value>, rule:
     check_harm(path, text, other).map_err(|harm| Obstacle::Harm { path: shown(), value: text.to_owned(), harm })?;
     let place = look.file(path).ok_or_else(|| Obstacle::NotHere { what: shown(), hint: hint(path) })?;
     one(look, place, Value::Text(text.to_owned()), was, rule)
+}
+
+/// Numbers of interrupts and queues are given out at each boot, and another host has other ones.
+fn check_number<L: Look>(look: &L, path: &str, handlers: &[String], ids: Ids) -> Result<(), Obstacle> {
+    let shown = |text: &str| unstarve_model::clean(text).into_owned();
+    if let Some(thing) = unstarve_change::numbered_thing(path).filter(|_| ids == Ids::AreStrange) {
+        return Err(Obstacle::StrangeNumber { path: shown(path), thing });
+    }
+    let Some(irq) = unstarve_change::interrupt_of(path) else { return Ok(()) };
+    // An interrupt that is gone is said of its file.
+    let Some(now) = look.handlers_of(irq) else { return Ok(()) };
+    if handlers.iter().all(|handler| now.contains(handler)) {
+        return Ok(());
+    }
+    let now = if now.is_empty() { "none".to_owned() } else { shown(&now.join(", ")) };
+    Err(Obstacle::AnotherInterrupt { irq, was: shown(&handlers.join(", ")), now })
 }
 
 fn hint(path: &str) -> &'static str {

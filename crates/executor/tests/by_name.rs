@@ -110,7 +110,7 @@ fn on_another_boot_numbers_mean_nothing_and_names_of_kernel_threads_do() {
 }
 
 fn at_boot(parameter: &str) -> Change {
-    Change { target: Target::Boot { parameter: parameter.to_owned() }, to: None, was: None }
+    Change::at_boot(parameter)
 }
 
 fn kept(changes: &[Change], form: Form) -> Result<Vec<Durable>, (String, Vec<Form>)> {
@@ -197,4 +197,29 @@ fn programs_of_several_users_are_not_raised_together() {
     assert_eq!(plan(&host, &changes[..1], "test", Ids::Hold)[0].steps.len(), 1, "one user's alone is");
     let lower = [100, 900].map(|tid| Change::of(Target::Thread(seen(tid, b"dbwriter")), Value::Nice(5)));
     assert_eq!(all_steps(&plan(&host, &lower, "test", Ids::Hold)).len(), 2, "and all may be lowered");
+}
+
+#[test]
+fn an_interrupt_is_the_one_that_was_recorded_or_left_alone() {
+    let mut host = Memory::default()
+        .interrupt(24, "eth0-rx-0", "0-3")
+        .file("/sys/class/net/eth0/queues/rx-0/rps_cpus", "0")
+        .file("/sys/kernel/debug/sched/fair_server/cpu1/runtime", "50000000");
+    let cpus = "2-3".parse().expect("CPUs");
+    let of = |handlers: &[&str]| Change::of_interrupt(24, &cpus, handlers.iter().map(|name| (*name).to_owned()));
+    let rps = Change::file("/sys/class/net/eth0/queues/rx-0/rps_cpus", "3");
+    let server = Change::file("/sys/kernel/debug/sched/fair_server/cpu1/runtime", "200000000");
+    for (change, thing) in
+        [(of(&[]), "interrupt"), (of(&["eth0-rx-0"]), "interrupt"), (rps.clone(), "queue"), (server.clone(), "CPU")]
+    {
+        let why = obstacle(&host, change, Ids::AreStrange).expect("refused");
+        assert!(why.contains("another host or boot") && why.contains(&format!("number of the {thing}")), "{why}");
+    }
+    let why = obstacle(&host, of(&["nvme0q1"]), Ids::Hold);
+    assert_eq!(why.as_deref(), Some("interrupt 24 is another one by now: its handler was nvme0q1, and is eth0-rx-0"));
+    let gone = Change::of_interrupt(25, &cpus, ["eth0-rx-1".to_owned()]);
+    assert_eq!(obstacle(&host, gone, Ids::Hold).as_deref(), Some("/proc/irq/25/smp_affinity_list is not here"));
+    there_and_back(&mut host, &[of(&["eth0-rx-0"]), rps, server], Ids::Hold);
+    // A recording without a snapshot knows no handler; on its own boot the number is enough.
+    assert_eq!(obstacle(&host, of(&[]), Ids::Hold), None);
 }

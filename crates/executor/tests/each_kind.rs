@@ -26,12 +26,70 @@ struct Stage {
     /// In the group. The first is in none: real-time is refused in groups without a share of it.
     grouped: Child,
     group: Option<PathBuf>,
+    /// Of the newer hierarchy, without anybody in it.
+    new_group: Option<PathBuf>,
+    /// A deadline task.
+    deadline: Option<Child>,
+    /// An interrupt that may be moved.
+    interrupt: Option<u32>,
     directory: tempfile::TempDir,
 }
 
 fn seen(child: &Child) -> Thread {
     let tid = Tid(child.id());
     Thread { start: ThisHost.start_of(tid), ..Thread::known_by(tid, "sleep") }
+}
+
+/// One of several CPUs, which takes the value that it has: some are managed by the kernel and refuse any.
+fn interrupt() -> Option<u32> {
+    let numbers = fs::read_dir("/proc/irq").ok()?.flatten();
+    let mut numbers: Vec<u32> = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers.into_iter().find(|irq| {
+        let file = cpus_of(*irq);
+        let now = fs::read_to_string(&file).unwrap_or_default();
+        now.starts_with("0-") && fs::write(&file, now.trim()).is_ok()
+    })
+}
+
+fn cpus_of(irq: u32) -> String {
+    format!("/proc/irq/{irq}/smp_affinity_list")
+}
+
+/// A group with `cpu.weight`, where the newer hierarchy has the CPU controller.
+fn new_group(name: &str) -> Option<PathBuf> {
+    let groups = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(|mount| Path::new(mount).join(name));
+    groups.into_iter().find(|group| {
+        let is_one = fs::create_dir(group).is_ok();
+        let has_weight = group.join("cpu.weight").exists();
+        if is_one && !has_weight {
+            let _ = fs::remove_dir(group);
+        }
+        is_one && has_weight
+    })
+}
+
+fn deadline() -> Option<Child> {
+    let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().expect("sleep");
+    let times = ["--sched-runtime", "4000000", "--sched-deadline", "50000000", "--sched-period", "100000000"];
+    let chrt =
+        Command::new("chrt").arg("--deadline").args(times).args(["--pid", "0", &child.id().to_string()]).output();
+    if chrt.is_ok_and(|output| output.status.success()) {
+        return Some(child);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+fn kernel_thread() -> Option<Thread> {
+    let tid = ThisHost.kernel_threads("kswapd").into_iter().next()?;
+    Some(Thread { start: ThisHost.start_of(tid), ..Thread::known_by(tid, ThisHost.comm_of(tid)?) })
+}
+
+fn nice_of(tid: u32) -> String {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).expect("stat");
+    stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace().nth(16).expect("nice").to_owned()
 }
 
 impl Stage {
@@ -42,13 +100,26 @@ impl Stage {
         }
         let sleep = || Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().expect("sleep");
         let (child, grouped) = (sleep(), sleep());
-        let group = Path::new("/sys/fs/cgroup/cpu").join(format!("unstarve-{}-{}", std::process::id(), child.id()));
+        let name = format!("unstarve-{}-{}", std::process::id(), child.id());
+        let group = Path::new("/sys/fs/cgroup/cpu").join(&name);
         let group = fs::create_dir(&group).is_ok().then_some(group);
         if let Some(group) = &group {
             fs::write(group.join("cgroup.procs"), grouped.id().to_string()).expect("moved");
             fs::write(group.join("cpu.shares"), "5000").expect("set");
         }
-        Some(Stage { child, grouped, group, directory: tempfile::tempdir().expect("a directory") })
+        let (new_group, deadline, interrupt) = (new_group(&name), deadline(), interrupt());
+        let is_here = [
+            (group.is_some(), "a group of the older hierarchy with the CPU controller"),
+            (new_group.is_some(), "a group of the newer hierarchy with the CPU controller"),
+            (deadline.is_some(), "a deadline task"),
+            (interrupt.is_some(), "an interrupt that may be moved"),
+            (kernel_thread().is_some(), "a kernel thread kswapd0"),
+        ];
+        is_here.iter().filter(|(is_here, _)| !is_here).for_each(|(_, what)| {
+            unstarve_testing::not_possible_here(format!("{what} is not here"));
+        });
+        let directory = tempfile::tempdir().expect("a directory");
+        Some(Stage { child, grouped, group, new_group, deadline, interrupt, directory })
     }
 
     fn thread(&self) -> Thread {
@@ -68,6 +139,20 @@ impl Stage {
         if self.group.is_some() {
             changes.push(Change::relative(Target::GroupWeightOf(seen(&self.grouped)), Relative::WeightAtMost(100)));
         }
+        changes.push(Change::of(Target::Threads(Selector::Process(seen(&self.grouped))), Value::Nice(7)));
+        if let Some(group) = &self.new_group {
+            changes.push(Change::file(group.join("cpu.weight").to_str().expect("UTF-8"), "50"));
+        }
+        if let Some(child) = &self.deadline {
+            changes.push(Change::relative(Target::Thread(seen(child)), Relative::RuntimePercent(50)));
+        }
+        if let Some(irq) = self.interrupt {
+            let handlers = ThisHost.handlers_of(irq).expect("it is there");
+            changes.push(Change::of_interrupt(irq, &"0".parse().expect("a CPU"), handlers));
+        }
+        if let Some(thread) = kernel_thread() {
+            changes.push(Change::of(Target::Thread(thread), Value::Nice(-1)));
+        }
         let feature = Change::feature("NEXT_BUDDY", FeatureState::On);
         if ThisHost.file("/sys/kernel/debug/sched/features").is_some() {
             changes.push(feature);
@@ -80,11 +165,21 @@ impl Stage {
         let pid = self.child.id().to_string();
         let chrt = Command::new("chrt").args(["-p", &pid]).output().expect("chrt");
         let taskset = Command::new("taskset").args(["-p", &pid]).output().expect("taskset");
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
-        let nice = stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace().nth(16).expect("nice").to_owned();
+        let tids = [Some(self.child.id()), Some(self.grouped.id()), kernel_thread().map(|thread| thread.tid.0)];
+        let nice: Vec<String> = tids.into_iter().flatten().map(nice_of).collect();
+        let deadline = self.deadline.as_ref().map(|child| {
+            let shown = Command::new("chrt").args(["-p", &child.id().to_string()]).output().expect("chrt");
+            String::from_utf8_lossy(&shown.stdout).into_owned()
+        });
+        let text = |file: Option<PathBuf>| file.map(|file| fs::read_to_string(file).expect("a value"));
+        let cpus = text(self.interrupt.map(|irq| cpus_of(irq).into()));
+        let weight = text(self.new_group.as_ref().map(|group| group.join("cpu.weight")));
         let shares = self.group.as_ref().map(|group| fs::read_to_string(group.join("cpu.shares")).expect("shares"));
         let [chrt, taskset] = [chrt, taskset].map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-        format!("{chrt}{taskset}{nice} {shares:?} {:?}", fs::read_to_string(SYSCTL).ok())
+        format!(
+            "{chrt}{taskset}nice {nice:?} {shares:?} {:?} interrupt {cpus:?} weight {weight:?} {deadline:?}",
+            fs::read_to_string(SYSCTL).ok()
+        )
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -107,11 +202,15 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        for child in [&mut self.child, &mut self.grouped] {
+        // A test that failed in between leaves this machine as it was, too.
+        if let Ok(mut hand) = ByHand::open_file(&self.journal(), "test") {
+            let _ = hand.undo(&mut ThisHost, &mut Audit::none(), Extent::All, |_| true);
+        }
+        for child in [&mut self.child, &mut self.grouped].into_iter().chain(&mut self.deadline) {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if let Some(group) = &self.group {
+        for group in self.group.iter().chain(&self.new_group) {
             let _ = fs::remove_dir(group);
         }
     }
@@ -131,10 +230,24 @@ fn each_kind_of_target_is_made_and_taken_back() {
     let done = done.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(done, steps.len());
     let after = stage.state();
-    for part in ["SCHED_FIFO", "RESET_ON_FORK", "affinity mask: 1", "\"90", "-4"] {
+    let here = [
+        (true, "SCHED_FIFO"),
+        (true, "RESET_ON_FORK"),
+        (true, "affinity mask: 1"),
+        (true, "\"90"),
+        (true, "nice [\"-4\", \"7\""),
+        (kernel_thread().is_some(), ", \"-1\"]"),
+        (stage.interrupt.is_some(), "interrupt Some(\"0\\n\")"),
+        (stage.new_group.is_some(), "weight Some(\"50\\n\")"),
+        (stage.deadline.is_some(), "2000000/50000000/100000000"),
+    ];
+    for (_, part) in here.iter().filter(|(is_here, _)| *is_here) {
         assert!(after.contains(part), "{part}: {after}");
     }
-    assert!(stage.steps().is_empty(), "a second plan has nothing to do: {:?}", stage.steps());
+    // What depends on what is there (half of a runtime) is another change each time.
+    let again =
+        stage.steps().into_iter().filter(|step| !matches!(step.new, Value::Deadline { .. })).collect::<Vec<_>>();
+    assert!(again.is_empty(), "a second plan has nothing to do: {again:?}");
     assert_eq!(stage.undo(), done);
     assert_eq!(stage.state(), before);
 }

@@ -95,6 +95,13 @@ impl<'a, R: Runner> Bench<'a, R> {
     }
 }
 
+impl<R: Runner> Bench<'_, R> {
+    /// Whether somebody has asked to stop.
+    pub fn is_interrupted(&self) -> bool {
+        self.runner.is_interrupted()
+    }
+}
+
 /// `kubepods on 6.1, seed 3, without the fault, remedy raise-worker, sched_feature.X=off`.
 pub fn describe(request: &Request) -> String {
     let mut text = format!("{} on {}, seed {}", request.scenario.name, request.kernel, request.seed);

@@ -140,7 +140,8 @@ pub fn bisect<R: Runner>(
         lab.learn_noise(&from, &to)?;
         Explain { lab: &mut lab, found: &mut found, from: &from, to: &to, changes: &changes }.run(&difference)?;
     } else {
-        let more = difference.pairs_to_tell.map(|seeds| format!("; about {seeds} seeds may tell")).unwrap_or_default();
+        let more =
+            difference.pairs_to_tell.map(|seeds| format!("; about {seeds} seeds may be enough")).unwrap_or_default();
         found.unexplained.push(format!(
             "the sides do not differ beyond what their own seeds do ({}{more}): there is nothing to explain",
             difference.verdict.words()
@@ -192,7 +193,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         let of_all = self.lab.contrast(self.from, &everything, self.lab.first())?;
         let share = share_of(&of_all, whole);
         if self.changes.is_empty() || share < SOME || !of_all.verdict.is_claim() {
-            let sure = if of_all.verdict.is_claim() { "" } else { ", which is not told from what seeds alone do" };
+            let sure = if of_all.verdict.is_claim() { "" } else { ", which is within what seeds alone do" };
             self.found.unexplained.push(format!(
                 "all {} settings that differ and that A's kernel has make {:.0} % of the difference{sure}: the rest is in the \
                  kernels' code or in settings that only one of them has",

@@ -159,6 +159,11 @@ pub trait Runner {
 
     /// Boots, waits and collects.
     fn run(&mut self, request: &Request) -> Result<Outcome, Self::Error>;
+
+    /// Whether somebody has asked to stop, so that no other run is to begin.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

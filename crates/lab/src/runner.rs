@@ -71,6 +71,10 @@ const OUTPUT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run
 impl Runner for QemuRunner {
     type Error = RunError;
 
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     fn run(&mut self, request: &Request) -> Result<Outcome, RunError> {
         let began = Instant::now();
         check(request)?;

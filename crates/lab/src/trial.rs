@@ -157,7 +157,7 @@ mod tests {
             remedy: "r".to_owned(),
             changes,
         };
-        let boot = || Change { target: Target::Boot { parameter: "preempt=full".to_owned() }, to: None, was: None };
+        let boot = || Change::at_boot("preempt=full");
         let sysctl = || Change::file("/proc/sys/kernel/sched_rt_runtime_us", "900000");
         assert_eq!(offer(vec![sysctl(), boot()]).obstacle(), Some("it holds from the next boot on"));
         assert_eq!(offer(vec![boot(), Change::advice()]).obstacle(), Some("advice: only a person can do it"));

@@ -70,7 +70,7 @@ pub struct Truth {
 }
 
 /// Runs every scenario on every kernel, faulty and healthy, and judges what `explain` says. A run that fails is a row,
-/// not the end.
+/// not the end; what was not begun when somebody asked to stop has none.
 pub fn truth<R: Runner>(
     bench: &mut Bench<'_, R>,
     scenarios: &[Scenario],
@@ -84,6 +84,9 @@ pub fn truth<R: Runner>(
     let mut rows = Vec::new();
     for (scenario, kernel) in pairs() {
         for fault in [true, false] {
+            if bench.is_interrupted() {
+                return Truth { rows };
+            }
             let request = Request { fault, ..Request::faulty(scenario.clone(), kernel, seed) };
             let row = if suits(scenario, kernel) { row(bench, &request, explain) } else { not_here(&request) };
             rows.push(row);
@@ -245,6 +248,33 @@ mod tests {
             "worst_waits": [], "losses": []
         });
         serde_json::from_value(json).expect("a report")
+    }
+
+    /// Is asked to stop while it makes its first run.
+    struct Stopped(usize);
+
+    impl Runner for Stopped {
+        type Error = std::fmt::Error;
+
+        fn run(&mut self, _: &Request) -> Result<Outcome, std::fmt::Error> {
+            self.0 += 1;
+            Err(std::fmt::Error)
+        }
+
+        fn is_interrupted(&self) -> bool {
+            self.0 > 0
+        }
+    }
+
+    #[test]
+    fn nothing_is_announced_after_somebody_asked_to_stop() {
+        let (mut runner, mut announced) = (Stopped(0), 0);
+        let mut tell = |_: crate::bench::Upcoming<'_>| announced += 1;
+        let mut bench = Bench::new(&mut runner, &mut tell);
+        let kernels = ["5.10", "6.1", "6.12"].map(String::from);
+        let mut explain = |_: &Outcome| Ok(report("x", "info", "task", "x", "y"));
+        let truth = truth(&mut bench, &[model::scenario()], &kernels, 1, &mut explain);
+        assert_eq!((truth.rows.len(), announced, runner.0), (1, 1, 1), "{truth}");
     }
 
     #[test]

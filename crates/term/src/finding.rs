@@ -27,6 +27,11 @@ impl Named<'_> {
         let which = if is_first { String::new() } else { format!(" --finding {}", finding + 1) };
         Some(format!("unstarve fix {}{which} --remedy {remedy}", self.file?))
     }
+
+    /// What somebody has to assert of a recording that names neither its host nor its boot.
+    fn assertion(self) -> &'static str {
+        if self.report.trace.snapshot { "" } else { " --this-boot" }
+    }
 }
 
 /// One finding: what, who ran meanwhile, what it cost, what speaks for it, what to do.
@@ -175,7 +180,7 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: Named<'_>
         ink.paragraph(&format!("  {}. ", index + 1), PLAIN, &remedy.text);
         let fix = named.fix(finding, &remedy.id).filter(|_| !remedy.is_short());
         let (apply, undo) = match &fix {
-            Some(fix) => (format!("sudo {fix} --apply"), "sudo unstarve fix --undo".to_owned()),
+            Some(fix) => (format!("sudo {fix}{} --apply", named.assertion()), "sudo unstarve fix --undo".to_owned()),
             None => (remedy.apply.clone(), remedy.undo.clone()),
         };
         left_out = left_out.or(fix);
@@ -197,8 +202,8 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: Named<'_>
         ink.paragraph("  ", FAINT, "Where unstarve is not installed, shell commands do the same:");
         ink.line(&[(FAINT, &format!("    {fix} --as shell"))]);
         if !named.report.trace.snapshot {
-            let text =
-                "The recording does not name its host and boot: on that host, if not rebooted since, add --this-boot.";
+            let text = "The recording does not name its host and boot: --this-boot asserts that it was made on this host since \
+                        it was booted. Run the command only where that is so.";
             ink.paragraph("  ", FAINT, text);
         }
     }

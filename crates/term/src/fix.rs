@@ -108,7 +108,14 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     let _ = writeln!(text, "{}", wrap(&format!("Risk: {}", remedy.risk), "  "));
     let _ = writeln!(text, "{}", wrap(&format!("Valid on: {}", remedy.valid_on), "  "));
     if let Some(why) = &page.strange {
-        let _ = writeln!(text, "{}", wrap(&format!("The thread ids of {} mean nothing here: {why}.", page.file), "  "));
+        let _ = writeln!(
+            text,
+            "{}",
+            wrap(
+                &format!("Numbers of threads, interrupts, queues and CPUs in {} mean nothing here: {why}.", page.file),
+                "  "
+            )
+        );
     }
     text.push('\n');
     outcome(&mut text, page);

@@ -120,6 +120,7 @@ fn rt_starvation() -> Finding {
                 low: Some(-0.975),
                 high: Some(-0.932),
                 seeds: 3,
+                note: String::new(),
             }],
         }],
         actors: vec![],

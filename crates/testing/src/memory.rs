@@ -25,6 +25,7 @@ struct Known {
 pub struct Memory {
     threads: BTreeMap<Tid, Known>,
     files: BTreeMap<String, String>,
+    interrupts: BTreeMap<u32, Vec<String>>,
 }
 
 impl Memory {
@@ -62,6 +63,13 @@ impl Memory {
     pub fn file(mut self, path: &str, text: &str) -> Memory {
         self.files.insert(path.to_owned(), text.to_owned());
         self
+    }
+
+    /// An interrupt with a handler.
+    #[must_use]
+    pub fn interrupt(mut self, irq: u32, handler: &str, cpus: &str) -> Memory {
+        self.interrupts.insert(irq, vec![handler.to_owned()]);
+        self.file(&format!("/proc/irq/{irq}/smp_affinity_list"), cpus)
     }
 
     fn known(&self, key: TaskKey) -> Option<&Known> {
@@ -133,6 +141,10 @@ impl Look for Memory {
 
     fn text(&self, path: &str) -> io::Result<String> {
         self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn handlers_of(&self, irq: u32) -> Option<Vec<String>> {
+        self.interrupts.get(&irq).cloned()
     }
 
     fn weight_file(&self, _: Tid) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use unstarve_facts::Stat;
 use unstarve_host::whole_cgroups;
 #[cfg(feature = "bpf")]
 use unstarve_model::Comm;
@@ -9,13 +10,9 @@ use unstarve_model::Tid;
 
 /// Whether the task is there, and runnable or running.
 pub(crate) fn is_runnable(tid: Tid) -> bool {
-    fs::read(format!("/proc/{tid}/stat")).is_ok_and(|stat| state(&stat) == Some(b'R'))
-}
-
-/// The state in a `stat` file: behind the name, which may hold brackets and blanks itself.
-fn state(stat: &[u8]) -> Option<u8> {
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    stat.get(end + 2).copied()
+    // A name may be any bytes.
+    let stat = fs::read(format!("/proc/{tid}/stat")).ok();
+    stat.and_then(|stat| Stat::parse(&String::from_utf8_lossy(&stat))).is_some_and(|stat| stat.state == 'R')
 }
 
 /// A task's name.
@@ -55,13 +52,6 @@ fn top_of(text: &str, unified: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_cannot_pass_for_a_state() {
-        assert_eq!(state(b"42 (a) R (b)) S 1 1"), Some(b'S'));
-        assert_eq!(state(b"42 (cc1) R 1"), Some(b'R'));
-        assert_eq!(state(b"42"), None);
-    }
 
     #[test]
     fn this_thread_runs_and_nobody_has_number_zero() {

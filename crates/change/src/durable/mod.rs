@@ -171,6 +171,7 @@ fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
         let value = text_of(change).ok_or_else(|| no_word(change, "tmpfiles.d"))?;
         let path = match &change.target {
             Target::File { path } if crate::is_of_group(path) => return Err(made_later(path, "tmpfiles.d")),
+            Target::File { path } if crate::interrupt_of(path).is_some() => return Err(numbered_anew(path)),
             Target::File { path } if path.starts_with("/sys/") || path.starts_with("/proc/") => path.clone(),
             Target::Feature { .. } => "/sys/kernel/debug/sched/features".to_owned(),
             _ => return Err(no_word(change, "tmpfiles.d")),
@@ -225,6 +226,14 @@ fn made_later(path: &str, form: &str) -> String {
     let advice = "set it where the group is made: CPUWeight= or CPUQuota= of its unit (--as systemd), or in the pod's or \
                   container's own configuration";
     format!("{path}: the group does not exist yet when {form} is applied at boot; {advice}")
+}
+
+/// The next boot may give the number to another device.
+fn numbered_anew(path: &str) -> String {
+    format!(
+        "{path}: the number of the interrupt is of this boot, and a file is for each boot; name it by its handler, in a guard's \
+         policy ([[irq]])"
+    )
 }
 
 fn no_word(change: &Change, form: &str) -> String {

@@ -27,6 +27,10 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
                 let on = text_of(change).is_some_and(|word| word == name);
                 let _ = write!(text, "\n[[feature]]\nname = {}\non = {on}\n", toml_text(name));
             }
+            Target::File { path } if crate::interrupt_of(path).is_some() => {
+                let cpus = text_of(change).ok_or_else(|| no_word(change, "a guard's policy"))?;
+                text += &interrupt(path, &change.handlers, cpus)?;
+            }
             Target::File { path } => {
                 let value = text_of(change).ok_or_else(|| no_word(change, "a guard's policy"))?;
                 text += &beside(path, value).ok_or_else(|| no_word(change, "a guard's policy"))?;
@@ -45,6 +49,21 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
     let file = "/etc/unstarve/policies/60-fix.toml".to_owned();
     let activate = format!("unstarve guard plan --policy {file}; unstarve guard run --policy {file}");
     Ok(vec![Durable { file: Some(file), text, activate }])
+}
+
+/// By its handler: numbers are of a boot.
+fn interrupt(path: &str, handlers: &[String], cpus: &str) -> Result<String, String> {
+    let Some(handler) = handlers.first() else {
+        return Err(format!(
+            "{path}: the recording does not name the interrupt's handler, and its number is of this boot alone"
+        ));
+    };
+    Ok(format!(
+        "\n# Every interrupt with a handler called {}.\n[[irq]]\naction = {}\naffinity = {}\n",
+        in_comment(handler),
+        toml_text(&escaped(handler)),
+        toml_text(cpus)
+    ))
 }
 
 /// The version, and a limit where a rule needs a higher one: above this the guard asks for it.

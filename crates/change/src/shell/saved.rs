@@ -2,9 +2,9 @@
 
 use unstarve_model::Tid;
 
-use super::{CREATED, Commands, ENDED, FEATURES, chrt_word, quoted, text};
+use super::{CREATED, Commands, ENDED, FEATURES, chrt_word, handlers, quoted, text, write};
 use crate::Value;
-use crate::change::{Change, Relative, Selector, Target, To};
+use crate::change::{Change, Relative, Selector, Target, Thread, To};
 
 /// Prints what chrt(1) has to be given so that `$t` has its policy, priority and flag again.
 const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
@@ -24,8 +24,12 @@ pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
     let body: Vec<String> = steps.iter().map(Step::text).collect();
     let body = body.join("; ");
     let file = format!("/run/unstarve-undo-{:08x}", fingerprint(&body));
-    // Within the body `$b` is the text of a command, and `$s` what it printed of `$t`.
-    let created = if body.contains("$b") { format!("b='{}'; ", CREATED.replace('\'', "\"")) } else { String::new() };
+    // Within the body `$b` is the text of a command, and `$s` what it printed of `$t`; `$h` that of another.
+    let text = |name: &str, text: &str| match body.contains(&format!("${name}")) {
+        true => format!("{name}='{}'; ", text.replace('\'', "\"")),
+        false => String::new(),
+    };
+    let created = text("b", CREATED) + &text("h", NAME);
     Some(Commands {
         apply: format!("( set -Ceu; u={file}; : > $u; set +C; {created}{body} )"),
         // What was done last is undone first.
@@ -33,10 +37,46 @@ pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
     })
 }
 
+/// By what a thread is recognised.
+enum Known {
+    /// When it was created.
+    Start(u64),
+    /// Its name, in the pattern of `case` for what [`NAME`] prints: a name never becomes part of a command as it is.
+    Name(String),
+}
+
+/// Prints the bytes of the name of `$t`, with the line end that follows them in `/proc`.
+const NAME: &str = "od -An -v -tx1 /proc/$t/comm 2> /dev/null | tr -d ' \\n'";
+
+impl Known {
+    /// `None` if the recording knows neither: then nothing says that a thread of this number is the one that was meant.
+    fn of(thread: &Thread) -> Option<Known> {
+        if let Some(start) = thread.start {
+            return Some(Known::Start(start));
+        }
+        let name = thread.name_bytes()?;
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        // `/proc` adds to a worker's name what it works on, after `-` or `+`.
+        let stem = name.iter().position(|byte| matches!(byte, b'-' | b'+')).map_or(name, |at| &name[..at]);
+        Some(Known::Name(match name.starts_with(b"kworker/") {
+            true => ["0a", "2d*", "2b*"].map(|end| format!("@{}{end}", hex(stem))).join("|"),
+            false => format!("@{}0a", hex(name)),
+        }))
+    }
+
+    /// The patterns of `case` for `$t:$s@$h`.
+    fn patterns(&self, tid: Tid) -> String {
+        match self {
+            Known::Start(start) => format!("{tid}:{start}@*"),
+            Known::Name(names) => names.split('|').map(|name| format!("{tid}:?*{name}")).collect::<Vec<_>>().join("|"),
+        }
+    }
+}
+
 /// A body for one or several threads, or for none.
 struct Step {
-    /// By number, and when they were created, where that was recorded.
-    threads: Vec<(Tid, Option<u64>)>,
+    /// By number, and what says that it is the one that was recorded.
+    threads: Vec<(Tid, Known)>,
     /// Prints the threads, where they are not known by number.
     list: Option<String>,
     body: String,
@@ -52,18 +92,17 @@ impl Step {
     }
 
     fn text(&self) -> String {
+        let is_by_name = self.threads.iter().any(|(_, known)| matches!(known, Known::Name(_)));
         let (list, check) = match &self.list {
             // One that has ended meanwhile needs nothing.
             Some(list) => (list.clone(), "[ \"$s\" ] || continue".to_owned()),
             None if self.threads.is_empty() => return self.body.clone(),
             None => {
                 let numbers: Vec<String> = self.threads.iter().map(|(tid, _)| tid.to_string()).collect();
-                let known = self.threads.iter().map(|(tid, start)| match start {
-                    Some(start) => format!("{tid}:{start}"),
-                    None => format!("{tid}:?*"),
-                });
-                let known: Vec<String> = known.collect();
-                (numbers.join(" "), format!("case $t:$s in {}) ;; *) {ENDED}; continue ;; esac", known.join("|")))
+                let known: Vec<String> = self.threads.iter().map(|(tid, known)| known.patterns(*tid)).collect();
+                let name = if is_by_name { "$(eval \"$h\")" } else { "" };
+                let check = format!("case $t:$s@{name} in {}) ;; *) {ENDED}; continue ;; esac", known.join("|"));
+                (numbers.join(" "), check)
             }
         };
         format!("for t in {list}; do s=$(eval \"$b\"); {check}; {}; done", self.body)
@@ -75,12 +114,16 @@ fn step(change: &Change) -> Option<Step> {
     match &change.target {
         Target::Thread(thread) => {
             let body = save_and_set(change.to.as_ref()?)?;
-            Some(Step { threads: vec![(thread.tid, thread.start)], ..Step::of_kernel(body) })
+            Some(Step { threads: vec![(thread.tid, Known::of(thread)?)], ..Step::of_kernel(body) })
         }
         Target::Threads(Selector::Process(process)) => {
-            let Some(start) = process.start else { return of_list(format!("$(ls /proc/{}/task)", process.tid)) };
             // Without a thread in the list nothing is done.
-            of_list(format!("$(t={}; [ \"$(eval \"$b\")\" != {start} ] || ls /proc/$t/task)", process.tid))
+            let (what, known) = match Known::of(process)? {
+                Known::Start(start) => ("$b", start.to_string()),
+                Known::Name(names) => ("$h", names.replace('@', "")),
+            };
+            let tid = process.tid;
+            of_list(format!("$(t={tid}; case $(eval \"{what}\") in ({known}) ls /proc/$t/task ;; esac)"))
         }
         // Children of kthreadd: a program may take any name.
         Target::Threads(Selector::KernelThreads { prefix }) => {
@@ -94,8 +137,10 @@ fn step(change: &Change) -> Option<Step> {
             of_list(format!("$(pgrep -P 2 '^kworker/{cpus}:[0-9]+([-+]|$)')"))
         }
         Target::File { path } => {
-            let (to, path) = (quoted(text(change.value()?)?)?, requotable(path)?);
-            Some(Step::of_kernel(replace_text(&path, &to)))
+            let (to, quoted) = (quoted(text(change.value()?)?)?, requotable(path)?);
+            let body = replace_text(path, &quoted, &to);
+            // What is undone was done: the line of the undo is there only if the interrupt was the one that was meant.
+            Some(Step::of_kernel(handlers(path, &change.handlers)?.unless_another(body)))
         }
         Target::Feature { name } => {
             let word = quoted(text(change.value()?)?)?;
@@ -106,7 +151,8 @@ fn step(change: &Change) -> Option<Step> {
         }
         Target::GroupWeightOf(thread) => match change.to.as_ref()? {
             To::Relative(Relative::WeightAtMost(weight)) => {
-                Some(Step { threads: vec![(thread.tid, thread.start)], ..Step::of_kernel(group_weight(*weight)) })
+                let threads = vec![(thread.tid, Known::of(thread)?)];
+                Some(Step { threads, ..Step::of_kernel(group_weight(*weight)) })
             }
             _ => None,
         },
@@ -120,10 +166,11 @@ fn requotable(path: &str) -> Option<String> {
     (!quoted.contains(['$', '`', '\\', '"', '!'])).then_some(quoted)
 }
 
-fn replace_text(path: &str, to: &str) -> String {
+fn replace_text(path: &str, quoted: &str, to: &str) -> String {
     // A file that lists its words has the one in force in parentheses.
     let now = if path.ends_with("/preempt") { "sed 's/.*(\\(.*\\)).*/\\1/'" } else { "cat" };
-    format!("echo \"[ ! -e {path} ] || echo '$({now} {path})' > {path}\" >> $u; echo {to} > {path}")
+    let back = write(&format!("'$({now} {quoted})'"), quoted, path, "\\$");
+    format!("echo \"[ ! -e {quoted} ] || {back}\" >> $u; {}", write(to, quoted, path, "$"))
 }
 
 /// Begins a line of the undo file, which is for the thread that was changed alone.

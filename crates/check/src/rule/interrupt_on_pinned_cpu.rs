@@ -101,14 +101,13 @@ fn reached(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
 fn move_interrupt(case: &Case<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Option<Fix> {
     let others = without(&case.online, pinned);
     let old = irq.affinity.as_ref().filter(|_| !others.is_empty())?;
-    let file = format!("/proc/irq/{}/smp_affinity_list", irq.irq);
     Fix::of(
         About {
             text: &format!("Serve it on {}.", cpus(&others)),
             risk: "Some devices manage the affinity themselves and refuse (NVMe queues); irqbalance may move it back.",
             valid_on: "all kernels",
         },
-        vec![Change::file(file, others.to_string()).from(Value::Text(old.to_string()))],
+        vec![Change::of_interrupt(irq.irq, &others, irq.handlers.clone()).from(Value::Text(old.to_string()))],
     )
 }
 

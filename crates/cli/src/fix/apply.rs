@@ -28,6 +28,7 @@ pub fn run(
     if !can_be_done(&plan) {
         let mut page = page_of(args, recording, explained, chosen, &plan, origin);
         page.came = Some(Came::NothingDone);
+        output::will_end_with(NOT_DONE);
         write(args, &page, color)?;
         return Ok(ExitCode::from(NOT_DONE));
     }
@@ -47,6 +48,7 @@ pub fn run(
         if !tried.helped() {
             let mut page = page_of(args, recording, explained, chosen, &plan, origin);
             page.came = Some(came);
+            output::will_end_with(NOT_DONE);
             write(args, &page, color)?;
             return Ok(ExitCode::from(NOT_DONE));
         }
@@ -57,6 +59,7 @@ pub fn run(
     }
     let mut page = page_of(args, recording, explained, chosen, &plan, origin);
     page.came = Some(came);
+    output::will_end_with(0);
     write(args, &page, color)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -190,7 +190,7 @@ mod tests {
             .program(7, 1, "db")
             .program(8, 1, "other")
             .file("/proc/sys/kernel/sched_rt_runtime_us", "900000");
-        let boot = Change { target: Target::Boot { parameter: "preempt=full".to_owned() }, to: None, was: None };
+        let boot = Change::at_boot("preempt=full");
         let so_already = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "900000");
         let first = finding("rt-starvation", &[("a", &[Change::advice()]), ("b", &[nice(8)]), ("c", &[boot])]);
         let second =

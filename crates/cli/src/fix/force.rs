@@ -11,7 +11,7 @@ use unstarve_term::clean;
 use super::choose::RULE;
 use super::undo::{change_of, heading};
 use super::{LowArgs, NOT_DONE};
-use crate::output::Out;
+use crate::output::{self, Out};
 
 /// What a change has come to.
 enum State {
@@ -64,10 +64,12 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
         .filter(|batch| batch.rule.starts_with(RULE))
         .map(|batch| (batch, batch.steps.iter().map(State::of).collect()))
         .collect();
+    let all = !fixes.is_empty() && fixes.iter().all(|(_, states)| states.iter().all(State::is_in_force));
+    let code = if args.check && !all { NOT_DONE } else { 0 };
+    output::will_end_with(code);
     let text = if args.json { json(&fixes)? } else { text(&fixes) };
     Out::new().text(&text)?;
-    let all = !fixes.is_empty() && fixes.iter().all(|(_, states)| states.iter().all(State::is_in_force));
-    Ok(if args.check && !all { ExitCode::from(NOT_DONE) } else { ExitCode::SUCCESS })
+    Ok(ExitCode::from(code))
 }
 
 fn text(fixes: &[(&Batch, Vec<State>)]) -> String {

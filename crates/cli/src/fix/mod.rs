@@ -129,7 +129,11 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     let recording = Recording::new(file.clone())?;
     let explained = explain(&recording)?;
     if explained.report.findings.is_empty() {
-        Out::new().text(&format!("{}: no finding, so there is nothing to fix\n", recording.name()))?;
+        output::will_end_with(NOT_DONE);
+        Out::new().text(&match args.json {
+            true => "{\n  \"schema\": \"unstarve.fix/1\",\n  \"finding\": null\n}\n".to_owned(),
+            false => format!("{}: no finding, so there is nothing to fix\n", recording.name()),
+        })?;
         return Ok(ExitCode::from(NOT_DONE));
     }
     let snapshot = explained.driven.snapshot.as_deref();
@@ -177,6 +181,7 @@ fn show(
 ) -> Result<ExitCode> {
     let plan = planned(explained, chosen, origin);
     let can = can_be_done(&plan);
+    output::will_end_with(if can { 0 } else { NOT_DONE });
     write(args, &page_of(args, recording, explained, chosen, &plan, origin), color)?;
     Ok(if can { ExitCode::SUCCESS } else { ExitCode::from(NOT_DONE) })
 }

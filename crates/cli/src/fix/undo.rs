@@ -27,6 +27,7 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
             true => json(&[], &Undone::default(), &[], &[])?,
             false => format!("nothing to undo: there is no {}\n", clean(&args.state.display().to_string())),
         };
+        output::will_end_with(0);
         Out::new().text(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -35,6 +36,11 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     let extent = if args.all { Extent::All } else { Extent::Last };
     let taken = hand.undo(&mut ThisHost, &mut Audit::none(), extent, |batch| batch.rule.starts_with(RULE));
     let (batches, undone) = (taken.batches, taken.undone.and(left));
+    let code = match undone.is_complete() {
+        false => FAILED,
+        true => u8::from(!taken.theirs.is_empty() || !taken.covered.is_empty()),
+    };
+    output::will_end_with(code);
     let text = match args.json {
         true => json(&batches, &undone, &taken.covered, &taken.theirs)?,
         false => text(&batches, &undone),
@@ -49,10 +55,7 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     for (step, error) in &undone.failed {
         output::remark(&format!("{}: {} stays: {error}", named(step), step.new));
     }
-    Ok(match undone.is_complete() {
-        false => ExitCode::from(FAILED),
-        true => ExitCode::from(u8::from(!taken.theirs.is_empty() || !taken.covered.is_empty())),
-    })
+    Ok(ExitCode::from(code))
 }
 
 /// Whether there is no such directory. The usual one is not looked for: the journal of an earlier version is elsewhere.

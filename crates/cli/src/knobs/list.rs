@@ -41,7 +41,9 @@ pub fn run(args: ListArgs, color: Color) -> Result<ExitCode> {
         None => snapshot::take(&args.root)?,
     };
     if snapshot.features.is_none() {
-        remark("the settings in debugfs cannot be seen: mount it, as root, on a kernel that is not locked down");
+        let why = snapshot.missing.iter().find(|missing| missing.what == "scheduler features");
+        let why = why.map_or("the snapshot does not say why", |missing| missing.why.as_str());
+        remark(&format!("the settings in debugfs cannot be seen: {why}"));
     }
     let mut lines = lines(&snapshot);
     lines.retain(|line| !args.changed || line.default.is_some());

@@ -102,7 +102,7 @@ pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
         let both = serde_json::json!({ "outcome": outcome, "report": report });
         serde_json::to_string_pretty(&both)? + "\n"
     } else {
-        let file = trace.file().and_then(|file| unstarve_change::quoted(&file.display().to_string()));
+        let file = trace.file().and_then(|file| unstarve_change::quoted_file(&file.display().to_string()));
         let page = page_of(&report, Scope::Whole, file.as_deref(), output::look(color));
         format!("{}\n{page}", table(&outcome))
     };

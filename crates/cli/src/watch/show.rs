@@ -62,7 +62,7 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     print(&match args.json {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => {
-            let file = unstarve_change::quoted(&trace.display().to_string());
+            let file = unstarve_change::quoted_file(&trace.display().to_string());
             page_of(&report, Scope::Whole, file.as_deref(), output::look(color))
         }
     })

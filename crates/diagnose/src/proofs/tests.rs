@@ -102,3 +102,14 @@ fn what_was_useless_for_another_kind_of_victim_is_offered() {
     assert!(is_offered(std::slice::from_ref(&for_another)));
     assert!(offered(Some("6.1.9"), &[for_another]).contains("move-intruder: unknown"));
 }
+
+#[test]
+fn what_could_not_be_taken_back_is_shown_beside_what_was_proved() {
+    let of = |note: &str| Proof { note: note.into(), ..proof("fair-server", "6.12", Answer::Helped, -0.5) };
+    let shown = |note: &str| Proved::of(&of(note), None).to_string();
+    let note =
+        "not taken back: /sys/kernel/debug/sched/fair_server/cpu0/runtime: Device or resource busy (os error 16)";
+    assert!(shown(note).ends_with(&format!(", in spike; {note}")), "{}", shown(note));
+    assert!(shown("2 of 3 threads did not appear in the second guest").ends_with(", in spike"));
+    assert_eq!(Proved::of(&of("x"), None).note, "x", "JSON has every note");
+}

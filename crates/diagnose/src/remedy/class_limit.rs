@@ -38,6 +38,10 @@ pub(super) fn leave_room(case: &Case<'_>, victim: ActorId) -> Remedy {
 pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option<Remedy> {
     const RISK: &str = "A real-time task that never sleeps then stops everything else on its CPU for good, the kernel's own \
                         threads included: the machine may hang.";
+    const RISK_OF_SERVER: &str = "A real-time task that never sleeps then stops everything else on its CPU for good, the \
+                                  kernel's own threads included: the machine may hang. The kernel may refuse to set or \
+                                  restore it while the server is at work (EBUSY): it is tried for some seconds, and the \
+                                  undo can be repeated.";
     let setting = |name: &str| case.snapshot.and_then(|snapshot| snapshot.setting(name)).map(|(_, value)| value.trim());
     match kind {
         ClassLimit::Throttling => Some(
@@ -58,7 +62,7 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
                     id: kind::NO_FAIR_SERVER,
                     text: format!("Turn the fair server of CPU {cpu} off, if nothing else is to run there."),
                     changes: rewrite(format!("/sys/kernel/debug/sched/{name}"), "0", setting(&name)),
-                    risk: RISK,
+                    risk: RISK_OF_SERVER,
                     valid_on: "kernels from 6.12 on, debugfs writable".into(),
                 }
                 .done(),

@@ -97,18 +97,24 @@ pub(super) fn move_victim(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
 
 /// The interrupt goes elsewhere.
 pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[ActorId]) -> Option<Remedy> {
-    let irq = sources.iter().find_map(|id| match case.actor(*id).kind {
-        ActorKind::Irq { irq, .. } => Some(irq),
+    let (irq, name) = sources.iter().find_map(|id| match case.actor(*id).kind {
+        ActorKind::Irq { irq, name } => Some((irq, name)),
         _ => None,
     })?;
     let free = others(case, &[victim])?;
-    let path = format!("/proc/irq/{irq}/smp_affinity_list");
-    let old = case.snapshot.and_then(|snapshot| snapshot.irq_affinity(irq)).map(ToString::to_string);
+    let known = case.snapshot.and_then(|snapshot| snapshot.irq(irq));
+    let old = known.and_then(|known| known.affinity.as_ref()).map(|cpus| Value::Text(cpus.to_string()));
+    // The trace has the name of a handler, `/proc` a directory of each; no name of a directory has a slash.
+    let traced = || name.map(|name| case.world.names.get(name).to_string()).filter(|name| !name.contains('/'));
+    let handlers: Vec<String> = match known {
+        Some(known) => known.handlers.clone(),
+        None => traced().into_iter().collect(),
+    };
     Some(
         Draft {
             id: kind::MOVE_INTERRUPT,
             text: format!("Serve interrupt {irq} on other CPUs than those that {} uses.", case.name(victim)),
-            changes: rewrite(path, free.to_string(), old.as_deref()),
+            changes: vec![Change::of_interrupt(irq, &free, handlers).from(old)],
             risk: "irqbalance moves it back unless it is told not to (--banirq); per-queue interrupts of NVMe are managed \
                    by the kernel and refuse (EIO).",
             valid_on: "all kernels".into(),

@@ -164,7 +164,8 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
                      and share it by weight; it begins only after they starved for the rest of the second."
                 ),
                 changes: rewrite(format!("/sys/kernel/debug/sched/{name}"), "200000000", old),
-                risk: "Real-time tasks of this CPU can be held up for as long.",
+                risk: "Real-time tasks of this CPU can be held up for as long. The kernel may refuse to set or restore it while the \
+                       server is at work (EBUSY): it is tried for some seconds, and the undo can be repeated.",
                 valid_on,
             }
             .done(),

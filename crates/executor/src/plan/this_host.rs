@@ -51,6 +51,12 @@ impl Look for ThisHost {
         Ok(fs::read_to_string(path)?.trim().to_owned())
     }
 
+    fn handlers_of(&self, irq: u32) -> Option<Vec<String>> {
+        let entries = fs::read_dir(format!("/proc/irq/{irq}")).ok()?.flatten();
+        let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        Some(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    }
+
     fn weight_file(&self, tid: Tid) -> Option<String> {
         let groups = whole_cgroups(fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?);
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;

@@ -113,10 +113,11 @@ fn writers(mode: u32) -> &'static str {
     }
 }
 
-/// A path as one word for a shell.
+/// A path as one word for a shell, never taken for an option.
 #[must_use]
 pub fn for_a_shell(path: &Path) -> String {
     let text = path.display().to_string();
+    let text = if text.starts_with('-') { format!("./{text}") } else { text };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -36,7 +36,7 @@ fn why_no_debugfs(root: &Root, error: &io::Error) -> String {
         return format!("{error}: not root, or the kernel is locked down");
     }
     match root.names(DEBUG) {
-        Ok(names) if names.is_empty() => format!("debugfs is not mounted on {DEBUG}"),
+        Ok(names) if names.is_empty() => format!("debugfs is not mounted on {DEBUG}; mount it as root"),
         Ok(_) => format!("{error}: the kernel was built without CONFIG_SCHED_DEBUG"),
         Err(error) => format!("{DEBUG}: {error}"),
     }

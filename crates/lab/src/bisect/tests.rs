@@ -223,7 +223,7 @@ fn between_kernels_nothing_settable_is_told() {
       3 settings differ, 3 configurations tried in 9 guests
     no cause found among the settings
     not explained: only B's kernel has PLACE_LAG
-    not explained: all 3 settings that differ and that A's kernel has make 0 % of the difference, which is not told from what seeds alone do: the rest is in the kernels' code or in settings that only one of them has
+    not explained: all 3 settings that differ and that A's kernel has make 0 % of the difference, which is within what seeds alone do: the rest is in the kernels' code or in settings that only one of them has
     ");
 }
 

@@ -71,8 +71,8 @@ fn effect(row: &Row) -> String {
 /// The verdict, with how many pairs would tell where it is unclear.
 fn words(contrast: &Contrast) -> String {
     match (contrast.verdict, contrast.pairs_to_tell) {
-        (Verdict::Unclear, Some(pairs)) => format!("unclear, about {pairs} seeds may tell"),
-        (Verdict::Unclear, None) => format!("unclear, more than {MOST_PAIRS} seeds would not tell"),
+        (Verdict::Unclear, Some(pairs)) => format!("unclear, about {pairs} seeds may be enough"),
+        (Verdict::Unclear, None) => format!("unclear, more than {MOST_PAIRS} seeds would be needed"),
         (Verdict::TooFewPairs, _) => format!("{}: at least {FEWEST_PAIRS} seeds are needed", contrast.verdict.words()),
         (verdict, _) => verdict.words().to_owned(),
     }

@@ -118,7 +118,7 @@ fn harm_that_is_not_sure_among_so_many_is_told_with_a_footnote_and_how_many_seed
     let text = comparison.to_string();
     assert!(text.contains("perhaps worse: ping.mean (+10.3 %) (*)"), "{text}");
     let row = text.lines().find(|line| line.starts_with("ping.mean")).expect("its row");
-    assert!(row.contains("seeds may tell *"), "{row}");
+    assert!(row.contains("seeds may be enough *"), "{row}");
     assert!(text.contains("\n* Its own interval leaves out zero, but 3 metrics were looked at"), "{text}");
     assert!(text.contains("an instruction takes a nanosecond"), "{text}");
 }

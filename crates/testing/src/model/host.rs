@@ -9,6 +9,8 @@ use super::running::{NotHere, Running};
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub(super) files: BTreeMap<String, String>,
+    /// Directories without files: an interrupt's handlers.
+    pub(super) directories: Vec<String>,
     pub(super) threads: BTreeMap<u32, ModelThread>,
     /// Services that run.
     pub(super) units: Vec<String>,
@@ -101,6 +103,9 @@ impl Model {
         model.add_features(snapshot);
         model.add_groups(snapshot);
         for irq in &snapshot.irqs {
+            irq.handlers.iter().for_each(|handler| {
+                model.directory(&format!("/proc/irq/{}/{handler}", irq.irq));
+            });
             if let Some(affinity) = &irq.affinity {
                 model.file(&format!("/proc/irq/{}/smp_affinity_list", irq.irq), &affinity.to_string());
             }
@@ -177,6 +182,14 @@ impl Model {
         let own = ["/proc/", "/sys/", "/run/", "/etc/"].iter().any(|directory| path.starts_with(directory));
         if own && !path.split('/').any(|part| part == "..") {
             self.files.insert(path.to_owned(), format!("{}\n", text.trim_end()));
+        }
+        self
+    }
+
+    /// Adds a directory below `/proc/irq`.
+    pub fn directory(&mut self, path: &str) -> &mut Model {
+        if path.starts_with("/proc/irq/") && !path.split('/').any(|part| part == "..") {
+            self.directories.push(path.to_owned());
         }
         self
     }

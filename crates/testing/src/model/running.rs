@@ -224,6 +224,9 @@ fn lay_out(directory: &Path, model: &Model) -> io::Result<()> {
     for unit in &model.units {
         fs::write(directory.join("units").join(unit), "active\n")?;
     }
+    for path in &model.directories {
+        fs::create_dir_all(directory.join(format!("root{path}")))?;
+    }
     for (path, text) in &model.files {
         let file = directory.join(format!("root{path}"));
         file.parent().map(fs::create_dir_all).transpose()?;
