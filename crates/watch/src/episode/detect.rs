@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Nanos, Severity};
+use unstarve_record::Look;
 use unstarve_timeline::Rule;
 
-use crate::config::{Length, RoleThresholds, Thresholds};
-use crate::{Blame, Reading, Role, RoleId, TaskId, VictimClass};
+use super::above::{Pair, Ranked};
+use crate::config::Thresholds;
+use crate::{Reading, Role, RoleId, TaskId, VictimClass};
 
-/// The time over which shares are taken.
-const WINDOW: u64 = 1_000_000_000;
 /// How much of the past is compared with: a wait that ends now may have begun long before.
 const PAST: u64 = 30_000_000_000;
 /// Readings of the past that are kept; with the usual four a second those of the last seconds, and then one a second.
@@ -131,6 +131,14 @@ impl Detector {
         !self.open.is_empty()
     }
 
+    /// What the kernel had counted of limits at each reading that is remembered, oldest first.
+    pub fn looks(&self) -> Vec<Look> {
+        let counted = |reading: &Reading| {
+            reading.limits.iter().map(|group| (group.path.clone(), group.counted)).collect::<BTreeMap<_, _>>()
+        };
+        self.past.iter().map(|reading| Look { at: reading.at, counted: counted(reading) }).collect()
+    }
+
     /// The next reading.
     pub fn see(&mut self, reading: Arc<Reading>) -> Step {
         let now = reading.at.trace.0;
@@ -202,163 +210,6 @@ impl Detector {
                 index > half || index % 2 == 1
             });
         }
-    }
-}
-
-/// How far above its threshold.
-type Ranked = (f64, Begun);
-
-/// One role in two successive readings.
-struct Pair<'a> {
-    id: RoleId,
-    role: &'a Role,
-    before: &'a Reading,
-    reading: &'a Reading,
-    past: &'a VecDeque<Arc<Reading>>,
-}
-
-impl Pair<'_> {
-    /// The condition that is met furthest, and since when its waits may have been.
-    fn worst(&self, thresholds: &RoleThresholds) -> Option<(f64, Trigger, u64)> {
-        let conditions = [
-            thresholds.wait.and_then(|limit| self.wait(limit)),
-            thresholds.oldest.and_then(|limit| self.oldest(limit)),
-            thresholds.share.and_then(|limit| self.share(limit.0)),
-        ];
-        conditions.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
-    }
-
-    /// The longest wait that ended since the reading before, by the step of the histogram that it fell into.
-    fn wait(&self, limit: Length) -> Option<(f64, Trigger, u64)> {
-        let now = &self.reading.waits.get(self.id.index())?.histogram;
-        let then = self.same_role(self.before).and_then(|id| self.before.waits.get(id.index()));
-        let new = then.map_or_else(|| now.clone(), |then| now.since(&then.histogram));
-        let longest = new.buckets().last()?;
-        // Of a step only its lower bound is certain.
-        let ns = (longest.from * 1e9) as u64;
-        let since = self.before.at.trace.0.saturating_sub(ns);
-        self.rank(ns, limit, since, |ns, threshold_ns| Trigger::Wait { ns, threshold_ns })
-    }
-
-    fn oldest(&self, limit: Length) -> Option<(f64, Trigger, u64)> {
-        let ns = self.oldest_wait()?.ns.0;
-        let since = self.reading.at.trace.0.saturating_sub(ns);
-        self.rank(ns, limit, since, |ns, threshold_ns| Trigger::Oldest { ns, threshold_ns })
-    }
-
-    /// How far a wait is above its limit. Half of what it takes to be there must be others' precedence.
-    fn rank(
-        &self,
-        ns: u64,
-        limit: Length,
-        since: u64,
-        trigger: impl Fn(u64, u64) -> Trigger,
-    ) -> Option<(f64, Trigger, u64)> {
-        // Of one that is too short anyway it need not be known.
-        if ns < limit.nanos() / 2 {
-            return None;
-        }
-        let unfair = self.unfair_since(since).0.saturating_mul(2).min(ns);
-        let rank = unfair as f64 / limit.nanos().max(1) as f64;
-        (rank >= 0.5).then(|| (rank, trigger(ns, limit.nanos()), since))
-    }
-
-    fn share(&self, limit: f64) -> Option<(f64, Trigger, u64)> {
-        let now = self.reading.at.trace.0;
-        let begin = self.at_or_before(now.saturating_sub(WINDOW));
-        let span = now.saturating_sub(begin.at.trace.0);
-        // Of less than most of a second nothing can be said yet.
-        if span < WINDOW * 3 / 4 || limit <= 0.0 {
-            return None;
-        }
-        // All waits together are a bound, and are known at once.
-        let waited = self.waited_since(begin)?;
-        if waited.0 as f64 / span as f64 / limit < 0.5 {
-            return None;
-        }
-        let unfair = self.unfair_since(begin.at.trace.0);
-        let share = unfair.0 as f64 / span as f64;
-        let rank = share / limit;
-        (rank >= 0.5).then_some((rank, Trigger::Share { share, threshold: limit }, begin.at.trace.0))
-    }
-
-    /// All that was waited since then.
-    fn waited_since(&self, then: &Reading) -> Option<Nanos> {
-        let now = self.reading.waits.get(self.id.index())?.waited;
-        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
-        Some(then.map_or(now, |then| now.saturating_sub(then.waited)))
-    }
-
-    fn oldest_wait(&self) -> Option<&crate::OldestWait> {
-        self.reading.oldest.iter().filter(|wait| wait.role == self.id).max_by_key(|wait| wait.ns)
-    }
-
-    /// The latest reading of then or earlier; the earliest that is left, if there is none.
-    fn at_or_before(&self, time: u64) -> &Reading {
-        let earlier = self.past.iter().rev().find(|reading| reading.at.trace.0 <= time);
-        earlier.or(self.past.front()).map_or(self.before, |reading| reading)
-    }
-
-    /// For how long others were preferred since then.
-    fn unfair_since(&self, time: u64) -> Nanos {
-        self.preferred_since(time).into_iter().map(|(_, ns)| ns).sum()
-    }
-
-    /// Who was preferred, by which rule and for how long since then.
-    fn preferred_since(&self, time: u64) -> Vec<(Blame, Nanos)> {
-        let then = self.at_or_before(time);
-        let rows = self.reading.blame.iter().filter(|row| row.victim == self.id && is_precedence(row.rule));
-        rows.map(|row| (*row, row.ns.saturating_sub(self.earlier(then, row)))).filter(|(_, ns)| ns.0 > 0).collect()
-    }
-
-    fn earlier(&self, then: &Reading, row: &Blame) -> Nanos {
-        let find = |id: RoleId| {
-            let role = self.reading.role(id)?;
-            // Mostly it has kept its id.
-            if then.role(id) == Some(role) { Some(id) } else { then.find(role.kind, role.cgroup.as_deref()) }
-        };
-        let (Some(victim), Some(occupant)) = (find(row.victim), find(row.occupant)) else { return Nanos(0) };
-        let same = |old: &&Blame| (old.victim, old.occupant, old.rule) == (victim, occupant, row.rule);
-        then.blame.iter().find(same).map_or(Nanos(0), |old| old.ns)
-    }
-
-    fn same_role(&self, reading: &Reading) -> Option<RoleId> {
-        let is_same = reading.role(self.id) == Some(self.role);
-        if is_same { Some(self.id) } else { reading.find(self.role.kind, self.role.cgroup.as_deref()) }
-    }
-
-    fn begun(&self, trigger: Trigger, since: u64) -> Begun {
-        let most = self.preferred_since(since).into_iter().max_by_key(|(_, ns)| *ns);
-        let wait = self.oldest_wait();
-        let culprit = most.and_then(|(row, _)| self.reading.role(row.occupant)).cloned();
-        // The task that has the CPU at this moment, if it is of those that had it most.
-        let culprit_task = wait.filter(|wait| most.is_some_and(|(row, _)| row.occupant == wait.occupant_role));
-        Begun {
-            at: self.reading.at,
-            trigger,
-            since: unstarve_model::Time(since),
-            victim: self.role.clone(),
-            victim_task: wait.map(|wait| wait.task),
-            culprit,
-            culprit_task: culprit_task.and_then(|wait| wait.occupant),
-            rule: most.map(|(row, _)| row.rule),
-            ns: most.map_or(Nanos(0), |(_, ns)| ns),
-        }
-    }
-}
-
-/// Whether a rule prefers the occupant to who waits.
-pub(crate) fn is_precedence(rule: Rule) -> bool {
-    match rule {
-        Rule::Irq
-        | Rule::Softirq
-        | Rule::Throttled
-        | Rule::Class
-        | Rule::Order
-        | Rule::WakeupPreemption
-        | Rule::Weight
-        | Rule::Count => true,
-        Rule::Unknown | Rule::Unranked | Rule::Idle | Rule::Fair => false,
     }
 }
 

@@ -4,6 +4,8 @@ use unstarve_timeline::Rule;
 
 use super::*;
 use crate::RoleKind;
+use crate::config::RoleThresholds;
+use crate::episode::is_precedence;
 use crate::testing::{Scene, at};
 
 const MS: u64 = 1_000_000;
@@ -262,4 +264,22 @@ fn other_thresholds_hold_from_the_next_reading_on() {
         detector.see(Arc::new(starved.reading(at(250)))).begun.len()
     };
     assert_eq!([run(None), run(Some("200ms")), run(Some("20ms"))], [1, 0, 1]);
+}
+
+#[test]
+fn nobody_is_named_for_what_the_kernel_counts_as_stopped() {
+    //  /limited   wwwwwwwww#      quota 3 ms of a second; the kernel counts the stop when it ends
+    //  /innocent  #########.
+    let mut scene = Scene::new().group("/limited").group("/innocent").stopped("/limited", 0.003, 0);
+    let mut scenes = vec![scene.clone()];
+    for _ in 0..6 {
+        scene = scene.blame_group("/limited", "/innocent", Rule::Weight, 249 * MS);
+        scenes.push(scene.clone());
+    }
+    scene = scene.stopped("/limited", 0.003, 1490 * MS).wait("/limited", 1490 * MS);
+    scenes.push(scene);
+    let steps = steps(scenes);
+    let begun = begun(&steps);
+    assert_eq!(begun.len(), 1);
+    assert_eq!((begun[0].rule, &begun[0].culprit), (Some(Rule::Throttled), &None), "{:?}", begun[0]);
 }

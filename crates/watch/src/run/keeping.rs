@@ -91,7 +91,10 @@ impl Watch {
         }
         let frozen = match self.flight.as_mut().map(Flight::freeze) {
             None => None,
-            Some(Ok(Some(frozen))) => Some(frozen),
+            Some(Ok(Some(mut frozen))) => {
+                frozen.note_limits(self.detector.looks());
+                Some(frozen)
+            }
             Some(Ok(None)) => {
                 if let Some(waiting) = &mut self.waits {
                     waiting.until = Instant::now() + INTERVAL;
