@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Nanos, Severity};
@@ -89,8 +90,7 @@ pub struct Begun {
 pub struct Step {
     /// Episodes that have begun, one of each class at most.
     pub begun: Vec<Begun>,
-    /// Roles that are above a threshold, too, and have no episode of their own while one of their class is open. Each once
-    /// in an open episode.
+    /// Roles that have come above a threshold and have no episode of their own, because one of their class is open: each time that they come.
     pub hidden: Vec<String>,
     /// Classes whose open episode is over.
     pub ended: Vec<VictimClass>,
@@ -106,13 +106,43 @@ pub struct Detector {
     open: BTreeMap<VictimClass, Open>,
 }
 
-/// An episode that is not over.
-#[derive(Debug)]
+/// An episode that is not over, and those of its class that have begun since.
+#[derive(Debug, Default)]
 struct Open {
     /// When something of its class was last above its threshold.
     last: u64,
-    /// The roles that were.
-    roles: BTreeSet<String>,
+    /// The roles that were at the last reading.
+    above: BTreeSet<String>,
+    /// What episodes have begun for.
+    causes: BTreeMap<Cause, Known>,
+}
+
+/// Who is to blame, by name, and by which rule.
+type Cause = (Option<String>, Option<Rule>);
+
+/// A cause that an episode has begun for.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// How far above its threshold it was.
+    rank: f64,
+    /// The episode was not kept; from then on another one may be.
+    again: Option<u64>,
+}
+
+/// So many times as far above its threshold the same cause is another episode.
+const WORSE: f64 = 4.0;
+
+impl Open {
+    /// Whether what is strongest now is another episode than those that have begun.
+    fn is_other(&self, (rank, begun): &Ranked, now: u64) -> bool {
+        self.causes
+            .get(&cause(begun))
+            .is_none_or(|known| *rank > WORSE * known.rank || known.again.is_some_and(|again| now >= again))
+    }
+}
+
+fn cause(begun: &Begun) -> Cause {
+    (begun.culprit.as_ref().map(Role::name), begun.rule)
 }
 
 impl Detector {
@@ -163,21 +193,37 @@ impl Detector {
 
     /// What is above its threshold in a class: it begins an episode, or is of the one that is open.
     fn judge(&mut self, class: VictimClass, above: &[&Ranked], now: u64, step: &mut Step) {
-        let Some((_, strongest)) = above.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        let Some(strongest) = above.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0)) else {
             let calm = self.thresholds.calm.nanos();
-            if self.open.get(&class).is_some_and(|open| now.saturating_sub(open.last) >= calm) {
+            let Some(open) = self.open.get_mut(&class) else { return };
+            open.above.clear();
+            if now.saturating_sub(open.last) >= calm {
                 self.open.remove(&class);
                 step.ended.push(class);
             }
             return;
         };
-        let open = self.open.entry(class).or_insert_with(|| {
-            step.begun.push(strongest.clone());
-            Open { last: now, roles: BTreeSet::from([strongest.victim.name()]) }
-        });
+        let open = self.open.entry(class).or_default();
         open.last = now;
-        let names = above.iter().map(|(_, begun)| begun.victim.name());
-        step.hidden.extend(names.filter(|name| open.roles.insert(name.clone())));
+        let mut names: BTreeSet<String> = above.iter().map(|(_, begun)| begun.victim.name()).collect();
+        let before = std::mem::take(&mut open.above);
+        open.above.clone_from(&names);
+        if open.is_other(strongest, now) {
+            let (rank, begun) = strongest;
+            open.causes.insert(cause(begun), Known { rank: *rank, again: None });
+            names.remove(&begun.victim.name());
+            step.begun.push(begun.clone());
+        }
+        step.hidden.extend(names.difference(&before).cloned());
+    }
+
+    /// An episode that began was not kept. If its cause lasts for so long, it begins again.
+    pub fn postpone(&mut self, begun: &Begun, wait: Duration) {
+        let open = self.open.get_mut(&VictimClass::of(begun.victim.kind));
+        if let Some(known) = open.and_then(|open| open.causes.get_mut(&cause(begun))) {
+            let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+            known.again = Some(begun.at.trace.0.saturating_add(wait));
+        }
     }
 
     /// What is above half of its threshold, and how far: 1 is the threshold itself.
