@@ -311,7 +311,9 @@ fn a_mild_episode_that_lasts_hides_no_worse_one_of_its_class() {
     let began: Vec<(usize, String)> = steps
         .iter()
         .enumerate()
-        .flat_map(|(at, step)| step.begun.iter().map(move |begun| (at, format!("{} {:?}", begun.victim.name(), begun.rule))))
+        .flat_map(|(at, step)| {
+            step.begun.iter().map(move |begun| (at, format!("{} {:?}", begun.victim.name(), begun.rule)))
+        })
         .collect();
     let expected = [(1, "/a Some(Class)"), (4, "/b Some(Weight)"), (6, "/b Some(Class)")];
     assert_eq!(began, expected.map(|(at, what)| (at, what.to_owned())));

@@ -287,7 +287,8 @@ mod tests {
         board.write(|published| published.reading = Some(Arc::new(reading)));
         let metrics = pushed();
         assert!(metrics["unstarve.lost"].contains(&9.0), "{metrics:?}");
-        for name in ["unstarve.groups_in_other", "unstarve.watch.cpu", "unstarve.waiting_tasks", "unstarve.oldest_wait"] {
+        for name in ["unstarve.groups_in_other", "unstarve.watch.cpu", "unstarve.waiting_tasks", "unstarve.oldest_wait"]
+        {
             assert!(metrics.contains_key(name), "{name}");
         }
     }
