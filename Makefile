@@ -29,7 +29,7 @@ release: ## the program as it is shipped, optimised by a profile of its own work
 	tools/setup.sh build
 	tools/release.sh
 
-dist: ## the program as one static file, deb, rpm, man pages, completions, licences and SBOM: $CARGO_TARGET_DIR/dist-tree/out
+dist: ## the program as one static file, deb, rpm, OCI image, man pages, completions, licences and SBOM: $CARGO_TARGET_DIR/dist-tree/out
 	tools/setup.sh dist
 	tools/dist.sh
 
@@ -47,7 +47,7 @@ test-sql: ## the tests of unstarve-sql, with DuckDB as a second opinion where Py
 	tools/setup.sh sql
 	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
 
-test-dist: dist ## uses what `make dist` made: in an empty root, in a fresh Debian, as an rpm, and built again elsewhere; needs root
+test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"
 
 lab: build ## every scenario on four real kernels, faulty and healthy: an hour or two; fetches kernels and QEMU once

@@ -3,7 +3,7 @@
 
     bench/same_answers.py BEFORE AFTER [TRACE...]
 
-Explains (as text and as JSON), lists and exports (CSV) each trace with both programs; without traces, those of testdata/.
+Explains (as text, as JSON, and parts of it), lists and exports (CSV) each trace with both programs; without traces, those of testdata/.
 Prints what differs; exit code 1 if anything does.
 """
 import os
@@ -14,6 +14,8 @@ import tempfile
 QUESTIONS = {
     "explain": ["explain", "--fail-on", "never"],
     "explain --json": ["explain", "--json", "--fail-on", "never"],
+    "explain of a part": ["explain", "--json", "--fail-on", "never", "--from", "+20ms", "--to", "+1500ms", "--cpu", "0"],
+    "explain of tasks": ["explain", "--json", "--fail-on", "never", "--task", "*a*"],
     "timeline": ["timeline"],
     "export csv": ["export", "--format", "csv", "-o", "{place}"],
 }

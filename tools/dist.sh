@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes everything that a release has, from this tree: the program as one file, its debug symbols, man pages, completions,
-# deb and rpm, licences and SBOM of what is inside, and SHA256SUMS. Prints where it is.
+# deb and rpm, an OCI image, licences and SBOM of what is inside, and SHA256SUMS. Prints where it is.
 #
 #     tools/dist.sh [DIRECTORY]        by default $CARGO_TARGET_DIR/dist-tree/out
 set -euo pipefail
@@ -22,7 +22,7 @@ tools/dist/stage.sh "$program" "$built"
 out=${out:-$tree/out}
 mkdir -p "$out"
 # Only what a run before this one made: the directory may be anybody's.
-rm -f "$out"/{unstarve,unstarve.debug,unstarve_*.deb,unstarve-*.rpm,unstarve-man-completions.tar.gz,LICENCES.txt,LICENCES-C.txt,unstarve.cdx.json,SHA256SUMS}
+rm -f "$out"/{unstarve,unstarve.debug,unstarve_*.deb,unstarve-*.rpm,unstarve-man-completions.tar.gz,unstarve-oci.tar,LICENCES.txt,LICENCES-C.txt,unstarve.cdx.json,SHA256SUMS}
 cp "$program" "$(dirname "$program")/unstarve.debug" "$out"
 tools/dist/notices.sh "$out"
 for notice in LICENCES.txt LICENCES-C.txt; do
@@ -30,6 +30,8 @@ for notice in LICENCES.txt LICENCES-C.txt; do
 done
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$built/root/usr/share" -c \
     man bash-completion fish zsh | gzip -9n >"$out/unstarve-man-completions.tar.gz"
+
+tools/dist/image.sh "$program" "$out"
 
 export CARGO_TARGET_DIR=$tree
 cargo deb ${DEBEMAIL:+--maintainer "${DEBFULLNAME:-The unstarve authors} <$DEBEMAIL>"} --no-build --no-strip --locked -p unstarve-cli --profile dist --target "$target" -o "$out" >&2

@@ -29,7 +29,9 @@ test)
     ;;
 dist)
     wanted+=(/usr/lib/$(cc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)/libelf.a:libelf-dev objcopy:binutils
-        python3:python3 strace:strace mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm)
+        python3:python3 strace:strace mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm
+        umoci:umoci runc:runc cpio:cpio)
+    python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
     echo "setup: $purpose: unknown purpose; expected build, test, sql, demo or dist" >&2
@@ -99,11 +101,19 @@ if [[ $purpose = dist ]]; then
             timeout -k 10 1800 cargo install --locked --quiet --root "$tools" "$tool@$version" ||
             echo "setup: $tool $version could not be installed" >&2
     done <"$(dirname "$0")/dist/tools.txt"
+    # For tests of the chart alone; without them they say that they skip.
+    helm=v3.22.0
+    if [[ ! -x $tools/bin/helm ]] && command -v go >/dev/null; then
+        GOBIN=$tools/bin GOFLAGS=-modcacherw timeout -k 10 1800 go install "helm.sh/helm/v3/cmd/helm@$helm" || echo "setup: helm $helm could not be installed" >&2
+    fi
+    PYTHONPATH=$python python3 -c 'import yaml, kubernetes_validate' 2>/dev/null ||
+        timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyyaml kubernetes-validate ||
+        echo "setup: kubernetes-validate could not be installed for Python" >&2
 fi
-# A second engine that reads the same tables.
-if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb' 2>/dev/null; then
-    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb ||
-        echo "setup: duckdb could not be installed for Python" >&2
+# A second engine that reads the same tables, and a server of the S3 API.
+if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb, moto.server' 2>/dev/null; then
+    timeout -k 10 400 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb 'moto[s3,server]' ||
+        echo "setup: duckdb and moto could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"

@@ -1,6 +1,7 @@
 //! A statement becomes rows on standard output or in a file.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::prelude::SessionContext;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use unstarve_model::clean;
 
 use crate::args::Format;
@@ -45,7 +46,7 @@ pub async fn answer(session: &SessionContext, statement: &str, how: &How) -> Res
     if format == Format::Parquet && how.output.is_none() && io::stdout().is_terminal() {
         bail!("Parquet is no text for a terminal; add -o FILE.parquet");
     }
-    let answering = write(session, statement, format, how.output.as_deref());
+    let answering = whole(write(session, statement, format, how.output.as_deref()));
     match how.timeout {
         None => answering.await,
         Some(time) => match tokio::time::timeout(time, answering).await {
@@ -53,6 +54,25 @@ pub async fn answer(session: &SessionContext, statement: &str, how: &How) -> Res
             Err(_) => bail!("stopped after {time:?} (--timeout)"),
         },
     }
+}
+
+/// A decoder that panics over a damaged file ends the statement, not the program with its prompt.
+///
+/// # Errors
+/// Those of what is done; or that it panicked.
+pub async fn whole(answering: impl Future<Output = Result<()>>) -> Result<()> {
+    match AssertUnwindSafe(answering).catch_unwind().await {
+        Ok(done) => done,
+        Err(_) => bail!("the engine failed; {DAMAGED}"),
+    }
+}
+
+/// What to do about a file that cannot be read.
+const DAMAGED: &str = "a file may be damaged: `unstarve fleet verify DIR` names it, `--merged` asks only what `unstarve fleet compact` has examined";
+
+/// They become errors, which say what to do; where in the source they happened is nothing for a terminal.
+pub fn keep_quiet_about_panics() {
+    std::panic::set_hook(Box::new(|_| {}));
 }
 
 impl How {
@@ -197,9 +217,12 @@ fn said(session: &SessionContext, error: DataFusionError) -> anyhow::Error {
 /// The same of an error that came with rows.
 fn said_of_rows(error: DataFusionError) -> anyhow::Error {
     let text = error.strip_backtrace();
-    match text.contains("Resources exhausted") {
-        true => anyhow::anyhow!("{text}; --memory SIZE allows more"),
-        false => anyhow::anyhow!(text),
+    if text.contains("Resources exhausted") {
+        anyhow::anyhow!("{text}; --memory SIZE allows more")
+    } else if text.contains("Parquet error") || text.contains("panicked") {
+        anyhow::anyhow!("{text}; {DAMAGED}")
+    } else {
+        anyhow::anyhow!(text)
     }
 }
 
@@ -209,4 +232,17 @@ pub fn names(session: &SessionContext) -> Vec<String> {
     let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
     names.sort();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_that_says_what_to_do() {
+        keep_quiet_about_panics();
+        let error = whole(async { panic!("a decoder") }).await.expect_err("it panics");
+        assert!(error.to_string().contains("fleet verify"), "{error}");
+        let _ = std::panic::take_hook();
+    }
 }

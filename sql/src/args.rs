@@ -4,6 +4,8 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 
 use crate::answer::How;
+use crate::bucket::{Http, Reach};
+use crate::hours::Ask;
 
 /// Ask questions of tables in SQL: one host's or ten thousand hosts', in files, globs, S3
 ///
@@ -41,6 +43,15 @@ pub struct Args {
     /// Stop a statement after this time: 500ms, 10s, 5m
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
+    /// Leave out what hosts wrote and `unstarve fleet compact` has not merged yet, and so not examined
+    #[arg(long)]
+    merged: bool,
+    /// Where a bucket is, if not at AWS: https://HOST:PORT [default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_ENDPOINT of the environment]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Also speak http to that endpoint: whoever is on the way reads the rows, and can answer others
+    #[arg(long)]
+    allow_http: bool,
     /// Memory for sorting, grouping and joining; what needs more goes to temporary files where it can, else is an error: 512M, 4G
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1G")]
     pub memory: usize,
@@ -73,6 +84,17 @@ impl Args {
     pub fn paths(&self) -> Vec<String> {
         let has_statement = self.file.is_none() && self.words.first().is_some_and(|first| is_statement(first));
         self.words.iter().skip(usize::from(has_statement)).cloned().collect()
+    }
+
+    /// How buckets are reached.
+    pub fn reach(&self) -> Reach {
+        let http = if self.allow_http { Http::Asked } else { Http::Unasked };
+        Reach { endpoint: self.endpoint.clone(), http }
+    }
+
+    /// Which files are asked.
+    pub fn ask(&self) -> Ask {
+        if self.merged { Ask::Merged } else { Ask::All }
     }
 
     /// How to answer.

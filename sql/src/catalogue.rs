@@ -1,42 +1,45 @@
 //! Which file is of which table, and a session that knows all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use unstarve_tables::{ALL, Column, Kind};
 
-use crate::place::{Found, Part, find};
+use crate::bucket::Reach;
+use crate::hours::{self, Ask};
+use crate::place::{Part, Wanted, find};
 use crate::scan::Files;
-use crate::{functions, views};
+use crate::{functions, layout, plain, views};
 
 /// A session with the tables at these places.
 ///
 /// # Errors
 /// If a place cannot be read, or has no tables.
-pub async fn open(places: &[String], memory: usize) -> Result<SessionContext> {
+pub async fn open(places: &[String], reach: Reach, memory: usize, ask: Ask) -> Result<SessionContext> {
     if places.is_empty() {
         anyhow::bail!("no tables to ask; expected a PATH or URL, for example /var/lib/unstarve/tables");
     }
-    let mut found = Found::default();
+    let mut wanted = Wanted { reach, ..Wanted::default() };
     for place in places {
-        find(place, &mut found).await?;
+        find(place, &mut wanted).await?;
     }
-    // A place that lies in another, or is named twice, has no row twice.
-    let mut seen = BTreeSet::new();
-    found.parts.retain(|part| seen.insert((part.store.to_string(), part.meta.location.to_string())));
+    let stores = std::mem::take(&mut wanted.stores);
+    let parts = hours::count(wanted, ask).await?;
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
     let config = SessionConfig::new().with_information_schema(true).set_str("datafusion.execution.time_zone", "UTC");
     let session = SessionContext::new_with_config_rt(config, runtime);
-    for (url, store) in &found.stores {
+    session.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), plain::files());
+    for (url, store) in &stores {
         session.register_object_store(url, Arc::clone(store));
     }
-    register(&session, found.parts).await?;
+    register(&session, parts).await?;
     functions::register(&session);
     views::register(&session).await?;
     Ok(session)
@@ -64,8 +67,7 @@ async fn register(session: &SessionContext, parts: Vec<Part>) -> Result<()> {
 /// By `table=NAME` of its path; else by the file's name: `waits.parquet`, or `waits-monday.parquet` for a table that unstarve
 /// writes.
 fn table_of(part: &Part) -> String {
-    let by_path = part.meta.location.parts().find_map(|part| part.as_ref().strip_prefix("table=").map(str::to_owned));
-    by_path.unwrap_or_else(|| {
+    layout::value(&part.meta.location, "table").unwrap_or_else(|| {
         let name = part.meta.location.filename().unwrap_or_default();
         let stem = name.split('.').next().unwrap_or(name);
         let first = stem.split(['-', ' ']).next().unwrap_or(stem);

@@ -2,8 +2,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `place` | paths, globs and URLs → files |
-//! | `hours` | of the files of an hour those whose rows count, by its commits |
+//! | `place`, `layout` | paths, globs and URLs → directories; what a path says |
+//! | `bucket` | S3 and other servers of its API |
+//! | `plain` | files of this machine, through no link |
+//! | `hours`, `belief` | of the files of an hour those whose rows count, by its commits; whether these are believed |
 //! | `scan` | the files of a table as DataFusion reads them, those of other hours left out |
 //! | `catalogue` | which file is of which table; a session with all of them |
 //! | `functions` | `hist_quantile`, `hist_sum`, `role`, `share` |
@@ -13,10 +15,14 @@
 
 mod answer;
 mod args;
+mod belief;
+mod bucket;
 mod catalogue;
 mod functions;
 mod hours;
+mod layout;
 mod place;
+mod plain;
 mod prompt;
 mod scan;
 mod views;
@@ -32,11 +38,12 @@ const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    answer::keep_quiet_about_panics();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error.into()),
     };
-    let done = runtime.block_on(run(args));
+    let done = runtime.block_on(answer::whole(run(args)));
     // What a query that was stopped still does is not waited for.
     runtime.shutdown_background();
     match done {
@@ -46,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> anyhow::Result<()> {
-    let session = catalogue::open(&args.paths(), args.memory).await?;
+    let session = catalogue::open(&args.paths(), args.reach(), args.memory, args.ask()).await?;
     match &args.statement() {
         Some(statement) => answer::answer(&session, statement, &args.how()).await,
         None => prompt::run(&session, &args.how()).await,

@@ -17,6 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
 
+use crate::layout;
 use crate::place::Part;
 
 /// A table: its columns, and its files.
@@ -38,10 +39,7 @@ const HOUR: i64 = 3_600_000_000_000;
 /// The moments that a file's rows may be of: from the first to before the second, ns since 1970. By
 /// `date=2026-11-23/hour=07` of its path.
 fn hour_of(part: &Part) -> Option<(i64, i64)> {
-    let value = |key: &str| {
-        let mut parts = part.meta.location.parts().map(|part| part.as_ref().to_owned());
-        parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('=').map(str::to_owned))
-    };
+    let value = |key: &str| layout::value(&part.meta.location, key);
     let moment = format!("{} {}:00:00", value("date")?, value("hour")?);
     let begin = datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(&moment).ok()?;
     Some((begin, begin.checked_add(HOUR)?))

@@ -14,7 +14,7 @@ pub struct View {
 }
 
 /// All of them. Rules by which others are preferred are what starves; a turn among equals, an idle CPU and interrupts are not.
-pub const VIEWS: [View; 16] = [
+pub const VIEWS: [View; 20] = [
     View {
         name: "starved_roles",
         meaning: "who waits while others are preferred, by host and role, worst first",
@@ -153,6 +153,56 @@ pub const VIEWS: [View; 16] = [
         meaning: "what episodes are about: finding, culprit and rule, how many and on how many hosts",
         query: "select finding, culprit_role, rule, count(*) as episodes, count(distinct host) as hosts, sum(ns) as ns from episodes
                 group by finding, culprit_role, rule order by episodes desc, finding, culprit_role, rule",
+    },
+    View {
+        name: "worst_hosts",
+        meaning: "by host: for how long its kernel threads waited while others were preferred, as a part of the time that it was watched; worst first",
+        query: "with hours as (
+                    select host, sum(span_ns) as watched_ns from (select distinct host, ts, span_ns from wait_rollup) group by host),
+                blamed as (
+                    select host, sum(ns) as ns from blame_rollup
+                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
+                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by host)
+                select hours.host, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
+                from hours left join blamed on hours.host = blamed.host order by share desc, host",
+    },
+    View {
+        name: "top_victims",
+        meaning: "who waits while others are preferred, by which rule, on how many hosts",
+        query: "select victim_role, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+                where rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by victim_role, rule order by ns desc, victim_role, rule",
+    },
+    View {
+        name: "by_labels",
+        meaning: "by the labels of hosts: waits of kernel threads as a part of the time watched; did what some hosts got help",
+        query: "with hours as (
+                    select labels, sum(span_ns) as watched_ns, count(distinct host) as hosts from (
+                        select distinct host, labels, ts, span_ns from wait_rollup) group by labels),
+                blamed as (
+                    select labels, sum(ns) as ns from blame_rollup
+                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
+                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by labels)
+                select hours.labels, hours.hosts, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
+                from hours left join blamed on hours.labels is not distinct from blamed.labels order by share desc, labels",
+    },
+    View {
+        name: "peer_outliers",
+        meaning: "hosts whose kernel threads wait for a thousandth of the time, and three times as long as on half of the hosts with the same kernel",
+        query: "with hours as (
+                    select host, kernel, sum(span_ns) as watched_ns from (
+                        select distinct host, kernel, ts, span_ns from wait_rollup) group by host, kernel),
+                blamed as (
+                    select host, kernel, sum(ns) as ns from blame_rollup
+                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
+                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by host, kernel),
+                shares as (
+                    select hours.host, hours.kernel, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
+                    from hours left join blamed on hours.host = blamed.host and hours.kernel is not distinct from blamed.kernel),
+                usual as (select kernel, median(share) as share, count(*) as hosts from shares group by kernel)
+                select shares.host, shares.kernel, shares.share, usual.share as usual, usual.hosts from shares
+                join usual on shares.kernel is not distinct from usual.kernel
+                where shares.share > 3 * usual.share and shares.share > 0.001 and usual.hosts > 2
+                order by shares.share desc, shares.host",
     },
 ];
 

@@ -47,6 +47,13 @@ fn the_planted_hosts_are_found_and_no_others() {
     assert_eq!(rows("select host from worst_episodes order by ns desc limit 1", FLEET), ["host-0013"]);
     let found = rows("select distinct host from blame_rollup where occupant = '/batch.slice'", FLEET);
     assert_eq!(found, ["host-0001"]);
+    let found = rows("select host from peer_outliers where kernel = '6.12.0-plain' order by host", FLEET);
+    assert_eq!(found, ["host-0001", "host-0003", "host-0013"]);
+    let found = rows("select host from worst_hosts order by share desc limit 2", FLEET);
+    assert_eq!(found.iter().collect::<std::collections::BTreeSet<_>>().len(), 2);
+    assert!(found.iter().all(|host| ["host-0003", "host-0013"].contains(&host.as_str())), "{found:?}");
+    assert_eq!(rows("select hosts from top_victims where victim_role = 'direct-io' and rule = 'class'", FLEET), ["2"]);
+    assert_eq!(rows("select labels, hosts from by_labels", FLEET), [",20"]);
 }
 
 #[test]

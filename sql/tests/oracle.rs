@@ -11,7 +11,7 @@ const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
 const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real");
 
 /// Every view, and a question about it whose answer both engines write the same way.
-const QUESTIONS: [(&str, &str); 16] = [
+const QUESTIONS: [(&str, &str); 20] = [
     ("starved_roles", "select host, victim_role, ns from starved_roles order by 1, 2"),
     ("starved_io_workers", "select host, kernel, occupant, rule, ns from starved_io_workers order by 1, 2, 3, 4"),
     ("kernels", "select kernel, hosts, ns, round(share * 1e6)::bigint from kernels order by 1"),
@@ -36,6 +36,13 @@ const QUESTIONS: [(&str, &str); 16] = [
     ("throttled_groups", "select cgroup, hosts, ns from throttled_groups order by 1"),
     ("longest_waits", "select host, victim_role, max_ns from longest_waits order by 1, 2"),
     ("kernel_changes", "select host, kernel, ns, round(share * 1e6)::bigint from kernel_changes order by 1, first"),
+    ("worst_hosts", "select host, ns, round(share * 1e6)::bigint from worst_hosts order by 1"),
+    ("top_victims", "select victim_role, rule, hosts, ns from top_victims order by 1, 2"),
+    ("by_labels", "select coalesce(labels, 'none'), hosts, ns, round(share * 1e6)::bigint from by_labels order by 1"),
+    (
+        "peer_outliers",
+        "select host, kernel, round(share * 1e6)::bigint, round(usual * 1e6)::bigint, hosts from peer_outliers order by 1, 2",
+    ),
     ("episode_causes", "select finding, culprit_role, rule, episodes, hosts, ns from episode_causes order by 1, 2, 3"),
 ];
 

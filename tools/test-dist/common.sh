@@ -32,6 +32,9 @@ gives() { # codes, for example 0,1; command…
     [[ ,$codes, = *,$status,* ]] || fail "exit code $status, expected one of $codes: $*"
 }
 
+# What tools/setup.sh installs for Python.
+export PYTHONPATH="${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/python:${PYTHONPATH-}"
+
 # A directory that goes with this script.
 room=$(mktemp -d "${TMPDIR:-/tmp}/unstarve-dist.XXXXXX")
 trap 'rm -rf --one-file-system "$room"' EXIT

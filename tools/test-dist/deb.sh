@@ -25,6 +25,8 @@ inside() {
 files() {
     (cd "$root" && find . -xdev \( -path ./tmp -o -path ./var/log -o -path ./var/cache -o -path ./var/lib/dpkg \) -prune -o -print | sort)
 }
+# It is systemd's, and stays.
+mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
 files >"$room/before"
 
 cp "$deb" "$root/tmp/one.deb"
@@ -53,7 +55,9 @@ grep -q '^# mine' "$root/etc/unstarve/watch.toml" || fail "the upgrade has overw
 grep -q '^# of the next' "$root/etc/unstarve/policies/oplog.toml" || fail "the upgrade has not replaced an unchanged file"
 inside unstarve --version
 
-mkdir -p "$root/var/lib/unstarve/watch/episode"
+mkdir -p "$root/var/lib/unstarve/watch/episode" "$root/run/unstarve"
+# As systemctl enable makes it.
+ln -s /lib/systemd/system/unstarve-watch.service "$root/etc/systemd/system/multi-user.target.wants/"
 inside dpkg -r unstarve
 [[ -e $root/etc/unstarve/watch.toml && -e $root/var/lib/unstarve/watch ]] || fail "removal without purge has removed too much"
 [[ ! -e $root/usr/bin/unstarve ]] || fail "the program is still there"

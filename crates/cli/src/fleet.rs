@@ -26,6 +26,9 @@ enum Command {
     Compact(CompactArgs),
     Verify(PlaceArgs),
     Status(PlaceArgs),
+    /// Reads files that hosts wrote, for `compact` and `verify`: what a damaged one ends is only this process
+    #[command(hide = true, name = "examine-files")]
+    ExamineFiles,
 }
 
 /// Merge the files of each hour into a few sorted ones, and write manifest.parquet
@@ -79,8 +82,10 @@ fn parse_keep(text: &str) -> Result<Duration, String> {
 /// Not in this build.
 #[cfg(not(feature = "columnar"))]
 pub fn run(args: &FleetArgs) -> anyhow::Result<std::process::ExitCode> {
-    let (Command::Compact(CompactArgs { place, .. }) | Command::Verify(place) | Command::Status(place)) = &args.command;
-    let _ = (&place.directory, place.json);
+    if let Command::Compact(CompactArgs { place, .. }) | Command::Verify(place) | Command::Status(place) = &args.command
+    {
+        let _ = (&place.directory, place.json);
+    }
     anyhow::bail!("this unstarve was built without Parquet: build it with `make build` (cargo's feature columnar)")
 }
 
@@ -94,11 +99,11 @@ mod built {
 
     use anyhow::{Context, Result};
     use serde::Serialize;
-    use unstarve_fleet::{Done, Options, Problem, Status, Store, Verified, compact, status, verify};
+    use unstarve_fleet::{Apart, Done, Options, Problem, Status, Store, Verified, compact, serve, status, verify};
     use unstarve_model::WallTime;
     use unstarve_term::clean;
 
-    use super::{Command, CompactArgs, FleetArgs};
+    use super::{Command, CompactArgs, FleetArgs, PlaceArgs};
 
     /// Something is wrong, and was left alone.
     const PROBLEMS: u8 = 1;
@@ -107,18 +112,29 @@ mod built {
     pub fn run(args: &FleetArgs) -> Result<ExitCode> {
         match &args.command {
             Command::Compact(args) => {
-                let done = compact(&Store::open(&args.place.directory)?, &options(args)?)?;
+                let done = compact(&store(&args.place)?, &options(args)?)?;
                 tell(&done, args.place.json, told(&done), &done.problems)
             }
             Command::Verify(place) => {
-                let verified = verify(&Store::open(&place.directory)?)?;
+                let verified = verify(&store(place)?)?;
                 tell(&verified, place.json, verified_text(&verified), &verified.problems)
             }
             Command::Status(place) => {
                 let status = status(&Store::open(&place.directory)?)?;
                 tell(&status, place.json, table(&status), &status.problems)
             }
+            Command::ExamineFiles => {
+                serve(std::io::stdin().lock(), std::io::stdout().lock()).context("cannot answer")?;
+                Ok(ExitCode::SUCCESS)
+            }
         }
+    }
+
+    /// The directory, whose files are read by a child of this program.
+    fn store(place: &PlaceArgs) -> Result<Store> {
+        let program = std::env::current_exe().context("this program's own file")?;
+        let apart = Apart::new(program, ["fleet", "examine-files"].map(Into::into).to_vec());
+        Ok(Store::open(&place.directory)?.examined_by(Box::new(apart)))
     }
 
     fn options(args: &CompactArgs) -> Result<Options> {

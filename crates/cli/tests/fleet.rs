@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use unstarve_fleet::{Store, decode, live};
+use unstarve_fleet::{Most, Store, decode, live};
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
 
@@ -98,7 +99,7 @@ impl Fleet {
 fn hosts_in(file: &Path) -> Vec<String> {
     use arrow_array::cast::AsArray;
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let Ok(decoded) = decode(bytes, &HOSTS) else { return Vec::new() };
+    let Ok(decoded) = decode(bytes, &HOSTS, Most::INPUT) else { return Vec::new() };
     let names = |batch: &arrow_array::RecordBatch| {
         let column = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
         column.iter().flatten().map(str::to_owned).collect::<Vec<_>>()
@@ -220,6 +221,41 @@ fn old_hours_are_dropped_and_stay_so() {
     fleet.check();
     let output = fleet.run(&["compact", "--settle", "0s", "--grace", "0s", "--keep", "1d"]);
     assert!(output.status.code() == Some(0) && !fleet.hour(50).join("late.parquet").exists(), "{output:?}");
+}
+
+/// A small file that takes more memory than there is: one long text, again and again by its dictionary.
+fn bomb() -> Vec<u8> {
+    use arrow_array::{DictionaryArray, Int32Array, RecordBatch, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    let texts = Arc::new(StringArray::from(vec!["x".repeat(4 << 20)]));
+    let column = DictionaryArray::new(Int32Array::from(vec![0; 400]), texts);
+    let batch = RecordBatch::try_from_iter([("host", Arc::new(column) as arrow_array::ArrayRef)]).expect("a column");
+    let (mut bytes, properties) = (Vec::new(), WriterProperties::builder().set_dictionary_page_size_limit(64 << 20));
+    let mut out =
+        ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties.build())).expect("it can be encoded");
+    out.write(&batch).expect("it can be encoded");
+    out.close().expect("it can be encoded");
+    bytes
+}
+
+/// What a file does to its decoder happens to a child: the file is named and left alone, and the rest is merged.
+#[test]
+fn a_file_that_ends_its_decoder_ends_nothing_else() {
+    let mut fleet = Fleet::new();
+    for ago in [1, 1, 2] {
+        fleet.write(ago);
+    }
+    std::fs::write(fleet.hour(1).join("bomb.parquet"), bomb()).expect("it can be written");
+    let output = fleet.run(&["compact", "--settle", "0s"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("2 hours merged: 3 files of hosts, 3 rows"), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("bomb.parquet") && said.contains("ended the process"), "{said}");
+    assert!(fleet.hour(1).join("bomb.parquet").exists());
+    let output = fleet.run(&["verify"]);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("bomb.parquet"), "{output:?}");
+    assert!(text(&output.stdout).contains("3 merged rows in 2 files"), "{output:?}");
 }
 
 #[test]

@@ -14,6 +14,9 @@ const FORMAT: u32 = 1;
 /// The first line of a commit is rarely longer; a reader may ask for as much at once.
 pub const HEAD_BYTES: u64 = 16 << 10;
 
+/// No commit is larger; what would make it larger is not merged. Some 300,000 files of hosts in one hour.
+pub const COMMIT_BYTES: u64 = 64 << 20;
+
 /// What an hour has: each commit says all of it, not what has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
@@ -35,6 +38,9 @@ pub struct Head {
     pub at_ns: u64,
     /// The version that made it.
     pub unstarve: String,
+    /// The hour that it is of: `table=…/date=…/hour=…`. Early versions did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hour: Option<String>,
     /// The whole hour is no longer kept: no file of it counts, whenever it comes.
     pub dropped: bool,
     /// The files that hold the rows of the inputs.
@@ -110,6 +116,12 @@ pub enum BadCommit {
         /// Its format.
         found: u32,
     },
+    /// It is of another hour.
+    #[error("it is of {found}")]
+    Elsewhere {
+        /// That hour.
+        found: String,
+    },
     /// It ends too early, or goes on too long.
     #[error("it has {found} inputs; its first line announces {expected}")]
     Count {
@@ -129,13 +141,14 @@ pub enum BadCommit {
 }
 
 impl Commit {
-    /// One of today's format.
-    pub fn new(number: u64, at_ns: u64) -> Commit {
+    /// One of today's format, of the hour `table=…/date=…/hour=…`.
+    pub fn new(number: u64, hour: &str, at_ns: u64) -> Commit {
         let head = Head {
             format: FORMAT,
             number,
             at_ns,
             unstarve: env!("CARGO_PKG_VERSION").to_owned(),
+            hour: Some(hour.to_owned()),
             dropped: false,
             outputs: Vec::new(),
             retired: Vec::new(),
@@ -156,13 +169,13 @@ impl Commit {
         text
     }
 
-    /// Of the text of the file with this number.
+    /// Of the text of the file with this number in this hour.
     ///
     /// # Errors
-    /// If it is not whole, or not what this program writes.
-    pub fn decode(number: u64, text: &[u8]) -> Result<Commit, BadCommit> {
+    /// If it is not whole, of another hour, or not what this program writes.
+    pub fn decode(number: u64, hour: &str, text: &[u8]) -> Result<Commit, BadCommit> {
         let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate();
-        let head = Head::decode(number, lines.next().map_or(&[][..], |(_, line)| line))?;
+        let head = Head::decode(number, hour, lines.next().map_or(&[][..], |(_, line)| line))?;
         let inputs: Vec<Input> = lines.map(|(at, line)| input(at + 1, line)).collect::<Result<_, _>>()?;
         if inputs.len() as u64 != head.inputs {
             return Err(BadCommit::Count { expected: head.inputs, found: inputs.len() as u64 });
@@ -186,11 +199,11 @@ impl Commit {
 }
 
 impl Head {
-    /// Of the first line of the file with this number, with its end.
+    /// Of the first line of the file with this number in this hour, with its end.
     ///
     /// # Errors
-    /// If it is not whole, or not what this program writes.
-    pub fn decode(number: u64, line: &[u8]) -> Result<Head, BadCommit> {
+    /// If it is not whole, of another hour, or not what this program writes.
+    pub fn decode(number: u64, hour: &str, line: &[u8]) -> Result<Head, BadCommit> {
         #[derive(Deserialize)]
         struct Format {
             format: u32,
@@ -202,6 +215,9 @@ impl Head {
             return Err(BadCommit::Newer { found: format.format });
         }
         let head: Head = serde_json::from_slice(text).map_err(|error| bad(&error.to_string()))?;
+        if let Some(found) = head.hour.as_ref().filter(|found| *found != hour) {
+            return Err(BadCommit::Elsewhere { found: found.clone() });
+        }
         if head.number != number {
             return Err(bad("its number is not that of its name"));
         }
@@ -214,6 +230,20 @@ impl Head {
             return Err(bad("a file is in it twice"));
         }
         Ok(head)
+    }
+}
+
+impl Input {
+    /// How long the line of a file of this name can be, before the file is read.
+    pub fn most_line_bytes(name: &str) -> u64 {
+        let (most, sum, digest) = (u64::MAX, Sum(u64::MAX), "0".repeat(32));
+        let most = Input { name: name.to_owned(), bytes: most, rows: most, sum, digest, at_ns: most };
+        most.line_bytes()
+    }
+
+    /// How long its line is in a commit.
+    pub fn line_bytes(&self) -> u64 {
+        serde_json::to_vec(self).map_or(0, |line| line.len() as u64 + 1)
     }
 }
 

@@ -1,7 +1,9 @@
 use super::*;
 
+const HOUR: &str = "table=blame_rollup/date=2026-11-23/hour=07";
+
 fn example() -> Commit {
-    let mut commit = Commit::new(3, 1_795_305_600_000_000_000);
+    let mut commit = Commit::new(3, HOUR, 1_795_305_600_000_000_000);
     let output = |number, rows, sum| Output {
         name: Name::merged(number, number),
         bytes: 4711,
@@ -31,9 +33,9 @@ fn example() -> Commit {
 fn a_commit_is_read_as_it_was_written() {
     let commit = example();
     let text = commit.encode();
-    assert_eq!(Commit::decode(3, &text).as_ref(), Ok(&commit));
+    assert_eq!(Commit::decode(3, HOUR, &text).as_ref(), Ok(&commit));
     let first = text.split_inclusive(|byte| *byte == b'\n').next().expect("a line");
-    assert_eq!(Head::decode(3, first), Ok(commit.head));
+    assert_eq!(Head::decode(3, HOUR, first), Ok(commit.head));
 }
 
 /// Cut anywhere, or of another number: never taken for less than it was.
@@ -41,9 +43,9 @@ fn a_commit_is_read_as_it_was_written() {
 fn what_is_not_whole_is_refused() {
     let text = example().encode();
     for length in 0..text.len() {
-        assert!(Commit::decode(3, &text[..length]).is_err(), "{length} bytes");
+        assert!(Commit::decode(3, HOUR, &text[..length]).is_err(), "{length} bytes");
     }
-    assert!(Commit::decode(4, &text).is_err());
+    assert!(Commit::decode(4, HOUR, &text).is_err());
 }
 
 #[test]
@@ -51,7 +53,7 @@ fn a_commit_leads_nowhere_else_and_adds_up() {
     let refused = |change: fn(&mut Commit)| {
         let mut commit = example();
         change(&mut commit);
-        Commit::decode(3, &commit.encode()).expect_err("refused").to_string()
+        Commit::decode(3, HOUR, &commit.encode()).expect_err("refused").to_string()
     };
     assert!(refused(|commit| commit.inputs[0].name = "../../etc/x.parquet".to_owned()).contains("line 2"));
     assert!(refused(|commit| commit.inputs[0].name = Name::merged(1, 1)).contains("line 2"));
@@ -59,5 +61,28 @@ fn a_commit_leads_nowhere_else_and_adds_up() {
     assert!(refused(|commit| commit.head.retired[0].name = Name::merged(2, 2)).contains("twice"));
     assert!(refused(|commit| commit.head.outputs[0].rows += 1).contains("13 rows"));
     assert!(refused(|commit| commit.inputs[0].sum = Sum(9)).contains("sums differ"));
+    assert!(
+        refused(|commit| commit.head.hour = Some(HOUR.replace("07", "08")))
+            .contains("it is of table=blame_rollup/date=2026-11-23/hour=08")
+    );
     assert!(refused(|commit| commit.head.format = 2).contains("format is 2"));
+}
+
+/// Early versions did not say the hour; whoever reads decides whether such a one is believed (`belief`).
+#[test]
+fn a_commit_without_its_hour_says_so() {
+    let mut commit = example();
+    commit.head.hour = None;
+    let text = commit.encode();
+    assert!(!String::from_utf8_lossy(&text).contains("\"hour\""));
+    assert_eq!(Commit::decode(3, HOUR, &text), Ok(commit));
+}
+
+#[test]
+fn the_length_of_a_line_is_known_before_it_is_written() {
+    let commit = example();
+    let lines: u64 = commit.inputs.iter().map(Input::line_bytes).sum();
+    let text = commit.encode();
+    let head = text.iter().position(|byte| *byte == b'\n').expect("a line") as u64 + 1;
+    assert_eq!(head + lines, text.len() as u64);
 }

@@ -7,7 +7,9 @@ use arrow_array::types::{Float64Type, Int32Type, TimestampNanosecondType, UInt32
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::ParquetMetaData;
+use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
 use unstarve_tables::{Schema, arrow_schema, arrow_type};
 
@@ -17,8 +19,24 @@ use crate::Sum;
 const BATCH: usize = 1 << 13;
 /// More rows than any host writes in an hour, and than a merged file has.
 const MOST_ROWS: i64 = 1 << 24;
-/// More than the rows of any such file take in memory.
-const MOST_MEMORY: usize = 1 << 30;
+/// Columns that a table of a newer version may have more.
+pub(crate) const MORE_COLUMNS: usize = 16;
+/// The longest name of such a column.
+const LONGEST_NAME: usize = 64;
+
+/// What the rows of a file may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Most {
+    /// Bytes of memory.
+    pub memory: usize,
+}
+
+impl Most {
+    /// For what a host wrote in an hour.
+    pub const INPUT: Most = Most { memory: 256 << 20 };
+    /// For merged rows.
+    pub const OUTPUT: Most = Most { memory: 1 << 30 };
+}
 
 /// The rows of a file.
 #[derive(Debug)]
@@ -33,31 +51,118 @@ pub struct Decoded {
     pub memory: usize,
 }
 
+/// What is in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Examined {
+    /// Its rows.
+    pub rows: u64,
+    /// Their sum.
+    pub sum: Sum,
+    /// How many bytes they take in memory.
+    pub memory: usize,
+}
+
 /// Reads a file of a table. A column that the table does not have is kept, if it is of a type that tables have: a newer version may have
 /// written it. One that the file does not have is no error: an older version wrote it.
 ///
+/// What the file announces is bounded before it is read. The decoder of Parquet itself can still be made to take more for a moment, or to panic:
+/// [`crate::Apart`] is for files that are not trusted.
+///
 /// # Errors
-/// Why it is refused: it is no Parquet file, or a column has another type.
-pub fn decode(bytes: Vec<u8>, table: &Schema) -> Result<Decoded, String> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).map_err(|error| error.to_string())?;
-    let file = builder.metadata().file_metadata();
-    if !(0..=MOST_ROWS).contains(&file.num_rows()) {
-        return Err(format!("it has {} rows; expected at most {MOST_ROWS}", file.num_rows()));
-    }
-    check_types(builder.schema(), table)?;
-    let reader = builder.with_batch_size(BATCH).build().map_err(|error| error.to_string())?;
-    let mut decoded = Decoded { batches: Vec::new(), rows: 0, sum: Sum::default(), memory: 0 };
-    for batch in reader {
-        let batch = alike(&batch.map_err(|error| error.to_string())?)?;
+/// Why it is refused: it is no Parquet file, a column has another type, or its rows take more than they may.
+pub fn decode(bytes: Vec<u8>, table: &Schema, most: Most) -> Result<Decoded, String> {
+    let mut batches = Vec::new();
+    let mut found = Examined { rows: 0, sum: Sum::default(), memory: 0 };
+    each(Bytes::from(bytes), table, most, |batch| {
+        found.sum = found.sum.plus(sum_of(&batch)?);
+        found.add(&batch, most)?;
+        batches.push(batch);
+        Ok(())
+    })?;
+    let Examined { rows, sum, memory } = found;
+    Ok(Decoded { batches, rows, sum, memory })
+}
+
+/// The rows of a file that was examined.
+pub(crate) fn rows_of(bytes: Bytes, table: &Schema, most: Most, examined: Examined) -> Result<Decoded, String> {
+    let mut decoded = Decoded { batches: Vec::new(), rows: 0, sum: examined.sum, memory: examined.memory };
+    each(bytes, table, most, |batch| {
         decoded.rows += batch.num_rows() as u64;
-        decoded.sum = decoded.sum.plus(sum_of(&batch)?);
-        decoded.memory += batch.get_array_memory_size();
-        if decoded.memory > MOST_MEMORY {
-            return Err(format!("its rows take more than {MOST_MEMORY} bytes of memory"));
-        }
         decoded.batches.push(batch);
+        Ok(())
+    })?;
+    if decoded.rows != examined.rows {
+        return Err(format!("it has {} rows, and had {} when it was examined", decoded.rows, examined.rows));
     }
     Ok(decoded)
+}
+
+/// What is in a file, batch by batch: its rows are never in memory together.
+pub(crate) fn examine(bytes: Bytes, table: &Schema, most: Most) -> Result<Examined, String> {
+    let mut found = Examined { rows: 0, sum: Sum::default(), memory: 0 };
+    each(bytes, table, most, |batch| {
+        found.sum = found.sum.plus(sum_of(&batch)?);
+        found.add(&batch, most)
+    })?;
+    Ok(found)
+}
+
+impl Examined {
+    fn add(&mut self, batch: &RecordBatch, most: Most) -> Result<(), String> {
+        self.rows += batch.num_rows() as u64;
+        self.memory += batch.get_array_memory_size();
+        if self.memory > most.memory { Err(too_much(most)) } else { Ok(()) }
+    }
+}
+
+fn too_much(most: Most) -> String {
+    format!("its rows take more than {} bytes of memory; write several smaller files", most.memory)
+}
+
+fn each(
+    bytes: Bytes,
+    table: &Schema,
+    most: Most,
+    mut take: impl FnMut(RecordBatch) -> Result<(), String>,
+) -> Result<(), String> {
+    // Types are those of Parquet itself: a second schema, which Arrow puts beside it, is one more thing to be believed.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
+    let builder = builder.map_err(|error| error.to_string())?;
+    check_size(builder.metadata(), table, most)?;
+    check_types(builder.schema(), table)?;
+    let reader = builder.with_batch_size(BATCH).build().map_err(|error| error.to_string())?;
+    for batch in reader {
+        take(alike(&batch.map_err(|error| error.to_string())?)?)?;
+    }
+    Ok(())
+}
+
+/// What the end of a file announces, before anything is made of it.
+fn check_size(file: &ParquetMetaData, table: &Schema, most: Most) -> Result<(), String> {
+    let (rows, columns) = (file.file_metadata().num_rows(), file.file_metadata().schema_descr().num_columns());
+    if !(0..=MOST_ROWS).contains(&rows) {
+        return Err(format!("it has {rows} rows; expected at most {MOST_ROWS}"));
+    }
+    if columns > table.columns.len() + MORE_COLUMNS {
+        return Err(format!(
+            "it has {columns} columns; expected at most {} more than the {} of {}",
+            MORE_COLUMNS,
+            table.columns.len(),
+            table.name
+        ));
+    }
+    let mut bytes = 0_u64;
+    for group in file.row_groups() {
+        if group.num_rows() < 0 {
+            return Err("a group of rows has less than none".to_owned());
+        }
+        for column in group.columns() {
+            let announced = u64::try_from(column.uncompressed_size());
+            bytes = bytes.saturating_add(announced.map_err(|_| "a column has less than no bytes".to_owned())?);
+        }
+    }
+    if bytes > most.memory as u64 { Err(too_much(most)) } else { Ok(()) }
 }
 
 fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
@@ -65,6 +170,12 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
     for (at, field) in found.fields().iter().enumerate() {
         if found.fields()[..at].iter().any(|other| other.name() == field.name()) {
             return Err(format!("column `{}` is there twice", field.name()));
+        }
+        if field.name().len() > LONGEST_NAME {
+            return Err(format!(
+                "a column has a name of {} bytes; expected at most {LONGEST_NAME}",
+                field.name().len()
+            ));
         }
         match known.field_with_name(field.name()) {
             Ok(expected) if !is_same(field.data_type(), expected.data_type()) => {

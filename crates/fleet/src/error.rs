@@ -39,6 +39,12 @@ pub enum FleetError {
         /// The file.
         path: PathBuf,
     },
+    /// An early version made a commit without its hour, and others can bring files here.
+    #[error("{}: not believed: it does not say its hour, and others than its owner may write the directories above it; give these to one user, mode 755, and run `unstarve fleet compact`", path.display())]
+    Unbound {
+        /// The file.
+        path: PathBuf,
+    },
     /// Rows cannot be written as Parquet, or would not be those that were read.
     #[error("{}: {why}", path.display())]
     Rows {

@@ -10,21 +10,35 @@
 //! | `name` | what the name of a file in an hour says |
 //! | `hour` | names and the newest commit → which files count; pure |
 //! | `sum` | a sum over rows that does not depend on their order |
-//! | `store` | the directory by descriptors: no link is followed |
+//! | `store`, `effects` | the directory by descriptors: no link is followed |
+//! | `belief` | whether what is called like a commit is one |
 //! | `state` | an hour as it is found |
+//! | `apart` | hosts' files are read by a child first (feature `columnar`) |
 //! | `decode`, `merge` | files → rows → sorted files (feature `columnar`) |
+//! | `keep` | how old an hour may become, by clocks that may be wrong |
+//! | `gather` | the files of an hour → those of its next commit (feature `columnar`) |
 //! | `compact`, `sweep`, `verify`, `status`, `manifest` | what is done with a store (feature `columnar`) |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+#[cfg(feature = "columnar")]
+mod apart;
+#[cfg(feature = "columnar")]
+mod belief;
 mod commit;
 #[cfg(feature = "columnar")]
 mod compact;
 #[cfg(feature = "columnar")]
 mod decode;
 #[cfg(feature = "columnar")]
+mod effects;
+#[cfg(feature = "columnar")]
 mod error;
+#[cfg(feature = "columnar")]
+mod gather;
 mod hour;
+#[cfg(feature = "columnar")]
+mod keep;
 #[cfg(feature = "columnar")]
 mod manifest;
 #[cfg(feature = "columnar")]
@@ -42,11 +56,13 @@ mod sweep;
 #[cfg(feature = "columnar")]
 mod verify;
 
-pub use commit::{BadCommit, Commit, HEAD_BYTES, Head, Input, Output, Retired};
+#[cfg(feature = "columnar")]
+pub use apart::{Apart, Examine, Here, serve};
+pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, Input, Output, Retired};
 #[cfg(feature = "columnar")]
 pub use compact::{Done, Options, Problem, compact};
 #[cfg(feature = "columnar")]
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, Examined, Most, decode};
 #[cfg(feature = "columnar")]
 pub use error::FleetError;
 pub use hour::{Files, counting};

@@ -6,15 +6,16 @@ use crate::FleetError;
 use crate::state::{Depth, State};
 use crate::store::Store;
 
-const NAME: &str = "manifest.parquet";
+/// Its name, in the store itself.
+pub(crate) const NAME: &str = "manifest.parquet";
 
 pub(crate) fn write(store: &Store) -> Result<(), FleetError> {
     let mut problems = Vec::new();
     let mut listed = Vec::new();
     for partition in store.hours(&mut problems)? {
-        let hour = store.hour(&partition)?;
+        let state = store.hour(&partition).and_then(|hour| State::of(&hour, Depth::Needed, &mut problems));
         // What is wrong with an hour was said when it was compacted.
-        let Ok(state) = State::of(&hour, Depth::Needed, &mut problems) else { continue };
+        let Ok(state) = state else { continue };
         listed.extend(state.files.outputs.into_iter().map(|output| (partition.clone(), output)));
     }
     let bytes = parquet_file(&MANIFEST, |rows| {

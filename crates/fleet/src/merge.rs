@@ -15,7 +15,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use unstarve_tables::{Schema, arrow_schema};
 
-use crate::decode::sum_of;
+use crate::decode::{MORE_COLUMNS, sum_of};
 use crate::{Decoded, Sum};
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
@@ -78,6 +78,10 @@ impl<'a> Chunk<'a> {
             if let Some(kind) = self.more.get(field.name()).filter(|kind| *kind != field.data_type()) {
                 return Err(format!("column `{}` is {}, and {kind} in other files", field.name(), field.data_type()));
             }
+        }
+        let unknown = new.iter().filter(|field| !self.more.contains_key(field.name())).count();
+        if self.more.len() + unknown > MORE_COLUMNS {
+            return Err(format!("with its columns there are more than {MORE_COLUMNS} that the table does not have"));
         }
         self.more.extend(new.iter().map(|field| (field.name().clone(), field.data_type().clone())));
         self.rows += file.rows;

@@ -1,9 +1,12 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
+use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
 use crate::FleetError;
+use crate::belief::Found;
+use crate::compact::chain;
 use crate::store::{Entry, Hour, Store};
 use crate::{Commit, Files, Name, Output, Problem, counting};
 
@@ -31,7 +34,7 @@ pub(crate) enum Depth {
 impl State {
     /// Looks at an hour. A name of a file that counts, and that is no file, is a problem.
     pub fn of(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<State, FleetError> {
-        let (entries, commit, is_whole) = newest(hour, depth)?;
+        let Newest { entries, commit, is_whole } = newest(hour, depth, problems)?;
         let mut names = Vec::new();
         for entry in &entries {
             if entry.is_regular {
@@ -40,7 +43,7 @@ impl State {
                 problems.push(Problem::new(hour.shown(&entry.name), "not a regular file; links are not followed"));
             }
         }
-        let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, 0)));
+        let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, "", 0)));
         let Ok(files) = counting(&names, commit.as_ref().map(|commit| &commit.head), inputs);
         Ok(State { entries, commit, is_whole, files })
     }
@@ -48,6 +51,26 @@ impl State {
     /// The number of the commit that holds, 0 without any.
     pub fn number(&self) -> u64 {
         self.commit.as_ref().map_or(0, |commit| commit.head.number)
+    }
+
+    /// The number of the commit after that: none that is taken, by whomever.
+    pub fn next(&self) -> u64 {
+        let taken: BTreeSet<u64> = self.entries.iter().filter_map(Entry::number).collect();
+        let mut next = self.number().saturating_add(1);
+        while taken.contains(&next) {
+            next = next.saturating_add(1);
+        }
+        next
+    }
+
+    /// Whether a commit is due though there is nothing to merge: an early version made that which holds, and it does not say its hour; or a
+    /// compactor that was killed a day ago left files that only count as garbage when their number is taken.
+    pub fn wants_renewal(&self, now: WallTime) -> bool {
+        const DAY: u64 = 24 * 3600;
+        let is_unbound = self.commit.as_ref().is_some_and(|commit| commit.head.hour.is_none());
+        let next = Name::Merged(self.next());
+        let is_old = |entry: &Entry| entry.written.saturating_add(DAY) <= now.0 / 1_000_000_000;
+        is_unbound || self.entries.iter().any(|entry| entry.kind == next && entry.is_regular && is_old(entry))
     }
 
     /// The outputs that count and have not as many rows as one may have.
@@ -81,25 +104,41 @@ impl State {
     }
 }
 
-/// What is in an hour, and its newest commit. One that goes while it is being read was not the newest: another look.
-fn newest(hour: &Hour<'_>, depth: Depth) -> Result<(Vec<Entry>, Option<Commit>, bool), FleetError> {
+/// What is in an hour, and its newest commit.
+struct Newest {
+    entries: Vec<Entry>,
+    commit: Option<Commit>,
+    is_whole: bool,
+}
+
+/// Looks for the newest commit. One that goes while it is being read was not the newest: another look. What is only called like one is passed over.
+fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<Newest, FleetError> {
     const LOOKS: u32 = 8;
-    for _ in 0..LOOKS {
+    'looks: for _ in 0..LOOKS {
         let entries = hour.list()?;
-        let number = |entry: &Entry| match entry.kind {
-            Name::Commit(number) => Some(number),
-            _ => None,
-        };
-        let Some(number) = entries.iter().filter_map(number).max() else { return Ok((entries, None, true)) };
         let is_whole = depth == Depth::Whole || entries.iter().any(|entry| entry.kind == Name::Part);
-        let commit = if is_whole {
-            hour.read_commit(number)?
-        } else {
-            hour.read_head(number)?.map(|head| Commit { head, inputs: Vec::new() })
-        };
-        if commit.is_some() {
-            return Ok((entries, commit, is_whole));
+        let mut numbers: Vec<u64> = entries.iter().filter_map(Entry::number).collect();
+        numbers.sort_unstable();
+        for number in numbers.into_iter().rev() {
+            let found = if is_whole {
+                hour.read_commit(number)?
+            } else {
+                match hour.read_head(number)? {
+                    Found::Believed(head) => Found::Believed(Commit { head, inputs: Vec::new() }),
+                    Found::Gone => Found::Gone,
+                    Found::Doubted(why) => Found::Doubted(why),
+                }
+            };
+            match found {
+                Found::Believed(commit) => return Ok(Newest { entries, commit: Some(commit), is_whole }),
+                Found::Gone => continue 'looks,
+                Found::Doubted(why) => {
+                    let why = format!("passed over: {}", chain(&why));
+                    problems.push(Problem::new(hour.shown(&Name::commit(number)), &why));
+                }
+            }
         }
+        return Ok(Newest { entries, commit: None, is_whole: true });
     }
     Err(FleetError::Busy { path: hour.path().to_owned(), tries: LOOKS })
 }

@@ -6,13 +6,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, fsync, linkat, openat, renameat, statat, unlinkat,
-};
+use bytes::Bytes;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
-use unstarve_tables::Partition;
+use unstarve_tables::{Partition, Schema};
 
-use crate::{BadCommit, Commit, FleetError, HEAD_BYTES, Head, Name, Problem};
+use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, manifest};
 
 /// What is about to be done to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,16 +35,17 @@ pub struct Store {
     directory: OwnedFd,
     owner: u32,
     before: Before,
+    examine: Box<dyn Examine>,
 }
+
+/// Takes the value of a directory `KEY=VALUE`, and the directory, open.
+type Each<'a> = &'a mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(), FleetError>;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// What hides a file until it has its name; the rest is random.
 /// Mode bits by which others than the owner may write.
-const OTHERS_WRITE: u32 = 0o022;
-const HIDDEN: &str = ".fleet-";
-
+pub(crate) const OTHERS_WRITE: u32 = 0o022;
 impl Store {
     /// Opens a directory that is there.
     ///
@@ -64,12 +64,18 @@ impl Store {
         // The directory itself is named by who calls this, by a link if he likes.
         let directory = openat(CWD, path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(io)?;
         let owner = fstat(&directory).map_err(io)?.st_uid;
-        Ok(Store { path: path.to_owned(), directory, owner, before })
+        Ok(Store { path: path.to_owned(), directory, owner, before, examine: Box::new(Here) })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The same; files of hosts are read by this before anything is done with their rows.
+    #[must_use]
+    pub fn examined_by(self, examine: Box<dyn Examine>) -> Store {
+        Store { examine, ..self }
     }
 
     /// All hours, in the order of their names. What looks like one and is none is a problem.
@@ -78,44 +84,49 @@ impl Store {
     /// If the directory cannot be read.
     pub fn hours(&self, problems: &mut Vec<Problem>) -> Result<Vec<Partition>, FleetError> {
         let mut hours = Vec::new();
-        for (table, at) in self.keyed(&self.directory, Path::new(""), "table", problems)? {
+        let mut found = Vec::new();
+        // One directory is open at each level, however many there are.
+        self.keyed(&self.directory, Path::new(""), "table", problems, &mut |table, at, problems| {
             let below = PathBuf::from(format!("table={table}"));
-            for (date, at) in self.keyed(&at, &below, "date", problems)? {
+            self.keyed(at, &below, "date", problems, &mut |date, at, problems| {
                 let below = below.join(format!("date={date}"));
-                for (hour, _) in self.keyed(&at, &below, "hour", problems)? {
-                    let hour = Partition { date: date.clone(), hour, table: table.clone() };
-                    match hour.begin() {
-                        Some(begin) if Partition::of(&hour.table, begin) == hour => hours.push(hour),
-                        _ => problems.push(Problem::new(hour.path(), "not an hour; expected date=YYYY-MM-DD/hour=HH")),
-                    }
-                }
+                self.keyed(at, &below, "hour", problems, &mut |hour, _, _| {
+                    found.push(Partition { date: date.to_owned(), hour: hour.to_owned(), table: table.to_owned() });
+                    Ok(())
+                })
+            })
+        })?;
+        for hour in found {
+            match hour.begin() {
+                Some(begin) if Partition::of(&hour.table, begin) == hour => hours.push(hour),
+                _ => problems.push(Problem::new(hour.path(), "not an hour; expected date=YYYY-MM-DD/hour=HH")),
             }
         }
         hours.sort();
         Ok(hours)
     }
 
-    /// The directories `KEY=VALUE` in one.
+    /// Does something with each directory `KEY=VALUE` in one.
     fn keyed(
         &self,
         directory: &OwnedFd,
         below: &Path,
         key: &str,
         problems: &mut Vec<Problem>,
-    ) -> Result<Vec<(String, OwnedFd)>, FleetError> {
+        each: Each<'_>,
+    ) -> Result<(), FleetError> {
         let path = self.path.join(below);
-        let mut found = Vec::new();
         for name in names(directory).map_err(|source| FleetError::Io { action: "read", path, source })? {
             let Some(value) = name.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else { continue };
             match openat(directory, name.as_str(), DIRECTORY, Mode::empty()) {
-                Ok(opened) => found.push((value.to_owned(), opened)),
+                Ok(opened) => each(value, &opened, problems)?,
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     problems.push(Problem::new(below.join(&name), "not a directory; links are not followed"));
                 }
                 Err(error) => problems.push(Problem::new(below.join(&name), &io::Error::from(error).to_string())),
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Opens an hour.
@@ -133,7 +144,8 @@ impl Store {
         };
         let directory =
             open().map_err(|error| FleetError::Io { action: "open", path: path.clone(), source: error.into() })?;
-        Ok(Hour { store: self, directory, path })
+        let key = partition.path().display().to_string();
+        Ok(Hour { store: self, directory, path, key })
     }
 
     /// Puts a file into the directory itself, in the place of an older one.
@@ -142,12 +154,41 @@ impl Store {
     /// If it cannot be written.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FleetError> {
         let mode = fstat(&self.directory).map_or(0o600, |found| 0o600 | found.st_mode & 0o044);
-        let top = Hour {
-            store: self,
-            directory: self.directory.try_clone().map_err(|source| self.io("open", name, source))?,
-            path: self.path.clone(),
-        };
-        top.write(name, mode, |file| file.write_all(bytes))
+        self.top(name)?.write(name, mode, |file| file.write_all(bytes))
+    }
+
+    /// What a compactor put there; `None` if nobody did.
+    ///
+    /// # Errors
+    /// If it cannot be read, or if others may have written it.
+    pub(crate) fn get(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, FleetError> {
+        let top = self.top(name)?;
+        let Some((file, found)) = top.open(name)? else { return Ok(None) };
+        top.check_writer(name, &found)?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes).map_err(|source| self.io("read", name, source))?;
+        Ok(Some(bytes))
+    }
+
+    fn top(&self, name: &str) -> Result<Hour<'_>, FleetError> {
+        let directory = self.directory.try_clone().map_err(|source| self.io("open", name, source))?;
+        Ok(Hour { store: self, directory, path: self.path.clone(), key: String::new() })
+    }
+
+    /// Whether what this user wrote is believed: root, who runs this, and the owner of the whole directory.
+    pub(crate) fn believes(&self, user: u32) -> bool {
+        [0, rustix::process::geteuid().as_raw(), self.owner].contains(&user)
+    }
+
+    /// Asks whether something may be done.
+    pub(crate) fn about(&self, effect: Effect<'_>) -> io::Result<()> {
+        (self.before)(effect)
+    }
+
+    /// Who wrote the manifest, and so keeps this store, whether believed or not.
+    pub(crate) fn keeper(&self) -> Option<u32> {
+        let found = statat(&self.directory, manifest::NAME, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(found.st_uid)
     }
 
     fn io(&self, action: &'static str, name: &str, source: io::Error) -> FleetError {
@@ -160,6 +201,7 @@ pub(crate) struct Hour<'a> {
     store: &'a Store,
     directory: OwnedFd,
     path: PathBuf,
+    key: String,
 }
 
 /// A file in an hour.
@@ -173,9 +215,19 @@ pub(crate) struct Entry {
     pub is_regular: bool,
 }
 
+impl Entry {
+    /// Of a file that is called like a commit.
+    pub fn number(&self) -> Option<u64> {
+        match self.kind {
+            Name::Commit(number) => Some(number),
+            _ => None,
+        }
+    }
+}
+
 /// What a file holds, and who may read it.
 pub(crate) struct Content {
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     pub mode: u32,
 }
 
@@ -185,12 +237,55 @@ impl Hour<'_> {
         &self.path
     }
 
+    /// What its commits call it: `table=…/date=…/hour=…`.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Where its files are made.
+    pub fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    /// The store that it is in.
+    pub fn store(&self) -> &Store {
+        self.store
+    }
+
+    /// What is in a file of a host, or of merged rows.
+    pub fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
+        self.store.examine.examine(table, bytes, most)
+    }
+
+    /// Whether nothing has this name; not if that cannot be seen.
+    pub fn is_absent(&self, name: &str) -> bool {
+        matches!(statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+    }
+
+    /// Whether something else than a regular file has this name.
+    pub fn is_no_file(&self, name: &str) -> bool {
+        let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile)
+    }
+
+    /// Who owns the directories from the whole store's to this one, and their modes.
+    pub fn owners(&self) -> io::Result<Vec<(u32, u32)>> {
+        let mut at = self.store.directory.try_clone()?;
+        let owner = |at: &OwnedFd| fstat(at).map(|found| (found.st_uid, found.st_mode));
+        let mut owners = vec![owner(&at)?];
+        for step in self.key.split('/') {
+            at = openat(&at, step, DIRECTORY, Mode::empty())?;
+            owners.push(owner(&at)?);
+        }
+        Ok(owners)
+    }
+
     /// A name in it, as messages show it: without the path of the store.
     pub fn shown(&self, name: &str) -> PathBuf {
         self.path.strip_prefix(&self.store.path).unwrap_or(&self.path).join(name)
     }
 
-    fn io(&self, action: &'static str, name: &str, source: io::Error) -> FleetError {
+    pub fn io(&self, action: &'static str, name: &str, source: io::Error) -> FleetError {
         FleetError::Io { action, path: self.path.join(name), source }
     }
 
@@ -226,11 +321,11 @@ impl Hour<'_> {
             let why = format!("larger than {limit} bytes; expected a smaller file");
             return Err(self.io("read", name, io::Error::other(why)));
         }
-        Ok(Some(Content { bytes, mode: found.st_mode & 0o777 }))
+        Ok(Some(Content { bytes: Bytes::from(bytes), mode: found.st_mode & 0o777 }))
     }
 
     /// A regular file, through no link.
-    fn open(&self, name: &str) -> Result<Option<(File, rustix::fs::Stat)>, FleetError> {
+    pub fn open(&self, name: &str) -> Result<Option<(File, rustix::fs::Stat)>, FleetError> {
         // A FIFO must not stop us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = match openat(&self.directory, name, flags, Mode::empty()) {
@@ -243,148 +338,6 @@ impl Hour<'_> {
         }
         Ok(Some((file, found)))
     }
-
-    /// A commit; `None` if it is not there any more.
-    pub fn read_commit(&self, number: u64) -> Result<Option<Commit>, FleetError> {
-        /// A hundred thousand files of hosts, several times.
-        const LIMIT: u64 = 256 << 20;
-        let Some(text) = self.text_of(number, LIMIT)? else { return Ok(None) };
-        let commit = Commit::decode(number, &text);
-        commit.map(Some).map_err(|source| self.bad(number, source))
-    }
-
-    /// The first line of one.
-    pub fn read_head(&self, number: u64) -> Result<Option<Head>, FleetError> {
-        let Some(mut text) = self.text_of(number, HEAD_BYTES)? else { return Ok(None) };
-        let Some(end) = text.iter().position(|byte| *byte == b'\n') else {
-            return Ok(self.read_commit(number)?.map(|commit| commit.head));
-        };
-        text.truncate(end + 1);
-        Head::decode(number, &text).map(Some).map_err(|source| self.bad(number, source))
-    }
-
-    fn bad(&self, number: u64, source: BadCommit) -> FleetError {
-        FleetError::Commit { path: self.path.join(Name::commit(number)), source }
-    }
-
-    /// What is in the file of a commit, up to a limit.
-    fn text_of(&self, number: u64, limit: u64) -> Result<Option<Vec<u8>>, FleetError> {
-        let name = Name::commit(number);
-        let Some((file, found)) = self.open(&name)? else { return Ok(None) };
-        let us = rustix::process::geteuid().as_raw();
-        if ![0, us, self.store.owner].contains(&found.st_uid) {
-            return Err(FleetError::Owner { path: self.path.join(name), owner: found.st_uid });
-        }
-        if found.st_mode & OTHERS_WRITE != 0 {
-            return Err(FleetError::Writable { path: self.path.join(name) });
-        }
-        let mut text = Vec::new();
-        file.take(limit).read_to_end(&mut text).map_err(|error| self.io("read", &name, error))?;
-        Ok(Some(text))
-    }
-
-    /// Writes a file: on the disk before it has its name.
-    pub fn write(
-        &self,
-        name: &str,
-        mode: u32,
-        fill: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<(), FleetError> {
-        let hidden = self.hidden(name, mode, fill)?;
-        let named = (self.store.before)(Effect::Name(name))
-            .and_then(|()| Ok(renameat(&self.directory, hidden.as_str(), &self.directory, name)?))
-            .and_then(|()| Ok(fsync(&self.directory)?));
-        if named.is_err() {
-            self.forget(&hidden);
-        }
-        named.map_err(|error| self.io("write", name, error))
-    }
-
-    /// Makes a commit. `false` if somebody else has made one with its number: then nothing is changed.
-    pub fn commit(&self, commit: &Commit, mode: u32) -> Result<bool, FleetError> {
-        let name = Name::commit(commit.head.number);
-        let hidden = self.hidden(&name, mode, |file| file.write_all(&commit.encode()))?;
-        let before = (self.store.before)(Effect::Commit(&name));
-        let linked = before.and_then(|()| {
-            // A link is made only where there is nothing, whole or not at all.
-            Ok(linkat(&self.directory, hidden.as_str(), &self.directory, name.as_str(), AtFlags::empty())?)
-        });
-        // On NFS a link that was made may be answered so, if the first answer was lost.
-        let is_ours = linked.is_err() && self.is_one_file(&hidden, &name);
-        self.forget(&hidden);
-        match linked {
-            Err(_) if is_ours => self.sync().map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(self.io("make", &name, error)),
-            Ok(()) => self.sync().map(|()| true),
-        }
-    }
-
-    fn is_one_file(&self, one: &str, other: &str) -> bool {
-        let of = |name: &str| {
-            let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            Some((found.st_dev, found.st_ino))
-        };
-        of(one).is_some_and(|file| of(other) == Some(file))
-    }
-
-    fn hidden(
-        &self,
-        name: &str,
-        mode: u32,
-        fill: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<String, FleetError> {
-        let hidden = format!("{HIDDEN}{:016x}", random().map_err(|error| self.io("write", name, error))?);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let write = || -> io::Result<()> {
-            (self.store.before)(Effect::Write(&hidden))?;
-            let mut file = File::from(openat(&self.directory, hidden.as_str(), flags, Mode::from_raw_mode(0o600))?);
-            fill(&mut file)?;
-            // Who reads believes what is written here, so nobody else may write it, whatever the mode of what hosts wrote.
-            fchmod(&file, Mode::from_raw_mode(mode & !OTHERS_WRITE | 0o600))?;
-            file.sync_all()
-        };
-        match write() {
-            Ok(()) => Ok(hidden),
-            Err(error) => {
-                self.forget(&hidden);
-                Err(self.io("write", name, error))
-            }
-        }
-    }
-
-    /// Removes a hidden file of ours; if that fails, a sweep does.
-    fn forget(&self, hidden: &str) {
-        if (self.store.before)(Effect::Remove(hidden)).is_ok() {
-            let _ = unlinkat(&self.directory, hidden, AtFlags::empty());
-        }
-    }
-
-    /// Removes a file; one that is not there is no error.
-    pub fn remove(&self, name: &str) -> Result<(), FleetError> {
-        let removed = (self.store.before)(Effect::Remove(name));
-        match removed.and_then(|()| Ok(unlinkat(&self.directory, name, AtFlags::empty())?)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name, error)),
-            _ => Ok(()),
-        }
-    }
-
-    /// What has been named or removed stays so if the machine fails.
-    pub fn sync(&self) -> Result<(), FleetError> {
-        fsync(&self.directory).map_err(|error| self.io("write", "", error.into()))
-    }
-
-    /// Whether a name is of a file that a killed compactor left.
-    pub fn is_hidden(name: &str) -> bool {
-        name.strip_prefix(HIDDEN).is_some_and(|rest| rest.len() == 16)
-    }
-}
-
-/// A number that nobody else has.
-pub(crate) fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 fn names(directory: impl AsFd) -> io::Result<Vec<String>> {

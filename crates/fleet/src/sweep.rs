@@ -5,7 +5,7 @@ use std::time::Duration;
 use unstarve_model::WallTime;
 
 use crate::FleetError;
-use crate::compact::{LARGEST_INPUT, digest_of};
+use crate::gather::{LARGEST_INPUT, digest_of};
 use crate::state::{Depth, State};
 use crate::store::{Entry, Hour};
 use crate::{Done, Name, Options, Problem};

@@ -4,10 +4,11 @@ use serde::Serialize;
 use unstarve_tables::{Partition, Schema};
 
 use crate::FleetError;
-use crate::compact::{LARGEST_INPUT, LARGEST_OUTPUT, chain, digest_of};
+use crate::compact::chain;
+use crate::gather::{LARGEST_INPUT, LARGEST_OUTPUT, digest_of};
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
-use crate::{Input, Output, Problem, Sum, decode};
+use crate::{Input, Most, Output, Problem, Sum};
 
 /// What was compared.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -68,14 +69,14 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
     }
     for name in &state.files.loose {
         verified.loose += 1;
-        let problem = rows_of(&hour, table, name, LARGEST_INPUT).err();
+        let problem = rows_of(&hour, table, name, INPUT).err();
         verified.problems.extend(problem.map(|why| Problem::new(hour.shown(name), &why)));
     }
     Ok(())
 }
 
-fn check_output(hour: &Hour<'_>, table: &Schema, output: &Output) -> Result<Option<String>, FleetError> {
-    Ok(match rows_of(hour, table, &output.name, LARGEST_OUTPUT) {
+fn check_output(hour: &Hour<'_>, table: &'static Schema, output: &Output) -> Result<Option<String>, FleetError> {
+    Ok(match rows_of(hour, table, &output.name, OUTPUT) {
         Err(why) => Some(why),
         Ok(None) => Some("the commit lists it, and it is not there".to_owned()),
         Ok(Some(found)) if (found.bytes, found.rows, found.sum) != (output.bytes, output.rows, output.sum) => {
@@ -90,11 +91,11 @@ fn check_output(hour: &Hour<'_>, table: &Schema, output: &Output) -> Result<Opti
 
 fn check_input(
     hour: &Hour<'_>,
-    table: &Schema,
+    table: &'static Schema,
     input: &Input,
     verified: &mut Verified,
 ) -> Result<Option<String>, FleetError> {
-    Ok(match rows_of(hour, table, &input.name, LARGEST_INPUT) {
+    Ok(match rows_of(hour, table, &input.name, INPUT) {
         Err(why) => Some(why),
         Ok(None) => {
             verified.inputs_gone += 1;
@@ -108,6 +109,10 @@ fn check_input(
     })
 }
 
+/// How large a file may be, and its rows.
+const INPUT: (u64, Most) = (LARGEST_INPUT, Most::INPUT);
+const OUTPUT: (u64, Most) = (LARGEST_OUTPUT, Most::OUTPUT);
+
 struct Found {
     bytes: u64,
     rows: u64,
@@ -116,9 +121,14 @@ struct Found {
 }
 
 /// What is in a file; `None` if it is not there.
-fn rows_of(hour: &Hour<'_>, table: &Schema, name: &str, limit: u64) -> Result<Option<Found>, String> {
+fn rows_of(
+    hour: &Hour<'_>,
+    table: &'static Schema,
+    name: &str,
+    (limit, most): (u64, Most),
+) -> Result<Option<Found>, String> {
     let Some(content) = hour.read(name, limit).map_err(|error| chain(&error))? else { return Ok(None) };
     let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
-    let decoded = decode(content.bytes, table)?;
-    Ok(Some(Found { bytes, rows: decoded.rows, sum: decoded.sum, digest }))
+    let found = hour.examine(table, &content.bytes, most)?;
+    Ok(Some(Found { bytes, rows: found.rows, sum: found.sum, digest }))
 }

@@ -11,6 +11,7 @@ use unstarve_change::TaskKey;
 use unstarve_executor::proc::start_of;
 use unstarve_executor::sched;
 use unstarve_facts::{Stat, flag};
+use unstarve_host::whole_cgroups;
 use unstarve_model::Tid;
 
 use crate::owner::Owner;
@@ -104,7 +105,7 @@ impl Scanner {
             None => status_tgid(status.as_deref()?)?,
         };
         let (comm, work) = split_worker(&stat.comm, stat.flags);
-        let cgroups = if self.wanted.cgroup { self.file(tid, "cgroup") } else { None };
+        let cgroups = if self.wanted.cgroup { self.file(tid, "cgroup").map(whole_cgroups) } else { None };
         let parent = (self.wanted.parent && stat.parent.0 > 0).then(|| {
             let name = parents.entry(stat.parent).or_insert_with(|| self.comm(stat.parent).unwrap_or_default());
             (stat.parent, name.clone())
@@ -298,7 +299,7 @@ fn unescaped(part: &str) -> &str {
 fn manager_root() -> &'static str {
     static ROOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     ROOT.get_or_init(|| {
-        let text = fs::read_to_string("/proc/1/cgroup").unwrap_or_default();
+        let text = whole_cgroups(fs::read_to_string("/proc/1/cgroup").unwrap_or_default());
         manager_group(&text).map(root_of).unwrap_or_default().to_owned()
     })
 }

@@ -7,12 +7,14 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod allows;
+mod cgroup_paths;
 mod knob;
 mod root;
 mod sched_attr;
 mod snapshot;
 
 pub use allows::allows;
+pub use cgroup_paths::whole_cgroups;
 pub use knob::{KnobError, Live, Plan, Step};
 pub use root::Root;
 pub use sched_attr::SchedAttr;

@@ -27,6 +27,7 @@ mod endian;
 pub mod foreign;
 pub mod format;
 pub mod ftrace_text;
+mod heap;
 pub mod input;
 mod interner;
 pub mod kbuffer;

@@ -1,5 +1,7 @@
 use unstarve_model::{Batch, Context, CpuId, Event, EventKind, Loss, LossKind, Nanos, Time};
 
+use crate::heap::sink_first;
+
 /// Puts events that arrive roughly in order into order, in bounded memory.
 ///
 /// Recorders drain one CPU's ring buffer after the other, so a file holds runs that are sorted within themselves and
@@ -102,6 +104,9 @@ struct Head {
 }
 
 const NO_QUEUE: u32 = u32::MAX;
+
+/// Runs of so few events are copied one by one, which is less than a call.
+const SHORT: usize = 3;
 
 /// Events of one CPU may overtake each other by as much: one that an interrupt issues while another is being written.
 const NESTING: Nanos = Nanos::from_micros(100);
@@ -265,6 +270,7 @@ impl Reorder {
     }
 
     /// Gives out the first event, and those that follow it on its CPU before any other CPU's.
+    #[inline(always)]
     fn give_run(&mut self, events: &mut Vec<Event>) {
         let Some(&head) = self.heads.first() else { return };
         let rival = match self.heads[..] {
@@ -273,16 +279,53 @@ impl Reorder {
             _ => None,
         };
         if self.surplus == 0 && head.time >= self.last {
-            self.give_surely(head.queue, rival, events);
+            self.give_surely(head, rival, events);
+        } else {
+            self.give_one_by_one(head.queue, rival, events);
         }
+    }
+
+    /// Gives out what is released of a queue and earlier than the rival.
+    #[inline(always)]
+    fn give_surely(&mut self, head: Head, rival: Option<Head>, events: &mut Vec<Event>) {
         let queue = &mut self.queues[head.queue as usize];
+        let waiting = queue.waiting();
+        let waiting = &waiting[..waiting.len().min(Batch::TARGET - events.len())];
+        let until = self.until;
+        let count = match rival {
+            Some(rival) => waiting.iter().take_while(|event| event.time < rival.time && event.time <= until).count(),
+            None => waiting.iter().take_while(|event| event.time <= until).count(),
+        };
+        if let Some(last) = waiting[..count].last() {
+            self.last = last.time;
+        }
+        if count <= SHORT {
+            waiting[..count].iter().for_each(|event| events.push(*event));
+        } else {
+            events.extend_from_slice(&waiting[..count]);
+        }
+        queue.pass(count);
+        self.waiting -= count;
+        match queue.head() {
+            // At the rival's time the number decides.
+            Some((time, _)) if rival.is_some_and(|rival| rival.time == time) => {
+                self.give_one_by_one(head.queue, rival, events);
+            }
+            Some((time, arrival)) => self.replace_first(Some(Head { time, arrival, queue: head.queue })),
+            None => self.replace_first(None),
+        }
+    }
+
+    /// The same where times alone do not decide: events that come too late, that are given out for want of room, or at the same
+    /// time as the rival.
+    #[cold]
+    fn give_one_by_one(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
+        let queue = &mut self.queues[index as usize];
         while let Some((time, arrival)) = queue.head() {
-            let head = Head { time, arrival, queue: head.queue };
+            let head = Head { time, arrival, queue: index };
             let is_released = time <= self.until || self.surplus > 0;
             if rival.is_some_and(|rival| rival < head) || !is_released || events.len() >= Batch::TARGET {
-                self.heads[0] = head;
-                self.sink();
-                return;
+                return self.replace_first(Some(head));
             }
             if time > self.until {
                 self.surplus -= 1;
@@ -297,27 +340,19 @@ impl Reorder {
             queue.pass(1);
             self.waiting -= 1;
         }
-        self.heads.swap_remove(0);
-        self.sink();
+        self.replace_first(None);
     }
 
-    /// Gives out what is released of a queue and earlier than the rival, as one piece. At the rival's time the number decides,
-    /// which is looked at one by one.
-    #[inline]
-    fn give_surely(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
-        let queue = &mut self.queues[index as usize];
-        let most = (queue.end - queue.first).min(Batch::TARGET - events.len());
-        let waiting = &queue.list[queue.first..queue.first + most];
-        let until = self.until;
-        let count = match rival {
-            Some(rival) => waiting.iter().take_while(|event| event.time < rival.time && event.time <= until).count(),
-            None => waiting.iter().take_while(|event| event.time <= until).count(),
-        };
-        let Some(last) = waiting[..count].last() else { return };
-        self.last = last.time;
-        events.extend_from_slice(&waiting[..count]);
-        queue.pass(count);
-        self.waiting -= count;
+    /// The queue that was first now begins with another event, or is empty.
+    #[inline(always)]
+    fn replace_first(&mut self, head: Option<Head>) {
+        match (head, self.heads.first_mut()) {
+            (Some(head), Some(first)) => *first = head,
+            _ => {
+                self.heads.swap_remove(0);
+            }
+        }
+        sink_first(&mut self.heads, Head::key);
     }
 
     /// The loss to report for events that came too late, if there were any.
@@ -336,34 +371,13 @@ impl Reorder {
             at = above;
         }
     }
+}
 
-    /// Moves the first head down to where it belongs.
-    #[inline]
-    fn sink(&mut self) {
-        if let [first, second] = &mut self.heads[..] {
-            if second < first {
-                std::mem::swap(first, second);
-            }
-            return;
-        }
-        self.sink_far();
-    }
-
-    fn sink_far(&mut self) {
-        let mut at = 0;
-        loop {
-            let mut least = at;
-            for child in [2 * at + 1, 2 * at + 2] {
-                if child < self.heads.len() && self.heads[child] < self.heads[least] {
-                    least = child;
-                }
-            }
-            if least == at {
-                return;
-            }
-            self.heads.swap(at, least);
-            at = least;
-        }
+impl Head {
+    /// In the order of heads; no two have one number.
+    #[inline(always)]
+    fn key(&self) -> u128 {
+        u128::from(self.time.0) << 64 | u128::from(self.arrival)
     }
 }
 

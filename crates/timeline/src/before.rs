@@ -49,7 +49,7 @@ impl Timeline {
         let now = self.world.now;
         for (task, cpu) in std::mem::take(&mut self.before.runnable) {
             self.cpu(cpu);
-            let key = self.task(task);
+            let key = self.task(&task);
             if self.world.tasks.get(key).is_unseen() {
                 self.begin_wait(key, WaitKind::Preemption, cpu, now, None);
                 if let Some(pending) = &mut self.world.tasks.get_mut(key).pending {
@@ -91,7 +91,7 @@ impl Timeline {
             let mut parts = parts.clone();
             here.occupancy.parts(*since, end, None, |actor, length| add(&mut parts, actor, length));
             let rivals = here.fairness.weight();
-            let key = self.task(task);
+            let key = self.task(&task);
             let known = self.world.tasks.get(key);
             let weight = u64::from(known.weight());
             let owed = end.since(start).0 as f64 * weight as f64 / (weight + rivals) as f64;

@@ -33,11 +33,13 @@ pub(crate) fn split(
             ActorKind::Softirq { .. } => Rule::Softirq,
             ActorKind::Others => Rule::Fair,
             ActorKind::Idle => {
-                let off = if limited == Some(false) { Nanos::ZERO } else { pending.passed_over_total.min(rest) };
-                // A task that ran and went to sleep without a switch that shows it looks the same.
-                let rule = if limited.is_none() && switches_are_missing { Rule::Unknown } else { Rule::Throttled };
-                piece(rule, off);
-                rest = rest.saturating_sub(off);
+                if pending.passed_over_total > Nanos::ZERO && limited != Some(false) {
+                    let off = pending.passed_over_total.min(rest);
+                    // A task that ran and went to sleep without a switch that shows it looks the same.
+                    let rule = if limited.is_none() && switches_are_missing { Rule::Unknown } else { Rule::Throttled };
+                    piece(rule, off);
+                    rest = rest.saturating_sub(off);
+                }
                 Rule::Idle
             }
             ActorKind::Tasks { .. } => match ahead(actor, victim, actors.groups()) {

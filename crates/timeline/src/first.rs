@@ -6,6 +6,7 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 
 use crate::ActorId;
+use crate::cpu::Cpu;
 use crate::stays::goes_before;
 use crate::timeline::Timeline;
 
@@ -15,6 +16,11 @@ const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(5);
 /// Real-time throttling lets the fair class in for 50 ms of each second, the fair server (6.12) after a second without a turn.
 /// With a budget that is used at the end of one period and at the beginning of the next, 1.9 s pass at most.
 pub(crate) const REAL_TIME_YIELDS_WITHIN: Nanos = Nanos::from_millis(2000);
+
+/// Softirqs in a trace that show that softirqs were recorded, and were needed.
+const TICKS_WOULD_SHOW: u64 = 16;
+/// A busy CPU serves RCU at each grace period, which comes several times in this time, and the balancer.
+const LONG_ENOUGH: Nanos = Nanos::from_millis(250);
 
 impl Timeline {
     /// The first event of the CPU finds it idle.
@@ -81,6 +87,22 @@ impl Timeline {
         let cpu = &mut self.cpus[at.index()];
         if !cpu.heard && at.index() != from {
             cpu.arrival.get_or_insert(now);
+        }
+    }
+
+    /// Whether CPUs that issued no event were idle.
+    pub(crate) fn judge_unheard(&mut self) {
+        let Some(unheard) = self.unheard.take() else { return };
+        if self.softirqs < TICKS_WOULD_SHOW || self.world.now.since(self.world.start) < LONG_ENOUGH {
+            return;
+        }
+        let silent = (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu) && !self.is_unrecorded(*cpu));
+        for cpu in silent.collect::<Vec<_>>() {
+            let nothing_came = |known: &Cpu| known.arrival.is_none() && known.queue.is_empty();
+            let was_idle = self.world.settings.0.is_idle_if_silent(cpu);
+            if was_idle && self.cpus.get(cpu.index()).is_none_or(nothing_came) {
+                self.world.idle_until_heard.insert(cpu);
+            }
         }
     }
 }

@@ -70,8 +70,16 @@ impl Shares {
     const LIMIT: usize = 1 << 12;
 
     /// A stay of the actor is over.
+    #[inline(always)]
     pub fn add(&mut self, actor: ActorId, stay: Nanos) {
-        if self.since.is_some() && (self.had.len() < Shares::LIMIT || self.had.contains_key(&actor)) {
+        if self.since.is_some() {
+            self.add_up(actor, stay);
+        }
+    }
+
+    #[inline(never)]
+    fn add_up(&mut self, actor: ActorId, stay: Nanos) {
+        if self.had.len() < Shares::LIMIT || self.had.contains_key(&actor) {
             *self.had.entry(actor).or_default() += stay;
         }
     }

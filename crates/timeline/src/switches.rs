@@ -49,7 +49,7 @@ impl Timeline {
             return;
         }
         let is_new = self.world.tasks.find(task.tid).is_none_or(|key| self.world.tasks.get(key).is_unseen());
-        let key = self.task(task);
+        let key = self.task(&task);
         match self.world.tasks.get(key).state {
             State::Waiting => self.drop_wait(key),
             State::Running(elsewhere) if elsewhere.index() != index => self.lose_track(elsewhere.index(), sink),
@@ -174,7 +174,7 @@ impl Timeline {
         self.believe(index, prev, sink);
         self.forget_handlers(index);
         let (cpu_id, now) = (self.cpus[index].id, self.world.now);
-        let next_key = (!next.tid.is_idle()).then(|| self.task(*next));
+        let next_key = (!next.tid.is_idle()).then(|| self.task(next));
         let by_wakeup = self.is_wakeup_preemption(index, next_key);
         let mut preempted = None;
         match self.cpus[index].current {
@@ -229,10 +229,11 @@ impl Timeline {
 
     /// Whether `next`, about to get the CPU, was woken while the current task ran, and only just.
     fn is_wakeup_preemption(&self, index: usize, next: Option<TaskKey>) -> bool {
-        let (Current::Task(current), Some(next)) = (self.cpus[index].current, next) else { return false };
+        let cpu = &self.cpus[index];
+        let (Current::Task(_), Some(next)) = (cpu.current, next) else { return false };
         let Some(pending) = &self.world.tasks.get(next).pending else { return false };
         pending.kind != WaitKind::Preemption
-            && pending.start >= self.world.tasks.get(current).run.start
+            && pending.start >= cpu.run_start
             && self.world.now.since(pending.start) <= WAKEUP_PREEMPTION_WITHIN
     }
 

@@ -34,7 +34,7 @@ pub struct Timeline {
     /// CPUs that exist and have issued no event; `None` when there are none left.
     pub(crate) unheard: Option<CpuSet>,
     /// Softirqs so far: without them a CPU that runs one task all the time is as silent as an idle one.
-    softirqs: u64,
+    pub(crate) softirqs: u64,
     /// Kept to save allocations.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
@@ -64,11 +64,6 @@ pub struct Timeline {
     impossible_cpus: u64,
     late: u64,
 }
-
-/// Softirqs in a trace that show that softirqs were recorded, and were needed.
-const TICKS_WOULD_SHOW: u64 = 16;
-/// A busy CPU serves RCU at each grace period, which comes several times in this time, and the balancer.
-const LONG_ENOUGH: Nanos = Nanos::from_millis(250);
 
 impl Timeline {
     /// A timeline of a machine with `cpus` CPUs (as many as appear, if not known) of a trace that has the events in
@@ -180,23 +175,35 @@ impl Timeline {
         cpu.note_context(now, event);
         match event.kind {
             // It names the task that was current itself.
-            EventKind::Switch { .. } => cpu.last_event = now,
-            EventKind::Lost { .. } => return self.lose(index, sink),
-            _ => {
-                self.check_current(index, event, sink);
-                self.cpus[index].last_event = now;
-            }
-        }
-        match event.kind {
             EventKind::Switch { ref prev, prev_state, ref next } => {
+                cpu.last_event = now;
                 self.switched = true;
                 self.switch(index, prev, prev_state, next, sink);
                 self.note_stops(index, prev, next);
             }
-            EventKind::Waking { task, target_cpu } => self.waking(index, event, task, target_cpu, sink),
-            EventKind::Wakeup { task, target_cpu } => self.wakeup(index, event, task, target_cpu, sink),
-            EventKind::WakeupNew { task, target_cpu } => self.wakeup_new(index, task, target_cpu),
-            EventKind::Migrate { task, orig_cpu, dest_cpu } => self.migrate(index, task, (orig_cpu, dest_cpu), sink),
+            EventKind::Lost { .. } => return self.lose(index, sink),
+            _ => {
+                self.check_current(index, event, sink);
+                self.cpus[index].last_event = now;
+                self.act(index, event, sink);
+            }
+        }
+        let capacity = if self.places_recorded { Occupancy::CAPACITY } else { Occupancy::LONG_CAPACITY };
+        if self.cpus[index].occupancy.is_full(capacity) {
+            self.take_stock(index);
+        }
+    }
+
+    /// What the current task of a CPU, or an interrupt, does there.
+    #[inline(always)]
+    fn act(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
+        match event.kind {
+            EventKind::Waking { ref task, target_cpu } => self.waking(index, event, task, target_cpu, sink),
+            EventKind::Wakeup { ref task, target_cpu } => self.wakeup(index, event, task, target_cpu, sink),
+            EventKind::WakeupNew { ref task, target_cpu } => self.wakeup_new(index, task, target_cpu),
+            EventKind::Migrate { ref task, orig_cpu, dest_cpu } => {
+                self.migrate(index, task, (orig_cpu, dest_cpu), sink)
+            }
             EventKind::Fork { parent, child, child_comm } => self.fork(parent, child, child_comm),
             EventKind::Exit { tid, .. } => {
                 if let Some(key) = self.world.tasks.find(tid) {
@@ -214,18 +221,15 @@ impl Timeline {
             EventKind::WorkStart { work, function } => self.work_start(index, work, function),
             EventKind::WorkEnd { work, function } => self.work_end(index, work, function, sink),
             EventKind::WorkOnStack { tid, function } => {
-                let key = self.task(TaskRef { tid, comm: Comm::default(), prio: None });
+                let key = self.task(&TaskRef { tid, comm: Comm::default(), prio: None });
                 self.work_on_stack(key, function);
             }
             EventKind::Exec { tid, comm } => self.exec(tid, comm, sink),
             EventKind::Rename { tid, comm } => self.rename(tid.or(event.current), comm, sink),
             EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
             EventKind::SoftirqRaise { vec } => self.softirq_raise(index, event, vec),
-            EventKind::BlockIssue { .. } | EventKind::BlockComplete { .. } | EventKind::Lost { .. } => {}
-        }
-        let capacity = if self.places_recorded { Occupancy::CAPACITY } else { Occupancy::LONG_CAPACITY };
-        if self.cpus[index].occupancy.is_full(capacity) {
-            self.take_stock(index);
+            EventKind::BlockIssue { .. } | EventKind::BlockComplete { .. } => {}
+            EventKind::Switch { .. } | EventKind::Lost { .. } => {}
         }
     }
 
@@ -244,33 +248,24 @@ impl Timeline {
         }
     }
 
-    /// Whether CPUs that issued no event were idle.
-    fn judge_unheard(&mut self) {
-        let Some(unheard) = self.unheard.take() else { return };
-        if self.softirqs < TICKS_WOULD_SHOW || self.world.now.since(self.world.start) < LONG_ENOUGH {
-            return;
+    #[inline(always)]
+    fn clock(&mut self, time: Time) {
+        if !self.started {
+            self.start(time);
         }
-        let silent = (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu) && !self.is_unrecorded(*cpu));
-        for cpu in silent.collect::<Vec<_>>() {
-            let nothing_came = |known: &Cpu| known.arrival.is_none() && known.queue.is_empty();
-            let was_idle = self.world.settings.0.is_idle_if_silent(cpu);
-            if was_idle && self.cpus.get(cpu.index()).is_none_or(nothing_came) {
-                self.world.idle_until_heard.insert(cpu);
-            }
+        if time >= self.world.now {
+            self.world.now = time;
+        } else {
+            self.late += 1;
         }
     }
 
-    fn clock(&mut self, time: Time) {
-        if !self.started {
-            self.started = true;
-            self.world.start = time;
-            self.world.now = time;
-            self.begin_before();
-        }
-        if time < self.world.now {
-            self.late += 1;
-        }
-        self.world.now = self.world.now.max(time);
+    #[cold]
+    fn start(&mut self, time: Time) {
+        self.started = true;
+        self.world.start = time;
+        self.world.now = time;
+        self.begin_before();
     }
 
     /// The index of the CPU, which begins to exist when it is first heard of.
@@ -292,7 +287,7 @@ impl Timeline {
 
     /// The task that an event speaks of, brought up to date; not for the idle task.
     #[inline]
-    pub(crate) fn task(&mut self, task: TaskRef) -> TaskKey {
+    pub(crate) fn task(&mut self, task: &TaskRef) -> TaskKey {
         match self.world.tasks.find(task.tid) {
             Some(key) => {
                 self.update(key, task.comm, task.prio);

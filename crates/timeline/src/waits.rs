@@ -344,7 +344,11 @@ impl Pending {
             Some(stopped) if stopped.now => &mut stopped.parts,
             _ => &mut self.parts,
         };
-        cpu.occupancy.parts(self.segment, now, self.mark.take(), |actor, length| add(parts, actor, length));
+        // Mostly there is but one segment, and no actor comes twice in it.
+        let is_first = parts.is_empty();
+        cpu.occupancy.parts(self.segment, now, self.mark.take(), |actor, length| {
+            if is_first { parts.push((actor, length)) } else { add(parts, actor, length) }
+        });
         if let Some(since) = self.passed_over.take() {
             self.passed_over_total += cpu.occupancy.time_of(ActorId::IDLE, since, now);
         }

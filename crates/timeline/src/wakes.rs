@@ -12,7 +12,7 @@ use crate::{Migration, Sink, State, TaskKey, WaitKind, Wake, Waker};
 const WAKINGS_OVERTAKE_WITHIN: Nanos = Nanos::from_micros(100);
 
 impl Timeline {
-    pub(crate) fn waking(&mut self, index: usize, event: &Event, task: TaskRef, target: CpuId, sink: &mut impl Sink) {
+    pub(crate) fn waking(&mut self, index: usize, event: &Event, task: &TaskRef, target: CpuId, sink: &mut impl Sink) {
         if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
@@ -59,7 +59,7 @@ impl Timeline {
         })
     }
 
-    pub(crate) fn wakeup(&mut self, index: usize, event: &Event, task: TaskRef, target: CpuId, sink: &mut impl Sink) {
+    pub(crate) fn wakeup(&mut self, index: usize, event: &Event, task: &TaskRef, target: CpuId, sink: &mut impl Sink) {
         if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
@@ -99,7 +99,7 @@ impl Timeline {
         }
     }
 
-    pub(crate) fn wakeup_new(&mut self, index: usize, task: TaskRef, target: CpuId) {
+    pub(crate) fn wakeup_new(&mut self, index: usize, task: &TaskRef, target: CpuId) {
         if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
@@ -113,7 +113,7 @@ impl Timeline {
         }
     }
 
-    pub(crate) fn migrate(&mut self, index: usize, task: TaskRef, (from, to): (CpuId, CpuId), sink: &mut impl Sink) {
+    pub(crate) fn migrate(&mut self, index: usize, task: &TaskRef, (from, to): (CpuId, CpuId), sink: &mut impl Sink) {
         if task.tid.is_idle() || to.0 >= CpuId::LIMIT {
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use unstarve_host::whole_cgroups;
 #[cfg(feature = "bpf")]
 use unstarve_model::Comm;
 use unstarve_model::Tid;
@@ -35,7 +36,8 @@ pub(crate) fn process_of(tid: Tid) -> Option<Tid> {
 
 /// The path of the top-level cgroup of a task, in the hierarchy that shares out CPU time; `None` in the root.
 pub(crate) fn top_group(tid: Tid, unified: bool) -> Option<String> {
-    top_of(&String::from_utf8_lossy(&fs::read(format!("/proc/{tid}/cgroup")).ok()?), unified)
+    let text = fs::read(format!("/proc/{tid}/cgroup")).ok()?;
+    top_of(&whole_cgroups(String::from_utf8_lossy(&text).into_owned()), unified)
 }
 
 /// From lines `7:cpu,cpuacct:/user.slice/a` (v1) or `0::/user.slice/a` (v2).

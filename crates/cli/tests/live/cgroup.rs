@@ -1,9 +1,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::stage::Stop;
+use serde_json::Value;
+
+use crate::process::Running;
+use crate::stage::{Ended, Stage, Stop, need};
 
 /// A cgroup of our own below the root of the CPU controller, removed on drop.
 pub struct Cgroup {
@@ -30,6 +34,28 @@ impl Cgroup {
         let file = self.path.join(file);
         fs::write(&file, value).map_err(|error| Stop::Fail(format!("{}: {error}", file.display())))
     }
+}
+
+/// In a cgroup namespace of its own, as container runtimes make one, the program shows groups by their paths on the host.
+pub fn in_a_namespace(stage: &Stage) -> Ended {
+    need("unshare")?;
+    let (own, other) = (Cgroup::new("own", 10)?, Cgroup::new("other", 10)?);
+    let sleeper = Running::start(Command::new("sleep").arg("30"))?;
+    other.add(sleeper.id())?;
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ > \"$1/cgroup.procs\" && shift && exec unshare --cgroup \"$@\"", "sh"]);
+    command.arg(&own.path).arg(stage.unstarve().get_program()).args(["snapshot", "-o", "-"]);
+    let done = Running::start(&mut command)?.finish(Duration::from_secs(30))?;
+    if done.err.contains("unshare:") {
+        return Err(Stop::Skip(format!("no cgroup namespace can be made here: {}", done.err)));
+    }
+    let snapshot: Value = serde_json::from_str(&done.out).map_err(|error| format!("{error}: {}", done.err))?;
+    let task = |tid: u32| snapshot["tasks"].as_array().into_iter().flatten().find(move |task| task["tid"] == tid);
+    let expected = format!("/{}", other.path.file_name().unwrap_or_default().to_string_lossy());
+    assert_eq!(task(sleeper.id()).map(|task| &task["cgroup"]), Some(&Value::from(expected)));
+    assert!(task(1).is_some_and(|task| task["cgroup"].as_str().is_some_and(|path| !path.contains(".."))));
+    assert_eq!(snapshot["view"]["all_cgroups"], true, "{}", snapshot["view"]);
+    Ok(())
 }
 
 /// The mount point of the CPU controller, the file of its weight and the default weight: v2 where the controller is

@@ -84,6 +84,7 @@ fn main() -> std::process::ExitCode {
         trial("a_reload_takes_no_trace_away", watch_days::reloads_and_dumps),
         trial("a_watch_whose_disk_becomes_read_only_goes_on", watch_days::a_read_only_disk),
         trial("the_watch_needs_each_right_of_its_unit", watch_days::each_right_is_needed),
+        trial("groups_have_their_paths_on_the_host_in_a_cgroup_namespace", cgroup::in_a_namespace),
         trial("two_watches_know_of_each_other", watch_days::two_at_once),
         trial("without_btf_the_watch_counts_by_tracefs_and_says_why", watch_days::without_btf),
         trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),

@@ -105,8 +105,12 @@ pub(crate) const TICK: Nanos = Nanos::from_millis(4);
 /// plain sharing is a stall.
 pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
 
-/// What had this part of a wait is the reason for it; a crowd that keeps itself waiting must not make what else ran a stall.
-const MAIN_REASON: f64 = 0.5;
+/// What had half of a wait is the reason for it; a crowd that keeps itself waiting must not make what else ran a stall.
+#[inline(always)]
+fn is_main(part: Nanos, length: Nanos) -> bool {
+    length > Nanos::ZERO && part >= length.saturating_sub(part)
+}
+
 /// Interrupts are what a wait was for from this part of it on.
 const GOOD_PART: f64 = 1.0 / 3.0;
 
@@ -155,7 +159,9 @@ impl Account {
         self.queued_together += u64::from(wait.queue_length);
         self.moves_while_waiting += u64::from(wait.migrations);
         self.cpus.insert(wait.cpu);
-        self.throughout = self.throughout.max(wait.throughout);
+        if wait.throughout.is_some() {
+            self.throughout = self.throughout.max(wait.throughout);
+        }
         self.episodes.push(wait.start, wait.end);
         if let Some(idle) = wait.idle_elsewhere {
             self.add_idle(idle, wait);
@@ -207,7 +213,7 @@ impl Account {
     /// Adds what a rule had in all of a wait.
     #[inline]
     fn add_part(&mut self, rule: Rule, together: Nanos, wait: &Wait<'_>, stretch: Option<Nanos>) {
-        let is_main = together.share_of(wait.length()) >= MAIN_REASON;
+        let is_main = is_main(together, wait.length());
         let together = match stretch {
             Some(stretch) if rule == Rule::Class => together.min(stretch),
             _ => together,

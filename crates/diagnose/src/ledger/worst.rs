@@ -9,6 +9,8 @@ use unstarve_timeline::{ActorId, Piece, Rule, Wait, World};
 pub(crate) struct Longest<T> {
     heap: BinaryHeap<Reverse<(Nanos, Ranked<T>)>>,
     keep: usize,
+    /// Shorter ones are not kept.
+    least: Nanos,
 }
 
 /// Takes no part in the order.
@@ -34,13 +36,13 @@ impl<T> Ord for Ranked<T> {
 
 impl<T> Longest<T> {
     pub fn new(keep: usize) -> Longest<T> {
-        Longest { heap: BinaryHeap::new(), keep }
+        Longest { heap: BinaryHeap::new(), keep, least: Nanos::ZERO }
     }
 
     /// Offers one; `make` is called only if it is among the longest so far.
     #[inline]
     pub fn offer(&mut self, length: Nanos, make: impl FnOnce() -> T) {
-        if self.heap.len() < self.keep || self.heap.peek().is_some_and(|least| least.0.0 < length) {
+        if length >= self.least {
             self.take(length, make());
         }
     }
@@ -51,6 +53,9 @@ impl<T> Longest<T> {
             self.heap.push(Reverse((length, Ranked(item))));
         } else if let Some(mut least) = self.heap.peek_mut() {
             *least = Reverse((length, Ranked(item)));
+        }
+        if self.heap.len() == self.keep {
+            self.least = self.heap.peek().map_or(Nanos::ZERO, |least| least.0.0 + Nanos(1));
         }
     }
 
@@ -111,26 +116,40 @@ impl Spot {
 
 /// The longest waits of one actor, some for each rule: the longest of all may have another reason than what is asked about.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Worst(Vec<(Rule, Longest<Spot>)>);
+pub(crate) struct Worst {
+    by_rule: Vec<(Rule, Longest<Spot>)>,
+    /// Shorter ones are not kept.
+    least: [Nanos; Rule::ALL.len()],
+}
 
 impl Worst {
     const KEPT: usize = 16;
 
     /// Offers a wait that was mainly under this rule.
+    #[inline(always)]
     pub fn offer(&mut self, rule: Rule, length: Nanos, make: impl FnOnce() -> Spot) {
-        let index = match self.0.iter().position(|(known, _)| *known == rule) {
+        if length >= self.least[rule as usize] {
+            self.take(rule, length, make());
+        }
+    }
+
+    #[cold]
+    fn take(&mut self, rule: Rule, length: Nanos, spot: Spot) {
+        let index = match self.by_rule.iter().position(|(known, _)| *known == rule) {
             Some(index) => index,
             None => {
-                self.0.push((rule, Longest::new(Worst::KEPT)));
-                self.0.len() - 1
+                self.by_rule.push((rule, Longest::new(Worst::KEPT)));
+                self.by_rule.len() - 1
             }
         };
-        self.0[index].1.offer(length, make);
+        let longest = &mut self.by_rule[index].1;
+        longest.offer(length, || spot);
+        self.least[rule as usize] = longest.least;
     }
 
     /// All that are kept, longest first.
     pub fn sorted(&self) -> Vec<(Nanos, &Spot)> {
-        let mut list: Vec<(Nanos, &Spot)> = self.0.iter().flat_map(|(_, longest)| longest.sorted()).collect();
+        let mut list: Vec<(Nanos, &Spot)> = self.by_rule.iter().flat_map(|(_, longest)| longest.sorted()).collect();
         list.sort_by_key(|(length, spot)| (Reverse(*length), spot.start));
         list
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use unstarve_change::Place;
 use unstarve_facts::flag;
+use unstarve_host::whole_cgroups;
 use unstarve_model::Tid;
 
 use super::Look;
@@ -51,7 +52,7 @@ impl Look for ThisHost {
     }
 
     fn weight_file(&self, tid: Tid) -> Option<String> {
-        let groups = fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?;
+        let groups = whole_cgroups(fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?);
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
         groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);

@@ -5,7 +5,7 @@ use unstarve_facts::{Autogroup, CgroupVersion, DeadlineFacts, Hierarchy, RunSums
 use unstarve_model::{Policy, SchedPolicy, Tid};
 
 use super::{Detail, Gaps};
-use crate::{Root, SchedAttr};
+use crate::{Root, SchedAttr, whole_cgroups};
 
 /// All threads, sorted. One that ends while it is read is left out: nothing is wrong then.
 pub(super) fn read_all(
@@ -72,6 +72,7 @@ impl Reader<'_> {
         task.allowed =
             status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).and_then(|list| list.parse().ok());
         if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
+            let text = if self.root.is_host() { whole_cgroups(text) } else { text };
             task.cgroup = cgroup(&text, version);
         }
         // A thread of the kernel gets it from nobody, unless somebody gave it with a policy.

@@ -4,21 +4,19 @@ use unstarve_facts::{CgroupVersion, Snapshot, View};
 
 use super::Gaps;
 use crate::Root;
+use crate::cgroup_paths::{are_whole, is_first};
 
-/// Inodes of the namespaces that a kernel makes when it starts.
+/// Inode of the namespace that a kernel makes when it starts.
 ///
-/// Source: `PROC_PID_INIT_INO` and `PROC_CGROUP_INIT_INO` in include/linux/proc_ns.h (7.2: include/uapi/linux/nsfs.h).
+/// Source: `PROC_PID_INIT_INO` in include/linux/proc_ns.h (7.2: include/uapi/linux/nsfs.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
-const FIRST_CGROUP_NAMESPACE: &str = "cgroup:[4026531835]";
 
 pub(super) fn read(root: &Root, snapshot: &Snapshot, missing: &mut Gaps) -> View {
-    let is = |file: &str, first: &str| {
-        let link = fs::read_link(root.path(&format!("/proc/self/ns/{file}"))).ok()?;
-        Some(link.to_str() == Some(first))
-    };
+    let namespace = |name: &str| fs::read_link(root.path(&format!("/proc/self/ns/{name}"))).ok();
     let view = View {
-        all_processes: is("pid", FIRST_PID_NAMESPACE),
-        all_cgroups: is("cgroup", FIRST_CGROUP_NAMESPACE).map(|first| first && !mounts_a_part(root, snapshot)),
+        all_processes: namespace("pid").map(|link| link.to_str() == Some(FIRST_PID_NAMESPACE)),
+        all_cgroups: namespace("cgroup")
+            .map(|link| (is_first(&link) || has_whole_paths(root, snapshot)) && !mounts_a_part(root, snapshot)),
         root: root.is_host().then(|| rustix::process::geteuid().is_root()),
         redacted: false,
     };
@@ -28,9 +26,14 @@ pub(super) fn read(root: &Root, snapshot: &Snapshot, missing: &mut Gaps) -> View
         missing.note("tasks of other users", "/proc is mounted with hidepid; run as root");
     }
     if view.all_cgroups == Some(false) {
-        missing.note("cgroups of the host", "this is a container with cgroups of its own; use --root or run outside");
+        missing.note("cgroups of the host", "this is a container with cgroups of its own; mount the host's at /sys/fs/cgroup, use --root or run outside");
     }
     view
+}
+
+/// In a namespace of its own this process may see the host's groups all the same.
+fn has_whole_paths(root: &Root, snapshot: &Snapshot) -> bool {
+    root.is_host() && snapshot.hierarchy.as_ref().is_some_and(|hierarchy| are_whole(hierarchy.version))
 }
 
 /// A v2 group that is not the root has the file `cgroup.type`; if the mount's own directory does, it is a part.

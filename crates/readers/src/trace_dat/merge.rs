@@ -1,4 +1,5 @@
 use super::stream::{Damage, Stream};
+use crate::heap::sink_first;
 
 /// Merges streams by time with a binary heap of their next records' times.
 ///
@@ -47,26 +48,7 @@ impl Merge {
                 self.heap.swap_remove(0);
             }
         }
-        self.sink();
-    }
-
-    /// Moves the first entry down to where it belongs.
-    #[inline]
-    fn sink(&mut self) {
-        let mut at = 0;
-        loop {
-            let mut least = at;
-            for child in [2 * at + 1, 2 * at + 2] {
-                if child < self.heap.len() && self.heap[child] < self.heap[least] {
-                    least = child;
-                }
-            }
-            if least == at {
-                return;
-            }
-            self.heap.swap(at, least);
-            at = least;
-        }
+        sink_first(&mut self.heap, |&(time, index)| u128::from(time) << 32 | u128::from(index));
     }
 
     pub(super) fn damages(&self) -> impl Iterator<Item = &Damage> {

@@ -18,10 +18,13 @@ impl Place {
     /// Of a group's path: `/kubepods.slice/…`, `/system.slice/nginx.service`.
     pub fn of(cgroup: &str) -> Place {
         let parts: Vec<&str> = cgroup.split('/').filter(|part| !part.is_empty()).collect();
+        if let Some(place) = in_a_slices_name(&parts) {
+            return place;
+        }
         // The owner of a user's slice or a service can give the groups below it any name.
         let owned = parts.iter().position(|part| is_owned(part)).unwrap_or(parts.len());
         let parts = &parts[..owned];
-        let pods = parts.iter().position(|part| is_pods(part)).filter(|at| is_root(&parts[..*at]));
+        let pods = pods_of(parts);
         let is_kubernetes = pods.is_some();
         let below = pods.and_then(|at| parts.get(at + 1..)).unwrap_or_default();
         let at_pod = below.iter().position(|part| pod(part).is_some());
@@ -48,14 +51,38 @@ fn is_owned(part: &str) -> bool {
     part == "user.slice" || part.starts_with("user-") && part.ends_with(".slice") || part.ends_with(".service")
 }
 
-/// The group of all pods, of the cgroupfs driver and of systemd's.
-fn is_pods(part: &str) -> bool {
-    part == "kubepods" || part == "kubepods.slice"
+/// Where the group of all pods is in the path: `kubepods` of the cgroupfs driver, `kubepods.slice` of systemd's. With
+/// `--cgroup-root=/kubelet`, as kind runs the kubelet, systemd has that in each name below.
+fn pods_of(parts: &[&str]) -> Option<usize> {
+    let is_pods = |part: &&str| matches!(*part, "kubepods" | "kubepods.slice" | "kubelet-kubepods.slice");
+    let at = parts.iter().position(is_pods)?;
+    let above = match (parts[at], &parts[..at]) {
+        ("kubepods", [above @ .., "kubelet"]) | ("kubelet-kubepods.slice", [above @ .., "kubelet.slice"]) => above,
+        ("kubelet-kubepods.slice", _) => return None,
+        (_, above) => above,
+    };
+    is_root(above).then_some(at)
 }
 
-/// Whether a manager's own root ends here: that of the hierarchy, or a container's in which a whole system runs.
+/// Whether a manager's own root ends here: that of the hierarchy, or a container's in which a whole system runs. crun has a group
+/// `container` below that of the container.
 fn is_root(above: &[&str]) -> bool {
-    above.last().is_none_or(|last| container(last).is_some())
+    match above {
+        [] => true,
+        [.., last, "container"] | [.., last] => container(last).is_some(),
+    }
+}
+
+/// `kubepods-burstable-pod<uid>.slice:cri-containerd:<64 digits>` is one group, at the root or below containerd's: there the kubelet makes
+/// names for systemd, and containerd does not hand them to systemd (`SystemdCgroup = false`).
+fn in_a_slices_name(parts: &[&str]) -> Option<Place> {
+    let name = match parts {
+        ["system.slice", "containerd.service", name, ..] | [name, ..] => name,
+        [] => return None,
+    };
+    let (slice, id) = name.split_once(".slice:")?;
+    let pod = slice.strip_prefix("kubepods").and_then(pod)?;
+    Some(Place { pod: Some(pod), container: container(id), unit: None })
 }
 
 /// `pod<uid>` of the cgroupfs driver, `kubepods-burstable-pod<uid_with_underscores>.slice` of systemd's.
@@ -67,11 +94,13 @@ fn pod(part: &str) -> Option<String> {
     is_uid.then_some(uid)
 }
 
-/// `cri-containerd-<64 digits>.scope`, `docker-….scope`, or the digits alone.
+/// `cri-containerd-<64 digits>.scope`, `docker-….scope`, `crio-…`, or the digits alone. `crio-conmon-…` is not in the container: it is
+/// who looks after it.
 fn container(part: &str) -> Option<String> {
     let name = part.strip_suffix(".scope").unwrap_or(part);
-    let id = name.rsplit(['-', ':']).next()?;
-    (id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id[..12].to_owned())
+    let (kind, id) = name.rsplit_once(['-', ':']).unwrap_or(("", name));
+    let is_container = !kind.ends_with("conmon");
+    (is_container && id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id[..12].to_owned())
 }
 
 #[cfg(test)]
@@ -100,6 +129,62 @@ mod tests {
         assert_eq!(Place::of("/"), Place::default());
     }
 
+    /// The uid that each path is of; the container is always the same.
+    #[test]
+    fn kubelets_and_runtimes_name_the_groups_of_pods() {
+        let id = "4f".repeat(32);
+        let uid = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
+        let in_slices = uid.replace('-', "_");
+        let node = format!("docker-{}.scope", "5e".repeat(32));
+        let mut paths = Vec::new();
+        for quality in ["", "-burstable", "-besteffort"] {
+            let quality_slice = format!("/kubepods{quality}.slice").replace("/kubepods.slice", "");
+            for scope in ["cri-containerd", "crio", "docker"].map(|runtime| format!("{runtime}-{id}.scope")) {
+                let pod = format!("kubepods{quality}-pod{in_slices}.slice/{scope}");
+                paths.push(format!("/kubepods.slice{quality_slice}/{pod}"));
+                // crun puts what it runs one group further down.
+                paths.push(format!("/kubepods.slice{quality_slice}/{pod}/container"));
+                let nested =
+                    format!("/kubelet-kubepods.slice{}/kubelet-{pod}", quality_slice.replace("/k", "/kubelet-k"));
+                paths.push(format!("/kubelet.slice{nested}"));
+                paths.push(format!("/system.slice/{node}/kubelet.slice{nested}"));
+                paths.push(format!("/machine.slice/{node}/container/kubelet.slice{nested}"));
+            }
+            let quality = quality.replace('-', "/");
+            for container in [id.clone(), format!("crio-{id}")] {
+                paths.push(format!("/kubepods{quality}/pod{uid}/{container}"));
+                paths.push(format!("/kubelet/kubepods{quality}/pod{uid}/{container}"));
+                paths.push(format!("/docker/{}/kubelet/kubepods{quality}/pod{uid}/{container}", "5e".repeat(32)));
+            }
+        }
+        for above in ["", "/system.slice/containerd.service"] {
+            paths.push(format!("{above}/kubepods-besteffort-pod{in_slices}.slice:cri-containerd:{id}"));
+            paths.push(format!("{above}/kubepods-pod{in_slices}.slice:crio:{id}"));
+        }
+        for path in &paths {
+            let place = Place::of(path);
+            assert_eq!(place.pod.as_deref(), Some(uid), "{path}");
+            assert_eq!((place.container.as_deref(), &place.unit), (Some("4f4f4f4f4f4f"), &None), "{path}");
+        }
+        assert_eq!(paths.len(), 3 * (3 * 5 + 2 * 3) + 4);
+    }
+
+    #[test]
+    fn of_a_static_pod_the_uid_is_a_sum_of_its_manifest() {
+        let uid = "99dcb84d2a34f7e338778606703258c4";
+        let path = format!("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid}.slice");
+        assert_eq!(Place::of(&path), Place { pod: Some(uid.to_owned()), ..Place::default() });
+    }
+
+    #[test]
+    fn who_looks_after_a_container_is_not_in_it() {
+        let conmon = format!("crio-conmon-{}.scope", "4f".repeat(32));
+        let pod = "kubepods-burstable-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice";
+        let place = Place::of(&format!("/kubepods.slice/kubepods-burstable.slice/{pod}/{conmon}"));
+        assert_eq!((place.pod.is_some(), place.container), (true, None));
+        assert_eq!(Place::of(&format!("/system.slice/{conmon}")).word(), Some(conmon));
+    }
+
     #[test]
     fn a_users_or_a_services_own_groups_are_no_pods_and_no_containers() {
         let id = "4f".repeat(32);
@@ -111,7 +196,15 @@ mod tests {
             }
         }
         // Neither is a group that is called alike, or is not at the root.
-        for path in [format!("/kubepods-mine/{pod}"), format!("/mine/kubepods/{pod}")] {
+        let own = format!("kubepods-{}.slice:cri-containerd:{id}", pod.replace('-', "_"));
+        for path in [
+            format!("/kubepods-mine/{pod}"),
+            format!("/mine/kubepods/{pod}"),
+            format!("/mine/kubelet/kubepods/{pod}"),
+            format!("/kubelet-kubepods.slice/{pod}"),
+            format!("/system.slice/a.service/{own}"),
+            format!("/user.slice/{own}"),
+        ] {
             assert_eq!(Place::of(&path).pod, None, "{path}");
         }
         // A cluster in a container has its root there, and a container names only what is below itself.

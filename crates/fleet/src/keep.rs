@@ -1,0 +1,71 @@
+//! How old an hour may become, by clocks that may be wrong.
+//!
+//! Hours are counted back from now, or from the newest hour that is there if that is earlier. Both can be wrong at once: the clock of this machine jumps,
+//! and any host can make a directory for an hour to come. So the moment from which is counted back moves on by a quarter of the time that is kept
+//! in each run, a day at least; where it was is in the store.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use unstarve_model::WallTime;
+use unstarve_tables::Partition;
+
+use crate::compact::chain;
+use crate::store::Store;
+use crate::{FleetError, Options, Problem};
+
+const NAME: &str = "_keep.json";
+const LARGEST: u64 = 4 << 10;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What is in the file.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// From when hours were counted back at last, ns since 1970.
+    counted_from_ns: u64,
+}
+
+/// Hours before this one are dropped; `None`: none is.
+pub(crate) fn oldest(
+    store: &Store,
+    hours: &[Partition],
+    options: &Options,
+    problems: &mut Vec<Problem>,
+) -> Result<Option<WallTime>, FleetError> {
+    let Some(keep) = options.keep else { return Ok(None) };
+    let newest = hours.iter().filter_map(Partition::begin).max();
+    let wanted = newest.map_or(options.now, |newest| newest.min(options.now));
+    let from = match store.get(NAME, LARGEST) {
+        Ok(None) => Some(wanted),
+        Ok(Some(text)) => serde_json::from_slice::<Kept>(&text).ok().map(|kept| {
+            let furthest = WallTime(kept.counted_from_ns.saturating_add(nanos((keep / 4).max(DAY))));
+            wanted.min(furthest)
+        }),
+        Err(_) => None,
+    };
+    // On the disk before anything is dropped: a run that is killed has moved on, too.
+    let text = serde_json::to_vec(&Kept { counted_from_ns: from.unwrap_or(wanted).0 });
+    let text = text.map_err(|error| FleetError::Rows { path: store.path().join(NAME), why: error.to_string() })?;
+    if let Err(error) = store.put(NAME, &text) {
+        problems.push(Problem::new(NAME, &format!("no hour is dropped this time: {}", chain(&error))));
+        return Ok(None);
+    }
+    match from {
+        None => problems
+            .push(Problem::new(NAME, "no compactor wrote it: no hour is dropped this time, and it is written anew")),
+        Some(from) if from < wanted => {
+            let why = format!(
+                "the clock and the newest hour are far ahead of the last run: hours are dropped as if it were {} {}; if the time is right, the next runs drop the rest",
+                from.date(),
+                from.clock()
+            );
+            problems.push(Problem::new(NAME, &why));
+        }
+        Some(_) => {}
+    }
+    Ok(from.map(|from| WallTime(from.0.saturating_sub(nanos(keep)))))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,430 @@
+//! What a host can put into a directory of many hosts, and what it cannot do with that.
+
+#![cfg(feature = "columnar")]
+
+use std::cell::Cell as Flag;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray, UInt64Array};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use unstarve_fleet::{
+    COMMIT_BYTES, Commit, Done, Effect, Input, Most, Name, Options, Store, compact, decode, live, verify,
+};
+use unstarve_model::WallTime;
+use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
+
+const HOUR: u64 = 3_600_000_000_000;
+const START: u64 = 1_795_305_600_000_000_000;
+const NOW: u64 = START + 10 * HOUR;
+
+struct Place {
+    place: tempfile::TempDir,
+    shelf: Shelf,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = tempfile::tempdir().expect("a place for files");
+        let shelf = Shelf::open(&place.path().join("tables")).expect("a directory of our own");
+        Place { place, shelf }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.place.path().join("tables")
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.path()).expect("it is there")
+    }
+
+    /// A row of a host.
+    fn write(&self, hour: u64, host: &str) {
+        self.shelf.put(&partition(hour), host, &file(host)).expect("it can be written");
+    }
+
+    fn hour(&self, hour: u64) -> PathBuf {
+        self.path().join(partition(hour).path())
+    }
+
+    fn compact(&self) -> Done {
+        compact(&self.store(), &options(NOW)).expect("it can be compacted")
+    }
+
+    /// The hosts of an hour that a reader sees, sorted.
+    fn hosts(&self, hour: u64) -> Vec<String> {
+        let mut hosts = Vec::new();
+        for (partition, files) in live(&self.store()).expect("it can be read") {
+            if partition.begin() != Some(WallTime(START + hour * HOUR)) {
+                continue;
+            }
+            for name in files.outputs.into_iter().map(|output| output.name).chain(files.loose) {
+                let bytes = std::fs::read(self.path().join(partition.path()).join(&name)).expect("it counts");
+                for batch in decode(bytes, &HOSTS, Most::INPUT).expect("rows").batches {
+                    let names = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
+                    hosts.extend(names.iter().flatten().map(str::to_owned));
+                }
+            }
+        }
+        hosts.sort();
+        hosts
+    }
+
+    fn merged(&self, hour: u64) -> Vec<String> {
+        let all = names(&self.hour(hour));
+        all.into_iter().filter(|name| matches!(Name::of(name), Name::Merged(_))).collect()
+    }
+}
+
+fn options(now: u64) -> Options {
+    Options { now: WallTime(now), settle: Duration::ZERO, grace: Duration::from_secs(3600), keep: None }
+}
+
+fn partition(hour: u64) -> Partition {
+    Partition::of(HOSTS.name, WallTime(START + hour * HOUR))
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("it is there");
+    entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+}
+
+fn file(host: &str) -> Vec<u8> {
+    let bytes = parquet_file(&HOSTS, |rows| {
+        let begin = [Cell::Text(host), Cell::Empty, START.into(), Cell::Text("6.12")];
+        rows.row(&[&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat())
+    });
+    bytes.expect("it can be encoded")
+}
+
+fn parquet(columns: Vec<(String, ArrayRef)>) -> Vec<u8> {
+    let batch = RecordBatch::try_from_iter(columns).expect("columns of one length");
+    let mut bytes = Vec::new();
+    let mut out = ArrowWriter::try_new(&mut bytes, batch.schema(), None).expect("it can be encoded");
+    out.write(&batch).expect("it can be encoded");
+    out.close().expect("it can be encoded");
+    bytes
+}
+
+fn says(done: &Done, words: &[&str]) {
+    let is_meant =
+        |why: &str, path: &Path| words.iter().all(|word| why.contains(word) || path.to_string_lossy().contains(word));
+    assert!(done.problems.iter().any(|problem| is_meant(&problem.why, &problem.path)), "{words:?}: {done:?}");
+}
+
+/// Who owns the directory of an hour can bring root's commit of another hour into it, with its files.
+#[test]
+fn a_commit_of_another_hour_is_passed_over() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    place.write(1, "b");
+    for name in names(&place.hour(0)) {
+        if name != "a.parquet" {
+            std::fs::copy(place.hour(0).join(&name), place.hour(1).join(&name)).expect("it can be copied");
+        }
+    }
+    assert_eq!(place.hosts(1), ["b"]);
+    let done = place.compact();
+    says(&done, &["_commit-00000001.json", "passed over", "hour=00"]);
+    assert_eq!((done.hours, place.hosts(0), place.hosts(1)), (1, vec!["a".to_owned()], vec!["b".to_owned()]));
+    assert!(place.hour(1).join("_commit-00000002.json").exists());
+    // The number 1 is taken, so that what was brought along is garbage.
+    assert_eq!(place.merged(1).len(), 1);
+    assert!(verify(&place.store()).expect("it can be read").problems.iter().all(|it| it.why.contains("passed over")));
+}
+
+/// What is called like a commit and is none stops neither an hour nor its readers, whatever number it has.
+#[test]
+fn what_is_only_called_like_a_commit_is_passed_over() {
+    for number in [1, 2, 99_999_999, u64::MAX] {
+        let place = Place::new();
+        place.write(0, "a");
+        symlink("/etc/hostname", place.hour(0).join(Name::commit(number))).expect("it can be made");
+        std::fs::create_dir(place.hour(0).join(Name::commit(77))).expect("it can be made");
+        assert_eq!(place.hosts(0), ["a"]);
+        let done = place.compact();
+        says(&done, &[&Name::commit(number), "passed over"]);
+        says(&done, &[&Name::commit(77), "passed over"]);
+        place.write(0, "b");
+        assert_eq!((done.hours, place.compact().hours, place.hosts(0).len()), (1, 1, 2), "{number}");
+        place.write(0, "c");
+        assert_eq!((place.compact().lost, place.hosts(0).len()), (0, 3), "{number}");
+    }
+}
+
+/// The same by a user of its own; and the commit of whoever keeps the store is an error as before: without it rows would be missing.
+#[test]
+fn a_commit_of_another_user_is_passed_over_unless_he_keeps_the_store() {
+    let place = Place::new();
+    place.write(0, "a");
+    let fake = place.hour(0).join(Name::commit(99_999_999));
+    std::fs::write(&fake, b"{}\n").expect("it can be written");
+    if std::os::unix::fs::chown(&fake, Some(65_534), None).is_err() {
+        unstarve_testing::not_possible_here("only root can give files away");
+        return;
+    }
+    says(&place.compact(), &["99999999", "passed over", "belongs to user 65534"]);
+    place.write(0, "b");
+    assert_eq!((place.compact().hours, place.hosts(0).len()), (1, 2));
+    std::os::unix::fs::chown(place.path().join("manifest.parquet"), Some(65_534), None).expect("root can");
+    assert!(live(&place.store()).is_err());
+}
+
+/// Early versions did not say the hour. Where only the owner can bring files, their commits hold, and get it; elsewhere they are an error.
+#[test]
+fn a_commit_without_its_hour_holds_where_nobody_else_can_bring_one() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    let commit = place.hour(0).join(Name::commit(1));
+    let text = std::fs::read(&commit).expect("it is there");
+    let mut early = Commit::decode(1, &partition(0).path().display().to_string(), &text).expect("a commit");
+    early.head.hour = None;
+    std::fs::write(&commit, early.encode()).expect("it can be written");
+    std::fs::set_permissions(place.hour(0), PermissionsExt::from_mode(0o777)).expect("ours");
+    says(&place.compact(), &["_commit-00000001.json", "does not say its hour", "755"]);
+    assert!(live(&place.store()).is_err());
+    std::fs::set_permissions(place.hour(0), PermissionsExt::from_mode(0o755)).expect("ours");
+    assert_eq!(place.hosts(0), ["a"]);
+    let done = place.compact();
+    assert_eq!((done.problems, done.hours, place.hosts(0)), (Vec::new(), 0, vec!["a".to_owned()]));
+    let text = std::fs::read_to_string(place.hour(0).join(Name::commit(2))).expect("it was renewed");
+    assert!(text.contains("\"hour\":\"table=hosts/"), "{text}");
+}
+
+/// What a file announces is refused before it is read; what is left for a decoder to find out is the child's (crates/cli/tests).
+#[test]
+fn files_that_announce_too_much_are_refused() {
+    let place = Place::new();
+    place.write(0, "good");
+    let hosts = |rows: usize| ("host".to_owned(), Arc::new(StringArray::from(vec!["x"; rows])) as ArrayRef);
+    let number = |name: String| (name, Arc::new(UInt64Array::from(vec![1])) as ArrayRef);
+    let many = (0..40).map(|at| number(format!("c{at}"))).chain([hosts(1)]).collect();
+    let long = vec![hosts(1), number("n".repeat(65))];
+    for (name, bytes, why) in [
+        ("many", parquet(many), "columns"),
+        ("long", parquet(long), "a name of 65 bytes"),
+        ("rows", announcing(parquet(vec![hosts(1)])), "rows"),
+    ] {
+        place.shelf.put(&partition(0), name, &bytes).expect("it can be written");
+        let done = place.compact();
+        says(&done, &[name, why]);
+        std::fs::remove_file(place.hour(0).join(format!("{name}.parquet"))).expect("it was left alone");
+    }
+    assert_eq!(place.hosts(0), ["good"]);
+    // What the end announces, and what the rows then take though it announced less: texts that a dictionary repeats.
+    let different: Vec<String> = (0..64).map(|at| format!("{at}{}", "x".repeat(1 << 16))).collect();
+    for texts in [different, vec!["x".repeat(1 << 16); 64]] {
+        let large: ArrayRef = Arc::new(StringArray::from(texts));
+        let why =
+            decode(parquet(vec![("host".to_owned(), large)]), &HOSTS, Most { memory: 1 << 20 }).expect_err("refused");
+        assert!(why.contains("1048576 bytes of memory"), "{why}");
+    }
+}
+
+/// The same file; its end says that it has as many rows as a number can be. They are the third field of what a Parquet file ends with, behind its
+/// version and its schema: before the groups of rows, whose own count of the same value comes later.
+fn announcing(bytes: Vec<u8>) -> Vec<u8> {
+    let length = bytes.len();
+    let end = u32::from_le_bytes(bytes[length - 8..length - 4].try_into().expect("four bytes")) as usize;
+    let (data, metadata) = (&bytes[..length - 8 - end], &bytes[length - 8 - end..length - 8]);
+    // `16 02`: the next field, a number of 64 bits, 1 as it is written there.
+    let at = metadata.windows(2).position(|pair| pair == [0x16, 0x02]).expect("the rows");
+    let most = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    let metadata = [&metadata[..at + 1], &most, &metadata[at + 2..]].concat();
+    [data, &metadata, &(metadata.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+/// Many hosts, each with columns of its own, make no file of thousands of columns.
+#[test]
+fn all_files_together_have_no_more_columns_than_one() {
+    let place = Place::new();
+    for host in ["a", "b"] {
+        let number = |at| (format!("{host}{at}"), Arc::new(UInt64Array::from(vec![1])) as ArrayRef);
+        let name = ("host".to_owned(), Arc::new(StringArray::from(vec![host])) as ArrayRef);
+        let bytes = parquet((0..16).map(number).chain([name]).collect());
+        place.shelf.put(&partition(0), host, &bytes).expect("it can be written");
+    }
+    let done = place.compact();
+    says(&done, &["b.parquet", "more than 16"]);
+    assert_eq!((done.rows, place.hosts(0).len()), (1, 2), "the second is left as it was");
+}
+
+/// A commit that would be too large to be read again is not made.
+#[test]
+fn a_full_commit_takes_no_more_files() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    let path = place.hour(0).join(Name::commit(1));
+    let key = partition(0).path().display().to_string();
+    let mut commit = Commit::decode(1, &key, &std::fs::read(&path).expect("it is there")).expect("a commit");
+    let (mut bytes, mut at) = (0, 0);
+    while bytes < COMMIT_BYTES {
+        let input = Input {
+            name: format!("{at}-{}.parquet", "x".repeat(200)),
+            rows: 0,
+            sum: Default::default(),
+            ..commit.inputs[0].clone()
+        };
+        (bytes, at) = (bytes + input.line_bytes(), at + 1);
+        commit.inputs.push(input);
+    }
+    std::fs::write(&path, commit.encode()).expect("it can be written");
+    place.write(0, "b");
+    says(&place.compact(), &["1 files are not merged", "fewer and larger"]);
+    assert_eq!(place.hosts(0), ["a", "b"]);
+}
+
+/// A compaction that fails leaves none of the files behind that it wrote.
+#[test]
+fn a_failed_merge_leaves_nothing_behind() {
+    for failing in ["commit", "name"] {
+        let place = Place::new();
+        place.write(0, "a");
+        let before = move |effect: Effect<'_>| match effect {
+            Effect::Commit(_) if failing == "commit" => Err(io::Error::other("the disk is full")),
+            Effect::Name(name) if failing == "name" && name.starts_with("merged") => {
+                Err(io::Error::other("the disk is full"))
+            }
+            _ => Ok(()),
+        };
+        let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
+        says(&compact(&store, &options(NOW)).expect("the rest went on"), &["the disk is full"]);
+        assert_eq!(
+            (names(&place.hour(0)), place.hosts(0)),
+            (vec!["a.parquet".to_owned()], vec!["a".to_owned()]),
+            "{failing}"
+        );
+        assert_eq!(place.compact().hours, 1);
+    }
+}
+
+/// What a killed compactor left goes when its number is taken, a day later also without anything to merge.
+#[test]
+fn what_a_killed_compactor_left_goes_in_the_end() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    let left = Name::merged(2, 7);
+    std::fs::write(place.hour(0).join(&left), b"whatever").expect("it can be written");
+    let written = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).expect("after 1970");
+    let (written, day) = (written.as_nanos() as u64, 24 * HOUR);
+    compact(&place.store(), &options(written + day / 2)).expect("it can be compacted");
+    assert!(place.hour(0).join(&left).exists(), "somebody may be writing it");
+    let done = compact(&place.store(), &options(written + 2 * day)).expect("it can be compacted");
+    assert_eq!((done.hours, done.problems.len(), place.hosts(0)), (0, 0, vec!["a".to_owned()]));
+    assert!(!place.hour(0).join(&left).exists());
+}
+
+/// A clock that jumps ahead, and a directory for an hour to come, which any host can make: both together drop a part of what is kept in each run, and
+/// say so.
+#[test]
+fn a_clock_that_jumps_does_not_drop_everything() {
+    let place = Place::new();
+    let kept = |now: u64| Options { keep: Some(Duration::from_secs(4 * 24 * 3600)), ..options(now) };
+    for hour in [0, 90] {
+        place.write(hour, "a");
+    }
+    let now = START + 91 * HOUR;
+    assert_eq!(compact(&place.store(), &kept(now)).expect("it can be compacted").dropped, 0);
+    let later = START + 20_000 * HOUR;
+    std::fs::create_dir_all(place.path().join(Partition::of(HOSTS.name, WallTime(later)).path())).expect("ours");
+    let done = compact(&place.store(), &kept(later + HOUR)).expect("it can be compacted");
+    assert_eq!((done.dropped, place.hosts(90)), (1, vec!["a".to_owned()]), "only the oldest: {done:?}");
+    says(&done, &["_keep.json", "far ahead"]);
+    // The clock is right again.
+    let done = compact(&place.store(), &kept(now + HOUR)).expect("it can be compacted");
+    assert_eq!((done.dropped, done.problems), (0, Vec::new()));
+    // Nobody else can say from when is counted.
+    std::fs::remove_file(place.path().join("_keep.json")).expect("it is there");
+    symlink("/etc/hostname", place.path().join("_keep.json")).expect("it can be made");
+    let done = compact(&place.store(), &kept(later + HOUR)).expect("it can be compacted");
+    says(&done, &["_keep.json", "no hour is dropped"]);
+    assert_eq!((done.dropped, place.hosts(90)), (0, vec!["a".to_owned()]));
+}
+
+/// Programs that read the manifest find what it lists: a file goes only after the manifest has stopped to list it.
+#[test]
+fn the_manifest_never_lists_what_is_removed() {
+    let place = Place::new();
+    for round in 0..4 {
+        place.write(0, &format!("host{round}"));
+        place.compact();
+    }
+    let listed = |path: &Path| -> BTreeSet<String> {
+        let file = std::fs::File::open(path.join("manifest.parquet")).expect("it is there");
+        let rows = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet").build().expect("rows");
+        let batches = rows.map(|batch| batch.expect("rows").column(0).as_string::<i32>().clone());
+        let file_name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        batches.flat_map(|files| files.iter().flatten().map(file_name).collect::<Vec<_>>()).collect()
+    };
+    assert_eq!(listed(&place.path()).len(), 4);
+    // Killed between the commit that merges the four and the manifest.
+    let is_over = Flag::new(false);
+    let before = move |effect: Effect<'_>| {
+        is_over.set(is_over.get() || effect == Effect::Name("manifest.parquet"));
+        if is_over.get() { Err(io::Error::other("killed")) } else { Ok(()) }
+    };
+    let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
+    assert!(compact(&store, &options(NOW)).is_err());
+    let (path, removed) = (place.path(), std::rc::Rc::new(Flag::new(0)));
+    let count = std::rc::Rc::clone(&removed);
+    let before = move |effect: Effect<'_>| {
+        if let Effect::Remove(name) = effect
+            && name.starts_with("merged")
+        {
+            assert!(!listed(&path).contains(name), "{name}");
+            count.set(count.get() + 1);
+        }
+        Ok(())
+    };
+    let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
+    compact(&store, &options(NOW + 2 * HOUR)).expect("it can be compacted");
+    assert_eq!((removed.get(), place.hosts(0).len()), (4, 4));
+}
+
+/// One directory at a time is open, however many dates there are.
+#[test]
+fn there_may_be_more_dates_than_descriptors() {
+    let place = Place::new();
+    let limit = most_descriptors();
+    for day in 0..limit + 50 {
+        let at = Partition::of(HOSTS.name, WallTime(START + day * 24 * HOUR));
+        std::fs::create_dir_all(place.path().join(at.path())).expect("it can be made");
+    }
+    let mut problems = Vec::new();
+    assert_eq!(place.store().hours(&mut problems).expect("it can be read").len() as u64, limit + 50);
+    assert_eq!(problems, []);
+}
+
+/// The soft limit of descriptors, where it is small enough to be reached in a test.
+fn most_descriptors() -> u64 {
+    let limits = std::fs::read_to_string("/proc/self/limits").expect("/proc is there");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    let soft = line.split_whitespace().nth(3).and_then(|number| number.parse().ok());
+    soft.unwrap_or(1024).min(1024)
+}
+
+#[test]
+fn integers_stay_what_they_are() {
+    // A column that every table lacks is kept with its type, whichever of the known ones that is.
+    let place = Place::new();
+    let columns: Vec<(String, ArrayRef)> = vec![
+        ("host".to_owned(), Arc::new(StringArray::from(vec!["a"]))),
+        ("small".to_owned(), Arc::new(Int32Array::from(vec![-5]))),
+    ];
+    place.shelf.put(&partition(0), "a", &parquet(columns)).expect("it can be written");
+    assert_eq!(place.compact().problems, []);
+    let merged = std::fs::read(place.hour(0).join(&place.merged(0)[0])).expect("it is there");
+    let decoded = decode(merged, &HOSTS, Most::OUTPUT).expect("rows");
+    let small = decoded.batches[0].column_by_name("small").expect("kept").clone();
+    assert_eq!(small.as_primitive::<arrow_array::types::Int32Type>().value(0), -5);
+}

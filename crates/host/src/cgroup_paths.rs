@@ -1,0 +1,217 @@
+//! Paths of cgroups as the host has them, even in a cgroup namespace.
+//!
+//! `/proc/PID/cgroup` shows paths from the reader's namespace (cgroup_namespaces(7)). With cgroup v2 container runtimes give each container one that is not
+//! privileged (containerd/cri#1371, KEP-2254): another pod's group is then `/../../kubepods-besteffort.slice/…`. Where the host's hierarchy is
+//! mounted all the same, this process finds itself in it, and so what the paths begin at.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use unstarve_facts::CgroupVersion;
+
+use crate::Root;
+use crate::root::read_text;
+
+/// Inode of the namespace that a kernel makes when it starts: `PROC_CGROUP_INIT_INO` in include/linux/proc_ns.h (7.2:
+/// include/uapi/linux/nsfs.h).
+const FIRST: &str = "cgroup:[4026531835]";
+/// Groups that are looked at; a host has hundreds.
+const MOST: usize = 20_000;
+
+/// A hierarchy, and the path of the group at which this process's namespace begins in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Beginning {
+    /// As in `/proc/PID/cgroup`: `cpu,cpuacct`, `name=systemd`, or nothing for v2.
+    controllers: String,
+    path: String,
+}
+
+/// The text of a `/proc/PID/cgroup` of this host, with paths from the root of each hierarchy where that can be known.
+pub fn whole_cgroups(text: String) -> String {
+    match beginnings() {
+        [] => text,
+        beginnings => {
+            text.lines().map(|line| whole_line(line, beginnings).unwrap_or(Cow::Borrowed(line)) + "\n").collect()
+        }
+    }
+}
+
+/// What the link of a namespace says of whether it is the host's own.
+pub(crate) fn is_first(link: &Path) -> bool {
+    link.to_str() == Some(FIRST)
+}
+
+/// Whether paths in the hierarchy with the CPU controller are whole although this process is in a namespace.
+pub(crate) fn are_whole(version: CgroupVersion) -> bool {
+    beginnings().iter().any(|beginning| match version {
+        CgroupVersion::V1 => beginning.controllers.split(',').any(|controller| controller == "cpu"),
+        CgroupVersion::V2 => beginning.controllers.is_empty(),
+    })
+}
+
+/// Of this process, which stays in its groups as long as it runs. None in the host's own namespace.
+fn beginnings() -> &'static [Beginning] {
+    static ALL: OnceLock<Vec<Beginning>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let is_hosts = fs::read_link("/proc/self/ns/cgroup").map_or(true, |link| is_first(&link));
+        if is_hosts { Vec::new() } else { find(&Root::host(), std::process::id()) }
+    })
+}
+
+fn find(root: &Root, pid: u32) -> Vec<Beginning> {
+    let (Ok(own), Ok(mounts)) = (root.text("/proc/self/cgroup"), root.text("/proc/self/mounts")) else {
+        return Vec::new();
+    };
+    let of_line = |line: &str| {
+        let (controllers, shown) = fields(line)?;
+        let mount = mounts_of(&mounts, controllers).map(|mount| root.path(mount)).find(|mount| is_root(mount))?;
+        let path = group_with(&mount, pid)?;
+        // This process may be in a group below the one at which the namespace begins.
+        let path = path.strip_suffix(shown.trim_end_matches('/'))?;
+        Some(Beginning { controllers: controllers.to_owned(), path: path.to_owned() })
+    };
+    own.lines().filter_map(of_line).collect()
+}
+
+/// Controllers and path of `7:cpu,cpuacct:/user.slice` (v1) or `0::/user.slice` (v2).
+fn fields(line: &str) -> Option<(&str, &str)> {
+    line.split_once(':')?.1.split_once(':')
+}
+
+fn whole_line<'a>(line: &'a str, beginnings: &[Beginning]) -> Option<Cow<'a, str>> {
+    let (controllers, shown) = fields(line)?;
+    let beginning = beginnings.iter().find(|beginning| beginning.controllers == controllers)?;
+    let head = line.strip_suffix(shown)?;
+    Some(Cow::Owned(format!("{head}{}", joined(&beginning.path, shown)?)))
+}
+
+/// `None` if the path leads above the root.
+fn joined(beginning: &str, shown: &str) -> Option<String> {
+    let mut path: Vec<&str> = beginning.split('/').filter(|name| !name.is_empty()).collect();
+    for name in shown.split('/').filter(|name| !name.is_empty()) {
+        match name {
+            ".." => drop(path.pop()?),
+            _ => path.push(name),
+        }
+    }
+    Some(format!("/{}", path.join("/")))
+}
+
+/// Where a hierarchy is mounted.
+fn mounts_of<'a>(mounts: &'a str, controllers: &'a str) -> impl Iterator<Item = &'a str> {
+    mounts.lines().filter_map(move |line| {
+        let mut fields = line.split(' ').skip(1);
+        let (mount, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_it = match controllers {
+            "" => kind == "cgroup2",
+            all => kind == "cgroup" && all.split(',').all(|one| options.split(',').any(|option| option == one)),
+        };
+        is_it.then_some(mount)
+    })
+}
+
+/// Whether the mount's directory is the root of its hierarchy. v2: only groups below it have a type; v1: only it has this file.
+fn is_root(mount: &Path) -> bool {
+    match mount.join("cgroup.controllers").exists() {
+        true => !mount.join("cgroup.type").exists(),
+        false => mount.join("cgroup.sane_behavior").exists(),
+    }
+}
+
+/// The path of the group that holds a process; that of the root is empty.
+fn group_with(mount: &Path, pid: u32) -> Option<String> {
+    let pid = pid.to_string();
+    let mut pending: Vec<(PathBuf, String)> = vec![(mount.to_owned(), String::new())];
+    let mut looked = 0;
+    while let Some((directory, path)) = pending.pop() {
+        looked += 1;
+        let processes = read_text(&directory.join("cgroup.procs")).unwrap_or_default();
+        if processes.lines().any(|line| line == pid) {
+            return Some(path);
+        }
+        if looked + pending.len() >= MOST {
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            pending.push((entry.path(), format!("{path}/{name}")));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POD: &str = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-2.scope";
+
+    #[test]
+    fn paths_lead_up_from_the_group_of_the_container() {
+        for (shown, whole) in [
+            ("/", POD),
+            ("/below", &format!("{POD}/below")),
+            ("/../../../kubepods-besteffort.slice/pod3", "/kubepods.slice/kubepods-besteffort.slice/pod3"),
+            ("/../../../../init.scope", "/init.scope"),
+            ("/../../../..", "/"),
+        ] {
+            assert_eq!(joined(POD, shown).as_deref(), Some(whole), "{shown}");
+        }
+        assert_eq!(joined(POD, "/../../../../../x"), None);
+    }
+
+    #[test]
+    fn each_hierarchy_has_its_beginning() {
+        let beginnings = ["", "cpu,cpuacct"].map(|controllers| Beginning {
+            controllers: controllers.to_owned(),
+            path: format!("/in{controllers}/own"),
+        });
+        let whole = |line: &'static str| whole_line(line, &beginnings).map(Cow::into_owned);
+        assert_eq!(whole("0::/../a:b").as_deref(), Some("0::/in/a:b"));
+        assert_eq!(whole("7:cpu,cpuacct:/").as_deref(), Some("7:cpu,cpuacct:/incpu,cpuacct/own"));
+        assert_eq!(whole("3:memory:/../a"), None);
+    }
+
+    fn write(directory: &Path, name: &str, text: &str) {
+        fs::create_dir_all(directory).expect("made");
+        fs::write(directory.join(name), text).expect("written");
+    }
+
+    #[test]
+    fn a_process_finds_itself_where_the_hosts_groups_are_mounted() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = Root::at(directory.path());
+        let groups = directory.path().join("sys/fs/cgroup");
+        write(&directory.path().join("proc/self"), "mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n");
+        write(&directory.path().join("proc/self"), "cgroup", "0::/\n");
+        write(&groups, "cgroup.controllers", "cpu\n");
+        write(&groups, "cgroup.procs", "1\n2\n");
+        write(&groups.join("other.slice"), "cgroup.procs", "420\n");
+        write(&groups.join(&POD[1..]), "cgroup.procs", "41\n42\n");
+        let found = vec![Beginning { controllers: String::new(), path: POD.to_owned() }];
+        assert_eq!(find(&root, 42), found);
+        // It may have gone further down since the namespace was made.
+        write(&groups.join(&POD[1..]).join("down"), "cgroup.procs", "43\n");
+        write(&directory.path().join("proc/self"), "cgroup", "0::/down\n");
+        assert_eq!(find(&root, 43), found);
+        assert_eq!(find(&root, 44), []);
+        // The container's own mount, which begins where the namespace does, says nothing.
+        write(&groups, "cgroup.type", "domain\n");
+        assert_eq!(find(&root, 43), []);
+    }
+
+    #[test]
+    fn a_hierarchy_of_version_one_is_found_by_its_controllers() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs ro 0 0\ncgroup /c/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
+                      cgroup /c/systemd cgroup rw,xattr,name=systemd 0 0\ncgroup2 /c/unified cgroup2 rw 0 0\n";
+        for (controllers, mount) in
+            [("cpu,cpuacct", "/c/cpu,cpuacct"), ("name=systemd", "/c/systemd"), ("", "/c/unified")]
+        {
+            assert_eq!(mounts_of(mounts, controllers).collect::<Vec<_>>(), [mount]);
+        }
+        assert_eq!(mounts_of(mounts, "memory").count(), 0);
+    }
+}
