@@ -20,6 +20,7 @@ use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
 use crate::cpus::{Hurry, Patience};
 use crate::instance::{self, Instance};
+use crate::looks::{self, Look};
 use crate::output::{Workshop, pages_of};
 use crate::recording::raise_file_limit;
 use crate::set_up::{self, Ready, SetUp};
@@ -59,6 +60,7 @@ pub struct Frozen {
     cpus: Vec<u32>,
     length: Duration,
     clocks: Option<ClockPair>,
+    looks: Vec<Look>,
 }
 
 /// A file of the last seconds.
@@ -158,7 +160,7 @@ impl Flight {
         // The kernel gives a CPU that comes on line its buffer; one that has gone keeps what it recorded.
         self.cpus = cpus::united(&self.cpus, &cpus::online());
         let (tracefs, cpus) = (Arc::clone(&self.tracefs), self.cpus.clone());
-        Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks }))
+        Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks, looks: Vec::new() }))
     }
 
     /// Gives back the instance of what was frozen; one of another recorder, which may have other buffers, is not taken.
@@ -210,6 +212,11 @@ impl Frozen {
         self.clocks
     }
 
+    /// What the kernel had counted of limits since before it began, oldest first: the snapshot has what they have grown by since.
+    pub fn note_limits(&mut self, looks: Vec<Look>) {
+        self.looks = looks;
+    }
+
     /// Writes it to a `trace.dat` with a snapshot of the host, and gives the instance back, empty, for
     /// [`Flight::take_back`]. What could not be written is gone all the same.
     pub fn save(self, output: &Path) -> (Result<Saved, RecordError>, Roll) {
@@ -233,7 +240,8 @@ impl Frozen {
         let mut snapshot = unstarve_host::take(&Root::host());
         snapshot.clock_pairs.extend(self.clocks);
         snapshot.recorder = Some(Tid(std::process::id()));
-        let (pages, older_pages) = self.pages(&workshop, output)?;
+        let (pages, older_pages, begin) = self.pages(&workshop, output)?;
+        looks::note(&mut snapshot, &self.looks, self.clocks.zip(begin));
         let statistics: Vec<CpuStats> = self.cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
         let recording = capture::gather(&self.tracefs, instance, &self.cpus, set_up, &statistics, &snapshot, None)?;
         let (head, _) = Head::of(recording).map_err(RecordError::Write)?;
@@ -244,23 +252,26 @@ impl Frozen {
         Ok(Saved { size, older_pages, lost })
     }
 
-    /// The pages of all CPUs that are young enough, in files.
-    fn pages(&self, workshop: &Workshop, output: &Path) -> Result<(Vec<CpuPages>, u64), RecordError> {
+    /// The pages of all CPUs that are young enough, in files; how many were left out, and when the first one begins.
+    fn pages(&self, workshop: &Workshop, output: &Path) -> Result<(Vec<CpuPages>, u64, Option<u64>), RecordError> {
         let header = capture::header(&self.tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
         let ring = |&cpu: &u32| self.ring(cpu, &format, workshop, output);
         let rings: Vec<Ring> = self.cpus.iter().map(ring).collect::<Result<_, _>>()?;
         let oldest = self.oldest(&rings);
-        let (mut pages, mut older) = (Vec::with_capacity(rings.len()), 0);
+        let (mut pages, mut older, mut begin) = (Vec::with_capacity(rings.len()), 0, None);
         for ring in rings {
             let (cpu, left_out) = (ring.cpu, ring.older_than(oldest));
+            // A page that begins before is kept for its later part.
+            let first = ring.times.get(left_out).map(|first| (*first).max(oldest));
+            begin = begin.into_iter().chain(first).min();
             let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output))?;
             let (file, length) = ring.rest(left_out, file, &format).map_err(RecordError::output(output))?;
             older += left_out as u64;
             pages.push(CpuPages { cpu: CpuId(cpu), file, length });
         }
-        Ok((pages, older))
+        Ok((pages, older, begin))
     }
 
     /// From when on every CPU has its events: what a busy one has overwritten, nothing is known of on the others either.

@@ -70,6 +70,17 @@ impl Hierarchy {
         unified
     }
 
+    /// The root group's directory.
+    pub fn mount(&self) -> &Path {
+        &self.mount
+    }
+
+    /// One for tests.
+    #[cfg(test)]
+    pub fn at(mount: &Path, unified: bool) -> Hierarchy {
+        Hierarchy { mount: mount.to_owned(), unified }
+    }
+
     /// The names and numbers of the groups at the top now; those that `is_known` first.
     fn names(&self, is_known: impl Fn(u64, &str) -> bool) -> io::Result<Names> {
         let (mut known, mut new, mut count) = (Vec::new(), Vec::new(), 0);

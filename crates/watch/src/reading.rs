@@ -4,7 +4,7 @@ use serde::Serialize;
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid};
 use unstarve_timeline::Rule;
 
-use crate::{Histogram, Role, RoleId, RoleKind};
+use crate::{Histogram, LimitedGroup, Role, RoleId, RoleKind};
 
 /// Sums since the engine began, and what starves now.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,6 +24,8 @@ pub struct Reading {
     /// have lasted longer than the engine was asked to look at. Each of them was confirmed: `/proc` says that the task is
     /// runnable.
     pub oldest: Vec<OldestWait>,
+    /// Groups whose CPU time is limited, as far as they are known, and what the kernel has counted of their stops.
+    pub limits: Vec<LimitedGroup>,
     /// What could not be counted.
     pub lost: Lost,
     /// What counting costs.
@@ -54,6 +56,9 @@ pub struct Waits {
     pub histogram: Histogram,
     /// Tasks that wait now.
     pub waiting: u32,
+    /// For how long limits have stopped tasks of the role, by the kernel's own counters. It counts a stop when it ends, so that this may
+    /// have grown by more than what is blamed on [`Rule::Throttled`] yet.
+    pub stopped: Nanos,
 }
 
 /// A task, as people know it.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use unstarve_facts::Snapshot;
+use unstarve_facts::{Bandwidth, Snapshot, Throttled};
 use unstarve_model::{Batch, ClockPair, Event, EventSource, Nanos, SourceError, Tid, Time, WallClock, WallTime};
 use unstarve_timeline::Timeline;
 
+use crate::limits::{LimitedGroup, Stops};
 use crate::places::Recorded;
 use crate::role_table::RoleTable;
 use crate::tracefs::{Lasting, Sums};
@@ -26,6 +27,8 @@ pub struct Recording {
     wall: Option<WallClock>,
     oldest_from: Nanos,
     began: Option<ClockPair>,
+    limits: RecordedLimits,
+    stops: Stops,
     at_end: bool,
 }
 
@@ -46,6 +49,7 @@ impl Recording {
             _ => &info.clocks,
         };
         let wall = WallClock::of(clocks);
+        let limits = RecordedLimits::of(snapshot.as_deref());
         let host = Recorded(snapshot);
         let mut roles = RoleTable::new();
         let groups = host.top_groups();
@@ -62,6 +66,8 @@ impl Recording {
             wall,
             oldest_from: options.oldest_from,
             began: None,
+            limits,
+            stops: Stops::default(),
             at_end,
             source,
             batch,
@@ -116,10 +122,47 @@ impl Engine for Recording {
         let since = *self.began.get_or_insert(at);
         let mut lasting = Lasting::of(&mut self.sums, self.oldest_from);
         self.timeline.so_far(Nanos::ZERO, |_, _| true, &mut lasting);
-        let (totals, oldest) = lasting.finish(&self.timeline);
+        let (mut totals, oldest) = lasting.finish(&self.timeline);
+        let limits = self.limits.at(now, &self.roles);
+        self.stops.settle(&mut totals, &limits);
+        self.stops.note(&oldest);
         let (roles, blame, waits) = self.roles.report(&totals);
         let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
-        Ok(Reading { at, since, roles, blame, waits, oldest, lost, cost: Cost::default() }.without_occupant(Tid(0)))
+        Ok(Reading { at, since, roles, blame, waits, oldest, limits, lost, cost: Cost::default() }
+            .without_occupant(Tid(0)))
+    }
+}
+
+/// Limits as a snapshot has them. Of their stops it has only how many there were between its two looks: they are taken to be spread evenly.
+struct RecordedLimits {
+    groups: Vec<(String, Bandwidth, Throttled)>,
+    between: Option<(Time, Time)>,
+}
+
+impl RecordedLimits {
+    fn of(snapshot: Option<&Snapshot>) -> RecordedLimits {
+        let limited = |snapshot: &Snapshot| -> Vec<_> {
+            let groups = snapshot.cgroups.iter().filter_map(|group| {
+                Some((group.path.clone(), group.limit?, snapshot.throttled_meanwhile(&group.path).unwrap_or_default()))
+            });
+            groups.collect()
+        };
+        let times = snapshot.into_iter().flat_map(|snapshot| &snapshot.clock_pairs).map(|pair| pair.trace);
+        let between = times.clone().min().zip(times.max()).filter(|(first, last)| first < last);
+        RecordedLimits { groups: snapshot.map(limited).unwrap_or_default(), between }
+    }
+
+    fn at(&self, now: Time, roles: &RoleTable) -> Vec<LimitedGroup> {
+        let Some((first, last)) = self.between else { return Vec::new() };
+        let part = (now.since(first).0 as f64 / last.since(first).0 as f64).min(1.0);
+        let up_to = |count: u64| (count as f64 * part) as u64;
+        let of = |(path, limit, all): &(String, Bandwidth, Throttled)| LimitedGroup {
+            path: path.clone(),
+            role: roles.of_path(path),
+            limit: *limit,
+            counted: Throttled { periods: up_to(all.periods), count: up_to(all.count), ns: Nanos(up_to(all.ns.0)) },
+        };
+        self.groups.iter().map(of).collect()
     }
 }
 

@@ -106,6 +106,14 @@ impl RoleTable {
         groups.collect()
     }
 
+    /// As what programs of a group are counted, however deep it is.
+    pub fn of_path(&self, path: &str) -> RoleId {
+        let top = path.get(1..).and_then(|rest| rest.find('/')).map_or(path, |at| &path[..=at]);
+        let is = |role: &Option<Role>| role.as_ref().is_some_and(|role| role.cgroup.as_deref() == Some(top));
+        let own = self.roles.iter().position(is).map(|index| RoleId(index as u8));
+        own.or(RoleKind::Other.fixed_id()).unwrap_or(RoleId(0))
+    }
+
     fn set(&mut self, index: usize, group: &TopGroup, generation: u64) {
         self.groups[index] = Some((group.id, group.weight));
         let weight = group.weight.map(|weight| (weight * 100 + 512) / 1024);
@@ -150,6 +158,7 @@ impl RoleTable {
             count: role.ended,
             histogram: role.histogram.clone(),
             waiting: role.waiting,
+            stopped: Nanos(role.stopped),
         });
         (self.roles.clone(), blame, waits.collect())
     }

@@ -1,9 +1,10 @@
 //! Readings drawn for tests.
 
+use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_timeline::Rule;
 
-use crate::{Blame, Cost, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
+use crate::{Blame, Cost, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
 
 /// This many milliseconds after the start.
 pub fn at(millis: u64) -> ClockPair {
@@ -18,6 +19,7 @@ pub struct Scene {
     blame: Vec<Blame>,
     waits: Vec<Waits>,
     oldest: Vec<OldestWait>,
+    limits: Vec<LimitedGroup>,
 }
 
 impl Scene {
@@ -25,7 +27,7 @@ impl Scene {
     pub fn new() -> Scene {
         let roles: Vec<_> = RoleKind::FIXED.iter().map(|kind| Some(Role::fixed(*kind))).collect();
         let waits = vec![Waits::default(); roles.len()];
-        Scene { roles, blame: Vec::new(), waits, oldest: Vec::new() }
+        Scene { roles, blame: Vec::new(), waits, oldest: Vec::new(), limits: Vec::new() }
     }
 
     /// A group comes.
@@ -58,6 +60,24 @@ impl Scene {
         }
         let waited = &mut self.waits[victim.index()].waited;
         *waited = Nanos(waited.0 + ns);
+        self
+    }
+
+    /// The kernel counts that a limit of `part` of a CPU has stopped the group, for so long.
+    pub fn stopped(mut self, path: &str, part: f64, ns: u64) -> Scene {
+        let role = self.id(path);
+        if !self.limits.iter().any(|group| group.path == path) {
+            let limit = Bandwidth { quota_us: (part * 100_000.0) as u64, period_us: 100_000 };
+            let counted = Throttled::default();
+            self.limits.push(LimitedGroup { path: path.to_owned(), role, limit, counted });
+        }
+        for group in self.limits.iter_mut().filter(|group| group.path == path) {
+            group.counted.ns = Nanos(group.counted.ns.0 + ns);
+            group.counted.count += 1;
+            group.counted.periods += 1;
+        }
+        let stopped = &mut self.waits[role.index()].stopped;
+        *stopped = Nanos(stopped.0 + ns);
         self
     }
 
@@ -98,6 +118,7 @@ impl Scene {
             blame: self.blame.clone(),
             waits: self.waits.clone(),
             oldest: self.oldest.clone(),
+            limits: self.limits.clone(),
             lost: Lost::default(),
             cost: Cost { programs: Some(Nanos(5)), runs: Some(1), process: Nanos(7) },
         }

@@ -33,6 +33,8 @@ pub(crate) struct OfRole {
     pub waited: u64,
     pub ended: u64,
     pub waiting: u32,
+    /// What the kernel says that limits stopped, in task time.
+    pub stopped: u64,
     pub histogram: Histogram,
 }
 
@@ -42,6 +44,7 @@ impl OfRole {
             waited: self.waited.saturating_sub(earlier.waited),
             ended: self.ended.saturating_sub(earlier.ended),
             waiting: self.waiting,
+            stopped: self.stopped.saturating_sub(earlier.stopped),
             histogram: self.histogram.since(&earlier.histogram),
         }
     }
@@ -50,6 +53,7 @@ impl OfRole {
         self.waited = self.waited.saturating_add(other.waited);
         self.ended = self.ended.saturating_add(other.ended);
         self.waiting += other.waiting;
+        self.stopped = self.stopped.saturating_add(other.stopped);
         self.histogram.merge(&other.histogram);
     }
 }
@@ -69,6 +73,19 @@ impl Totals {
     #[cfg(feature = "bpf")]
     pub fn victim_mut(&mut self, victim: usize) -> &mut [u64] {
         &mut self.blame[victim * ROLES * RULES..(victim + 1) * ROLES * RULES]
+    }
+
+    /// The same, to be read.
+    pub fn of_victim(&self, victim: usize) -> &[u64] {
+        &self.blame[victim * ROLES * RULES..(victim + 1) * ROLES * RULES]
+    }
+
+    /// Counts by another rule what was counted by one, as far as there is so much.
+    pub fn take(&mut self, (victim, occupant, rule): (usize, usize, usize), by: usize, ns: u64) {
+        let at = (victim * ROLES + occupant) * RULES;
+        let ns = ns.min(self.blame[at + rule]);
+        self.blame[at + rule] -= ns;
+        self.blame[at + by] = self.blame[at + by].saturating_add(ns);
     }
 
     pub fn add(&mut self, (victim, occupant, rule): (usize, usize, usize), ns: u64) {

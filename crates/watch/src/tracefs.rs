@@ -7,6 +7,7 @@ use unstarve_record::{BufferSize, Live};
 use unstarve_timeline::{OnCpu, Task, Timeline};
 
 use crate::groups::{Hierarchy, Lookout};
+use crate::limit_files::LimitLookout;
 use crate::places::Host;
 use crate::role_table::RoleTable;
 use crate::{Cost, Engine, EngineError, Lost, Options, Reading, clocks, proc};
@@ -25,6 +26,7 @@ pub struct Tracefs {
     sums: Sums,
     roles: RoleTable,
     groups: Option<Lookout>,
+    limits: Option<LimitLookout>,
     batch: Batch,
     since: ClockPair,
     options: Options,
@@ -43,7 +45,9 @@ impl Tracefs {
         };
         let live = Live::start(BufferSize::Auto, &mut |_| {}).map_err(unavailable)?;
         let timeline = unstarve_diagnose::timeline(live.info());
-        let groups = Hierarchy::find().map(Lookout::new);
+        let hierarchy = Hierarchy::find();
+        let limits = hierarchy.as_ref().map(LimitLookout::new);
+        let groups = hierarchy.map(Lookout::new);
         let host = Host { unified: groups.as_ref().is_some_and(Lookout::is_unified) };
         let mut engine = Tracefs {
             live,
@@ -51,6 +55,7 @@ impl Tracefs {
             sums: Sums::new(Box::new(host)),
             roles: RoleTable::new(),
             groups,
+            limits,
             batch: Batch::default(),
             since: clocks::now(),
             options,
@@ -66,7 +71,11 @@ impl Tracefs {
         let Some(groups) = groups.map_err(|source| EngineError::Read { what: "the top-level cgroups", source })? else {
             return Ok(());
         };
-        if !self.roles.update(&groups, &self.sums.totals).is_empty() {
+        let mut totals = self.sums.totals.clone();
+        if let Some(limits) = &self.limits {
+            limits.repeat(&mut totals);
+        }
+        if !self.roles.update(&groups, &totals).is_empty() {
             self.sums.renew(&self.roles);
         }
         Ok(())
@@ -107,7 +116,13 @@ impl Engine for Tracefs {
         };
         self.timeline.so_far(Nanos::ZERO, believes, &mut lasting);
         self.disproved += disproved.get();
-        let (totals, oldest) = lasting.finish(&self.timeline);
+        let (mut totals, oldest) = lasting.finish(&self.timeline);
+        let limits = self.limits.as_mut().map(|limits| {
+            let groups = limits.settle(&mut totals, &self.roles);
+            limits.note(&oldest);
+            groups
+        });
+        let limits = limits.unwrap_or_default();
         let (roles, blame, waits) = self.roles.report(&totals);
         let missing = self.timeline.losses().into_iter();
         let missing =
@@ -128,7 +143,7 @@ impl Engine for Tracefs {
             trace: wall.trace - behind,
             wall: unstarve_model::WallTime(wall.wall.0.saturating_sub(behind.0)),
         };
-        Ok(Reading { at, since: self.since, roles, blame, waits, oldest, lost, cost })
+        Ok(Reading { at, since: self.since, roles, blame, waits, oldest, limits, lost, cost })
     }
 }
 

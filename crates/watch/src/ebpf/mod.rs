@@ -8,6 +8,7 @@ use unstarve_model::{ClockPair, Nanos};
 
 use crate::clocks;
 use crate::groups::{Hierarchy, Lookout};
+use crate::limit_files::LimitLookout;
 use crate::role_table::{Change, RoleTable};
 use crate::{Cost, Engine, EngineError, Lost, Options, Reading};
 use counted::Counted;
@@ -23,6 +24,7 @@ pub struct Ebpf {
     programs: Programs,
     oldest: Oldest,
     groups: Option<Lookout>,
+    limits: Option<LimitLookout>,
     roles: RoleTable,
     since: ClockPair,
     disproved: u64,
@@ -35,7 +37,9 @@ impl Ebpf {
     /// [`EngineError::Unavailable`] if the kernel does not take them: it is older than 5.10 or without BTF, or this process may
     /// not (CAP_BPF and CAP_PERFMON are needed).
     pub fn open(options: Options) -> Result<Ebpf, EngineError> {
-        let groups = Hierarchy::find().map(Lookout::new);
+        let hierarchy = Hierarchy::find();
+        let limits = hierarchy.as_ref().map(LimitLookout::new);
+        let groups = hierarchy.map(Lookout::new);
         let unified = groups.as_ref().is_none_or(Lookout::is_unified);
         let mut programs = Programs::load(unified, options.tasks)?;
         programs.set_least_age(options.oldest_from);
@@ -46,6 +50,7 @@ impl Ebpf {
             oldest: Oldest::new(options.oldest_from),
             programs,
             groups,
+            limits,
             roles: RoleTable::new(),
             since,
             disproved: 0,
@@ -96,11 +101,16 @@ impl Engine for Ebpf {
     }
 
     fn read(&mut self) -> Result<Reading, EngineError> {
-        let counted = self.counted()?;
+        let mut counted = self.counted()?;
+        let (limits, totals) = (self.limits.as_mut(), &mut counted.totals);
+        let limits = limits.map(|limits| limits.settle(totals, &self.roles)).unwrap_or_default();
         let at = counted.between.map_or_else(clocks::now, |(_, last)| clocks::now_was(last));
         self.look_at_groups(&counted)?;
         let found = self.oldest.look(&self.programs, &counted, at)?;
         self.disproved += found.disproved;
+        if let Some(limits) = &mut self.limits {
+            limits.note(&found.waits);
+        }
         let (roles, blame, waits) = self.roles.report(&counted.totals);
         let spent = self.programs.spent();
         let lost = Lost {
@@ -116,6 +126,6 @@ impl Engine for Ebpf {
             runs: measured.then_some(spent.runs),
             process: clocks::process(),
         };
-        Ok(Reading { at, since: self.since, roles, blame, waits, oldest: found.waits, lost, cost })
+        Ok(Reading { at, since: self.since, roles, blame, waits, oldest: found.waits, limits, lost, cost })
     }
 }

@@ -4,6 +4,8 @@ use unstarve_timeline::Rule;
 
 use super::*;
 use crate::RoleKind;
+use crate::config::RoleThresholds;
+use crate::episode::is_precedence;
 use crate::testing::{Scene, at};
 
 const MS: u64 = 1_000_000;
@@ -203,7 +205,8 @@ proptest! {
             }
             for begun in &step.begun {
                 let class = VictimClass::of(begun.victim.kind);
-                prop_assert!(!step.ended.contains(&class) && open.insert(class));
+                prop_assert!(!step.ended.contains(&class));
+                open.insert(class);
                 let reading = &readings[index];
                 let id = reading.find(begun.victim.kind, begun.victim.cgroup.as_deref()).expect("the victim's role");
                 let preferred = reading.blame.iter().filter(|row| row.victim == id && is_precedence(row.rule));
@@ -262,4 +265,79 @@ fn other_thresholds_hold_from_the_next_reading_on() {
         detector.see(Arc::new(starved.reading(at(250)))).begun.len()
     };
     assert_eq!([run(None), run(Some("200ms")), run(Some("20ms"))], [1, 0, 1]);
+}
+
+#[test]
+fn nobody_is_named_for_what_the_kernel_counts_as_stopped() {
+    //  /limited   wwwwwwwww#      quota 3 ms of a second; the kernel counts the stop when it ends
+    //  /innocent  #########.
+    let mut scene = Scene::new().group("/limited").group("/innocent").stopped("/limited", 0.003, 0);
+    let mut scenes = vec![scene.clone()];
+    for _ in 0..6 {
+        scene = scene.blame_group("/limited", "/innocent", Rule::Weight, 249 * MS);
+        scenes.push(scene.clone());
+    }
+    scene = scene.stopped("/limited", 0.003, 1490 * MS).wait("/limited", 1490 * MS);
+    scenes.push(scene);
+    let steps = steps(scenes);
+    let begun = begun(&steps);
+    assert_eq!(begun.len(), 1);
+    assert_eq!((begun[0].rule, &begun[0].culprit), (Some(Rule::Throttled), &None), "{:?}", begun[0]);
+}
+
+/// `/a` waits a little above its threshold behind real-time tasks, all the time; `worse` happens to the scene at some steps.
+fn beside_a_mild_one(count: u64, worse: impl Fn(u64, Scene) -> Scene) -> Vec<Scene> {
+    let mut scene = Scene::new().group("/a").group("/b").group("/hog");
+    let mut scenes = vec![scene.clone()];
+    for step in 1..=count {
+        scene = scene.blame("/a", RoleKind::RealTime, 1_300 * MS).wait("/a", 1_300 * MS);
+        scene = worse(step, scene);
+        scenes.push(scene.clone());
+    }
+    scenes
+}
+
+#[test]
+fn a_mild_episode_that_lasts_hides_no_worse_one_of_its_class() {
+    //  /a  wwwwwwwwwwww         a little above its threshold by real-time tasks
+    //  /b      W W  W           by another group, then by real-time tasks for more than four times as long, then again
+    let scenes = beside_a_mild_one(12, |step, scene| match step {
+        4 => scene.blame_group("/b", "/hog", Rule::Weight, 3_000 * MS).wait("/b", 3_000 * MS),
+        6 => scene.blame("/b", RoleKind::RealTime, 9_000 * MS).wait("/b", 9_000 * MS),
+        9 => scene.blame("/b", RoleKind::RealTime, 9_500 * MS).wait("/b", 9_500 * MS),
+        _ => scene,
+    });
+    let steps = steps(scenes);
+    let began: Vec<(usize, String)> = steps
+        .iter()
+        .enumerate()
+        .flat_map(|(at, step)| {
+            step.begun.iter().map(move |begun| (at, format!("{} {:?}", begun.victim.name(), begun.rule)))
+        })
+        .collect();
+    let expected = [(1, "/a Some(Class)"), (4, "/b Some(Weight)"), (6, "/b Some(Class)")];
+    assert_eq!(began, expected.map(|(at, what)| (at, what.to_owned())));
+    let hidden: Vec<(usize, &String)> =
+        steps.iter().enumerate().flat_map(|(at, step)| step.hidden.iter().map(move |role| (at, role))).collect();
+    assert_eq!(hidden, [(9, &"/b".to_owned())], "what returns is counted");
+}
+
+#[test]
+fn an_episode_that_was_not_kept_begins_again_if_it_lasts() {
+    let scenes = beside_a_mild_one(24, |step, scene| match step {
+        4.. => scene.blame_group("/b", "/hog", Rule::Weight, 3_000 * MS).wait("/b", 3_000 * MS),
+        _ => scene,
+    });
+    let mut detector = Detector::new(Thresholds::default());
+    let mut began = Vec::new();
+    for (index, scene) in scenes.iter().enumerate() {
+        let step = detector.see(Arc::new(scene.reading(at(index as u64 * 250))));
+        for begun in &step.begun {
+            began.push((index, begun.victim.name()));
+            if index == 4 {
+                detector.postpone(begun, Duration::from_secs(3));
+            }
+        }
+    }
+    assert_eq!(began, [(1, "/a".to_owned()), (4, "/b".to_owned()), (16, "/b".to_owned())]);
 }

@@ -1,5 +1,6 @@
 //! Episodes: when one begins and ends ([`detect`]), and what is written about it.
 
+mod above;
 pub mod detect;
 mod finish;
 mod headline;
@@ -8,7 +9,7 @@ mod place;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use detect::is_precedence;
+pub(crate) use above::is_precedence;
 pub use detect::{Begun, Detector, Step, Trigger};
 pub use headline::Explanation;
 pub use line::line;

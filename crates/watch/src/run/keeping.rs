@@ -16,6 +16,8 @@ use crate::tell::RecorderState;
 
 /// Episodes that share the trace of one that waits for a disk which is busy.
 const MOST_ALONG: usize = 16;
+/// When they are that many, the next one of a cause may come so much later.
+const MANY: Duration = Duration::from_secs(1);
 
 /// An episode that has begun, and is recorded on until a time.
 pub(super) struct Waiting {
@@ -30,9 +32,12 @@ impl Watch {
     pub(super) fn begin(&mut self, begun: &Begun) {
         let now = Instant::now();
         let class = VictimClass::of(begun.victim.kind);
-        let too_soon = self.last_kept.get(&class).is_some_and(|last| now - *last < self.config.store.every.0);
+        let last = self.last_kept.get(&class);
+        let too_soon = last.map_or(Duration::ZERO, |last| self.config.store.every.0.saturating_sub(now - *last));
         let many = self.waits.as_ref().is_some_and(|waiting| waiting.along.len() >= MOST_ALONG);
-        if too_soon || many {
+        if !too_soon.is_zero() || many {
+            // If it lasts it is kept later.
+            self.detector.postpone(begun, too_soon.max(MANY));
             self.not_kept += 1;
             self.board.write(|published| {
                 published.counts.not_kept += 1;
@@ -91,7 +96,10 @@ impl Watch {
         }
         let frozen = match self.flight.as_mut().map(Flight::freeze) {
             None => None,
-            Some(Ok(Some(frozen))) => Some(frozen),
+            Some(Ok(Some(mut frozen))) => {
+                frozen.note_limits(self.detector.looks());
+                Some(frozen)
+            }
             Some(Ok(None)) => {
                 if let Some(waiting) = &mut self.waits {
                     waiting.until = Instant::now() + INTERVAL;

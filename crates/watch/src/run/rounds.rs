@@ -96,6 +96,7 @@ impl Watch {
                     published.counts.engine_errors += 1;
                     published.problems.insert("engine", format!("engine: {}", chain(&error)));
                 });
+                self.push_if_due();
                 return Ok(());
             }
         };
@@ -127,6 +128,11 @@ impl Watch {
         if let Some(rollups) = &mut self.rollups {
             rollups.see(&reading, &self.board.read());
         }
+        self.push_if_due();
+    }
+
+    /// Pushes how things stand, also where the engine cannot be read.
+    fn push_if_due(&mut self) {
         if let Some(push) = self.otlp.as_mut().filter(|push| Instant::now() >= push.next) {
             push.next = Instant::now() + self.config.otlp.as_ref().map_or(REST_AFTER, |otlp| otlp.interval.0);
             push.courier.send(self.board.read());

@@ -15,8 +15,9 @@ use prometheus_client::registry::{Registry, Unit};
 use unstarve_model::Nanos;
 
 use super::Published;
+use super::families::{self, Family, Kind, Labels, Rows, families};
 use super::series::{Named, blame_by_name, by_name};
-use crate::{Histogram, Reading, RoleKind};
+use crate::{Histogram, Reading};
 
 /// What the content is called.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -39,9 +40,6 @@ pub fn text(published: Arc<Published>) -> Result<String, fmt::Error> {
 #[derive(Debug)]
 struct Snapshot(Arc<Published>);
 
-type Labels = Vec<(&'static str, String)>;
-type Rows = Vec<(Labels, f64)>;
-
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let out = &mut Out(&mut encoder);
@@ -49,33 +47,43 @@ impl Collector for Snapshot {
         if let Some(reading) = &published.reading {
             waits(out, reading)?;
             blame(out, reading, published)?;
-            cost(out, reading)?;
         }
-        counts(out, published)
+        families(published).iter().try_for_each(|family| out.family(family))
     }
 }
 
 struct Out<'a, 'b>(&'a mut DescriptorEncoder<'b>);
 
 impl Out<'_, '_> {
-    fn counters(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: Rows) -> fmt::Result {
+    fn counters(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: &Rows) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        if let [(labels, value)] = rows.as_slice()
+            && labels.is_empty()
+        {
+            return ConstCounter::new(*value).encode(family);
+        }
         rows.iter().try_for_each(|(labels, value)| one(&mut family, labels, &ConstCounter::new(*value)))
     }
 
-    fn gauges(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: Rows) -> fmt::Result {
+    fn gauges(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: &Rows) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        if let [(labels, value)] = rows.as_slice()
+            && labels.is_empty()
+        {
+            return ConstGauge::new(*value).encode(family);
+        }
         rows.iter().try_for_each(|(labels, value)| one(&mut family, labels, &ConstGauge::new(*value)))
     }
 
-    fn counter(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
-        let family = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
-        ConstCounter::new(value).encode(family)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
-        let family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        ConstGauge::new(value).encode(family)
+    fn family(&mut self, family: &Family) -> fmt::Result {
+        let unit = family.unit.map(|unit| match unit {
+            families::Unit::Seconds => Unit::Seconds,
+            families::Unit::Bytes => Unit::Bytes,
+        });
+        match family.kind {
+            Kind::Counter => self.counters(family.name, family.help, unit.as_ref(), &family.rows),
+            Kind::Gauge => self.gauges(family.name, family.help, unit.as_ref(), &family.rows),
+        }
     }
 }
 
@@ -102,9 +110,9 @@ fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
         names.iter().map(|(name, waits)| (vec![("victim", name.clone())], of(waits))).collect()
     };
     let waiting = rows(&|waits| f64::from(waits.waiting));
-    out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, waiting)?;
+    out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, &waiting)?;
     let help = "The longest wait that has not ended; 0 where none lasts long enough to be looked at";
-    out.gauges("oldest_wait", help, Some(&Unit::Seconds), rows(&|waits| seconds(waits.oldest)))
+    out.gauges("oldest_wait", help, Some(&Unit::Seconds), &rows(&|waits| seconds(waits.oldest)))
 }
 
 /// Counts by upper bound; the encoder sums them up.
@@ -126,74 +134,13 @@ fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt
     });
     let help =
         "Waits for a CPU by what waited, what had the CPU meanwhile and why; for each victim the sum of its waits";
-    out.counters("blame", help, Some(&Unit::Seconds), rows.collect())
-}
-
-fn cost(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
-    let unit = Some(&Unit::Seconds);
-    out.counter("watch_cpu", "CPU time of unstarve watch itself", unit, seconds(reading.cost.process))?;
-    if let Some(programs) = reading.cost.programs {
-        let help = "Time in the BPF programs of unstarve watch; only while kernel.bpf_stats_enabled is 1";
-        out.counter("watch_bpf", help, unit, seconds(programs))?;
-    }
-    let lost = &reading.lost;
-    let rows = [
-        ("untracked_tasks", lost.untracked_tasks),
-        ("events", lost.events),
-        ("missing_switches", lost.missing_switches),
-        ("disbelieved", lost.disbelieved),
-    ];
-    let rows = rows.into_iter().map(|(what, count)| (vec![("what", what.to_owned())], count as f64));
-    out.counters("lost", "What could not be counted", None, rows.collect())?;
-    let help = "Groups that have no role of their own now";
-    out.gauge("groups_in_other", help, None, lost.groups_in_other as f64)?;
-    let total: u64 = reading.waits.iter().map(|waits| waits.waited.0).sum();
-    let other = RoleKind::Other.fixed_id().and_then(|id| reading.waits.get(id.index()));
-    if let Some(other) = other.filter(|_| total > 0) {
-        let help = "Part of all waits that are counted as other, since the start";
-        out.gauge("other_wait_ratio", help, None, other.waited.0 as f64 / total as f64)?;
-    }
-    Ok(())
-}
-
-fn counts(out: &mut Out<'_, '_>, published: &Published) -> fmt::Result {
-    let counts = &published.counts;
-    let labels = vec![
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("engine", published.engine.to_owned()),
-        ("recorder", published.recorder.word().to_owned()),
-    ];
-    out.gauges("watch_info", "This program; always 1", None, vec![(labels, 1.0)])?;
-    let help = "0 if the configuration that the latest SIGHUP was to bring has an error, and the one before holds";
-    let is_in_force = counts.reload_refused != Some(true);
-    out.gauge("config_last_reload_successful", help, None, f64::from(u8::from(is_in_force)))?;
-    let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
-    out.counters("episodes", "Episodes that were kept, by what explain found", None, rows.collect())?;
-    let help = "Episodes that were seen and not kept: too soon after another";
-    out.counter("episodes_not_kept", help, None, counts.not_kept as f64)?;
-    let rows = counts.suppressed.iter().map(|(role, count)| (vec![("victim", role.clone())], *count as f64));
-    let help = "Victims without an episode of their own: one of their class was open, or was kept just before";
-    out.counters("episodes_suppressed", help, None, rows.collect())?;
-    let help = "Traces that begin after the wait they were kept for: events came too fast, or recording had just begun";
-    out.counter("short_traces", help, None, counts.short_traces as f64)?;
-    out.counter("store_errors", "Times that the store could not be written", None, counts.store_errors as f64)?;
-    out.counter("engine_errors", "Times that the engine could not be read", None, counts.engine_errors as f64)?;
-    let rows = counts.undelivered.iter().map(|(to, count)| (vec![("output", (*to).to_owned())], *count as f64));
-    out.counters("undelivered", "Episodes and pushes that an output did not get", None, rows.collect())?;
-    if let Some(kept) = counts.kept {
-        out.gauge("store_episodes", "Episodes in the store", None, kept.episodes as f64)?;
-        out.gauge("store", "Size of the store", Some(&Unit::Bytes), kept.bytes as f64)?;
-    }
-    if let Some(ns) = counts.to_disk_ns {
-        let help = "From the first sight of the latest episode to its trace being on the disk";
-        out.gauge("episode_to_disk", help, Some(&Unit::Seconds), seconds(Nanos(ns)))?;
-    }
-    Ok(())
+    out.counters("blame", help, Some(&Unit::Seconds), &rows.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RoleKind;
     use crate::tell::Board;
     use crate::testing::{Scene, at};
 

@@ -3,6 +3,7 @@
 //! The loop never waits for any of them: it puts what there is to say on the [`Board`], or into a queue that has an end.
 
 mod board;
+mod families;
 mod history;
 pub mod http;
 mod http_head;

@@ -7,6 +7,7 @@ mod agreement;
 mod asked;
 mod churn;
 mod fallback;
+mod limited;
 mod stage;
 #[cfg(feature = "bpf")]
 mod table;
@@ -37,6 +38,7 @@ fn main() -> std::process::ExitCode {
         trial("sums_are_those_of_the_waits_and_agree_with_explain", agreement::with_explain),
         trial("who_asks_to_come_last_loses_to_nobody", asked::last_is_fair),
         trial("births_and_groups_that_come_and_go_grow_nothing", churn::nothing_grows),
+        trial("nobody_is_blamed_for_what_a_limit_stops", limited::nobody_is_blamed_for_a_limit),
         trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),
     ];
     trials.extend(tables);

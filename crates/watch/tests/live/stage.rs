@@ -131,6 +131,17 @@ impl Group {
         Ok(group)
     }
 
+    /// So much CPU time in each period, both in µs.
+    pub fn limit(&self, quota: u32, period: u32) -> Result<(), Stop> {
+        let v1 = self.path.join("cpu.cfs_quota_us");
+        let written = match v1.exists() {
+            true => fs::write(self.path.join("cpu.cfs_period_us"), period.to_string())
+                .and_then(|()| fs::write(v1, quota.to_string())),
+            false => fs::write(self.path.join("cpu.max"), format!("{quota} {period}")),
+        };
+        written.map_err(|error| Stop::Skip(format!("no limit: {error}")))
+    }
+
     pub fn add(&self, load: &Load) -> Result<(), Stop> {
         let added = fs::write(self.path.join("cgroup.procs"), load.0.id().to_string());
         added.map_err(|error| Stop::Skip(format!("cgroup.procs: {error}")))

@@ -6,6 +6,7 @@ mod proto;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 use unstarve_model::Nanos;
@@ -14,6 +15,7 @@ use self::proto::{
     AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request,
     Resource, ResourceMetrics, Scope, ScopeMetrics, Sum, Temporality,
 };
+use super::families::{Family, Kind, Unit, families};
 use super::post::{agent, post};
 use super::series::{Named, blame_by_name, by_name};
 use super::{Board, Courier, Published};
@@ -33,7 +35,7 @@ pub fn start(otlp: Otlp, board: Arc<Board>) -> io::Result<Courier<Arc<Published>
 
 /// The bytes of a request.
 pub fn request(published: &Published) -> Vec<u8> {
-    let metrics = published.reading.as_ref().map(|reading| metrics(reading, published)).unwrap_or_default();
+    let metrics = metrics(published);
     let scope = Scope { name: "unstarve".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let attributes = vec![attribute("service.name", "unstarve-watch"), attribute("host.name", &host)];
@@ -50,36 +52,70 @@ fn seconds(ns: Nanos) -> f64 {
     ns.0 as f64 / 1e9
 }
 
-fn metrics(reading: &Reading, published: &Published) -> Vec<Metric> {
-    let metric = |name: &str, description: &str, unit: &str, data| Metric {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        unit: unit.to_owned(),
-        data: Some(data),
-    };
-    let sum = |data_points| {
-        Data::Sum(Sum { data_points, aggregation_temporality: Temporality::Cumulative.into(), is_monotonic: true })
-    };
+fn metrics(published: &Published) -> Vec<Metric> {
+    let reading = published.reading.as_deref();
+    let mut metrics = reading.map(|reading| of_reading(reading, published)).unwrap_or_default();
+    // Also what went wrong since the last reading: without one there is still this.
+    let now = wall_now();
+    let since = reading.map_or(now, |reading| reading.since.wall.0);
+    metrics.extend(families(published).into_iter().map(|family| of_family(family, since, now)));
+    metrics
+}
+
+fn metric(name: &str, description: &str, unit: &str, data: Data) -> Metric {
+    Metric { name: name.to_owned(), description: description.to_owned(), unit: unit.to_owned(), data: Some(data) }
+}
+
+fn sum(data_points: Vec<Number>) -> Data {
+    Data::Sum(Sum { data_points, aggregation_temporality: Temporality::Cumulative.into(), is_monotonic: true })
+}
+
+fn gauge(data_points: Vec<Number>) -> Data {
+    Data::Gauge(Gauge { data_points })
+}
+
+fn of_reading(reading: &Reading, published: &Published) -> Vec<Metric> {
     let names = by_name(reading);
-    let episodes = published.counts.episodes.iter();
-    let episodes = episodes.map(|(finding, count)| number(reading, *count as f64, vec![attribute("finding", finding)]));
+    let by_victim = |of: &dyn Fn(&Named) -> f64| {
+        gauge(names.iter().map(|(name, waits)| number(reading, of(waits), vec![attribute("victim", name)])).collect())
+    };
+    let (oldest, waiting) = (by_victim(&|waits| seconds(waits.oldest)), by_victim(&|waits| f64::from(waits.waiting)));
     vec![
         metric("unstarve.wait", "Waits for a CPU", "s", Data::ExponentialHistogram(waits(reading, &names))),
         metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(blame(reading, published))),
-        metric(
-            "unstarve.oldest_wait",
-            "The longest wait that lasts",
-            "s",
-            Data::Gauge(Gauge { data_points: oldest(reading, &names) }),
-        ),
-        metric("unstarve.episodes", "Episodes that were kept", "{episode}", sum(episodes.collect())),
-        metric(
-            "unstarve.watch.cpu",
-            "CPU time of unstarve watch",
-            "s",
-            sum(vec![number(reading, seconds(reading.cost.process), Vec::new())]),
-        ),
+        metric("unstarve.oldest_wait", "The longest wait that lasts", "s", oldest),
+        metric("unstarve.waiting_tasks", "Tasks that wait for a CPU now", "1", waiting),
     ]
+}
+
+/// `store_errors` is `unstarve.store_errors`, `watch_cpu` is `unstarve.watch.cpu`.
+fn of_family(family: Family, since: u64, now: u64) -> Metric {
+    let name = match family.name.strip_prefix("watch_") {
+        Some(rest) => format!("unstarve.watch.{rest}"),
+        None => format!("unstarve.{}", family.name),
+    };
+    let points = family.rows.into_iter().map(|(labels, value)| Number {
+        start_time_unix_nano: since,
+        time_unix_nano: now,
+        as_double: Some(value),
+        attributes: labels.iter().map(|(key, value)| attribute(key, value)).collect(),
+    });
+    let points = points.collect();
+    let unit = match family.unit {
+        Some(Unit::Seconds) => "s",
+        Some(Unit::Bytes) => "By",
+        None => "1",
+    };
+    let data = match family.kind {
+        Kind::Counter => sum(points),
+        Kind::Gauge => gauge(points),
+    };
+    metric(&name, family.help, unit, data)
+}
+
+fn wall_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn number(reading: &Reading, value: f64, attributes: Vec<KeyValue>) -> Number {
@@ -144,12 +180,6 @@ fn blame(reading: &Reading, published: &Published) -> Vec<Number> {
     rows.collect()
 }
 
-fn oldest(reading: &Reading, names: &BTreeMap<String, Named>) -> Vec<Number> {
-    let point =
-        |(name, waits): (&String, &Named)| number(reading, seconds(waits.oldest), vec![attribute("victim", name)]);
-    names.iter().map(point).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -211,5 +241,55 @@ mod tests {
         let Some(Data::Sum(sum)) = &blame.data else { panic!("a sum") };
         let total: f64 = sum.data_points.iter().filter_map(|point| point.as_double).sum();
         assert!((total - 6.0).abs() < 1e-9, "{sum:?}");
+    }
+
+    #[test]
+    fn a_collector_hears_that_the_watch_is_blind() {
+        let board = Board::default();
+        board.write(|published| {
+            let counts = &mut published.counts;
+            (counts.engine_errors, counts.store_errors, counts.short_traces, counts.not_kept) = (3, 4, 5, 6);
+            counts.reload_refused = Some(true);
+            counts.suppress("/a");
+            counts.undelivered.insert("webhook", 7);
+        });
+        let pushed = || -> std::collections::BTreeMap<String, Vec<f64>> {
+            let request = Request::decode(request(&board.read()).as_slice()).expect("it decodes");
+            let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+            let metrics = metrics.flat_map(|scope| scope.metrics);
+            let points = |metric: Metric| {
+                let points = match metric.data.expect("data") {
+                    Data::Sum(sum) => sum.data_points,
+                    Data::Gauge(gauge) => gauge.data_points,
+                    Data::ExponentialHistogram(_) => Vec::new(),
+                };
+                assert!(points.iter().all(|point| point.time_unix_nano >= point.start_time_unix_nano));
+                (metric.name, points.iter().filter_map(|point| point.as_double).collect())
+            };
+            metrics.map(points).collect()
+        };
+        // Before there is any reading.
+        let metrics = pushed();
+        for (name, value) in [
+            ("unstarve.engine_errors", 3.0),
+            ("unstarve.store_errors", 4.0),
+            ("unstarve.short_traces", 5.0),
+            ("unstarve.episodes_not_kept", 6.0),
+            ("unstarve.episodes_suppressed", 1.0),
+            ("unstarve.undelivered", 7.0),
+            ("unstarve.config_last_reload_successful", 0.0),
+            ("unstarve.watch.info", 1.0),
+        ] {
+            assert_eq!(metrics.get(name), Some(&vec![value]), "{name}");
+        }
+        let mut reading = Scene::new().reading(at(1));
+        reading.lost.events = 9;
+        board.write(|published| published.reading = Some(Arc::new(reading)));
+        let metrics = pushed();
+        assert!(metrics["unstarve.lost"].contains(&9.0), "{metrics:?}");
+        for name in ["unstarve.groups_in_other", "unstarve.watch.cpu", "unstarve.waiting_tasks", "unstarve.oldest_wait"]
+        {
+            assert!(metrics.contains_key(name), "{name}");
+        }
     }
 }

@@ -1,0 +1,104 @@
+//! What the kernel had counted of limits while the flight recorder recorded: a snapshot of its end alone does not say what of it is new.
+
+use std::collections::BTreeMap;
+
+use unstarve_facts::{Snapshot, Throttled};
+use unstarve_model::{ClockPair, WallTime};
+
+/// The counters of groups with limits at a moment.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// When it was.
+    pub at: ClockPair,
+    /// By the group's path.
+    pub counted: BTreeMap<String, Throttled>,
+}
+
+/// Notes in the snapshot what the counters have grown by since the trace's beginning, which is given on the trace's clock beside both clocks at
+/// its end. A group that was not looked at then has no counters:
+/// of its stops nothing is known.
+pub(crate) fn note(snapshot: &mut Snapshot, looks: &[Look], span: Option<(ClockPair, u64)>) {
+    let Some((end, begin)) = span else { return };
+    let begin = WallTime(end.wall.0.saturating_sub(end.trace.0.saturating_sub(begin)));
+    let before = looks.iter().rev().find(|look| look.at.wall <= begin).or(looks.first());
+    let (Some(before), Some(after)) = (before, looks.last()) else { return };
+    if before.at.wall >= after.at.wall {
+        return;
+    }
+    let mut meanwhile = BTreeMap::new();
+    for group in snapshot.cgroups.iter_mut().filter(|group| group.limit.is_some()) {
+        let grown = before.counted.get(&group.path).zip(after.counted.get(&group.path)).and_then(grown);
+        match grown {
+            Some(grown) if grown.count > 0 => drop(meanwhile.insert(group.path.clone(), grown)),
+            Some(_) => {}
+            None => group.throttled = None,
+        }
+    }
+    snapshot.throttled_meanwhile = Some(meanwhile);
+}
+
+/// `None` of a group that was made anew.
+fn grown((before, after): (&Throttled, &Throttled)) -> Option<Throttled> {
+    let ns = after.ns.0.checked_sub(before.ns.0)?;
+    Some(Throttled {
+        periods: after.periods.checked_sub(before.periods)?,
+        count: after.count.checked_sub(before.count)?,
+        ns: unstarve_model::Nanos(ns),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use unstarve_facts::{Bandwidth, CgroupFacts};
+    use unstarve_model::{Nanos, Time};
+
+    use super::*;
+
+    fn look(second: u64, counted: &[(&str, u64)]) -> Look {
+        let of = |(path, count): &(&str, u64)| {
+            ((*path).to_owned(), Throttled { periods: 10 * second, count: *count, ns: Nanos(count * 1000) })
+        };
+        let at = ClockPair { trace: Time(second), wall: WallTime(1_000 + second) };
+        Look { at, counted: counted.iter().map(of).collect() }
+    }
+
+    fn since(second: u64) -> Option<(ClockPair, u64)> {
+        Some((ClockPair { trace: Time(4), wall: WallTime(1_004) }, second))
+    }
+
+    fn snapshot(paths: &[&str]) -> Snapshot {
+        let limit = Some(Bandwidth { quota_us: 1, period_us: 2 });
+        let group = |path: &&str| CgroupFacts {
+            path: (*path).to_owned(),
+            limit,
+            throttled: Some(Throttled::default()),
+            ..CgroupFacts::default()
+        };
+        let text = r#"{"schema":"unstarve.snapshot/1","kernel":{}}"#;
+        let empty = Snapshot::from_json(text).expect("a snapshot");
+        Snapshot { cgroups: paths.iter().map(group).collect(), ..empty }
+    }
+
+    #[test]
+    fn what_grew_since_the_traces_beginning_is_noted() {
+        let looks = [
+            look(1, &[("/a", 5), ("/calm", 3), ("/anew", 9)]),
+            look(2, &[("/a", 7), ("/calm", 3), ("/anew", 9)]),
+            look(3, &[("/a", 9), ("/calm", 3), ("/anew", 1), ("/late", 4)]),
+        ];
+        let mut noted = snapshot(&["/a", "/anew", "/calm", "/late"]);
+        note(&mut noted, &looks, since(2));
+        let expected = Throttled { periods: 10, count: 2, ns: Nanos(2000) };
+        assert_eq!(noted.throttled_meanwhile, Some(BTreeMap::from([("/a".to_owned(), expected)])));
+        let known: Vec<bool> = noted.cgroups.iter().map(|group| group.throttled.is_some()).collect();
+        assert_eq!(known, [true, false, true, false], "of those that were not there nothing is known");
+        // The recorder has just begun: since the first look.
+        let mut noted = snapshot(&["/a"]);
+        note(&mut noted, &looks, since(0));
+        assert_eq!(noted.throttled_meanwhile("/a").map(|grown| grown.count), Some(4));
+        // One look says nothing.
+        let mut noted = snapshot(&["/a"]);
+        note(&mut noted, &looks[..1], since(1));
+        assert_eq!(noted.throttled_meanwhile, None);
+    }
+}

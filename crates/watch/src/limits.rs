@@ -1,0 +1,185 @@
+//! What the kernel counts of groups that a limit stops, and what of their waits is that.
+//!
+//! While a limit stops a group others have the CPU, and the events look as if these were preferred to it. Only the kernel knows:
+//! `cpu.stat` says for how long each of the group's queues was stopped. So much of what the group waited behind others is taken
+//! from them here, and counted as `throttled`. The sum over a victim stays what it was.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use unstarve_facts::{Bandwidth, Throttled};
+use unstarve_timeline::Rule;
+
+use crate::totals::{RULES, RULES_COUNTED, Totals};
+use crate::{OldestWait, RoleId, RoleKind};
+
+/// A group that may have no more than so much CPU time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitedGroup {
+    /// Its path below the root of its hierarchy; not only groups at the top have limits.
+    pub path: String,
+    /// As what its programs are counted.
+    pub role: RoleId,
+    /// What it may have.
+    pub limit: Bandwidth,
+    /// What the kernel has counted of its stops since the group was made, at the end of each.
+    pub counted: Throttled,
+}
+
+/// Rules by which others seem to be preferred, or to have their turn, while a limit stops who waits.
+const TAKEN_FROM: [Rule; 3] = [Rule::Weight, Rule::WakeupPreemption, Rule::Fair];
+/// A stop is counted when it ends: with its period, which is a second at most. Four readings a second, and as long again.
+const SETTLED_WITHIN: usize = 8;
+
+/// Puts what the kernel counts as stopped in its place.
+#[derive(Debug, Default)]
+pub(crate) struct Stops {
+    /// The counters at the last look, by path.
+    counted: BTreeMap<String, Throttled>,
+    /// By role.
+    accounts: BTreeMap<usize, Account>,
+    /// What was taken so far, by victim, occupant and the place of the rule.
+    taken: BTreeMap<(usize, usize, usize), u64>,
+    /// CPUs on which tasks of a role waited at the last reading.
+    cpus: BTreeMap<usize, usize>,
+}
+
+/// Stops of one role.
+#[derive(Debug, Default)]
+struct Account {
+    /// All that was stopped so far, in task time.
+    stopped: u64,
+    /// What was stopped and is not yet counted as throttled; less than nothing where it was counted as that before the kernel had.
+    left: i128,
+    /// What came lately, and what was seen to be throttled lately: what does not find each other in time never does.
+    came: VecDeque<u64>,
+    seen: VecDeque<u64>,
+    /// Sums at the last look, once all was put in its place.
+    sums: Vec<u64>,
+}
+
+impl Stops {
+    /// Counts what the groups were stopped since the last call. `totals` are all sums since the beginning, as they were counted.
+    pub fn settle(&mut self, totals: &mut Totals, groups: &[LimitedGroup]) {
+        self.repeat(totals);
+        let grown = self.grown(groups);
+        let victims: BTreeSet<usize> =
+            groups.iter().map(|group| group.role.index()).chain(self.accounts.keys().copied()).collect();
+        for victim in victims {
+            let waiting = totals.roles[victim].waiting;
+            // The kernel counts a queue once, however many tasks wait in it.
+            let crowd = self.cpus.get(&victim).map_or(1.0, |cpus| f64::from(waiting) / *cpus as f64).max(1.0);
+            let stopped = grown.get(&victim).map_or(0, |ns| (*ns as f64 * crowd) as u64);
+            let account = self.accounts.entry(victim).or_default();
+            let taken = account.settle(totals, victim, stopped);
+            for (place, ns) in taken {
+                *self.taken.entry(place).or_insert(0) += ns;
+            }
+            totals.roles[victim].stopped = self.accounts.get(&victim).map_or(0, |account| account.stopped);
+        }
+    }
+
+    /// Takes what was taken before: the sums are those since the beginning.
+    pub fn repeat(&self, totals: &mut Totals) {
+        for ((victim, occupant, place), ns) in &self.taken {
+            totals.take((*victim, *occupant, *place), throttled(), *ns);
+        }
+        for (victim, account) in &self.accounts {
+            totals.roles[*victim].stopped = account.stopped;
+        }
+    }
+
+    /// On how many CPUs tasks of each role wait now.
+    pub fn note(&mut self, lasting: &[OldestWait]) {
+        let places: BTreeSet<(usize, u32)> = lasting.iter().map(|wait| (wait.role.index(), wait.cpu.0)).collect();
+        self.cpus.clear();
+        for (role, _) in places {
+            *self.cpus.entry(role).or_insert(0) += 1;
+        }
+    }
+
+    /// By role what the counters have grown by. A group below a limited one may be stopped at the same time: of both the longer counts.
+    fn grown(&mut self, groups: &[LimitedGroup]) -> BTreeMap<usize, u64> {
+        let mut own: BTreeMap<&str, u64> = BTreeMap::new();
+        for group in groups {
+            let before = self.counted.get(&group.path).filter(|before| before.count <= group.counted.count);
+            // What it was stopped before the first look is nobody's wait that is counted here.
+            own.insert(&group.path, before.map_or(0, |before| group.counted.ns.0.saturating_sub(before.ns.0)));
+        }
+        self.counted = groups.iter().map(|group| (group.path.clone(), group.counted)).collect();
+        let mut deepest: Vec<&LimitedGroup> = groups.iter().collect();
+        deepest.sort_by_key(|group| std::cmp::Reverse(group.path.matches('/').count()));
+        let (mut below, mut grown): (BTreeMap<&str, u64>, BTreeMap<usize, u64>) = (BTreeMap::new(), BTreeMap::new());
+        for group in deepest {
+            let path = group.path.as_str();
+            let ns = own.get(path).copied().max(below.get(path).copied());
+            let Some(ns) = ns else { continue };
+            let above = path.match_indices('/').rev().map(|(at, _)| &path[..at]).find(|above| own.contains_key(above));
+            match above {
+                Some(above) => *below.entry(above).or_insert(0) += ns,
+                None => *grown.entry(group.role.index()).or_insert(0) += ns,
+            }
+        }
+        grown
+    }
+}
+
+impl Account {
+    /// Takes as much as was stopped and is not yet counted so; says from what.
+    fn settle(&mut self, totals: &mut Totals, victim: usize, stopped: u64) -> Vec<((usize, usize, usize), u64)> {
+        self.stopped = self.stopped.saturating_add(stopped);
+        let sums = totals.of_victim(victim).to_vec();
+        let before = std::mem::replace(&mut self.sums, sums);
+        if before.is_empty() {
+            return Vec::new();
+        }
+        let grown = |sums: &[u64], index: usize| sums[index].saturating_sub(before[index]);
+        let throttled = throttled();
+        let seen = (0..self.sums.len()).filter(|index| index % RULES == throttled);
+        let seen: u64 = seen.map(|index| grown(&self.sums, index)).sum();
+        note_latest(&mut self.came, stopped);
+        note_latest(&mut self.seen, seen);
+        let sum = |latest: &VecDeque<u64>| latest.iter().map(|ns| i128::from(*ns)).sum::<i128>();
+        let left = self.left + i128::from(stopped) - i128::from(seen);
+        self.left = left.clamp(-sum(&self.seen), sum(&self.came));
+        let mut taken = Vec::new();
+        for rule in TAKEN_FROM {
+            let place = place(rule);
+            for occupant in (0..self.sums.len() / RULES).filter(|occupant| is_neighbour(victim, *occupant)) {
+                let left = u64::try_from(self.left).unwrap_or(0);
+                let ns = grown(&self.sums, occupant * RULES + place).min(left);
+                if ns > 0 {
+                    totals.take((victim, occupant, place), throttled, ns);
+                    self.left -= i128::from(ns);
+                    taken.push(((victim, occupant, place), ns));
+                }
+            }
+        }
+        self.sums = totals.of_victim(victim).to_vec();
+        taken
+    }
+}
+
+/// While a group is stopped no task of it has the CPU; on an idle one the engine sees by itself why nobody runs.
+fn is_neighbour(victim: usize, occupant: usize) -> bool {
+    let is = |kind: RoleKind| kind.fixed_id().is_some_and(|id| id.index() == occupant);
+    victim != occupant && !is(RoleKind::Unknown) && !is(RoleKind::Idle)
+}
+
+fn note_latest(latest: &mut VecDeque<u64>, ns: u64) {
+    latest.push_back(ns);
+    if latest.len() > SETTLED_WITHIN {
+        latest.pop_front();
+    }
+}
+
+fn place(rule: Rule) -> usize {
+    RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
+}
+
+fn throttled() -> usize {
+    place(Rule::Throttled)
+}
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+use unstarve_facts::Bandwidth;
+use unstarve_model::{Comm, CpuId, Nanos, Tid};
+
+use super::*;
+use crate::TaskId;
+
+const MS: u64 = 1_000_000;
+/// The first two groups.
+const POD: usize = RoleKind::FIXED.len();
+const NEIGHBOUR: usize = POD + 1;
+
+fn group(path: &str, stopped_ms: u64) -> LimitedGroup {
+    LimitedGroup {
+        path: path.to_owned(),
+        role: RoleId(POD as u8),
+        limit: Bandwidth { quota_us: 10_000, period_us: 100_000 },
+        counted: Throttled { periods: 10, count: stopped_ms, ns: Nanos(stopped_ms * MS) },
+    }
+}
+
+/// All that was counted in so many steps, of which each waits so long by each rule behind the neighbour.
+fn counted(steps: u64, by: &[(Rule, u64)]) -> Totals {
+    let mut totals = Totals::new();
+    for (rule, ms) in by {
+        totals.add((POD, NEIGHBOUR, place(*rule)), steps * ms * MS);
+        totals.roles[POD].waited += steps * ms * MS;
+    }
+    totals
+}
+
+fn by(totals: &Totals, rule: Rule) -> u64 {
+    totals.of_victim(POD).iter().skip(place(rule)).step_by(RULES).sum::<u64>() / MS
+}
+
+#[test]
+fn what_the_kernel_counts_as_stopped_is_taken_from_those_who_had_the_cpu_meanwhile() {
+    //  pod        wwwwwwwww#wwwwwwwww#      100 of each 250 ms by weight, 140 as a turn; the kernel: stopped for 225
+    //  neighbour  #########.#########.
+    let mut stops = Stops::default();
+    let mut totals = Totals::new();
+    for step in 0..=8 {
+        totals = counted(step, &[(Rule::Weight, 100), (Rule::Fair, 140)]);
+        stops.settle(&mut totals, &[group("/pod", 225 * step)]);
+        let sum: u64 = totals.of_victim(POD).iter().sum();
+        assert_eq!(sum, totals.roles[POD].waited, "blame is what was waited");
+    }
+    assert_eq!([Rule::Throttled, Rule::Weight, Rule::Fair].map(|rule| by(&totals, rule)), [1800, 0, 120]);
+    assert_eq!(totals.roles[POD].stopped, 1800 * MS);
+    // No longer stopped: what it waits now is its neighbour's doing, and what was taken stays taken.
+    let mut totals = counted(9, &[(Rule::Weight, 100), (Rule::Fair, 140)]);
+    stops.settle(&mut totals, &[group("/pod", 1800)]);
+    assert_eq!([Rule::Throttled, Rule::Weight, Rule::Fair].map(|rule| by(&totals, rule)), [1800, 100, 260]);
+    // A group that has gone takes nothing back.
+    let mut totals = counted(9, &[(Rule::Weight, 100), (Rule::Fair, 140)]);
+    stops.settle(&mut totals, &[]);
+    assert_eq!(by(&totals, Rule::Throttled), 1800);
+}
+
+#[test]
+fn a_stop_that_the_kernel_counts_at_its_end_is_put_in_place_by_what_follows() {
+    // 3 ms in each second: counted once a second.
+    let mut stops = Stops::default();
+    let mut totals = Totals::new();
+    for step in 0..=40 {
+        totals = counted(step, &[(Rule::Weight, 249)]);
+        stops.settle(&mut totals, &[group("/pod", 997 * (step / 4))]);
+    }
+    assert!(by(&totals, Rule::Weight) <= 1000, "the first second: {}", by(&totals, Rule::Weight));
+    // What the engine saw by itself is not counted twice.
+    let mut stops = Stops::default();
+    for step in 0..=40 {
+        totals = counted(step, &[(Rule::Weight, 20), (Rule::Throttled, 225)]);
+        stops.settle(&mut totals, &[group("/pod", 225 * step)]);
+    }
+    assert_eq!([Rule::Throttled, Rule::Weight].map(|rule| by(&totals, rule)), [9000, 800]);
+    // What was stopped while nobody waited behind others is not taken from them later.
+    let mut stops = Stops::default();
+    for step in 0..=8 {
+        totals = counted(0, &[]);
+        stops.settle(&mut totals, &[group("/pod", 200 * step)]);
+    }
+    for step in 1..=40 {
+        totals = counted(step, &[(Rule::Weight, 100)]);
+        stops.settle(&mut totals, &[group("/pod", 1600)]);
+    }
+    assert!(by(&totals, Rule::Weight) >= 3200, "{}", by(&totals, Rule::Weight));
+}
+
+#[test]
+fn a_queue_is_counted_once_and_each_task_in_it_was_stopped() {
+    let mut stops = Stops::default();
+    let wait = |tid| OldestWait {
+        cpu: CpuId(0),
+        task: TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from("worker") },
+        role: RoleId(POD as u8),
+        ns: Nanos(90 * MS),
+        occupant: None,
+        occupant_role: RoleId(NEIGHBOUR as u8),
+    };
+    stops.note(&[wait(1), wait(2), wait(3)]);
+    let mut totals = Totals::new();
+    for step in 0..=4 {
+        totals = counted(step, &[(Rule::Weight, 3 * 240)]);
+        totals.roles[POD].waiting = 3;
+        stops.settle(&mut totals, &[group("/pod", 225 * step)]);
+    }
+    assert_eq!(by(&totals, Rule::Throttled), 3 * 900);
+}
+
+#[test]
+fn of_a_group_and_those_below_it_the_longer_stop_counts_and_groups_beside_each_other_add_up() {
+    let mut stops = Stops::default();
+    let groups = |ms: &[u64; 4]| {
+        let paths = ["/pod", "/pod/a", "/pod/a/x", "/pod/b"];
+        paths.iter().zip(ms).map(|(path, ms)| group(path, *ms)).collect::<Vec<_>>()
+    };
+    assert_eq!(stops.grown(&groups(&[5, 5, 5, 5])), BTreeMap::from([(POD, 0)]), "before the first look");
+    assert_eq!(stops.grown(&groups(&[15, 45, 25, 35])), BTreeMap::from([(POD, 70 * MS)]));
+    assert_eq!(stops.grown(&groups(&[115, 45, 25, 45])), BTreeMap::from([(POD, 100 * MS)]));
+    // Made anew: its counters begin from nothing, and what they have is of a time that was not looked at.
+    assert_eq!(stops.grown(&groups(&[115, 3, 25, 45])), BTreeMap::from([(POD, 0)]));
+}
