@@ -445,8 +445,8 @@ fn a_long_command_is_shown_as_fix() {
     }
     let long = shown(&report, Scope::Whole);
     for line in [
-        format!("do:    sudo unstarve fix trace.dat --remedy {id} --apply\n"),
-        format!("do:    sudo unstarve fix trace.dat --finding 2 --remedy {id} --apply\n"),
+        format!("do:    sudo unstarve fix trace.dat --remedy {id} --this-boot --apply\n"),
+        format!("do:    sudo unstarve fix trace.dat --finding 2 --remedy {id} --this-boot --apply\n"),
         "undo:  sudo unstarve fix --undo\n".to_owned(),
         format!("unstarve fix trace.dat --remedy {id} --as shell\n"),
     ] {

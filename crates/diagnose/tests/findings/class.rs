@@ -107,7 +107,7 @@ fn the_limit_on_real_time_tasks_is_told_of_the_one_that_used_it_up() {
     let findings = never_sleeps(49).kernel("6.12.9").explain().findings;
     assert!(findings[1].evidence.iter().any(|line| line.contains("fair server")), "{:?}", findings[1].evidence);
     let apply = &findings[1].remedies[1].apply;
-    assert!(apply.contains("; echo 0 > /sys/kernel/debug/sched/fair_server/cpu0/runtime"), "{apply}");
+    assert!(apply.contains("until echo 0 > /sys/kernel/debug/sched/fair_server/cpu0/runtime"), "{apply}");
 }
 
 #[test]

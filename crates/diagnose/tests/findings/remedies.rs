@@ -74,7 +74,7 @@ fn what_a_kernel_does_not_have_or_was_proved_useless_there_is_not_offered() {
     };
     insta::assert_snapshot!(ids("5.10.0-32-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt no-wakeup-preemption inline-completion");
     insta::assert_snapshot!(ids("6.12.9-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt no-wakeup-preemption inline-completion");
-    insta::assert_snapshot!(ids("7.2.1-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt base-slice no-wakeup-preemption");
+    insta::assert_snapshot!(ids("7.2.1-amd64"), @"lower-group-weight batch-wakee raise-worker no-wakeup-preemption");
 }
 
 fn hog_beside_ksoftirqd(release: &str) -> Vec<Remedy> {
