@@ -39,7 +39,7 @@ run() { # seconds for all, cargo test's arguments…
 # A name for all that decides how a test ends: our files, the compiler, the kernel, other programs.
 everything() {
     {
-        git ls-files -co --exclude-standard -z | xargs -0 sha256sum &&
+        git ls-files -co --exclude-standard -z >"$log.files" && [[ -s $log.files ]] && xargs -0 sha256sum <"$log.files" &&
             rustc -vV && uname -a && id -u && sha256sum /var/lib/dpkg/status &&
             echo "${features[*]} ${RUSTFLAGS-} $(ls "$cache/python")"
     } 2>/dev/null >"$log.everything" && sha256sum <"$log.everything" | cut -c1-32

@@ -126,7 +126,8 @@ async fn newest(
             Ok(Found::Believed(newest)) => return Ok(Look::At(Some(newest))),
             Ok(Found::Doubted(why)) => {
                 if passed_over.insert(number) {
-                    eprintln!("unstarve sql: {}: passed over: {why}", meta.location);
+                    let why = format!("{}: passed over: {why}", meta.location);
+                    eprintln!("unstarve sql: {}", unstarve_model::clean(&why));
                 }
             }
             // It was not the newest any more: another look.

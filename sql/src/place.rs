@@ -151,8 +151,10 @@ async fn globbed(place: &str, wanted: &mut Wanted) -> Result<()> {
     }
     let mut is_any = false;
     for path in paths {
-        if real(&path).is_ok_and(|real| real != path) {
-            eprintln!("unstarve sql: {}: left out, links are not followed", path.display());
+        // One that leads nowhere, too.
+        if !real(&path).is_ok_and(|real| real == path) {
+            let name = path.display().to_string();
+            eprintln!("unstarve sql: {}: left out, links are not followed", unstarve_model::clean(&name));
             continue;
         }
         local(&path, place, wanted).await.with_context(|| path.display().to_string())?;

@@ -79,7 +79,11 @@ systemctl kill --kill-who=all -s KILL unstarve-guard
 until_ "SIGKILL of guard and dead-man: the planted thread is SCHED_OTHER again" has_policy SCHED_OTHER
 until_ "the guard is started again" is_restarted unstarve-guard 2
 until_ "and the planted thread is SCHED_RR again" has_policy SCHED_RR
+# What fix and knobs keep there is not the guard's to remove.
+echo 1 >/run/unstarve/kept
 systemctl stop unstarve-guard
+[[ -s /run/unstarve/kept ]] || fail "stopping the guard removes what others keep in /run/unstarve"
+rm /run/unstarve/kept
 has_policy SCHED_OTHER || fail "a stopped guard leaves something"
 say "a stopped guard has taken everything back: $(chrt -p "$planted" | head -1)"
 

@@ -40,6 +40,8 @@ if command -v umoci >/dev/null && python3 -c 'import yaml' 2>/dev/null && [[ -r 
     tools/test-dist/pod.py packaging/kubernetes/watch.yaml watch "$root/test/bundle" \
         /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice/cri-containerd-own.scope \
         /var/lib/unstarve=/test/store /run/unstarve=/test/state --root "$root" --config /test/watch.toml
+else
+    echo "skipped: the container in the guest: no umoci, no PyYAML or no unstarve-oci.tar"
 fi
 cat >"$root/etc/systemd/system/unstarve-try.service" <<'END'
 [Unit]

@@ -91,6 +91,9 @@ seLinuxOptions:
 checksum/config: {{ .config | sha256sum }}
 {{- if and .root.Values.appArmor (semverCompare "<1.30.0-0" .root.Capabilities.KubeVersion.Version) }}
 container.apparmor.security.beta.kubernetes.io/{{ .component }}: {{ .root.Values.appArmor | lower }}
+{{- if eq .component "guard" }}
+container.apparmor.security.beta.kubernetes.io/undo: {{ .root.Values.appArmor | lower }}
+{{- end }}
 {{- end }}
 {{- with .root.Values.podAnnotations }}
 {{ toYaml . }}
