@@ -36,6 +36,14 @@ impl Patience {
         })
     }
 
+    /// How long a grace period may take. Idle machines need 10 to 30 ms.
+    const fn grace(self) -> Duration {
+        Duration::from_millis(match self {
+            Patience::Hurried => 40,
+            Patience::Patient => 400,
+        })
+    }
+
     /// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
     /// the first of these times; where a hundred do, in the second.
     const fn late(self) -> Duration {
@@ -45,9 +53,6 @@ impl Patience {
         })
     }
 }
-
-/// How long a grace period may take. Idle machines need 10 to 30 ms.
-const GRACE: Duration = Duration::from_millis(40);
 
 /// The CPUs that are on line. A recording keeps to those of its beginning: the switches of one that comes later would have none.
 pub(crate) fn online() -> Vec<u32> {
@@ -186,13 +191,13 @@ pub(crate) struct GracePeriod {
 }
 
 impl GracePeriod {
-    pub(crate) fn begin() -> GracePeriod {
+    pub(crate) fn begin(patience: Patience) -> GracePeriod {
         let (sender, ended) = channel();
         let wait = move || {
             let _ = sender.send(membarrier(MembarrierCommand::Global).is_ok());
         };
         let _ = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10).spawn(wait);
-        GracePeriod { ended, until: Instant::now() + GRACE }
+        GracePeriod { ended, until: Instant::now() + patience.grace() }
     }
 
     /// Whether it ended in time; `None` if this kernel does not say (with `nohz_full`).

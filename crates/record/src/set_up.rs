@@ -70,7 +70,7 @@ pub(crate) fn prepare(
     // too, would be put there and not run.
     let absent = calls.absent();
     let away = Away::from(&absent);
-    let grace_period = GracePeriod::begin();
+    let grace_period = GracePeriod::begin(patience);
     let step = Step::default();
     // The kernel can keep us waiting in any of this: somebody has to be left who says so.
     let (instance, clock, names, kernel) = watched(&step, notices, || {

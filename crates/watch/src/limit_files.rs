@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::Nanos;
 
+use crate::RoleId;
 use crate::groups::Hierarchy;
 use crate::limits::{LimitedGroup, Stops};
 use crate::role_table::RoleTable;
 use crate::totals::Totals;
-use crate::{OldestWait, RoleId};
 
 /// Another walk begins so long after the one before, once that is through.
 const EVERY: Duration = Duration::from_secs(2);
@@ -169,11 +169,6 @@ impl LimitLookout {
     /// Puts in its place what was found by the last call.
     pub fn repeat(&self, totals: &mut Totals) {
         self.stops.repeat(totals);
-    }
-
-    /// Notes who waits where, for the next call.
-    pub fn note(&mut self, lasting: &[OldestWait]) {
-        self.stops.note(lasting);
     }
 }
 

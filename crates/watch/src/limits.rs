@@ -1,8 +1,8 @@
 //! What the kernel counts of groups that a limit stops, and what of their waits is that.
 //!
 //! While a limit stops a group others have the CPU, and the events look as if these were preferred to it. Only the kernel knows:
-//! `cpu.stat` says for how long each of the group's queues was stopped. So much of what the group waited behind others is taken
-//! from them here, and counted as `throttled`. The sum over a victim stays what it was.
+//! `cpu.stat` says for how long each of the group's queues was stopped, however many tasks waited in it. So much of what the group
+//! waited behind others is taken from them here, at least, and counted as `throttled`. The sum over a victim stays what it was.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_timeline::Rule;
 
 use crate::totals::{RULES, RULES_COUNTED, Totals};
-use crate::{OldestWait, RoleId, RoleKind};
+use crate::{RoleId, RoleKind};
 
 /// A group that may have no more than so much CPU time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,14 +39,12 @@ pub(crate) struct Stops {
     accounts: BTreeMap<usize, Account>,
     /// What was taken so far, by victim, occupant and the place of the rule.
     taken: BTreeMap<(usize, usize, usize), u64>,
-    /// CPUs on which tasks of a role waited at the last reading.
-    cpus: BTreeMap<usize, usize>,
 }
 
 /// Stops of one role.
 #[derive(Debug, Default)]
 struct Account {
-    /// All that was stopped so far, in task time.
+    /// All that was stopped so far.
     stopped: u64,
     /// What was stopped and is not yet counted as throttled; less than nothing where it was counted as that before the kernel had.
     left: i128,
@@ -65,10 +63,7 @@ impl Stops {
         let victims: BTreeSet<usize> =
             groups.iter().map(|group| group.role.index()).chain(self.accounts.keys().copied()).collect();
         for victim in victims {
-            let waiting = totals.roles[victim].waiting;
-            // The kernel counts a queue once, however many tasks wait in it.
-            let crowd = self.cpus.get(&victim).map_or(1.0, |cpus| f64::from(waiting) / *cpus as f64).max(1.0);
-            let stopped = grown.get(&victim).map_or(0, |ns| (*ns as f64 * crowd) as u64);
+            let stopped = grown.get(&victim).copied().unwrap_or_default();
             let account = self.accounts.entry(victim).or_default();
             let taken = account.settle(totals, victim, stopped);
             for (place, ns) in taken {
@@ -88,39 +83,24 @@ impl Stops {
         }
     }
 
-    /// On how many CPUs tasks of each role wait now.
-    pub fn note(&mut self, lasting: &[OldestWait]) {
-        let places: BTreeSet<(usize, u32)> = lasting.iter().map(|wait| (wait.role.index(), wait.cpu.0)).collect();
-        self.cpus.clear();
-        for (role, _) in places {
-            *self.cpus.entry(role).or_insert(0) += 1;
-        }
-    }
-
-    /// By role what the counters have grown by. A group below a limited one may be stopped at the same time: of both the longer counts.
+    /// By role what the counters of its own group have grown by. Of limits further down, and of groups that share a role, nobody knows
+    /// whose wait it was: there others of the role run meanwhile.
     fn grown(&mut self, groups: &[LimitedGroup]) -> BTreeMap<usize, u64> {
-        let mut own: BTreeMap<&str, u64> = BTreeMap::new();
-        for group in groups {
+        let mut grown: BTreeMap<usize, u64> = BTreeMap::new();
+        for group in groups.iter().filter(|group| is_whole_role(group)) {
             let before = self.counted.get(&group.path).filter(|before| before.count <= group.counted.count);
             // What it was stopped before the first look is nobody's wait that is counted here.
-            own.insert(&group.path, before.map_or(0, |before| group.counted.ns.0.saturating_sub(before.ns.0)));
+            let ns = before.map_or(0, |before| group.counted.ns.0.saturating_sub(before.ns.0));
+            grown.insert(group.role.index(), ns);
         }
         self.counted = groups.iter().map(|group| (group.path.clone(), group.counted)).collect();
-        let mut deepest: Vec<&LimitedGroup> = groups.iter().collect();
-        deepest.sort_by_key(|group| std::cmp::Reverse(group.path.matches('/').count()));
-        let (mut below, mut grown): (BTreeMap<&str, u64>, BTreeMap<usize, u64>) = (BTreeMap::new(), BTreeMap::new());
-        for group in deepest {
-            let path = group.path.as_str();
-            let ns = own.get(path).copied().max(below.get(path).copied());
-            let Some(ns) = ns else { continue };
-            let above = path.match_indices('/').rev().map(|(at, _)| &path[..at]).find(|above| own.contains_key(above));
-            match above {
-                Some(above) => *below.entry(above).or_insert(0) += ns,
-                None => *grown.entry(group.role.index()).or_insert(0) += ns,
-            }
-        }
         grown
     }
+}
+
+/// Whether a role is this group with all that is below it.
+fn is_whole_role(group: &LimitedGroup) -> bool {
+    group.role.index() >= RoleKind::FIXED.len() && group.path.matches('/').count() == 1
 }
 
 impl Account {

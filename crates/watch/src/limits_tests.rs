@@ -1,8 +1,7 @@
 use unstarve_facts::Bandwidth;
-use unstarve_model::{Comm, CpuId, Nanos, Tid};
+use unstarve_model::Nanos;
 
 use super::*;
-use crate::TaskId;
 
 const MS: u64 = 1_000_000;
 /// The first two groups.
@@ -87,36 +86,16 @@ fn a_stop_that_the_kernel_counts_at_its_end_is_put_in_place_by_what_follows() {
 }
 
 #[test]
-fn a_queue_is_counted_once_and_each_task_in_it_was_stopped() {
+fn limits_below_a_role_s_group_take_nothing_from_its_neighbours() {
     let mut stops = Stops::default();
-    let wait = |tid| OldestWait {
-        cpu: CpuId(0),
-        task: TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from("worker") },
-        role: RoleId(POD as u8),
-        ns: Nanos(90 * MS),
-        occupant: None,
-        occupant_role: RoleId(NEIGHBOUR as u8),
-    };
-    stops.note(&[wait(1), wait(2), wait(3)]);
-    let mut totals = Totals::new();
-    for step in 0..=4 {
-        totals = counted(step, &[(Rule::Weight, 3 * 240)]);
-        totals.roles[POD].waiting = 3;
-        stops.settle(&mut totals, &[group("/pod", 225 * step)]);
-    }
-    assert_eq!(by(&totals, Rule::Throttled), 3 * 900);
-}
-
-#[test]
-fn of_a_group_and_those_below_it_the_longer_stop_counts_and_groups_beside_each_other_add_up() {
-    let mut stops = Stops::default();
-    let groups = |ms: &[u64; 4]| {
-        let paths = ["/pod", "/pod/a", "/pod/a/x", "/pod/b"];
-        paths.iter().zip(ms).map(|(path, ms)| group(path, *ms)).collect::<Vec<_>>()
-    };
-    assert_eq!(stops.grown(&groups(&[5, 5, 5, 5])), BTreeMap::from([(POD, 0)]), "before the first look");
-    assert_eq!(stops.grown(&groups(&[15, 45, 25, 35])), BTreeMap::from([(POD, 70 * MS)]));
-    assert_eq!(stops.grown(&groups(&[115, 45, 25, 45])), BTreeMap::from([(POD, 100 * MS)]));
+    let groups =
+        |ms: &[u64; 2]| ["/pod", "/pod/a"].iter().zip(ms).map(|(path, ms)| group(path, *ms)).collect::<Vec<_>>();
+    assert_eq!(stops.grown(&groups(&[5, 5])), BTreeMap::from([(POD, 0)]), "before the first look");
+    // While /pod/a is stopped, /pod/b runs: what that waits behind others is theirs.
+    assert_eq!(stops.grown(&groups(&[15, 400])), BTreeMap::from([(POD, 10 * MS)]));
     // Made anew: its counters begin from nothing, and what they have is of a time that was not looked at.
-    assert_eq!(stops.grown(&groups(&[115, 3, 25, 45])), BTreeMap::from([(POD, 0)]));
+    assert_eq!(stops.grown(&groups(&[3, 401])), BTreeMap::from([(POD, 0)]));
+    let other = LimitedGroup { role: RoleKind::Other.fixed_id().expect("a role"), ..group("/many", 0) };
+    let later = LimitedGroup { counted: Throttled { periods: 20, count: 9, ns: Nanos(9 * MS) }, ..other.clone() };
+    assert_eq!((stops.grown(&[other]), stops.grown(&[later])), (BTreeMap::new(), BTreeMap::new()), "shared by many");
 }

@@ -125,7 +125,6 @@ impl Engine for Recording {
         let (mut totals, oldest) = lasting.finish(&self.timeline);
         let limits = self.limits.at(now, &self.roles);
         self.stops.settle(&mut totals, &limits);
-        self.stops.note(&oldest);
         let (roles, blame, waits) = self.roles.report(&totals);
         let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
         Ok(Reading { at, since, roles, blame, waits, oldest, limits, lost, cost: Cost::default() }

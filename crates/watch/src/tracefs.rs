@@ -117,12 +117,7 @@ impl Engine for Tracefs {
         self.timeline.so_far(Nanos::ZERO, believes, &mut lasting);
         self.disproved += disproved.get();
         let (mut totals, oldest) = lasting.finish(&self.timeline);
-        let limits = self.limits.as_mut().map(|limits| {
-            let groups = limits.settle(&mut totals, &self.roles);
-            limits.note(&oldest);
-            groups
-        });
-        let limits = limits.unwrap_or_default();
+        let limits = self.limits.as_mut().map(|limits| limits.settle(&mut totals, &self.roles)).unwrap_or_default();
         let (roles, blame, waits) = self.roles.report(&totals);
         let missing = self.timeline.losses().into_iter();
         let missing =

@@ -108,9 +108,6 @@ impl Engine for Ebpf {
         self.look_at_groups(&counted)?;
         let found = self.oldest.look(&self.programs, &counted, at)?;
         self.disproved += found.disproved;
-        if let Some(limits) = &mut self.limits {
-            limits.note(&found.waits);
-        }
         let (roles, blame, waits) = self.roles.report(&counted.totals);
         let spent = self.programs.spent();
         let lost = Lost {

@@ -39,7 +39,9 @@ impl Watch {
         let Some(wanted) = Buffers::of(&self.config.recorder) else {
             (self.running_by, self.tried) = (None, None);
             let old = (self.flight.take(), self.next_flight.take());
-            self.discard(old);
+            if old.0.is_some() || old.1.is_some() {
+                self.discard(old);
+            }
             self.no_other_buffers();
             self.recorder(RecorderState::Off);
             return;
