@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use unstarve_facts::{Bandwidth, Throttled};
-use unstarve_model::Nanos;
 
 use crate::RoleId;
 use crate::groups::Hierarchy;
@@ -172,33 +171,23 @@ impl LimitLookout {
     }
 }
 
-/// v1: a quota of −1 is no limit; v2: `max 100000` is none.
 fn limit(directory: &Path, unified: bool) -> Option<Bandwidth> {
     let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
     if unified {
-        let text = text("cpu.max")?;
-        let (quota, period) = text.trim().split_once(' ')?;
-        return Some(Bandwidth { quota_us: quota.parse().ok()?, period_us: period.parse().ok()? });
+        Bandwidth::of_v2(&text("cpu.max")?)
+    } else {
+        Bandwidth::of_v1(&text("cpu.cfs_quota_us")?, &text("cpu.cfs_period_us")?)
     }
-    let number = |name: &str| text(name)?.trim().parse().ok();
-    Some(Bandwidth { quota_us: number("cpu.cfs_quota_us")?, period_us: number("cpu.cfs_period_us")? })
 }
 
-/// v1 counts `throttled_time` in nanoseconds, v2 `throttled_usec` in microseconds.
 fn counters(directory: &Path) -> Option<Throttled> {
-    let text = fs::read_to_string(directory.join("cpu.stat")).ok()?;
-    let value = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
-    };
-    let ns = match value("throttled_usec") {
-        Some(us) => Nanos::from_micros(us),
-        None => Nanos(value("throttled_time")?),
-    };
-    Some(Throttled { periods: value("nr_periods")?, count: value("nr_throttled")?, ns })
+    Throttled::parse(&fs::read_to_string(directory.join("cpu.stat")).ok()?)
 }
 
 #[cfg(test)]
 mod tests {
+    use unstarve_model::Nanos;
+
     use super::*;
 
     fn write(place: &Path, path: &str, files: &[(&str, &str)]) {

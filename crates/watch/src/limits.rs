@@ -125,7 +125,8 @@ impl Account {
         for rule in TAKEN_FROM {
             let place = place(rule);
             for occupant in (0..self.sums.len() / RULES).filter(|occupant| is_neighbour(victim, *occupant)) {
-                let left = u64::try_from(self.left).unwrap_or(0);
+                // Less than nothing is left where it was seen before the kernel had counted it.
+                let Ok(left) = u64::try_from(self.left) else { break };
                 let ns = grown(&self.sums, occupant * RULES + place).min(left);
                 if ns > 0 {
                     totals.take((victim, occupant, place), throttled, ns);

@@ -57,6 +57,19 @@ pub struct Bandwidth {
     pub period_us: u64,
 }
 
+impl Bandwidth {
+    /// By `cpu.cfs_quota_us` and `cpu.cfs_period_us` of v1; a quota of −1 is no limit.
+    pub fn of_v1(quota: &str, period: &str) -> Option<Bandwidth> {
+        Some(Bandwidth { quota_us: quota.trim().parse().ok()?, period_us: period.trim().parse().ok()? })
+    }
+
+    /// By `cpu.max` of v2; `max 100000` is no limit.
+    pub fn of_v2(text: &str) -> Option<Bandwidth> {
+        let (quota, period) = text.trim().split_once(' ')?;
+        Bandwidth::of_v1(quota, period)
+    }
+}
+
 /// Counters of a limit (`cpu.stat`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Throttled {
@@ -66,6 +79,20 @@ pub struct Throttled {
     pub count: u64,
     /// For how long, summed over CPUs.
     pub ns: Nanos,
+}
+
+impl Throttled {
+    /// By `cpu.stat`: v1 counts `throttled_time` in nanoseconds, v2 `throttled_usec` in microseconds. `None` where there are no counters.
+    pub fn parse(text: &str) -> Option<Throttled> {
+        let value = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
+        };
+        let ns = match value("throttled_usec") {
+            Some(us) => Nanos::from_micros(us),
+            None => Nanos(value("throttled_time")?),
+        };
+        Some(Throttled { periods: value("nr_periods")?, count: value("nr_throttled")?, ns })
+    }
 }
 
 /// The weight of an entity of the SCHED_IDLE policy (`WEIGHT_IDLEPRIO` in kernel/sched/sched.h).

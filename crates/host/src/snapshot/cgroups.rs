@@ -2,7 +2,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Throttled};
-use unstarve_model::Nanos;
 
 use super::Gaps;
 use super::devices::unescape;
@@ -59,42 +58,21 @@ fn read_one(directory: PathBuf, path: String, version: CgroupVersion) -> CgroupF
     let number = |name: &str| file(name)?.trim().parse().ok();
     let mut facts = CgroupFacts { path, ..CgroupFacts::default() };
     facts.idle = number("cpu.idle") == Some(1);
-    facts.throttled = file("cpu.stat").and_then(|text| throttled(&text));
+    facts.throttled = file("cpu.stat").and_then(|text| Throttled::parse(&text));
     match version {
         CgroupVersion::V1 => {
             facts.shares = number("cpu.shares");
-            facts.limit = limit_v1(file("cpu.cfs_quota_us"), file("cpu.cfs_period_us"));
+            facts.limit = file("cpu.cfs_quota_us")
+                .zip(file("cpu.cfs_period_us"))
+                .and_then(|(quota, period)| Bandwidth::of_v1(&quota, &period));
         }
         CgroupVersion::V2 => {
             facts.weight = number("cpu.weight");
-            facts.limit = file("cpu.max").and_then(|text| limit_v2(&text));
+            facts.limit = file("cpu.max").and_then(|text| Bandwidth::of_v2(&text));
             // Empty means the parent's, which is no choice of this group.
             let chosen = file("cpuset.cpus").is_some_and(|text| !text.trim().is_empty());
             facts.cpus = if chosen { file("cpuset.cpus.effective").and_then(|text| text.parse().ok()) } else { None };
         }
     }
     facts
-}
-
-/// Quota −1 is no limit.
-fn limit_v1(quota: Option<String>, period: Option<String>) -> Option<Bandwidth> {
-    Some(Bandwidth { quota_us: quota?.trim().parse().ok()?, period_us: period?.trim().parse().ok()? })
-}
-
-/// `max 100000` is no limit.
-fn limit_v2(text: &str) -> Option<Bandwidth> {
-    let (quota, period) = text.trim().split_once(' ')?;
-    Some(Bandwidth { quota_us: quota.parse().ok()?, period_us: period.parse().ok()? })
-}
-
-/// v1 counts `throttled_time` in nanoseconds, v2 `throttled_usec` in microseconds. `None` where there are no counters.
-fn throttled(text: &str) -> Option<Throttled> {
-    let value = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
-    };
-    let ns = match value("throttled_usec") {
-        Some(us) => Nanos::from_micros(us),
-        None => Nanos(value("throttled_time")?),
-    };
-    Some(Throttled { periods: value("nr_periods")?, count: value("nr_throttled")?, ns })
 }
