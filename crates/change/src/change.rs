@@ -123,6 +123,14 @@ fn stem(comm: &str) -> &str {
     }
 }
 
+/// Whether there may be more of a name than a recording has.
+pub(crate) fn is_cut(name: &[u8]) -> bool {
+    name.len() >= LONGEST_NAME
+}
+
+/// `TASK_COMM_LEN` without the NUL.
+const LONGEST_NAME: usize = 15;
+
 impl Selector {
     /// Whether a kernel thread of this name is one of them. A process is not selected by name.
     pub fn takes(&self, comm: &str) -> bool {
@@ -232,13 +240,13 @@ impl Thread {
     }
 
     /// Whether a thread of this name, as a program reads it in `/proc`, may be this one. `/proc` adds to a worker's name what it works
-    /// on, which changes.
+    /// on, which changes, and has a kernel thread's name whole (5.17 and later) where a recording has its first 15 bytes.
     pub fn is_called(&self, comm: &str) -> bool {
         let name = match &self.comm_bytes {
             Some(bytes) => String::from_utf8_lossy(bytes),
             None => Cow::Borrowed(self.comm.as_str()),
         };
-        stem(&name) == stem(comm)
+        stem(&name) == stem(comm) || is_cut(name.as_bytes()) && comm.starts_with(&*name)
     }
 }
 

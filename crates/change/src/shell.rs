@@ -120,6 +120,10 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
         }
         Target::File { path } => {
             let line = |value| Some(write(&quoted(text(value)?)?, "\"$f\"", path, "$"));
+            // A value that holds what stands for the path would get it, too.
+            if [to, was].iter().any(|value| text(value).is_some_and(|text| text.contains("$f"))) {
+                return None;
+            }
             let (to, was) = (line(to)?, line(was)?);
             let handlers = handlers(path, &change.handlers)?;
             if !handlers.0.is_empty() {

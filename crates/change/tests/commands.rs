@@ -277,6 +277,11 @@ fn a_thread_that_is_known_by_its_name_alone_has_to_have_it_still() {
         commands(&[Change::relative(target, Relative::WeightAtMost(100))]).expect("commands").apply
     };
     assert!(weight("sleep").contains(":?*@736c6565700a)"), "{}", weight("sleep"));
+    // A name of 15 bytes may go on in /proc.
+    assert!(weight("jbd2/nvme0n1p1-").contains("@6a6264322f6e766d65306e3170312d*)"), "{}", weight("jbd2/nvme0n1p1-"));
+    let cut = Thread::known_by(tid, "jbd2/nvme0n1p1-");
+    assert!(cut.is_called("jbd2/nvme0n1p1-8") && cut.is_called("jbd2/nvme0n1p1-") && !cut.is_called("jbd2/nvme0n1p1"));
+    assert!(!Thread::known_by(tid, "jbd2/sda1").is_called("jbd2/sda1-8"));
     // What a worker works on is a part of its name in /proc alone, and changes.
     let worker = weight("kworker/1:2+events");
     assert!(worker.contains("@6b776f726b65722f313a320a|") && worker.contains("@6b776f726b65722f313a322d*"), "{worker}");

@@ -137,8 +137,7 @@ fn summary(recording: &Recording) -> String {
         None => {}
     }
     if !recording.absent.is_empty() {
-        let names: Vec<_> = recording.absent.iter().map(ToString::to_string).collect();
-        text += &format!("not recorded, this kernel does not have: {}\n", names.join(", "));
+        text += &format!("not recorded, this kernel does not have: {}\n", recording.absent.join(", "));
     }
     match recording.command {
         Some(CommandEnd::Exited(code)) if code != 0 => text += &format!("the command exited with {code}\n"),
@@ -259,7 +258,7 @@ mod tests {
         ");
         recording.stopped = Some(Full::MaxSize);
         recording.lost = vec![Lost { cpu: CpuId(1), count: 7 }];
-        recording.absent = vec![EventType::WorkQueued];
+        recording.absent = vec![EventType::WorkQueued.name()];
         recording.command = Some(CommandEnd::Killed(9));
         insta::assert_snapshot!(summary(&recording), @"
         t.dat: 213514 events in 10.0 s on 2 CPUs, 12.3 MB, 7 lost

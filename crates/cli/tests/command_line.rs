@@ -258,8 +258,11 @@ fn nobody_who_reads_changes_no_exit_code_that_is_known() {
         let output = output.and_then(|child| child.wait_with_output()).expect("it can be started");
         let complaint = text(&output.stderr);
         let is_known = ["explain", "fix", "check", "--help"].contains(&arguments[0]) && !arguments.contains(&"--list");
-        let with_a_reader = || unstarve(arguments).status.code();
-        let expected = if is_known && arguments != ["check", "--rules"] { with_a_reader() } else { Some(141) };
+        let with_a_reader = unstarve(arguments);
+        // Who has nothing to print, as the list of kernels on a new machine, notices nothing.
+        let is_silent = with_a_reader.stdout.is_empty();
+        let is_own = is_known && arguments != ["check", "--rules"] || is_silent;
+        let expected = if is_own { with_a_reader.status.code() } else { Some(141) };
         assert_eq!(output.status.code(), expected, "{arguments:?}: {complaint}");
         assert!(!complaint.contains("anick") && !complaint.contains("ipe"), "{arguments:?}: {complaint}");
     }

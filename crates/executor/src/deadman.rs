@@ -275,8 +275,7 @@ const TRIES: usize = 5;
 pub fn watch(directory: &Path, role: Role, limit: Duration, priority: u32, guard: u32) -> Result<End, StateError> {
     // Above everything the guard sets. Without the right to it, a normal one is better than none.
     let _ = sched::become_realtime(priority);
-    // SAFETY: no memory is passed.
-    unsafe { libc::mlockall(libc::MCL_CURRENT) };
+    let _ = rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT);
     // A Ctrl-C at the terminal is for the guard, which then dismisses us.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(NAME);

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -242,7 +243,7 @@ fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
     }
     let mut file = fs::File::from(file);
     match unstarve_change::may_be_busy(path) {
-        true => while_busy(LONGEST_BUSY, || file.write_all(text.as_bytes())),
+        true => BUSY.wait(LONGEST_BUSY, || file.write_all(text.as_bytes())),
         false => file.write_all(text.as_bytes()),
     }
 }
@@ -250,16 +251,28 @@ fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
 /// For how long a file that the kernel says is busy is tried again.
 const LONGEST_BUSY: Duration = Duration::from_secs(3);
 
-/// Tries again as long as the kernel says that it is busy, up to a limit.
-fn while_busy(longest: Duration, mut write: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-    let (began, mut pause) = (Instant::now(), Duration::from_millis(10));
-    loop {
-        match write() {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && began.elapsed() < longest => {
-                thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(250));
+static BUSY: Busy = Busy { in_vain: AtomicBool::new(false) };
+
+/// Files that the kernel says are busy. There is one for each CPU, and all may stay so.
+struct Busy {
+    /// The last of them stayed busy: the next one is tried once.
+    in_vain: AtomicBool,
+}
+
+impl Busy {
+    /// Tries again as long as the kernel says that it is busy, up to a limit.
+    fn wait(&self, longest: Duration, mut write: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        let longest = if self.in_vain.load(Ordering::Relaxed) { Duration::ZERO } else { longest };
+        let (began, mut pause) = (Instant::now(), Duration::from_millis(10));
+        loop {
+            let result = write();
+            let is_busy = matches!(&result, Err(error) if error.raw_os_error() == Some(libc::EBUSY));
+            if !is_busy || began.elapsed() >= longest {
+                self.in_vain.store(is_busy, Ordering::Relaxed);
+                return result;
             }
-            result => return result,
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(250));
         }
     }
 }
@@ -332,10 +345,11 @@ mod tests {
     #[test]
     fn a_busy_file_is_tried_again_for_a_while() {
         let busy = || io::Error::from_raw_os_error(libc::EBUSY);
+        let files = Busy { in_vain: AtomicBool::new(false) };
         let mut tries = 0;
         let mut write = |most: u32, error: fn() -> io::Error, longest| {
             tries = 0;
-            let result = while_busy(longest, || {
+            let result = files.wait(longest, || {
                 tries += 1;
                 if tries < most { Err(error()) } else { Ok(()) }
             });
@@ -345,6 +359,13 @@ mod tests {
         let (refused, tries) = write(u32::MAX, busy, Duration::from_millis(100));
         assert_eq!(refused, Err(Some(libc::EBUSY)));
         assert!(tries > 1, "{tries}");
+        assert_eq!(
+            write(2, busy, Duration::from_secs(60)),
+            (Err(Some(libc::EBUSY)), 1),
+            "the next one is not waited for"
+        );
+        assert_eq!(write(1, busy, Duration::from_secs(60)), (Ok(()), 1));
+        assert_eq!(write(4, busy, Duration::from_secs(60)), (Ok(()), 4), "they are no longer busy");
         let denied = || io::Error::from_raw_os_error(libc::EPERM);
         assert_eq!(write(4, denied, Duration::from_secs(60)), (Err(Some(libc::EPERM)), 1), "other errors are no wait");
     }

@@ -31,7 +31,9 @@ fn raw(tid: Tid) -> libc::pid_t {
     libc::pid_t::try_from(tid.0).unwrap_or(-1)
 }
 
-fn setattr(tid: Tid, mut attr: SchedAttr) -> io::Result<()> {
+/// Sets all of a task's attributes at once, those that are not named to their defaults. Nothing is allocated: it may be called between
+/// fork and exec.
+pub fn set(tid: Tid, mut attr: SchedAttr) -> io::Result<()> {
     attr.size = size_of::<SchedAttr>() as u32;
     // SAFETY: the kernel reads `size` bytes of `attr`.
     check(unsafe { libc::syscall(libc::SYS_sched_setattr, raw(tid), &raw const attr, 0) }).map(drop)
@@ -101,7 +103,7 @@ fn default_slice() -> Option<u64> {
         // A new thread of ours that has the ordinary policy: slices are not inherited through reset-on-fork.
         std::thread::spawn(|| {
             let plain = SchedAttr { flags: 0, ..SchedAttr::default() };
-            setattr(Tid(0), plain).ok()?;
+            set(Tid(0), plain).ok()?;
             SchedAttr::of(Tid(0)).ok().map(|attr| attr.runtime).filter(|&runtime| runtime > 0)
         })
         .join()
@@ -124,7 +126,7 @@ pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<
     let number = policy.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let now = read(tid)?;
     let fair = policy.class() == Some(unstarve_model::Policy::Fair);
-    setattr(
+    set(
         tid,
         SchedAttr {
             policy: number,
@@ -142,7 +144,7 @@ pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::R
     let now = read(tid)?;
     let number = SchedPolicy::Deadline.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let flags = reset_flag(now.reset_on_fork) | SchedAttr::of(tid)?.flags & OF_DEADLINE;
-    setattr(tid, SchedAttr { policy: number, flags, runtime, deadline, period, ..SchedAttr::default() })
+    set(tid, SchedAttr { policy: number, flags, runtime, deadline, period, ..SchedAttr::default() })
 }
 
 /// Sets nice. setpriority(2) keeps the slice, which sched_setattr(2) does not.
@@ -154,7 +156,7 @@ pub fn set_nice(tid: Tid, nice: i32) -> io::Result<()> {
 pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
     let now = read(tid)?;
     let number = now.policy.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-    setattr(
+    set(
         tid,
         SchedAttr {
             policy: number,
@@ -173,7 +175,7 @@ pub fn set_reset_on_fork(tid: Tid, on: bool) -> io::Result<()> {
 pub fn set_slice(tid: Tid, slice: u64) -> io::Result<()> {
     let now = read(tid)?;
     let number = now.policy.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-    setattr(
+    set(
         tid,
         SchedAttr {
             policy: number,
@@ -188,7 +190,7 @@ pub fn set_slice(tid: Tid, slice: u64) -> io::Result<()> {
 
 /// Sets both utilisation clamps.
 pub fn set_uclamp(tid: Tid, min: u32, max: u32) -> io::Result<()> {
-    setattr(
+    set(
         tid,
         SchedAttr {
             flags: KEEP_POLICY | KEEP_PARAMS | UTIL_CLAMP_MIN | UTIL_CLAMP_MAX,
@@ -201,7 +203,7 @@ pub fn set_uclamp(tid: Tid, min: u32, max: u32) -> io::Result<()> {
 
 /// Raises the calling thread to a real-time priority; its children are ordinary.
 pub fn become_realtime(priority: u32) -> io::Result<()> {
-    setattr(Tid(0), SchedAttr { policy: 1, flags: RESET_ON_FORK, priority, ..SchedAttr::default() })
+    set(Tid(0), SchedAttr { policy: 1, flags: RESET_ON_FORK, priority, ..SchedAttr::default() })
 }
 
 /// The unit of start times in /proc (USER_HZ is 100 on all architectures but Alpha and ia64), on the boot clock.

@@ -1,7 +1,7 @@
 //! What the loads of guests print is what the lab reads.
 
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use unstarve_lab::metric;
 use unstarve_load::measured::run;
@@ -10,9 +10,7 @@ use unstarve_load::measured::run;
 fn measured(line: &str) -> Vec<(String, f64)> {
     let arguments: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
     let mut out = Vec::new();
-    let begun = Instant::now();
     run(&arguments, &mut out).unwrap_or_else(|error| panic!("{line}: {error}"));
-    assert!(begun.elapsed() < Duration::from_secs(20), "{line} took {:?}", begun.elapsed());
     let out = String::from_utf8(out).expect("text");
     let metrics = metric::parse("load", &out, "x").unwrap_or_else(|error| panic!("{line}: {error}"));
     metrics.into_iter().map(|metric| (metric.name, metric.value)).collect()

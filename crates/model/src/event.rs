@@ -213,20 +213,6 @@ pub enum EventKind {
         /// The work function.
         function: NameId,
     },
-    /// `block_rq_issue`.
-    BlockIssue {
-        /// `MAJOR << 20 | MINOR`.
-        dev: u32,
-        /// First sector.
-        sector: u64,
-    },
-    /// `block_rq_complete`.
-    BlockComplete {
-        /// `MAJOR << 20 | MINOR`.
-        dev: u32,
-        /// First sector.
-        sector: u64,
-    },
     /// Before this moment events of this CPU are missing; nothing known about the CPU's current task holds any longer.
     Lost {
         /// How many, where the recorder counted them.
@@ -257,8 +243,6 @@ impl EventKind {
             EventKind::WorkQueued { .. } => EventType::WorkQueued,
             EventKind::WorkStart { .. } => EventType::WorkStart,
             EventKind::WorkEnd { .. } => EventType::WorkEnd,
-            EventKind::BlockIssue { .. } => EventType::BlockIssue,
-            EventKind::BlockComplete { .. } => EventType::BlockComplete,
             EventKind::WorkOnStack { .. } | EventKind::Lost { .. } => return None,
         })
     }
@@ -311,8 +295,6 @@ event_types! {
     WorkQueued "workqueue" "workqueue_queue_work"
     WorkStart "workqueue" "workqueue_execute_start"
     WorkEnd "workqueue" "workqueue_execute_end"
-    BlockIssue "block" "block_rq_issue"
-    BlockComplete "block" "block_rq_complete"
     Rename "task" "task_rename"
     SetPrio "sched" "sched_pi_setprio"
 }

@@ -169,7 +169,6 @@ fn shown_by(event: EventType) -> &'static str {
             "time in softirqs, which counts as the interrupted task's"
         }
         EventType::WorkQueued | EventType::WorkStart | EventType::WorkEnd => "what kernel workers work on",
-        EventType::BlockIssue | EventType::BlockComplete => "which block requests waited",
         EventType::SetPrio => "changes of a priority before the next switch",
     }
 }

@@ -60,8 +60,6 @@ fn write_kind(out: &mut String, kind: &EventKind, names: &Names) -> std::fmt::Re
         EventKind::WorkStart { work, function } => write!(out, "work-start {work:x} {}", name(function)),
         EventKind::WorkEnd { work, function } => write!(out, "work-end {work:x} {}", name(function)),
         EventKind::WorkOnStack { tid, function } => write!(out, "work-on-stack {tid} {}", names.get(*function)),
-        EventKind::BlockIssue { dev, sector } => write!(out, "block-issue {dev:x} {sector}"),
-        EventKind::BlockComplete { dev, sector } => write!(out, "block-complete {dev:x} {sector}"),
         EventKind::Lost { count: Some(count) } => write!(out, "lost {count}"),
         EventKind::Lost { count: None } => write!(out, "lost ?"),
     }

@@ -19,7 +19,7 @@ use unstarve_readers::kbuffer::PageFormat;
 use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
 use crate::cpus::{Hurry, Patience};
-use crate::instance::{self, Instance};
+use crate::instance::{self, Instance, name_of};
 use crate::looks::{self, Look};
 use crate::output::{Workshop, pages_of};
 use crate::recording::raise_file_limit;
@@ -191,7 +191,7 @@ impl Roll {
     /// Events first: what is switched on last switches on all of them at once.
     fn run(&mut self) -> Result<(), RecordError> {
         for &event in &self.set_up.events {
-            self.instance.enable(event)?;
+            self.instance.enable(name_of(event))?;
         }
         self.instance.set("tracing_on", "1")
     }

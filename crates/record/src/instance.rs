@@ -137,11 +137,11 @@ impl Instance {
     }
 
     /// Whether this kernel has the event.
-    pub(crate) fn has(&self, event: EventType) -> bool {
+    pub(crate) fn has(&self, event: EventName) -> bool {
         self.path(&enable_file(event)).exists()
     }
 
-    pub(crate) fn enable(&self, event: EventType) -> Result<(), RecordError> {
+    pub(crate) fn enable(&self, event: EventName) -> Result<(), RecordError> {
         self.set(&enable_file(event), "1")
     }
 }
@@ -153,8 +153,15 @@ pub(crate) enum KernelNames {
     Stale,
 }
 
-fn enable_file(event: EventType) -> String {
-    format!("events/{}/{}/enable", event.system(), event.name())
+/// An event's system and name, as the directories of tracefs have them.
+pub(crate) type EventName = (&'static str, &'static str);
+
+pub(crate) fn name_of(event: EventType) -> EventName {
+    (event.system(), event.name())
+}
+
+fn enable_file((system, name): EventName) -> String {
+    format!("events/{system}/{name}/enable")
 }
 
 impl Drop for Instance {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use unstarve_facts::{Missing, Snapshot};
 use unstarve_host::Root;
-use unstarve_model::{ClockPair, CpuId, EventType, Tid};
+use unstarve_model::{ClockPair, CpuId, Tid};
 use unstarve_readers::trace_dat_write::Head;
 
 use crate::command::Running;
@@ -44,7 +44,7 @@ pub struct Recording {
     /// The clock of the events: `mono`, or `local` where the kernel has no other.
     pub clock: String,
     /// Events that were asked for and that this kernel does not have.
-    pub absent: Vec<EventType>,
+    pub absent: Vec<&'static str>,
     /// Why it ended before its time, if it did.
     pub stopped: Option<Full>,
     /// How the command ended, if one was recorded.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use unstarve_model::{CpuId, EventType};
 
 use crate::cpus::{Away, GracePeriod, Patience, RollCall};
-use crate::instance::{Instance, KernelNames};
+use crate::instance::{EventName, Instance, KernelNames, name_of};
 use crate::tracefs::TraceFs;
 use crate::{BlockEvents, BufferSize, Notice, RecordError, buffer};
 
@@ -29,7 +29,7 @@ pub(crate) struct SetUp {
     pub(crate) clock: String,
     pub(crate) names: KernelNames,
     pub(crate) events: Vec<EventType>,
-    pub(crate) absent: Vec<EventType>,
+    pub(crate) absent: Vec<&'static str>,
     pub(crate) interval: Duration,
 }
 
@@ -107,26 +107,24 @@ pub(crate) fn prepare(
     Ok(Ready { instance, set_up, away })
 }
 
-fn enable_events(instance: &Instance, block: BlockEvents) -> Result<(Vec<EventType>, Vec<EventType>), RecordError> {
-    let (events, absent): (Vec<_>, Vec<_>) = wanted(block).into_iter().partition(|&event| instance.has(event));
+/// For other programs: ours do not read them.
+const BLOCK_EVENTS: [EventName; 2] = [("block", "block_rq_issue"), ("block", "block_rq_complete")];
+
+/// The events that the analysis uses and that are now enabled, and the names of those that this kernel lacks.
+fn enable_events(instance: &Instance, block: BlockEvents) -> Result<(Vec<EventType>, Vec<&'static str>), RecordError> {
+    // There is a raise for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
+    let used = EventType::ALL.iter().copied().filter(|&event| event != EventType::SoftirqRaise);
+    let (events, absent): (Vec<_>, Vec<_>) = used.partition(|&event| instance.has(name_of(event)));
     if absent.contains(&EventType::Switch) {
         return Err(RecordError::NoSwitchEvent);
     }
-    for &event in &events {
+    let for_others = if block == BlockEvents::On { &BLOCK_EVENTS[..] } else { &[] };
+    let (others, absent_others): (Vec<_>, Vec<_>) = for_others.iter().copied().partition(|&event| instance.has(event));
+    for event in events.iter().copied().map(name_of).chain(others) {
         instance.enable(event)?;
     }
-    Ok((events, absent))
-}
-
-/// What is recorded: what the analysis uses, and block events for other programs if they are asked for.
-fn wanted(block: BlockEvents) -> Vec<EventType> {
-    let is_wanted = |event: &EventType| match event {
-        EventType::BlockIssue | EventType::BlockComplete => block == BlockEvents::On,
-        // One for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
-        EventType::SoftirqRaise => false,
-        _ => true,
-    };
-    EventType::ALL.iter().copied().filter(is_wanted).collect()
+    let absent = absent.into_iter().map(EventType::name).chain(absent_others.into_iter().map(|(_, name)| name));
+    Ok((events, absent.collect()))
 }
 
 /// Does `work` in a thread of its own, and says what it waits for if that takes long.

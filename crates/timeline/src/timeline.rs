@@ -228,7 +228,6 @@ impl Timeline {
             EventKind::Rename { tid, comm } => self.rename(tid.or(event.current), comm, sink),
             EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
             EventKind::SoftirqRaise { vec } => self.softirq_raise(index, event, vec),
-            EventKind::BlockIssue { .. } | EventKind::BlockComplete { .. } => {}
             EventKind::Switch { .. } | EventKind::Lost { .. } => {}
         }
     }

@@ -4,7 +4,7 @@ use unstarve_model::Tid;
 
 use super::{CREATED, Commands, ENDED, FEATURES, chrt_word, handlers, quoted, text, write};
 use crate::Value;
-use crate::change::{Change, Relative, Selector, Target, Thread, To};
+use crate::change::{Change, Relative, Selector, Target, Thread, To, is_cut};
 
 /// Prints what chrt(1) has to be given so that `$t` has its policy, priority and flag again.
 const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
@@ -58,9 +58,13 @@ impl Known {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         // `/proc` adds to a worker's name what it works on, after `-` or `+`.
         let stem = name.iter().position(|byte| matches!(byte, b'-' | b'+')).map_or(name, |at| &name[..at]);
-        Some(Known::Name(match name.starts_with(b"kworker/") {
-            true => ["0a", "2d*", "2b*"].map(|end| format!("@{}{end}", hex(stem))).join("|"),
-            false => format!("@{}0a", hex(name)),
+        Some(Known::Name(match name {
+            // The kernel's threads have longer ones in `/proc`.
+            _ if is_cut(name) => format!("@{}*", hex(name)),
+            _ if name.starts_with(b"kworker/") => {
+                ["0a", "2d*", "2b*"].map(|end| format!("@{}{end}", hex(stem))).join("|")
+            }
+            _ => format!("@{}0a", hex(name)),
         }))
     }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{self, BufRead};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -150,8 +150,9 @@ fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) ->
 }
 
 impl Source for Ebpf {
-    fn fd(&self) -> RawFd {
-        self.ring.epoll_fd()
+    fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring keeps it open for as long as it lives, and the answer does not outlive it.
+        unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 
     fn drain(&mut self, into: &mut Vec<Signal>) -> io::Result<()> {

@@ -6,7 +6,7 @@ mod netlink;
 
 use std::fmt;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 use unstarve_model::Tid;
 
@@ -117,7 +117,7 @@ pub enum WorkDetail {
 /// A source of news.
 pub trait Source {
     /// Becomes readable when there is news.
-    fn fd(&self) -> RawFd;
+    fn fd(&self) -> BorrowedFd<'_>;
     /// Takes what is there.
     fn drain(&mut self, into: &mut Vec<Signal>) -> io::Result<()>;
     /// Its name, for people.

@@ -2,7 +2,7 @@
 //! names only if a task changes its own, of work and policies nothing; the keeper looks again for those.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -109,8 +109,8 @@ impl Netlink {
 }
 
 impl Source for Netlink {
-    fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     fn drain(&mut self, into: &mut Vec<Signal>) -> io::Result<()> {

@@ -8,7 +8,6 @@ mod options;
 mod process;
 mod status;
 
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -337,9 +336,7 @@ impl Guard {
         let mut fds = vec![PollFd::new(end, PollFlags::IN)];
         fds.extend(awaited.map(|awaited| PollFd::new(awaited, PollFlags::IN)));
         if let Some(source) = &self.source {
-            // SAFETY: the source outlives this call and keeps its descriptor open.
-            let fd = unsafe { BorrowedFd::borrow_raw(source.fd()) };
-            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            fds.push(PollFd::from_borrowed_fd(source.fd(), PollFlags::IN));
         }
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {

@@ -4,9 +4,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use unstarve_executor::sched;
 
 use super::loads::PRIORITY;
-use super::place::Policy;
+use super::place::be_ordinary;
 use super::running::{Planned, Running};
 use super::{GuestError, write};
 use crate::run::{Request, Start};
@@ -31,7 +32,7 @@ impl Early {
         planned.sort_by_key(|(before, _)| std::cmp::Reverse(*before));
         let Some(longest) = planned.first().map(|(before, _)| *before) else { return Ok(Early(Vec::new())) };
         // They must not keep from its moment who starts them.
-        Policy::fifo_alone(PRIORITY).give(0).map_err(GuestError::doing("cannot raise the starter of early loads"))?;
+        sched::become_realtime(PRIORITY).map_err(GuestError::doing("cannot raise the starter of early loads"))?;
         let began = Instant::now();
         let mut running = Vec::new();
         for (before, planned) in planned {
@@ -39,7 +40,7 @@ impl Early {
             running.push(planned.start()?);
         }
         std::thread::sleep(longest.saturating_sub(began.elapsed()));
-        Policy::fair().give(0).map_err(GuestError::doing("cannot lower the starter of early loads"))?;
+        be_ordinary().map_err(GuestError::doing("cannot lower the starter of early loads"))?;
         let pids = running.iter().map(|one: &Running| one.pid().map(|pid| format!("{}\n", pid.as_raw_nonzero())));
         write(LIST, &pids.collect::<Result<String, GuestError>>()?)?;
         Ok(Early(running))

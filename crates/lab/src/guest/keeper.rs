@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use unstarve_change::{Change, Target, Thread, Value};
 use unstarve_executor::sched;
-use unstarve_model::{CpuId, SchedPolicy, Tid};
+use unstarve_model::Tid;
 
 use super::changes::Changes;
 use super::{GuestError, mark};
-use crate::scenario::{Action, Placement, Scheduling, fits};
+use crate::scenario::{Action, Placement, fits};
 
 /// How often it is looked for new threads.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -35,7 +35,7 @@ impl Rule {
     fn of(action: &Action) -> Result<Option<Rule>, GuestError> {
         let Action::Threads { comm, policy, nice, cpus } = action else { return Ok(None) };
         let placement = Placement::read(policy.as_deref(), *nice, cpus.as_deref()).map_err(GuestError)?;
-        Ok(Some(Rule { comm: comm.clone(), values: values(&placement) }))
+        Ok(Some(Rule { comm: comm.clone(), values: placement.0 }))
     }
 }
 
@@ -136,26 +136,4 @@ fn apply(rules: &[Rule], tid: i32, changes: &mut Changes) {
         // A thread may end meanwhile, and some of the kernel's refuse an affinity.
         let _ = changes.make(&Change::of(thread, value.clone()));
     }
-}
-
-/// What a `threads` step sets, in the order in which it has to be: the kernel refuses an affinity of a deadline task.
-fn values(placement: &Placement) -> Vec<Value> {
-    let affinity = placement.cpus.as_ref().map(|cpus| Value::Affinity(cpus.iter().copied().map(CpuId).collect()));
-    let policy = placement.policy.map(|scheduling| match scheduling {
-        Scheduling::Other => class(SchedPolicy::Other, 0),
-        Scheduling::Batch => class(SchedPolicy::Batch, 0),
-        Scheduling::Idle => class(SchedPolicy::Idle, 0),
-        Scheduling::Fifo(priority) => class(SchedPolicy::Fifo, priority),
-        Scheduling::Rr(priority) => class(SchedPolicy::Rr, priority),
-        Scheduling::Deadline { runtime_us, deadline_us, period_us } => Value::Deadline {
-            runtime: runtime_us.saturating_mul(1_000),
-            deadline: deadline_us.saturating_mul(1_000),
-            period: period_us.saturating_mul(1_000),
-        },
-    });
-    affinity.into_iter().chain(policy).chain(placement.nice.map(Value::Nice)).collect()
-}
-
-fn class(policy: SchedPolicy, rt_priority: u32) -> Value {
-    Value::Class { policy, rt_priority, slice: None }
 }

@@ -3,8 +3,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::WaitIdOptions;
+use unstarve_executor::sched;
 
-use super::place::Policy;
+use super::place::be_ordinary;
 use super::running::{Planned, Running, wait_unreaped};
 use super::{GuestError, RESULTS, early, mark, read_request, say};
 use crate::console::{Message, Stage};
@@ -15,13 +16,13 @@ use crate::run::{Request, Start};
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The starter sleeps all the time, but has to start loads at their moment, whatever runs then.
-pub(super) const PRIORITY: i32 = 70;
+pub(super) const PRIORITY: u32 = 70;
 
 /// Starts the loads, waits for the main one, and ends the others.
 pub(super) fn run() -> Result<(), GuestError> {
     mark::as_ours(mark::OURS);
     let request = read_request()?;
-    Policy::fifo_alone(PRIORITY).give(0).map_err(GuestError::doing("cannot raise the starter of the loads"))?;
+    sched::become_realtime(PRIORITY).map_err(GuestError::doing("cannot raise the starter of the loads"))?;
     let planned = planned(&request)?;
     say(&Message::stage(Stage::Load));
     let began = Instant::now();
@@ -63,7 +64,7 @@ fn wait_for_all(running: &mut [Running], before: Moment) -> Result<(), GuestErro
     }
     running.iter_mut().for_each(Running::kill);
     early::kill_all();
-    Policy::fair().give(0).map_err(GuestError::doing("cannot lower the starter of the loads"))?;
+    be_ordinary().map_err(GuestError::doing("cannot lower the starter of the loads"))?;
     // If several failed, the main one's reason.
     running.sort_by_key(|running| !running.load.main);
     running.iter_mut().try_for_each(Running::reap)?;

@@ -1,110 +1,45 @@
+//! What a load's process gives itself before its program begins.
+
 use std::io;
 
-use crate::scenario::{Placement, Scheduling};
+use unstarve_change::Value;
+use unstarve_executor::sched;
+use unstarve_host::SchedAttr;
+use unstarve_model::{SchedPolicy, Tid};
 
-/// A policy as the system call takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
-    /// Number and priority.
-    Plain(libc::c_int, libc::c_int),
-    Deadline(Attributes),
+use crate::scenario::Placement;
+
+/// The calling thread, as the system calls name it.
+const CALLER: Tid = Tid(0);
+
+/// Gives the calling thread what it has; nothing is allocated.
+pub(super) fn take(placement: &Placement) -> io::Result<()> {
+    placement.0.iter().try_for_each(|value| match value {
+        Value::Affinity(cpus) => sched::set_affinity(CALLER, cpus),
+        &Value::Nice(nice) => sched::set_nice(CALLER, nice),
+        value => attributes(value).map_or(Ok(()), |attributes| sched::set(CALLER, attributes)),
+    })
 }
 
-/// `struct sched_attr` of its first version (include/uapi/linux/sched/types.h).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
+/// As everybody else.
+pub(super) fn be_ordinary() -> io::Result<()> {
+    sched::set(CALLER, SchedAttr::default())
 }
 
-impl Policy {
-    /// First-in-first-out with this priority, and fair for what it starts.
-    pub(super) fn fifo_alone(priority: i32) -> Policy {
-        Policy::Plain(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
-    }
-
-    /// As everybody else.
-    pub(super) fn fair() -> Policy {
-        Policy::Plain(libc::SCHED_OTHER, 0)
-    }
-
-    fn of(scheduling: Scheduling) -> Policy {
-        match scheduling {
-            Scheduling::Other => Policy::fair(),
-            Scheduling::Batch => Policy::Plain(libc::SCHED_BATCH, 0),
-            Scheduling::Idle => Policy::Plain(libc::SCHED_IDLE, 0),
-            Scheduling::Fifo(priority) => Policy::Plain(libc::SCHED_FIFO, priority as libc::c_int),
-            Scheduling::Rr(priority) => Policy::Plain(libc::SCHED_RR, priority as libc::c_int),
-            Scheduling::Deadline { runtime_us, deadline_us, period_us } => Policy::Deadline(Attributes {
-                size: size_of::<Attributes>() as u32,
-                policy: libc::SCHED_DEADLINE as u32,
-                // Else the kernel lets it start nothing.
-                flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
-                runtime_ns: runtime_us.saturating_mul(1_000),
-                deadline_ns: deadline_us.saturating_mul(1_000),
-                period_ns: period_us.saturating_mul(1_000),
-                ..Attributes::default()
-            }),
+fn attributes(value: &Value) -> Option<SchedAttr> {
+    match *value {
+        Value::Class { policy, rt_priority, .. } => {
+            Some(SchedAttr { policy: policy.number()?, priority: rt_priority, ..SchedAttr::default() })
         }
+        Value::Deadline { runtime, deadline, period } => Some(SchedAttr {
+            policy: SchedPolicy::Deadline.number()?,
+            // Else the kernel lets it start nothing.
+            flags: SchedAttr::RESET_ON_FORK,
+            runtime,
+            deadline,
+            period,
+            ..SchedAttr::default()
+        }),
+        _ => None,
     }
-
-    /// Gives it to a thread; 0 is the caller.
-    pub(super) fn give(self, tid: i32) -> io::Result<()> {
-        match self {
-            Policy::Plain(number, priority) => {
-                let parameters = libc::sched_param { sched_priority: priority };
-                // SAFETY: the parameters live across the call. The system call itself: not every C library has a wrapper.
-                checked(unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, number, &parameters) })
-            }
-            Policy::Deadline(attributes) => {
-                // SAFETY: the attributes live across the call and say their own size.
-                checked(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attributes, 0) })
-            }
-        }
-    }
-}
-
-/// What a thread is given, ready for the system calls (nothing is allocated when it is given).
-#[derive(Clone, Debug, Default)]
-pub(super) struct Place {
-    policy: Option<Policy>,
-    nice: Option<i32>,
-    cpus: Option<rustix::thread::CpuSet>,
-}
-
-impl Place {
-    pub(super) fn of(placement: &Placement) -> Place {
-        let cpus = placement.cpus.as_ref().map(|numbers| {
-            let mut set = rustix::thread::CpuSet::new();
-            let most = rustix::thread::CpuSet::MAX_CPU;
-            numbers.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < most).for_each(|cpu| set.set(cpu));
-            set
-        });
-        Place { policy: placement.policy.map(Policy::of), nice: placement.nice, cpus }
-    }
-
-    /// Gives it to a thread; 0 is the caller.
-    pub(super) fn give(&self, tid: i32) -> io::Result<()> {
-        if let Some(cpus) = &self.cpus {
-            rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(tid), cpus)?;
-        }
-        if let Some(policy) = self.policy {
-            policy.give(tid)?;
-        }
-        if let Some(nice) = self.nice {
-            rustix::process::setpriority_process(rustix::process::Pid::from_raw(tid), nice)?;
-        }
-        Ok(())
-    }
-}
-
-fn checked(result: libc::c_long) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

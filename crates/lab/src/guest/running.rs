@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 
 use super::cgroup::ROOT;
-use super::place::Place;
+use super::place;
 use super::setup::in_short;
 use super::{GuestError, RESULTS};
 use crate::run::{Request, Start};
@@ -35,7 +35,6 @@ impl Planned {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(output(&load, "out")?).stderr(output(&load, "err")?);
         command.process_group(0);
-        let place = Place::of(&placement);
         let cgroup = load.cgroup.as_ref().map(|cgroup| format!("{ROOT}/{cgroup}/cgroup.procs"));
         let cgroup = cgroup.map(|path| File::options().write(true).open(&path).map_err(GuestError::doing(path)));
         let cgroup = cgroup.transpose()?;
@@ -45,7 +44,7 @@ impl Planned {
                 if let Some(cgroup) = &cgroup {
                     rustix::io::write(cgroup, b"0")?;
                 }
-                place.give(0)
+                place::take(&placement)
             });
         }
         Ok(Planned { start: request.start_of(&load), load, command })

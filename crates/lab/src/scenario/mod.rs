@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use check::{ScenarioError, check_knob_name};
 pub use expect::{Expect, Expected, Names, Victim};
 pub use glob::fits;
-pub use place::{Placement, Scheduling};
+pub use place::Placement;
 pub use when::{When, WhenError, kernel_suits};
 
 /// A scenario.

@@ -126,8 +126,6 @@ pub(super) enum Body {
     WorkQueued { work: Int, function: Option<Int>, workqueue: Option<Text> },
     WorkStart { work: Int, function: Option<Int> },
     WorkEnd { work: Int, function: Option<Int> },
-    BlockIssue { dev: Int, sector: Int },
-    BlockComplete { dev: Int, sector: Int },
 }
 
 /// Resolves the names of one format's fields.
@@ -228,8 +226,6 @@ impl Compiler<'_> {
             },
             EventType::WorkStart => Body::WorkStart { work: work()?, function: function() },
             EventType::WorkEnd => Body::WorkEnd { work: work()?, function: function() },
-            EventType::BlockIssue => Body::BlockIssue { dev: int("dev")?, sector: int("sector")? },
-            EventType::BlockComplete => Body::BlockComplete { dev: int("dev")?, sector: int("sector")? },
         })
     }
 }
@@ -265,7 +261,6 @@ impl Body {
                 work.end().max(optional(function)).max(workqueue.map_or(0, text))
             }
             Body::WorkStart { work, function } | Body::WorkEnd { work, function } => work.end().max(optional(function)),
-            Body::BlockIssue { dev, sector } | Body::BlockComplete { dev, sector } => dev.end().max(sector.end()),
         }
     }
 }

@@ -64,12 +64,6 @@ impl Body {
             Body::WorkEnd { work, function } => {
                 EventKind::WorkEnd { work: reader.int(work) as u64, function: reader.function(function) }
             }
-            Body::BlockIssue { dev, sector } => {
-                EventKind::BlockIssue { dev: reader.int(dev) as u32, sector: reader.int(sector) as u64 }
-            }
-            Body::BlockComplete { dev, sector } => {
-                EventKind::BlockComplete { dev: reader.int(dev) as u32, sector: reader.int(sector) as u64 }
-            }
         })
     }
 }

@@ -110,7 +110,7 @@ pub fn kind(event: EventType, fields: &Fields<'_>, names: &mut Interner) -> Opti
         EventType::WorkStart => EventKind::WorkStart { work: work()?, function: None },
         EventType::WorkEnd => EventKind::WorkEnd { work: work()?, function: None },
         EventType::WorkQueued => EventKind::WorkQueued { work: work()?, function: None, workqueue: None },
-        EventType::BlockIssue | EventType::BlockComplete | EventType::Rename | EventType::SetPrio => return None,
+        EventType::Rename | EventType::SetPrio => return None,
     })
 }
 

@@ -110,7 +110,7 @@ impl LttngText {
     fn bad_line(&mut self, event: EventType, text: &[u8]) {
         if !self.lines.is_complete() {
             self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
-        } else if !(matches!(event, EventType::BlockIssue | EventType::BlockComplete) || event.only_refines()) {
+        } else if !event.only_refines() {
             self.malformed.note(event, || quoted(self.lines.number(), text));
         }
     }

@@ -194,12 +194,6 @@ impl Bundles {
             Kind::WorkqueueExecuteEnd(e) => {
                 EventKind::WorkEnd { work: e.work.ok_or(BadEvent)?, function: function(e.function) }
             }
-            Kind::BlockRqIssue(e) => {
-                EventKind::BlockIssue { dev: device(&e).ok_or(BadEvent)?, sector: e.sector.unwrap_or(0) }
-            }
-            Kind::BlockRqComplete(e) => {
-                EventKind::BlockComplete { dev: device(&e).ok_or(BadEvent)?, sector: e.sector.unwrap_or(0) }
-            }
         }))
     }
 
@@ -320,12 +314,4 @@ fn task(pid: Option<i32>, name: Option<Vec<u8>>, prio: Option<i32>) -> Result<Ta
 
 fn vector(event: &proto::Softirq) -> Result<u8, BadEvent> {
     event.vec.unwrap_or(0).try_into().map_err(|_| BadEvent)
-}
-
-/// Perfetto turns the kernel's `dev_t` into that of user space (`makedev(3)`), whose bits are elsewhere.
-fn device(event: &proto::BlockRq) -> Option<u32> {
-    let dev = event.dev?;
-    let major = dev >> 32 & 0xffff_f000 | dev >> 8 & 0xfff;
-    let minor = dev >> 12 & 0xffff_ff00 | dev & 0xff;
-    (major < 1 << 12 && minor < 1 << 20).then_some((major << 20 | minor) as u32)
 }

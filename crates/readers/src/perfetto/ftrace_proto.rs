@@ -56,8 +56,6 @@ pub enum Kind {
     IrqHandlerEntry(IrqHandlerEntry),
     #[prost(message, tag = "37")]
     IrqHandlerExit(IrqHandlerExit),
-    #[prost(message, tag = "45")]
-    BlockRqIssue(BlockRq),
     #[prost(message, tag = "57")]
     WorkqueueExecuteEnd(WorkqueueExecute),
     #[prost(message, tag = "58")]
@@ -66,8 +64,6 @@ pub enum Kind {
     WorkqueueQueueWork(WorkqueueQueueWork),
     #[prost(message, tag = "114")]
     SchedWakeupNew(SchedWakeup),
-    #[prost(message, tag = "125")]
-    BlockRqComplete(BlockRq),
     #[prost(message, tag = "235")]
     TaskNewtask(TaskNewtask),
     #[prost(message, tag = "236")]
@@ -135,14 +131,6 @@ pub struct IrqHandlerExit {
     pub irq: Option<i32>,
     #[prost(int32, optional, tag = "2")]
     pub ret: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct BlockRq {
-    #[prost(uint64, optional, tag = "1")]
-    pub dev: Option<u64>,
-    #[prost(uint64, optional, tag = "2")]
-    pub sector: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

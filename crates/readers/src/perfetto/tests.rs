@@ -123,8 +123,6 @@ fn everything() -> Vec<TracePacket> {
         (14, 0, Kind::SoftirqRaise(Softirq { vec: Some(4) })),
         (15, 0, Kind::SoftirqEntry(Softirq { vec: Some(4) })),
         (16, 0, Kind::SoftirqExit(Softirq { vec: Some(4) })),
-        (17, 0, Kind::BlockRqIssue(BlockRq { dev: Some(259 << 8 | 1), sector: Some(77) })),
-        (18, 0, Kind::BlockRqComplete(BlockRq { dev: Some(259 << 8 | 1), sector: Some(77) })),
         (
             19,
             7,
@@ -157,8 +155,6 @@ fn every_kind_of_event_comes_out_in_the_order_of_time() {
         0.000000014 [001] 0 ? softirq-raise 4
         0.000000015 [001] 0 ? softirq-entry 4
         0.000000016 [001] 0 ? softirq-exit 4
-        0.000000017 [001] 0 ? block-issue 10300001 77
-        0.000000018 [001] 0 ? block-complete 10300001 77
         0.000000019 [001] 7 ? fork 7 -> sh:70
         0.000000020 [001] 7 ? wakeup-new sh:70(120) cpu 1
         0.000000021 [001] 70 ? exec sleep:70

@@ -82,14 +82,6 @@ fn decode_one(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
             let (work, function) = work_executed(body, names)?;
             EventKind::WorkEnd { work, function }
         }
-        EventType::BlockIssue => {
-            let (dev, sector) = request(body)?;
-            EventKind::BlockIssue { dev, sector }
-        }
-        EventType::BlockComplete => {
-            let (dev, sector) = request(body)?;
-            EventKind::BlockComplete { dev, sector }
-        }
     })
 }
 
@@ -231,18 +223,6 @@ fn workqueue_name(text: &[u8], names: &mut Interner) -> Option<NameId> {
 }
 
 /// `259,0 W 4096 () 1234 + 8 none,0,0 [fio]`: device and sector.
-fn request(body: &[u8]) -> Option<(u32, u64)> {
-    if body.starts_with(b"dev=") {
-        return raw::request(body);
-    }
-    let (major, rest) = super::number::leading(body)?;
-    let (minor, rest) = super::number::leading(rest.strip_prefix(b",")?)?;
-    let sector = split_first(rest, b") ")?.1;
-    if major >= 1 << 12 || minor >= 1 << 20 {
-        return None;
-    }
-    Some(((major << 20 | minor) as u32, number(sector)?))
-}
 
 #[cfg(test)]
 mod tests {
@@ -305,9 +285,6 @@ mod tests {
             ("workqueue_execute_start", "work struct 0xffff8880ba7307c0: function vmstat_update"),
             ("workqueue_execute_start", "work struct 0xffff8880ba7307c0: function 0xffffffff81234567"),
             ("workqueue_execute_end", "work struct 00000000ba7307c0"),
-            ("block_rq_issue", "259,1 WS 4096 () 1234 + 8 none,0,0 [fio]"),
-            ("block_rq_complete", "8,16 W (2a 00) 5678 + 8 [0]"),
-            ("block_rq_complete", "8,16 W"),
             (
                 "sched_switch",
                 "prev_comm=sh prev_pid=1642 prev_prio=120 prev_state=4096 next_comm=kworker/u12:1 next_pid=46 next_prio=120",
@@ -321,7 +298,6 @@ mod tests {
             ),
             ("workqueue_execute_start", "work=0xffffffff82b638a0 function=vmstat_update"),
             ("workqueue_execute_end", "work=0xffffffff82b638a0"),
-            ("block_rq_issue", "dev=0x10300001 sector=0x4d2 nr_sector=8 bytes=4096 rwbs=WS comm=fio cmd="),
             (
                 "sched_switch",
                 "prev_comm=cc1 prev_pid=0x1ad5 (6869) prev_prio=0x87 (135) prev_state=0x0 (0) next_comm=cargo next_pid=0x1b21 (6945) next_prio=0x78 (120)",
@@ -339,7 +315,6 @@ mod tests {
             ("sched_process_fork", "parent_comm=bash parent_pid=0x1b48 (6984) child_comm=bash child_pid=0x1b4d (6989)"),
             ("sched_process_exit", "comm=sleep pid=0x1b4d (6989) prio=0x78 (120) group_dead=(1)"),
             ("irq_handler_entry", "irq=0x24 (36) name=virtio1-req.0"),
-            ("block_rq_complete", "dev=8388624 sector=5678 nr_sector=8 error=0 rwbs=W cmd="),
         ];
         let shown: Vec<String> = table.iter().map(|(event, body)| shown(event, body)).collect();
         insta::assert_snapshot!(shown.join("\n"), @r"
@@ -370,9 +345,6 @@ mod tests {
         work-start ffff8880ba7307c0 vmstat_update
         work-start ffff8880ba7307c0 ?
         work-end ba7307c0 ?
-        block-issue 10300001 1234
-        block-complete 800010 5678
-        -
         switch sh:1642(120) R+ -> kworker/u12:1:46(120)
         switch a b:7(-1) S -> x:2(0)
         -
@@ -380,7 +352,6 @@ mod tests {
         work-queued ffffffff82b638a0 vmstat_update on events
         work-start ffffffff82b638a0 vmstat_update
         work-end ffffffff82b638a0 ?
-        block-issue 10300001 1234
         switch cc1:6869(135) R -> cargo:6945(120)
         waking cargo:6945(120) cpu 1
         softirq-entry 4
@@ -389,7 +360,6 @@ mod tests {
         fork 6984 -> bash:6989
         exit sleep:6989
         irq-entry 36 virtio1-req.0
-        block-complete 800010 5678
         ");
     }
 }

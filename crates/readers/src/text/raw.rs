@@ -17,9 +17,3 @@ pub fn switch(body: &[u8]) -> Option<EventKind> {
         next: task(next, b" next_pid=", b" next_prio=")?,
     })
 }
-
-/// `dev=0x10300001 sector=0x4d2 nr_sector=8 …`: device and sector.
-pub fn request(body: &[u8]) -> Option<(u32, u64)> {
-    let (dev, rest) = split_last(body.strip_prefix(b"dev=")?, b" sector=")?;
-    Some((any_base(dev)?.try_into().ok()?, any_base(rest)?))
-}
