@@ -56,15 +56,14 @@ impl Known {
         }
         let name = thread.name_bytes()?;
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        // `/proc` adds to a worker's name what it works on, after `-` or `+`.
-        let stem = name.iter().position(|byte| matches!(byte, b'-' | b'+')).map_or(name, |at| &name[..at]);
-        Some(Known::Name(match name {
-            // The kernel's threads have longer ones in `/proc`.
-            _ if is_cut(name) => format!("@{}*", hex(name)),
-            _ if name.starts_with(b"kworker/") => {
-                ["0a", "2d*", "2b*"].map(|end| format!("@{}{end}", hex(stem))).join("|")
-            }
-            _ => format!("@{}0a", hex(name)),
+        // `/proc` adds to a worker's name what it works on, after `-` or `+`, and has the longer names of kernel threads whole.
+        let is_worker = name.starts_with(b"kworker/");
+        let added = name.iter().position(|byte| is_worker && matches!(byte, b'-' | b'+'));
+        let stem = added.map_or(name, |at| &name[..at]);
+        Some(Known::Name(match is_worker {
+            _ if is_cut(stem) => format!("@{}*", hex(stem)),
+            true => ["0a", "2d*", "2b*"].map(|end| format!("@{}{end}", hex(stem))).join("|"),
+            false => format!("@{}0a", hex(stem)),
         }))
     }
 

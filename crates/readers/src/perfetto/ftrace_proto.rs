@@ -31,10 +31,7 @@ pub struct FtraceEvent {
     pub pid: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
-    #[prost(
-        oneof = "Kind",
-        tags = "4, 17, 20, 24, 25, 26, 36, 37, 45, 57, 58, 59, 114, 125, 235, 236, 237, 238, 239, 491"
-    )]
+    #[prost(oneof = "Kind", tags = "4, 17, 20, 24, 25, 26, 36, 37, 57, 58, 59, 114, 235, 236, 237, 238, 239, 491")]
     pub event: Option<Kind>,
 }
 
