@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -93,6 +93,12 @@ bench-watch: ## what the watch costs: a switch, beside nothing and perf sched re
 	tools/setup.sh build
 	cargo build --profile bench-quick -p unstarve-cli -p unstarve-watch $$(tools/features.sh) --bin unstarve --example readings
 	bench/watch.sh "$$CARGO_TARGET_DIR/bench-quick/examples/readings" "$$CARGO_TARGET_DIR/bench-quick/unstarve"
+
+bench-fleet: build build-sql ## many hosts: merging, size, every view cold and warm, beside DuckDB's answers; HOSTS=1000 HOURS=24
+	tools/setup.sh sql
+	cargo build --release -p unstarve-tables --features columnar --example fleet
+	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" bench/fleet.py "$$CARGO_TARGET_DIR/release/unstarve" \
+		"$$CARGO_TARGET_DIR/sql/release/unstarve-sql" "$$CARGO_TARGET_DIR/release/examples/fleet" --hosts $(or $(HOSTS),1000) --hours $(or $(HOURS),24)
 
 watch-healthy: build ## the watch beside an idle machine, a compile, fio, pgbench, redis and nginx: none may give an episode; needs root
 	bench/watch_healthy.sh "$$CARGO_TARGET_DIR/release/unstarve"

@@ -2,18 +2,21 @@
 # The report page: that what is committed is what its source builds, and that it works in a real Chromium. Says what it
 # skipped and why, in the words that tools/test.sh counts.
 #
-#     tools/test_page.sh [program]        the unstarve to test; by default the one that cargo test built
+#     tools/test_page.sh [program [fleet_page]]    the unstarve to test, and an example of crates/html; by default those that cargo test built
 set -u
 exec </dev/null
 cd "$(dirname "$0")/../web" || exit 1
 target=${CARGO_TARGET_DIR:-$(cd .. && pwd)/target}
 export UNSTARVE=${1:-$target/debug/unstarve}
+# Makes pages of many hosts of what the tests give it; cargo test builds it, too.
+export FLEET_PAGE=${2:-$target/debug/examples/fleet_page}
 
 skip() { # what, why
     echo "test $1 ... ignored, $2"
 }
 
 command -v node >/dev/null || { skip "the report page" "no node here"; exit 0; }
+[[ -x $FLEET_PAGE ]] || { skip "the page of many hosts" "no program at $FLEET_PAGE; run cargo test first"; FLEET_PAGE=; }
 [[ -x $UNSTARVE ]] || { skip "the report page" "no program at $UNSTARVE; run cargo test first"; exit 0; }
 if [[ ! -e node_modules/.package-lock.json || package-lock.json -nt node_modules/.package-lock.json ]]; then
     command -v npm >/dev/null || { skip "the report page" "no npm here"; exit 0; }
@@ -36,7 +39,7 @@ check() { # what, command…
     fi
 }
 same_as_committed() {
-    node build.mjs "$room" && cmp "$room/page.js" ../crates/html/assets/page.js && cmp "$room/page.css" ../crates/html/assets/page.css
+    node build.mjs "$room" && cmp "$room/page.js" ../crates/html/assets/page.js && cmp "$room/page.css" ../crates/html/assets/page.css && cmp "$room/fleet.js" ../crates/html/assets/fleet.js
 }
 check "the page's types" node node_modules/typescript/bin/tsc --noEmit
 check "the committed page is what web/ builds" same_as_committed

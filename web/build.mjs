@@ -1,4 +1,4 @@
-// Builds the page's program and style into crates/html/assets, or with a directory as argument into that.
+// Builds the pages' programs and their style into crates/html/assets, or with a directory as argument into that.
 import { build } from 'esbuild';
 import { fileURLToPath } from 'node:url';
 import { join, resolve } from 'node:path';
@@ -8,7 +8,7 @@ const out = process.argv[2] ? resolve(process.argv[2]) : join(here, '../crates/h
 
 await build({
   absWorkingDir: here,
-  entryPoints: { page: 'src/main.ts' },
+  entryPoints: { page: 'src/main.ts', fleet: 'src/fleet/main.ts' },
   outdir: out,
   bundle: true,
   minify: true,

@@ -1,9 +1,10 @@
-// The pictures in docs/report/: UNSTARVE=… node shots.mjs [DIRECTORY]
+// The pictures in docs/report/ and docs/fleet/: UNSTARVE=… FLEET_PAGE=… node shots.mjs [DIRECTORY [DIRECTORY]]; without UNSTARVE, those of many hosts alone
 import { mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { launch, open, settle } from './test/browser.mjs';
-import { comparedPage, pageOf, trace } from './test/pages.mjs';
+import { fleetOf } from './test/fleets.mjs';
+import { comparedPage, fleetPage, pageOf, trace } from './test/pages.mjs';
 
 const out = resolve(process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), '../docs/report'));
 // Name, recording, width, dark, what is shown (the top of the page without), what is clicked before.
@@ -24,11 +25,30 @@ const SHOTS = [
   ['idle', 'linux-6.1-idle.dat', 1280, false, null],
 ];
 
+// Name, hosts, width, dark, what is shown.
+const FLEETS = [
+  ['thousand', 1000, 1280, false, null],
+  ['thousand-dark', 1000, 1280, true, null],
+  ['changes', 1000, 1280, true, '#changes'],
+  ['three', 3, 1280, false, null],
+  ['thousand-400', 1000, 400, true, null],
+];
+const outOfFleets = resolve(process.argv[3] ?? join(dirname(fileURLToPath(import.meta.url)), '../docs/fleet'));
+
 mkdirSync(out, { recursive: true });
+mkdirSync(outOfFleets, { recursive: true });
 const pages = new Map();
 const browser = await launch();
 try {
-  for (const [name, recording, width, dark, selector, button] of SHOTS) {
+  for (const [name, hosts, width, dark, selector] of process.env.FLEET_PAGE ? FLEETS : []) {
+    const page = await open(browser, fleetPage(fleetOf(hosts)), { width, dark, height: width < 600 ? 820 : 960 });
+    const path = join(outOfFleets, `${name}.png`);
+    if (selector) await page.$eval('nav', (nav) => (nav.style.display = 'none'));
+    if (selector) await (await page.$(selector)).screenshot({ path });
+    else await page.screenshot({ path });
+    await page.close();
+  }
+  for (const [name, recording, width, dark, selector, button] of process.env.UNSTARVE ? SHOTS : []) {
     const make = () => (recording ? pageOf(trace(recording)) : comparedPage(trace('linux-6.1-dio-good.dat'), trace('linux-6.1-dio-weight.dat')));
     if (!pages.has(recording)) pages.set(recording, make());
     const page = await open(browser, pages.get(recording), { width, dark, height: width < 600 ? 820 : 860 });

@@ -46,8 +46,15 @@ pub async fn answer(session: &SessionContext, statement: &str, how: &How) -> Res
     if format == Format::Parquet && how.output.is_none() && io::stdout().is_terminal() {
         bail!("Parquet is no text for a terminal; add -o FILE.parquet");
     }
-    let answering = whole(write(session, statement, format, how.output.as_deref()));
-    match how.timeout {
+    within(how.timeout, whole(write(session, statement, format, how.output.as_deref()))).await
+}
+
+/// Does something for as long as may be.
+///
+/// # Errors
+/// Those of what is done; or that it took longer.
+pub async fn within(time: Option<Duration>, answering: impl Future<Output = Result<()>>) -> Result<()> {
+    match time {
         None => answering.await,
         Some(time) => match tokio::time::timeout(time, answering).await {
             Ok(done) => done,
@@ -104,14 +111,30 @@ async fn write(session: &SessionContext, statement: &str, format: Format, output
             done => done,
         },
         Some(path) => {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory);
-            let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+            let file = beside(path)?;
             rows_to(rows, format, BufWriter::new(file.reopen()?)).await?;
             file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
             Ok(())
         }
     }
+}
+
+/// A file that has no name yet, where one of this name will be.
+fn beside(path: &Path) -> Result<tempfile::NamedTempFile> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_beside(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = beside(path)?;
+    file.write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -215,7 +238,7 @@ fn said(session: &SessionContext, error: DataFusionError) -> anyhow::Error {
 }
 
 /// The same of an error that came with rows.
-fn said_of_rows(error: DataFusionError) -> anyhow::Error {
+pub fn said_of_rows(error: DataFusionError) -> anyhow::Error {
     let text = error.strip_backtrace();
     if text.contains("Resources exhausted") {
         anyhow::anyhow!("{text}; --memory SIZE allows more")

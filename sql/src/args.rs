@@ -6,6 +6,7 @@ use clap::{Parser, ValueEnum};
 use crate::answer::How;
 use crate::bucket::{Http, Reach};
 use crate::hours::Ask;
+use crate::page::{Link, Page, parse_moment};
 
 /// Ask questions of tables in SQL: one host's or ten thousand hosts', in files, globs, S3
 ///
@@ -24,6 +25,7 @@ Examples:
   unstarve sql --format csv 'select * from waits' 'exports/*/waits.parquet' > waits.csv
   unstarve sql /var/lib/unstarve/tables          a prompt; \\d shows tables, \\? helps
   unstarve sql -f question.sql tables/
+  unstarve sql --page fleet.html /srv/unstarve
 
 Exit code: 0 if the question was answered, 2 if not."
 )]
@@ -40,6 +42,15 @@ pub struct Args {
     /// The file to write; it gets its name only when it is whole
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write a page of all hosts in place of an answer: who waits on which, before and after changes, the worst episodes; one HTML file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "format", "output"])]
+    page: Option<PathBuf>,
+    /// For --page: set what was before this time against what was after it (UTC: 2026-11-22T14:30:00)
+    #[arg(long, value_name = "TIME", requires = "page", value_parser = parse_moment)]
+    changed_at: Option<i64>,
+    /// For --page: where report pages of episodes are, as https://{host}:9846/episodes/{id}/report.html
+    #[arg(long, value_name = "URL", requires = "page", value_parser = Link::parse)]
+    link: Option<Link>,
     /// Stop a statement after this time: 500ms, 10s, 5m
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
@@ -84,6 +95,19 @@ impl Args {
     pub fn paths(&self) -> Vec<String> {
         let has_statement = self.file.is_none() && self.words.first().is_some_and(|first| is_statement(first));
         self.words.iter().skip(usize::from(has_statement)).cloned().collect()
+    }
+
+    /// The page that is wanted in place of an answer.
+    ///
+    /// # Errors
+    /// If there is a statement, too.
+    pub fn page(&self) -> anyhow::Result<Option<Page>> {
+        let Some(file) = &self.page else { return Ok(None) };
+        if let Some(statement) = self.statement() {
+            anyhow::bail!("{statement}: --page asks its own questions; expected a PATH or URL");
+        }
+        let link = self.link.clone();
+        Ok(Some(Page { file: file.clone(), places: self.paths(), changed_at: self.changed_at, link }))
     }
 
     /// How buckets are reached.

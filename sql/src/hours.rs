@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
+use datafusion::datasource::object_store::ObjectStoreUrl;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 use object_store::path::Path;
@@ -13,8 +14,8 @@ use unstarve_fleet::{Commit, HEAD_BYTES, Head, Name, counting};
 use unstarve_tables::Partition;
 
 use crate::belief::{Found, believed};
-use crate::layout;
 use crate::place::{Directory, ENDING, Part, Shop, Wanted};
+use crate::{layout, plain};
 
 /// How often an hour is looked at again because it changes.
 const LOOKS: u32 = 8;
@@ -38,7 +39,30 @@ pub enum Ask {
 pub async fn count(wanted: Wanted, ask: Ask) -> Result<Vec<Part>> {
     let all = wanted.directories.into_iter().map(|((_, at), directory)| files_of(at, directory, ask));
     let all: Vec<Vec<Part>> = futures::stream::iter(all).buffered(AT_ONCE).try_collect().await?;
-    Ok(all.into_iter().flatten().collect())
+    readable(all.into_iter().flatten().collect())
+}
+
+/// Without files of hours that this user may not read: each has rows of those who closed it, so one host does not hide an hour. They are said.
+///
+/// # Errors
+/// If none is left.
+fn readable(parts: Vec<Part>) -> Result<Vec<Part>> {
+    let is_of_hour = |part: &Part| layout::hour(&layout::directory(&part.meta.location)).is_some();
+    let is_closed = |part: &Part| is_local(part) && is_of_hour(part) && plain::is_closed(&part.meta.location);
+    let (closed, open): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(is_closed);
+    let Some(first) = closed.first().map(|part| part.meta.location.clone()) else { return Ok(open) };
+    if open.is_empty() {
+        bail!("/{first}: this user may not read it, nor any other file of the tables");
+    }
+    let count = closed.len();
+    let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+    let said = format!("{files} left out, this user may not read them; the first: /{first}");
+    eprintln!("unstarve sql: {}", unstarve_model::clean(&said));
+    Ok(open)
+}
+
+fn is_local(part: &Part) -> bool {
+    part.store == ObjectStoreUrl::local_filesystem()
 }
 
 async fn files_of(at: Path, directory: Directory, ask: Ask) -> Result<Vec<Part>> {

@@ -11,6 +11,7 @@
 //! | `functions` | `hist_quantile`, `hist_sum`, `role`, `share` |
 //! | `views` | questions with a name |
 //! | `answer` | a statement → rows on standard output or in a file |
+//! | `page` | some of them as one HTML file |
 //! | `prompt` | the same, line by line |
 
 mod answer;
@@ -21,6 +22,7 @@ mod catalogue;
 mod functions;
 mod hours;
 mod layout;
+mod page;
 mod place;
 mod plain;
 mod prompt;
@@ -53,7 +55,11 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> anyhow::Result<()> {
+    let page = args.page()?;
     let session = catalogue::open(&args.paths(), args.reach(), args.memory, args.ask()).await?;
+    if let Some(page) = page {
+        return answer::within(args.how().timeout, page::write(&session, &page)).await;
+    }
     match &args.statement() {
         Some(statement) => answer::answer(&session, statement, &args.how()).await,
         None => prompt::run(&session, &args.how()).await,

@@ -63,6 +63,12 @@ pub fn is_no_file(error: &io::Error) -> bool {
         || error.kind() == io::ErrorKind::InvalidInput
 }
 
+/// Whether a file is there, and this user may not read it.
+pub fn is_closed(location: &Path) -> bool {
+    let opened = path_of(location).map(|path| open(&path).map_err(|error| error.kind()));
+    matches!(opened, Ok(Err(io::ErrorKind::PermissionDenied)))
+}
+
 /// Where a file is.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ pub struct View {
 }
 
 /// All of them. Rules by which others are preferred are what starves; a turn among equals, an idle CPU and interrupts are not.
-pub const VIEWS: [View; 20] = [
+pub const VIEWS: [View; 21] = [
     View {
         name: "starved_roles",
         meaning: "who waits while others are preferred, by host and role, worst first",
@@ -203,6 +203,19 @@ pub const VIEWS: [View; 20] = [
                 join usual on shares.kernel is not distinct from usual.kernel
                 where shares.share > 3 * usual.share and shares.share > 0.001 and usual.hosts > 2
                 order by shares.share desc, shares.host",
+    },
+    View {
+        name: "proved_for_episodes",
+        meaning: "what the lab proved of remedies against the findings that episodes are about, on the same series of kernels (table `proofs`)",
+        query: "with asked as (
+                    select finding, split_part(kernel, '.', 1) || '.' || split_part(kernel, '.', 2) as series,
+                        count(*) as episodes, count(distinct host) as hosts
+                    from episodes where finding is not null and kernel is not null
+                    group by finding, split_part(kernel, '.', 1) || '.' || split_part(kernel, '.', 2))
+                select asked.finding, asked.series, asked.episodes, asked.hosts, proofs.remedy, proofs.answer, proofs.victim, proofs.scenario,
+                    proofs.metric, proofs.effect, proofs.low, proofs.high
+                from asked join proofs on asked.finding = proofs.finding and asked.series = proofs.kernel
+                order by asked.episodes desc, asked.finding, asked.series, proofs.answer, proofs.remedy, proofs.scenario, proofs.victim",
     },
 ];
 

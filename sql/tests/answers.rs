@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
+/// Of `unstarve snapshot --tables`.
+const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshot");
 const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real");
 
 fn sql(arguments: &[&str]) -> Output {
@@ -174,6 +176,36 @@ fn time_and_memory_have_limits() {
     let output = sql(&["--memory", "16M", large, REAL]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(text(&output.stderr).contains("--memory"), "{output:?}");
+}
+
+/// What `unstarve lab proofs --parquet` and `unstarve snapshot --tables` of the other workspace write.
+#[test]
+fn proofs_and_settings_are_read() {
+    let shipped = include_str!("../../crates/diagnose/data/proofs.tsv");
+    let lines: Vec<Vec<&str>> =
+        shipped.lines().filter(|line| !line.starts_with('#')).skip(1).map(|line| line.split('\t').collect()).collect();
+    let mut expected: Vec<String> = lines.iter().map(|line| line[..6].join(",")).collect();
+    expected.sort();
+    let found = rows("select remedy, finding, victim, scenario, kernel, answer from proofs", days::PROOFS);
+    let mut found: Vec<String> = found.into_iter().collect();
+    found.sort();
+    assert!(found == expected, "made by another proofs.tsv: `unstarve lab proofs --parquet {}`", days::PROOFS);
+    let effects = rows("select count(effect), count(low) from proofs", days::PROOFS);
+    let given = |column: usize| lines.iter().filter(|line| !line[column].is_empty()).count();
+    assert_eq!(effects, [format!("{},{}", given(7), given(8))]);
+    let question = "select remedy from proved_for_episodes where answer = 'helped' and finding = 'rt-starvation'";
+    let place = days::fleet_with_a_day_before();
+    let helped = rows(question, place.path().to_str().expect("UTF-8"));
+    let proved = |line: &&Vec<&str>| line[1] == "rt-starvation" && line[5] == "helped";
+    let series: Vec<&str> = lines.iter().filter(proved).map(|line| line[4]).collect();
+    // Episodes of the fleet are of hosts with 6.1 and 6.12.
+    assert_eq!(helped.len(), series.iter().filter(|series| ["6.1", "6.12"].contains(series)).count());
+    // A host's settings, of a real one.
+    let found =
+        rows("select count(distinct path) > 50, count(distinct host), count(value) = count(*) from settings", SNAPSHOT);
+    assert_eq!(found, ["true,1,true"]);
+    let digest = rows("select count(*) from hosts where settings_digest is not null and ts is not null", SNAPSHOT);
+    assert_eq!(digest, ["1"]);
 }
 
 /// A file that an older version wrote has not all columns of today.

@@ -118,6 +118,64 @@ fn a_commit_without_its_hour_holds_where_nobody_else_can_bring_one() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("does not say its hour"), "{output:?}");
 }
 
+/// A file that only its owner may read: the others are asked, and what is left out is said.
+#[test]
+fn one_hosts_closed_file_does_not_hide_an_hour() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = copy(REAL);
+    for entry in [place.path().to_owned()].into_iter().chain(below(place.path())) {
+        let mode = if entry.is_dir() { 0o755 } else { 0o644 };
+        std::fs::set_permissions(entry, PermissionsExt::from_mode(mode)).expect("ours");
+    }
+    // Who asks is not the owner: root is everybody, so somebody else asks.
+    let nobody = |arguments: &[&str]| {
+        let program = place.path().join("unstarve-sql");
+        if !program.exists() {
+            std::fs::copy(env!("CARGO_BIN_EXE_unstarve-sql"), &program).expect("it can be copied");
+        }
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(program)
+            .args(arguments)
+            .current_dir("/");
+        command.stdin(Stdio::null()).output()
+    };
+    let count = ["--format", "csv", "select count(*) from blame_rollup", text(place.path())];
+    match nobody(&count) {
+        Ok(output) if output.status.success() => {}
+        other => {
+            unstarve_testing::not_possible_here(&format!("nobody else can ask here: {other:?}"));
+            return;
+        }
+    }
+    let parts: Vec<PathBuf> = below(&hour(place.path())).into_iter().filter(|path| path.is_file()).collect();
+    std::fs::set_permissions(&parts[0], PermissionsExt::from_mode(0o600)).expect("ours");
+    let rest = asked(&parts[1..].iter().map(|part| text(part)).collect::<Vec<_>>()).0.len();
+    let output = nobody(&count).expect("as before");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().nth(1), Some(rest.to_string().as_str()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("1 file left out, this user may not read") && said.contains(text(&parts[0])), "{said}");
+    // Nothing to be read is no answer.
+    for file in below(place.path()).iter().filter(|path| path.extension().is_some_and(|ending| ending == "parquet")) {
+        std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).expect("ours");
+    }
+    let output = nobody(&count).expect("as before");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("may not read it"), "{output:?}");
+}
+
+/// Everything in a directory and below.
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("it is there").map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<PathBuf> = entries.collect();
+    let deeper: Vec<PathBuf> = all.iter().filter(|path| path.is_dir()).flat_map(|path| below(path)).collect();
+    all.extend(deeper);
+    all.sort();
+    all
+}
+
 /// A damaged file makes no wrong rows; the error says how to find it, and how to ask without it.
 #[test]
 fn a_damaged_file_can_be_found_and_left_out() {

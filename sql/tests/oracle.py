@@ -21,8 +21,11 @@ TABLES = {
     "blame_rollup": "",
     "settings": "host varchar, kernel varchar, path varchar, value varchar, ts timestamptz",
     "episodes": "ts timestamptz, host varchar, finding varchar, victim varchar, culprit varchar, culprit_role varchar, rule varchar, ns ubigint, "
-    "remedy varchar, trace_uri varchar, id varchar",
+    "remedy varchar, trace_uri varchar, id varchar, kernel varchar",
+    "proofs": "remedy varchar, finding varchar, victim varchar, scenario varchar, kernel varchar, answer varchar, metric varchar, effect double, low double, high double",
 }
+# Without a moment.
+TIMELESS = {"proofs"}
 
 
 def quantile(counts, part):
@@ -40,10 +43,9 @@ def quantile(counts, part):
 
 def wait_quantiles(duck):
     sums = {}
-    for host, role, buckets in duck.execute("select host, victim_role, buckets from wait_rollup").fetchall():
-        whole = sums.setdefault((host, role), [0] * 106)
-        for step, count in enumerate(buckets):
-            whole[step] += count
+    steps = "select host, victim_role, unnest(buckets) as n, generate_subscripts(buckets, 1) - 1 as step from wait_rollup"
+    for host, role, step, count in duck.execute(f"select host, victim_role, step, sum(n) from ({steps}) group by all").fetchall():
+        sums.setdefault((host, role), [0] * 106)[step] += count
     rows = [(*key, sum(whole), *(quantile(whole, part) for part in (0.5, 0.99, 0.999))) for key, whole in sums.items() if sum(whole)]
     duck.execute("create table wait_quantiles (host varchar, victim_role varchar, n ubigint, p50_ns double, p99_ns double, p999_ns double)")
     duck.executemany("insert into wait_quantiles values (?, ?, ?, ?, ?, ?)", rows)
@@ -57,7 +59,8 @@ for table, columns in TABLES.items():
     files = f"{place}/table={table}/**/*.parquet"
     if glob.glob(files, recursive=True):
         read = f"read_parquet('{files}', hive_partitioning = false, union_by_name = true)"
-        duck.execute(f"create view {table} as select * replace (ts::timestamp_ns::timestamptz as ts) from {read}")
+        columns = "*" if table in TIMELESS else "* replace (ts::timestamp_ns::timestamptz as ts)"
+        duck.execute(f"create view {table} as select {columns} from {read}")
     else:
         duck.execute(f"create table {table} ({columns})")
 answers = []

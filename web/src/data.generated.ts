@@ -254,6 +254,245 @@ b: Severity | null,
 sentence: string, };
 
 /**
+ * What the page shows. Sums of waiting are those by rules that prefer others; a part of the time is a sum divided by `watched_ns`, and is more than the whole where
+ * several tasks waited at once.
+ */
+export type Fleet = { 
+/**
+ * Where the tables are.
+ */
+places: Array<string>, 
+/**
+ * The first moment of the rows, ms since 1970.
+ */
+from_ms: number | null, 
+/**
+ * The last.
+ */
+to_ms: number | null, 
+/**
+ * Who waits: columns of the map.
+ */
+roles: Array<FleetRole>, 
+/**
+ * Hosts, those first whose kernel threads wait for the greatest part of the time.
+ */
+hosts: Array<FleetHost>, 
+/**
+ * Hosts that have no row of their own.
+ */
+rest: FleetRest, 
+/**
+ * When something was changed on all hosts, ms since 1970, where who asks says so.
+ */
+changed_ms: number | null, 
+/**
+ * Kernel threads of all hosts, hour by hour.
+ */
+hours: Array<FleetHour>, 
+/**
+ * Who is preferred to others, worst first.
+ */
+culprits: Array<FleetCulprit>, 
+/**
+ * The longest episodes.
+ */
+episodes: Array<FleetEpisode>, 
+/**
+ * How many there are in all.
+ */
+episodes_in_all: number, };
+
+/**
+ * Who is preferred to others.
+ */
+export type FleetCulprit = { 
+/**
+ * A role.
+ */
+occupant: string, 
+/**
+ * By which rule.
+ */
+rule: string, 
+/**
+ * On how many hosts.
+ */
+hosts: number, 
+/**
+ * For how long others waited.
+ */
+ns: number, };
+
+/**
+ * An episode.
+ */
+export type FleetEpisode = { 
+/**
+ * When it was seen, ms since 1970.
+ */
+at_ms: number, 
+/**
+ * On which host.
+ */
+host: string, 
+/**
+ * Its name there.
+ */
+id: string, 
+/**
+ * What `explain` found.
+ */
+finding: string | null, 
+/**
+ * Who waited.
+ */
+victim: string | null, 
+/**
+ * Who had the CPU.
+ */
+culprit: string | null, 
+/**
+ * Why.
+ */
+rule: string | null, 
+/**
+ * For how long.
+ */
+ns: number, 
+/**
+ * What to do first.
+ */
+remedy: string | null, 
+/**
+ * Where its trace is.
+ */
+trace: string | null, 
+/**
+ * Where its report page is, if that is on a server; by whoever made this page, never by a host.
+ */
+link: string | null, };
+
+/**
+ * A host.
+ */
+export type FleetHost = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * When its last interval began, ms since 1970.
+ */
+last_ms: number, 
+/**
+ * For how long it was watched.
+ */
+watched_ns: number, 
+/**
+ * For how long each role waited, in their order.
+ */
+ns: Array<number>, 
+/**
+ * For how long those did that have no column.
+ */
+others_ns: number, 
+/**
+ * What it ran, in the order of time.
+ */
+periods: Array<FleetPeriod>, };
+
+/**
+ * An hour of all hosts.
+ */
+export type FleetHour = { 
+/**
+ * When it began, ms since 1970.
+ */
+at_ms: number, 
+/**
+ * For how long kernel threads waited.
+ */
+ns: number, 
+/**
+ * On how many hosts.
+ */
+hosts: number, };
+
+export type FleetPage = { schema: string, generator: string, 
+/**
+ * What is found, in a sentence.
+ */
+headline: string, 
+/**
+ * The worst of it.
+ */
+lead: string, 
+/**
+ * All rules, in the order of the legend.
+ */
+rules: Array<RuleData>, fleet: Fleet, };
+
+/**
+ * A time in which nothing of a host's kernel and labels changed.
+ */
+export type FleetPeriod = { 
+/**
+ * `uname -r`, where known.
+ */
+kernel: string | null, 
+/**
+ * `key=value`, apart by commas.
+ */
+labels: string | null, 
+/**
+ * Whether it was after the change on all hosts.
+ */
+is_after: boolean, 
+/**
+ * When it began, ms since 1970.
+ */
+first_ms: number, 
+/**
+ * For how long the host was watched in it.
+ */
+watched_ns: number, 
+/**
+ * For how long kernel threads waited in it.
+ */
+ns: number, };
+
+/**
+ * Hosts that are summed up.
+ */
+export type FleetRest = { 
+/**
+ * How many.
+ */
+hosts: number, 
+/**
+ * For how long they were watched.
+ */
+watched_ns: number, 
+/**
+ * For how long their kernel threads waited.
+ */
+ns: number, };
+
+/**
+ * Somebody who waits.
+ */
+export type FleetRole = { 
+/**
+ * `ksoftirqd`, or the path of a top-level cgroup.
+ */
+name: string, 
+/**
+ * Whether its tasks are threads of the kernel.
+ */
+is_kernel: boolean, };
+
+/**
  * One occurrence.
  */
 export type Instance = { 

@@ -1,16 +1,14 @@
 // What the page is given: see crates/html/src/blob.rs for the layout and crates/html/src/data for the meaning. The types are
 // made from those of the program that writes it.
 
-import type { PageData } from './data.generated';
-
 export * from './data.generated';
 
 /** Reads the blob that the file carries. */
-export async function load(): Promise<PageData> {
+export async function load<T>(): Promise<T> {
   const element = document.getElementById('data');
   const buffer = await unzip(fromBase64(element?.textContent ?? ''));
   element?.remove();
-  return decode(buffer);
+  return decode(buffer) as T;
 }
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {
@@ -25,11 +23,11 @@ async function unzip(bytes: Uint8Array<ArrayBuffer>): Promise<ArrayBuffer> {
   return new Response(stream).arrayBuffer();
 }
 
-function decode(buffer: ArrayBuffer): PageData {
+function decode(buffer: ArrayBuffer): unknown {
   const length = new DataView(buffer).getUint32(0, true);
   const json = new TextDecoder().decode(new Uint8Array(buffer, 4, length));
   const base = Math.ceil((4 + length) / 8) * 8;
-  return revive(JSON.parse(json), buffer, base) as PageData;
+  return revive(JSON.parse(json), buffer, base);
 }
 
 const ARRAYS = {

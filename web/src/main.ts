@@ -40,7 +40,7 @@ async function start(): Promise<void> {
   if (!page) return;
   let data: PageData;
   try {
-    data = await load();
+    data = await load<PageData>();
   } catch (error) {
     page.prepend(h('p', { class: 'failed', role: 'alert' }, `This page's data is damaged: ${String(error)}`));
     return;

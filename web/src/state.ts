@@ -2,7 +2,7 @@
 //
 // `#moment&w=812000000-812098000-1&v=0-98000`: the section first, then what each view keeps.
 
-export type Key = 'r' | 'w' | 'v' | 'z' | 'rule' | 'cpu' | 'cgroup' | 'q';
+export type Key = 'r' | 'w' | 'v' | 'z' | 'rule' | 'cpu' | 'cgroup' | 'q' | 'kernel' | 'label' | 'sort';
 
 const values = new Map<string, string>();
 const listeners = new Set<() => void>();

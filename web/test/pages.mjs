@@ -1,6 +1,6 @@
 // Makes pages with the program under test, and asks it what they must say.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -25,6 +25,14 @@ export function pageOf(...recordings) {
   const name = text === undefined ? basename(recordings[0]) : 'text';
   const file = join(DIRECTORY, `${made++}-${name}.html`);
   run(['report', ...(text === undefined ? recordings : ['-']), '-o', file], text);
+  return file;
+}
+
+/** The page of many hosts, of data as `unstarve sql --page` finds it. */
+export function fleetPage(fleet) {
+  const program = process.env.FLEET_PAGE;
+  const file = join(DIRECTORY, `${made++}-fleet.html`);
+  writeFileSync(file, execFileSync(program, { input: JSON.stringify(fleet), maxBuffer: 1 << 28, timeout: 120_000 }));
   return file;
 }
 

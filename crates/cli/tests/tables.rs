@@ -29,6 +29,10 @@ fn a_snapshot_and_proofs_become_tables() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(&std::fs::read(file).expect("it was written")[..4], b"PAR1");
     assert!(text(&output.stderr).contains("with 1 row"), "{output:?}");
+    let shipped =
+        include_str!("../../diagnose/data/proofs.tsv").lines().filter(|line| !line.starts_with('#')).count() - 1;
+    let output = unstarve(&["lab", "proofs", "--parquet", file]);
+    assert!(text(&output.stderr).contains(&format!("with {shipped} rows")), "{output:?}");
     let output = unstarve(&["lab", "proofs", "--cells", cells]);
     assert!(text(&output.stderr).contains("--table"), "{output:?}");
 }

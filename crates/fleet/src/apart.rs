@@ -33,7 +33,8 @@ impl Examine for Here {
     }
 }
 
-/// In a child, which has limits of memory and time. A file that ends it is refused, and the next file gets a new one.
+/// In a child, which has limits of memory and time. What a child gives back of memory, its allocator may keep, and its limit of addresses is that of each file: so a
+/// file that a used child refuses, or that ends it, is asked of a new one, and that one's answer counts.
 #[derive(Debug)]
 pub struct Apart {
     program: PathBuf,
@@ -91,21 +92,21 @@ impl Apart {
 
 impl Examine for Apart {
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
-        let mut slot = self.running.borrow_mut();
-        let mut running = match slot.take() {
-            Some(running) => running,
-            None => self.start()?,
-        };
-        match running.ask(table, bytes, most) {
+        // One that has read files before has less room than a new one: what it could not read is not refused for that.
+        if let Some(mut used) = self.running.take()
+            && let Ok(Answer::Found(found)) = used.ask(table, bytes, most)
+        {
+            *self.running.borrow_mut() = Some(used);
+            return Ok(found);
+        }
+        let mut new = self.start()?;
+        match new.ask(table, bytes, most) {
             Ok(Answer::Found(found)) => {
-                *slot = Some(running);
+                *self.running.borrow_mut() = Some(new);
                 Ok(found)
             }
-            Ok(Answer::Refused(why)) => {
-                *slot = Some(running);
-                Err(why)
-            }
-            Err(_) => Err(running.end()),
+            Ok(Answer::Refused(why)) => Err(why),
+            Err(_) => Err(new.end()),
         }
     }
 }
@@ -182,3 +183,7 @@ fn processor_seconds() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     u64::try_from(used.tv_sec).unwrap_or(u64::MAX - SECONDS)
 }
+
+#[cfg(test)]
+#[path = "apart_tests.rs"]
+mod tests;

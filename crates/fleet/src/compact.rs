@@ -8,7 +8,7 @@ use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
 use crate::FleetError;
-use crate::gather::{MANY, merge};
+use crate::gather::merge;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
 use crate::{Commit, Input, Name, Output, Retired, keep, manifest, sweep};
@@ -110,7 +110,7 @@ fn one(
     let hour = store.hour(partition)?;
     for tried in 1.. {
         let mut state = State::of(&hour, Depth::Needed, &mut done.problems)?;
-        if !state.is_whole && (state.small().count() >= MANY || state.wants_renewal(options.now)) {
+        if !state.is_whole && (!state.many_small().is_empty() || state.wants_renewal(options.now)) {
             state = State::of(&hour, Depth::Whole, &mut done.problems)?;
         }
         let made = if !state.is_dropped() && oldest.is_some_and(|oldest| partition.is_before(oldest)) {

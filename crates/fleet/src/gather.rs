@@ -11,14 +11,14 @@ use crate::compact::{Made, What, chain, follow};
 use crate::effects::random;
 use crate::merge::Chunk;
 use crate::state::State;
-use crate::store::{Content, Hour};
+use crate::store::{Content, Hour, Readers};
 use crate::{Done, Examined, FleetError, Input, Most, Name, Options, Output, Problem, decode};
 
 /// More than a host writes in an hour. It is read into memory.
 pub(crate) const LARGEST_INPUT: u64 = 64 << 20;
 /// More than a merged file has.
 pub(crate) const LARGEST_OUTPUT: u64 = 1 << 30;
-/// So many small outputs become one.
+/// So many small outputs with the same readers become one.
 pub(crate) const MANY: usize = 4;
 
 /// Rows on their way from files of one hour to files of the next commit.
@@ -27,7 +27,8 @@ struct Merge<'a> {
     table: &'static Schema,
     number: u64,
     chunk: Chunk<'a>,
-    mode: u32,
+    /// Who may read any of the files that the commit will list.
+    readers: Readers,
     outputs: Vec<Output>,
 }
 
@@ -39,8 +40,8 @@ pub(crate) fn merge(
     options: &Options,
     done: &mut Done,
 ) -> Result<Option<Made>, FleetError> {
-    let chunk = Chunk::of(table);
-    let mut merge = Merge { hour, table, number: state.next(), chunk, mode: 0o666, outputs: Vec::new() };
+    let (chunk, readers) = (Chunk::of(table), state.readers_of_outputs());
+    let mut merge = Merge { hour, table, number: state.next(), chunk, readers, outputs: Vec::new() };
     let made = merge.all(state, options, done);
     if !matches!(made, Ok(Some(_))) {
         // No commit will list them.
@@ -86,7 +87,7 @@ impl Merge<'_> {
         let known = state.commit.iter().flat_map(|commit| &commit.inputs).map(Input::line_bytes).sum::<u64>();
         let mut room = COMMIT_BYTES.saturating_sub(known);
         let mut inputs = Vec::new();
-        for (at, name) in state.files.loose.iter().enumerate() {
+        for (at, name) in state.loose_by_readers().into_iter().enumerate() {
             let line = Input::most_line_bytes(name);
             if line > room {
                 let rest = state.files.loose.len() - at;
@@ -105,9 +106,8 @@ impl Merge<'_> {
                 Err(why) => done.problems.push(why.problem(self.hour.shown(name))?),
             }
         }
-        let small: Vec<&Output> = if state.small().count() >= MANY { state.small().collect() } else { Vec::new() };
         let mut merged = Vec::new();
-        for output in small {
+        for output in state.many_small() {
             match self.output(output) {
                 Ok(()) => merged.push(output),
                 Err(why) => done.problems.push(why.problem(self.hour.shown(&output.name))?),
@@ -119,7 +119,7 @@ impl Merge<'_> {
         self.flush(Fill::Partly)?;
         let commit = follow(self.hour, state, &self.outputs, &merged, &inputs, options);
         let outputs = self.outputs.clone();
-        Ok(Some(Made { commit, mode: self.mode | 0o600, what: What::Merged, outputs, inputs }))
+        Ok(Some(Made { commit, mode: self.readers.mode(), what: What::Merged, outputs, inputs }))
     }
 
     /// A host's file; `None` if it has gone.
@@ -127,8 +127,7 @@ impl Merge<'_> {
         let read = self.hour.read(name, LARGEST_INPUT).map_err(|error| Refused::File(chain(&error)))?;
         let Some(content) = read else { return Ok(None) };
         let examined = self.hour.examine(self.table, &content.bytes, Most::INPUT).map_err(Refused::File)?;
-        // The commit names it, so it is for the same readers, also if the file has no rows.
-        self.mode &= content.mode;
+        self.readers = self.readers.or(content.readers);
         let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
         let input =
             Input { name: name.to_owned(), bytes, rows: examined.rows, sum: examined.sum, digest, at_ns: now.0 };
@@ -151,7 +150,10 @@ impl Merge<'_> {
 
     fn push(&mut self, content: Content, most: Most, examined: Examined) -> Result<(), Refused> {
         let decoded = decode::rows_of(content.bytes, self.table, most, examined).map_err(Refused::File)?;
-        self.chunk.push(decoded, content.mode).map_err(Refused::File)?;
+        if self.chunk.readers != content.readers {
+            self.flush(Fill::Partly)?;
+        }
+        self.chunk.push(decoded, content.readers).map_err(Refused::File)?;
         Ok(self.flush_full()?)
     }
 
@@ -166,8 +168,7 @@ impl Merge<'_> {
         }
         let shown = |why: String| FleetError::Rows { path: self.hour.path().to_owned(), why };
         let name = Name::merged(self.number, random().map_err(|error| shown(error.to_string()))?);
-        let (rows, sum, mode) = (chunk.rows, chunk.sum, chunk.mode | 0o600);
-        self.mode &= chunk.mode;
+        let (rows, sum, mode) = (chunk.rows, chunk.sum, chunk.readers.mode());
         let (mut written, mut bytes) = (None, 0);
         let done = self.hour.write(&name, mode, |file| {
             written = Some(chunk.write(file)?);

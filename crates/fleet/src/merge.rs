@@ -16,6 +16,7 @@ use parquet::file::properties::WriterProperties;
 use unstarve_tables::{Schema, arrow_schema};
 
 use crate::decode::{MORE_COLUMNS, sum_of};
+use crate::store::Readers;
 use crate::{Decoded, Sum};
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
@@ -40,8 +41,8 @@ pub(crate) struct Chunk<'a> {
     pub rows: u64,
     /// The sum of what was put in.
     pub sum: Sum,
-    /// Who may read all of the files that are in it.
-    pub mode: u32,
+    /// Who may read the files that are in it.
+    pub readers: Readers,
 }
 
 /// What was written.
@@ -58,18 +59,18 @@ type Place = (u32, Option<i64>, u32, (u32, u32));
 impl<'a> Chunk<'a> {
     pub fn of(table: &'a Schema) -> Chunk<'a> {
         let (more, batches) = (BTreeMap::new(), Vec::new());
-        Chunk { table, more, batches, memory: 0, rows: 0, sum: Sum::default(), mode: 0o666 }
+        Chunk { table, more, batches, memory: 0, rows: 0, sum: Sum::default(), readers: Readers::default() }
     }
 
     pub fn is_full(&self) -> bool {
         self.rows >= FULL_ROWS || self.memory >= FULL_MEMORY
     }
 
-    /// Puts the rows of a file in.
+    /// Puts the rows of a file in, which has the same readers as those before.
     ///
     /// # Errors
     /// If a column has another type than in a file before.
-    pub fn push(&mut self, file: Decoded, mode: u32) -> Result<(), String> {
+    pub fn push(&mut self, file: Decoded, readers: Readers) -> Result<(), String> {
         let known = arrow_schema(self.table);
         let schema = file.batches.first().map(RecordBatch::schema);
         let fields = schema.iter().flat_map(|schema| schema.fields());
@@ -87,7 +88,7 @@ impl<'a> Chunk<'a> {
         self.rows += file.rows;
         self.sum = self.sum.plus(file.sum);
         self.memory += file.memory;
-        self.mode &= mode;
+        self.readers = readers;
         self.batches.extend(file.batches);
         Ok(())
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use unstarve_model::WallTime;
@@ -7,7 +7,8 @@ use unstarve_tables::Partition;
 use crate::FleetError;
 use crate::belief::Found;
 use crate::compact::chain;
-use crate::store::{Entry, Hour, Store};
+use crate::gather::MANY;
+use crate::store::{Entry, Hour, Readers, Store};
 use crate::{Commit, Files, Name, Output, Problem, counting};
 
 /// An hour as it is found.
@@ -64,18 +65,45 @@ impl State {
     }
 
     /// Whether a commit is due though there is nothing to merge: an early version made that which holds, and it does not say its hour; or a
-    /// compactor that was killed a day ago left files that only count as garbage when their number is taken.
+    /// compactor that was killed a day ago left files that only count as garbage when their number is taken. Hosts can put files of such names there, too, with
+    /// whatever time: for them there is a commit a day, not one in each run.
     pub fn wants_renewal(&self, now: WallTime) -> bool {
         const DAY: u64 = 24 * 3600;
-        let is_unbound = self.commit.as_ref().is_some_and(|commit| commit.head.hour.is_none());
+        let is_over = |since: u64| since.saturating_add(DAY) <= now.0 / 1_000_000_000;
+        let head = self.commit.as_ref().map(|commit| &commit.head);
+        if head.is_some_and(|head| head.hour.is_none()) {
+            return true;
+        }
         let next = Name::Merged(self.next());
-        let is_old = |entry: &Entry| entry.written.saturating_add(DAY) <= now.0 / 1_000_000_000;
-        is_unbound || self.entries.iter().any(|entry| entry.kind == next && entry.is_regular && is_old(entry))
+        let is_left = |entry: &Entry| entry.kind == next && entry.is_regular && is_over(entry.written);
+        head.is_none_or(|head| is_over(head.at_ns / 1_000_000_000)) && self.entries.iter().any(is_left)
     }
 
-    /// The outputs that count and have not as many rows as one may have.
-    pub fn small(&self) -> impl Iterator<Item = &Output> {
-        self.files.outputs.iter().filter(|output| !output.full)
+    /// The outputs that count and are due to be merged: there are many with the same readers, and they have not as many rows as one may have.
+    pub fn many_small(&self) -> Vec<&Output> {
+        let mut by_readers: BTreeMap<Readers, Vec<&Output>> = BTreeMap::new();
+        for output in self.files.outputs.iter().filter(|output| !output.full) {
+            by_readers.entry(self.readers(&output.name)).or_default().push(output);
+        }
+        by_readers.into_values().filter(|outputs| outputs.len() >= MANY).flatten().collect()
+    }
+
+    /// Files of hosts that are not merged yet, those with the same readers together.
+    pub fn loose_by_readers(&self) -> Vec<&String> {
+        let mut loose: Vec<&String> = self.files.loose.iter().collect();
+        loose.sort_by_key(|name| self.readers(name));
+        loose
+    }
+
+    /// Who may read any of the outputs that count.
+    pub fn readers_of_outputs(&self) -> Readers {
+        let all = self.files.outputs.iter().map(|output| self.readers(&output.name));
+        all.fold(Readers::default(), Readers::or)
+    }
+
+    fn readers(&self, name: &str) -> Readers {
+        let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
+        at.map_or(Readers::default(), |at| self.entries[at].readers)
     }
 
     /// Whether the hour is no longer kept.

@@ -212,6 +212,8 @@ pub(crate) struct Entry {
     pub bytes: u64,
     /// When it was last written, seconds since 1970.
     pub written: u64,
+    /// Who may read it.
+    pub readers: Readers,
     pub is_regular: bool,
 }
 
@@ -228,7 +230,28 @@ impl Entry {
 /// What a file holds, and who may read it.
 pub(crate) struct Content {
     pub bytes: Bytes,
-    pub mode: u32,
+    pub readers: Readers,
+}
+
+/// Who may read a file beside its owner. Rows go only into files with the same readers: none gets more of them, and a file that few may read takes no rows from the rest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct Readers(u32);
+
+impl Readers {
+    /// Of a file's mode.
+    pub fn of(mode: u32) -> Readers {
+        Readers(mode & 0o044)
+    }
+
+    /// These and those: of a file that says nothing but which files there are.
+    pub fn or(self, others: Readers) -> Readers {
+        Readers(self.0 | others.0)
+    }
+
+    /// The mode of a file for them.
+    pub fn mode(self) -> u32 {
+        0o600 | self.0
+    }
 }
 
 impl Hour<'_> {
@@ -303,6 +326,7 @@ impl Hour<'_> {
                 kind: Name::of(&name),
                 bytes: u64::try_from(found.st_size).unwrap_or(u64::MAX),
                 written: u64::try_from(found.st_mtime).unwrap_or(u64::MAX),
+                readers: Readers::of(found.st_mode),
                 is_regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
                 name,
             });
@@ -321,7 +345,7 @@ impl Hour<'_> {
             let why = format!("larger than {limit} bytes; expected a smaller file");
             return Err(self.io("read", name, io::Error::other(why)));
         }
-        Ok(Some(Content { bytes: Bytes::from(bytes), mode: found.st_mode & 0o777 }))
+        Ok(Some(Content { bytes: Bytes::from(bytes), readers: Readers::of(found.st_mode) }))
     }
 
     /// A regular file, through no link.

@@ -324,6 +324,78 @@ fn what_a_killed_compactor_left_goes_in_the_end() {
     assert!(!place.hour(0).join(&left).exists());
 }
 
+/// Files that any host can name as if a killed compactor had left them, with whatever time, make a commit a day, not one in each run.
+#[test]
+fn planted_names_do_not_make_commits_without_end() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    let plant = |number| {
+        let path = place.hour(0).join(Name::merged(number, number));
+        let file = std::fs::File::create(&path).expect("it can be made");
+        file.set_modified(std::time::UNIX_EPOCH).expect("ours");
+    };
+    (2..40).for_each(plant);
+    let commits = || names(&place.hour(0)).iter().filter(|name| matches!(Name::of(name), Name::Commit(_))).count();
+    for _ in 0..5 {
+        assert_eq!(place.compact().problems, []);
+    }
+    assert_eq!(commits(), 1, "the newest commit is of today");
+    for day in 1..4 {
+        for hour in 0..3 {
+            let options =
+                Options { grace: Duration::from_secs(30 * 24 * 3600), ..options(NOW + (day * 24 + hour) * HOUR) };
+            compact(&place.store(), &options).expect("it can be compacted");
+        }
+    }
+    assert_eq!((commits(), place.hosts(0)), (4, vec!["a".to_owned()]), "one a day");
+    // What has come meanwhile is merged nevertheless, over the planted names.
+    place.write(0, "b");
+    let done = compact(&place.store(), &options(NOW + 80 * HOUR)).expect("it can be compacted");
+    assert_eq!((done.hours, place.hosts(0)), (1, vec!["a".to_owned(), "b".to_owned()]));
+}
+
+/// Who may read a file may read its rows when they are merged, and nobody else; a file that few may read hides none of the others.
+#[test]
+fn rows_keep_their_readers() {
+    let place = Place::new();
+    let mode = |name: &str| place.hour(0).join(name).metadata().expect("it is there").permissions().mode() & 0o777;
+    let write = |host: &str, mode: u32| {
+        place.write(0, host);
+        let path = place.hour(0).join(format!("{host}.parquet"));
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("ours");
+    };
+    let modes = || {
+        let mut modes: Vec<u32> = place.merged(0).iter().map(|name| mode(name)).collect();
+        modes.sort_unstable();
+        modes
+    };
+    write("a", 0o644);
+    write("b", 0o600);
+    write("c", 0o644);
+    assert_eq!((place.compact().problems, modes()), (Vec::new(), vec![0o600, 0o644]));
+    assert_eq!(mode(&Name::commit(1)), 0o644, "all read which files there are");
+    // A later commit of a file that only its owner may read hides nothing either.
+    write("d", 0o600);
+    assert_eq!((place.compact().problems, modes()), (Vec::new(), vec![0o600, 0o600, 0o644]));
+    assert_eq!(mode(&Name::commit(2)), 0o644);
+    // Four small files are merged, with their equals.
+    for (host, mode) in [("e", 0o600), ("f", 0o640), ("g", 0o604)] {
+        write(host, mode);
+        place.compact();
+    }
+    assert_eq!(modes(), [0o600, 0o600, 0o600, 0o604, 0o640, 0o644]);
+    let commits = names(&place.hour(0)).len();
+    assert_eq!((place.compact().hours, names(&place.hour(0)).len()), (0, commits), "nothing is merged again and again");
+    write("h", 0o600);
+    place.compact();
+    for later in [2, 4] {
+        assert_eq!(compact(&place.store(), &options(NOW + later * HOUR)).expect("it can be compacted").problems, []);
+    }
+    assert_eq!(modes(), [0o600, 0o604, 0o640, 0o644]);
+    assert_eq!(place.hosts(0), ["a", "b", "c", "d", "e", "f", "g", "h"]);
+}
+
 /// A clock that jumps ahead, and a directory for an hour to come, which any host can make: both together drop a part of what is kept in each run, and
 /// say so.
 #[test]

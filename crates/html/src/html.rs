@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use unstarve_diagnose::compare::Comparison;
 use unstarve_diagnose::report::{LEGEND, Verdict};
 use unstarve_model::Severity;
+use unstarve_timeline::Rule;
 
 use crate::blob::Columns;
 use crate::data::{Trace, TraceData};
@@ -41,9 +42,15 @@ pub(crate) struct PageData<'a> {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-struct RuleData {
+pub(crate) struct RuleData {
     word: &'static str,
     meaning: &'static str,
+}
+
+impl RuleData {
+    pub(crate) fn all(rules: &[Rule]) -> Vec<RuleData> {
+        rules.iter().map(|rule| RuleData { word: rule.word(), meaning: rule.meaning() }).collect()
+    }
 }
 
 #[derive(Serialize)]
@@ -91,10 +98,25 @@ fn page(
 ) -> Result<String, PageError> {
     let mut columns = Columns::default();
     let traces: Vec<TraceData> = traces.into_iter().map(|trace| trace.into_data(&mut columns)).collect();
-    let rules = LEGEND.iter().map(|rule| RuleData { word: rule.word(), meaning: rule.meaning() }).collect();
-    let data = PageData { schema: "unstarve.page/1", generator, rules, comparison, traces };
+    let data = PageData { schema: "unstarve.page/1", generator, rules: RuleData::all(&LEGEND), comparison, traces };
     let blob = columns.finish(&data).map_err(PageError::Json)?;
-    let data = STANDARD.encode(compressed(&blob).map_err(PageError::Compress)?);
+    document(&Document { title, plain, blob: &blob, program: PROGRAM })
+}
+
+/// What differs between pages.
+pub(crate) struct Document<'a> {
+    pub title: &'a str,
+    /// Markup, shown where no program runs.
+    pub plain: &'a str,
+    /// What the program reads.
+    pub blob: &'a [u8],
+    pub program: &'a str,
+}
+
+/// The file.
+pub(crate) fn document(page: &Document<'_>) -> Result<String, PageError> {
+    let Document { plain, program, .. } = page;
+    let data = STANDARD.encode(compressed(page.blob).map_err(PageError::Compress)?);
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -103,19 +125,19 @@ fn page(
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main id=\"page\">\n{plain}\
          <p class=\"plain-note\">The rest of this page needs JavaScript, which is switched off here. Save the file and \
          open it in a browser.</p>\n</main>\n\
-         <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n<script>{PROGRAM}</script>\n\
+         <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n<script>{program}</script>\n\
          </body>\n</html>\n",
-        policy = policy(),
-        title = escaped(title),
+        policy = policy(program),
+        title = escaped(page.title),
     ))
 }
 
 /// Nothing may be loaded, nothing may run but the page's own program, no text may become markup.
-fn policy() -> String {
+fn policy(program: &str) -> String {
     format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'; \
          require-trusted-types-for 'script'; trusted-types 'none'",
-        hash(PROGRAM),
+        hash(program),
         hash(STYLE)
     )
 }

@@ -11,6 +11,7 @@
 //! | `data` | from those to what the page shows |
 //! | `blob` | JSON and columns of numbers in one piece |
 //! | `html` | the file |
+//! | `fleet` | the page of many hosts, of what `unstarve sql` found |
 //! | `live` | the page of a running `unstarve watch` |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -18,6 +19,7 @@
 mod blob;
 mod collect;
 mod data;
+pub mod fleet;
 mod html;
 pub mod live;
 #[cfg(test)]
@@ -25,4 +27,5 @@ mod typescript;
 
 pub use collect::Collector;
 pub use data::Trace;
+pub use fleet::fleet_html;
 pub use html::{PageError, comparison_html, html};

@@ -9,6 +9,7 @@ use ts_rs::{Config, TS, TypeVisitor};
 
 use crate::blob::Column;
 use crate::collect::detail::Kind;
+use crate::fleet::FleetPage;
 use crate::html::PageData;
 
 /// The typed array that the page makes of a column.
@@ -66,6 +67,7 @@ fn declarations() -> String {
     let mut made = Declarations { config, seen: HashSet::new(), texts: BTreeMap::new() };
     made.visit::<PageData<'static>>();
     made.visit::<Kind>();
+    made.visit::<FleetPage<'static>>();
     made.texts.values().fold(head.to_owned(), |text, declaration| text + declaration)
 }
 

@@ -1,8 +1,9 @@
 //! Multiplies the rollups of a real host to those of a fleet, with faults planted in some of its hosts:
 //!
-//!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS
+//!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS [apart]
 //!
-//! REAL and OUT are directories as `unstarve watch --tables` writes them. Every host gets real intervals in an order of its own, with its
+//! REAL and OUT are directories as `unstarve watch --tables` writes them. All hosts are in one file for each hour, as if they had been merged;
+//! with `apart`, each host has files of its own, as before that. Every host gets real intervals in an order of its own, with its
 //! own load. The same call makes the same rows. What is planted, by the number of the host:
 //!
 //! * each 10th, `host-NNNN` with N % 10 = 3: real-time tasks keep the workers of direct I/O waiting for 12 s in each interval;
@@ -15,6 +16,7 @@
 
 use std::error::Error;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
@@ -62,12 +64,24 @@ struct Interval {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [real, out, hosts, hours] = &arguments[..] else { return Err("expected REAL OUT HOSTS HOURS".into()) };
+    let (arguments, apart) = match arguments.split_last() {
+        Some((last, first)) if last == "apart" => (first, true),
+        _ => (&arguments[..], false),
+    };
+    let [real, out, hosts, hours] = arguments else { return Err("expected REAL OUT HOSTS HOURS [apart]".into()) };
     let real = read(Path::new(real))?;
     let shelf = Shelf::open(&std::path::absolute(out)?)?;
     let (hosts, hours): (u64, u64) = (hosts.parse()?, hours.parse()?);
     for hour in 0..hours {
-        write_hour(&shelf, &real, hosts, hour, hours)?;
+        let begin = (BEGIN + hour * 12 * SPAN).to_string();
+        if apart {
+            for host in 0..hosts {
+                let name = Host { number: host, is_late: false }.name();
+                write_hour(&shelf, &real, host..host + 1, &part_name(&[&name, "boot", &begin]), (hour, hours))?;
+            }
+        } else {
+            write_hour(&shelf, &real, 0..hosts, &part_name(&["merged", &begin]), (hour, hours))?;
+        }
     }
     Ok(())
 }
@@ -75,12 +89,18 @@ fn main() -> Result<()> {
 /// Writes what a host has of an interval, by the time at which that begins.
 type Row<'a> = Box<dyn FnMut(Host, u64, &Interval) -> std::result::Result<(), unstarve_tables::TableError> + 'a>;
 
-/// All hosts' rows of an hour in a file for each table, as if they had been merged.
-fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u64) -> Result<()> {
+/// Some hosts' rows of an hour of all hours in a file for each table.
+fn write_hour(
+    shelf: &Shelf,
+    real: &[Interval],
+    hosts: Range<u64>,
+    part: &str,
+    (hour, hours): (u64, u64),
+) -> Result<()> {
     let begin = BEGIN + hour * 12 * SPAN;
     let at = WallTime(begin);
     let each = |mut row: Row<'_>| {
-        for host in 0..hosts {
+        for host in hosts.clone() {
             for step in 0..12 {
                 let number = hour * 12 + step;
                 let mut interval = real[(mix(host, number) % real.len() as u64) as usize].clone();
@@ -91,7 +111,6 @@ fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u6
         }
         Ok(())
     };
-    let part = part_name(&["merged", &begin.to_string()]);
     let waits = parquet_file(&WAIT_ROLLUP, |out| {
         each(Box::new(|host, ts, interval| interval.waits.iter().try_for_each(|wait| write_wait(out, host, ts, wait))))
     })?;
@@ -100,7 +119,7 @@ fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u6
             interval.blame.iter().try_for_each(|blame| write_blame(out, host, ts, blame))
         }))
     })?;
-    let all = || (0..hosts).map(|number| Host { number, is_late: hour * 2 >= hours });
+    let all = || hosts.clone().map(|number| Host { number, is_late: hour * 2 >= hours });
     let looked = parquet_file(&HOSTS, |out| all().try_for_each(|host| write_host(out, host, begin)))?;
     let settings = parquet_file(&SETTINGS, |out| all().try_for_each(|host| write_setting(out, host, begin)))?;
     let starved = || all().filter(|host| host.starves_io());
@@ -108,7 +127,10 @@ fn write_hour(shelf: &Shelf, real: &[Interval], hosts: u64, hour: u64, hours: u6
     let tables =
         [(&WAIT_ROLLUP, waits), (&BLAME_ROLLUP, blame), (&HOSTS, looked), (&SETTINGS, settings), (&EPISODES, episodes)];
     for (schema, bytes) in tables {
-        shelf.put(&Partition::of(schema.name, at), &part, &bytes)?;
+        // Who has no episode writes no file of them.
+        if schema.name != EPISODES.name || starved().next().is_some() {
+            shelf.put(&Partition::of(schema.name, at), part, &bytes)?;
+        }
     }
     Ok(())
 }

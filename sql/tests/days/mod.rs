@@ -5,7 +5,10 @@ use std::process::Command;
 
 const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
 
-/// Makes it.
+/// Of `unstarve lab proofs --parquet`: what ships with the program.
+pub const PROOFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/proofs.parquet");
+
+/// Makes it, with what was proved beside it.
 pub fn fleet_with_a_day_before() -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a place for files");
     let copied = Command::new("cp").arg("-r").arg(format!("{FLEET}/.")).arg(place.path()).status();
@@ -29,6 +32,9 @@ pub fn fleet_with_a_day_before() -> tempfile::TempDir {
     ] {
         write(&place.path().join(format!("table={table}")), &question);
     }
+    let proofs = place.path().join("table=proofs");
+    std::fs::create_dir(&proofs).expect("it can be made");
+    std::fs::copy(PROOFS, proofs.join("proofs.parquet")).expect("it can be copied");
     place
 }
 

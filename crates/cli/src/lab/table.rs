@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use unstarve_diagnose::proofs::{Proof, read, write};
+use unstarve_diagnose::proofs::{Proof, read, shipped, write};
 use unstarve_files::{Limit, read_text};
 use unstarve_lab::cells::Cells;
 use unstarve_lab::compare::Plan;
@@ -19,26 +19,42 @@ use crate::target::Target;
 #[command(after_help = "\
 Example:
   unstarve lab proofs --cells ~/.cache/unstarve/proofs/cells --table crates/diagnose/data/proofs.tsv
+  unstarve lab proofs --parquet proofs.parquet        what ships with this program, for `unstarve sql`
 
 The table's lines of scenarios and kernels of which there is no cell stay as they are.
 
 Exit code: 0 if the table was written, 2 if not.")]
 pub(crate) struct ProofsArgs {
-    /// The directory of the cells
+    /// The directory of the cells; without it the rows are those that ship with this program
     #[arg(long, value_name = "DIR")]
-    cells: PathBuf,
+    cells: Option<PathBuf>,
     /// The table
-    #[arg(long, value_name = "FILE", required_unless_present = "parquet")]
+    #[arg(long, value_name = "FILE", required_unless_present = "parquet", requires = "cells")]
     table: Option<PathBuf>,
-    /// The same rows as a Parquet file
+    /// The rows as a Parquet file
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: ProofsArgs) -> anyhow::Result<ExitCode> {
-    let cells = Cells::in_directory(&args.cells).all().with_context(|| args.cells.display().to_string())?;
+    match &args.cells {
+        Some(directory) => of_cells(directory, &args)?,
+        None => write_parquet(&args, &shipped().iter().collect::<Vec<_>>())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_parquet(args: &ProofsArgs, rows: &[&Proof]) -> anyhow::Result<()> {
+    let Some(file) = &args.parquet else { return Ok(()) };
+    tables::write_proofs(file, rows)?;
+    note!("unstarve: {} with {}", file.display(), unstarve_model::counted(rows.len() as u64, "row"));
+    Ok(())
+}
+
+fn of_cells(directory: &Path, args: &ProofsArgs) -> anyhow::Result<()> {
+    let cells = Cells::in_directory(directory).all().with_context(|| directory.display().to_string())?;
     let mut by_guests: BTreeMap<(String, String), Vec<Proof>> = BTreeMap::new();
-    anyhow::ensure!(!cells.is_empty(), "{}: no outcome of `lab prove --all --cells` is here", args.cells.display());
+    anyhow::ensure!(!cells.is_empty(), "{}: no outcome of `lab prove --all --cells` is here", directory.display());
     for proof in cells.iter().flat_map(|cell| cell.proofs(Plan::default().matters)) {
         by_guests.entry((proof.scenario.clone(), proof.kernel.clone())).or_default().push(proof);
     }
@@ -48,12 +64,7 @@ pub(crate) fn run(args: ProofsArgs) -> anyhow::Result<ExitCode> {
         }
         note!("unstarve: {} of {} cells", table.display(), cells.len());
     }
-    if let Some(file) = &args.parquet {
-        let rows: Vec<&Proof> = by_guests.values().flatten().collect();
-        tables::write_proofs(file, &rows)?;
-        note!("unstarve: {} with {}", file.display(), unstarve_model::counted(rows.len() as u64, "row"));
-    }
-    Ok(ExitCode::SUCCESS)
+    write_parquet(args, &by_guests.values().flatten().collect::<Vec<_>>())
 }
 
 /// What becomes of a table's other lines of the same scenario and kernel.

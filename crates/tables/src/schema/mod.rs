@@ -84,7 +84,7 @@ pub const EPISODES: Schema = Schema {
 pub const PROOFS: Schema = Schema {
     name: "proofs",
     meaning: "what a remedy was proved to do on a real kernel",
-    writer: "`unstarve lab proofs --parquet`",
+    writer: "`unstarve lab proofs --parquet`, also what ships with the program",
     columns: hosts::PROOFS,
 };
 

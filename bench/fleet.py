@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""What many hosts cost: merging their files, their size, and every view, cold and warm, beside DuckDB's answers.
+
+    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--directory DIR] [--questions a,b] [--no-duckdb]
+
+The rows are those of a real host, multiplied, with faults planted (crates/tables/examples/fleet.rs), in files of each host and hour, which `fleet compact` merges. Each question is a process of its own that opens the directory anew. Cold: the files are no longer in the page cache
+(posix_fadvise). Memory is the most that a process had in it (ru_maxrss).
+"""
+import argparse
+import glob
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REAL = ROOT / "sql/tests/real"
+WARM = 3
+# What docs/fleet.md sets out to reach.
+GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0}
+
+
+def run(command, **options):
+    """Seconds, the most memory, and what was said."""
+    begin = time.monotonic()
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen([str(word) for word in command], stdout=out, stdin=options.pop("stdin", subprocess.DEVNULL), **options)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - begin
+        out.seek(0)
+        text = out.read().decode()
+    if child.returncode != 0:
+        sys.exit(f"{command}: exit code {child.returncode}\n{text}")
+    return seconds, usage.ru_maxrss * 1024, text
+
+
+def forget(directory):
+    """Takes files out of the page cache."""
+    for path in glob.glob(f"{directory}/**/*", recursive=True):
+        if os.path.isfile(path):
+            handle = os.open(path, os.O_RDONLY)
+            os.fsync(handle)
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(handle)
+
+
+def make(arguments, directory):
+    """Makes the files of all hosts and merges them; then they are removed, as they are an hour later."""
+    begin = time.monotonic()
+    run([arguments.generator, REAL, directory, arguments.hosts, arguments.hours, "apart"])
+    made = time.monotonic() - begin
+    files = sum(len(found) for _, _, found in os.walk(directory))
+    seconds, memory, text = run([arguments.unstarve, "fleet", "compact", directory, "--json"])
+    done = json.loads(text)
+    rows = done["rows"]
+    problems = done["problems"]
+    if problems:
+        sys.exit(f"not everything was merged: {problems[:3]}")
+    run([arguments.unstarve, "fleet", "compact", directory, "--grace", "0s"])
+    print(f"made {files:,} files of hosts, {done['input_bytes'] / 1e6:,.0f} MB, in {made:.0f} s")
+    say("ingest", rows / seconds, f"merged {rows:,} rows of {done['inputs']:,} files into {done['outputs']:,} in {seconds:.1f} s, {rows / seconds:,.0f} rows/s, at most {memory >> 20} MiB", more=True)
+
+
+def say(goal, value, text, more=False):
+    reached = value >= GOALS[goal] if more else value <= GOALS[goal]
+    print(f"{'  ok' if reached else 'MISS'}  {text} (goal: {'at least' if more else 'at most'} {GOALS[goal]:,.0f})", flush=True)
+    return reached
+
+
+def sizes(arguments, directory):
+    _, _, text = run([arguments.unstarve, "fleet", "status", directory, "--json"])
+    tables = json.loads(text)["tables"]
+    for name, table in sorted(tables.items()):
+        if table["rows"]:
+            print(f"      {name}: {table['rows']:,} rows in {table['files']} files, {table['bytes'] / 1e6:,.1f} MB, {table['bytes'] / table['rows']:.2f} B a row")
+    blame = tables["blame_rollup"]
+    say("bytes", blame["bytes"] / blame["rows"], f"{blame['bytes'] / blame['rows']:.2f} B for a row of blame_rollup")
+
+
+def oracle(arguments, directory, view, definition, question):
+    """What DuckDB answers, in its own process; the time includes Python's start."""
+    asked = tempfile.TemporaryFile()
+    asked.write(json.dumps([[view, definition, question]]).encode())
+    asked.seek(0)
+    seconds, memory, text = run([sys.executable, ROOT / "sql/tests/oracle.py", directory], stdin=asked)
+    return seconds, memory, json.loads(text)[0]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("unstarve", "sql", "generator"):
+        parser.add_argument(name)
+    parser.add_argument("--hosts", type=int, default=1000)
+    parser.add_argument("--hours", type=int, default=24)
+    parser.add_argument("--directory", help="kept, and used again if it is there")
+    parser.add_argument("--questions", help="only these views, apart by commas")
+    parser.add_argument("--no-duckdb", action="store_true")
+    arguments = parser.parse_args()
+    place = arguments.directory or tempfile.mkdtemp(prefix="unstarve-fleet-")
+    directory = f"{place}/tables"
+    try:
+        model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+        load = os.getloadavg()[0]
+        print(f"{arguments.hosts} hosts, {arguments.hours} hours; {os.cpu_count()} CPUs ({model}), load {load:.1f} at the begin")
+        if not os.path.exists(directory):
+            make(arguments, directory)
+        sizes(arguments, directory)
+        ask_all(arguments, directory)
+    finally:
+        if not arguments.directory:
+            shutil.rmtree(place)
+
+
+def ask_all(arguments, directory):
+    questions = json.loads((ROOT / "sql/tests/questions.json").read_text())
+    if arguments.questions:
+        questions = {view: questions[view] for view in arguments.questions.split(",")}
+    _, _, text = run([arguments.sql, "--format", "json", "select table_name, definition from information_schema.views where definition is not null", directory])
+    definitions = {row["table_name"]: row["definition"] for row in json.loads(text)}
+    print(f"      {'view':<22}{'cold':>8}{'warm':>8}{'memory':>10}{'DuckDB':>8}  rows")
+    missed, colds, warms, most = [], [], [], 0
+    for view, question in questions.items():
+        command = [arguments.sql, "--format", "csv", question, directory]
+        forget(directory)
+        cold, memory, answer = run(command)
+        times = []
+        for _ in range(WARM):
+            seconds, used, again = run(command)
+            times.append(seconds)
+            memory = max(memory, used)
+            if again != answer:
+                sys.exit(f"{view}: another answer at the second time")
+        warm = statistics.median(times)
+        rows = answer.split("\n", 1)[1]
+        duck = "-"
+        if not arguments.no_duckdb:
+            seconds, _, expected = oracle(arguments, directory, view, definitions[view], question)
+            if expected != rows:
+                Path("/tmp/fleet-ours.csv").write_text(rows), Path("/tmp/fleet-duckdb.csv").write_text(expected)
+                sys.exit(f"{view}: DuckDB has other rows: /tmp/fleet-ours.csv, /tmp/fleet-duckdb.csv")
+            duck = f"{seconds:.2f}"
+        bad = cold > GOALS["cold"] or warm > GOALS["warm"] or memory > GOALS["memory"]
+        print(f"{'MISS' if bad else '  ok'}  {view:<22}{cold:>7.2f}s{warm:>7.2f}s{memory >> 20:>6} MiB{duck:>8}  {rows.count(chr(10))}", flush=True)
+        colds.append(cold)
+        warms.append(warm)
+        most = max(most, memory)
+        missed += [view] if bad else []
+    say("cold", max(colds), f"slowest question cold: {max(colds):.2f} s")
+    say("warm", max(warms), f"slowest question warm: {max(warms):.2f} s, median of {WARM}")
+    say("memory", most, f"most memory: {most >> 20} MiB")
+    same = "not compared with DuckDB" if arguments.no_duckdb else "all answers are DuckDB's"
+    print(f"{len(questions)} questions, {same}; over a goal: {', '.join(missed) or 'none'}")
+
+
+main()
