@@ -3,7 +3,7 @@
 //! What hosts write has no bound, so each question has one: what has no room is summed up, and the page says so.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
@@ -107,8 +107,8 @@ async fn periods(session: &SessionContext, changed_at: Option<i64>) -> Result<Ve
             group by host, kernel, labels, late)
         select watched.host as host, watched.kernel as kernel, watched.labels as labels, watched.late as late,
             watched.first as first, watched.last as last, watched.watched as watched, coalesce(blamed.ns, 0) as ns
-        from watched left join blamed on watched.host = blamed.host and watched.kernel is not distinct from blamed.kernel
-            and watched.labels is not distinct from blamed.labels and watched.late = blamed.late
+        from watched left join blamed on watched.host = blamed.host and (watched.kernel is not distinct from blamed.kernel)
+            and (watched.labels is not distinct from blamed.labels) and watched.late = blamed.late
         order by ns desc, host limit {MOST_PERIODS}"
     );
     let mut all = Vec::new();

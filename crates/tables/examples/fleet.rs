@@ -3,8 +3,8 @@
 //!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS [apart]
 //!
 //! REAL and OUT are directories as `unstarve watch --tables` writes them. All hosts are in one file for each hour, as if they had been merged;
-//! with `apart`, each host has files of its own, as before that. Every host gets real intervals in an order of its own, with its
-//! own load. The same call makes the same rows. What is planted, by the number of the host:
+//! with `apart`, each host has files of its own, as before that, and a load of its own: without it, the same numbers again and again take next to no room.
+//! Every host gets real intervals in an order of its own. The same call makes the same rows. What is planted, by the number of the host:
 //!
 //! * each 10th, `host-NNNN` with N % 10 = 3: real-time tasks keep the workers of direct I/O waiting for 12 s in each interval;
 //! * kernel 6.1.0-planted on each 4th: a group outweighs kworkers for 3 s in each interval;
@@ -77,10 +77,16 @@ fn main() -> Result<()> {
         if apart {
             for host in 0..hosts {
                 let name = Host { number: host, is_late: false }.name();
-                write_hour(&shelf, &real, host..host + 1, &part_name(&[&name, "boot", &begin]), (hour, hours))?;
+                write_hour(
+                    &shelf,
+                    (&real, Load::Own),
+                    host..host + 1,
+                    &part_name(&[&name, "boot", &begin]),
+                    (hour, hours),
+                )?;
             }
         } else {
-            write_hour(&shelf, &real, 0..hosts, &part_name(&["merged", &begin]), (hour, hours))?;
+            write_hour(&shelf, (&real, Load::Same), 0..hosts, &part_name(&["merged", &begin]), (hour, hours))?;
         }
     }
     Ok(())
@@ -89,10 +95,17 @@ fn main() -> Result<()> {
 /// Writes what a host has of an interval, by the time at which that begins.
 type Row<'a> = Box<dyn FnMut(Host, u64, &Interval) -> std::result::Result<(), unstarve_tables::TableError> + 'a>;
 
+/// Whether all hosts do the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Same,
+    Own,
+}
+
 /// Some hosts' rows of an hour of all hours in a file for each table.
 fn write_hour(
     shelf: &Shelf,
-    real: &[Interval],
+    (real, load): (&[Interval], Load),
     hosts: Range<u64>,
     part: &str,
     (hour, hours): (u64, u64),
@@ -104,6 +117,9 @@ fn write_hour(
             for step in 0..12 {
                 let number = hour * 12 + step;
                 let mut interval = real[(mix(host, number) % real.len() as u64) as usize].clone();
+                if load == Load::Own {
+                    interval.vary(host, number);
+                }
                 let host = Host { number: host, is_late: number >= hours * 6 };
                 plant(&mut interval, host);
                 row(host, begin + step * SPAN, &interval)?;
@@ -176,6 +192,25 @@ fn plant(interval: &mut Interval, host: Host) {
 }
 
 impl Interval {
+    /// From half to one and a half of each number; the parts of a victim still add up to its sum.
+    fn vary(&mut self, host: u64, number: u64) {
+        let mut at = 0;
+        let mut scaled = |value: u64| {
+            at += 1;
+            let random = mix(host * 1_000 + at, number);
+            value / 1024 * (512 + random % 1024) + value % 1024
+        };
+        for blame in &mut self.blame {
+            blame.ns = scaled(blame.ns);
+        }
+        for wait in &mut self.waits {
+            let parts = self.blame.iter().filter(|blame| blame.victim == wait.role);
+            wait.sum = parts.map(|blame| blame.ns).sum();
+            wait.buckets.iter_mut().for_each(|count| *count = scaled(*count * 1024) / 1024);
+            wait.n = wait.buckets.iter().sum();
+        }
+    }
+
     fn add(&mut self, victim: &str, occupant: &str, rule: &str, ns: u64) {
         let [victim, occupant, rule] = [victim, occupant, rule].map(str::to_owned);
         match self.waits.iter_mut().find(|wait| wait.role == victim) {

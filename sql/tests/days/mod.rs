@@ -1,11 +1,12 @@
-//! The small fleet with a day before: 30 hours earlier it had all rows that it has, but none of `/batch.slice`, and a host more.
+//! The small fleet with a day before: 30 hours earlier it had all rows that it has, but none of `/batch.slice`, a host more, and its episodes were
+//! storms of wakeups on 6.1.
 
 use std::path::Path;
 use std::process::Command;
 
 const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
 
-/// Of `unstarve lab proofs --parquet`: what ships with the program.
+/// Of `unstarve lab proofs --cells testdata/proofs --parquet`: what helped against a storm of wakeups on 6.1.
 pub const PROOFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/proofs.parquet");
 
 /// Makes it, with what was proved beside it.
@@ -27,6 +28,12 @@ pub fn fleet_with_a_day_before() -> tempfile::TempDir {
             format!(
                 "select 'host-gone' as host, boot_id, {earlier}, span_ns, victim_role, victim_kind, cgroup, n, sum_ns, max_ns, buckets,
                  kernel, labels from wait_rollup where host = 'host-0000'"
+            ),
+        ),
+        (
+            "episodes",
+            format!(
+                "select * replace (id || '-storm' as id, {earlier}, 'wake-storm' as finding, '6.1.0-planted' as kernel) from episodes"
             ),
         ),
     ] {
