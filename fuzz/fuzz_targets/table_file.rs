@@ -32,7 +32,7 @@ fuzz_target!(
 
 fn check(bytes: &[u8], table: &Schema) {
     let Ok(decoded) = decode(bytes.to_vec(), table, Most { memory: MEMORY }) else { return };
-    assert_eq!(decoded.rows, decoded.batches.iter().map(|batch| batch.num_rows() as u64).sum());
+    assert_eq!(decoded.rows, decoded.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>());
     assert!(decoded.memory <= MEMORY);
     for batch in &decoded.batches {
         assert!(batch.num_columns() <= table.columns.len() + 16);
