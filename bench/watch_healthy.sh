@@ -125,7 +125,7 @@ for load in "${loads[@]}"; do
     watch=
     if ((result == 75)); then continue; fi
     if ((result)); then echo "$load: the load failed (exit code $result):" >&2; tail -5 "$work/log" >&2; failed=2; continue; fi
-    episodes=$(cat "$work/store-$load/episodes.jsonl" 2>/dev/null | wc -l)
+    episodes=$("$unstarve" watch episodes --json --store "$work/store-$load" 2>/dev/null | wc -l)
     printf '%-8s %4d s  %d episodes  %s s of CPU (%.2f %% of one)  %s MiB resident\n' "$load" "$took" "$episodes" "$used" \
         "$(awk -v used="$used" -v took="$((took + 3))" 'BEGIN {print 100 * used / took}')" "$size"
     if ((episodes)); then

@@ -65,7 +65,7 @@ for tenth in $(seq 10); do
     files=$(find "/proc/$watch/fd" -mindepth 1 | wc -l)
     series=$(curl -s --max-time 20 --unix-socket "$work/metrics" http://localhost/metrics | grep -vc '^#')
     now=$(cpu_time)
-    episodes=$(cat "$work/store/episodes.jsonl" 2>/dev/null | wc -l)
+    episodes=$("$unstarve" watch episodes --json --store "$work/store" 2>/dev/null | wc -l)
     echo "$(awk -v m="$minutes" -v t="$tenth" 'BEGIN {print m * t / 10}') $(cat "$work/count") $resident $files $series" \
         "$(awk -v a="$before" -v b="$now" 'BEGIN {printf "%.2f", b - a}') $episodes"
     before=$now
