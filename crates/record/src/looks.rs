@@ -10,9 +10,13 @@ use unstarve_model::{ClockPair, WallTime};
 pub struct Look {
     /// When it was.
     pub at: ClockPair,
-    /// By the group's path.
+    /// By the group's path, those that were read then: others are as they were at an earlier look.
     pub counted: BTreeMap<String, Throttled>,
 }
+
+/// A group whose counters were read so long before the beginning, and then after it: what grew since may have been before. The first
+/// look within counts.
+const LATE: u64 = 1_000_000_000;
 
 /// Notes in the snapshot what the counters have grown by since the trace's beginning, which is given on the trace's clock beside both clocks at
 /// its end. A group that was not looked at then has no counters:
@@ -20,14 +24,22 @@ pub struct Look {
 pub(crate) fn note(snapshot: &mut Snapshot, looks: &[Look], span: Option<(ClockPair, u64)>) {
     let Some((end, begin)) = span else { return };
     let begin = WallTime(end.wall.0.saturating_sub(end.trace.0.saturating_sub(begin)));
-    let before = looks.iter().rev().find(|look| look.at.wall <= begin).or(looks.first());
-    let (Some(before), Some(after)) = (before, looks.last()) else { return };
-    if before.at.wall >= after.at.wall {
+    let counted = |look: &Look, path: &str| Some((look.at.wall, *look.counted.get(path)?));
+    // Of each group by itself: a look does not read all counters.
+    let before = |path: &str| {
+        let earlier = looks.iter().rev().filter(|look| look.at.wall <= begin).find_map(|look| counted(look, path));
+        let is_near = |(at, _): &(WallTime, Throttled)| begin.0 - at.0 <= LATE;
+        let within = || looks.iter().filter(|look| look.at.wall >= begin).find_map(|look| counted(look, path));
+        earlier.filter(is_near).or_else(within)
+    };
+    let after = |path: &str| looks.iter().rev().find_map(|look| counted(look, path));
+    if looks.len() < 2 || looks.last().is_some_and(|last| last.at.wall <= begin) {
         return;
     }
     let mut meanwhile = BTreeMap::new();
     for group in snapshot.cgroups.iter_mut().filter(|group| group.limit.is_some()) {
-        let grown = before.counted.get(&group.path).zip(after.counted.get(&group.path)).and_then(grown);
+        let both = before(&group.path).zip(after(&group.path)).filter(|((first, _), (last, _))| first < last);
+        let grown = both.and_then(|((_, before), (_, after))| grown((&before, &after)));
         match grown {
             Some(grown) if grown.count > 0 => drop(meanwhile.insert(group.path.clone(), grown)),
             Some(_) => {}
@@ -77,6 +89,28 @@ mod tests {
         let text = r#"{"schema":"unstarve.snapshot/1","kernel":{}}"#;
         let empty = Snapshot::from_json(text).expect("a snapshot");
         Snapshot { cgroups: paths.iter().map(group).collect(), ..empty }
+    }
+
+    #[test]
+    fn counters_that_were_read_long_before_the_beginning_say_nothing_of_it() {
+        //  looks   1 s    2 s    3 s    4 s     the trace begins at 3 s
+        //  /a      5                    9       four stops, nobody knows when
+        //  /b      5             8      9       one of them in the trace
+        let second = |second: u64, counted: &[(&str, u64)]| {
+            let wall = WallTime(second * 1_000_000_000);
+            Look { at: ClockPair { trace: Time(wall.0), wall }, ..look(second, counted) }
+        };
+        let looks = [
+            second(1, &[("/a", 5), ("/b", 5)]),
+            second(2, &[]),
+            second(3, &[("/b", 8)]),
+            second(4, &[("/a", 9), ("/b", 9)]),
+        ];
+        let mut noted = snapshot(&["/a", "/b"]);
+        let end = looks[3].at;
+        note(&mut noted, &looks, Some((end, 3_000_000_000)));
+        assert_eq!(noted.throttled_meanwhile("/b").map(|grown| grown.count), Some(1));
+        assert_eq!(noted.throttled_meanwhile("/a"), None, "not four");
     }
 
     #[test]

@@ -15,9 +15,12 @@ mod engine;
 pub mod episode;
 mod groups;
 mod guarded;
+mod herald;
 mod histogram;
 mod limit_files;
 mod limits;
+#[cfg(feature = "bpf")]
+mod lockdown;
 mod machine;
 mod open;
 mod places;
@@ -32,6 +35,7 @@ pub mod run;
 mod scribe;
 mod scripted;
 mod serving;
+mod stood;
 pub mod store;
 pub mod tell;
 #[cfg(test)]

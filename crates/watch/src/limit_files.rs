@@ -1,17 +1,19 @@
 //! Which groups have limits, and their counters: looked for bit by bit, since a host may have thousands of groups.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use unstarve_facts::{Bandwidth, Throttled};
+use unstarve_model::Time;
 
-use crate::RoleId;
 use crate::groups::Hierarchy;
 use crate::limits::{LimitedGroup, Stops};
 use crate::role_table::RoleTable;
 use crate::totals::Totals;
+use crate::{RoleId, clocks};
 
 /// Another walk begins so long after the one before, once that is through.
 const EVERY: Duration = Duration::from_secs(2);
@@ -22,20 +24,33 @@ const FIRST_STEPS: usize = 1024;
 const MOST: usize = 512;
 /// Counters that a reading reads: with cgroup v2 the kernel sums up over all CPUs for each.
 const MOST_COUNTERS: usize = 32;
+/// A user to whom a group belongs may make any number below it, and nest them. A walk takes so many of one group's, so many levels, and so
+/// many in all: what is nearer to the root comes first, so that nobody keeps others from being looked at.
+const MOST_BELOW: usize = 1024;
+const DEEPEST: usize = 16;
+const MOST_PENDING: usize = 16_384;
 
 /// The groups of a hierarchy that have limits.
 #[derive(Debug)]
 pub(crate) struct LimitFiles {
     mount: PathBuf,
     unified: bool,
-    known: BTreeMap<String, Known>,
-    /// Where the walk goes on.
-    pending: Vec<String>,
-    /// The groups with limits that this walk has come by.
-    met: BTreeSet<String>,
+    known: BTreeMap<Arc<str>, Known>,
+    /// Groups that are still to be looked at by this walk, those nearest to the root first.
+    pending: VecDeque<Pending>,
+    /// Numbers of walks, from 1 on.
+    walk: u64,
     begun: Option<Instant>,
     /// Whose counters were read last.
-    last: Option<String>,
+    last: Option<Arc<str>>,
+}
+
+/// A group that the walk goes to: those of one parent share its path.
+#[derive(Debug)]
+struct Pending {
+    above: Arc<str>,
+    name: Box<str>,
+    depth: usize,
 }
 
 /// A group that has a limit.
@@ -43,6 +58,12 @@ pub(crate) struct LimitFiles {
 struct Known {
     limit: Bandwidth,
     counted: Throttled,
+    /// When its counters were so.
+    read: Time,
+    /// Somebody of its role has waited since.
+    is_due: bool,
+    /// The last walk that met it.
+    met: u64,
 }
 
 impl LimitFiles {
@@ -51,86 +72,122 @@ impl LimitFiles {
             mount: hierarchy.mount().to_owned(),
             unified: hierarchy.unified,
             known: BTreeMap::new(),
-            pending: Vec::new(),
-            met: BTreeSet::new(),
+            pending: VecDeque::new(),
+            walk: 0,
             begun: None,
             last: None,
         }
     }
 
-    /// Goes on with the walk, and reads the counters of groups whose role waits: where nobody waits nobody is stopped.
+    /// Goes on with the walk, and reads the counters of groups whose role waits, and once more when it does no longer: where nobody waits
+    /// nobody is stopped.
     pub fn look(&mut self, role_of: impl Fn(&str) -> RoleId, waits: impl Fn(RoleId) -> bool) -> Vec<LimitedGroup> {
-        self.walk();
-        let due = |path: &String| waits(role_of(path));
-        let (after, up_to): (Vec<&String>, Vec<&String>) = self
-            .known
-            .keys()
-            .filter(|path| due(path))
-            .partition(|path| self.last.as_ref().is_none_or(|last| *path > last));
-        let paths: Vec<String> = after.into_iter().chain(up_to).take(MOST_COUNTERS).cloned().collect();
-        for path in &paths {
-            let counted = counters(&self.directory(path));
-            if let (Some(known), Some(counted)) = (self.known.get_mut(path), counted) {
-                known.counted = counted;
+        let now = clocks::now().trace;
+        self.walk(now);
+        let mut due = Vec::new();
+        for (path, known) in &mut self.known {
+            let waits = waits(role_of(path));
+            if waits || known.is_due {
+                due.push((Arc::clone(path), waits));
+            } else {
+                // Nothing can have changed.
+                known.read = now;
             }
+            known.is_due |= waits;
         }
-        self.last = paths.into_iter().next_back().or(self.last.take());
-        let of = |(path, known): (&String, &Known)| LimitedGroup {
-            path: path.clone(),
+        // From where the last reading ended.
+        let first = due.partition_point(|(path, _)| self.last.as_ref().is_some_and(|last| path <= last));
+        due.rotate_left(first);
+        for (path, waits) in due.into_iter().take(MOST_COUNTERS) {
+            let counted = counters(&self.directory(&path));
+            if let (Some(known), Some(counted)) = (self.known.get_mut(&path), counted) {
+                (known.counted, known.read, known.is_due) = (counted, now, waits);
+            }
+            self.last = Some(path);
+        }
+        let of = |(path, known): (&Arc<str>, &Known)| LimitedGroup {
+            path: Arc::clone(path),
             role: role_of(path),
             limit: known.limit,
             counted: known.counted,
+            read: known.read,
         };
         self.known.iter().map(of).collect()
     }
 
-    fn walk(&mut self) {
+    fn walk(&mut self, now: Time) {
         let steps = if self.begun.is_none() { FIRST_STEPS } else { STEPS };
         if self.pending.is_empty() {
             if self.begun.is_some_and(|begun| begun.elapsed() < EVERY) {
                 return;
             }
-            self.begun = Some(Instant::now());
-            self.pending.push(String::new());
+            (self.begun, self.walk) = (Some(Instant::now()), self.walk + 1);
+            self.look_below(&Arc::from(""), 0);
         }
         for _ in 0..steps {
-            let Some(path) = self.pending.pop() else { break };
-            self.visit(&path);
+            let Some(Pending { above, name, depth }) = self.pending.pop_front() else { break };
+            let path: Arc<str> = format!("{above}/{name}").into();
+            self.see(&path, now);
+            self.look_below(&path, depth);
         }
         if self.pending.is_empty() {
-            let met = std::mem::take(&mut self.met);
-            self.known.retain(|path, _| met.contains(path));
+            let walk = self.walk;
+            self.known.retain(|_, known| known.met == walk);
         }
     }
 
-    fn visit(&mut self, path: &str) {
+    /// Puts what is below a group behind all that is waiting to be looked at.
+    fn look_below(&mut self, path: &Arc<str>, depth: usize) {
+        let room = MOST_PENDING.saturating_sub(self.pending.len()).min(MOST_BELOW);
+        if depth >= DEEPEST || room == 0 {
+            return;
+        }
+        let Ok(entries) = fs::read_dir(self.directory(path)) else { return };
+        let groups = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let names = groups.filter_map(|entry| entry.file_name().into_string().ok());
+        let below =
+            names.take(room).map(|name| Pending { above: Arc::clone(path), name: name.into(), depth: depth + 1 });
+        self.pending.extend(below);
+    }
+
+    fn see(&mut self, path: &Arc<str>, now: Time) {
         let directory = self.directory(path);
-        if !path.is_empty() {
-            self.see(path, &directory);
-        }
-        let Ok(entries) = fs::read_dir(&directory) else { return };
-        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            if let Ok(name) = entry.file_name().into_string() {
-                self.pending.push(format!("{path}/{name}"));
-            }
+        let Some(limit) = limit(&directory, self.unified) else { return };
+        if let Some(known) = self.known.get_mut(path) {
+            (known.limit, known.met) = (limit, self.walk);
+        } else if let Some(counted) = counters(&directory)
+            && self.has_room_for(path)
+        {
+            let known = Known { limit, counted, read: now, is_due: false, met: self.walk };
+            self.known.insert(Arc::clone(path), known);
         }
     }
 
-    fn see(&mut self, path: &str, directory: &Path) {
-        let Some(limit) = limit(directory, self.unified) else { return };
-        if let Some(known) = self.known.get_mut(path) {
-            known.limit = limit;
-        } else if self.known.len() < MOST
-            && let Some(counted) = counters(directory)
-        {
-            self.known.insert(path.to_owned(), Known { limit, counted });
+    /// Whether there is room for one more. Of too many, those below the top-level group that has most of them make room for others', so that
+    /// who fills the list fills it with its own alone.
+    fn has_room_for(&mut self, path: &str) -> bool {
+        if self.known.len() < MOST {
+            return true;
         }
-        self.met.insert(path.to_owned());
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        self.known.keys().for_each(|path| *counts.entry(top(path)).or_insert(0) += 1);
+        let own = counts.get(top(path)).copied().unwrap_or(0);
+        let Some((most, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return true };
+        if count <= own + 1 {
+            return false;
+        }
+        let last = self.known.keys().rev().find(|path| top(path) == most).cloned();
+        last.is_some_and(|last| self.known.remove(&last).is_some())
     }
 
     fn directory(&self, path: &str) -> PathBuf {
         self.mount.join(path.trim_start_matches('/'))
     }
+}
+
+/// The top-level group of a path.
+fn top(path: &str) -> &str {
+    path.get(1..).and_then(|rest| rest.find('/')).map_or(path, |at| &path[..=at])
 }
 
 /// Whose waits are shorter than this within a reading was hardly stopped: its counters keep until later.
@@ -185,76 +242,5 @@ fn counters(directory: &Path) -> Option<Throttled> {
 }
 
 #[cfg(test)]
-mod tests {
-    use unstarve_model::Nanos;
-
-    use super::*;
-
-    fn write(place: &Path, path: &str, files: &[(&str, &str)]) {
-        let directory = place.join(path);
-        fs::create_dir_all(&directory).expect("made");
-        files.iter().for_each(|(name, text)| fs::write(directory.join(name), text).expect("written"));
-    }
-
-    fn files(place: &Path, unified: bool) -> LimitFiles {
-        LimitFiles::new(&Hierarchy::at(place, unified))
-    }
-
-    #[test]
-    fn limits_are_found_however_deep_and_their_counters_read_where_somebody_waits() {
-        let place = tempfile::tempdir().expect("a directory");
-        let place = place.path();
-        let stat = "usage_usec 9\nnr_periods 10\nnr_throttled 4\nthrottled_usec 70\n";
-        write(place, "kubepods/pod1", &[("cpu.max", "10000 100000\n"), ("cpu.stat", stat)]);
-        write(place, "kubepods/pod2", &[("cpu.max", "max 100000\n"), ("cpu.stat", stat)]);
-        write(place, "idle", &[("cpu.max", "10000 100000\n"), ("cpu.stat", stat)]);
-        let mut files = files(place, true);
-        let role_of = |path: &str| RoleId(if path.starts_with("/kubepods") { 12 } else { 13 });
-        let seen = files.look(role_of, |role| role == RoleId(12));
-        let ns = |seen: &[LimitedGroup]| {
-            seen.iter().map(|group| (group.path.clone(), group.counted.ns.0)).collect::<Vec<_>>()
-        };
-        assert_eq!(ns(&seen), [("/idle".to_owned(), 70_000), ("/kubepods/pod1".to_owned(), 70_000)]);
-        assert_eq!((seen[1].role, seen[1].limit.quota_us), (RoleId(12), 10_000));
-        let stat = "usage_usec 9\nnr_periods 11\nnr_throttled 5\nthrottled_usec 90\n";
-        for path in ["idle", "kubepods/pod1"] {
-            fs::write(place.join(path).join("cpu.stat"), stat).expect("written");
-        }
-        let seen = files.look(role_of, |role| role == RoleId(12));
-        assert_eq!(ns(&seen), [("/idle".to_owned(), 70_000), ("/kubepods/pod1".to_owned(), 90_000)]);
-        // Who has gone, or has no limit any more, is forgotten with the next walk.
-        fs::write(place.join("idle/cpu.max"), "max 100000\n").expect("written");
-        files.begun = Instant::now().checked_sub(EVERY);
-        assert_eq!(ns(&files.look(role_of, |_| true)), [("/kubepods/pod1".to_owned(), 90_000)]);
-    }
-
-    #[test]
-    fn the_first_version_has_other_files() {
-        let place = tempfile::tempdir().expect("a directory");
-        let stat = "nr_periods 9\nnr_throttled 3\nthrottled_time 12345\n";
-        let limit = |quota| [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", "1000000\n"), ("cpu.stat", stat)];
-        write(place.path(), "limited", &limit("3000\n"));
-        write(place.path(), "free", &limit("-1\n"));
-        let seen = files(place.path(), false).look(|_| RoleId(12), |_| true);
-        assert_eq!(seen.len(), 1);
-        assert_eq!((seen[0].path.as_str(), seen[0].counted.ns, seen[0].counted.count), ("/limited", Nanos(12_345), 3));
-    }
-
-    #[test]
-    fn a_reading_reads_so_many_and_the_next_one_goes_on() {
-        let place = tempfile::tempdir().expect("a directory");
-        let group = |number: usize, count: u64| {
-            let stat = format!("nr_periods {count}\nnr_throttled {count}\nthrottled_usec {count}\n");
-            write(place.path(), &format!("g{number:03}"), &[("cpu.max", "1000 100000\n"), ("cpu.stat", &stat)]);
-        };
-        (0..100).for_each(|number| group(number, 1));
-        let mut files = files(place.path(), true);
-        assert_eq!(files.look(|_| RoleId(12), |_| true).len(), 100);
-        (0..100).for_each(|number| group(number, 2));
-        let read = |files: &mut LimitFiles| {
-            let groups = files.look(|_| RoleId(12), |_| true);
-            groups.iter().filter(|group| group.counted.count == 2).count()
-        };
-        assert_eq!([read(&mut files), read(&mut files), read(&mut files)], [32, 64, 96]);
-    }
-}
+#[path = "limit_files_tests.rs"]
+mod tests;

@@ -5,8 +5,10 @@
 //! waited behind others is taken from them here, at least, and counted as `throttled`. The sum over a victim stays what it was.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use unstarve_facts::{Bandwidth, Throttled};
+use unstarve_model::Time;
 use unstarve_timeline::Rule;
 
 use crate::totals::{RULES, RULES_COUNTED, Totals};
@@ -16,25 +18,32 @@ use crate::{RoleId, RoleKind};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LimitedGroup {
     /// Its path below the root of its hierarchy; not only groups at the top have limits.
-    pub path: String,
+    pub path: Arc<str>,
     /// As what its programs are counted.
     pub role: RoleId,
     /// What it may have.
     pub limit: Bandwidth,
     /// What the kernel has counted of its stops since the group was made, at the end of each.
     pub counted: Throttled,
+    /// When that was so, on the clock of readings: not all counters are read each time.
+    pub read: Time,
 }
 
 /// Rules by which others seem to be preferred, or to have their turn, while a limit stops who waits.
 const TAKEN_FROM: [Rule; 3] = [Rule::Weight, Rule::WakeupPreemption, Rule::Fair];
-/// A stop is counted when it ends: with its period, which is a second at most. Four readings a second, and as long again.
-const SETTLED_WITHIN: usize = 8;
+/// A stop is counted when it ends, mostly with its period, which is a second at most. Four readings a second, and as long again.
+const SETTLED_WITHIN: u64 = 8;
+/// A group that has used more than its quota pays that back: then a stop lasts for several periods and is counted once. What it waited
+/// meanwhile is its neighbours' already, so that as much is taken from them within as long a time; no longer than ten seconds.
+const SETTLED_AT_LAST: u64 = 40;
+/// So long is a reading, mostly.
+const READING: u64 = 250_000_000;
 
 /// Puts what the kernel counts as stopped in its place.
 #[derive(Debug, Default)]
 pub(crate) struct Stops {
     /// The counters at the last look, by path.
-    counted: BTreeMap<String, Throttled>,
+    counted: BTreeMap<Arc<str>, Throttled>,
     /// By role.
     accounts: BTreeMap<usize, Account>,
     /// What was taken so far, by victim, occupant and the place of the rule.
@@ -49,8 +58,8 @@ struct Account {
     /// What was stopped and is not yet counted as throttled; less than nothing where it was counted as that before the kernel had.
     left: i128,
     /// What came lately, and what was seen to be throttled lately: what does not find each other in time never does.
-    came: VecDeque<u64>,
-    seen: VecDeque<u64>,
+    came: Lately,
+    seen: Lately,
     /// Sums at the last look, once all was put in its place.
     sums: Vec<u64>,
 }
@@ -85,15 +94,18 @@ impl Stops {
 
     /// By role what the counters of its own group have grown by. Of limits further down, and of groups that share a role, nobody knows
     /// whose wait it was: there others of the role run meanwhile.
-    fn grown(&mut self, groups: &[LimitedGroup]) -> BTreeMap<usize, u64> {
-        let mut grown: BTreeMap<usize, u64> = BTreeMap::new();
+    fn grown(&mut self, groups: &[LimitedGroup]) -> BTreeMap<usize, Stopped> {
+        let mut grown: BTreeMap<usize, Stopped> = BTreeMap::new();
         for group in groups.iter().filter(|group| is_whole_role(group)) {
             let before = self.counted.get(&group.path).filter(|before| before.count <= group.counted.count);
             // What it was stopped before the first look is nobody's wait that is counted here.
-            let ns = before.map_or(0, |before| group.counted.ns.0.saturating_sub(before.ns.0));
-            grown.insert(group.role.index(), ns);
+            let stopped = before.map_or_else(Stopped::default, |before| Stopped {
+                ns: group.counted.ns.0.saturating_sub(before.ns.0),
+                times: group.counted.count - before.count,
+            });
+            grown.insert(group.role.index(), stopped);
         }
-        self.counted = groups.iter().map(|group| (group.path.clone(), group.counted)).collect();
+        self.counted = groups.iter().map(|group| (Arc::clone(&group.path), group.counted)).collect();
         grown
     }
 }
@@ -103,10 +115,65 @@ fn is_whole_role(group: &LimitedGroup) -> bool {
     group.role.index() >= RoleKind::FIXED.len() && group.path.matches('/').count() == 1
 }
 
+/// What a counter has grown by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Stopped {
+    ns: u64,
+    /// Each is counted once, for however many periods it lasts.
+    times: u64,
+}
+
+impl Stopped {
+    /// For how many readings it counts. On several CPUs the stops are as many times longer here, at most.
+    fn lasts(self) -> u64 {
+        let mean = self.ns.checked_div(self.times).unwrap_or(self.ns);
+        mean.div_ceil(READING).saturating_add(SETTLED_WITHIN).min(SETTLED_AT_LAST)
+    }
+}
+
+/// What came in the last readings, each for its time.
+#[derive(Debug, Default)]
+struct Lately {
+    now: u64,
+    /// Until which reading, and how much.
+    entries: VecDeque<(u64, u64)>,
+}
+
+impl Lately {
+    /// The next reading brings so much, which counts for so many readings.
+    fn note(&mut self, ns: u64, readings: u64) {
+        self.now += 1;
+        self.entries.retain(|(until, _)| *until > self.now);
+        if ns > 0 {
+            self.entries.push_back((self.now + readings, ns));
+        }
+    }
+
+    fn sum(&self) -> i128 {
+        self.entries.iter().map(|(_, ns)| i128::from(*ns)).sum()
+    }
+}
+
+/// So much of each part as it has of their sum, `amount` together; no part gives more than it has.
+pub(crate) fn shares(parts: &[u64], amount: u64) -> Vec<u64> {
+    let whole: u128 = parts.iter().map(|part| u128::from(*part)).sum();
+    let amount = u128::from(amount).min(whole);
+    // Shares of what has come so far, so that rounding adds up.
+    let (mut before, mut given) = (0_u128, 0_u128);
+    let share = |part: &u64| {
+        before += u128::from(*part);
+        let so_far = amount.saturating_mul(before).checked_div(whole).unwrap_or(0);
+        let share = so_far - given;
+        given = so_far;
+        u64::try_from(share).unwrap_or(u64::MAX).min(*part)
+    };
+    parts.iter().map(share).collect()
+}
+
 impl Account {
-    /// Takes as much as was stopped and is not yet counted so; says from what.
-    fn settle(&mut self, totals: &mut Totals, victim: usize, stopped: u64) -> Vec<((usize, usize, usize), u64)> {
-        self.stopped = self.stopped.saturating_add(stopped);
+    /// Takes as much as was stopped and is not yet counted so; says from what. Several neighbours give as they had the CPU.
+    fn settle(&mut self, totals: &mut Totals, victim: usize, stopped: Stopped) -> Vec<((usize, usize, usize), u64)> {
+        self.stopped = self.stopped.saturating_add(stopped.ns);
         let sums = totals.of_victim(victim).to_vec();
         let before = std::mem::replace(&mut self.sums, sums);
         if before.is_empty() {
@@ -116,23 +183,23 @@ impl Account {
         let throttled = throttled();
         let seen = (0..self.sums.len()).filter(|index| index % RULES == throttled);
         let seen: u64 = seen.map(|index| grown(&self.sums, index)).sum();
-        note_latest(&mut self.came, stopped);
-        note_latest(&mut self.seen, seen);
-        let sum = |latest: &VecDeque<u64>| latest.iter().map(|ns| i128::from(*ns)).sum::<i128>();
-        let left = self.left + i128::from(stopped) - i128::from(seen);
-        self.left = left.clamp(-sum(&self.seen), sum(&self.came));
+        self.came.note(stopped.ns, stopped.lasts());
+        self.seen.note(seen, SETTLED_WITHIN);
+        let left = self.left + i128::from(stopped.ns) - i128::from(seen);
+        self.left = left.clamp(-self.seen.sum(), self.came.sum());
         let mut taken = Vec::new();
         for rule in TAKEN_FROM {
+            // Less than nothing is left where it was seen before the kernel had counted it.
+            let Ok(left) = u64::try_from(self.left) else { break };
             let place = place(rule);
-            for occupant in (0..self.sums.len() / RULES).filter(|occupant| is_neighbour(victim, *occupant)) {
-                // Less than nothing is left where it was seen before the kernel had counted it.
-                let Ok(left) = u64::try_from(self.left) else { break };
-                let ns = grown(&self.sums, occupant * RULES + place).min(left);
-                if ns > 0 {
-                    totals.take((victim, occupant, place), throttled, ns);
-                    self.left -= i128::from(ns);
-                    taken.push(((victim, occupant, place), ns));
-                }
+            let neighbours = (0..self.sums.len() / RULES).filter(|occupant| is_neighbour(victim, *occupant));
+            let neighbours: Vec<usize> = neighbours.collect();
+            let grown: Vec<u64> =
+                neighbours.iter().map(|occupant| grown(&self.sums, occupant * RULES + place)).collect();
+            for (occupant, ns) in neighbours.into_iter().zip(shares(&grown, left)).filter(|(_, ns)| *ns > 0) {
+                totals.take((victim, occupant, place), throttled, ns);
+                self.left -= i128::from(ns);
+                taken.push(((victim, occupant, place), ns));
             }
         }
         self.sums = totals.of_victim(victim).to_vec();
@@ -144,13 +211,6 @@ impl Account {
 fn is_neighbour(victim: usize, occupant: usize) -> bool {
     let is = |kind: RoleKind| kind.fixed_id().is_some_and(|id| id.index() == occupant);
     victim != occupant && !is(RoleKind::Unknown) && !is(RoleKind::Idle)
-}
-
-fn note_latest(latest: &mut VecDeque<u64>, ns: u64) {
-    latest.push_back(ns);
-    if latest.len() > SETTLED_WITHIN {
-        latest.pop_front();
-    }
 }
 
 fn place(rule: Rule) -> usize {

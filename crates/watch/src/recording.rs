@@ -123,7 +123,7 @@ impl Engine for Recording {
         let mut lasting = Lasting::of(&mut self.sums, self.oldest_from);
         self.timeline.so_far(Nanos::ZERO, |_, _| true, &mut lasting);
         let (mut totals, oldest) = lasting.finish(&self.timeline);
-        let limits = self.limits.at(now, &self.roles);
+        let limits = self.limits.at(self.start(), now, &self.roles);
         self.stops.settle(&mut totals, &limits);
         let (roles, blame, waits) = self.roles.report(&totals);
         let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
@@ -133,6 +133,7 @@ impl Engine for Recording {
 }
 
 /// Limits as a snapshot has them. Of their stops it has only how many there were between its two looks: they are taken to be spread evenly.
+/// Of some recordings nobody knows when the looks were: then over as many periods as were counted, from the first event on.
 struct RecordedLimits {
     groups: Vec<(String, Bandwidth, Throttled)>,
     between: Option<(Time, Time)>,
@@ -148,18 +149,26 @@ impl RecordedLimits {
         };
         let times = snapshot.into_iter().flat_map(|snapshot| &snapshot.clock_pairs).map(|pair| pair.trace);
         let between = times.clone().min().zip(times.max()).filter(|(first, last)| first < last);
-        RecordedLimits { groups: snapshot.map(limited).unwrap_or_default(), between }
+        let mut groups: Vec<_> = snapshot.map(limited).unwrap_or_default();
+        // As an engine has them.
+        groups.sort_by(|a, b| a.0.cmp(&b.0));
+        RecordedLimits { groups, between }
     }
 
-    fn at(&self, now: Time, roles: &RoleTable) -> Vec<LimitedGroup> {
-        let Some((first, last)) = self.between else { return Vec::new() };
-        let part = (now.since(first).0 as f64 / last.since(first).0 as f64).min(1.0);
-        let up_to = |count: u64| (count as f64 * part) as u64;
-        let of = |(path, limit, all): &(String, Bandwidth, Throttled)| LimitedGroup {
-            path: path.clone(),
-            role: roles.of_path(path),
-            limit: *limit,
-            counted: Throttled { periods: up_to(all.periods), count: up_to(all.count), ns: Nanos(up_to(all.ns.0)) },
+    fn at(&self, start: Time, now: Time, roles: &RoleTable) -> Vec<LimitedGroup> {
+        let of = |(path, limit, all): &(String, Bandwidth, Throttled)| {
+            let periods = Nanos::from_micros(limit.period_us.saturating_mul(all.periods).max(1));
+            let (first, last) = self.between.unwrap_or((start, start + periods));
+            let part = (now.since(first).0 as f64 / last.since(first).0 as f64).min(1.0);
+            let up_to = |count: u64| (count as f64 * part) as u64;
+            let ns = Nanos(up_to(all.ns.0));
+            LimitedGroup {
+                path: path.as_str().into(),
+                role: roles.of_path(path),
+                limit: *limit,
+                counted: Throttled { periods: up_to(all.periods), count: up_to(all.count), ns },
+                read: now,
+            }
         };
         self.groups.iter().map(of).collect()
     }

@@ -37,7 +37,7 @@ const LARGEST_REPORT: u64 = 64 << 20;
 /// What is to be written.
 pub(crate) enum Job {
     /// A new episode.
-    Keep(Keep),
+    Keep(Box<Keep>),
     /// One whose trace is there: it was not explained yet when its watch was killed.
     Explain(Box<Left>),
     /// What a new configuration says.
@@ -59,10 +59,25 @@ pub(crate) struct Keep {
 }
 
 /// Who hears of an episode.
+#[derive(Clone)]
 pub(crate) struct Outputs {
-    pub(crate) log: Log,
-    pub(crate) webhook: Option<Courier<Arc<Episode>>>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) webhook: Option<Arc<Courier<Arc<Episode>>>>,
     pub(crate) store: StoreConfig,
+    /// Roles that are never whom an episode is about.
+    pub(crate) ignored: Arc<[String]>,
+}
+
+impl Outputs {
+    /// One word on an episode.
+    pub(crate) fn tell(&self, episode: &Arc<Episode>, board: &Board) {
+        if !self.log.write(episode) {
+            board.undelivered("log");
+        }
+        if let Some(webhook) = &self.webhook {
+            webhook.send(Arc::clone(episode));
+        }
+    }
 }
 
 pub(crate) struct Scribe {
@@ -91,7 +106,7 @@ impl Scribe {
         self.note_kept();
         for job in jobs {
             match job {
-                Job::Keep(keep) => self.keep(keep),
+                Job::Keep(keep) => self.keep(*keep),
                 // The next watch does.
                 Job::Explain(_) if self.ending.load(Ordering::Relaxed) => {}
                 Job::Explain(left) => self.explained(left.episode, left.along, None),
@@ -131,7 +146,8 @@ impl Scribe {
                 return Err(words(&error));
             }
         };
-        episode.id = unfinished.id().to_owned();
+        let announced = std::mem::replace(&mut episode.id, unfinished.id().to_owned());
+        episode.announced_as = Some(announced).filter(|announced| *announced != episode.id);
         episode.sequence = Some(unfinished.sequence());
         if !unfinished.removed().is_empty() {
             let removed = unfinished.removed().join(", ");
@@ -202,11 +218,12 @@ impl Scribe {
         let directory = unstarve_files::Directory::open(&directory).map_err(|error| chain(&error))?;
         let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| chain(&error))?;
         let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
-        Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))
+        let explanation = Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))?;
+        Ok(explanation.ignoring(&self.outputs.ignored))
     }
 
     fn tell(&mut self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
-        let logged = self.store.log().and_then(|mut log| log.add(&episode));
+        let logged = self.store.logbook().add(&episode);
         let logged = logged.and_then(|()| self.store.is_logged(&episode));
         if let Err(error) = &logged {
             self.problem(&chain(error));
@@ -225,12 +242,7 @@ impl Scribe {
         self.note_kept();
         // Who asked for a dump hears it there.
         if !is_dump {
-            if !self.outputs.log.write(&episode) {
-                self.board.undelivered("log");
-            }
-            if let Some(webhook) = &self.outputs.webhook {
-                webhook.send(Arc::clone(&episode));
-            }
+            self.outputs.tell(&episode, &self.board);
         }
         if let Some(reply) = reply {
             let _ = reply.send(serde_json::to_string(episode.as_ref()).unwrap_or_default());
@@ -243,20 +255,17 @@ impl Scribe {
     }
 
     fn problem(&self, problem: &str) {
-        self.board.write(|published| {
-            published.counts.store_errors += 1;
-            published.problems.insert("store", format!("store: {problem}"));
-        });
+        self.board.store_problem(problem);
     }
 }
 
 /// Lets this thread go before other ordinary tasks, where it may.
-struct Hurry {
+pub(crate) struct Hurry {
     before: i32,
 }
 
 impl Hurry {
-    fn up() -> Option<Hurry> {
+    pub(crate) fn up() -> Option<Hurry> {
         let before = rustix::process::getpriority_process(None).ok()?;
         rustix::process::setpriority_process(None, -20).ok().map(|()| Hurry { before })
     }

@@ -12,6 +12,11 @@ pub fn at(millis: u64) -> ClockPair {
     ClockPair { trace: Time(1_000_000_000 + ns), wall: WallTime(1_764_000_187_000_000_000 + ns) }
 }
 
+/// The top-level group of a path.
+fn top(path: &str) -> &str {
+    path[1..].find('/').map_or(path, |at| &path[..=at])
+}
+
 /// What has been counted so far.
 #[derive(Clone, Debug)]
 pub struct Scene {
@@ -65,19 +70,21 @@ impl Scene {
 
     /// The kernel counts that a limit of `part` of a CPU has stopped the group, for so long.
     pub fn stopped(mut self, path: &str, part: f64, ns: u64) -> Scene {
-        let role = self.id(path);
-        if !self.limits.iter().any(|group| group.path == path) {
+        let role = self.id(top(path));
+        if !self.limits.iter().any(|group| &*group.path == path) {
             let limit = Bandwidth { quota_us: (part * 100_000.0) as u64, period_us: 100_000 };
             let counted = Throttled::default();
-            self.limits.push(LimitedGroup { path: path.to_owned(), role, limit, counted });
+            self.limits.push(LimitedGroup { path: path.into(), role, limit, counted, read: Time(0) });
         }
-        for group in self.limits.iter_mut().filter(|group| group.path == path) {
+        for group in self.limits.iter_mut().filter(|group| &*group.path == path) {
             group.counted.ns = Nanos(group.counted.ns.0 + ns);
             group.counted.count += 1;
             group.counted.periods += 1;
         }
-        let stopped = &mut self.waits[role.index()].stopped;
-        *stopped = Nanos(stopped.0 + ns);
+        if path == top(path) {
+            let stopped = &mut self.waits[role.index()].stopped;
+            *stopped = Nanos(stopped.0 + ns);
+        }
         self
     }
 
@@ -111,6 +118,7 @@ impl Scene {
 
     /// What an engine would give now.
     pub fn reading(&self, at: ClockPair) -> Reading {
+        let read = |group: &LimitedGroup| LimitedGroup { read: at.trace, ..group.clone() };
         Reading {
             at,
             since: self::at(0),
@@ -118,7 +126,7 @@ impl Scene {
             blame: self.blame.clone(),
             waits: self.waits.clone(),
             oldest: self.oldest.clone(),
-            limits: self.limits.clone(),
+            limits: self.limits.iter().map(read).collect(),
             lost: Lost::default(),
             cost: Cost { programs: Some(Nanos(5)), runs: Some(1), process: Nanos(7) },
         }

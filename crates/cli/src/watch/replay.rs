@@ -58,7 +58,9 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
 }
 
 fn line(begun: &Begun) -> String {
-    let mut text = format!("{} waited {}", named(&begun.victim.name(), begun.victim_task), begun.ns);
+    // Of a group that a limit stops its own path is known.
+    let victim = begun.group.as_deref().map_or_else(|| begun.victim.name(), str::to_owned);
+    let mut text = format!("{} waited {}", named(&victim, begun.victim_task), begun.ns);
     if let Some(culprit) = &begun.culprit {
         let _ = write!(text, " while {} had the CPU", named(&culprit.name(), begun.culprit_task));
     }
@@ -69,6 +71,8 @@ fn line(begun: &Begun) -> String {
         Trigger::Wait { ns, threshold_ns } => write!(text, "; wait: {} > {}", Nanos(*ns), Nanos(*threshold_ns)),
         Trigger::Oldest { ns, threshold_ns } => write!(text, "; oldest: {} > {}", Nanos(*ns), Nanos(*threshold_ns)),
         Trigger::Share { share, threshold } => write!(text, "; share: {share:.2} > {threshold:.2}"),
+        Trigger::Stalled { share, threshold } => write!(text, "; stalled: {share:.2} > {threshold:.2}"),
+        Trigger::Stopped { share, threshold } => write!(text, "; stopped: {share:.2} > {threshold:.2}"),
     };
     text
 }

@@ -24,6 +24,7 @@ mod top;
 mod verify;
 mod watch;
 mod watch_days;
+mod watch_words;
 
 use clap::Parser;
 use libtest_mimic::{Arguments, Trial};
@@ -87,6 +88,9 @@ fn main() -> std::process::ExitCode {
         trial("the_watch_needs_each_right_of_its_unit", watch_days::each_right_is_needed),
         trial("groups_have_their_paths_on_the_host_in_a_cgroup_namespace", cgroup::in_a_namespace),
         trial("two_watches_know_of_each_other", watch_days::two_at_once),
+        trial("a_real_journal_has_what_the_watch_says_at_once_and_in_full", watch_words::a_real_journal),
+        trial("an_episode_says_whether_the_guards_policy_held", watch_words::beside_a_guard),
+        trial("a_lockdown_is_named_where_the_programs_are_refused", watch_days::locked_down),
         trial("without_btf_the_watch_counts_by_tracefs_and_says_why", watch_days::without_btf),
         trial("a_full_disk_is_an_error_and_nothing_is_left_of_a_result", results::full_disk),
         trial("a_read_only_disk_is_an_error_before_any_work", results::read_only_disk),

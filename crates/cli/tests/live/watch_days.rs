@@ -244,3 +244,22 @@ pub fn each_right_is_needed(stage: &Stage) -> Ended {
     }
     Ok(())
 }
+
+/// Where the kernel is locked down the engine's message says so: what root is refused then is not for lack of a right.
+pub fn locked_down(stage: &Stage) -> Ended {
+    if !cfg!(feature = "bpf") {
+        return Err(Stop::Skip("built without eBPF".to_owned()));
+    }
+    need("unshare")?;
+    // BTF is hidden so that the programs are refused, as a lockdown would refuse them.
+    let hide = "mount --bind /dev/null /sys/kernel/btf/vmlinux && mount -t tmpfs none /sys/kernel/security && \
+                echo 'none integrity [confidentiality]' >/sys/kernel/security/lockdown && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", hide]).arg(stage.unstarve().get_program());
+    let done = moment(stage, command, "locked", &stage.path("store"))?;
+    if done.err.contains("unshare:") || done.err.contains("mount:") {
+        return Err(Stop::Skip(format!("a lockdown cannot be played here: {}", done.err)));
+    }
+    assert!(done.err.contains("locked down (confidentiality)"), "{}", done.err);
+    Ok(())
+}

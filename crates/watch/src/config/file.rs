@@ -53,6 +53,13 @@ pub struct Thresholds {
     /// A wait that has not ended and is longer than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Length>,
+    /// Within a second, waits longer than 24 ms take more than this part of it, while real-time tasks have the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<Fraction>,
+    /// A group that may have less than one CPU is stopped by its limit for more than this part of the time for which it would have run,
+    /// had it been let.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Fraction>,
     /// An episode is over when nothing is above its threshold for so long.
     pub calm: Length,
     /// Other thresholds for some roles.
@@ -73,6 +80,12 @@ pub struct RoleThresholds {
     /// See the same key for all roles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Length>,
+    /// See the same key for all roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<Fraction>,
+    /// See the same key for all roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Fraction>,
     /// Nothing that happens to it is an episode.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignore: bool,
@@ -214,6 +227,8 @@ impl Default for Thresholds {
             wait: Some(millis(1000)),
             share: None,
             oldest: Some(millis(2000)),
+            stalled: Some(Fraction(0.5)),
+            stopped: Some(Fraction(0.65)),
             calm: Length(Duration::from_secs(5)),
             role: BTreeMap::new(),
         }

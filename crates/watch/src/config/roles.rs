@@ -14,6 +14,8 @@ impl Thresholds {
             wait: own.wait.or(usual.wait).or(self.wait),
             share: own.share.or(usual.share).or(self.share),
             oldest: own.oldest.or(usual.oldest).or(self.oldest),
+            stalled: own.stalled.or(self.stalled),
+            stopped: own.stopped.or(self.stopped),
             ignore: own.ignore,
         }
     }

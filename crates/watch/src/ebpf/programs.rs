@@ -11,7 +11,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags};
 use unstarve_model::Nanos;
 
 use super::counted::{Counted, Cpu};
-use crate::{EngineError, RoleId, RoleKind, TaskMemory, clocks};
+use crate::{EngineError, RoleId, RoleKind, TaskMemory, clocks, lockdown};
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
 mod watch {
@@ -266,7 +266,8 @@ fn possible_cpus() -> Result<usize, EngineError> {
 
 fn unavailable(error: &libbpf_rs::Error) -> EngineError {
     let reason = format!(
-        "the kernel does not take the programs ({error}). Linux 5.10 or later with BTF, CAP_BPF and CAP_PERFMON are needed"
+        "the kernel does not take the programs ({error}). Linux 5.10 or later with BTF, CAP_BPF and CAP_PERFMON are needed{}",
+        lockdown::words()
     );
     EngineError::Unavailable { engine: "eBPF", reason }
 }

@@ -8,10 +8,15 @@ use unstarve_timeline::Rule;
 
 use super::{Begun, Trigger};
 use crate::config::{Length, RoleThresholds};
+use crate::limits::shares;
 use crate::{Blame, Reading, Role, RoleId};
 
 /// The time over which shares are taken.
-const WINDOW: u64 = 1_000_000_000;
+pub(super) const WINDOW: u64 = 1_000_000_000;
+/// Twice the period of fair scheduling: nobody's turn among equals takes that long (docs/blame.md, "How bad").
+const LONG: u64 = 24_000_000;
+/// In so many of a second's readings somebody waits for long: one burst that many tasks wait for at once is not what lasts.
+const READINGS: usize = 3;
 
 /// How far above its threshold.
 pub(super) type Ranked = (f64, Begun);
@@ -32,6 +37,7 @@ impl Pair<'_> {
             thresholds.wait.and_then(|limit| self.wait(limit)),
             thresholds.oldest.and_then(|limit| self.oldest(limit)),
             thresholds.share.and_then(|limit| self.share(limit.0)),
+            thresholds.stalled.and_then(|limit| self.stalled(limit.0)),
         ];
         conditions.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -90,6 +96,64 @@ impl Pair<'_> {
         (rank >= 0.5).then_some((rank, Trigger::Share { share, threshold: limit }, begin.at.trace.0))
     }
 
+    /// Long waits behind real-time tasks, together, as a part of the last second. At least half of all that was waited must be behind
+    /// them: the sums do not say for which of the waits they are to blame.
+    fn stalled(&self, limit: f64) -> Option<(f64, Trigger, u64)> {
+        let begin = self.at_or_before(self.reading.at.trace.0.saturating_sub(WINDOW));
+        let span = self.reading.at.trace.0.saturating_sub(begin.at.trace.0);
+        if span < WINDOW * 3 / 4 || limit <= 0.0 {
+            return None;
+        }
+        let waited = self.waited_since(begin)?.0;
+        let least = (limit / 2.0 * span as f64) as u64;
+        if waited < least {
+            return None;
+        }
+        let by_class = self.preferred_since(begin.at.trace.0).into_iter().filter(|(row, _)| row.rule == Rule::Class);
+        let by_class: u64 = by_class.map(|(_, ns)| ns.0).sum();
+        if by_class < least || by_class.saturating_mul(2) < waited {
+            return None;
+        }
+        // Of what lasts only this second's part; of a wait that has ended some may have been before.
+        let lasting = self.long_lasting().map(|ns| ns.min(span)).sum();
+        let long = self.long_ended(begin, self.reading).saturating_add(lasting).min(by_class);
+        let share = (long as f64 / span as f64).min(1.0);
+        let rank = share / limit;
+        let lasts = || self.readings_with_long(begin.at.trace.0) >= READINGS;
+        (rank >= 0.5 && lasts()).then_some((rank, Trigger::Stalled { share, threshold: limit }, begin.at.trace.0))
+    }
+
+    /// What long waits took that ended between two readings, by the lower bounds of their steps.
+    fn long_ended(&self, then: &Reading, now: &Reading) -> u64 {
+        let of = |reading: &Reading| {
+            let id = self.same_role(reading)?;
+            reading.waits.get(id.index()).map(|waits| waits.histogram.clone())
+        };
+        let Some(ended) = of(now) else { return 0 };
+        let ended = of(then).map_or_else(|| ended.clone(), |then| ended.since(&then));
+        let long =
+            ended.buckets().map(|bucket| ((bucket.from * 1e9) as u64, bucket.count)).filter(|(ns, _)| *ns >= LONG);
+        long.map(|(ns, count)| ns.saturating_mul(count)).fold(0, u64::saturating_add)
+    }
+
+    fn long_lasting(&self) -> impl Iterator<Item = u64> {
+        let of_role = self.reading.oldest.iter().filter(|wait| wait.role == self.id);
+        of_role.map(|wait| wait.ns.0).filter(|ns| *ns >= LONG)
+    }
+
+    /// At how many readings since then somebody had waited for long, and waits still or did so since the reading before.
+    fn readings_with_long(&self, since: u64) -> usize {
+        let readings: Vec<&Reading> =
+            self.past.iter().map(|reading| &**reading).filter(|reading| reading.at.trace.0 >= since).collect();
+        let pairs = readings.iter().zip(readings.iter().skip(1).copied().chain([self.reading]));
+        let has_long = |(then, now): &(&&Reading, &Reading)| {
+            let id = self.same_role(now);
+            let lasts = now.oldest.iter().any(|wait| Some(wait.role) == id && wait.ns.0 >= LONG);
+            lasts || self.long_ended(then, now) > 0
+        };
+        pairs.filter(has_long).count()
+    }
+
     /// All that was waited since then.
     fn waited_since(&self, then: &Reading) -> Option<Nanos> {
         let now = self.reading.waits.get(self.id.index())?.waited;
@@ -121,11 +185,13 @@ impl Pair<'_> {
         let mut stopped: Nanos = throttled.into_iter().map(|(_, ns)| ns).sum();
         // What the kernel has counted and no reading has put in its place yet: nobody is named for it.
         let mut left = self.stopped_since(then).saturating_sub(stopped);
-        for (row, ns) in &mut others {
-            if matches!(row.rule, Rule::Weight | Rule::WakeupPreemption) && row.occupant != self.id {
-                let taken = left.min(*ns);
-                (*ns, left) = (ns.saturating_sub(taken), left.saturating_sub(taken));
-                stopped = Nanos(stopped.0 + taken.0);
+        for rule in [Rule::Weight, Rule::WakeupPreemption] {
+            let is_of = |row: &Blame| row.rule == rule && row.occupant != self.id;
+            let of_rule: Vec<&mut Nanos> = others.iter_mut().filter(|(row, _)| is_of(row)).map(|(_, ns)| ns).collect();
+            let parts: Vec<u64> = of_rule.iter().map(|ns| ns.0).collect();
+            for (ns, taken) in of_rule.into_iter().zip(shares(&parts, left.0)) {
+                *ns = Nanos(ns.0.saturating_sub(taken));
+                (left, stopped) = (Nanos(left.0.saturating_sub(taken)), Nanos(stopped.0 + taken));
             }
         }
         let by_limit = Blame { victim: self.id, occupant: self.id, rule: Rule::Throttled, ns: stopped };
@@ -171,6 +237,7 @@ impl Pair<'_> {
             trigger,
             since: Time(since),
             victim: self.role.clone(),
+            group: None,
             victim_task: wait.map(|wait| wait.task),
             culprit,
             culprit_task: culprit_task.and_then(|wait| wait.occupant),

@@ -13,6 +13,7 @@ use unstarve_record::Look;
 use unstarve_timeline::Rule;
 
 use super::above::{Pair, Ranked};
+use super::stopped::stopped;
 use crate::config::Thresholds;
 use crate::{Reading, Role, RoleId, TaskId, VictimClass};
 
@@ -48,6 +49,20 @@ pub enum Trigger {
         /// More than this.
         threshold_ns: u64,
     },
+    /// Long waits behind real-time tasks.
+    Stalled {
+        /// This part of the last second, a whole one at most.
+        share: f64,
+        /// More than this.
+        threshold: f64,
+    },
+    /// A group that its CPU limit stops.
+    Stopped {
+        /// This part of the time for which it would have run, had it been let.
+        share: f64,
+        /// More than this.
+        threshold: f64,
+    },
 }
 
 impl Trigger {
@@ -56,6 +71,7 @@ impl Trigger {
         match self {
             // Somebody waits longer than his role bears.
             Trigger::Wait { .. } | Trigger::Oldest { .. } => Severity::Critical,
+            Trigger::Stalled { .. } | Trigger::Stopped { .. } => Severity::Critical,
             // Many pay.
             Trigger::Share { .. } => Severity::Warning,
         }
@@ -73,6 +89,8 @@ pub struct Begun {
     pub since: unstarve_model::Time,
     /// Who waits.
     pub victim: Role,
+    /// The group of that role that a limit of its own stops, where that is what began it.
+    pub group: Option<Arc<str>>,
     /// Its longest wait now, if it has one.
     pub victim_task: Option<TaskId>,
     /// Who was preferred most.
@@ -117,7 +135,7 @@ struct Open {
     causes: BTreeMap<Cause, Known>,
 }
 
-/// Who is to blame, by name, and by which rule.
+/// Who is to blame, by name, and by which rule; of a limit, the group that has it.
 type Cause = (Option<String>, Option<Rule>);
 
 /// A cause that an episode has begun for.
@@ -125,12 +143,17 @@ type Cause = (Option<String>, Option<Rule>);
 struct Known {
     /// How far above its threshold it was.
     rank: f64,
+    /// When it was last the strongest.
+    last: u64,
     /// The episode was not kept; from then on another one may be.
     again: Option<u64>,
 }
 
 /// So many times as far above its threshold the same cause is another episode.
 const WORSE: f64 = 4.0;
+/// Causes of an open episode that are remembered. A user's groups can have any number of names: of more, the one that was not seen for longest
+/// is forgotten, so that it is another episode if it comes again. Nothing is hidden by that.
+const MOST_CAUSES: usize = 64;
 
 impl Open {
     /// Whether what is strongest now is another episode than those that have begun.
@@ -141,8 +164,32 @@ impl Open {
     }
 }
 
+impl Open {
+    /// Notes the strongest cause; says whether it begins an episode.
+    fn note(&mut self, strongest: &Ranked, now: u64) -> bool {
+        let (rank, begun) = strongest;
+        let is_other = self.is_other(strongest, now);
+        let cause = cause(begun);
+        if is_other {
+            if self.causes.len() >= MOST_CAUSES && !self.causes.contains_key(&cause) {
+                let oldest = self.causes.iter().min_by_key(|(_, known)| known.last).map(|(cause, _)| cause.clone());
+                oldest.and_then(|oldest| self.causes.remove(&oldest));
+            }
+            self.causes.insert(cause, Known { rank: *rank, last: now, again: None });
+        } else if let Some(known) = self.causes.get_mut(&cause) {
+            known.last = now;
+        }
+        is_other
+    }
+}
+
 fn cause(begun: &Begun) -> Cause {
-    (begun.culprit.as_ref().map(Role::name), begun.rule)
+    let limited = || begun.group.as_deref().map(str::to_owned).or_else(|| begun.victim.cgroup.clone());
+    let name = match begun.rule {
+        Some(Rule::Throttled) => limited(),
+        _ => begun.culprit.as_ref().map(Role::name),
+    };
+    (name, begun.rule)
 }
 
 impl Detector {
@@ -156,15 +203,24 @@ impl Detector {
         self.thresholds = thresholds;
     }
 
+    /// The machine stood still: what came until the next reading is nobody's doing.
+    pub fn forget(&mut self) {
+        self.past.clear();
+    }
+
     /// Whether an episode is open.
     pub fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// What the kernel had counted of limits at each reading that is remembered, oldest first.
+    /// What the kernel had counted of limits at each reading that is remembered, oldest first: of each reading the counters that were
+    /// read then.
     pub fn looks(&self) -> Vec<Look> {
         let counted = |reading: &Reading| {
-            reading.limits.iter().map(|group| (group.path.clone(), group.counted)).collect::<BTreeMap<_, _>>()
+            let now = reading.limits.iter().map(|group| group.read).max();
+            let is_new = |group: &&crate::LimitedGroup| Some(group.read) == now;
+            let fresh = reading.limits.iter().filter(is_new);
+            fresh.map(|group| (group.path.to_string(), group.counted)).collect::<BTreeMap<_, _>>()
         };
         self.past.iter().map(|reading| Look { at: reading.at, counted: counted(reading) }).collect()
     }
@@ -208,9 +264,8 @@ impl Detector {
         let mut names: BTreeSet<String> = above.iter().map(|(_, begun)| begun.victim.name()).collect();
         let before = std::mem::take(&mut open.above);
         open.above.clone_from(&names);
-        if open.is_other(strongest, now) {
-            let (rank, begun) = strongest;
-            open.causes.insert(cause(begun), Known { rank: *rank, again: None });
+        if open.note(strongest, now) {
+            let (_, begun) = strongest;
             names.remove(&begun.victim.name());
             step.begun.push(begun.clone());
         }
@@ -240,7 +295,7 @@ impl Detector {
             let (rank, trigger, since) = pair.worst(&thresholds)?;
             Some((rank, pair.begun(trigger, since)))
         });
-        found.collect()
+        found.chain(stopped(reading, &self.past, &self.thresholds)).collect()
     }
 
     fn remember(&mut self, reading: Arc<Reading>) {

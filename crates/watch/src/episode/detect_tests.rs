@@ -213,7 +213,11 @@ proptest! {
                 let preferred: u64 = preferred.map(|row| row.ns.0).sum();
                 let needed = match begun.trigger {
                     Trigger::Wait { threshold_ns, .. } | Trigger::Oldest { threshold_ns, .. } => threshold_ns / 2,
-                    Trigger::Share { threshold, .. } => (threshold * 0.75e9) as u64,
+                    Trigger::Share { threshold, .. } | Trigger::Stalled { threshold, .. } => {
+                        (threshold * 0.75e9) as u64
+                    }
+                    // Of no group here is there a limit.
+                    Trigger::Stopped { .. } => u64::MAX,
                 };
                 prop_assert!(preferred >= needed, "{begun:?}");
                 prop_assert!(begun.rule.is_some_and(is_precedence) && begun.ns.0 > 0);
@@ -340,4 +344,120 @@ fn an_episode_that_was_not_kept_begins_again_if_it_lasts() {
         }
     }
     assert_eq!(began, [(1, "/a".to_owned()), (4, "/b".to_owned()), (16, "/b".to_owned())]);
+}
+
+/// Eight readings, in each of which the same happens.
+fn again(scene: Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Step> {
+    let mut scenes = vec![scene.clone()];
+    let mut scene = scene;
+    for step in 1..=8 {
+        scene = happens(step, scene);
+        scenes.push(scene.clone());
+    }
+    steps(scenes)
+}
+
+#[test]
+fn a_group_that_its_limit_stops_most_of_the_time_is_an_episode_of_its_own() {
+    //  /kubepods/pod1  #.........#.........   10 ms of 100, and it would have used all of them
+    //  /kubepods/pod2  ####################
+    let (pod, role) = ("/kubepods/pod1", "/kubepods");
+    let of = |limit: f64, ms: u64| {
+        let scene = Scene::new().group(role).stopped(pod, limit, 0);
+        again(scene, |_, scene| scene.stopped(pod, limit, ms * MS))
+    };
+    let stopped = of(0.1, 225);
+    let begun = begun(&stopped);
+    assert_eq!(begun.len(), 1, "it lasts");
+    let first = begun[0];
+    assert_eq!((first.group.as_deref(), first.victim.cgroup.as_deref()), (Some(pod), Some(role)));
+    assert_eq!((first.rule, &first.culprit), (Some(Rule::Throttled), &None), "nobody else is to blame");
+    assert!(
+        matches!(first.trigger, Trigger::Stopped { share, threshold: 0.65 } if (0.89..0.91).contains(&share)),
+        "{first:?}"
+    );
+    assert_eq!(first.ns, Nanos(675 * MS), "three quarters of a second");
+    // Half of what it would use, or a whole CPU and more: nobody asked for more.
+    for (limit, ms) in [(0.5, 125), (1.0, 1000), (4.0, 2000)] {
+        assert!(self::begun(&of(limit, ms)).is_empty(), "{limit}");
+    }
+}
+
+#[test]
+fn each_stopped_group_is_a_cause_by_itself() {
+    let scene = Scene::new().group("/a").group("/b").stopped("/a", 0.1, 0).stopped("/b", 0.01, 0);
+    let steps = again(scene, |step, scene| {
+        let scene = scene.stopped("/a", 0.1, 225 * MS);
+        if step >= 4 { scene.stopped("/b", 0.01, 247 * MS) } else { scene }
+    });
+    let groups: Vec<_> = begun(&steps).into_iter().map(|begun| begun.group.as_deref()).collect();
+    assert_eq!(groups, [Some("/a"), Some("/b")]);
+}
+
+#[test]
+fn a_group_of_which_real_time_tasks_take_most_of_the_time_is_an_episode() {
+    //  /a         wwwwwwwww#wwwwwwwww#    90 of each 100 ms: no single wait is long
+    //  real-time  #########.#########.
+    let scene = Scene::new().group("/a");
+    let stalled = again(scene.clone(), |_, scene| {
+        scene.blame("/a", RoleKind::RealTime, 225 * MS).wait("/a", 90 * MS).wait("/a", 90 * MS)
+    });
+    let found = begun(&stalled);
+    assert_eq!(found.len(), 1);
+    assert!(matches!(found[0].trigger, Trigger::Stalled { share, threshold: 0.5 } if share > 0.5), "{:?}", found[0]);
+    assert_eq!(found[0].culprit.as_ref().map(|role| role.kind), Some(RoleKind::RealTime));
+    // Forty tasks that wait for one burst of 30 ms in each second.
+    let burst = again(scene.clone(), |step, scene| match step % 4 {
+        0 => (0..40).fold(scene.blame("/a", RoleKind::RealTime, 1_200 * MS), |scene, _| scene.wait("/a", 30 * MS)),
+        _ => scene,
+    });
+    assert!(begun(&burst).is_empty(), "{:?}", begun(&burst));
+    // Many short ones, or long ones for most of which others had their turn.
+    let short = again(scene.clone(), |_, scene| {
+        (0..20).fold(scene.blame("/a", RoleKind::RealTime, 225 * MS), |scene, _| scene.wait("/a", 11 * MS))
+    });
+    let turns = again(scene.group("/b"), |_, scene| {
+        let scene = scene.blame("/a", RoleKind::RealTime, 225 * MS).blame_group("/a", "/b", Rule::Fair, 600 * MS);
+        (0..9).fold(scene, |scene, _| scene.wait("/a", 90 * MS))
+    });
+    assert!(begun(&short).is_empty() && begun(&turns).is_empty());
+}
+
+#[test]
+fn causes_are_as_many_as_names_of_groups_and_so_many_are_remembered() {
+    let scene = Scene::new().group("/a").blame("/a", RoleKind::RealTime, 1_300 * MS).wait("/a", 1_300 * MS);
+    let steps = steps([Scene::new().group("/a"), scene]);
+    let first = begun(&steps)[0].clone();
+    let by = |number: u64| {
+        let role = Role { kind: RoleKind::Group, cgroup: Some(format!("/{number}")), weight: None, generation: number };
+        (1.5, Begun { culprit: Some(role), ..first.clone() })
+    };
+    let mut open = Open::default();
+    for number in 0..1000 {
+        assert!(open.note(&by(number), number), "each is another one");
+        // One that goes on is not forgotten.
+        assert!(number == 0 || !open.note(&by(0), number));
+        assert!(open.causes.len() <= MOST_CAUSES);
+    }
+    assert!(open.note(&by(1), 1000), "the one that was not seen for longest is");
+    assert!(!open.note(&by(999), 1001));
+}
+
+#[test]
+fn what_waited_while_the_machine_stood_still_is_no_episode() {
+    //  kworker  ....wwwwwwwwww|w        the clock of a virtual machine that was paused for ten seconds
+    let scene = Scene::new();
+    let paused = scene.clone().blame("kworker", RoleKind::RealTime, 10_000 * MS);
+    let lasting = paused.clone().lasts("kworker", 7, "real-time", 10_000 * MS);
+    let after = paused.blame("kworker", RoleKind::RealTime, 20 * MS).wait("kworker", 10_020 * MS).over();
+    let run = |stood_still: bool| {
+        let mut detector = Detector::new(Thresholds::default());
+        detector.see(Arc::new(scene.reading(at(0))));
+        if stood_still {
+            detector.forget();
+        }
+        let readings = [lasting.reading(at(10_250)), after.reading(at(10_500)), after.reading(at(10_750))];
+        readings.into_iter().map(|reading| detector.see(Arc::new(reading)).begun.len()).sum::<usize>()
+    };
+    assert_eq!([run(false), run(true)], [1, 0]);
 }

@@ -14,7 +14,11 @@ const MOST_VICTIMS: usize = 16;
 impl Episode {
     /// Notes what the counters show.
     pub fn note_counters(&mut self, begun: &Begun) {
-        self.victim = Some(Party::of(&begun.victim, begun.victim_task.as_ref()));
+        let victim = Party::of(&begun.victim, begun.victim_task.as_ref());
+        self.victim = Some(match &begun.group {
+            Some(path) => victim.in_group(path),
+            None => victim,
+        });
         self.culprit = begun.culprit.as_ref().map(|culprit| Party::of(culprit, begun.culprit_task.as_ref()));
         self.rule = begun.rule.map(Rule::word).map(str::to_owned);
         self.ns = Some(begun.ns.0).filter(|ns| *ns > 0);
@@ -217,6 +221,12 @@ impl Party {
             place: place(group.as_ref()),
             cgroup: group,
         }
+    }
+
+    /// The same, where it is known which group of the role it is.
+    fn in_group(self, path: &str) -> Party {
+        let cgroup = Some(path.to_owned());
+        Party { place: place(cgroup.as_ref()), cgroup, ..self }
     }
 
     fn of_victim(victim: &Victim, seen: Option<&Party>) -> Party {

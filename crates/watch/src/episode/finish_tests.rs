@@ -395,3 +395,55 @@ fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
     episode.note_trace(&other_clock);
     assert_eq!(episode.problem, None);
 }
+
+#[test]
+fn an_ignored_role_is_not_the_headline_and_not_beside_it() {
+    let worst = at(of_tid(finding("kworker", "kworker/0:1"), 4), "critical", 1_100, 1_900);
+    let other = at(of_tid(finding("ksoftirqd", "ksoftirqd/0"), 5), "warning", 1_300, 1_900);
+    let ignoring = |findings: &[Value]| explained(findings, &[]).ignoring(&["kworker".to_owned()]);
+    let mut episode = counted("ksoftirqd");
+    episode.note_trace(&ignoring(&[worst.clone(), other]));
+    assert_eq!(episode.victim.as_ref().map(|victim| victim.comm.as_str()), Some("ksoftirqd/0"));
+    assert!(!super::super::line(&episode).contains("kworker"), "{}", super::super::line(&episode));
+    assert_eq!(episode.victims.len(), 1, "{:?}", episode.victims);
+    // Where there is nothing else the counters' word stays.
+    let mut episode = counted("ksoftirqd");
+    episode.note_trace(&ignoring(&[worst]));
+    assert_eq!(episode.victim.as_ref().and_then(|victim| victim.role.as_deref()), Some("ksoftirqd"));
+    assert_eq!((&episode.finding, &episode.other_finding, episode.counts_as()), (&None, &None, None));
+}
+
+#[test]
+fn of_a_group_that_its_limit_stops_the_group_is_named() {
+    let pod = "/kubepods/burstable/pod0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
+    let role = Role { kind: RoleKind::Group, cgroup: Some("/kubepods".into()), weight: None, generation: 1 };
+    let begun = Begun {
+        at: crate::testing::at(500),
+        trigger: crate::episode::Trigger::Stopped { share: 0.9, threshold: 0.75 },
+        since: crate::testing::at(0).trace,
+        victim: role,
+        group: Some(pod.into()),
+        victim_task: None,
+        culprit: None,
+        culprit_task: None,
+        rule: Some(Rule::Throttled),
+        ns: Nanos(900_000_000),
+    };
+    let mut episode = Episode::default();
+    episode.note_counters(&begun);
+    let line = super::super::line(&episode);
+    let expected = format!("{pod} tasks of pod 0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f waited 900 ms (throttled)");
+    assert!(line.ends_with(&expected), "{line}");
+    let json = serde_json::to_value(&episode).expect("JSON");
+    assert_eq!((json["victim"]["pod"].as_str(), &json["victim"]["comm"]), (Some(&pod[23..]), &Value::Null));
+    // A finding about this pod is its own, one about another pod of the role is not.
+    let of_group = |path: &str| {
+        let mut finding = finding("task", "webapi");
+        finding["victim"]["cgroups"] = json!([format!("{path}/container")]);
+        finding
+    };
+    let victim = episode.victim.clone().expect("a victim");
+    let findings = explained(&[of_group(pod), of_group("/kubepods/burstable/pod1")], &[]);
+    let about: Vec<bool> = findings.report.findings.iter().map(|finding| is_about(finding, &victim)).collect();
+    assert_eq!(about, [true, false]);
+}

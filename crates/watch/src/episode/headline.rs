@@ -3,12 +3,15 @@
 use unstarve_diagnose::report::{Finding, Report, Severity, Victim, Work, WorstWait};
 use unstarve_model::Nanos;
 
+use super::ignored::is_ignored;
 use super::{Episode, Party};
 
 /// What an episode's trace says.
 #[derive(Debug)]
 pub struct Explanation {
     pub(super) report: Report,
+    /// Roles that the configuration ignores.
+    ignored: Vec<String>,
 }
 
 /// By what a finding is chosen among those of the episode's time.
@@ -39,7 +42,13 @@ impl Explanation {
     /// # Errors
     /// If it is none.
     pub fn parse(json: &[u8]) -> Result<Explanation, serde_json::Error> {
-        serde_json::from_slice(json).map(|report| Explanation { report })
+        serde_json::from_slice(json).map(|report| Explanation { report, ignored: Vec::new() })
+    }
+
+    /// The same without what is about victims of these roles alone.
+    #[must_use]
+    pub fn ignoring(self, ignored: &[String]) -> Explanation {
+        Explanation { ignored: ignored.to_vec(), ..self }
     }
 
     /// The finding that an episode is about; nothing of a trace that has none of its time.
@@ -63,9 +72,11 @@ impl Explanation {
         }
     }
 
-    /// What was found, worst first; remarks that are nobody's trouble are none.
+    /// What was found, worst first; remarks that are nobody's trouble are none, and neither is what is ignored.
     pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.report.findings.iter().filter(|finding| finding.severity > Severity::Info)
+        let counts =
+            |finding: &&Finding| finding.severity > Severity::Info && !is_ignored(&finding.victim, &self.ignored);
+        self.report.findings.iter().filter(counts)
     }
 
     /// How much later the trace begins than the episode's waits may have; `None` if it has all of them, or nobody knows.
@@ -132,7 +143,15 @@ pub(super) fn fit(finding: &Finding, episode: &Episode) -> Fit {
 /// Whether a finding is about this victim, as far as roles say.
 pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
     let same_task = victim.tid.is_some_and(|tid| finding.victim.tids.contains(&tid));
-    same_task || victim.role.as_deref().is_some_and(|role| is_of(&finding.victim, role))
+    let is_of_role = |role: &str| match victim.cgroup.as_deref() {
+        // Of one that its own limit stops the group is known, and not only the role.
+        Some(cgroup) if role.starts_with('/') && is_below(cgroup, role) => {
+            is_of(&finding.victim, cgroup)
+                || finding.victim.kind == "cgroup" && finding.victim.comm == cgroup.escape_debug().to_string()
+        }
+        _ => is_of(&finding.victim, role),
+    };
+    same_task || victim.role.as_deref().is_some_and(is_of_role)
 }
 
 /// Whether a finding blames the same rule and, as far as roles say, the same tasks.

@@ -2,11 +2,14 @@ use std::fmt::Write as _;
 
 use unstarve_model::{Nanos, clean};
 
-use super::{Episode, Party};
+use super::{Episode, Party, Stage};
 
 /// One line for people and logs: `kworker/0:1[71] waited 85.0 ms while hog[4711] had its CPU (class, rt-starvation)`.
 pub fn line(episode: &Episode) -> String {
-    let mut text = format!("episode {}: ", clean(&episode.id));
+    let mut text = match episode.stage {
+        Stage::Begun => format!("episode {} has begun: ", clean(&episode.id)),
+        Stage::Complete => format!("episode {}: ", clean(&episode.id)),
+    };
     match (&episode.victim, &episode.verdict) {
         (Some(victim), _) => text += &sentence(episode, victim),
         (None, Some(verdict)) => text += &clean(verdict),
@@ -89,6 +92,10 @@ fn of_many(party: &Party, tasks: u32) -> String {
 /// `hog[4711] of nginx.service`; the role where no task is known.
 fn named(party: &Party) -> String {
     let mut text = match (&party.role, party.comm.as_str()) {
+        // A group within the role is known.
+        (Some(role), "") if party.cgroup.as_ref().is_some_and(|cgroup| cgroup.starts_with(&format!("{role}/"))) => {
+            format!("{} tasks", clean(party.cgroup.as_deref().unwrap_or_default()))
+        }
         (Some(role), "") => format!("{} tasks", clean(role)),
         (_, comm) => clean(comm).into_owned(),
     };

@@ -4,8 +4,10 @@ mod above;
 pub mod detect;
 mod finish;
 mod headline;
+mod ignored;
 mod line;
 mod place;
+mod stopped;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,11 @@ pub struct Episode {
     pub schema: String,
     /// The name of its directory in the store: `20261123-012345-678`.
     pub id: String,
+    /// Which word on it this is: one comes at once, another one when all is known.
+    pub stage: Stage,
+    /// The id of the first word, where the store had one of this name already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub announced_as: Option<String>,
     /// When it was seen, UTC, as RFC 3339.
     pub at: String,
     /// The same in ns since 1970.
@@ -103,6 +110,27 @@ pub struct Episode {
     pub problem: Option<String>,
 }
 
+/// Words on an episode. All have its id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// It has begun: what the counters show. Its trace is not written yet.
+    Begun,
+    /// All that there will be.
+    #[default]
+    Complete,
+}
+
+impl Stage {
+    /// The word for fields of the journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stage::Begun => "begun",
+            Stage::Complete => "complete",
+        }
+    }
+}
+
 /// What the counters saw when an episode began.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Seen {
@@ -156,7 +184,8 @@ pub struct Party {
     /// Its role in the metrics, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The name of its task; `idle`, `irq 33 virtio0` and the like where it is none.
+    /// The name of its task; `idle`, `irq 33 virtio0` and the like where it is none. Absent where only the role or the group is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub comm: String,
     /// Its thread; absent where there are several and the counters saw none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,6 +262,19 @@ impl Episode {
     #[must_use]
     pub(crate) fn on_this_machine(self) -> Episode {
         Episode { kernel: Some(crate::machine::kernel()), boot_id: crate::machine::boot_id(), ..self }
+    }
+
+    /// The first word on it, while it is being recorded.
+    #[must_use]
+    pub fn announced(&self) -> Episode {
+        Episode { stage: Stage::Begun, ..self.clone() }
+    }
+
+    /// The last word on one of which there is the first alone: the watch ended before its trace was written.
+    #[must_use]
+    pub(crate) fn interrupted(self) -> Episode {
+        let problem = Some("no trace: the watch ended while it was being recorded".to_owned());
+        Episode { stage: Stage::Complete, problem, ..self }
     }
 
     /// Notes how many threads the finding about the victim is of.

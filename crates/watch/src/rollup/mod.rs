@@ -17,7 +17,7 @@ use unstarve_model::WallTime;
 use self::interval::Sums;
 use crate::Reading;
 use crate::config::{Config, Tables};
-use crate::episode::Episode;
+use crate::episode::{Episode, Stage};
 use crate::tell::{Board, Published};
 
 /// How things stand when an interval is over.
@@ -62,7 +62,9 @@ impl Rollups {
     }
 
     fn hand_over(&self, reading: &Reading, published: &Published) {
-        let episodes = published.episodes.iter().filter(|episode| episode.trigger.is_some()).cloned().collect();
+        // One that is still being recorded comes with the next interval.
+        let is_whole = |episode: &&Arc<Episode>| episode.trigger.is_some() && episode.stage == Stage::Complete;
+        let episodes = published.episodes.iter().filter(is_whole).cloned().collect();
         // A writer that has ended has said why.
         let _ = self.work.send(Work { begun: Sums::at_the_start(reading), now: Sums::of(reading), episodes });
     }

@@ -1,18 +1,21 @@
 //! Which episodes are kept, and when what was recorded of them is handed over.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use unstarve_model::WallTime;
 use unstarve_record::Flight;
+use unstarve_timeline::Rule;
 
 use super::{Event, INTERVAL, Watch};
 use crate::VictimClass;
 use crate::config::RecorderMode;
 use crate::control;
 use crate::episode::{Begun, Episode, id_of};
+use crate::herald::Word;
 use crate::scribe::{Job, Keep, chain};
-use crate::tell::RecorderState;
+use crate::tell::{Board, RecorderState};
 
 /// Episodes that share the trace of one that waits for a disk which is busy.
 const MOST_ALONG: usize = 16;
@@ -49,12 +52,22 @@ impl Watch {
         episode.note_counters(begun);
         episode.not_kept = std::mem::take(&mut self.not_kept);
         self.last_kept.insert(class, now);
+        let rule = begun.rule.map_or("unknown", Rule::word);
+        self.board.write(|published| *published.counts.begun.entry(rule).or_insert(0) += 1);
         if let Some(waiting) = &mut self.waits {
             episode.id = format!("{}-{}", episode.id, waiting.along.len() + 2);
+            announce(&self.board, &self.words, &episode);
             waiting.along.push(*episode);
             return;
         }
-        let after = if self.flight.is_some() { self.config.recorder.after.0 } else { Duration::ZERO };
+        let after = match self.config.recorder.mode {
+            // Without a trace the scribe says all that there is, at once.
+            RecorderMode::Off => Duration::ZERO,
+            RecorderMode::Always | RecorderMode::Armed => {
+                announce(&self.board, &self.words, &episode);
+                self.config.recorder.after.0
+            }
+        };
         self.waits = Some(Waiting { until: now + after, seen: now, episode, along: Vec::new(), reply: None });
     }
 
@@ -115,9 +128,16 @@ impl Watch {
         if frozen.is_none() && self.config.recorder.mode != RecorderMode::Off {
             episode.problem = Some("no trace: the flight recorder is not ready".to_owned());
         }
-        let _ = self.jobs.send(Job::Keep(Keep { episode, along, frozen, seen, reply }));
+        let _ = self.jobs.send(Job::Keep(Box::new(Keep { episode, along, frozen, seen, reply })));
         true
     }
+}
+
+/// Has the first word on an episode said: what explains it takes its time.
+fn announce(board: &Board, words: &Sender<Word>, episode: &Episode) {
+    let word = Arc::new(episode.announced());
+    board.write(|published| published.list(Arc::clone(&word)));
+    let _ = words.send(Word::Begun(word));
 }
 
 fn wall_now() -> WallTime {

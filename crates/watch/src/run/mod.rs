@@ -23,20 +23,22 @@ use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use self::keeping::Waiting;
 use self::recorder::Buffers;
-use self::reload::{Push, outputs, push};
+pub(crate) use self::reload::outputs;
+use self::reload::{Push, push};
 pub use self::signals::Signals;
 use crate::alone::Alone;
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
 use crate::episode::Detector;
 use crate::guarded::Guarded;
+use crate::herald::{Herald, Word};
 use crate::rights;
 use crate::rollup::Rollups;
 use crate::scribe::{self, ExplainCommand, FIRST_EXPECTED, Job, Scribe};
 use crate::serving::Serving;
 use crate::store::{Store, StoreError, read_log};
 use crate::tell::Board;
-use crate::{Engine, EngineError, VictimClass};
+use crate::{Engine, EngineError, VictimClass, clocks};
 
 /// How often the engine is read: what starves at the moment is seen only then.
 pub const INTERVAL: Duration = Duration::from_millis(250);
@@ -128,6 +130,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let listed = read_log(store.path())?.episodes;
     board.write(|published| {
         published.engine = engine.name();
+        published.started = Some(clocks::now().wall);
         published.problems.extend(options.instead.clone().map(|why| ("instead", why)));
         published.problems.extend(lacking.iter().map(|lacking| (lacking.key, lacking.what.to_owned())));
         published.problems.extend(alone.other.clone().map(|other| ("alone", other)));
@@ -142,11 +145,14 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
     let ending = Arc::new(AtomicBool::new(false));
+    let logbook = store.logbook();
     let scribe = scribe(store, &options.config, options.explain, &board, &events, &ending)?;
-    let writing = std::thread::Builder::new()
-        .name("unstarve-scribe".into())
-        .spawn(move || scribe.run(&work))
-        .map_err(|source| RunError::System { action: "cannot start a thread", source })?;
+    let (words, said) = channel();
+    let herald = Herald { outputs: scribe.outputs.clone(), logbook, board: Arc::clone(&board) };
+    let writing = vec![
+        thread("unstarve-scribe", move || scribe.run(&work))?,
+        thread("unstarve-herald", move || herald.run(&said))?,
+    ];
     let mut watch = Watch {
         otlp: push(&options.config, &board)?,
         detector: Detector::new(options.config.thresholds.clone()),
@@ -162,6 +168,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         running_by: None,
         tried: None,
         last_try: None,
+        last_failure: None,
         make: make_flight,
         recorders: Vec::new(),
         waits: None,
@@ -169,6 +176,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         last_armed: Instant::now(),
         not_kept: 0,
         jobs,
+        words,
         serving,
         rollups,
     };
@@ -178,6 +186,11 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     watch.end(writing, &inbox);
     drop((control, alone));
     ended
+}
+
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunError> {
+    let started = std::thread::Builder::new().name(name.into()).spawn(run);
+    started.map_err(|source| RunError::System { action: "cannot start a thread", source })
 }
 
 /// Tables that were asked for on the command line and cannot be had end the watch; where the configuration asks for them, the watch
@@ -257,6 +270,8 @@ struct Watch {
     tried: Option<Buffers>,
     /// When.
     last_try: Option<Instant>,
+    /// Why the latest try gave none; what is there may be good for something all the same.
+    last_failure: Option<String>,
     make: fn(Duration, BufferSize) -> Result<Flight, RecordError>,
     /// Threads that make recorders, and remove those that are not needed any more.
     recorders: Vec<JoinHandle<()>>,
@@ -269,18 +284,20 @@ struct Watch {
     not_kept: u64,
     otlp: Option<Push>,
     jobs: Sender<Job>,
+    /// For the herald.
+    words: Sender<Word>,
     serving: Serving,
     rollups: Option<Rollups>,
 }
 
 impl Watch {
     /// Has everything written that is to be, within one time for all. Tables come last: the scribe lists what they are to have.
-    fn end(mut self, writing: JoinHandle<()>, inbox: &Receiver<Event>) {
+    fn end(mut self, writing: Vec<JoinHandle<()>>, inbox: &Receiver<Event>) {
         let begun = Instant::now();
         self.keep_last(inbox, begun + LAST_EPISODES);
         let (rollups, board) = (self.rollups.take(), Arc::clone(&self.board));
         let mut threads = std::mem::take(&mut self.recorders);
-        threads.push(writing);
+        threads.extend(writing);
         // Its senders are what the threads wait for.
         drop(self);
         finish(&threads, inbox, begun + LAST_EPISODES);

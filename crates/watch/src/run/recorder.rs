@@ -29,6 +29,15 @@ impl Buffers {
     }
 }
 
+/// Why buffers are small, and why the latest try to have better ones gave none: that one is gone a moment later, but what it said stays.
+fn small(why: &str, last_failure: Option<&str>) -> String {
+    let again = AGAIN.as_secs();
+    let failed = last_failure.map_or_else(String::new, |why| format!("; the last try failed: {why}"));
+    format!(
+        "the flight recorder has small buffers, so traces may be short: {why}; it is tried again every {again} s{failed}"
+    )
+}
+
 impl Watch {
     /// Sees to it that the flight recorder is the one that the configuration asks for. What is there records on until the new one is
     /// ready, and until the episode that is being recorded has its trace.
@@ -71,10 +80,7 @@ impl Watch {
         let Some(why) = self.flight.as_ref().and_then(Flight::small).map(|notice| notice.reason()) else {
             return self.no_other_buffers();
         };
-        let again = AGAIN.as_secs();
-        let text = format!(
-            "the flight recorder has small buffers, so traces may be short: {why}; it is tried again every {again} s"
-        );
+        let text = small(&why, self.last_failure.as_deref());
         if self.board.read().problems.get(BUFFERS) != Some(&text) {
             (self.say)(&text);
             self.board.write(|published| drop(published.problems.insert(BUFFERS, text)));
@@ -104,13 +110,17 @@ impl Watch {
     pub(super) fn has_flight(&mut self, by: Buffers, flight: Result<Flight, RecordError>) {
         self.preparing = false;
         match flight {
-            Ok(flight) => self.next_flight = Some((by, flight)),
+            Ok(flight) => {
+                self.last_failure = None;
+                self.next_flight = Some((by, flight));
+            }
             Err(error) => self.has_no_flight(&chain(&error)),
         }
         self.see_to_recorder();
     }
 
-    fn has_no_flight(&self, why: &str) {
+    fn has_no_flight(&mut self, why: &str) {
+        self.last_failure = Some(why.to_owned());
         if self.running_by.is_some() {
             let why = format!("the flight recorder keeps the buffers that it has: {why}");
             (self.say)(&why);
@@ -177,5 +187,21 @@ impl Watch {
             }
             published.recorder = state;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_try_failed_is_said_beside_why_another_one_is_made() {
+        let text = small("no ordinary task comes to run on CPU 1", None);
+        assert!(text.contains("CPU 1; it is tried again every 60 s") && !text.contains("failed"), "{text}");
+        let text = small("no ordinary task comes to run on CPU 1", Some("cannot allocate memory"));
+        assert!(
+            text.contains("CPU 1; it is tried again") && text.ends_with("failed: cannot allocate memory"),
+            "{text}"
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::{RunError, Watch};
 use crate::config::{Config, ConfigError};
+use crate::herald::Word;
 use crate::scribe::{Job, Outputs, chain};
 use crate::tell::log::Log;
 use crate::tell::{Board, Courier, Published, otlp, webhook};
@@ -12,13 +13,15 @@ use crate::tell::{Board, Courier, Published, otlp, webhook};
 /// Its name among the problems.
 const PROBLEM: &str = "configuration";
 
-pub(super) fn outputs(config: &Config, board: &Arc<Board>) -> Result<Outputs, RunError> {
+pub(crate) fn outputs(config: &Config, board: &Arc<Board>) -> Result<Outputs, RunError> {
     let failed = |source| RunError::System { action: "cannot start a thread", source };
     let webhook = config.webhook.clone().map(|webhook| webhook::start(webhook, Arc::clone(board)));
+    let ignored = config.thresholds.role.iter().filter(|(_, own)| own.ignore).map(|(name, _)| name.clone());
     Ok(Outputs {
-        log: Log::open(config.sinks.log),
-        webhook: webhook.transpose().map_err(failed)?,
+        log: Arc::new(Log::open(config.sinks.log)),
+        webhook: webhook.transpose().map_err(failed)?.map(Arc::new),
         store: config.store.clone(),
+        ignored: ignored.collect(),
     })
 }
 
@@ -69,6 +72,7 @@ impl Watch {
         }
         self.otlp = otlp;
         self.detector.judge_by(self.config.thresholds.clone());
+        let _ = self.words.send(Word::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(outputs));
         // What hindered it may be over.
         (self.tried, self.last_try) = (None, None);

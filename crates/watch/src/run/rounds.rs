@@ -11,6 +11,7 @@ use unstarve_model::Tid;
 use super::{Event, INTERVAL, REST_AFTER, RunError, Watch};
 use crate::control::Request;
 use crate::scribe::chain;
+use crate::stood::OwnWait;
 use crate::{Engine, EngineError, Reading};
 
 /// Whether it goes on.
@@ -35,13 +36,16 @@ impl Watch {
         let begun = Instant::now();
         let watchdog = notify::watchdog_interval();
         let (mut next, mut next_sign) = (begun + INTERVAL, begun);
+        let mut own_wait = OwnWait::new();
         loop {
             let now = Instant::now();
             if time.is_some_and(|time| now - begun >= time) {
                 return Ok(());
             }
             let due = self.waits.as_ref().map_or(next, |waiting| waiting.until.max(now).min(next));
-            match inbox.recv_timeout(due.saturating_duration_since(now)) {
+            let heard = inbox.recv_timeout(due.saturating_duration_since(now));
+            let late = now.max(due).elapsed();
+            match heard {
                 Ok(event) => {
                     if self.hear(event, manager) == Next::End {
                         return Ok(());
@@ -55,6 +59,13 @@ impl Watch {
                 self.see_to_recorder();
             }
             if Instant::now() >= next {
+                if own_wait.stood_still(late) {
+                    self.detector.forget();
+                    (self.say)(&format!(
+                        "this machine stood still for {} s: what waited meanwhile is no episode",
+                        late.as_secs()
+                    ));
+                }
                 self.read(engine)?;
                 self.see_to_recorder();
                 self.serving.look(Instant::now(), &self.say);

@@ -7,6 +7,7 @@ use crate::tell::metrics;
 struct Rig {
     watch: Watch,
     jobs: Receiver<Job>,
+    words: Receiver<Word>,
     inbox: Receiver<Event>,
     directory: tempfile::TempDir,
 }
@@ -16,6 +17,7 @@ impl Rig {
         let directory = tempfile::tempdir().expect("a directory");
         let (events, inbox) = channel();
         let (jobs, work) = channel();
+        let (words, said) = channel();
         let board = Arc::new(Board::default());
         let listen = Listen { address: Address::Off, ..Listen::default() };
         let serving = Serving::start(listen, Arc::clone(&board), directory.path().into(), &|_| {});
@@ -35,6 +37,7 @@ impl Rig {
             running_by: None,
             tried: None,
             last_try: None,
+            last_failure: None,
             make: |_, _| Err(unstarve_record::RecordError::NoTracefs),
             recorders: Vec::new(),
             waits: None,
@@ -42,10 +45,11 @@ impl Rig {
             last_armed: Instant::now(),
             not_kept: 0,
             jobs,
+            words,
             serving,
             rollups: None,
         };
-        Rig { watch, jobs: work, inbox, directory }
+        Rig { watch, jobs: work, words: said, inbox, directory }
     }
 
     fn reload(&mut self, text: &str) {
@@ -234,7 +238,7 @@ fn at_the_end_tables_have_what_the_scribe_wrote_last() {
     let now = Instant::now();
     let episode = Box::new(episode);
     rig.watch.waits = Some(Waiting { until: now, seen: now, episode, along: Vec::new(), reply: None });
-    rig.watch.end(scribe, &rig.inbox);
+    rig.watch.end(vec![scribe], &rig.inbox);
     assert!(directory.join("table=episodes").is_dir(), "the episode that was written last is there");
 }
 
@@ -247,4 +251,31 @@ fn the_status_names_the_address_that_was_bound() {
     let status: serde_json::Value = serde_json::from_str(&rig.watch.status()).expect("JSON");
     let address = status["listen"].as_str().expect("an address");
     assert!(address.starts_with("127.0.0.1:") && !address.ends_with(":0"), "{address}");
+}
+
+#[test]
+fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
+    let mut rig = Rig::new();
+    let scene = |ms: u64| crate::testing::Scene::new().blame("kworker", crate::RoleKind::RealTime, ms * 1_000_000);
+    let readings = [scene(0), scene(85).wait("kworker", 85_000_000)].into_iter().enumerate();
+    for (step, scene) in readings {
+        let reading = Arc::new(scene.reading(crate::testing::at(step as u64 * 250)));
+        rig.watch.detector.see(reading).begun.iter().for_each(|begun| rig.watch.begin(begun));
+    }
+    let Ok(Word::Begun(word)) = rig.words.try_recv() else { panic!("nothing is said") };
+    assert!(rig.jobs.try_recv().is_err(), "it is still being recorded");
+    assert_eq!(word.stage, crate::episode::Stage::Begun);
+    assert_eq!((word.rule.as_deref(), word.ns), (Some("class"), Some(85_000_000)));
+    assert_eq!(
+        crate::episode::line(&word).split(" has begun: ").nth(1),
+        Some("kworker tasks waited 85.0 ms while real-time tasks had its CPU (class)")
+    );
+    let published = rig.watch.board.read();
+    assert_eq!(published.episodes.front().map(|episode| &episode.id), Some(&word.id), "the page has it");
+    assert_eq!(published.counts.begun.get("class"), Some(&1));
+    // The last word has the same id.
+    rig.watch.waits.as_mut().expect("it waits").until = Instant::now();
+    assert!(rig.watch.keep_if_due());
+    let Ok(Job::Keep(keep)) = rig.jobs.try_recv() else { panic!("it is not handed over") };
+    assert_eq!((keep.episode.id.as_str(), keep.episode.stage), (word.id.as_str(), crate::episode::Stage::Complete));
 }

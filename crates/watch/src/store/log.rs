@@ -1,15 +1,17 @@
-//! `episodes.jsonl`: one line for each episode, only ever added to.
+//! `episodes.jsonl`: a line for each word on an episode, only ever added to. Readers take the last word.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unstarve_files::trust::{Directory, How};
 use unstarve_files::{Limit, ReadError, read_regular};
 
 use super::StoreError;
-use crate::episode::Episode;
+use crate::episode::{Episode, Stage};
 
 const NAME: &str = "episodes.jsonl";
 /// What the log is called when it has become long, until the next one has.
@@ -19,6 +21,25 @@ const LONGEST: u64 = 16 << 20;
 
 /// Begun anew when it is longer than [`LONGEST`]: one more line fits.
 const LIMIT: Limit = Limit { bytes: LONGEST + (16 << 20), expected: "a log of episodes" };
+
+/// The log, for threads that add to it, one after another: it may be begun anew meanwhile.
+#[derive(Clone, Debug)]
+pub struct Logbook(Arc<Mutex<PathBuf>>);
+
+impl Logbook {
+    pub(super) fn of(directory: &Directory) -> Logbook {
+        Logbook(Arc::new(Mutex::new(directory.path().to_owned())))
+    }
+
+    /// Adds an episode, and waits until it is on the disk.
+    ///
+    /// # Errors
+    /// As [`Log::add`], or if the directory can be changed by others now.
+    pub fn add(&self, episode: &Episode) -> Result<(), StoreError> {
+        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Log::open(&Directory::open(&place)?)?.add(episode)
+    }
+}
 
 /// The log, for adding.
 #[derive(Debug)]
@@ -30,7 +51,7 @@ pub struct Log {
 /// What the log of a store says.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LogRead {
-    /// Its episodes, oldest first.
+    /// Its episodes, oldest first; of each the last word.
     pub episodes: Vec<Episode>,
     /// Lines that are no episodes: torn by a kill in the middle of one.
     pub torn: u64,
@@ -97,5 +118,14 @@ pub(super) fn read(directory: &Path) -> Result<LogRead, StoreError> {
             }
         }
     }
+    leave_out_first_words(&mut read.episodes);
     Ok(read)
+}
+
+/// Of an episode about which all is known the first word says nothing more.
+fn leave_out_first_words(episodes: &mut Vec<Episode>) {
+    let complete = episodes.iter().filter(|episode| episode.stage == Stage::Complete);
+    let said: BTreeSet<String> =
+        complete.flat_map(|episode| [Some(&episode.id), episode.announced_as.as_ref()]).flatten().cloned().collect();
+    episodes.retain(|episode| episode.stage == Stage::Complete || !said.contains(&episode.id));
 }

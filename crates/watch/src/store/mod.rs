@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! /var/lib/unstarve/watch/
-//!   episodes.jsonl              a line for each, only ever added to
+//!   episodes.jsonl              lines about each, only ever added to: the last one counts
 //!   20261123-012345-678/        whole: renamed from .new-… when its trace was on the disk
 //!     trace.dat  episode.json   and, once explained, report.json, report.html; along.json if others share the trace
 //!     logged                    the log has it
@@ -16,6 +16,7 @@ mod keep;
 mod log;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -26,10 +27,10 @@ use rustix::io::Errno;
 use unstarve_files::trust::{Directory, How, TrustError};
 
 pub use keep::Kept;
-pub use log::{Log, LogRead};
+pub use log::{LogRead, Logbook};
 
 use crate::RoleKind;
-use crate::episode::{Episode, is_id};
+use crate::episode::{Episode, Stage, is_id};
 
 /// A trace.
 pub const TRACE: &str = "trace.dat";
@@ -107,6 +108,7 @@ pub struct Limits {
 pub struct Store {
     directory: Directory,
     limits: Limits,
+    logbook: Logbook,
     /// The greatest sequence that any episode of it ever had, as far as its log goes back.
     last: Cell<Option<u64>>,
     /// Nobody else's while this is open.
@@ -132,7 +134,8 @@ impl Store {
         let lock = lock(&directory)?;
         // The episode with the greatest one may have been removed.
         let logged = log::read(directory.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
-        let store = Store { directory, limits, last: Cell::new(logged), _lock: lock };
+        let logbook = Logbook::of(&directory);
+        let store = Store { directory, limits, logbook, last: Cell::new(logged), _lock: lock };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
                 let _ = fs::remove_dir_all(store.path().join(name));
@@ -227,21 +230,19 @@ impl Store {
     }
 
     /// The log, for adding lines.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn log(&self) -> Result<Log, StoreError> {
-        Log::open(&self.directory)
+    pub fn logbook(&self) -> Logbook {
+        self.logbook.clone()
     }
 
     /// Episodes whose trace is whole and that the log does not have, each with those that share its trace and are not in the log
-    /// either: the process that wrote them was killed before it was explained.
+    /// either: the process that wrote them was killed before it was explained. After them, those of which the log has the first word alone.
     ///
     /// # Errors
     /// If the directory or the log cannot be read.
     pub fn unexplained(&self) -> Result<Vec<Left>, StoreError> {
-        let logged: std::collections::BTreeSet<String> =
-            log::read(self.path())?.episodes.into_iter().map(|episode| episode.id).collect();
+        let (begun, complete): (Vec<Episode>, Vec<Episode>) =
+            log::read(self.path())?.episodes.into_iter().partition(|episode| episode.stage == Stage::Begun);
+        let logged: BTreeSet<String> = complete.into_iter().map(|episode| episode.id).collect();
         // A long log is begun anew, so that one may be in none of the two that are kept.
         let is_noted = |id: &String| self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
         let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id) && !is_noted(id));
@@ -249,7 +250,15 @@ impl Store {
             let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id)).collect();
             Some(Left { episode: self.episode(&id)?, along })
         };
-        Ok(ids.filter_map(left).collect())
+        let mut all: Vec<Left> = ids.filter_map(left).collect();
+        let has = |left: &Left, id: &str| left.episode.id == id || left.along.iter().any(|other| other.id == id);
+        for episode in begun {
+            let is_whole = self.directory_of(&episode.id).symlink_metadata().is_ok();
+            if !is_whole && !all.iter().any(|left| has(left, &episode.id)) {
+                all.push(Left { episode: episode.interrupted(), along: Vec::new() });
+            }
+        }
+        Ok(all)
     }
 
     /// The episodes that share a trace, as they were when it was written.

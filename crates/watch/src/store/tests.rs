@@ -30,7 +30,7 @@ fn keep(store: &Store, number: u64, bytes: usize) -> Result<String, StoreError> 
     fs::write(unfinished.trace(), vec![7; bytes]).map_err(StoreError::io(store.path()))?;
     episode.trace_bytes = Some(bytes as u64);
     unfinished.finish(store, &episode, &[])?;
-    store.log()?.add(&episode)?;
+    store.logbook().add(&episode)?;
     Ok(episode.id)
 }
 
@@ -130,12 +130,12 @@ proptest! {
         let mut ends = Vec::new();
         let log = path.join("episodes.jsonl");
         for number in 0..4 {
-            store.log().expect("a log").add(&episode(number)).expect("added");
+            store.logbook().add(&episode(number)).expect("added");
             ends.push(fs::metadata(&log).expect("there").len() as usize);
         }
         let cut = cut % (ends[3] + 1);
         fs::OpenOptions::new().write(true).open(&log).and_then(|file| file.set_len(cut as u64)).expect("cut");
-        store.log().expect("a log").add(&episode(9)).expect("added");
+        store.logbook().add(&episode(9)).expect("added");
         let read = read_log(&path).expect("read");
         // A line that lacks its newline alone is whole.
         let whole = ends.iter().filter(|end| **end <= cut + 1).count();
@@ -162,7 +162,7 @@ fn what_a_killed_watch_left_is_removed_or_explained() {
     let along = [episode(4), episode(5)];
     third.finish(&store, &waiting, &along).expect("finished");
     // Of those that share its trace one was logged before the kill.
-    store.log().expect("a log").add(&along[0]).expect("added");
+    store.logbook().add(&along[0]).expect("added");
     let mut log = fs::OpenOptions::new().append(true).open(path.join("episodes.jsonl")).expect("the log");
     log.write_all(b"{\"schema\":\"unst").expect("torn");
     drop(store);
@@ -172,7 +172,7 @@ fn what_a_killed_watch_left_is_removed_or_explained() {
     assert!(names.iter().all(|name| !name.starts_with('.')), "{names:?}");
     let left = Left { episode: waiting.clone(), along: vec![along[1].clone()] };
     assert_eq!(store.unexplained().expect("read"), [left]);
-    store.log().expect("a log").add(&waiting).expect("added");
+    store.logbook().add(&waiting).expect("added");
     assert!(store.unexplained().expect("read").is_empty());
     assert_eq!(read_log(&path).expect("read").torn, 1);
 }
@@ -194,7 +194,7 @@ fn the_trace_of_an_episode_may_be_anothers() {
     let shared = Episode { trace_of: Some(first.clone()), ..episode(2) };
     let evil = Episode { trace_of: Some("../..".into()), ..episode(3) };
     for episode in [&shared, &evil, &episode(4)] {
-        store.log().expect("a log").add(episode).expect("added");
+        store.logbook().add(episode).expect("added");
     }
     let of = |id: &str| trace_directory(&path, id).expect("read");
     assert_eq!(of(&first), Some(path.join(&first)));
@@ -245,7 +245,7 @@ fn no_name_breaks_a_line_of_the_log() {
     let party = crate::episode::Party { comm: evil.into(), cgroup: Some(evil.into()), ..Default::default() };
     let wanted =
         Episode { victim: Some(party.clone()), culprit: Some(party), problem: Some(evil.into()), ..episode(1) };
-    store.log().expect("a log").add(&wanted).expect("added");
+    store.logbook().add(&wanted).expect("added");
     let text = fs::read_to_string(path.join("episodes.jsonl")).expect("the log");
     assert_eq!(text.matches('\n').count(), 1, "{text:?}");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");

@@ -1,6 +1,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use unstarve_model::WallTime;
+
 use super::history::History;
 use super::series::Admitted;
 use crate::Reading;
@@ -16,6 +18,8 @@ pub struct Board(Mutex<Arc<Published>>);
 pub struct Published {
     /// The engine's name.
     pub engine: &'static str,
+    /// When counting began, by the wall's clock; `None` before.
+    pub started: Option<WallTime>,
     /// The latest reading.
     pub reading: Option<Arc<Reading>>,
     /// Those of the five seconds before it, oldest first.
@@ -43,6 +47,8 @@ pub struct Published {
 pub struct Counts {
     /// Episodes by finding, be it about others than their victim; those without any are `none`. Dumps on demand are not counted.
     pub episodes: BTreeMap<String, u64>,
+    /// Episodes that have begun, by the rule that the counters saw: at once, whatever `explain` finds later.
+    pub begun: BTreeMap<&'static str, u64>,
     /// Episodes that were seen and not kept, because they came too soon after another.
     pub not_kept: u64,
     /// Starvation that has no episode of its own, because one of its class was open or was kept just before: by the victim's role.
@@ -119,6 +125,14 @@ impl Board {
         published.version += 1;
     }
 
+    /// Notes that the store could not be written.
+    pub(crate) fn store_problem(&self, problem: &str) {
+        self.write(|published| {
+            published.counts.store_errors += 1;
+            published.problems.insert("store", format!("store: {problem}"));
+        });
+    }
+
     /// Notes that an output did not get something.
     pub fn undelivered(&self, output: &'static str) {
         self.write(|published| *published.counts.undelivered.entry(output).or_insert(0) += 1);
@@ -139,7 +153,7 @@ impl Published {
 
     /// Puts an episode first in the list, instead of an older word on it.
     pub fn list(&mut self, episode: Arc<Episode>) {
-        self.episodes.retain(|old| old.id != episode.id);
+        self.episodes.retain(|old| old.id != episode.id && Some(&old.id) != episode.announced_as.as_ref());
         self.episodes.push_front(episode);
         self.episodes.truncate(LISTED);
     }

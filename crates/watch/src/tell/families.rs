@@ -97,6 +97,9 @@ fn of_reading(reading: &Reading) -> Vec<Family> {
 fn of_episodes(counts: &Counts) -> Vec<Family> {
     let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
     let mut families = vec![counter("episodes", "Episodes that were kept, by what explain found", rows.collect())];
+    let rows = counts.begun.iter().map(|(rule, count)| (vec![("rule", (*rule).to_owned())], *count as f64));
+    let help = "Episodes that have begun, by the rule that the counters saw; before anything explains them";
+    families.push(counter("episodes_begun", help, rows.collect()));
     let help = "Episodes that were seen and not kept: too soon after another";
     families.push(counter("episodes_not_kept", help, one(counts.not_kept as f64)));
     let rows = counts.suppressed.iter().map(|(role, count)| (vec![("victim", role.clone())], *count as f64));

@@ -119,6 +119,7 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
     let mut field = |name: &str, value: &str| message.field(name, value);
     field("MESSAGE_ID", MESSAGE_ID);
     field("UNSTARVE_EPISODE", &episode.id);
+    field("UNSTARVE_STAGE", episode.stage.word());
     let other = episode.other_finding.as_ref().map(|other| &other.finding);
     for (name, value) in [
         ("UNSTARVE_FINDING", episode.finding.as_ref()),
@@ -145,7 +146,8 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
 
 fn fields(party: &Party) -> Vec<(&'static str, String)> {
     let text = [
-        ("COMM", Some(&party.comm)),
+        ("ROLE", party.role.as_ref()),
+        ("COMM", Some(&party.comm).filter(|comm| !comm.is_empty())),
         ("CGROUP", party.cgroup.as_ref()),
         ("UNIT", party.place.unit.as_ref()),
         ("POD", party.place.pod.as_ref()),
@@ -208,6 +210,7 @@ mod tests {
         assert_eq!(get("UNSTARVE_CULPRIT_COMM"), ["a\nPRIORITY=0"]);
         assert_eq!(get("UNSTARVE_CULPRIT_TID"), ["7"]);
         assert_eq!(get("UNSTARVE_EPISODE"), ["20261123-012345-678"]);
+        assert_eq!(get("UNSTARVE_STAGE"), ["complete"]);
         assert!(get("MESSAGE")[0].contains("a\\nPRIORITY=0[7]"));
     }
 

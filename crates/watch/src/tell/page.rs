@@ -12,7 +12,7 @@ use unstarve_timeline::Rule;
 
 use super::http::Site;
 use super::{History, Minute, Published, metrics};
-use crate::episode::{Episode, Party, is_id, is_precedence};
+use crate::episode::{Episode, Party, Stage, is_id, is_precedence};
 use crate::store::PAGE;
 use crate::{Reading, Role};
 
@@ -265,7 +265,10 @@ fn episodes(published: &Published) -> Panel {
             party(episode.culprit.as_ref(), None),
             episode.rule.clone().unwrap_or_default(),
             episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
-            episode.counts_as().unwrap_or_default().to_owned(),
+            match episode.stage {
+                Stage::Begun => "being recorded".to_owned(),
+                Stage::Complete => episode.counts_as().unwrap_or_default().to_owned(),
+            },
         ],
         hint: episode.verdict.clone(),
         link: (episode.trace_of.as_ref().or(episode.trace_bytes.map(|_| &episode.id)))
@@ -292,7 +295,8 @@ fn episodes(published: &Published) -> Panel {
 fn party(party: Option<&Party>, tasks: Option<u32>) -> String {
     let Some(party) = party else { return String::new() };
     let mut text = match party.comm.as_str() {
-        "" => party.role.clone().unwrap_or_default(),
+        // Of one that its own limit stops the group is known, and not only the role.
+        "" => party.cgroup.clone().or(party.role.clone()).unwrap_or_default(),
         comm => comm.to_owned(),
     };
     match (tasks, party.tid) {

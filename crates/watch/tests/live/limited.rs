@@ -21,7 +21,7 @@ pub fn nobody_is_blamed_for_a_limit() -> Ended {
     other.add(&loads[1])?;
     // Roles and limits are looked for each second or two.
     let known = |reading: &Reading| {
-        let is_limited = reading.limits.iter().any(|group| group.path == limited.name);
+        let is_limited = reading.limits.iter().any(|group| *group.path == *limited.name);
         let id = |group: &Group| reading.find(RoleKind::Group, Some(&group.name));
         Some((id(&limited).filter(|_| is_limited)?, id(&other)?))
     };
@@ -49,7 +49,7 @@ pub fn nobody_is_blamed_for_a_limit() -> Ended {
     };
     let grown = |rule, occupant| Nanos(by(&last, rule, occupant) - by(&first, rule, occupant));
     let counted =
-        |reading: &Reading| reading.limits.iter().find(|group| group.path == limited.name).map(|it| it.counted);
+        |reading: &Reading| reading.limits.iter().find(|group| *group.path == *limited.name).map(|it| it.counted);
     let (Some(after), Some(before)) = (counted(&last), counted(&first)) else {
         return Err(Stop::Fail("its counters have gone".to_owned()));
     };

@@ -57,7 +57,8 @@ fn metrics(published: &Published) -> Vec<Metric> {
     let mut metrics = reading.map(|reading| of_reading(reading, published)).unwrap_or_default();
     // Also what went wrong since the last reading: without one there is still this.
     let now = wall_now();
-    let since = reading.map_or(now, |reading| reading.since.wall.0);
+    // One that moved on with each push would make each a new counter, and what it has would be added up.
+    let since = published.started.or(reading.map(|reading| reading.since.wall)).map_or(now, |since| since.0.min(now));
     metrics.extend(families(published).into_iter().map(|family| of_family(family, since, now)));
     metrics
 }
@@ -241,6 +242,34 @@ mod tests {
         let Some(Data::Sum(sum)) = &blame.data else { panic!("a sum") };
         let total: f64 = sum.data_points.iter().filter_map(|point| point.as_double).sum();
         assert!((total - 6.0).abs() < 1e-9, "{sum:?}");
+    }
+
+    #[test]
+    fn a_counter_has_one_beginning_before_and_after_the_first_reading() {
+        let board = Board::default();
+        board.write(|published| {
+            published.started = Some(at(0).wall);
+            published.counts.engine_errors = 3;
+        });
+        let starts = || starts_of_errors(&board.read());
+        let before = starts();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert_eq!(starts(), before, "it does not move on");
+        board.write(|published| published.reading = Some(Arc::new(Scene::new().reading(at(1)))));
+        assert_eq!(starts(), before);
+        assert_eq!(before, BTreeSet::from([at(0).wall.0]));
+    }
+
+    /// The beginnings of the counters that are of no reading.
+    fn starts_of_errors(published: &Published) -> BTreeSet<u64> {
+        let request = Request::decode(request(published).as_slice()).expect("it decodes");
+        let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+        let metrics = metrics.flat_map(|scope| scope.metrics).filter(|metric| metric.name.ends_with("_errors"));
+        let points = metrics.flat_map(|metric| match metric.data.expect("data") {
+            Data::Sum(sum) => sum.data_points,
+            Data::Gauge(_) | Data::ExponentialHistogram(_) => Vec::new(),
+        });
+        points.map(|point| point.start_time_unix_nano).collect()
     }
 
     #[test]

@@ -1,0 +1,95 @@
+//! Which findings are about roles that the configuration ignores: what happens to these is no episode, and not the headline of one.
+
+use unstarve_diagnose::report::{Victim, Work};
+use unstarve_model::{Comm, KernelThread};
+
+use super::headline::is_below;
+use crate::RoleKind;
+
+/// Whether all tasks of a victim are of roles that are ignored.
+pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
+    if ignored.is_empty() {
+        return false;
+    }
+    let is = |role: RoleKind| ignored.iter().any(|name| name == role.word());
+    let is_group = |cgroup: &String| ignored.iter().any(|name| name.starts_with('/') && is_below(cgroup, name));
+    // Those that are in no group, or in the root.
+    let is_other = |cgroup: &String| cgroup == "/" && is(RoleKind::Other);
+    match role_of(victim) {
+        Some(role) => is(role),
+        // `explain` takes tasks of one name for one, whatever groups they are in.
+        None if victim.cgroups.is_empty() => is(RoleKind::Other),
+        None => victim.cgroups.iter().all(|cgroup| is_group(cgroup) || is_other(cgroup)),
+    }
+}
+
+/// The role of a victim, but for groups.
+fn role_of(victim: &Victim) -> Option<RoleKind> {
+    let kernel = match victim.kind.as_str() {
+        "kworker" => victim.work.as_ref().map_or(RoleKind::Kworker, role_of_work),
+        "ksoftirqd" => RoleKind::Ksoftirqd,
+        "rcu" => RoleKind::Rcu,
+        "storage" => RoleKind::Storage,
+        "nfsd" => RoleKind::Nfsd,
+        "cgroup" => return None,
+        "task" if matches!(victim.policy.as_deref(), Some("rt" | "deadline")) => RoleKind::RealTime,
+        "task" if victim.cgroups.is_empty() && KernelThread::is_name_of_one(&Comm::from(victim.comm.as_str())) => {
+            RoleKind::Kernel
+        }
+        "task" => return None,
+        _ => RoleKind::Kernel,
+    };
+    Some(kernel)
+}
+
+fn role_of_work(work: &Work) -> RoleKind {
+    let is_direct_io = work.workqueue.as_ref().is_some_and(|queue| queue.starts_with("dio/"));
+    let by_queue = if is_direct_io { RoleKind::DirectIo } else { RoleKind::Kworker };
+    RoleKind::of_work(&work.function).unwrap_or(by_queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn victim(kind: &str, comm: &str) -> Victim {
+        Victim { kind: kind.into(), comm: comm.into(), policy: Some("fair".into()), ..Victim::default() }
+    }
+
+    fn of(victim: &Victim, ignored: &[&str]) -> bool {
+        is_ignored(victim, &ignored.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn workers_are_what_they_work_on() {
+        let worker = victim("kworker", "kworker/0:1");
+        let work = |function: &str, queue: &str| Work { function: function.into(), workqueue: Some(queue.into()) };
+        let direct_io = Victim { work: Some(work("iomap_dio_complete_work", "dio/sda")), ..worker.clone() };
+        let writeback = Victim { work: Some(work("wb_workfn", "writeback")), ..worker.clone() };
+        let which = |victim: &Victim| {
+            let roles = ["kworker", "direct-io", "storage", "kernel", "other"];
+            roles.into_iter().filter(|role| of(victim, &[role])).collect::<Vec<_>>()
+        };
+        assert_eq!([which(&worker), which(&direct_io), which(&writeback)], [["kworker"], ["direct-io"], ["storage"]]);
+        assert_eq!(
+            [which(&victim("irq-thread", "irq/30-eth0")), which(&victim("rcu", "rcu_preempt"))],
+            [vec!["kernel"], vec![]]
+        );
+        assert_eq!(which(&victim("task", "khugepaged")), ["kernel"]);
+    }
+
+    #[test]
+    fn programs_are_those_of_their_groups() {
+        let build = Victim { cgroups: vec!["/batch.slice/build".into()], ..victim("task", "cc1") };
+        assert!(of(&build, &["/batch.slice"]));
+        assert!(!of(&build, &["/batch"]) && !of(&build, &["other"]) && !of(&build, &[]));
+        // Some of them are others'.
+        let both = Victim { cgroups: vec!["/batch.slice/build".into(), "/user.slice".into()], ..build.clone() };
+        assert!(!of(&both, &["/batch.slice"]) && of(&both, &["/batch.slice", "/user.slice"]));
+        // Whatever group they are in.
+        let real_time = Victim { policy: Some("rt".into()), ..build };
+        assert!(of(&real_time, &["real-time"]) && !of(&real_time, &["/batch.slice"]));
+        let nowhere = Victim { cgroups: vec!["/".into()], ..victim("task", "cc1") };
+        assert!(of(&nowhere, &["other"]) && of(&victim("task", "cc1"), &["other"]));
+    }
+}
