@@ -20,17 +20,17 @@ if [[ ! -x $profdata ]]; then
 fi
 if [[ ! -x $profdata ]]; then
     echo "note: no llvm-profdata (rustup component add llvm-tools): built without a profile, explain is slower" >&2
-    cargo build --release -p unstarve-cli "${features[@]}"
-    echo "$CARGO_TARGET_DIR/release/unstarve"
+    cargo build --profile dist -p unstarve-cli "${features[@]}"
+    echo "$CARGO_TARGET_DIR/dist/unstarve"
     exit
 fi
 
 # With --target the flags are not for build scripts and procedural macros.
 build() {
     RUSTFLAGS="$1 ${RUSTFLAGS-}" CARGO_TARGET_DIR=$CARGO_TARGET_DIR/profiled \
-        cargo build --release -p unstarve-cli --target "$host" "${features[@]}"
+        cargo build --profile dist -p unstarve-cli --target "$host" "${features[@]}"
 }
-program=$CARGO_TARGET_DIR/profiled/$host/release/unstarve
+program=$CARGO_TARGET_DIR/profiled/$host/dist/unstarve
 
 # Always the same place, for other flags would have every dependency compiled anew.
 place=$CARGO_TARGET_DIR/profiled/work

@@ -18,7 +18,7 @@ fn text(changes: &[Change], form: Form, whose: &Whose) -> Result<String, String>
 
 #[test]
 fn a_service_gets_a_drop_in_and_nobody_elses_unit_is_touched() {
-    let service = Whose { unit: Some("db.service".to_owned()), kernel_thread: Some(false) };
+    let service = Whose { unit: Some("db.service".to_owned()), kernel_thread: Some(false), workqueue: None };
     let affinity = Change::of(thread("db"), Value::Affinity("4-5".parse().expect("CPUs")));
     let drop_in = text(&[Change::of(thread("db"), fifo(3)), affinity.clone()], Form::Systemd, &service);
     let expected = "/etc/systemd/system/db.service.d/60-unstarve.conf|[Service]\nCPUSchedulingPolicy=fifo\n\
@@ -26,9 +26,9 @@ fn a_service_gets_a_drop_in_and_nobody_elses_unit_is_touched() {
     assert_eq!(drop_in.as_deref(), Ok(expected));
     let both = [Change::of(thread("a"), Value::Nice(1)), Change::of(thread("b"), Value::Nice(2))];
     assert!(text(&both, Form::Systemd, &service).is_err());
-    let scope = Whose { unit: Some("docker-1.scope".to_owned()), kernel_thread: Some(false) };
+    let scope = Whose { unit: Some("docker-1.scope".to_owned()), kernel_thread: Some(false), workqueue: None };
     assert!(text(std::slice::from_ref(&affinity), Form::Systemd, &scope).is_err());
-    let kernel = Whose { unit: None, kernel_thread: Some(true) };
+    let kernel = Whose { unit: None, kernel_thread: Some(true), workqueue: None };
     assert!(text(&[affinity], Form::Systemd, &kernel).is_err());
     assert_eq!(service_of("/system.slice/db.service"), Some("db.service"));
     assert_eq!(service_of("/system.slice/db.service/worker"), Some("db.service"));
@@ -60,7 +60,7 @@ fn names_that_tasks_choose_stay_text() {
     let policy = text(&[Change::of(thread(odd), Value::Nice(-5))], Form::Guard, &whose).expect("a policy");
     assert!(!policy.contains("\n[limits]") && policy.matches("[[rule]]").count() == 1, "{policy}");
     assert!(text(&[Change::of(thread("x"), fifo(1))], Form::Tuned, &whose).is_err(), "a program");
-    let kernel = Whose { unit: None, kernel_thread: Some(true) };
+    let kernel = Whose { unit: None, kernel_thread: Some(true), workqueue: None };
     let profile = text(&[Change::of(thread("ksoftirqd/1"), fifo(1))], Form::Tuned, &kernel).expect("a profile");
     assert!(profile.contains("=0:f:1:*:^\\[ksoftirqd/1\\]$"), "{profile}");
     assert!(text(&[Change::of(thread(odd), fifo(1))], Form::Tuned, &kernel).is_err());
@@ -74,11 +74,18 @@ fn a_policy_says_whom_its_rules_match() {
     };
     let anybody = "every thread called python3, of any program and any user: add `unit` or `user` to narrow it.";
     assert_eq!(rule("python3", &Whose::default()), anybody);
-    let service = Whose { unit: Some("db.service".to_owned()), kernel_thread: Some(false) };
+    let service = Whose { unit: Some("db.service".to_owned()), kernel_thread: Some(false), workqueue: None };
     assert_eq!(rule("python3", &service), "every thread called python3 of db.service.");
-    let kernel = Whose { unit: None, kernel_thread: Some(true) };
+    let kernel = Whose { unit: None, kernel_thread: Some(true), workqueue: None };
     assert_eq!(rule("ksoftirqd/1", &kernel), "the kernel thread ksoftirqd/1.");
-    assert_eq!(rule("kworker/0:1-dio/sda", &kernel), "every worker of dio/sda*, on all CPUs.");
+    let queue = |kernel_thread| Whose { kernel_thread, workqueue: Some("dio/sda".to_owned()), unit: None };
+    for kernel_thread in [Some(true), None] {
+        assert_eq!(rule("kworker/0:1-events", &queue(kernel_thread)), "every worker of dio/sda, on all CPUs.");
+    }
+    // What it works on when somebody looks is not what was meant.
+    let refused =
+        text(&[Change::of(thread("kworker/0:1-events"), Value::Nice(1))], Form::Guard, &kernel).expect_err("refused");
+    assert!(refused.contains("serves one workqueue now and another next"), "{refused}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use anyhow::{Result, bail};
 use clap::Args;
-use unstarve_model::{CpuSet, CpuSetError, clean};
+use unstarve_model::{CpuId, CpuSet, CpuSetError, Time, clean};
 use unstarve_timeline::{Moment, Run, Selection, Sink, Task, TaskPattern, Wait, World};
 
 use crate::output;
@@ -34,27 +34,41 @@ impl LowSelection {
     }
 }
 
-/// Tasks that were asked for and have not been met in the recording: an empty answer must not pass for a healthy one.
-pub struct Unmet(Vec<TaskPattern>);
+/// What was asked for and is not in the recording: an empty answer must not pass for a healthy one.
+pub struct Unmet {
+    tasks: Vec<TaskPattern>,
+    /// Which CPUs there are, and when something ran, if CPUs or a time were asked for.
+    seen: Option<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    cpus: u32,
+    span: Option<(Time, Time)>,
+}
 
 impl Unmet {
     pub fn of(selection: &Selection) -> Unmet {
-        Unmet(selection.tasks.clone())
+        let is_part = selection.cpus.is_some() || selection.from.is_some() || selection.to.is_some();
+        Unmet { tasks: selection.tasks.clone(), seen: is_part.then(Seen::default) }
     }
 
     fn meet(&mut self, task: &Task) {
-        self.0.retain(|pattern| !pattern.matches(&task.comm, task.tid));
+        self.tasks.retain(|pattern| !pattern.matches(&task.comm, task.tid));
     }
 
-    /// Says which tasks a whole recording does not have; an error if it has none of those asked for.
+    /// Says which tasks a whole recording does not have; an error if it has none of those asked for, no CPU or no time of what was.
     pub fn tell(&self, selection: &Selection, recording: &str) -> Result<()> {
+        if let Some(seen) = &self.seen {
+            seen.check(selection, recording)?;
+        }
         let name = |pattern: &TaskPattern| match pattern {
             TaskPattern::Tid(tid) => format!("thread {tid}"),
             TaskPattern::Name(name) => format!("task called {}", clean(name.as_str())),
         };
-        let Some((first, more)) = self.0.split_first() else { return Ok(()) };
+        let Some((first, more)) = self.tasks.split_first() else { return Ok(()) };
         let what = std::iter::once(first).chain(more).map(name).collect::<Vec<_>>().join(", no ");
-        if self.0.len() == selection.tasks.len() {
+        if self.tasks.len() == selection.tasks.len() {
             bail!("{recording}: no {what} ran or waited in it; `unstarve timeline -s` lists those that did");
         }
         output::remark(&format!("no {what} ran or waited in it"));
@@ -62,16 +76,42 @@ impl Unmet {
     }
 }
 
+impl Seen {
+    fn check(&self, selection: &Selection, recording: &str) -> Result<()> {
+        let Some((start, end)) = self.span else { return Ok(()) };
+        if !(0..self.cpus).map(CpuId).any(|cpu| selection.has_cpu(cpu)) {
+            let asked = selection.cpus.as_ref().map(ToString::to_string).unwrap_or_default();
+            let all: CpuSet = (0..self.cpus).map(CpuId).collect();
+            bail!("{recording}: it has no CPU {asked}, but CPU {all}");
+        }
+        if !selection.has_span(start, end, start) {
+            let seconds = |time: Time| time.0 as f64 / 1e9;
+            bail!(
+                "{recording}: the selected time is not in it; it goes from {:.6} to {:.6} s, which is +0s to +{:.6}s",
+                seconds(start),
+                seconds(end),
+                seconds(Time(end.0 - start.0))
+            );
+        }
+        Ok(())
+    }
+}
+
 impl Sink for Unmet {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        if !self.0.is_empty() {
+        if !self.tasks.is_empty() {
             self.meet(world.tasks.get(wait.task));
         }
     }
 
     fn run(&mut self, world: &World, run: &Run) {
-        if !self.0.is_empty() {
+        if !self.tasks.is_empty() {
             self.meet(world.tasks.get(run.task));
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.cpus = world.cpus;
+            let (start, end) = seen.span.unwrap_or((world.start, run.end));
+            seen.span = Some((start, end.max(run.end)));
         }
     }
 }

@@ -271,6 +271,24 @@ impl<'a> Case<'a> {
         worst.map(|(_, spot)| spot.cpu)
     }
 
+    /// The CPU on which the intruders kept the victims waiting: where they may run alone, else of the longest waits that were theirs.
+    pub fn cpu_of(&self, intruders: &[ActorId], victims: &[ActorId]) -> Option<CpuId> {
+        let is_theirs = |actor: ActorId, _| intruders.contains(&actor);
+        let spots = || {
+            victims.iter().filter_map(|victim| self.ledger.account(*victim)).flat_map(|account| account.worst.sorted())
+        };
+        let theirs =
+            spots().filter(|(_, spot)| !spot.moved && spot.is_mostly(is_theirs)).max_by_key(|(length, _)| *length);
+        // One that was moved while it waited says where it ended, not where it was kept.
+        let alone = || {
+            let tids = intruders.iter().flat_map(|id| &self.actor(*id).tids);
+            let cpus = tids.map(|tid| self.snapshot?.allowed_cpus(*tid).filter(|cpus| cpus.len() == 1)?.last());
+            let cpus: Option<FxHashSet<CpuId>> = cpus.collect();
+            cpus.filter(|cpus| cpus.len() == 1)?.into_iter().next()
+        };
+        alone().or_else(|| theirs.map(|(_, spot)| spot.cpu)).or_else(|| self.worst_cpu(victims))
+    }
+
     /// Whether the snapshot has its tasks, and so says whether they are SCHED_IDLE.
     pub fn knows_policy(&self, id: ActorId) -> bool {
         self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.task(tid).is_some())
@@ -288,11 +306,14 @@ impl<'a> Case<'a> {
 }
 
 /// For each thread the actor under which it ran most; of equals the last. An actor of several threads does not say how long each of
-/// them ran, so one that is this thread alone goes before.
+/// them ran: its part is taken for a quarter of the average, so that one that is this thread alone goes before, unless it was hardly there.
 fn main_actors(world: &World, ledger: &Ledger) -> FxHashMap<Tid, ActorId> {
     let rank = |id: ActorId| {
-        let ran = ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
-        (world.actors.get(id).tids.len() == 1, ran)
+        let ran = ledger.account(id).map_or(0, |account| account.runs.total.0);
+        match world.actors.get(id).tids.len() as u64 {
+            0 | 1 => ran,
+            threads => ran / threads / 4,
+        }
     };
     let mut main: FxHashMap<Tid, ActorId> = FxHashMap::default();
     for (id, actor) in world.actors.iter().filter(|(_, actor)| actor.comm().is_some()) {

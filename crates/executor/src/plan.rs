@@ -57,6 +57,8 @@ pub struct Planned<'a> {
     pub already: usize,
     /// What stands in the way.
     pub obstacle: Option<Obstacle>,
+    /// It has ended, and others that are to have the same are still there: nothing is left to do for it.
+    pub gone: Option<Tid>,
 }
 
 /// Why a change cannot be made here.
@@ -180,8 +182,8 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) 
     let mut plans: Vec<Planned<'a>> = changes
         .iter()
         .map(|change| match steps(look, change, rule, ids) {
-            Ok((steps, already)) => Planned { change, steps, already, obstacle: None },
-            Err(obstacle) => Planned { change, steps: Vec::new(), already: 0, obstacle: Some(obstacle) },
+            Ok((steps, already)) => Planned { change, steps, already, obstacle: None, gone: None },
+            Err(obstacle) => Planned { change, steps: Vec::new(), already: 0, obstacle: Some(obstacle), gone: None },
         })
         .collect();
     // A thread that is named twice is changed once.
@@ -190,7 +192,27 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) 
         planned.steps.retain(|step| seen.insert((step.target.clone(), step.new.aspect())));
     }
     refuse_several_users(look, &mut plans);
+    leave_the_ended(&mut plans);
     plans
+}
+
+/// Of several threads that are to have the same, those that have ended need nothing: what a culprit started meanwhile is no reason to
+/// leave the culprit alone.
+fn leave_the_ended(plans: &mut [Planned<'_>]) {
+    let live: Vec<&To> = plans
+        .iter()
+        .filter(|planned| !planned.steps.is_empty())
+        .filter_map(|planned| planned.change.to.as_ref())
+        .collect();
+    let ended = |planned: &Planned<'_>| match planned.obstacle {
+        Some(Obstacle::Ended(tid)) if planned.change.to.as_ref().is_some_and(|to| live.contains(&to)) => Some(tid),
+        _ => None,
+    };
+    let gone: Vec<Option<Tid>> = plans.iter().map(ended).collect();
+    for (planned, gone) in plans.iter_mut().zip(gone).filter(|(_, gone)| gone.is_some()) {
+        planned.gone = gone;
+        planned.obstacle = None;
+    }
 }
 
 /// A role is a name, and anybody can take one: what raises programs raises those of one user.

@@ -95,7 +95,7 @@ proptest! {
 
     #[test]
     fn a_rule_takes_its_name_and_no_other(name in name(), other in name(), at in any::<prop::sample::Index>(), byte in byte()) {
-        let whose = Whose { unit: None, kernel_thread: Some(false) };
+        let whose = Whose { unit: None, kernel_thread: Some(false), workqueue: None };
         let text = match printed(&[nice(&name, -5)], &whose) {
             Ok(text) => text,
             Err(why) => {
@@ -147,7 +147,7 @@ fn a_printed_policy_is_one_that_the_guard_takes() {
         let thread = Target::Thread(Thread::known_by(Tid(7), "db"));
         Change::of(thread, Value::Class { policy: SchedPolicy::Fifo, rt_priority, slice: None })
     };
-    let whose = Whose { unit: None, kernel_thread: Some(false) };
+    let whose = Whose { unit: None, kernel_thread: Some(false), workqueue: None };
     for priority in [1, 49, 50, 90] {
         let policy = parsed(&printed(&[class(priority)], &whose).expect("a policy"));
         assert_eq!(policy.highest_rt_priority(), Some(priority));

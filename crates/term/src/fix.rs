@@ -147,6 +147,9 @@ fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
     if planned.steps.len() > SHOWN {
         let _ = writeln!(text, "    and {} more threads likewise", planned.steps.len() - SHOWN);
     }
+    if let Some(tid) = planned.gone {
+        let _ = writeln!(text, "    thread {tid} has ended: nothing to do");
+    }
     if planned.already > 0 {
         let _ = writeln!(text, "    {} so already", planned.already);
     }
@@ -259,6 +262,7 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
                 })).collect::<Vec<_>>(),
                 "already": planned.already,
                 "obstacle": planned.obstacle.as_ref().map(ToString::to_string),
+                "gone": planned.gone,
             })
         })
         .collect();
@@ -304,7 +308,8 @@ mod tests {
     #[test]
     fn the_same_obstacle_of_several_threads_is_one_line() {
         let change = Change::advice();
-        let planned = |obstacle| Planned { change: &change, steps: Vec::new(), already: 0, obstacle: Some(obstacle) };
+        let planned =
+            |obstacle| Planned { change: &change, steps: Vec::new(), already: 0, obstacle: Some(obstacle), gone: None };
         let of = |tid| planned(Obstacle::Ended(Tid(tid)));
         assert_eq!(obstacles(&[of(7)]), ["thread 7 has ended"]);
         let plan = [of(7), planned(Obstacle::Another(Tid(9))), of(8), of(8), planned(Obstacle::ForAPerson)];

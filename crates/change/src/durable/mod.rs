@@ -107,6 +107,8 @@ pub struct Whose {
     pub unit: Option<String>,
     /// Whether it is a thread of the kernel, which no service has; `None` where nobody knows.
     pub kernel_thread: Option<bool>,
+    /// The workqueue that it served, if it is one of the kernel's workers and nothing else is known to be meant.
+    pub workqueue: Option<String>,
 }
 
 /// All of the changes in one form.

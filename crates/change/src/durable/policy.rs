@@ -124,10 +124,16 @@ fn selected(thread: &Thread, whose: &Whose) -> Result<Selected, String> {
         ));
     };
     let (comm, name) = (toml_text(&escaped(exact)), in_comment(exact));
-    let of_kernel = whose.kernel_thread == Some(true);
-    if let Some((_, work)) = exact.split_once('-').filter(|_| of_kernel && exact.starts_with("kworker/")) {
-        let selector = format!("kind = \"kworker\", workqueue = {}", toml_text(&format!("{}*", escaped(work))));
-        return Ok(Selected { selector, reach: format!("every worker of {}*, on all CPUs", in_comment(work)) });
+    // A worker's number and what `/proc` says that it works on are another's a moment later: only the workqueue stays.
+    if exact.starts_with("kworker/") && whose.kernel_thread != Some(false) {
+        let Some(queue) = &whose.workqueue else {
+            return Err(format!(
+                "{name} serves one workqueue now and another next, and the recording does not say which was meant: write a rule with \
+                 match = {{ kind = \"kworker\", workqueue = … }} (docs/guard.md)"
+            ));
+        };
+        let selector = format!("kind = \"kworker\", workqueue = {}", toml_text(&escaped(queue)));
+        return Ok(Selected { selector, reach: format!("every worker of {}, on all CPUs", in_comment(queue)) });
     }
     let anybody =
         || format!("every thread called {name}, of any program and any user: add `unit` or `user` to narrow it");

@@ -12,7 +12,7 @@ use unstarve_term::fix::Came;
 
 use super::choose::Choice;
 use super::origin::Origin;
-use super::{LowArgs, NOT_DONE, can_be_done, commands, page_of, planned, verify, write};
+use super::{LowArgs, NOT_DONE, can_be_done, commands, is_so_already, page_of, planned, verify, write};
 use crate::input::Recording;
 use crate::output::{self, Color};
 
@@ -28,9 +28,11 @@ pub fn run(
     if !can_be_done(&plan) {
         let mut page = page_of(args, recording, explained, chosen, &plan, origin);
         page.came = Some(Came::NothingDone);
-        output::will_end_with(NOT_DONE);
+        // What is wanted is so: a second call is no failure.
+        let code = if is_so_already(&plan) { 0 } else { NOT_DONE };
+        output::will_end_with(code);
         write(args, &page, color)?;
-        return Ok(ExitCode::from(NOT_DONE));
+        return Ok(ExitCode::from(code));
     }
     if !rustix::process::geteuid().is_root() {
         bail!("changes need root: {}", commands::apply(args, chosen));

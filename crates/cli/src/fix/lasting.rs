@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use unstarve_change::{Form, Thread, Whose, durable};
 use unstarve_diagnose::Explained;
-use unstarve_facts::Snapshot;
 
 use super::choose::Choice;
 use super::{LowArgs, NOT_DONE};
@@ -14,11 +13,14 @@ use crate::output::{self, Out};
 /// Prints the files. Writes none: they belong to the host's configuration.
 pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -> Result<ExitCode> {
     let remedy = chosen.remedy(&explained.report);
-    let whose = |thread: &Thread| whose(explained.driven.snapshot.as_deref(), thread);
+    let whose = |thread: &Thread| whose(explained, chosen, thread);
     let files = match durable(&remedy.changes, form, &whose) {
         Ok(files) if !files.is_empty() => files,
         Ok(_) => {
-            output::remark(&format!("{} changes nothing that a file could keep: {}", remedy.id, remedy.text));
+            output::remark(&format!(
+                "nothing printed: {} changes nothing that a file could keep: {}",
+                remedy.id, remedy.text
+            ));
             return Ok(ExitCode::from(NOT_DONE));
         }
         Err(not) => {
@@ -28,7 +30,7 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
             } else {
                 format!("; --as {} can", instead.join(" or "))
             };
-            output::remark(&format!("{}{instead}", not.why));
+            output::remark(&format!("nothing printed: {}{instead}", not.why));
             return Ok(ExitCode::from(NOT_DONE));
         }
     };
@@ -51,11 +53,14 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
     Ok(ExitCode::SUCCESS)
 }
 
-/// By the group in which the recording saw it.
-pub fn whose(snapshot: Option<&Snapshot>, thread: &Thread) -> Whose {
-    let Some(task) = snapshot.and_then(|snapshot| snapshot.task(thread.tid)) else { return Whose::default() };
+/// By the group in which the recording saw it, and by the work of the finding's victim.
+pub fn whose(explained: &Explained, chosen: &Choice, thread: &Thread) -> Whose {
+    let victim = &explained.report.findings[chosen.finding].victim;
+    let work = victim.work.as_ref().filter(|_| victim.tids.contains(&thread.tid.0));
+    let task = explained.driven.snapshot.as_deref().and_then(|snapshot| snapshot.task(thread.tid));
     Whose {
-        unit: task.cgroup.as_deref().and_then(unstarve_change::service_of).map(str::to_owned),
-        kernel_thread: Some(task.kernel_thread),
+        unit: task.and_then(|task| task.cgroup.as_deref()).and_then(unstarve_change::service_of).map(str::to_owned),
+        kernel_thread: task.map(|task| task.kernel_thread),
+        workqueue: work.and_then(|work| work.workqueue.clone()),
     }
 }

@@ -190,6 +190,12 @@ fn planned<'a>(explained: &'a Explained, chosen: &Choice, origin: &origin::Origi
     plan::plan(&ThisHost, &chosen.remedy(&explained.report).changes, &chosen.rule(&explained.report), origin.ids)
 }
 
+/// Whether everything has its value, and nothing stands in the way.
+fn is_so_already(plan: &[Planned<'_>]) -> bool {
+    plan.iter().all(|planned| planned.obstacle.is_none() && planned.steps.is_empty())
+        && plan.iter().any(|planned| planned.already > 0)
+}
+
 /// Whether something would change, and nothing stands in the way.
 fn can_be_done(plan: &[Planned<'_>]) -> bool {
     plan.iter().all(|planned| planned.obstacle.is_none()) && plan.iter().any(|planned| !planned.steps.is_empty())
@@ -203,7 +209,7 @@ fn page_of<'a>(
     plan: &'a [Planned<'a>],
     origin: &origin::Origin,
 ) -> Page<'a> {
-    let whose = |thread: &unstarve_change::Thread| lasting::whose(explained.driven.snapshot.as_deref(), thread);
+    let whose = |thread: &unstarve_change::Thread| lasting::whose(explained, chosen, thread);
     let changes = &chosen.remedy(&explained.report).changes;
     let lasting = Form::ALL.into_iter().filter(|form| unstarve_change::durable(changes, *form, &whose).is_ok());
     Page {

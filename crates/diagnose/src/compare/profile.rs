@@ -90,7 +90,8 @@ impl Course {
 
     /// All waits; none if there was none.
     pub fn waits(&self) -> Option<Waits> {
-        let at = |quantile| self.quantiles.at(quantile).map(|ns| ns.0);
+        // A bucket ends a little above the longest that is in it.
+        let at = |quantile| self.quantiles.at(quantile).map(|ns| ns.0.min(self.longest.0));
         let count = self.slices.iter().map(|slice| slice.waits).sum();
         Some(Waits { count, p50_ns: at(0.5)?, p99_ns: at(0.99)?, max_ns: self.longest.0 })
     }

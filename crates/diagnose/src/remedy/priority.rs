@@ -150,7 +150,7 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
     if intruder.iter().any(|id| case.actor(*id).policy() == Some(Policy::Deadline)) {
         return Vec::new();
     }
-    let cpu = case.worst_cpu(victims);
+    let cpu = case.cpu_of(intruder, victims);
     let mut remedies = Vec::new();
     let server = case.facts.fair_server();
     if let (Some(cpu), Some(valid_on)) = (cpu, where_valid(case, server, "kernels from 6.12 on, debugfs writable")) {
