@@ -11,6 +11,7 @@ use unstarve_model::{KernelThread, SchedPolicy, Tid};
 
 use crate::Value;
 use crate::change::{Change, Target, Thread};
+use crate::settable::{is_of_group, may_be_set};
 
 /// Commands that run as printed under `sh -eu`, the second also in another shell than the first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -24,7 +25,8 @@ pub struct Commands {
 /// The commands of these changes, in their order; `None` if there are none to give.
 pub fn commands(changes: &[Change]) -> Option<Commands> {
     let changes: Vec<&Change> = changes.iter().filter(|change| change.is_for_a_program()).collect();
-    if changes.is_empty() {
+    // A recording says where its settings were, and who made it may have written what he liked: a shell writes anywhere.
+    if changes.is_empty() || !changes.iter().all(|change| may_be_printed(&change.target)) {
         return None;
     }
     let plain: Option<Vec<(Line, Line)>> = changes.iter().map(|change| plain(change)).collect();
@@ -36,6 +38,15 @@ pub fn commands(changes: &[Change]) -> Option<Commands> {
             Some(Commands { apply: apply.join("; "), undo: undo.join("; ") })
         }
         None => saved::commands(&changes),
+    }
+}
+
+/// Whether a file is one of the kernel's settings wherever this is read: of a cgroup below the usual place alone, since nothing shows in a
+/// path that a hierarchy is mounted there. The executor sees that once the file is open.
+fn may_be_printed(target: &Target) -> bool {
+    match target {
+        Target::File { path } => may_be_set(path) && (!is_of_group(path) || path.starts_with("/sys/fs/cgroup/")),
+        _ => true,
     }
 }
 
@@ -60,7 +71,8 @@ enum Whose {
 }
 
 /// Prints when `$t` was created: the twentieth field after its name in proc_pid_stat(5). The name may hold anything, line ends too.
-const CREATED: &str = "tail -n 1 /proc/$t/stat 2> /dev/null | sed 's/.*) //' | cut -d ' ' -f 20";
+/// Bytes that are no text in some locale end a match of sed there.
+const CREATED: &str = "tail -n 1 /proc/$t/stat 2> /dev/null | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 20";
 
 /// What is said of a thread that is another one by now.
 const ENDED: &str = "echo \"thread $t has ended\" >&2";

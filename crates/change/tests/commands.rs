@@ -203,13 +203,25 @@ fn files_are_put_back_and_odd_names_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("cpu.max").to_str().expect("UTF-8").to_owned();
     fs::write(&path, "max 100000\n").expect("written");
-    let known = Change::file(&path, "5000 10000").from(Value::Text("max 100000".to_owned()));
-    for change in [Change::file(&path, "5000 10000"), known] {
+    let real = "/sys/fs/cgroup/g/cpu.max";
+    let known = Change::file(real, "5000 10000").from(Value::Text("max 100000".to_owned()));
+    for change in [Change::file(real, "5000 10000"), known] {
         let lines = commands(&[change]).expect("commands");
-        sh(&lines.apply);
+        sh(&lines.apply.replace(real, &path));
         assert_eq!(fs::read_to_string(&path).expect("read"), "5000 10000\n");
-        sh(&lines.undo);
+        sh(&lines.undo.replace(real, &path));
         assert_eq!(fs::read_to_string(&path).expect("read"), "max 100000\n");
+    }
+    // A recording may say anything of where a setting is and what it was.
+    for planted in [
+        "/sys/kernel/../../home/mallory/m/migration_cost_ns",
+        "/etc/cron.d/migration_cost_ns",
+        "/home/mallory/m/g/cpu.shares",
+        "/sys/fs/cgroup/../../home/mallory/cpu.shares",
+    ] {
+        let change = Change::file(planted, "1").from(Value::Text("* * * * * root sh /home/mallory/x".to_owned()));
+        assert_eq!(commands(&[change]), None, "{planted}");
+        assert_eq!(commands(&[Change::file(planted, "1")]), None, "{planted}");
     }
     for odd in ["/sys/fs/cgroup/it's/cpu.max", "/sys/fs/cgroup/\u{202e}x/cpu.max", "/sys/fs/cgroup/a\nb/cpu.max"] {
         assert_eq!(commands(&[Change::file(odd, "1")]), None, "{odd:?}");

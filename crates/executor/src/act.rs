@@ -289,7 +289,8 @@ fn put_back<H: Host>(host: &mut H, change: &Step) -> io::Result<Option<Event>> {
 impl Step {
     /// A change that has no number yet.
     pub fn new(target: Place, comm: &str, rule: &str, old: Value, new: Value) -> Step {
-        Step { seq: 0, target, comm: comm.to_owned(), rule: rule.to_owned(), old, new, at: 0, from: None, batch: None }
+        let (comm, rule) = (comm.to_owned(), rule.to_owned());
+        Step { seq: 0, target, comm, rule, old, new, at: 0, from: None, batch: None, process: None }
     }
 
     /// What a child was born with that was set on its parent by this.
@@ -298,6 +299,6 @@ impl Step {
             Place::Task(key) => Some(*key),
             _ => None,
         };
-        Step { target: Place::Task(child), comm: comm.to_owned(), from, ..self.clone() }
+        Step { target: Place::Task(child), comm: comm.to_owned(), from, process: None, ..self.clone() }
     }
 }

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::journal::{Journal, JournalError, Step};
 use crate::legacy;
 use crate::state::{self, DEFAULT_DIRECTORY, Role, State, StateError};
-use unstarve_change::Value;
+use unstarve_change::{Place, TaskKey, Value};
 use unstarve_files::trust::Directory;
 
 /// What the journal says of changes that `knobs set` made.
@@ -88,6 +88,14 @@ pub enum ByHandError {
         /// What came of the others.
         undone: Box<Undone>,
     },
+}
+
+/// The process that will have a thread's new value if the thread calls execve; not where it has it already.
+fn process_that_may_take_over<H: Host>(host: &H, step: &Step) -> Option<TaskKey> {
+    let Place::Task(key) = step.target else { return None };
+    let process = host.process_of(key)?;
+    let its = host.read(&Place::Task(process), step.new.aspect()).ok()??;
+    (!step.explains(&its)).then_some(process)
 }
 
 /// What was changed at once.
@@ -176,7 +184,10 @@ impl ByHand {
         check_guard(steps)?;
         check_unchanged(host, steps)?;
         let batch = self.journal.last_seq() + 1;
-        steps.iter_mut().for_each(|step| step.batch = Some(batch));
+        for step in steps.iter_mut() {
+            step.batch = Some(batch);
+            step.process = process_that_may_take_over(host, step);
+        }
         let outcomes = act::apply(host, &mut self.journal, audit, steps)?;
         let mut done = 0;
         let mut refused = None;

@@ -57,6 +57,34 @@ pub fn find(kin: &[Kin], changes: &[Step], value: impl Fn(TaskKey, Aspect) -> Op
     found
 }
 
+/// What processes have from threads of theirs that are gone: one that is not the first and calls execve becomes the first, with the
+/// first's id and start time and with its own policy, nice, affinity and clamps (`de_thread()`, fs/exec.c).
+pub fn taken_over(
+    changes: &[Step],
+    start_of: impl Fn(Tid) -> Option<u64>,
+    value: impl Fn(TaskKey, Aspect) -> Option<Value>,
+) -> Vec<Step> {
+    let of_gone = |change: &&Step| match change.target {
+        Place::Task(key) => start_of(key.tid) != Some(key.start),
+        _ => false,
+    };
+    let mut found: Vec<Step> = Vec::new();
+    for change in changes.iter().filter(of_gone) {
+        let Some(process) = change.process.filter(|process| start_of(process.tid) == Some(process.start)) else {
+            continue;
+        };
+        let target = Place::Task(process);
+        let aspect = change.new.aspect();
+        let has_own = |other: &Step| other.target == target && other.new.aspect() == aspect;
+        if changes.iter().chain(&found).any(has_own) {
+            continue;
+        }
+        let Some(now) = value(process, aspect).filter(|now| change.explains(now)) else { continue };
+        found.push(Step { new: now, ..change.inherited_by(process, &change.comm) });
+    }
+    found
+}
+
 /// What a task has inherited from its ancestors' changes, the nearest first. What a nearer one will have again may itself be
 /// inherited, so the search goes on beyond it.
 fn of_ancestors(heir: TaskKey, ancestors: &[&[&Step]], value: &impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Step> {

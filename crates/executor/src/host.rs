@@ -1,6 +1,6 @@
 //! Where values are read and written: this machine, or a test's model of one.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,10 @@ pub trait Host {
     /// What tasks have inherited from these changes that are not among them; nothing where nobody inherits.
     fn heirs(&self, _changes: &[Step]) -> Vec<Step> {
         Vec::new()
+    }
+    /// The first thread of a task's process, if the task is another one.
+    fn process_of(&self, _task: TaskKey) -> Option<TaskKey> {
+        None
     }
     /// The changed task from which a task has what it has, where that is noted.
     fn origin(&self, _tid: Tid) -> Option<Tid> {
@@ -104,6 +108,10 @@ impl Host for Watched {
         ThisHost.write(target, value)
     }
 
+    fn process_of(&self, task: TaskKey) -> Option<TaskKey> {
+        ThisHost.process_of(task)
+    }
+
     fn origin(&self, tid: Tid) -> Option<Tid> {
         self.registry.as_ref()?.origin(tid)
     }
@@ -160,11 +168,11 @@ impl Host for ThisHost {
         let value = match target {
             Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
             Place::File { path, root, .. } => {
-                let text = fs::read_to_string(at(path, root.as_deref()));
+                let text = read_file(path, root.as_deref());
                 text.map(|text| Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned())))
             }
             Place::Feature { path, name, root } => {
-                fs::read_to_string(at(path, root.as_deref())).map(|text| feature_state(&text, name).map(Value::Text))
+                read_file(path, root.as_deref()).map(|text| feature_state(&text, name).map(Value::Text))
             }
         };
         match value {
@@ -204,6 +212,11 @@ impl Host for ThisHost {
         }
     }
 
+    fn process_of(&self, task: TaskKey) -> Option<TaskKey> {
+        let first = proc::process_of(task.tid).filter(|first| *first != task.tid)?;
+        Some(TaskKey { tid: first, start: proc::start_of(first)? })
+    }
+
     fn let_births_finish(&self, changes: &[Step]) {
         wait_for_births(changes, LONGEST_BIRTH);
     }
@@ -214,7 +227,9 @@ impl Host for ThisHost {
         }
         // Kernel threads are set up anew when they are made (`kthread()`, kernel/kthread.c).
         let kin = proc::kin().unwrap_or_default();
-        heirs::find(&kin, changes, value_of)
+        let mut found = heirs::find(&kin, changes, value_of);
+        found.extend(heirs::taken_over(changes, proc::start_of, value_of));
+        found
     }
 }
 
@@ -222,13 +237,29 @@ impl Host for ThisHost {
 /// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
 fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
     use std::io::Write;
-    if !unstarve_change::may_be_set(path) {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "no setting of the scheduler's"));
-    }
     if text.len() > LONGEST_TEXT || text.contains(char::is_control) {
         return Err(io::Error::new(ErrorKind::InvalidInput, "no line that a setting could hold"));
     }
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mut file = open_setting(path, root, OFlags::WRONLY)?;
+    match unstarve_change::may_be_busy(path) {
+        true => BUSY.wait(LONGEST_BUSY, || file.write_all(text.as_bytes())),
+        false => file.write_all(text.as_bytes()),
+    }
+}
+
+/// What a setting's file holds. A recording says where it is: it may be anything there, a FIFO or a file without an end.
+pub fn read_file(path: &str, root: Option<&str>) -> io::Result<String> {
+    let mut text = String::new();
+    open_setting(path, root, OFlags::RDONLY)?.take(LONGEST_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Opens a setting's file and nothing else.
+fn open_setting(path: &str, root: Option<&str>, access: OFlags) -> io::Result<fs::File> {
+    if !unstarve_change::may_be_set(path) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "no setting of the scheduler's"));
+    }
+    let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match root {
         // `/proc/PID/root` is a way into whatever somebody has mounted for themselves.
         None => openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?,
@@ -241,12 +272,11 @@ fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
     if root.is_none() && !lives_on.iter().any(|known| *known as i64 == magic as i64) {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "not on a file system of the kernel's settings"));
     }
-    let mut file = fs::File::from(file);
-    match unstarve_change::may_be_busy(path) {
-        true => BUSY.wait(LONGEST_BUSY, || file.write_all(text.as_bytes())),
-        false => file.write_all(text.as_bytes()),
-    }
+    Ok(fs::File::from(file))
 }
+
+/// Nothing that is read is longer: the list of features has some 1,000 bytes.
+const LONGEST_FILE: u64 = 64 << 10;
 
 /// For how long a file that the kernel says is busy is tried again.
 const LONGEST_BUSY: Duration = Duration::from_secs(3);

@@ -93,6 +93,10 @@ pub struct Step {
     /// Changes made at once by hand have the number of the first of them, and are taken back at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
+    /// Its process, if it is another thread of it than the first, and that had another value: if this thread calls execve, it becomes the
+    /// first, keeps the value, and its own id is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<TaskKey>,
 }
 
 impl Step {

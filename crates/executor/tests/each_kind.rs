@@ -336,3 +336,71 @@ fn what_stands_in_the_way_is_said() {
     let nobody = Target::Threads(Selector::KernelThreads { prefix: "napi/none-".to_owned() });
     assert!(matches!(obstacle(Change::of(nobody, Value::Nice(1)), Ids::Hold), Some(Obstacle::NotHere { .. })));
 }
+
+/// The name of the variable that makes this program the process whose second thread becomes another program.
+const EXECS: &str = "UNSTARVE_EXECUTOR_EXECS";
+
+/// Not a test: what the process of the next one does.
+#[test]
+fn a_second_thread_that_calls_execve() {
+    use std::os::unix::process::CommandExt;
+    if std::env::var_os(EXECS).is_none() {
+        return;
+    }
+    let worker = std::thread::spawn(|| {
+        let _ = rustix::thread::set_name(c"executes");
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).expect("a line");
+        Command::new("sleep").arg("60").exec()
+    });
+    panic!("{:?}", worker.join());
+}
+
+/// It becomes the first thread of its process, with what it was given, and its own id is gone.
+#[test]
+fn what_a_thread_took_into_another_program_is_taken_back() {
+    use std::io::Write;
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "a_second_thread_that_calls_execve", "--nocapture"])
+        .env(EXECS, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a child");
+    let process = child.id();
+    let named = |name: &str| {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let mut tids = threads.filter_map(|thread| thread.file_name().to_str()?.parse::<u32>().ok());
+        tids.find(|tid| fs::read_to_string(format!("/proc/{tid}/comm")).is_ok_and(|comm| comm.trim() == name))
+    };
+    let until = |name: &str| {
+        let began = Instant::now();
+        loop {
+            if let Some(tid) = named(name) {
+                break tid;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{name} does not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let tid = until("executes");
+    let changes = [Change::of(Target::Thread(Thread::known_by(Tid(tid), "executes")), Value::Nice(-7))];
+    let mut steps: Vec<Step> =
+        plan(&ThisHost, &changes, "test", Ids::Hold).into_iter().flat_map(|plan| plan.steps).collect();
+    let journal = directory.path().join("journal");
+    let mut hand = ByHand::open_file(&journal, "test").expect("a journal");
+    assert_eq!(hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps).expect("applied"), 1);
+    writeln!(child.stdin.take().expect("a pipe"), "go").expect("written");
+    assert_eq!(until("sleep"), process);
+    let nice = || rustix::process::getpriority_process(rustix::process::Pid::from_raw(process as i32)).expect("a nice");
+    assert_eq!(nice(), -7, "the program has it");
+    // Another process reads what this one has written.
+    drop(hand);
+    let mut hand = ByHand::open_file(&journal, "test").expect("a journal");
+    hand.undo(&mut ThisHost, &mut Audit::none(), Extent::All, |_| true);
+    let after = nice();
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    assert_eq!(after, 0);
+}

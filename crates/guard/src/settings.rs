@@ -129,7 +129,8 @@ struct CpuController {
 
 impl CpuController {
     fn find() -> Option<CpuController> {
-        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        // Anybody may have a mount whose name is no UTF-8.
+        let mounts = String::from_utf8_lossy(&fs::read("/proc/self/mounts").ok()?).into_owned();
         let mut v1 = None;
         for line in mounts.lines() {
             let mut fields = line.split(' ');

@@ -20,7 +20,7 @@ pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Res
                 let unit = whose.unit.ok_or_else(|| {
                     format!("the recording does not say in which unit of systemd thread {} runs", thread.tid)
                 })?;
-                if !unit.ends_with(".service") {
+                if !unit.ends_with(".service") || !is_unit(&unit) {
                     return Err(format!("{unit} is no service, and others' processes have no settings in systemd"));
                 }
                 let lines = change.value().and_then(in_service).ok_or_else(|| no_word(change, "systemd"))?;
@@ -62,17 +62,24 @@ pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Res
 }
 
 fn is_unit(name: &str) -> bool {
+    // systemd.unit(5), without `\\`: a group is named by whoever made it.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.@".contains(&byte);
     [".service", ".slice", ".scope"].iter().any(|kind| name.len() > kind.len() && name.ends_with(kind))
-        && quoted(name).is_some()
-        && !name.contains(['\\', '\''])
+        && name.bytes().all(is_plain)
+        && !name.starts_with(['-', '.'])
 }
 
 /// Whether the system's manager has the group: a user's manager and whatever runs in a container have units of their own, which
-/// may be called as the host's are.
+/// may be called as the host's are. The manager's are below slices and nothing else; on a host, below the mount of the hierarchy.
 fn is_systems(group: &str) -> bool {
-    let mut above = group.split('/').filter(|part| !part.is_empty());
-    above.next_back();
-    !above.any(|part| part.ends_with(".scope") || part.ends_with(".service") || part == "machine.slice")
+    let below = group.strip_prefix("/sys/fs/cgroup/").unwrap_or(group);
+    let controller = |part: &&str| !part.contains('.') && group.len() != below.len();
+    let mut above: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
+    if above.first().is_some_and(controller) {
+        above.remove(0);
+    }
+    above.pop();
+    above.iter().all(|part| part.ends_with(".slice") && *part != "machine.slice" && is_unit(part))
 }
 
 /// The service of the system's manager in whose cgroup something is.
@@ -80,7 +87,7 @@ pub fn service_of(group: &str) -> Option<&str> {
     let at = group.split('/').position(|part| part.ends_with(".service"))?;
     let parts: Vec<&str> = group.split('/').take(at + 1).collect();
     let name = *parts.last()?;
-    (is_systems(&parts.join("/")) && !name.starts_with("user@")).then_some(name)
+    (is_unit(name) && is_systems(&parts.join("/")) && !name.starts_with("user@")).then_some(name)
 }
 
 /// systemd.exec(5).

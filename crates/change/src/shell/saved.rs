@@ -9,8 +9,8 @@ use crate::change::{Change, Relative, Selector, Target, Thread, To, is_cut};
 /// Prints what chrt(1) has to be given so that `$t` has its policy, priority and flag again.
 const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
 /// The nineteenth field of proc_pid_stat(5); the name before it may hold anything.
-const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | sed 's/.*) //' | cut -d ' ' -f 17";
-const CPUS_BEFORE: &str = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
+const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 17";
+const CPUS_BEFORE: &str = "LC_ALL=C sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
 
 pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
     let mut steps: Vec<Step> = Vec::new();

@@ -21,6 +21,7 @@ fn change(seq: u64, tid: u32) -> Step {
         at: 0,
         from: None,
         batch: None,
+        process: None,
     }
 }
 

@@ -10,7 +10,7 @@ use unstarve_host::whole_cgroups;
 use unstarve_model::Tid;
 
 use super::Look;
-use crate::host::{ThisHost, place_of};
+use crate::host::{ThisHost, place_of, read_file};
 use crate::proc;
 
 impl Look for ThisHost {
@@ -48,7 +48,7 @@ impl Look for ThisHost {
     }
 
     fn text(&self, path: &str) -> io::Result<String> {
-        Ok(fs::read_to_string(path)?.trim().to_owned())
+        Ok(read_file(path, None)?.trim().to_owned())
     }
 
     fn handlers_of(&self, irq: u32) -> Option<Vec<String>> {
@@ -58,8 +58,10 @@ impl Look for ThisHost {
     }
 
     fn weight_file(&self, tid: Tid) -> Option<String> {
-        let groups = whole_cgroups(fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?);
-        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        // Anybody may have a mount or a group whose name is no UTF-8.
+        let lossy = |path: &str| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());
+        let groups = whole_cgroups(lossy(&format!("/proc/{tid}/cgroup"))?);
+        let mounts = lossy("/proc/self/mounts")?;
         groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
             let (controllers, path) = (fields.next()?, fields.next()?);
