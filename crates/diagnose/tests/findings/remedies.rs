@@ -72,7 +72,7 @@ fn what_a_kernel_does_not_have_or_was_proved_useless_there_is_not_offered() {
         let remedies = worker_beside_group(1000, release);
         remedies.into_iter().map(|remedy| remedy.id).collect::<Vec<_>>().join(" ")
     };
-    insta::assert_snapshot!(ids("5.10.0-32-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt no-wakeup-preemption inline-completion");
+    insta::assert_snapshot!(ids("5.10.0-32-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt no-wakeup-preemption wakeup-granularity inline-completion");
     insta::assert_snapshot!(ids("6.12.9-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt no-wakeup-preemption inline-completion");
     insta::assert_snapshot!(ids("7.2.1-amd64"), @"lower-group-weight batch-wakee raise-worker no-wakeup-preemption");
 }
