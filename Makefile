@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql build-cluster release dist install demo test test-sql test-cluster test-dist lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -24,6 +24,11 @@ build-sql: ## target/sql/release/unstarve-sql, the engine of `unstarve sql`
 	tools/setup.sh build
 	cargo build --release --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
 	@echo "$$CARGO_TARGET_DIR/sql/release/unstarve-sql"
+
+build-cluster: ## target/cluster/release/unstarve-cluster, the engine of `unstarve cluster` and `unstarve sql --cluster`
+	tools/setup.sh build
+	cargo build --release --manifest-path cluster/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/cluster"
+	@echo "$$CARGO_TARGET_DIR/cluster/release/unstarve-cluster"
 
 release: ## the program as it is shipped, optimised by a profile of its own work: two builds, some ten minutes
 	tools/setup.sh build
@@ -46,6 +51,10 @@ test: setup ## all tests; the live ones need root and tracefs, else they say tha
 test-sql: ## the tests of unstarve-sql, with DuckDB as a second opinion where Python can have it
 	tools/setup.sh sql
 	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
+
+test-cluster: ## the tests of unstarve-cluster: a scheduler and executors on loopback, with TLS where there is openssl
+	tools/setup.sh build
+	cargo test --manifest-path cluster/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/cluster"
 
 test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"

@@ -1,3 +1,5 @@
+//! What a question is called with.
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -5,7 +7,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::answer::How;
 use crate::bucket::{Http, Reach};
-use crate::hours::Ask;
+pub use crate::hours::Ask;
 use crate::page::{Link, Page, parse_moment};
 
 /// Ask questions of tables in SQL: one host's or ten thousand hosts', in files, globs, S3
@@ -26,6 +28,7 @@ Examples:
   unstarve sql /var/lib/unstarve/tables          a prompt; \\d shows tables, \\? helps
   unstarve sql -f question.sql tables/
   unstarve sql --page fleet.html /srv/unstarve
+  unstarve sql --cluster df://HOST:PORT 'select …' s3://fleet/unstarve     by several machines: unstarve cluster --help
 
 Exit code: 0 if the question was answered, 2 if not."
 )]
@@ -144,7 +147,11 @@ fn read_file(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
-fn parse_time(text: &str) -> Result<Duration, String> {
+/// A time with its unit.
+///
+/// # Errors
+/// If it is none.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let expected = || format!("`{text}`: expected a time such as 500ms, 10s or 5m");
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?);
     let number: u64 = number.parse().map_err(|_| expected())?;
@@ -158,7 +165,11 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     number.checked_mul(millis).map(Duration::from_millis).ok_or_else(expected)
 }
 
-fn parse_size(text: &str) -> Result<usize, String> {
+/// A size with its unit.
+///
+/// # Errors
+/// If it is none, or too small for memory.
+pub fn parse_size(text: &str) -> Result<usize, String> {
     let expected = || format!("`{text}`: expected a size such as 512M or 4G, at least 16M");
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?);
     let number: usize = number.parse().map_err(|_| expected())?;

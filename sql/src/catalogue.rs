@@ -10,7 +10,9 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::ObjectStore;
 use unstarve_tables::{ALL, Column, Kind};
+use url::Url;
 
 use crate::bucket::Reach;
 use crate::hours::{self, Ask};
@@ -18,11 +20,17 @@ use crate::place::{Part, Wanted, find};
 use crate::scan::Files;
 use crate::{functions, layout, plain, views};
 
-/// A session with the tables at these places.
+/// The files that are asked, looked at once: whoever reads them reads the same, on this machine or on others.
+pub struct Found {
+    parts: Vec<Part>,
+    stores: Vec<(Url, Arc<dyn ObjectStore>)>,
+}
+
+/// Finds the files at these places whose rows count.
 ///
 /// # Errors
 /// If a place cannot be read, or has no tables.
-pub async fn open(places: &[String], reach: Reach, memory: usize, ask: Ask) -> Result<SessionContext> {
+pub async fn look(places: &[String], reach: Reach, ask: Ask) -> Result<Found> {
     if places.is_empty() {
         anyhow::bail!("no tables to ask; expected a PATH or URL, for example /var/lib/unstarve/tables");
     }
@@ -31,21 +39,50 @@ pub async fn open(places: &[String], reach: Reach, memory: usize, ask: Ask) -> R
         find(place, &mut wanted).await?;
     }
     let stores = std::mem::take(&mut wanted.stores);
-    let parts = hours::count(wanted, ask).await?;
+    Ok(Found { parts: hours::count(wanted, ask).await?, stores })
+}
+
+/// How questions are answered, wherever that is.
+pub fn config() -> SessionConfig {
+    SessionConfig::new().with_information_schema(true).set_str("datafusion.execution.time_zone", "UTC")
+}
+
+/// How columns of text are held while a question is answered. The rows are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Text {
+    /// As views of what was read: faster here.
+    Views,
+    /// By itself: a part of a batch that is sent elsewhere does not take all of it along.
+    Whole,
+}
+
+/// A session with the tables at these places.
+///
+/// # Errors
+/// If a place cannot be read, or has no tables.
+pub async fn open(places: &[String], reach: Reach, memory: usize, ask: Ask) -> Result<SessionContext> {
+    let found = look(places, reach, ask).await?;
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
-    let config = SessionConfig::new().with_information_schema(true).set_str("datafusion.execution.time_zone", "UTC");
-    let session = SessionContext::new_with_config_rt(config, runtime);
-    session.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), plain::files());
-    for (url, store) in &stores {
-        session.register_object_store(url, Arc::clone(store));
-    }
-    register(&session, parts).await?;
-    functions::register(&session);
-    views::register(&session).await?;
+    let session = SessionContext::new_with_config_rt(config(), runtime);
+    fill(&session, found, Text::Views).await?;
     Ok(session)
 }
 
-async fn register(session: &SessionContext, parts: Vec<Part>) -> Result<()> {
+/// Makes tables, functions and views known.
+///
+/// # Errors
+/// If a table that is not one of ours cannot be read.
+pub async fn fill(session: &SessionContext, found: Found, text: Text) -> Result<()> {
+    session.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), plain::files());
+    for (url, store) in &found.stores {
+        session.register_object_store(url, Arc::clone(store));
+    }
+    register(session, found.parts, text).await?;
+    functions::register(session);
+    views::register(session).await
+}
+
+async fn register(session: &SessionContext, parts: Vec<Part>, text: Text) -> Result<()> {
     let mut tables: BTreeMap<String, Vec<Part>> = BTreeMap::new();
     for part in parts {
         tables.entry(table_of(&part)).or_default().push(part);
@@ -56,7 +93,7 @@ async fn register(session: &SessionContext, parts: Vec<Part>) -> Result<()> {
     }
     for (name, parts) in tables {
         let schema = match unstarve_tables::named(&name) {
-            Some(known) => arrow_schema(known),
+            Some(known) => arrow_schema(known, text),
             None => read_schema(session, &parts).await.with_context(|| format!("the table {name} cannot be read"))?,
         };
         session.register_table(name.as_str(), Arc::new(Files::new(schema, parts)))?;
@@ -77,23 +114,24 @@ fn table_of(part: &Part) -> String {
 }
 
 /// The columns that this version knows. All may be empty: an older version did not write each of them.
-fn arrow_schema(table: &unstarve_tables::Schema) -> SchemaRef {
+fn arrow_schema(table: &unstarve_tables::Schema, text: Text) -> SchemaRef {
     let field = |column: &Column| {
         let described = [("unit", column.unit), ("meaning", column.meaning)];
         let described = described.into_iter().filter(|(_, text)| !text.is_empty());
-        Field::new(column.name, data_type(column.kind), true)
+        Field::new(column.name, data_type(column.kind, text), true)
             .with_metadata(described.map(|(key, text)| (key.to_owned(), text.to_owned())).collect())
     };
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-fn data_type(kind: Kind) -> DataType {
+fn data_type(kind: Kind, text: Text) -> DataType {
     match kind {
         Kind::U64 => DataType::UInt64,
         Kind::U32 => DataType::UInt32,
         Kind::I32 => DataType::Int32,
         Kind::F64 => DataType::Float64,
-        Kind::Text => DataType::Utf8View,
+        Kind::Text if text == Text::Views => DataType::Utf8View,
+        Kind::Text => DataType::Utf8,
         Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
         Kind::Counts => DataType::List(Arc::new(Field::new("item", DataType::UInt64, true))),
     }

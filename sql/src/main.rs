@@ -1,39 +1,10 @@
-//! `unstarve-sql`: SQL over the tables that unstarve writes, in files of one host or of ten thousand.
-//!
-//! | module | what it is |
-//! |---|---|
-//! | `place`, `layout` | paths, globs and URLs → directories; what a path says |
-//! | `bucket` | S3 and other servers of its API |
-//! | `plain` | files of this machine, through no link |
-//! | `hours`, `belief` | of the files of an hour those whose rows count, by its commits; whether these are believed |
-//! | `scan` | the files of a table as DataFusion reads them, those of other hours left out |
-//! | `catalogue` | which file is of which table; a session with all of them |
-//! | `functions` | `hist_quantile`, `hist_sum`, `role`, `share` |
-//! | `views` | questions with a name |
-//! | `answer` | a statement → rows on standard output or in a file |
-//! | `page` | some of them as one HTML file |
-//! | `prompt` | the same, line by line |
-
-mod answer;
-mod args;
-mod belief;
-mod bucket;
-mod catalogue;
-mod functions;
-mod hours;
-mod layout;
-mod page;
-mod place;
-mod plain;
-mod prompt;
-mod scan;
-mod views;
+//! `unstarve-sql`: questions that are answered on this machine.
 
 use std::process::ExitCode;
 
 use clap::Parser;
-
-use crate::args::Args;
+use unstarve_sql::args::Args;
+use unstarve_sql::{answer, catalogue, page, prompt};
 
 /// The exit code of what could not be done.
 const FAILED: u8 = 2;

@@ -60,7 +60,7 @@ fn the_planted_hosts_are_found_and_no_others() {
 
 #[test]
 fn what_is_new_and_who_is_silent_is_found() {
-    let place = days::fleet_with_a_day_before();
+    let place = days::fleet_with_a_day_before(write);
     let place = place.path().to_str().expect("UTF-8");
     let found = rows("select host, victim_role, occupant, rule from new_since_yesterday", place);
     assert_eq!(found, ["host-0001,rcu,/batch.slice,weight"]);
@@ -185,7 +185,7 @@ fn proofs_and_settings_are_read() {
         "select remedy, finding, victim, scenario, kernel, answer, round(effect * 1e4)::bigint, costs from proofs";
     let proof = "raise-bystander,wake-storm,task,nfsd,6.1,helped,-9968,pool.done";
     assert_eq!(rows(question, days::PROOFS), [proof], "as testdata/proofs has it");
-    let place = days::fleet_with_a_day_before();
+    let place = days::fleet_with_a_day_before(write);
     let place = place.path().to_str().expect("UTF-8");
     let question = "select finding, series, episodes, hosts, remedy, answer from proved_for_episodes";
     assert_eq!(
@@ -214,4 +214,11 @@ fn an_old_file_has_nothing_in_a_new_column() {
     let counts: Vec<u64> =
         counts.lines().nth(1).expect("a row").split(',').map(|n| n.parse().expect("a number")).collect();
     assert_eq!(counts[0], counts[1] * 2, "{both:?}");
+}
+
+/// The answer to a question about the small fleet, as a file.
+fn write(question: &str, file: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve-sql"));
+    let output = command.arg("-o").arg(file).args([question, FLEET]).output().expect("it can be started");
+    assert!(output.status.success(), "{output:?}");
 }

@@ -63,7 +63,7 @@ fn duckdb_agrees() {
             [view, definition, question]
         })
         .collect();
-    let days = days::fleet_with_a_day_before();
+    let days = days::fleet_with_a_day_before(write);
     let days = days.path().to_str().expect("UTF-8");
     for place in [REAL, FLEET, days] {
         let expected = oracle(place, &questions);
@@ -74,4 +74,11 @@ fn duckdb_agrees() {
             assert!(place != days || !found.is_empty(), "{view}: nothing was compared");
         }
     }
+}
+
+/// The answer to a question about the small fleet, as a file.
+fn write(question: &str, file: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve-sql"));
+    let output = command.arg("-o").arg(file).args([question, FLEET]).output().expect("it can be started");
+    assert!(output.status.success(), "{output:?}");
 }

@@ -167,7 +167,10 @@ fn a_place_without_rows_has_a_page_too() {
     let (text, data) = page(&[file.to_str().expect("UTF-8")]);
     assert!(text.contains("There are no rows of any host") && list(&data, "hosts").is_empty());
     // A day between: hours without waits are there, too.
-    let days = days::fleet_with_a_day_before();
+    let days = days::fleet_with_a_day_before(|question, file| {
+        let output = sql(&["-o", file.to_str().expect("UTF-8"), question, FLEET]);
+        assert!(output.status.success(), "{output:?}");
+    });
     let (_, data) = page(&[days.path().to_str().expect("UTF-8")]);
     let at: Vec<i64> = list(&data, "hours").iter().map(|hour| hour["at_ms"].as_i64().expect("a moment")).collect();
     assert!(at.len() > 24 && at.windows(2).all(|pair| pair[1] - pair[0] == 3_600_000), "{at:?}");

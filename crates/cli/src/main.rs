@@ -14,7 +14,9 @@ macro_rules! note {
     ($($text:tt)*) => { $crate::output::print_error(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+mod beside;
 mod check;
+mod cluster;
 mod compare;
 mod doctor;
 mod explain;
@@ -97,6 +99,7 @@ enum Command {
     Knobs(knobs::KnobsArgs),
     Sql(sql::SqlArgs),
     Fleet(fleet::FleetArgs),
+    Cluster(cluster::ClusterArgs),
     Doctor(doctor::DoctorArgs),
     Lab(lab::LabArgs),
     Help(help::HelpArgs),
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
         Command::Knobs(args) => knobs::run(args, low.color),
         Command::Sql(args) => sql::run(&args),
         Command::Fleet(args) => fleet::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::Generate(args) => generate::run::<LowArgs>(args),

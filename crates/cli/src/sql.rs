@@ -1,18 +1,24 @@
-//! `unstarve sql`: a program of its own, `unstarve-sql`, because the engine in it is larger than all of this one.
+//! `unstarve sql`: a program of its own, `unstarve-sql`; on several machines `unstarve-cluster`.
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
 
-const PROGRAM: &str = "unstarve-sql";
+use crate::beside::{Program, become_it};
+use crate::cluster;
+
+const SQL: Program = Program {
+    name: "unstarve-sql",
+    advice: "build it with `make build-sql`, or read the tables with another engine (docs/tables.md)",
+};
 
 /// Ask questions of the tables of one host or many, in SQL
 ///
-/// Runs unstarve-sql, which is beside this program or in the PATH; `unstarve sql --help` shows its help.
+/// Runs unstarve-sql, which is beside this program or in the PATH; `unstarve sql --help` shows its help. With --cluster df://HOST:PORT it runs
+/// unstarve-cluster, which asks executors on several machines.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct SqlArgs {
@@ -22,25 +28,15 @@ pub struct SqlArgs {
 }
 
 pub fn run(args: &SqlArgs) -> Result<ExitCode> {
-    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let places = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&places).filter(|place| place.is_absolute()).map(|place| place.join(PROGRAM));
-    let Some(program) = beside.into_iter().chain(in_path).find(|program| is_program(program)) else {
-        bail!(
-            "{PROGRAM} is not installed: it is neither beside this program nor in the PATH; build it with `make build-sql`, or \
-             read the tables with another engine (docs/tables.md)"
-        );
-    };
-    run_instead(&program, &args.arguments)
+    if asks_a_cluster(&args.arguments) {
+        let first = OsString::from("sql");
+        return become_it(&cluster::CLUSTER, std::iter::once(&first).chain(&args.arguments));
+    }
+    become_it(&SQL, &args.arguments)
 }
 
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-/// Becomes the other program.
-fn run_instead(program: &PathBuf, arguments: &[OsString]) -> Result<ExitCode> {
-    let error = Command::new(program).args(arguments).exec();
-    Err(error).with_context(|| format!("cannot run {}", program.display()))
+/// Whether there is the option: no statement is written like it, and after `--` there are no options.
+fn asks_a_cluster(arguments: &[OsString]) -> bool {
+    let options = arguments.iter().take_while(|argument| *argument != OsStr::new("--"));
+    options.into_iter().any(|argument| argument == "--cluster" || argument.as_bytes().starts_with(b"--cluster="))
 }

@@ -1,8 +1,11 @@
+//! Functions of ours.
+
 mod hist_quantile;
 mod hist_sum;
 mod role;
 mod share;
 
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
 
 /// A function for the prompt's help.
@@ -24,10 +27,18 @@ pub const FUNCTIONS: [Help; 4] = [
     Help { call: "share(ns, dt)", meaning: "ns as a part of dt; empty where dt is 0" },
 ];
 
+/// Those of a row.
+pub fn scalar() -> [ScalarUDF; 3] {
+    [hist_quantile::function(), role::function(), share::function()]
+}
+
+/// Those of many rows.
+pub fn aggregate() -> [AggregateUDF; 1] {
+    [hist_sum::function()]
+}
+
 /// Makes them known.
 pub fn register(session: &SessionContext) {
-    session.register_udf(hist_quantile::function());
-    session.register_udaf(hist_sum::function());
-    session.register_udf(role::function());
-    session.register_udf(share::function());
+    scalar().into_iter().for_each(|function| session.register_udf(function));
+    aggregate().into_iter().for_each(|function| session.register_udaf(function));
 }

@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::process::Command;
 
-const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
+const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/fleet");
 
 /// Of `unstarve lab proofs --cells testdata/proofs --parquet`: what helped against a storm of wakeups on 6.1.
-pub const PROOFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/proofs.parquet");
+pub const PROOFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/lab/proofs.parquet");
 
-/// Makes it, with what was proved beside it.
-pub fn fleet_with_a_day_before() -> tempfile::TempDir {
+/// Makes it, with what was proved beside it. Who writes answers a question about the small fleet into a file.
+pub fn fleet_with_a_day_before(write: impl Fn(&str, &Path)) -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a place for files");
     let copied = Command::new("cp").arg("-r").arg(format!("{FLEET}/.")).arg(place.path()).status();
     assert!(copied.expect("cp can be started").success());
@@ -37,17 +37,10 @@ pub fn fleet_with_a_day_before() -> tempfile::TempDir {
             ),
         ),
     ] {
-        write(&place.path().join(format!("table={table}")), &question);
+        write(&question, &place.path().join(format!("table={table}/earlier.parquet")));
     }
     let proofs = place.path().join("table=proofs");
     std::fs::create_dir(&proofs).expect("it can be made");
     std::fs::copy(PROOFS, proofs.join("proofs.parquet")).expect("it can be copied");
     place
-}
-
-fn write(directory: &Path, question: &str) {
-    let file = directory.join("earlier.parquet");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve-sql"));
-    let output = command.arg("-o").arg(&file).args([question, FLEET]).output().expect("it can be started");
-    assert!(output.status.success(), "{output:?}");
 }

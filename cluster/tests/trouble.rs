@@ -1,0 +1,265 @@
+//! What a cluster does when parts of it end: right rows or an error, never wrong rows, and never a wait without end.
+
+mod parts;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use parts::{Cluster, FLEET, Part, refused};
+
+/// Long enough that something can happen meanwhile; its rows are known.
+const LONG: &str = "select a.host, count(*) as n, sum((a.ns + b.ns) % 7) as s from blame_rollup a, blame_rollup b group by a.host order by a.host";
+
+/// What was promised: right rows or an error within this time after something happened.
+const PROMISED: Duration = Duration::from_secs(60);
+
+/// Waits for what has to happen at last.
+fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The directories of queries that an executor has rows of.
+fn jobs(executor: &Part) -> usize {
+    let below = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    below(&executor.work()).flat_map(|work| below(&work).collect::<Vec<_>>()).count()
+}
+
+fn begin(cluster: &Cluster, question: &str) -> std::process::Child {
+    cluster.command(&["--format", "csv", question, FLEET]).stdin(Stdio::null()).spawn().expect("it can be started")
+}
+
+/// How it ended, and how long after that moment.
+fn end(child: std::process::Child, since: Instant) -> (Output, Duration) {
+    let output = child.wait_with_output().expect("it ends");
+    (output, since.elapsed())
+}
+
+fn is_right_or_an_error(output: &Output, expected: &[u8]) -> bool {
+    match output.status.code() {
+        Some(0) => output.stdout == expected,
+        Some(2) => !output.stderr.is_empty(),
+        _ => false,
+    }
+}
+
+#[test]
+fn an_executor_that_is_killed_costs_no_rows() {
+    let mut cluster = Cluster::start(2, &[FLEET], &[]);
+    let expected = cluster.ask(&["--format", "csv", LONG, FLEET]);
+    assert!(expected.status.success() && expected.stdout.len() > 100, "{expected:?}");
+    // At different moments of a query.
+    let mut ends = Vec::new();
+    for pause in [0, 300, 1500] {
+        let before = cluster.executors.iter().map(jobs).collect::<Vec<_>>();
+        let child = begin(&cluster, LONG);
+        until("a task with rows", || cluster.executors.iter().zip(&before).any(|(part, before)| jobs(part) > *before));
+        std::thread::sleep(Duration::from_millis(pause));
+        let mut victim = cluster.executors.remove(0);
+        victim.kill();
+        let (output, time) = end(child, Instant::now());
+        assert!(is_right_or_an_error(&output, &expected.stdout), "killed after {pause} ms: {output:?}");
+        assert!(time < PROMISED, "killed after {pause} ms: it took {time:?}");
+        ends.push((output.status.code(), time));
+        drop(victim);
+        cluster.add(&[FLEET], &[]);
+        // And the next one is answered.
+        let next = cluster.ask(&["--format", "csv", LONG, FLEET]);
+        assert!(is_right_or_an_error(&next, &expected.stdout), "{next:?}");
+    }
+    eprintln!("after a kill: {ends:?}");
+}
+
+#[test]
+fn all_executors_killed_is_an_error() {
+    let mut cluster = Cluster::start(2, &[FLEET], &[]);
+    let child = begin(&cluster, LONG);
+    until("a task with rows", || cluster.executors.iter().any(|part| jobs(part) > 0));
+    let since = Instant::now();
+    cluster.executors.iter_mut().for_each(Part::kill);
+    let (output, time) = end(child, since);
+    assert!(time < PROMISED, "it took {time:?}");
+    assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn executors_come_back_to_a_scheduler_that_was_restarted() {
+    let mut cluster = Cluster::start(2, &[FLEET], &[]);
+    let expected = cluster.ask(&["--format", "csv", LONG, FLEET]);
+    let child = begin(&cluster, LONG);
+    until("a task with rows", || cluster.executors.iter().any(|part| jobs(part) > 1));
+    let since = Instant::now();
+    cluster.scheduler.kill();
+    let (output, time) = end(child, since);
+    assert!(time < PROMISED && is_right_or_an_error(&output, &expected.stdout), "{time:?}: {output:?}");
+    let address = cluster.address.clone();
+    cluster.scheduler = Part::start(&["scheduler", "--listen", &address]);
+    assert_eq!(cluster.scheduler.says("listening at"), address);
+    cluster.executors.iter_mut().for_each(|executor| assert_eq!(executor.says("registered with"), address));
+    let next = cluster.ask(&["--format", "csv", LONG, FLEET]);
+    assert!(next.status.success(), "{next:?}");
+    assert_eq!(next.stdout, expected.stdout);
+    assert!(cluster.executors[0].errors().contains("lost the scheduler"), "{}", cluster.executors[0].errors());
+}
+
+#[test]
+fn an_executor_that_is_ended_leaves_nothing() {
+    let mut cluster = Cluster::start(1, &[FLEET], &[]);
+    assert!(cluster.ask(&["select * from rules", FLEET]).status.success());
+    let work = cluster.executors[0].work();
+    let mine: Vec<_> = std::fs::read_dir(&work).expect("it is there").flatten().collect();
+    assert_eq!(mine.len(), 1);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&mine[0].metadata().expect("it is there").permissions());
+    assert_eq!(mode & 0o777, 0o700);
+    assert_eq!(cluster.executors[0].end(), Some(0));
+    assert_eq!(std::fs::read_dir(&work).expect("it is there").count(), 0);
+    assert_eq!(cluster.scheduler.end(), Some(0));
+}
+
+#[test]
+fn limits_of_an_executor_end_a_query_with_an_error() {
+    let disk = Cluster::start(1, &[FLEET], &["--disk", "16M"]);
+    let many = "select a.host, a.occupant, b.victim_role, a.ns + b.ns as ns, count(*) over (partition by a.ns, b.ns) as n from blame_rollup a, blame_rollup b, hosts c";
+    refused(&disk.ask(&["--format", "csv", many, FLEET]), &["--disk"]);
+    let time = Cluster::start(1, &[FLEET], &["--task-time", "1s"]);
+    refused(&time.ask(&["--format", "csv", many, FLEET]), &["--task-time"]);
+    // The executor goes on.
+    assert!(time.ask(&["select 1 from hosts limit 1", FLEET]).status.success());
+}
+
+/// A query that nobody waits for is not worked on.
+#[test]
+fn a_query_that_was_given_up_ends() {
+    let cluster = Cluster::start(1, &[FLEET], &[]);
+    let endless =
+        "select count(*) as n from blame_rollup a, blame_rollup b, blame_rollup c where a.ns + b.ns + c.ns = 1";
+    refused(&cluster.ask(&["--timeout", "3s", endless, FLEET]), &["--timeout"]);
+    let pid = cluster.executors[0].pid();
+    until("the end of its work", || {
+        let before = ticks(pid);
+        std::thread::sleep(Duration::from_secs(1));
+        // Asking for work takes some, too.
+        ticks(pid) - before < 20
+    });
+    assert!(cluster.ask(&["select 1 from hosts limit 1", FLEET]).status.success());
+}
+
+/// Hundredths of a second of CPU time: proc_pid_stat(5).
+fn ticks(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let fields: Vec<&str> = text.rsplit(')').next().expect("fields").split_whitespace().collect();
+    fields[11..13].iter().map(|field| field.parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn what_listens_to_other_machines_needs_tls_and_a_token() {
+    for arguments in [
+        &["scheduler", "--listen", "0.0.0.0:0"][..],
+        &["scheduler", "--listen", "[::]:0"],
+        &["executor", "--scheduler", "127.0.0.1:1", "--place", FLEET, "--listen", "0.0.0.0:0"],
+    ] {
+        let output = parts::program().args(arguments).output().expect("it can be started");
+        refused(&output, &["--listen", "--token-file", "--tls-cert"]);
+    }
+    let output =
+        parts::program().args(["sql", "--cluster", "df://192.0.2.1:50050", "select 1 from hosts", FLEET]).output();
+    refused(&output.expect("it can be started"), &["192.0.2.1", "--tls-ca"]);
+    let far = ["executor", "--scheduler", "192.0.2.1:50050", "--place", FLEET];
+    refused(&parts::program().args(far).output().expect("it can be started"), &["192.0.2.1", "--tls-ca"]);
+}
+
+/// Certificates and a token of a test.
+struct Secrets {
+    place: tempfile::TempDir,
+}
+
+impl Secrets {
+    /// `None` where there is no openssl.
+    fn make() -> Option<Secrets> {
+        if Command::new("openssl").arg("version").output().is_err() {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "openssl is not installed: in CI that is a failure");
+            println!("\nskipped: with_tls_and_a_token: openssl is not installed");
+            return None;
+        }
+        let place = tempfile::tempdir().expect("a place for files");
+        for name in ["ca", "other"] {
+            let mut command = Command::new("openssl");
+            command.current_dir(place.path()).args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+            ]);
+            command.args(["-nodes", "-days", "2", "-subj", &format!("/CN={name}")]);
+            command.args(["-keyout", &format!("{name}.key"), "-out", &format!("{name}.pem")]);
+            assert!(command.output().expect("it can be started").status.success());
+        }
+        let run = |arguments: &[&str]| {
+            let output = Command::new("openssl").current_dir(place.path()).args(arguments).output();
+            let output = output.expect("it can be started");
+            assert!(output.status.success(), "{output:?}");
+        };
+        let new =
+            ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=host"];
+        run(&[&new[..], &["-keyout", "host.key", "-out", "host.csr"]].concat());
+        std::fs::write(place.path().join("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").expect("written");
+        let sign = ["x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2"];
+        run(&[&sign[..], &["-extfile", "names", "-out", "host.pem"]].concat());
+        for (name, text) in [("token", "0123456789abcdef".repeat(4)), ("wrong", "fedcba9876543210".repeat(4))] {
+            std::fs::write(place.path().join(name), text + "\n").expect("it can be written");
+        }
+        let secrets = Secrets { place };
+        for name in ["token", "wrong", "host.key"] {
+            secrets.mode(name, 0o600);
+        }
+        Some(secrets)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.place.path().join(name).display().to_string()
+    }
+
+    fn mode(&self, name: &str, mode: u32) {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(self.path(name), mode).expect("it is ours");
+    }
+}
+
+#[test]
+fn with_tls_and_a_token_everything_works_and_nobody_else_gets_in() {
+    let Some(secrets) = Secrets::make() else { return };
+    let [token, wrong, ca, other] = ["token", "wrong", "ca.pem", "other.pem"].map(|name| secrets.path(name));
+    let [certificate, key] = ["host.pem", "host.key"].map(|name| secrets.path(name));
+    let client = ["--token-file", &token, "--tls-ca", &ca];
+    let server = [&client[..], &["--tls-cert", &certificate, "--tls-key", &key]].concat();
+    let cluster = Cluster::guarded(2, &[FLEET], &server, &client);
+    let question = "select victim_role, count(distinct host) as n from wait_rollup group by 1";
+    assert_eq!(cluster.rows(question, FLEET), parts::rows_here(question, FLEET));
+
+    let address = format!("df://{}", cluster.address);
+    let asked = |options: &[&str]| {
+        let mut command = parts::program();
+        command.args(["sql", "--cluster", &address]).args(options).args([question, FLEET]);
+        command.output().expect("it can be started")
+    };
+    refused(&asked(&["--tls-ca", &ca]), &["refuses", "no token"]);
+    refused(&asked(&["--tls-ca", &ca, "--token-file", &wrong]), &["refuses", "another token"]);
+    refused(&asked(&["--tls-ca", &other, "--token-file", &token]), &["cannot be reached", "certificate"]);
+    refused(&asked(&["--token-file", &token]), &["cannot be reached"]);
+    let stranger = [
+        &["executor", "--scheduler", &cluster.address, "--place", FLEET, "--tls-ca", &ca, "--token-file", &wrong][..],
+        &["--tls-cert", &certificate, "--tls-key", &key],
+    ];
+    let output = parts::program().args(stranger.concat()).output().expect("it can be started");
+    refused(&output, &["refuses", "another token"]);
+
+    // A token that everybody can read is none.
+    secrets.mode("token", 0o644);
+    refused(&asked(&client), &["mode 640"]);
+}

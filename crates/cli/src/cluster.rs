@@ -1,0 +1,29 @@
+//! `unstarve cluster`: a program of its own, `unstarve-cluster`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::beside::{Program, become_it};
+
+pub const CLUSTER: Program = Program {
+    name: "unstarve-cluster",
+    advice: "build it with `make build-cluster`, or ask one machine: `unstarve sql` without --cluster",
+};
+
+/// Let several machines answer `unstarve sql --cluster`: a scheduler and executors
+///
+/// Runs unstarve-cluster, which is beside this program or in the PATH; `unstarve cluster --help` shows its help.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub struct ClusterArgs {
+    /// What unstarve-cluster is called with
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+pub fn run(args: &ClusterArgs) -> Result<ExitCode> {
+    become_it(&CLUSTER, &args.arguments)
+}
