@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::codec::Codec;
 use crate::job::{Jobs, Planner};
+use crate::listen::Ended;
 use crate::subquery;
 use crate::trust::{MESSAGE, Secrets};
 
@@ -73,10 +74,13 @@ pub async fn run(args: AskArgs) -> Result<()> {
     catalogue::fill(&session, found, Text::Whole).await?;
     let how = args.args.how();
     let done = match &args.args.statement() {
-        Some(statement) => tokio::select! {
-            done = answer::answer(&session, statement, &how) => done,
-            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("stopped")),
-        },
+        Some(statement) => {
+            let ended = Ended::new()?;
+            tokio::select! {
+                done = answer::answer(&session, statement, &how) => done,
+                () = ended.wait() => Err(anyhow::anyhow!("stopped")),
+            }
+        }
         None => prompt::run(&session, &how).await,
     };
     jobs.given_up().await;

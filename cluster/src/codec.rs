@@ -191,7 +191,7 @@ mod tests {
         };
         assert!(!damaged(&|_| {}));
         assert!(damaged(&|listing| listing.files[1].shared = 99));
-        assert!(damaged(&|listing| listing.files[1].shared = 5), "in the middle of a character");
+        assert!(damaged(&|listing| (listing.files[0].rest, listing.files[1].shared) = ("srv/é".to_owned(), 5)));
         assert!(damaged(&|listing| listing.files[0].store = 1));
         assert!(damaged(&|listing| listing.files[0].rest = "srv/../etc/passwd".to_owned()));
         assert!(damaged(&|listing| listing.stores[0] = "nothing".to_owned()));

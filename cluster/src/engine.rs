@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ballista_core::JobId;
+use ballista_core::error::BallistaError;
 use ballista_core::serde::protobuf::{RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport};
 use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -136,6 +137,20 @@ pub fn stopped_by(why: &str) -> DataFusionError {
     DataFusionError::Execution(why.to_owned())
 }
 
+/// An error as its reader is shown it; Ballista would write the names of its types. What a scheduler decides by stays as it is: rows that cannot be fetched
+/// are made again, and files that cannot be read are tried again.
+fn in_words(error: DataFusionError) -> DataFusionError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if error.is::<BallistaError>() || error.is::<std::io::Error>() {
+            break;
+        }
+        cause = error.source();
+    }
+    let is_decided_by = cause.is_some();
+    if is_decided_by { error } else { stopped_by(&error.strip_backtrace()) }
+}
+
 /// Until it is stopped; for ever, if nobody can stop it any more.
 async fn stop(mut stopped: watch::Receiver<Why>) -> DataFusionError {
     let why = stopped.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
@@ -158,7 +173,7 @@ impl QueryStageExecutor for Stage {
                 }
                 Err(stopped_by(&why))
             }
-            done = self.inner.execute_query_stage(task, context) => done,
+            done = self.inner.execute_query_stage(task, context) => done.map_err(in_words),
         }
     }
 

@@ -127,7 +127,7 @@ impl ExecutionPlan for Asked {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.plan.execute(partition, context)?;
-        Ok(Box::pin(Answer { rows, plan: Arc::clone(&self.plan), jobs: self.jobs.clone(), is_whole: false }))
+        Ok(Box::pin(Answer { rows, plan: Arc::clone(&self.plan), jobs: self.jobs.clone(), is_over: false }))
     }
 }
 
@@ -136,7 +136,7 @@ struct Answer {
     rows: SendableRecordBatchStream,
     plan: Arc<dyn ExecutionPlan>,
     jobs: Jobs,
-    is_whole: bool,
+    is_over: bool,
 }
 
 impl Stream for Answer {
@@ -144,8 +144,8 @@ impl Stream for Answer {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let rows = self.rows.as_mut().poll_next(context);
-        if let Poll::Ready(None) = rows {
-            self.is_whole = true;
+        if let Poll::Ready(None | Some(Err(_))) = rows {
+            self.is_over = true;
         }
         rows.map(|rows| rows.map(|batch| batch.map_err(plainly)))
     }
@@ -160,7 +160,7 @@ impl RecordBatchStream for Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         let job = self.plan.downcast_ref::<Distributed>().and_then(Distributed::job_id);
-        if let Some(job) = job.filter(|_| !self.is_whole) {
+        if let Some(job) = job.filter(|_| !self.is_over) {
             self.jobs.give_up(job.into_inner());
         }
     }
@@ -168,9 +168,53 @@ impl Drop for Answer {
 
 /// An error of a cluster, without the names that Ballista's code has for its causes.
 fn plainly(error: DataFusionError) -> DataFusionError {
-    DataFusionError::Execution(words(&error.strip_backtrace()))
+    let text = match &error {
+        DataFusionError::Execution(text) => text.clone(),
+        _ => error.strip_backtrace(),
+    };
+    DataFusionError::Execution(words(&text))
 }
 
+/// `… failed: DataFusionError(Execution("the reason"))` → the reason, which an executor of ours wrote. Others are left as they are.
 fn words(text: &str) -> String {
-    text.to_owned()
+    const BEGIN: &str = "DataFusionError(Execution(\"";
+    const END: &str = "\"))";
+    let inner = text.split_once(BEGIN).and_then(|(_, rest)| Some(rest.rsplit_once(END)?.0));
+    let text = inner.map_or_else(|| text.to_owned(), unescaped);
+    match text.split_once("Resources exhausted: ") {
+        Some((_, rest)) => format!("an executor has too little memory (its --memory): {rest}"),
+        None => text,
+    }
+}
+
+/// What `{:?}` of a text makes of quotes and ends of lines, undone.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => match rest.next() {
+                Some('n') => plain.push('\n'),
+                Some('t') => plain.push('\t'),
+                Some(c) => plain.push(c),
+                None => {}
+            },
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_the_reason_alone() {
+        let text = r#"Job 1 failed: Job failed due to stage 0 failed: Task failed due to runtime execution error: DataFusionError(Execution("no \"x\"\nin y"))"#;
+        assert_eq!(words(text), "no \"x\"\nin y");
+        let text = r#"Job 1 failed: DataFusionError(Execution("Resources exhausted: 1 MB for Sort"))"#;
+        assert_eq!(words(text), "an executor has too little memory (its --memory): 1 MB for Sort");
+        assert_eq!(words("Job 1 failed: all executors were lost"), "Job 1 failed: all executors were lost");
+    }
 }
