@@ -69,7 +69,7 @@ fn questions_of_ones_own_have_the_same_rows() {
 fn what_cannot_be_answered_says_why() {
     let cluster = Cluster::start(1, &[FLEET], &[]);
     refused(&cluster.ask(&["select * from nothing", FLEET]), &["nothing", "blame_rollup"]);
-    refused(&cluster.ask(&["select ns / 0 from blame_rollup", FLEET]), &["zero"]);
+    refused(&cluster.ask(&["select ns / 0 from blame_rollup", FLEET]), &["Divide"]);
     refused(&cluster.ask(&["create table x as select 1", FLEET]), &["DDL"]);
     refused(&cluster.ask(&["copy (select 1) to '/tmp/x.csv'", FLEET]), &["DML"]);
     // A file that was there when the files were found, and is not a table's.
@@ -81,7 +81,7 @@ fn what_cannot_be_answered_says_why() {
     let path = place.path().to_str().expect("UTF-8");
     cluster.executors.clear();
     cluster.add(&[path], &[]);
-    refused(&cluster.ask(&["select * from blame_rollup", path]), &["arquet"]);
+    refused(&cluster.ask(&["select * from blame_rollup", path]), &["damaged"]);
     // Nobody is there.
     let nobody = ["sql", "--cluster", "df://127.0.0.1:1", "select 1 from rules", FLEET];
     refused(&parts::program().args(nobody).output().expect("it can be started"), &["127.0.0.1:1", "cannot be reached"]);

@@ -10,7 +10,7 @@ use parts::{Cluster, FLEET, Part, refused};
 
 /// Long enough that something can happen meanwhile; its rows are known.
 const LONG: &str = "select a.host, count(*) as n, sum((a.ns + b.ns) % 7) as s from blame_rollup a,
-    (select distinct victim_role, occupant, ns from blame_rollup where host = 'host-0000') b group by a.host order by a.host";
+    (select distinct victim_role, occupant, ns from blame_rollup where host = 'host-0000' order by ns desc limit 100) b group by a.host order by a.host";
 
 /// An error comes within this time after something happened: what is waited for are times of the cluster, not of the machine. Rows take as long as
 /// the machine needs to make them once more.
