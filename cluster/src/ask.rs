@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ballista_core::extension::{SessionConfigExt, SessionStateExt};
 use ballista_core::planner::BallistaQueryPlanner;
 use datafusion::execution::SessionStateBuilder;
@@ -50,6 +50,9 @@ fn scheduler(url: &str) -> Result<String, String> {
 /// # Errors
 /// If the cluster is not there, or cannot answer.
 pub async fn run(args: AskArgs) -> Result<()> {
+    if args.args.page()?.is_some() {
+        bail!("--page is made on one machine: leave out --cluster");
+    }
     let speaker = args.secrets.speaker()?;
     let greeted = speaker.greet(&args.cluster).await;
     let client = greeted.map_err(|why| anyhow::anyhow!("the scheduler {} {why}", args.cluster))?;
