@@ -222,8 +222,6 @@ fn workqueue_name(text: &[u8], names: &mut Interner) -> Option<NameId> {
     (!is_address && !text.is_empty() && !text.starts_with(b"(")).then(|| names.intern(text))
 }
 
-/// `259,0 W 4096 () 1234 + 8 none,0,0 [fio]`: device and sector.
-
 #[cfg(test)]
 mod tests {
     use unstarve_model::Names;
