@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 
 use unstarve_facts::Snapshot;
-use unstarve_model::{EventType, Tid};
+use unstarve_model::Tid;
 use unstarve_readers::trace_dat_write::{Machine, Recording, SystemFormats};
 
 use crate::RecordError;
-use crate::instance::{Instance, KernelNames};
+use crate::instance::{EventName, Instance, KernelNames};
 use crate::redact::Redactor;
 use crate::set_up::SetUp;
 use crate::stats::CpuStats;
@@ -40,7 +40,7 @@ pub(crate) fn gather(
         header_page: header(tracefs, "events/header_page")?,
         header_event: header(tracefs, "events/header_event")?,
         ftrace_formats: ftrace_formats(tracefs),
-        event_formats: event_formats(instance, &set_up.events)?,
+        event_formats: event_formats(instance, &set_up.recorded)?,
         kallsyms: kallsyms(),
         printk_formats: optional("printk_formats").into_bytes(),
         saved_cmdlines: names(&noted, snapshot).into_bytes(),
@@ -53,11 +53,11 @@ pub(crate) fn gather(
     })
 }
 
-fn event_formats(instance: &Instance, events: &[EventType]) -> Result<Vec<SystemFormats>, RecordError> {
+fn event_formats(instance: &Instance, events: &[EventName]) -> Result<Vec<SystemFormats>, RecordError> {
     let mut systems: BTreeMap<&str, Vec<Vec<u8>>> = BTreeMap::new();
-    for event in events {
-        let format = instance.text(&format!("events/{}/{}/format", event.system(), event.name()))?;
-        systems.entry(event.system()).or_default().push(format.into_bytes());
+    for (system, name) in events {
+        let format = instance.text(&format!("events/{system}/{name}/format"))?;
+        systems.entry(system).or_default().push(format.into_bytes());
     }
     let named = |(system, formats): (&str, _)| SystemFormats { system: system.to_owned(), formats };
     Ok(systems.into_iter().map(named).collect())

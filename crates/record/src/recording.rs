@@ -129,7 +129,7 @@ pub fn record(
     let Ready { instance, set_up, away } = &ready;
     let redactor = match options.names {
         Names::Real => None,
-        Names::Redacted => Some(Redactor::new(&tracefs, instance, &set_up.events)?),
+        Names::Redacted => Some(Redactor::new(&tracefs, instance, &set_up.recorded)?),
     };
 
     let drain = Drain::start(instance, &cpus, &workshop, room, set_up.interval, redactor.as_ref(), &signals)?;

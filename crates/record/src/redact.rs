@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use unstarve_facts::{Pseudonyms, Snapshot, TaskFacts, kernel_thread};
 use unstarve_host::Root;
-use unstarve_model::{EventType, Tid};
+use unstarve_model::Tid;
 use unstarve_readers::Endian;
 use unstarve_readers::format::{EventFormat, Field, FieldKind};
 use unstarve_readers::kbuffer::PageFormat;
 
 use crate::RecordError;
 use crate::capture::{header, traced_name};
-use crate::instance::Instance;
+use crate::instance::{EventName, Instance};
 use crate::tracefs::TraceFs;
 
 /// A task's name in events, with its NUL.
@@ -74,7 +74,7 @@ enum Place {
 }
 
 impl Redactor {
-    pub(crate) fn new(tracefs: &TraceFs, instance: &Instance, events: &[EventType]) -> Result<Redactor, RecordError> {
+    pub(crate) fn new(tracefs: &TraceFs, instance: &Instance, events: &[EventName]) -> Result<Redactor, RecordError> {
         let damaged = |error: String| RecordError::System {
             action: "cannot take names out of this kernel's events",
             source: std::io::Error::other(error),
@@ -82,8 +82,8 @@ impl Redactor {
         let page = header(tracefs, "events/header_page")?;
         let page = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&page));
         let mut formats = Vec::new();
-        for event in events {
-            let text = instance.text(&format!("events/{}/{}/format", event.system(), event.name()))?;
+        for (system, name) in events {
+            let text = instance.text(&format!("events/{system}/{name}/format"))?;
             formats.push(EventFormat::parse(&text).map_err(|error| damaged(error.to_string()))?);
         }
         Ok(Redactor::of(page.map_err(|error| damaged(error.to_string()))?, &formats))

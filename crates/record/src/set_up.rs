@@ -30,6 +30,8 @@ pub(crate) struct SetUp {
     pub(crate) names: KernelNames,
     pub(crate) events: Vec<EventType>,
     pub(crate) absent: Vec<&'static str>,
+    /// All that is recorded, for other programs, too.
+    pub(crate) recorded: Vec<EventName>,
     pub(crate) interval: Duration,
 }
 
@@ -101,8 +103,8 @@ pub(crate) fn prepare(
         let smallest = buffer::size(&instance, buffer, cpus, small, &step)?;
         step.is("the events of a tracing instance");
         instance.set("tracing_on", "0")?;
-        let (events, absent) = enable_events(&instance, block)?;
-        Ok(SetUp { clock, names, events, absent, interval: buffer::fetch_interval(smallest) })
+        let (events, absent, recorded) = enable_events(&instance, block)?;
+        Ok(SetUp { clock, names, events, absent, recorded, interval: buffer::fetch_interval(smallest) })
     })?;
     Ok(Ready { instance, set_up, away })
 }
@@ -111,7 +113,10 @@ pub(crate) fn prepare(
 const BLOCK_EVENTS: [EventName; 2] = [("block", "block_rq_issue"), ("block", "block_rq_complete")];
 
 /// The events that the analysis uses and that are now enabled, and the names of those that this kernel lacks.
-fn enable_events(instance: &Instance, block: BlockEvents) -> Result<(Vec<EventType>, Vec<&'static str>), RecordError> {
+fn enable_events(
+    instance: &Instance,
+    block: BlockEvents,
+) -> Result<(Vec<EventType>, Vec<&'static str>, Vec<EventName>), RecordError> {
     // There is a raise for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
     let used = EventType::ALL.iter().copied().filter(|&event| event != EventType::SoftirqRaise);
     let (events, absent): (Vec<_>, Vec<_>) = used.partition(|&event| instance.has(name_of(event)));
@@ -120,11 +125,12 @@ fn enable_events(instance: &Instance, block: BlockEvents) -> Result<(Vec<EventTy
     }
     let for_others = if block == BlockEvents::On { &BLOCK_EVENTS[..] } else { &[] };
     let (others, absent_others): (Vec<_>, Vec<_>) = for_others.iter().copied().partition(|&event| instance.has(event));
-    for event in events.iter().copied().map(name_of).chain(others) {
+    let recorded: Vec<EventName> = events.iter().copied().map(name_of).chain(others).collect();
+    for &event in &recorded {
         instance.enable(event)?;
     }
     let absent = absent.into_iter().map(EventType::name).chain(absent_others.into_iter().map(|(_, name)| name));
-    Ok((events, absent.collect()))
+    Ok((events, absent.collect(), recorded))
 }
 
 /// Does `work` in a thread of its own, and says what it waits for if that takes long.
