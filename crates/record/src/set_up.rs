@@ -112,11 +112,11 @@ pub(crate) fn prepare(
 /// For other programs: ours do not read them.
 const BLOCK_EVENTS: [EventName; 2] = [("block", "block_rq_issue"), ("block", "block_rq_complete")];
 
+/// Events that the analysis uses, the names of those that this kernel lacks, and all that are enabled.
+type Enabled = (Vec<EventType>, Vec<&'static str>, Vec<EventName>);
+
 /// The events that the analysis uses and that are now enabled, and the names of those that this kernel lacks.
-fn enable_events(
-    instance: &Instance,
-    block: BlockEvents,
-) -> Result<(Vec<EventType>, Vec<&'static str>, Vec<EventName>), RecordError> {
+fn enable_events(instance: &Instance, block: BlockEvents) -> Result<Enabled, RecordError> {
     // There is a raise for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
     let used = EventType::ALL.iter().copied().filter(|&event| event != EventType::SoftirqRaise);
     let (events, absent): (Vec<_>, Vec<_>) = used.partition(|&event| instance.has(name_of(event)));
