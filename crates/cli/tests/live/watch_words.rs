@@ -85,12 +85,13 @@ pub fn a_real_journal(stage: &Stage) -> Ended {
     let watch = Watch::start_saying(stage, command)?;
     let name = "hog\nPRIORITY=0";
     let loads = starve(stage, name)?;
+    let shown = name.replace('\n', "\\n");
     let end = Instant::now() + PATIENCE;
     let (begun, complete) = loop {
         let entries = journal.entries()?;
         let is = |entry: &Value, stage: &str| entry["UNSTARVE_STAGE"] == stage;
         // Others may starve each other on this machine, too.
-        let complete = entries.iter().find(|entry| is(entry, "complete") && entry["UNSTARVE_CULPRIT_COMM"] == name);
+        let complete = entries.iter().find(|entry| is(entry, "complete") && entry["UNSTARVE_CULPRIT_COMM"] == *shown);
         if let Some(complete) = complete {
             let is_its = |entry: &&Value| entry["UNSTARVE_EPISODE"] == complete["UNSTARVE_EPISODE"];
             let begun = entries.iter().filter(|entry| is(entry, "begun")).find(is_its);
