@@ -15,10 +15,11 @@ Examples:
   unstarve help fix
   unstarve help weight-starvation
   unstarve help topics              all findings, rules and remedies, a line each
+  unstarve help remedies            one of these lists
 
 Exit code: 0, or 2 if nothing has this name.")]
 pub struct HelpArgs {
-    /// A command such as `guard plan`; the id of a finding, rule or remedy; or `topics`
+    /// A command such as `guard plan`; the id of a finding, rule or remedy; or a list of them: `findings`, `rules`, `remedies`, `topics`
     #[arg(value_name = "COMMAND|TOPIC")]
     names: Vec<String>,
 }
@@ -30,8 +31,12 @@ pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> 
         command.render_long_help().to_string()
     } else {
         match args.names.as_slice() {
-            [name] if name == "topics" => topics_page(look),
-            [name] if !Topic::named(name).is_empty() => topic_page(&Topic::named(name), look),
+            [name] if !Topic::listed(&name.to_lowercase()).is_empty() => {
+                topics_page(&Topic::listed(&name.to_lowercase()), look)
+            }
+            [name] if !Topic::named(&name.to_lowercase()).is_empty() => {
+                topic_page(&Topic::named(&name.to_lowercase()), look)
+            }
             names => bail!("{}", unknown(&names.join(" "))),
         }
     };
@@ -51,7 +56,22 @@ fn command(program: Command, names: &[String]) -> Option<Command> {
 }
 
 fn unknown(name: &str) -> String {
-    let similar: Vec<&str> = Topic::all().map(Topic::id).filter(|id| !name.is_empty() && id.contains(name)).collect();
+    let similar = similar(&name.to_lowercase());
     let like = if similar.is_empty() { String::new() } else { format!(" (like it: {})", similar.join(", ")) };
     format!("no command, finding, rule or remedy is called {name:?}{like}; `unstarve help topics` lists them")
+}
+
+/// Topics whose name has this in it, or else the few that are as much like it as clap wants of a mistyped option.
+fn similar(name: &str) -> Vec<&'static str> {
+    let mut all: Vec<&str> = Topic::all().map(Topic::id).collect();
+    all.dedup();
+    let holds = |id: &&&str| !name.is_empty() && id.contains(name);
+    let holding: Vec<&str> = all.iter().filter(holds).copied().collect();
+    if !holding.is_empty() {
+        return holding;
+    }
+    let mut alike: Vec<(f64, &str)> = all.iter().map(|id| (strsim::jaro(name, id), *id)).collect();
+    alike.retain(|(likeness, _)| *likeness > 0.8);
+    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    alike.into_iter().take(3).map(|(_, id)| id).collect()
 }

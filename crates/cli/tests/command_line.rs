@@ -69,6 +69,10 @@ fn help_knows_commands_and_the_words_of_reports() {
     asked(&["weight-starvation"], "a heavier task or cgroup takes the CPU");
     asked(&["topics"], "victim-above-intruder");
     asked(&["heavy-cgroup"], "A rule of check");
+    asked(&["Remedies"], "victim-above-intruder");
+    asked(&["RT-starvation"], "real-time");
+    assert!(!help(&["rules"]).1.contains("victim-above-intruder"));
+    assert!(help(&["rt-starvaton"]).1.contains("(like it: rt-starvation,"));
     assert_eq!(
         help(&["weight-starv"]),
         (Some(2), "unstarve: no command, finding, rule or remedy is called \"weight-starv\" (like it: weight-starvation); `unstarve help topics` lists them\n".to_owned())

@@ -195,7 +195,7 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: Named<'_>
             }
         }
         for proved in &remedy.proved {
-            ink.paragraph("     proved: ", FAINT, &proved.to_string());
+            ink.paragraph("     lab:   ", FAINT, &proved.to_string());
         }
     }
     if let Some(fix) = left_out {

@@ -190,9 +190,14 @@ fn outcome(text: &mut String, page: &Page<'_>) {
         }
         Some(Came::Tried { helped, is_known, reason, measured }) => {
             for (name, (ran, waited)) in ["without it", "with it", "without it again"].iter().zip(measured) {
+                // What is judged: a victim that gets the CPU again also does more.
+                let rate = match ran {
+                    0 => String::new(),
+                    ran => format!(", {} for each second of running", Nanos(per_second(*waited, *ran))),
+                };
                 let _ = writeln!(
                     text,
-                    "  {name:<18}{} ran {} and waited {}",
+                    "  {name:<18}{} ran {} and waited {}{rate}",
                     clean(&page.finding().victim.comm),
                     Nanos(*ran),
                     Nanos(*waited)
@@ -234,6 +239,10 @@ fn outcome(text: &mut String, page: &Page<'_>) {
             page.lasting.join(", --as ")
         );
     }
+}
+
+fn per_second(waited: u64, ran: u64) -> u64 {
+    u64::try_from(u128::from(waited) * 1_000_000_000 / u128::from(ran)).unwrap_or(u64::MAX)
 }
 
 fn others(text: &mut String, page: &Page<'_>) {

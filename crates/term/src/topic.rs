@@ -34,6 +34,17 @@ impl Topic {
         Topic::all().filter(|topic| topic.id() == name).collect()
     }
 
+    /// Those of a list with this name; `topics` is all of them.
+    pub fn listed(list: &str) -> Vec<Topic> {
+        let is_in = |topic: &Topic| match topic {
+            Topic::Finding(_) => list == "findings",
+            Topic::Rule(_) => list == "rules",
+            Topic::Remedy(_) => list == "remedies",
+            Topic::Setting(_) => false,
+        };
+        Topic::all().filter(|topic| list == "topics" || is_in(topic)).collect()
+    }
+
     /// As reports and options have it.
     pub fn id(self) -> &'static str {
         match self {
@@ -98,7 +109,7 @@ fn remedy(ink: &mut Ink, kind: &RemedyKind) {
     let rows: Vec<Proved> =
         shipped().iter().filter(|row| row.remedy == kind.id).map(|row| Proved::of(row, None)).collect();
     for row in &rows {
-        ink.paragraph("  proved: ", FAINT, &row.to_string());
+        ink.paragraph("  lab: ", FAINT, &row.to_string());
     }
     if rows.is_empty() {
         ink.paragraph("  ", FAINT, "Not proved in the lab so far.");
@@ -106,12 +117,12 @@ fn remedy(ink: &mut Ink, kind: &RemedyKind) {
     ink.blank();
 }
 
-/// All names, a line each.
-pub fn topics_page(look: Look) -> String {
+/// Names, a line each.
+pub fn topics_page(topics: &[Topic], look: Look) -> String {
     let mut ink = Ink::new(look);
-    let width = Topic::all().map(|topic| topic.id().len()).max().unwrap_or_default();
+    let width = topics.iter().map(|topic| topic.id().len()).max().unwrap_or_default();
     let mut heading = "";
-    for topic in Topic::all() {
+    for topic in topics {
         if topic.heading() != heading {
             if !heading.is_empty() {
                 ink.blank();
@@ -155,6 +166,6 @@ mod tests {
     #[test]
     fn a_remedy_shows_what_was_proved_of_it() {
         let page = topic_page(&Topic::named("victim-above-intruder"), narrow());
-        assert!(page.contains("proved: on 5.10 for a ksoftirqd: ping.max −97 %"), "{page}");
+        assert!(page.contains("lab: on 5.10 for a ksoftirqd: ping.max −97 %"), "{page}");
     }
 }

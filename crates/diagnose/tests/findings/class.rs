@@ -177,6 +177,28 @@ fn the_fair_server_is_that_of_the_cpu_where_somebody_starved() {
 }
 
 #[test]
+fn the_fair_server_is_that_of_the_hogs_only_cpu_wherever_the_wait_ended() {
+    // The victim waits behind the hog on CPU 1 until it is moved to CPU 0.
+    let member = |tid: u32, comm: &str, cpus: &str| serde_json::json!({"tid": tid, "comm": comm, "policy": "other", "cgroup": "/", "start_ticks": 1, "allowed": cpus});
+    let snapshot = serde_json::json!({
+        "kernel": {"release": "6.12.1"},
+        "tasks": [member(100, "hog", "1"), member(101, "server", "0-1"), member(102, "other", "0")],
+    });
+    let scene = Scene::new(1000)
+        .task('h', "hog", 49)
+        .task('v', "server", 120)
+        .task('o', "other", 120)
+        .snapshot(snapshot)
+        .cpu(&format!("{}vvvv{}", times(900, "o"), times(96, "o")))
+        .cpu(&format!("vv{}", times(998, "h")))
+        .wakes('h', " !");
+    let report = scene.explain();
+    let finding = report.findings.iter().find(|finding| finding.id == "rt-starvation").expect("898 ms");
+    let remedy = finding.remedies.iter().find(|remedy| remedy.id == "fair-server").expect("6.12 has one");
+    assert!(remedy.apply.contains("fair_server/cpu1/") && !remedy.apply.contains("cpu0"), "{}", remedy.apply);
+}
+
+#[test]
 fn the_price_of_a_crowds_other_waits_names_no_victim() {
     // c waits for its equals nearly all the time, and others sleep for it; behind the hog h waits v.
     let scene = Scene::new(1000)

@@ -49,7 +49,9 @@ fn sentence(episode: &Episode, victim: &Party) -> String {
         let _ = write!(text, " {}", Nanos(ns));
     }
     if let Some(culprit) = &episode.culprit {
-        let _ = write!(text, " while {} had its CPU", named(culprit));
+        let is_one = episode.many_tasks().is_none() && !victim.comm.is_empty();
+        let whose = if is_one { "its CPU" } else { "their CPUs" };
+        let _ = write!(text, " while {} had {whose}", named(culprit));
     }
     let why: Vec<&str> = [&episode.rule, &episode.finding].into_iter().flatten().map(String::as_str).collect();
     if !why.is_empty() {

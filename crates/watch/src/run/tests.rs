@@ -268,7 +268,7 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
     assert_eq!((word.rule.as_deref(), word.ns), (Some("class"), Some(85_000_000)));
     assert_eq!(
         crate::episode::line(&word).split(" has begun: ").nth(1),
-        Some("kworker tasks waited 85.0 ms while real-time tasks had its CPU (class)")
+        Some("kworker tasks waited 85.0 ms while real-time tasks had their CPUs (class)")
     );
     let published = rig.watch.board.read();
     assert_eq!(published.episodes.front().map(|episode| &episode.id), Some(&word.id), "the page has it");
