@@ -30,6 +30,34 @@ impl Cgroup {
         self.write("cgroup.procs", &pid.to_string())
     }
 
+    /// Lets it have no more than so many µs of each 100 ms, all its CPUs together.
+    pub fn limit(&self, quota_us: u32) -> Result<(), Stop> {
+        if self.path.join("cpu.max").exists() {
+            return self.write("cpu.max", &format!("{quota_us} 100000"));
+        }
+        if !self.path.join("cpu.cfs_quota_us").exists() {
+            return Err(Stop::Skip("this kernel has no CPU limits of groups".to_owned()));
+        }
+        self.write("cpu.cfs_period_us", "100000")?;
+        self.write("cpu.cfs_quota_us", &quota_us.to_string())
+    }
+
+    /// Its path below the root of the controller, as the host names it.
+    pub fn name(&self) -> String {
+        format!("/{}", self.path.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    /// For how many ns the kernel says that its limit has stopped it.
+    pub fn stopped_ns(&self) -> Result<u64, Stop> {
+        let text = fs::read_to_string(self.path.join("cpu.stat")).map_err(|error| error.to_string())?;
+        let value = |name: &str| -> Option<u64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse().ok()
+        };
+        let ns = value("throttled_time ").or_else(|| value("throttled_usec ").map(|us| us * 1000));
+        ns.ok_or_else(|| Stop::Fail(format!("cpu.stat does not say what a limit stopped: {text}")))
+    }
+
     fn write(&self, file: &str, value: &str) -> Result<(), Stop> {
         let file = self.path.join(file);
         fs::write(&file, value).map_err(|error| Stop::Fail(format!("{}: {error}", file.display())))
@@ -51,8 +79,7 @@ pub fn in_a_namespace(stage: &Stage) -> Ended {
     }
     let snapshot: Value = serde_json::from_str(&done.out).map_err(|error| format!("{error}: {}", done.err))?;
     let task = |tid: u32| snapshot["tasks"].as_array().into_iter().flatten().find(move |task| task["tid"] == tid);
-    let expected = format!("/{}", other.path.file_name().unwrap_or_default().to_string_lossy());
-    assert_eq!(task(sleeper.id()).map(|task| &task["cgroup"]), Some(&Value::from(expected)));
+    assert_eq!(task(sleeper.id()).map(|task| &task["cgroup"]), Some(&Value::from(other.name())));
     assert!(task(1).is_some_and(|task| task["cgroup"].as_str().is_some_and(|path| !path.contains(".."))));
     assert_eq!(snapshot["view"]["all_cgroups"], true, "{}", snapshot["view"]);
     Ok(())

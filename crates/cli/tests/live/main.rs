@@ -24,6 +24,7 @@ mod top;
 mod verify;
 mod watch;
 mod watch_days;
+mod watch_groups;
 mod watch_words;
 
 use clap::Parser;
@@ -77,6 +78,8 @@ fn main() -> std::process::ExitCode {
         trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
         trial("a_hog_over_direct_io_is_an_episode_of_the_watch", watch::a_hog_is_an_episode),
         trial("direct_io_alone_is_no_episode_of_the_watch", watch::direct_io_alone_is_none),
+        trial("a_group_that_its_limit_stops_is_an_episode_of_the_watch", watch_groups::a_tight_limit),
+        trial("a_group_that_a_real_time_hog_keeps_off_is_an_episode_of_the_watch", watch_groups::a_hog_over_a_group),
         trial("the_watch_runs_with_the_rights_of_its_unit", watch::with_the_units_rights),
         trial("a_watch_that_is_killed_while_it_writes_loses_nothing_whole", watch::killed_while_it_writes),
         trial("a_watch_whose_disk_is_full_goes_on", watch::a_full_disk),

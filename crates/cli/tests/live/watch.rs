@@ -38,6 +38,13 @@ impl Watch {
         Watch::started(stage, command, &stage.path("store"), "every = \"1s\"\n[sinks]\nlog = \"journal\"\n")
     }
 
+    /// One that keeps an episode each second, and looks at programs only if they are in groups: those of a busy machine are starved now
+    /// and then, too.
+    pub fn start_for_groups(stage: &Stage) -> Result<Watch, Stop> {
+        let more = "every = \"1s\"\n[sinks]\nlog = \"stderr\"\n[thresholds.role.other]\nignore = true\n";
+        Watch::started(stage, stage.unstarve(), &stage.path("store"), more)
+    }
+
     /// `more` of its configuration follows on where the store is.
     fn started(stage: &Stage, mut command: Command, store: &Path, more: &str) -> Result<Watch, Stop> {
         if !cfg!(feature = "bpf") {
@@ -72,7 +79,7 @@ impl Watch {
         }
     }
 
-    fn stop(&self) {
+    pub fn stop(&self) {
         self.signal(rustix::process::Signal::TERM);
     }
 
@@ -94,7 +101,7 @@ impl Watch {
         serde_json::from_str(&done.out).ok()
     }
 
-    fn episodes(&self) -> Result<Vec<Value>, String> {
+    pub fn episodes(&self) -> Result<Vec<Value>, String> {
         let mut command = self.ask(&["episodes", "--json", "--config"]);
         let done = Running::start(command.arg(&self.config))?.succeed(PATIENCE)?;
         done.out.lines().map(|line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))).collect()
