@@ -52,7 +52,7 @@ impl Watch {
         episode.note_counters(begun);
         episode.not_kept = std::mem::take(&mut self.not_kept);
         self.last_kept.insert(class, now);
-        let rule = begun.rule.map_or("unknown", Rule::word);
+        let rule = begun.rule.unwrap_or(Rule::Unknown).word();
         self.board.write(|published| *published.counts.begun.entry(rule).or_insert(0) += 1);
         if let Some(waiting) = &mut self.waits {
             episode.id = format!("{}-{}", episode.id, waiting.along.len() + 2);

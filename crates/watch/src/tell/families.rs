@@ -1,8 +1,12 @@
 //! What the watch says of itself: each metric declared once, for OpenMetrics text and for OTLP.
 
+use std::collections::BTreeMap;
+
 use unstarve_model::Nanos;
+use unstarve_timeline::Rule;
 
 use super::{Counts, Published};
+use crate::episode::is_precedence;
 use crate::{Reading, RoleKind};
 
 /// A metric and its values.
@@ -97,9 +101,8 @@ fn of_reading(reading: &Reading) -> Vec<Family> {
 fn of_episodes(counts: &Counts) -> Vec<Family> {
     let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
     let mut families = vec![counter("episodes", "Episodes that were kept, by what explain found", rows.collect())];
-    let rows = counts.begun.iter().map(|(rule, count)| (vec![("rule", (*rule).to_owned())], *count as f64));
     let help = "Episodes that have begun, by the rule that the counters saw; before anything explains them";
-    families.push(counter("episodes_begun", help, rows.collect()));
+    families.push(counter("episodes_begun", help, begun(counts)));
     let help = "Episodes that were seen and not kept: too soon after another";
     families.push(counter("episodes_not_kept", help, one(counts.not_kept as f64)));
     let rows = counts.suppressed.iter().map(|(role, count)| (vec![("victim", role.clone())], *count as f64));
@@ -113,6 +116,14 @@ fn of_episodes(counts: &Counts) -> Vec<Family> {
         families.push(Family { unit, ..gauge("episode_to_disk", help, seconds(Nanos(ns))) });
     }
     families
+}
+
+/// Each rule that an episode may begin by is there from the start: an alert sees a counter grow, not one that comes with 1.
+fn begun(counts: &Counts) -> Rows {
+    let known = Rule::ALL.into_iter().filter(|rule| is_precedence(*rule) || *rule == Rule::Unknown);
+    let mut all: BTreeMap<&str, u64> = known.map(|rule| (rule.word(), 0)).collect();
+    all.extend(counts.begun.iter().map(|(rule, count)| (*rule, *count)));
+    all.into_iter().map(|(rule, count)| (vec![("rule", rule.to_owned())], count as f64)).collect()
 }
 
 fn of_watch(published: &Published) -> Vec<Family> {

@@ -186,6 +186,24 @@ mod tests {
         assert_eq!((series("unstarve_oldest_wait_seconds{").len(), series("unstarve_waiting_tasks{").len()), (1, 1));
     }
 
+    /// A counter that comes with its first episode has not grown, and an alert does not see it.
+    #[test]
+    fn every_rule_that_may_begin_an_episode_is_counted_from_the_start() {
+        let board = Board::default();
+        let begun = || -> Vec<String> {
+            let text = text(board.read()).expect("a text");
+            let lines = text.lines().filter_map(|line| line.strip_prefix("unstarve_episodes_begun_total{rule="));
+            lines.map(str::to_owned).collect()
+        };
+        let before = begun();
+        let is_there = |rule: &str| before.contains(&format!("\"{rule}\"}} 0.0"));
+        assert!(["class", "weight", "throttled", "unknown"].into_iter().all(is_there), "{before:?}");
+        assert!(!is_there("fair") && !is_there("idle"), "no episode begins by these: {before:?}");
+        board.write(|published| published.counts.begun.extend([("class", 2)]));
+        let after = begun();
+        assert!(after.contains(&"\"class\"} 2.0".to_owned()) && after.len() == before.len(), "{after:?}");
+    }
+
     #[test]
     fn victims_without_an_episode_are_counted_by_role_and_bounded() {
         let board = Board::default();
