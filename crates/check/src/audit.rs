@@ -72,7 +72,12 @@ pub fn audit_upgrade(snapshot: &Snapshot, version: Version) -> Audit {
     all.extend(now.into_iter().map(|hit| Hit { holds: Some(When::Now), ..hit }));
     let changes = RULES.iter().filter_map(|rule| rule.upgrade).flat_map(|check| check(&before, &after));
     all.extend(changes.map(|hit| Hit { holds: Some(When::After), ..hit }));
-    report(snapshot, &before, all, Some(version))
+    let mut audit = report(snapshot, &before, all, Some(version));
+    if version.is_unread() {
+        let why = format!("the rules know kernels up to {}; what changed after it is not known", Version::NEWEST_READ);
+        audit.missing.insert(0, Missing { what: format!("Linux {version}"), why });
+    }
+    audit
 }
 
 fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Option<Version>) -> Audit {

@@ -28,6 +28,9 @@ impl Version {
         Version { major, minor, patch: None }
     }
 
+    /// The last series whose source was read for the facts here (docs/knobs.md).
+    pub const NEWEST_READ: Version = Version::series(7, 2);
+
     /// The version that people mean: `6.12`, `6.12.107`, or `7` alone for the newest series of it that the tables know, as
     /// the lab's store calls the newest kernel.
     ///
@@ -35,11 +38,11 @@ impl Version {
     ///
     /// The text begins with no version, and is no number whose series are known.
     pub fn named(text: &str) -> Result<Version, VersionError> {
-        /// The last series of each; of 7, the last whose source was read (docs/knobs.md).
-        const LAST: [(u32, u32); 4] = [(4, 20), (5, 19), (6, 19), (7, 2)];
+        let newest_read = (Version::NEWEST_READ.major, Version::NEWEST_READ.minor);
+        let last = [(4, 20), (5, 19), (6, 19), newest_read];
         let text = text.trim();
         let bare = text.strip_prefix('v').unwrap_or(text);
-        let newest = |major: u32| LAST.iter().find(|(known, _)| *known == major);
+        let newest = |major: u32| last.iter().find(|(known, _)| *known == major);
         match bare.parse::<u32>().ok().and_then(newest) {
             Some((major, minor)) => Ok(Version::series(*major, *minor)),
             None => bare.parse(),
@@ -56,6 +59,11 @@ impl Version {
         // A note about another series would not be about this kernel.
         let same = |version: &Version| (version.major, version.minor) == (release.major, release.minor);
         Some(debian.filter(same).or(ubuntu.filter(same)).unwrap_or(release))
+    }
+
+    /// Whether the facts here say nothing of what changed in this series.
+    pub fn is_unread(self) -> bool {
+        (self.major, self.minor) > (Version::NEWEST_READ.major, Version::NEWEST_READ.minor)
     }
 
     /// Whether the series is `major.minor` or later.

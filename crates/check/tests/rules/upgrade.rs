@@ -152,3 +152,10 @@ fn an_upgrade_ends_a_bug_only_where_that_is_known() {
         assert_eq!(holds(to).0, Some(When::Now), "{to}");
     }
 }
+
+#[test]
+fn of_a_kernel_that_nobody_has_read_it_says_so() {
+    let unseen =
+        |version: &str| healthy().upgrade(version).missing.iter().any(|missing| missing.what.starts_with("Linux"));
+    assert!(unseen("99.1") && unseen("7.3") && !unseen("7.2") && !unseen("6.12"));
+}
