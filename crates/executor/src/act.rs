@@ -31,6 +31,9 @@ pub fn apply<H: Host, S: Store>(
     audit: &mut Audit,
     changes: &mut [Step],
 ) -> Result<Vec<Outcome>, JournalError> {
+    for change in changes.iter_mut().filter(|change| change.comm.is_empty()) {
+        change.comm = host.handlers(&change.target).unwrap_or_default().join(BETWEEN_HANDLERS);
+    }
     journal.promise(changes)?;
     let mut outcomes = Vec::with_capacity(changes.len());
     let mut settled = Vec::new();
@@ -270,11 +273,25 @@ fn take_back<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step], undone:
     undone.others += theirs.len();
 }
 
+/// What no name of a handler has in it, for each is one of a directory.
+const BETWEEN_HANDLERS: &str = "/";
+
+/// Whether the number of the interrupt that was changed is another one's by now.
+fn is_another_interrupt<H: Host>(host: &H, change: &Step) -> bool {
+    host.handlers(&change.target).is_some_and(|now| {
+        let mut was = change.comm.split(BETWEEN_HANDLERS).filter(|handler| !handler.is_empty());
+        was.any(|handler| !now.iter().any(|present| present == handler))
+    })
+}
+
 /// `None`: it is as before already, be it that the change was never made.
 fn put_back<H: Host>(host: &mut H, change: &Step) -> io::Result<Option<Event>> {
     let Some(now) = host.read(&change.target, change.new.aspect())? else { return Ok(Some(Event::Gone)) };
     if now.same(&change.old) {
         return Ok(None);
+    }
+    if is_another_interrupt(host, change) {
+        return Ok(Some(Event::Gone));
     }
     if !change.explains(&now) {
         return Ok(Some(Event::LeftToOthers));

@@ -26,6 +26,10 @@ pub trait Host {
     fn is_there(&self, target: &Place) -> bool;
     /// Sets a value of a target that was just seen to be there. ESRCH if it is gone.
     fn write(&mut self, target: &Place, value: &Value) -> io::Result<()>;
+    /// The names of an interrupt's handlers, where the target is an interrupt's: its number may be another device's later.
+    fn handlers(&self, _target: &Place) -> Option<Vec<String>> {
+        None
+    }
     /// What tasks have inherited from these changes that are not among them; nothing where nobody inherits.
     fn heirs(&self, _changes: &[Step]) -> Vec<Step> {
         Vec::new()
@@ -108,6 +112,10 @@ impl Host for Watched {
         ThisHost.write(target, value)
     }
 
+    fn handlers(&self, target: &Place) -> Option<Vec<String>> {
+        ThisHost.handlers(target)
+    }
+
     fn process_of(&self, task: TaskKey) -> Option<TaskKey> {
         ThisHost.process_of(task)
     }
@@ -158,6 +166,13 @@ fn value_of(key: TaskKey, aspect: Aspect) -> Option<Value> {
     sched::read(key.tid).ok()?.value(aspect)
 }
 
+/// The kernel has a directory for each handler beside the interrupt's files.
+pub(crate) fn handlers_of(irq: u32) -> Option<Vec<String>> {
+    let entries = fs::read_dir(format!("/proc/irq/{irq}")).ok()?.flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    Some(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+}
+
 /// ESRCH has no kind of its own.
 fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::NotFound
@@ -185,6 +200,14 @@ impl Host for ThisHost {
 
     fn is_there(&self, target: &Place) -> bool {
         is_same(target)
+    }
+
+    fn handlers(&self, target: &Place) -> Option<Vec<String>> {
+        match target {
+            // Another root's files are a model's.
+            Place::File { path, root: None, .. } => handlers_of(unstarve_change::interrupt_of(path)?),
+            _ => None,
+        }
     }
 
     fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {

@@ -75,7 +75,7 @@ pub struct Step {
     pub seq: u64,
     /// Whose.
     pub target: Place,
-    /// The name of a task, for people.
+    /// The name of a task, for people; of an interrupt those of its handlers, by which undo knows it again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comm: String,
     /// Why: the rule's name.

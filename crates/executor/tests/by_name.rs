@@ -223,3 +223,25 @@ fn an_interrupt_is_the_one_that_was_recorded_or_left_alone() {
     // A recording without a snapshot knows no handler; on its own boot the number is enough.
     assert_eq!(obstacle(&host, of(&[]), Ids::Hold), None);
 }
+
+#[test]
+fn the_number_of_an_interrupt_that_is_anothers_by_now_is_not_undone() {
+    if !rustix::process::geteuid().is_root() {
+        unstarve_testing::not_possible_here("the lock for changes is root's");
+        return;
+    }
+    let cpus = "2-3".parse().expect("CPUs");
+    let change = Change::of_interrupt(24, &cpus, ["eth0-rx-0".to_owned()]);
+    // The value is in both cases the one that was set.
+    for (now, left) in [("nvme0q1", "2-3"), ("eth0-rx-0", "0-3")] {
+        let mut host = Memory::default().interrupt(24, "eth0-rx-0", "0-3");
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut steps = all_steps(&plan(&host, std::slice::from_ref(&change), "test", Ids::Hold));
+        let mut hand = ByHand::open_file(&directory.path().join("journal"), "test").expect("a journal");
+        assert_eq!(hand.apply(&mut host, &mut Audit::none(), &mut steps).expect("applied"), 1);
+        let mut host = host.interrupt(24, now, "2-3");
+        let taken = hand.undo(&mut host, &mut Audit::none(), Extent::All, |_| true);
+        assert!(taken.undone.is_complete(), "{taken:?}");
+        assert_eq!(host, Memory::default().interrupt(24, now, left), "{taken:?}");
+    }
+}

@@ -93,6 +93,13 @@ impl Host for Memory {
         }
     }
 
+    fn handlers(&self, target: &Place) -> Option<Vec<String>> {
+        match target {
+            Place::File { path, .. } => self.handlers_of(unstarve_change::interrupt_of(path)?),
+            _ => None,
+        }
+    }
+
     fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
         match (target, value) {
             (Place::Task(key), value) => {

@@ -52,9 +52,7 @@ impl Look for ThisHost {
     }
 
     fn handlers_of(&self, irq: u32) -> Option<Vec<String>> {
-        let entries = fs::read_dir(format!("/proc/irq/{irq}")).ok()?.flatten();
-        let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        Some(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        crate::host::handlers_of(irq)
     }
 
     fn weight_file(&self, tid: Tid) -> Option<String> {
