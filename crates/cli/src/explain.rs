@@ -132,13 +132,13 @@ fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
     Ok(match &args.form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
         Form::Page(look) => {
-            // Standard input cannot be read again, and the example is no file.
+            // Standard input cannot be read again, the example is no file, and a name that is no UTF-8 cannot be printed.
             let name = args
                 .recording
                 .as_ref()
                 .and_then(Recording::file)
-                .map_or("FILE".to_owned(), |file| file.display().to_string());
-            page_of(report, scope, unstarve_change::quoted_file(&name).as_deref(), *look)
+                .map_or("FILE", |file| file.to_str().unwrap_or("FILE"));
+            page_of(report, scope, unstarve_change::quoted_file(name).as_deref(), *look)
         }
     })
 }

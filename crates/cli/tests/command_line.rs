@@ -1,6 +1,7 @@
 //! The program as a user meets it: exit codes, messages, pipes.
 
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -52,6 +53,16 @@ fn the_example_needs_no_file() {
     assert!(page.contains("kworker/0:1 (iomap_dio_complete_work") && page.contains("rt-starvation"), "{page}");
     assert!(page.contains("unstarve fix FILE --remedy"), "it is no file that `fix` could read: {page}");
     assert_eq!(unstarve(&["explain", "--example", "a.dat"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_file_whose_name_cannot_be_printed_is_not_called_otherwise() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    let file = directory.path().join(std::ffi::OsStr::from_bytes(b"\xff.dat"));
+    std::fs::copy(trace("linux-5.10-net-rt.dat"), &file).expect("copied");
+    let output = run(Command::new(env!("CARGO_BIN_EXE_unstarve")).arg("explain").arg(&file));
+    let page = text(&output.stdout);
+    assert!(page.contains("unstarve fix FILE --remedy") && !page.contains('\u{fffd}'), "{page}");
 }
 
 #[test]
