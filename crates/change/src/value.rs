@@ -164,6 +164,16 @@ impl Value {
         }
     }
 
+    /// Whether these are some of the other's CPUs.
+    pub fn is_part_of(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Affinity(some), Value::Affinity(all)) => {
+                !some.is_empty() && some.iter().all(|cpu| all.contains(cpu))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it makes the task real-time.
     pub fn is_realtime(&self) -> bool {
         matches!(self, Value::Class { policy: SchedPolicy::Fifo | SchedPolicy::Rr, .. })

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_term::{Charset, Colours, Look, clean};
 
 /// When to colour, as typed.
@@ -127,6 +128,11 @@ fn is_about_the_host(error: &anyhow::Error) -> bool {
 /// A remark on standard error, beside the output.
 pub fn remark(text: &str) {
     let _ = writeln!(io::stderr(), "unstarve: note: {}", clean(text));
+}
+
+/// From now on Ctrl-C and the like end nothing: what follows is done as a whole, and lasts some milliseconds.
+pub fn hold_signals() -> io::Result<impl Sized> {
+    unstarve_guard::run::on_signals(&[SIGTERM, SIGINT, SIGHUP])
 }
 
 /// Says of what only root may do that root can, to somebody else.

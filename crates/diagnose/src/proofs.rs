@@ -353,10 +353,11 @@ impl fmt::Display for Proved {
             write!(f, " ({} to {})", percent(low), percent(high))?;
         }
         write!(f, ", in {}", self.scenario)?;
-        // How many threads a guest lacked is about the proof; what could not be taken back concerns the reader's own host.
-        match self.note.starts_with("not taken back") {
-            true => write!(f, "; {}", self.note),
-            false => Ok(()),
+        // Which threads a guest lacked is about the proof; what could not be taken back concerns the reader's own host.
+        match self.note.as_str() {
+            "" => Ok(()),
+            note if note.starts_with("not taken back") => write!(f, "; {note}"),
+            _ => f.write_str("; made in part there"),
         }
     }
 }

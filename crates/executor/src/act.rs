@@ -68,6 +68,21 @@ pub fn apply<H: Host, S: Store>(
     Ok(outcomes)
 }
 
+/// Writes into the changes of threads which process will have the value if they call execve.
+pub(crate) fn name_processes<H: Host>(host: &H, changes: &mut [Step]) {
+    for change in changes {
+        change.process = process_that_may_take_over(host, change);
+    }
+}
+
+/// The process that will have a thread's new value if the thread calls execve; not where it has it already.
+fn process_that_may_take_over<H: Host>(host: &H, step: &Step) -> Option<TaskKey> {
+    let Place::Task(key) = step.target else { return None };
+    let process = host.process_of(key)?;
+    let its = host.read(&Place::Task(process), step.new.aspect()).ok()??;
+    (!step.explains(&its)).then_some(process)
+}
+
 /// Writes down what tasks were born with. Nothing is changed now, and everything is taken back as if we had set it.
 ///
 /// # Errors

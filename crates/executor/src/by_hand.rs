@@ -90,14 +90,6 @@ pub enum ByHandError {
     },
 }
 
-/// The process that will have a thread's new value if the thread calls execve; not where it has it already.
-fn process_that_may_take_over<H: Host>(host: &H, step: &Step) -> Option<TaskKey> {
-    let Place::Task(key) = step.target else { return None };
-    let process = host.process_of(key)?;
-    let its = host.read(&Place::Task(process), step.new.aspect()).ok()??;
-    (!step.explains(&its)).then_some(process)
-}
-
 /// What was changed at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
@@ -186,8 +178,8 @@ impl ByHand {
         let batch = self.journal.last_seq() + 1;
         for step in steps.iter_mut() {
             step.batch = Some(batch);
-            step.process = process_that_may_take_over(host, step);
         }
+        act::name_processes(host, steps);
         let outcomes = act::apply(host, &mut self.journal, audit, steps)?;
         let mut done = 0;
         let mut refused = None;

@@ -95,7 +95,7 @@ fn of_ancestors(heir: TaskKey, ancestors: &[&[&Step]], value: &impl Fn(TaskKey, 
         let value = value(heir, aspect)?;
         let of_aspect = || ancestors.iter().flat_map(|changes| changes.iter()).filter(|c| c.new.aspect() == aspect);
         let exactly = |change: &Step| change.new.same(&value);
-        let by_steps = |change: &Step| value.is_step_down(&change.old, &change.new);
+        let by_steps = |change: &Step| change.explains(&value);
         let exact = ancestors.iter().find_map(|changes| inherited(changes, heir, &value, exactly));
         // What some ancestor had before was more likely inherited before than come down to.
         let may_be_step = || !of_aspect().any(|change| change.old.same(&value) || change.new.same(&value));
@@ -160,7 +160,7 @@ fn inherited<'a>(
     // A task may have been changed several times; what it goes back to is where the chain of its changes begins.
     let mut before: Option<&Value> = None;
     for change in changes.iter().rev().filter(|change| change.target == set.target && change.new.aspect() == aspect) {
-        if before.is_none_or(|before| change.new.same(before)) {
+        if before.is_none_or(|before| change.explains(before)) {
             before = Some(&change.old);
         }
     }

@@ -102,8 +102,11 @@ pub struct Step {
 impl Step {
     /// Whether a value that the target has now is this change's doing: what was set, or a step down from it, to which a raised
     /// task can go by itself.
+    ///
+    /// Of the CPUs that were asked for the kernel takes those that a cpuset allows. What it took is written down afterwards, which
+    /// a kill can prevent.
     pub fn explains(&self, now: &Value) -> bool {
-        now.same(&self.new) || now.is_step_down(&self.old, &self.new)
+        now.same(&self.new) || now.is_step_down(&self.old, &self.new) || now.is_part_of(&self.new)
     }
 }
 

@@ -2,11 +2,11 @@
 
 #[cfg(feature = "bpf")]
 use std::ffi::CString;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-#[cfg(feature = "bpf")]
 use unstarve_files::trust::Directory;
 
 use unstarve_model::Tid;
@@ -145,8 +145,10 @@ impl Registry {
 
     /// Nothing is left to be taken back: births are of no interest any more.
     pub fn unpin() {
+        // By a directory that is root's alone: where /sys/fs/bpf is everybody's, so may be a link of this name.
+        let Ok(directory) = Directory::open(Path::new(PINS)) else { return };
         for name in NAMES {
-            let _ = std::fs::remove_file(Path::new(PINS).join(name));
+            let _ = directory.remove(OsStr::new(name));
         }
     }
 

@@ -116,6 +116,7 @@ pub fn run<T: Send + 'static>(
     let before = wait(options, None, measure.clone())?;
     let mut host = Watched { registry: Registry::pinned(), at_work: false };
     check_unchanged(&host, steps)?;
+    act::name_processes(&host, steps);
     let mut journal = state.journal()?;
     let highest = steps.iter().map(|step| rt_priority(&step.new).max(rt_priority(&step.old))).max().unwrap_or(0);
     let priority = (highest + 1).clamp(50, 99);

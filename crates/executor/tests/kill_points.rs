@@ -15,7 +15,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::heirs::{self, Kin};
 use unstarve_executor::host::Host;
 use unstarve_executor::journal::{Contents, Journal, Step, Store};
-use unstarve_model::{SchedPolicy, Tid};
+use unstarve_model::{CpuId, SchedPolicy, Tid};
 
 /// What a kill throws.
 struct Killed;
@@ -153,7 +153,8 @@ fn task(number: u32) -> Place {
 fn at_first() -> Values {
     let class = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: Some(2_000_000) };
     let values = |number: u32| {
-        [class.clone(), Value::Nice(0), Value::Slice(2_000_000), Value::ResetOnFork(false)]
+        let cpus = Value::Affinity([CpuId(0), CpuId(1)].into_iter().collect());
+        [class.clone(), Value::Nice(0), Value::Slice(2_000_000), Value::ResetOnFork(false), cpus]
             .map(|value| ((task(number), value.aspect()), value))
     };
     (1..=5).flat_map(values).collect()
@@ -165,6 +166,8 @@ fn any_value(random: &mut Random, aspect: Aspect) -> Value {
         Aspect::Class => Value::Class { policy: SchedPolicy::Fifo, rt_priority: 1 + number, slice: None },
         Aspect::Slice => Value::Slice(1_000_001 + u64::from(number) * 1_000_000),
         Aspect::ResetOnFork => Value::ResetOnFork(true),
+        // The model's cpuset has the first two.
+        Aspect::Affinity => Value::Affinity([CpuId(number % 2), CpuId(2 + number)].into_iter().collect()),
         _ => Value::Nice(number as i32 - 2),
     }
 }

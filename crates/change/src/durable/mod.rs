@@ -175,7 +175,11 @@ fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
             Target::File { path } if crate::is_of_group(path) => return Err(made_later(path, "tmpfiles.d")),
             Target::File { path } if crate::interrupt_of(path).is_some() => return Err(numbered_anew(path)),
             Target::File { path } if path.starts_with("/sys/") || path.starts_with("/proc/") => path.clone(),
-            Target::Feature { .. } => "/sys/kernel/debug/sched/features".to_owned(),
+            Target::Feature { .. } => {
+                // Up to 5.12 it had this name; a line for a file that is not there does nothing.
+                let _ = writeln!(text, "w /sys/kernel/debug/sched_features - - - - {value}");
+                "/sys/kernel/debug/sched/features".to_owned()
+            }
             _ => return Err(no_word(change, "tmpfiles.d")),
         };
         // A specifier of tmpfiles.d begins with a per cent sign, and blanks end a field.

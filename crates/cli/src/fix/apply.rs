@@ -55,6 +55,7 @@ pub fn run(
             return Ok(ExitCode::from(NOT_DONE));
         }
     }
+    let _held = output::hold_signals()?;
     let mut hand = ByHand::open(&args.state, "fix --apply").map_err(|error| output::hint_at_root(error.into()))?;
     if hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)? == 0 {
         bail!("everything that was to be changed is gone by now");

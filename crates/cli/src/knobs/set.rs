@@ -78,6 +78,7 @@ fn change(args: &SetArgs) -> Result<ExitCode> {
     }
     let mut hand = args.journal.open("knobs set")?;
     let mut steps = steps(&plan.steps, &root)?;
+    let _held = crate::output::hold_signals()?;
     hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)?;
     let done: String = plan.steps.iter().map(|step| line(step) + "\n").collect();
     Out::new().text(&format!("{done}{} takes it back\n", undo_command(args)))?;

@@ -58,7 +58,8 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn guilty(finding: &Finding) -> u64 {
-    finding.culprits.iter().map(|culprit| culprit.ns).sum()
+    // A damaged trace has any times.
+    finding.culprits.iter().fold(0, |sum, culprit| sum.saturating_add(culprit.ns))
 }
 
 /// What ksoftirqd waits for meanwhile is its own work being done by others.

@@ -110,6 +110,6 @@ fn what_could_not_be_taken_back_is_shown_beside_what_was_proved() {
     let note =
         "not taken back: /sys/kernel/debug/sched/fair_server/cpu0/runtime: Device or resource busy (os error 16)";
     assert!(shown(note).ends_with(&format!(", in spike; {note}")), "{}", shown(note));
-    assert!(shown("2 of 3 threads did not appear in the second guest").ends_with(", in spike"));
+    assert!(shown("2 of 3 threads did not appear in the second guest").ends_with(", in spike; made in part there"));
     assert_eq!(Proved::of(&of("x"), None).note, "x", "JSON has every note");
 }

@@ -197,10 +197,12 @@ fn stand_in(thread: &Thread, known: &[(Tid, String)], is_free: impl Fn(Tid) -> b
     alike.map(|(tid, _)| *tid).min_by_key(|tid| (tid.0.abs_diff(thread.tid.0), *tid))
 }
 
-/// All threads with their names.
+/// All threads with their names, but for the guest's first process, which is the lab, and this one: a load is called as they are until
+/// it runs its own program.
 fn threads() -> Vec<(Tid, String)> {
     let of_process = |process: Tid| proc::numbers_in(&format!("/proc/{process}/task"));
-    let tids = proc::numbers_in("/proc").into_iter().flat_map(of_process);
+    let is_ours = |process: &Tid| process.0 == 1 || process.0 == std::process::id();
+    let tids = proc::numbers_in("/proc").into_iter().filter(|process| !is_ours(process)).flat_map(of_process);
     tids.filter_map(|tid| Some((tid, ThisHost.comm_of(tid)?))).collect()
 }
 
