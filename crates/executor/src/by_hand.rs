@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::journal::{Journal, JournalError, Step};
 use crate::legacy;
 use crate::state::{self, DEFAULT_DIRECTORY, Role, State, StateError};
-use unstarve_change::{Place, TaskKey, Value};
+use unstarve_change::Value;
 use unstarve_files::trust::Directory;
 
 /// What the journal says of changes that `knobs set` made.
