@@ -97,7 +97,7 @@ def main():
     parser.add_argument("scenarios", nargs="*", default=None)
     parser.add_argument("--kernel", action="append")
     parser.add_argument("--seconds")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     names = options.scenarios
     if not names:
         listed = subprocess.run([options.unstarve, "lab", "list"], check=True, stdout=subprocess.PIPE, text=True).stdout
