@@ -95,6 +95,8 @@ fn config() -> SessionConfig {
     const PARTS: usize = 16;
     catalogue::config()
         .upgrade_for_ballista()
+        // As the scheduler does (docs/decisions/0340).
+        .with_ballista_adaptive_query_planner(false)
         .with_target_partitions(PARTS)
         .with_ballista_grpc_client_max_message_size(MESSAGE)
 }

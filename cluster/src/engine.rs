@@ -137,18 +137,23 @@ pub fn stopped_by(why: &str) -> DataFusionError {
     DataFusionError::Execution(why.to_owned())
 }
 
-/// An error as its reader is shown it; Ballista would write the names of its types. What a scheduler decides by stays as it is: rows that cannot be fetched
-/// are made again, and files that cannot be read are tried again.
+/// An error as its reader is shown it; Ballista would write the names of its types. What a scheduler decides by stays as it is.
 fn in_words(error: DataFusionError) -> DataFusionError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    if is_decided_by(&error) { error } else { stopped_by(&error.strip_backtrace()) }
+}
+
+/// Rows that cannot be fetched are made again, and what could not be read or written is tried again.
+fn is_decided_by(error: &DataFusionError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.is::<BallistaError>() || error.is::<std::io::Error>() {
-            break;
+        match error.downcast_ref::<BallistaError>() {
+            Some(BallistaError::FetchFailed(..) | BallistaError::IoError(_) | BallistaError::Cancelled) => return true,
+            Some(BallistaError::DataFusionError(error)) => return is_decided_by(error),
+            _ => {}
         }
         cause = error.source();
     }
-    let is_decided_by = cause.is_some();
-    if is_decided_by { error } else { stopped_by(&error.strip_backtrace()) }
+    matches!(error.find_root(), DataFusionError::IoError(_))
 }
 
 /// Until it is stopped; for ever, if nobody can stop it any more.
@@ -197,6 +202,25 @@ impl QueryStageExecutor for Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_scheduler_decides_by_is_kept() {
+        let io = || std::io::Error::other("disk");
+        for decided in [
+            DataFusionError::IoError(io()),
+            DataFusionError::IoError(io()).context("of a sort"),
+            BallistaError::FetchFailed("1".to_owned(), 1, 1, "gone".to_owned()).into_datafusion().context("of rows"),
+            BallistaError::IoError(io()).into_datafusion(),
+        ] {
+            assert!(is_decided_by(&decided), "{decided:?}");
+        }
+        let grpc = BallistaError::GrpcActionError("gone".to_owned()).into_datafusion();
+        let store = object_store::Error::Generic { store: "files", source: io().into() };
+        for other in [grpc, store.into(), stopped_by("enough")] {
+            let said = in_words(other);
+            assert!(matches!(&said, DataFusionError::Execution(text) if !text.contains("Error(")), "{said:?}");
+        }
+    }
 
     #[tokio::test]
     async fn tasks_of_a_query_are_stopped_and_others_are_not() {

@@ -193,9 +193,11 @@ impl Host {
         let polled = poll_loop(scheduler.clone(), executor, codec, None, None, health.clone());
         let limits = Limits { work: &work, most: self.args.disk as u64, tasks: &tasks };
         tokio::select! {
+            biased;
+            // Before the loop: see there.
+            () = lost(&health, address, &self.args.scheduler) => {}
             served = served => served.context("rows cannot be served any more")?,
             polled = polled => polled.map_err(|error| anyhow::anyhow!("{error}"))?,
-            () = lost(&health, address, &self.args.scheduler) => {}
             () = limits.watch() => {}
             () = unwanted(scheduler.clone(), &tasks) => {}
             () = self.ended.wait() => {
@@ -203,6 +205,7 @@ impl Host {
                 return Ok(Over::Ended);
             }
         }
+        tasks.stop(None, "the scheduler was lost");
         Ok(Over::Lost)
     }
 
@@ -262,15 +265,18 @@ fn registry() -> BallistaFunctionRegistry {
 }
 
 /// Says when it is registered, and returns when it is not any more, or does not get so far.
+///
+/// No failed request may be missed, since reports of tasks were lost with it. Ballista's loop sleeps 50 ms after one and asks again, which may succeed. A shorter
+/// sleep that is looked at first is over whenever that one is, also on a machine that is busy for seconds.
 async fn lost(health: &ExecutorHealth, address: SocketAddr, scheduler: &str) {
-    const STEP: Duration = Duration::from_millis(100);
-    const PATIENCE: u32 = 100;
-    let mut waited = 0;
+    const STEP: Duration = Duration::from_millis(10);
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let mut waited = Duration::ZERO;
     while !health.is_ready() {
-        if waited == PATIENCE {
+        if waited >= PATIENCE {
             return;
         }
-        waited += 1;
+        waited += STEP;
         tokio::time::sleep(STEP).await;
     }
     println!("unstarve cluster executor: listening at {address}, registered with {scheduler}");

@@ -13,12 +13,10 @@ use datafusion::execution::object_store::ObjectStoreRegistry;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
+use object_store::{Error, GetOptions, GetResult, ListResult, ObjectMeta, ObjectStore, Result};
 use unstarve_sql::bucket::{self, Reach};
 use unstarve_sql::plain;
+use unstarve_sql::read_only::{ReadOnly, Reads};
 use url::Url;
 
 /// A store of which only some places may be read.
@@ -45,13 +43,9 @@ impl Within {
 
 const OUTSIDE: &str = "outside of what the executor may read (its --place)";
 
-fn read_only<T>() -> Result<T> {
-    Err(Error::NotSupported { source: "files are only read".into() })
-}
-
 #[async_trait]
-impl ObjectStore for Within {
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+impl Reads for Within {
+    async fn get(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         self.check(location)?;
         self.store.get_opts(location, options).await
     }
@@ -68,25 +62,9 @@ impl ObjectStore for Within {
         }
     }
 
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+    async fn list_one(&self, prefix: Option<&Path>) -> Result<ListResult> {
         self.check(&prefix.cloned().unwrap_or_default())?;
         self.store.list_with_delimiter(prefix).await
-    }
-
-    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
-        read_only()
-    }
-
-    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        read_only()
-    }
-
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        locations.map(|_| read_only()).boxed()
-    }
-
-    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
-        read_only()
     }
 }
 
@@ -94,7 +72,7 @@ impl ObjectStore for Within {
 #[derive(Debug, Default)]
 pub struct Fence {
     /// By scheme and host.
-    stores: BTreeMap<String, Arc<Within>>,
+    stores: BTreeMap<String, Arc<ReadOnly<Within>>>,
 }
 
 impl Fence {
@@ -127,7 +105,7 @@ impl Fence {
                 places.push(path);
             }
         }
-        let within = |(key, (store, places))| (key, Arc::new(Within { store, places }));
+        let within = |(key, (store, places))| (key, Arc::new(ReadOnly(Within { store, places })));
         Ok(Fence { stores: stores.into_iter().map(within).collect() })
     }
 }

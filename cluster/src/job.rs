@@ -26,6 +26,8 @@ use futures::Stream;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
+use crate::words::words;
+
 /// Queries, and the scheduler that they can be given up at.
 #[derive(Clone)]
 pub struct Jobs {
@@ -173,48 +175,4 @@ fn plainly(error: DataFusionError) -> DataFusionError {
         _ => error.strip_backtrace(),
     };
     DataFusionError::Execution(words(&text))
-}
-
-/// `… failed: DataFusionError(Execution("the reason"))` → the reason, which an executor of ours wrote. Others are left as they are.
-fn words(text: &str) -> String {
-    const BEGIN: &str = "DataFusionError(Execution(\"";
-    const END: &str = "\"))";
-    let inner = text.split_once(BEGIN).and_then(|(_, rest)| Some(rest.rsplit_once(END)?.0));
-    let text = inner.map_or_else(|| text.to_owned(), unescaped);
-    match text.split_once("Resources exhausted: ") {
-        Some((_, rest)) => format!("an executor has too little memory (its --memory): {rest}"),
-        None => text,
-    }
-}
-
-/// What `{:?}` of a text makes of quotes and ends of lines, undone.
-fn unescaped(text: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '\\' => match rest.next() {
-                Some('n') => plain.push('\n'),
-                Some('t') => plain.push('\t'),
-                Some(c) => plain.push(c),
-                None => {}
-            },
-            c => plain.push(c),
-        }
-    }
-    plain
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_the_reason_alone() {
-        let text = r#"Job 1 failed: Job failed due to stage 0 failed: Task failed due to runtime execution error: DataFusionError(Execution("no \"x\"\nin y"))"#;
-        assert_eq!(words(text), "no \"x\"\nin y");
-        let text = r#"Job 1 failed: DataFusionError(Execution("Resources exhausted: 1 MB for Sort"))"#;
-        assert_eq!(words(text), "an executor has too little memory (its --memory): 1 MB for Sort");
-        assert_eq!(words("Job 1 failed: all executors were lost"), "Job 1 failed: all executors were lost");
-    }
 }

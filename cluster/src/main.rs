@@ -12,7 +12,7 @@
 //! | `work` | where it keeps rows |
 //! | `flight` | how it hands them out |
 //! | `engine`, `stoppable` | tasks with limits |
-//! | `notes` | what Ballista has to say |
+//! | `notes`, `words` | what Ballista has to say, and its errors |
 
 mod ask;
 mod codec;
@@ -28,12 +28,13 @@ mod scheduler;
 mod stoppable;
 mod subquery;
 mod trust;
+mod words;
 mod work;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use unstarve_sql::answer;
+use unstarve_sql::{answer, program};
 
 /// Ask tables on several machines
 ///
@@ -74,23 +75,9 @@ impl Part {
     }
 }
 
-/// The exit code of what could not be done.
-const FAILED: u8 = 2;
-
 fn main() -> ExitCode {
     let args = Args::parse();
-    let name = args.part.name();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return complain(name, &error.into()),
-    };
-    let done = runtime.block_on(run(args.part));
-    // What a query that was stopped still does is not waited for.
-    runtime.shutdown_background();
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(name, &error),
-    }
+    program::run(args.part.name(), run(args.part))
 }
 
 async fn run(part: Part) -> anyhow::Result<()> {
@@ -102,9 +89,4 @@ async fn run(part: Part) -> anyhow::Result<()> {
             answer::whole(ask::run(args)).await
         }
     }
-}
-
-fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
-    eprintln!("unstarve {name}: {}", unstarve_model::clean(&format!("{error:#}")).replace("\\n", "\n"));
-    ExitCode::from(FAILED)
 }

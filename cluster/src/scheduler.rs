@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use ballista_core::config::TaskSchedulingPolicy;
-use ballista_core::extension::{ballista_aggregate_functions, ballista_scalar_functions, ballista_window_functions};
+use ballista_core::extension::{
+    SessionConfigExt, ballista_aggregate_functions, ballista_scalar_functions, ballista_window_functions,
+};
 use ballista_core::optimizer::ballista_default_optimizer_rules;
 use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpcServer;
 use ballista_scheduler::cluster::BallistaCluster;
@@ -95,8 +97,9 @@ fn config(address: SocketAddr) -> SchedulerConfig {
     }
 }
 
-/// Plans are made without any file.
+/// Plans are made without any file, once: one that changes with what its parts found can wait for ever if an executor is lost meanwhile (docs/decisions/0340).
 fn session(config: SessionConfig) -> datafusion::common::Result<SessionState> {
+    let config = config.with_ballista_adaptive_query_planner(false);
     let runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(Fence::default())).build_arc()?;
     let scalar = functions::scalar().map(Arc::new);
     let aggregate = functions::aggregate().map(Arc::new);

@@ -82,6 +82,11 @@ fn what_cannot_be_answered_says_why() {
     cluster.executors.clear();
     cluster.add(&[path], &[]);
     refused(&cluster.ask(&["select * from blame_rollup", path]), &["damaged"]);
+    // A page is made of several answers, on one machine.
+    let page = place.path().join("page.html");
+    let asked = cluster.ask(&["--page", page.to_str().expect("UTF-8"), FLEET]);
+    refused(&asked, &["--page is made on one machine", "leave out --cluster"]);
+    assert!(!page.exists());
     // Nobody is there.
     let nobody = ["sql", "--cluster", "df://127.0.0.1:1", "select 1 from rules", FLEET];
     refused(&parts::program().args(nobody).output().expect("it can be started"), &["127.0.0.1:1", "cannot be reached"]);

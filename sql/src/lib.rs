@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `place`, `layout` | paths, globs and URLs → directories; what a path says |
 //! | `bucket` | S3 and other servers of its API |
-//! | `plain` | files of this machine, through no link |
+//! | `plain`, `read_only` | files of this machine, through no link; stores that are never written |
 //! | `hours`, `belief` | of the files of an hour those whose rows count, by its commits; whether these are believed |
 //! | `scan` | the files of a table as DataFusion reads them, those of other hours left out |
 //! | `catalogue` | which file is of which table; a session with all of them |
@@ -15,6 +15,7 @@
 //! | `page` | some of them as one HTML file |
 //! | `args` | what a question is called with |
 //! | `prompt` | the same, line by line |
+//! | `program` | what both programs do around it |
 
 pub mod answer;
 pub mod args;
@@ -27,6 +28,8 @@ mod layout;
 pub mod page;
 pub mod place;
 pub mod plain;
+pub mod program;
 pub mod prompt;
+pub mod read_only;
 pub mod scan;
 pub mod views;

@@ -4,25 +4,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use unstarve_sql::args::Args;
-use unstarve_sql::{answer, catalogue, page, prompt};
-
-/// The exit code of what could not be done.
-const FAILED: u8 = 2;
+use unstarve_sql::{answer, catalogue, page, program, prompt};
 
 fn main() -> ExitCode {
     let args = Args::parse();
     answer::keep_quiet_about_panics();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return complain(&error.into()),
-    };
-    let done = runtime.block_on(answer::whole(run(args)));
-    // What a query that was stopped still does is not waited for.
-    runtime.shutdown_background();
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error),
-    }
+    program::run("sql", answer::whole(run(args)))
 }
 
 async fn run(args: Args) -> anyhow::Result<()> {
@@ -35,9 +22,4 @@ async fn run(args: Args) -> anyhow::Result<()> {
         Some(statement) => answer::answer(&session, statement, &args.how()).await,
         None => prompt::run(&session, &args.how()).await,
     }
-}
-
-fn complain(error: &anyhow::Error) -> ExitCode {
-    eprintln!("unstarve sql: {}", unstarve_model::clean(&format!("{error:#}")).replace("\\n", "\n"));
-    ExitCode::from(FAILED)
 }

@@ -15,11 +15,10 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
+use object_store::{Error, GetOptions, GetResult, GetResultPayload, ListResult, ObjectMeta, ObjectStore, Result};
 use rustix::fs::{Mode, OFlags, openat};
+
+use crate::read_only::{ReadOnly, Reads};
 
 /// The file system of this machine, to be read.
 #[derive(Debug, Default)]
@@ -95,10 +94,6 @@ fn said(location: &Path, error: io::Error) -> Error {
     }
 }
 
-fn read_only<T>() -> Result<T> {
-    Err(Error::NotSupported { source: "files are only read".into() })
-}
-
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await?
 }
@@ -137,8 +132,8 @@ fn below(location: Path) -> Result<Vec<ObjectMeta>> {
 }
 
 #[async_trait]
-impl ObjectStore for Plain {
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+impl Reads for Plain {
+    async fn get(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let location = location.clone();
         aside(move || {
             let path = path_of(&location)?;
@@ -185,32 +180,16 @@ impl ObjectStore for Plain {
             .boxed()
     }
 
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+    async fn list_one(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let prefix = prefix.cloned().unwrap_or_default();
         let (objects, common_prefixes) = aside(move || entries(&prefix)).await?;
         Ok(ListResult { common_prefixes, objects })
-    }
-
-    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
-        read_only()
-    }
-
-    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        read_only()
-    }
-
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        locations.map(|_| read_only()).boxed()
-    }
-
-    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
-        read_only()
     }
 }
 
 /// The file system, as a store.
 pub fn files() -> Arc<dyn ObjectStore> {
-    Arc::new(Plain)
+    Arc::new(ReadOnly(Plain))
 }
 
 #[cfg(test)]
@@ -227,16 +206,17 @@ mod tests {
         std::os::unix::fs::symlink(place.join("real"), place.join("linked")).expect("it can be made");
         std::os::unix::fs::symlink("/etc/hostname", place.join("b.parquet")).expect("it can be made");
         let at = |name: &str| Path::from_absolute_path(place.join(name)).expect("a path");
-        let found: Vec<_> = Plain.list(Some(&at(""))).map(|found| found.expect("a file").location).collect().await;
+        let store = files();
+        let found: Vec<_> = store.list(Some(&at(""))).map(|found| found.expect("a file").location).collect().await;
         assert_eq!(found, [at("real/a.parquet")]);
         for linked in ["linked/a.parquet", "b.parquet", "real"] {
-            let error = Plain.get(&at(linked)).await.expect_err("not read").to_string();
+            let error = store.get(&at(linked)).await.expect_err("not read").to_string();
             assert!(error.contains("links are not followed"), "{error}");
         }
         let real = at("real/a.parquet");
-        assert_eq!(Plain.get(&real).await.expect("read").bytes().await.expect("read").as_ref(), b"0123456789");
-        assert_eq!(Plain.get_ranges(&real, &[2..4, 9..10]).await.expect("read"), ["23", "9"].map(Bytes::from));
-        assert!(Plain.get_ranges(&real, &[2..40]).await.is_err());
-        assert!(Plain.put(&real, "x".into()).await.is_err());
+        assert_eq!(store.get(&real).await.expect("read").bytes().await.expect("read").as_ref(), b"0123456789");
+        assert_eq!(store.get_ranges(&real, &[2..4, 9..10]).await.expect("read"), ["23", "9"].map(Bytes::from));
+        assert!(store.get_ranges(&real, &[2..40]).await.is_err());
+        assert!(store.put(&real, "x".into()).await.is_err());
     }
 }

@@ -188,4 +188,8 @@ pub fn refused(output: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && words.iter().all(|word| said.contains(word)), "{words:?}: {output:?}");
     assert!(output.stdout.is_empty(), "no rows beside an error: {output:?}");
+    // The names of an engine's types say nothing to who asks.
+    for name in ["Error(", "Status {", "Execution(", "Custom {", "External("] {
+        assert!(!said.contains(name), "{said}");
+    }
 }
