@@ -3,6 +3,7 @@
 //! Ballista's clients take no interceptor where they fetch rows. The one hook that all of them have changes the endpoint: its URI, TLS, times, and user agent. So
 //! the token travels in the user agent, beside the version of the program (docs/decisions/0308).
 
+use std::error::Error as _;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -14,8 +15,8 @@ use anyhow::{Context, Result, bail};
 use ballista_core::extension::EndpointOverrideFn;
 use ballista_core::serde::protobuf::GetJobStatusParams;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
-use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Status};
 
 /// This program, as it calls itself to others.
 pub const PROGRAM: &str = concat!("unstarve-cluster/", env!("CARGO_PKG_VERSION"));
@@ -228,10 +229,19 @@ impl Speaker {
                 Code::Unauthenticated | Code::FailedPrecondition | Code::Unimplemented => {
                     Err(Unheard::Refused(status.message().to_owned()))
                 }
-                _ => Err(Unheard::Absent(chain(&status))),
+                _ => Err(Unheard::Absent(said(&status))),
             },
         }
     }
+}
+
+/// What a status is about. Its own text has the causes as code writes them.
+fn said(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    if let Some(cause) = status.source().map(chain).filter(|cause| !text.contains(cause.as_str())) {
+        text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
+    }
+    text
 }
 
 fn refused(error: &dyn std::error::Error) -> Unheard {
