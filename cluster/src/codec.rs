@@ -73,7 +73,7 @@ fn encode(parts: &[Part]) -> Listing {
 /// How many bytes two texts begin with alike, whole characters.
 fn shared(one: &str, other: &str) -> usize {
     let alike = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
-    (0..=alike).rev().find(|at| other.is_char_boundary(*at)).unwrap_or(0)
+    other.floor_char_boundary(alike)
 }
 
 fn decode(listing: &Listing) -> Result<Vec<Part>> {

@@ -298,7 +298,7 @@ impl Limits<'_> {
         loop {
             tokio::time::sleep(Duration::from_millis(500)).await;
             let path = self.work.path().to_owned();
-            let size = tokio::task::spawn_blocking(move || work::size(&path)).await.unwrap_or(0);
+            let Ok(size) = tokio::task::spawn_blocking(move || work::size(&path)).await else { continue };
             if size > self.most {
                 let why =
                     format!("the work directory of an executor has {size} bytes, more than {} (its --disk)", self.most);

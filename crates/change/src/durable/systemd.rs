@@ -62,7 +62,7 @@ pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Res
 }
 
 fn is_unit(name: &str) -> bool {
-    // systemd.unit(5), without `\`: a group is named by whoever made it.
+    // The characters that systemd.unit(5) allows, except the backslash: whoever creates a group picks its name.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.@".contains(&byte);
     [".service", ".slice", ".scope"].iter().any(|kind| name.len() > kind.len() && name.ends_with(kind))
         && name.bytes().all(is_plain)
