@@ -33,8 +33,12 @@ fn kernel(root: &Root) -> Allowed {
     }
 }
 
-/// Bits of `CapEff` (include/uapi/linux/capability.h).
-const NEEDED_TO_CHANGE: [(u32, &str); 2] = [(23, "CAP_SYS_NICE"), (21, "CAP_SYS_ADMIN")];
+/// A bit of `CapEff` (include/uapi/linux/capability.h).
+const CAP_SYS_NICE: u32 = 23;
+
+/// Settings of the kernel are files of root's, for which no capability is asked; a container's runtime mounts them read-only.
+const SETTINGS: [(&str, &str); 2] =
+    [("/proc/sys", "/proc/sys/kernel/sched_rt_runtime_us"), ("/proc/irq", "/proc/irq/default_smp_affinity")];
 
 /// Rights within a user namespace are about what belongs to it; threads and settings belong to the host's.
 fn is_of_the_host(root: &Root) -> Option<bool> {
@@ -57,17 +61,28 @@ fn change(root: &Root) -> Allowed {
     let Some(rights) = root.text("/proc/self/status").ok().and_then(|status| effective_rights(&status)) else {
         return Allowed::no(ID, "/proc/self/status does not say this process's rights", WITHOUT, None);
     };
-    let lacking: Vec<&str> =
-        NEEDED_TO_CHANGE.iter().filter(|(bit, _)| rights & (1 << bit) == 0).map(|(_, name)| *name).collect();
-    if lacking.is_empty() {
+    if rights & (1 << CAP_SYS_NICE) == 0 {
+        let get = "run it with sudo; in a container add this capability".to_owned();
+        return Allowed::no(ID, "CAP_SYS_NICE missing", WITHOUT, Some(get));
+    }
+    let fixed: Vec<&str> =
+        SETTINGS.iter().filter(|(_, file)| !may_write(root, file)).map(|(directory, _)| *directory).collect();
+    if fixed.is_empty() {
         return Allowed::yes(ID, "priorities, CPUs and settings may be changed");
     }
-    Allowed::no(
+    Allowed::part(
         ID,
-        format!("{} missing", lacking.join(" and ")),
-        WITHOUT,
-        Some("run it with sudo; in a container add these capabilities".to_owned()),
+        format!("priorities and CPUs may be changed; {} cannot be written", fixed.join(" and ")),
+        "fix and guard change no settings there; what they do to threads and cgroups works",
+        Some("run it as root outside of a container, whose runtime mounts these read-only".to_owned()),
     )
+}
+
+/// What is not there is nothing to be changed.
+fn may_write(root: &Root, path: &str) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let asked = accessat(CWD, root.path(path), Access::WRITE_OK, AtFlags::EACCESS);
+    asked.is_ok() || asked == Err(rustix::io::Errno::NOENT)
 }
 
 fn lockdown(root: &Root) -> Allowed {

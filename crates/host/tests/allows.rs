@@ -91,13 +91,27 @@ fn each_thing_that_is_missing_is_named_with_the_way_to_get_it() {
 
 #[test]
 fn rights_are_those_of_the_process() {
-    // CAP_BPF, CAP_PERFMON, CAP_SYS_NICE, CAP_SYSLOG.
-    let (id, _, found, get) = only(&[("proc/self/status", Some("CapEff:\t000000c400800000\n"))]);
-    assert_eq!((id, found.as_str()), ("change", "CAP_SYS_ADMIN missing"));
+    // CAP_BPF, CAP_PERFMON, CAP_SYSLOG; then those of the guard's unit and pod, with which it sets what it is for.
+    let (id, _, found, get) = only(&[("proc/self/status", Some("CapEff:\t000000c400000000\n"))]);
+    assert_eq!((id, found.as_str()), ("change", "CAP_SYS_NICE missing"));
     assert!(get.expect("a way").contains("sudo"));
+    assert_eq!(missing(&[("proc/self/status", Some("CapEff:\t000000c400804002\n"))]), []);
     // All rights, of a user namespace that anybody can make.
     let (id, _, found, get) = only(&[("proc/self/uid_map", Some("         0      65534          1\n"))]);
     assert!(id == "change" && found.contains("user namespace") && get.is_some(), "{found}");
+}
+
+/// As in a container, whose runtime mounts /proc/sys read-only. Not even root may write what this link leads to.
+#[test]
+fn settings_that_cannot_be_written_are_a_part() {
+    let tree = host(&[]);
+    let directory = tree.path().join("proc/sys/kernel");
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, directory.join(name)).expect("a link");
+    link("/proc/sys/kernel/ostype", "sched_rt_runtime_us");
+    let all = allows(&Root::at(tree.path()));
+    let change = all.iter().find(|allowed| allowed.id == "change").expect("it is listed");
+    assert_eq!(change.state, Availability::Part);
+    assert_eq!(change.found, "priorities and CPUs may be changed; /proc/sys cannot be written");
 }
 
 #[test]
