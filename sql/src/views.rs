@@ -67,14 +67,13 @@ pub const VIEWS: [View; 21] = [
     View {
         name: "new_since_yesterday",
         meaning: "who has starved whom in the last 24 hours of the data, and never before in it",
-        query: "with newest as (select max(ts) as ts from blame_rollup),
+        query: "with newest as (select min(ts) as first, max(ts) as ts from blame_rollup),
                 sums as (
                     select host, victim_role, occupant, rule, min(blame_rollup.ts) as first, sum(ns) as ns
                     from blame_rollup where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
                     group by host, victim_role, occupant, rule)
                 select sums.host, sums.victim_role, sums.occupant, sums.rule, sums.first, sums.ns, sums.ns / 1e9 as seconds
-                from sums, newest where sums.first > newest.ts - interval '24 hours'
-                    and exists (select 1 from blame_rollup b where b.ts <= newest.ts - interval '24 hours')
+                from sums, newest where sums.first > newest.ts - interval '24 hours' and newest.first <= newest.ts - interval '24 hours'
                 order by ns desc, host, victim_role, occupant, rule",
     },
     View {
