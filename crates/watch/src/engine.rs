@@ -14,6 +14,12 @@ pub trait Engine {
     /// # Errors
     /// If what the kernel has counted cannot be fetched. The next call may succeed.
     fn read(&mut self) -> Result<Reading, EngineError>;
+
+    /// Whether a reading takes no longer however much happens on the machine. Only then may it go before all ordinary programs: else who
+    /// makes much happen would take the CPU from the others by it.
+    fn is_bounded(&self) -> bool {
+        false
+    }
 }
 
 /// By what waits are counted.

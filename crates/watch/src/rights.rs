@@ -23,7 +23,7 @@ const SYSLOG: Lacking = Lacking {
 const SYS_NICE: Lacking = Lacking {
     key: "nice",
     what: "this process cannot raise its priority (CAP_SYS_NICE is missing): beside a task that keeps a CPU for itself the flight \
-           recorder takes seconds to begin",
+           recorder takes seconds to begin, and beside busy programs an episode is seen late",
 };
 
 /// Bit of `CapEff` (include/uapi/linux/capability.h).

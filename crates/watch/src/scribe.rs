@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use unstarve_executor::sched;
+use unstarve_model::Tid;
 use unstarve_record::{Frozen, Roll};
 
 use crate::config::Store as StoreConfig;
@@ -21,6 +23,9 @@ use crate::tell::{Board, Courier};
 /// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
 /// takes of memory, or what ends it, does not touch the watch.
 pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
+
+/// The calling thread.
+const SELF: Tid = Tid(0);
 
 /// For an explanation. Ten million events take some seconds.
 const LONGEST: Duration = Duration::from_secs(180);
@@ -259,21 +264,28 @@ impl Scribe {
     }
 }
 
-/// Lets this thread go before other ordinary tasks, where it may.
+/// Lets this thread go before other ordinary tasks, where it may. What it starts meanwhile, threads and programs, begins at nice 0.
 pub(crate) struct Hurry {
     before: i32,
+    had_reset: bool,
 }
 
 impl Hurry {
     pub(crate) fn up() -> Option<Hurry> {
         let before = rustix::process::getpriority_process(None).ok()?;
-        rustix::process::setpriority_process(None, -20).ok().map(|()| Hurry { before })
+        let had_reset = sched::read(SELF).ok()?.reset_on_fork;
+        sched::set_reset_on_fork(SELF, true).ok()?;
+        let hurry = Hurry { before, had_reset };
+        rustix::process::setpriority_process(None, -20).ok().map(|()| hurry)
     }
 }
 
 impl Drop for Hurry {
     fn drop(&mut self) {
         let _ = rustix::process::setpriority_process(None, self.before);
+        if !self.had_reset {
+            let _ = sched::set_reset_on_fork(SELF, false);
+        }
     }
 }
 
@@ -352,10 +364,11 @@ mod tests {
     fn who_hurries_does_so_for_a_while() {
         let nice = || rustix::process::getpriority_process(None).expect("known");
         let before = nice();
+        let of_thread = || std::thread::spawn(nice).join().expect("it ends");
         let Some(hurry) = Hurry::up() else { return };
-        assert_eq!(nice(), -20);
+        assert_eq!((nice(), of_thread()), (-20, 0), "what is started meanwhile has nothing of it");
         drop(hurry);
-        assert_eq!(nice(), before);
+        assert_eq!((nice(), of_thread()), (before, before));
     }
 
     #[test]

@@ -49,6 +49,12 @@ static __always_inline void activate(struct cpu *c, struct queue *q, u32 id)
 	q->is_active = 1;
 }
 
+/* Who is of nice > 0 asked to come last: that it does is nobody's precedence. Beside other groups a group's weight counts alone. */
+static __always_inline bool asks_to_be_last(struct cpu *c, u32 id)
+{
+	return id % BANDS == LIGHT && (id / BANDS <= OTHER || id / BANDS == c->role);
+}
+
 /* Why the task that has the CPU has it, and not those of this queue. */
 static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 load)
 {
@@ -72,8 +78,7 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 l
 	} else if (its) {
 		return BY_CLASS;
 	}
-	/* Who is of nice > 0 asked to come last: that it does is nobody's precedence. Beside other groups a group's weight counts alone. */
-	if (id % BANDS == LIGHT && (role <= OTHER || role == c->role))
+	if (asks_to_be_last(c, id))
 		return BY_FAIR;
 	if (role != c->role) {
 		of_group = group_weights[role & (ROLES - 1)];
@@ -126,7 +131,7 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 		return;
 	}
 	rule = rule_of(c, q, id, load ? load : before);
-	if (c->victim && id == c->victim_queue && rule != BY_CLASS) {
+	if (c->victim && id == c->victim_queue && rule != BY_CLASS && !asks_to_be_last(c, id)) {
 		pushed = now - (from > c->run_start ? from : c->run_start);
 		if (pushed > waited)
 			pushed = waited;

@@ -100,6 +100,10 @@ impl Engine for Ebpf {
         "eBPF"
     }
 
+    fn is_bounded(&self) -> bool {
+        true
+    }
+
     fn read(&mut self) -> Result<Reading, EngineError> {
         let mut counted = self.counted()?;
         let (limits, totals) = (self.limits.as_mut(), &mut counted.totals);

@@ -10,7 +10,7 @@ use unstarve_model::Tid;
 
 use super::{Event, INTERVAL, REST_AFTER, RunError, Watch};
 use crate::control::Request;
-use crate::scribe::chain;
+use crate::scribe::{Hurry, chain};
 use crate::stood::OwnWait;
 use crate::{Engine, EngineError, Reading};
 
@@ -30,6 +30,8 @@ impl Watch {
         manager: &Manager,
         time: Option<Duration>,
     ) -> Result<(), RunError> {
+        // What starves is seen by readings alone, and those of an ordinary program are as late as its turn among a crowd.
+        let _hurry = engine.is_bounded().then(Hurry::up).flatten();
         self.see_to_recorder();
         self.read(engine)?;
         manager.tell("READY=1");

@@ -279,3 +279,40 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
     let Ok(Job::Keep(keep)) = rig.jobs.try_recv() else { panic!("it is not handed over") };
     assert_eq!((keep.episode.id.as_str(), keep.episode.stage), (word.id.as_str(), crate::episode::Stage::Complete));
 }
+
+/// Notes as what it is read.
+struct Noting {
+    is_bounded: bool,
+    nice: Vec<i32>,
+}
+
+impl Engine for Noting {
+    fn name(&self) -> &'static str {
+        "noting"
+    }
+
+    fn read(&mut self) -> Result<crate::Reading, EngineError> {
+        self.nice.push(rustix::process::getpriority_process(None).expect("known"));
+        Err(EngineError::Ended)
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.is_bounded
+    }
+}
+
+/// A crowd of programs does not make a reading late; one that takes longer the more of them there are goes before none.
+#[test]
+fn readings_go_before_programs_if_they_are_bounded() {
+    let nice = || rustix::process::getpriority_process(None).expect("known");
+    let before = nice();
+    let may = crate::scribe::Hurry::up().is_some();
+    for is_bounded in [true, false] {
+        let mut rig = Rig::new();
+        let mut engine = Noting { is_bounded, nice: Vec::new() };
+        let ended = rig.watch.go(&mut engine, &rig.inbox, &Manager::of_environment(), None);
+        assert!(matches!(ended, Err(RunError::Engine(EngineError::Ended))), "{ended:?}");
+        assert_eq!(engine.nice, [if is_bounded && may { -20 } else { before }]);
+        assert_eq!(nice(), before, "and as before when it is over");
+    }
+}

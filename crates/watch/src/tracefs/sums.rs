@@ -176,7 +176,7 @@ fn asks_to_be_last(prio: Prio) -> bool {
 /// waits for the next, which is how `sched_yield` ends its turn. `rule_of` of bpf/queues.h says the same.
 fn judged(rule: Rule, is_last: bool, has_reservation: bool) -> Rule {
     match rule {
-        Rule::Weight if is_last => Rule::Fair,
+        Rule::Weight | Rule::WakeupPreemption if is_last => Rule::Fair,
         Rule::Throttled if has_reservation => Rule::Fair,
         rule => rule,
     }
@@ -237,12 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_asks_to_come_last_loses_to_nobody_by_weight() {
+    fn one_that_asks_to_come_last_loses_to_nobody_by_weight_or_wakeup() {
         // khugepaged is nice 19, jbd2 nice 0, kworker/0:1H nice -20.
         assert_eq!([139, 120, 100, 50].map(|prio| asks_to_be_last(Prio(prio))), [true, false, false, false]);
         for rule in Rule::ALL {
             assert_eq!(judged(rule, false, false), rule);
-            assert_eq!(judged(rule, true, false), if rule == Rule::Weight { Rule::Fair } else { rule });
+            let is_for_last = matches!(rule, Rule::Weight | Rule::WakeupPreemption);
+            assert_eq!(judged(rule, true, false), if is_for_last { Rule::Fair } else { rule });
             assert_eq!(judged(rule, false, true), if rule == Rule::Throttled { Rule::Fair } else { rule });
         }
         assert!(!is_group(fixed(RoleKind::Kernel)) && !is_group(fixed(RoleKind::Other)) && is_group(RoleId(20)));

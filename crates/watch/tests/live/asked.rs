@@ -20,20 +20,40 @@ pub fn last_is_fair() -> Ended {
         return Err(Stop::Skip("needs a second CPU".to_owned()));
     }
     let mut engine = stage::engine()?;
-    let asks = within(&mut engine, "asks", "15", "0")?;
-    if asks.0.max(asks.1) < ENOUGH {
+    let asks = within(&mut engine, "asks", "15", "0", Load::spin)?;
+    if asks.fair.max(asks.weight) < ENOUGH {
         return Err(Stop::Skip(format!("nobody waited long enough: {asks:?}")));
     }
-    assert!(asks.1 == Nanos::ZERO, "by weight {}, though it is nice itself", asks.1);
-    let outweighed = within(&mut engine, "outweighed", "0", "-15")?;
-    assert!(outweighed.1 >= ENOUGH, "by weight {} beside one of nice -15", outweighed.1);
+    assert!(asks.weight == Nanos::ZERO, "by weight {}, though it is nice itself", asks.weight);
+    let outweighed = within(&mut engine, "outweighed", "0", "-15", Load::spin)?;
+    assert!(outweighed.weight >= ENOUGH, "by weight {} beside one of nice -15", outweighed.weight);
+    let preempted = within(&mut engine, "preempted", "15", "0", Load::wake)?;
+    assert!(preempted.fair >= ENOUGH, "{preempted:?}");
+    // The one that wakes is preempted by nobody of its group.
+    assert_eq!(preempted.wakeup, Nanos::ZERO, "by wakeups, though it is nice itself");
+    let equals = within(&mut engine, "equals", "0", "-5", Load::wake)?;
+    assert!(equals.wakeup >= ENOUGH, "{equals:?}");
     Ok(())
 }
 
-/// How long tasks of one group waited for each other, in turn and by weight: a task of this nice value beside one of that.
-fn within(engine: &mut impl Engine, name: &str, light: &str, heavy: &str) -> Result<(Nanos, Nanos), Stop> {
+/// How long tasks of one group waited for each other.
+#[derive(Debug)]
+struct Waited {
+    fair: Nanos,
+    weight: Nanos,
+    wakeup: Nanos,
+}
+
+/// A task of one nice value that runs all the time, beside a load of another.
+fn within(
+    engine: &mut impl Engine,
+    name: &str,
+    light: &str,
+    heavy: &str,
+    load: fn(&[&str], Duration) -> Result<Load, Stop>,
+) -> Result<Waited, Stop> {
     let group = Group::make(name, 1024)?;
-    let loads = [light, heavy].map(|nice| Load::spin(&["nice", "-n", nice], LASTS));
+    let loads = [Load::spin(&["nice", "-n", light], LASTS), load(&["nice", "-n", heavy], LASTS)];
     for load in &loads {
         match load {
             Ok(load) => group.add(load)?,
@@ -45,7 +65,7 @@ fn within(engine: &mut impl Engine, name: &str, light: &str, heavy: &str) -> Res
     std::thread::sleep(COUNTED);
     let reading = stage::read(engine)?;
     let sum = |rule| blamed(&reading, &group.name, rule);
-    Ok((sum(Rule::Fair), sum(Rule::Weight)))
+    Ok(Waited { fair: sum(Rule::Fair), weight: sum(Rule::Weight), wakeup: sum(Rule::WakeupPreemption) })
 }
 
 fn blamed(reading: &Reading, group: &str, rule: Rule) -> Nanos {

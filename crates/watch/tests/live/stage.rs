@@ -92,11 +92,20 @@ pub struct Load(pub Child);
 impl Load {
     /// Spins for so long, started by a command (`chrt -f 10`), which may be none.
     pub fn spin(by: &[&str], lasts: Duration) -> Result<Load, Stop> {
+        Load::start(by, &["spin"], lasts)
+    }
+
+    /// Wakes up every 10 ms and runs for half of them.
+    pub fn wake(by: &[&str], lasts: Duration) -> Result<Load, Stop> {
+        Load::start(by, &["hog", "--period", "10", "--busy", "50"], lasts)
+    }
+
+    fn start(by: &[&str], what: &[&str], lasts: Duration) -> Result<Load, Stop> {
         let myself = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut words: Vec<String> = by.iter().map(ToString::to_string).collect();
         words.extend(["taskset", "-c", "1"].map(str::to_owned));
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(myself).args(["load", "spin", "--lasts", &lasts.as_millis().to_string()]);
+        command.args(&words[1..]).arg(myself).arg("load").args(what).args(["--lasts", &lasts.as_millis().to_string()]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         child.map(Load).map_err(|error| Stop::Skip(format!("{command:?}: {error}")))
     }
