@@ -1,5 +1,6 @@
 //! The top-level cgroups of the hierarchy that shares out CPU time.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirEntryExt;
@@ -48,26 +49,29 @@ pub(crate) struct Hierarchy {
 impl Hierarchy {
     /// The one with the cpu controller, of this process's mounts.
     pub fn find() -> Option<Hierarchy> {
-        Hierarchy::of(&fs::read_to_string("/proc/self/mounts").ok()?)
+        Hierarchy::of(&fs::read_to_string("/proc/self/mountinfo").ok()?)
     }
 
+    /// proc_pid_mountinfo(5): `36 35 98:0 /root /mount options … - kind source super-options`. Of a part of the tree that is mounted
+    /// elsewhere, too, the groups at the top are others. In a cgroup namespace the host's tree has the root `/../..`, and a
+    /// container's own part is `/`.
     fn of(mounts: &str) -> Option<Hierarchy> {
-        let mut unified = None;
-        for line in mounts.lines() {
-            let mut fields = line.split(' ');
-            let (Some(_), Some(mount), Some(kind), Some(options)) =
-                (fields.next(), fields.next(), fields.next(), fields.next())
-            else {
-                continue;
+        let found = mounts.lines().filter_map(|line| {
+            let (place, kind) = line.split_once(" - ")?;
+            let mut fields = place.split(' ').skip(3);
+            let (root, mount) = (fields.next()?, fields.next()?);
+            let above = root.split('/').filter(|part| *part == "..").count();
+            let is_whole = root.split('/').all(|part| part.is_empty() || part == "..");
+            let mut kind = kind.split(' ');
+            let unified = match (kind.next()?, kind.nth(1)?) {
+                ("cgroup", options) if options.split(',').any(|option| option == "cpu") => false,
+                ("cgroup2", _) => true,
+                _ => return None,
             };
-            if kind == "cgroup" && options.split(',').any(|option| option == "cpu") {
-                return Some(Hierarchy { mount: mount.into(), unified: false });
-            }
-            if kind == "cgroup2" {
-                unified = Some(Hierarchy { mount: mount.into(), unified: true });
-            }
-        }
-        unified
+            is_whole.then(|| (above, Hierarchy { mount: mount.into(), unified }))
+        });
+        // Of equal ones the first.
+        found.min_by_key(|(above, hierarchy)| (hierarchy.unified, Reverse(*above))).map(|(_, hierarchy)| hierarchy)
     }
 
     /// The root group's directory.
@@ -190,13 +194,20 @@ mod tests {
 
     #[test]
     fn the_hierarchy_with_the_cpu_controller_is_taken() {
-        let hybrid = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
-                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nsdelegate 0 0\n";
+        let hybrid = "33 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:15 - cgroup cgroup rw,cpu,cpuacct\n\
+                      42 24 0:37 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
         let found = Hierarchy::of(hybrid).expect("one");
         assert_eq!((found.mount.to_str(), found.unified), (Some("/sys/fs/cgroup/cpu,cpuacct"), false));
-        let found = Hierarchy::of("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n").expect("one");
-        assert!(found.unified);
-        assert!(Hierarchy::of("proc /proc proc rw 0 0\n").is_none());
+        let bound = "30 24 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n\
+                     90 24 0:26 /kubepods.slice /mnt rw shared:4 - cgroup2 cgroup2 rw\n\
+                     91 24 0:26 / /mnt/all rw shared:4 - cgroup2 cgroup2 rw\n";
+        let found = Hierarchy::of(bound).expect("one");
+        assert_eq!(
+            (found.mount.to_str(), found.unified),
+            (Some("/sys/fs/cgroup"), true),
+            "a part of it is another tree"
+        );
+        assert!(Hierarchy::of("22 1 0:21 / /proc rw - proc proc rw\n").is_none());
     }
 
     fn make(place: &Path, name: &str, weight: u32) {

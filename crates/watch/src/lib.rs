@@ -42,6 +42,7 @@ pub mod tell;
 mod testing;
 mod totals;
 mod tracefs;
+mod word;
 
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
@@ -55,3 +56,4 @@ pub use role::{Role, RoleId, RoleKind, VictimClass};
 pub use scribe::{ExplainCommand, trace_in};
 pub use scripted::Scripted;
 pub use tracefs::Tracefs;
+pub use word::{Word, waited};

@@ -1,6 +1,6 @@
 //! What `/proc` says of a task at the moment.
 
-use std::fs;
+use std::{fs, io};
 
 use unstarve_facts::Stat;
 use unstarve_host::whole_cgroups;
@@ -8,11 +8,14 @@ use unstarve_host::whole_cgroups;
 use unstarve_model::Comm;
 use unstarve_model::Tid;
 
-/// Whether the task is there, and runnable or running.
-pub(crate) fn is_runnable(tid: Tid) -> bool {
-    // A name may be any bytes.
-    let stat = fs::read(format!("/proc/{tid}/stat")).ok();
-    stat.and_then(|stat| Stat::parse(&String::from_utf8_lossy(&stat))).is_some_and(|stat| stat.state == 'R')
+/// Whether the task is there, and runnable or running; nothing if that cannot be read.
+pub(crate) fn is_runnable(tid: Tid) -> Option<bool> {
+    match fs::read(format!("/proc/{tid}/stat")) {
+        // A name may be any bytes.
+        Ok(stat) => Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.state == 'R'),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
+        Err(_) => None,
+    }
 }
 
 /// A task's name.
@@ -56,8 +59,8 @@ mod tests {
     #[test]
     fn this_thread_runs_and_nobody_has_number_zero() {
         let tid = Tid(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        assert!(is_runnable(tid));
-        assert!(!is_runnable(Tid(0)));
+        assert_eq!(is_runnable(tid), Some(true));
+        assert_eq!(is_runnable(Tid(0)), Some(false));
         assert_eq!(process_of(tid), Some(Tid(std::process::id())));
     }
 

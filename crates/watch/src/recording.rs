@@ -54,7 +54,7 @@ impl Recording {
         let mut roles = RoleTable::new();
         let groups = host.top_groups();
         let mut sums = Sums::new(Box::new(host));
-        roles.update(&groups, &sums.totals);
+        roles.update(&groups, &sums.totals, &[]);
         sums.renew(&roles);
         Ok(Recording {
             timeline,

@@ -51,14 +51,17 @@ impl RoleTable {
         RoleTable { roles, groups, base, gone, generation: 0, has_gone: false, without_id: 0 }
     }
 
-    /// Groups as they are now; `counted` is what has been counted so far under each id.
-    pub fn update(&mut self, top: &TopGroups, counted: &Totals) -> Vec<Change> {
+    /// Groups as they are now; `counted` is what has been counted so far under each id, `running` what has a CPU.
+    pub fn update(&mut self, top: &TopGroups, counted: &Totals, running: &[RoleId]) -> Vec<Change> {
         let groups = &top.groups;
         let mut changes = Vec::new();
         for index in FIRST_GROUP..RoleId::LIMIT {
             let Some((id, weight)) = self.groups[index] else { continue };
             let role = RoleId(index as u8);
-            match groups.iter().find(|group| group.id == id) {
+            // One that is called otherwise now is another one to all who read its name.
+            let is_it =
+                |path: &String| self.roles[index].as_ref().is_some_and(|role| role.cgroup.as_ref() == Some(path));
+            match groups.iter().find(|group| group.id == id && is_it(&group.path)) {
                 None => {
                     self.groups[index] = None;
                     self.roles[index] = None;
@@ -83,7 +86,9 @@ impl RoleTable {
             let is_free = |index: &usize| {
                 // Who was moved to another group while it waited waits on under the id that it had.
                 let waits = counted.roles[*index].waiting > 0;
-                self.groups[*index].is_none() && !waits && !freed.contains(&RoleId(*index as u8))
+                // And who has a CPU has it under that id until the next switch there.
+                let role = RoleId(*index as u8);
+                self.groups[*index].is_none() && !waits && !running.contains(&role) && !freed.contains(&role)
             };
             let Some(index) = (FIRST_GROUP..RoleId::LIMIT).find(is_free) else {
                 self.without_id += 1;
@@ -196,7 +201,7 @@ mod tests {
     fn sums_of_groups_that_have_gone_are_kept_apart_when_their_id_is_used_again() {
         let mut table = RoleTable::new();
         let mut counted = Totals::new();
-        let changes = table.update(&top(&[group(7, 1024)]), &counted);
+        let changes = table.update(&top(&[group(7, 1024)]), &counted, &[]);
         let first = RoleId(FIRST_GROUP as u8);
         assert_eq!(changes, [Change::Added { group: 7, role: first, weight: Some(1024) }]);
         let other = RoleKind::Other.fixed_id().expect("fixed").index();
@@ -206,9 +211,9 @@ mod tests {
         counted.roles[other].waited = 40;
         assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/g7")), 100);
 
-        assert_eq!(table.update(&top(&[]), &counted), [Change::Removed { group: 7, role: first }]);
+        assert_eq!(table.update(&top(&[]), &counted, &[]), [Change::Removed { group: 7, role: first }]);
         assert_eq!(blamed(&table, &counted, RoleKind::Gone, None), 100);
-        table.update(&top(&[group(8, 2048)]), &counted);
+        table.update(&top(&[group(8, 2048)]), &counted, &[]);
         assert_eq!(blamed(&table, &counted, RoleKind::Gone, None), 100);
         assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/g8")), 0);
         counted.add((FIRST_GROUP, other, 6), 5);
@@ -222,12 +227,12 @@ mod tests {
         let mut table = RoleTable::new();
         let counted = Totals::new();
         let many: Vec<TopGroup> = (0..1000).map(|id| group(id, 1024)).collect();
-        assert_eq!(table.update(&top(&many), &counted).len(), RoleId::LIMIT - FIRST_GROUP);
+        assert_eq!(table.update(&top(&many), &counted, &[]).len(), RoleId::LIMIT - FIRST_GROUP);
         assert_eq!(table.without_id, 1000 - (RoleId::LIMIT - FIRST_GROUP) as u64);
-        table.update(&TopGroups { groups: many, more: 7 }, &counted);
+        table.update(&TopGroups { groups: many, more: 7 }, &counted, &[]);
         assert_eq!(table.without_id, 1007 - (RoleId::LIMIT - FIRST_GROUP) as u64);
         for round in 0..1000 {
-            table.update(&top(&[group(round, 1024)]), &counted);
+            table.update(&top(&[group(round, 1024)]), &counted, &[]);
         }
         assert!(table.groups.iter().flatten().count() <= 1);
     }
@@ -236,24 +241,24 @@ mod tests {
     fn an_id_under_which_somebody_still_waits_is_nobody_elses() {
         let mut table = RoleTable::new();
         let mut counted = Totals::new();
-        table.update(&top(&[group(1, 1024)]), &counted);
-        table.update(&top(&[]), &counted);
+        table.update(&top(&[group(1, 1024)]), &counted, &[]);
+        table.update(&top(&[]), &counted, &[]);
         counted.roles[FIRST_GROUP].waiting = 1;
         let added = |changes: &[Change]| match changes {
             [Change::Added { role, .. }] => role.index(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(added(&table.update(&top(&[group(2, 1024)]), &counted)), FIRST_GROUP + 1);
+        assert_eq!(added(&table.update(&top(&[group(2, 1024)]), &counted, &[])), FIRST_GROUP + 1);
         counted.roles[FIRST_GROUP].waiting = 0;
-        assert_eq!(added(&table.update(&top(&[group(2, 1024), group(3, 1024)]), &counted)), FIRST_GROUP);
+        assert_eq!(added(&table.update(&top(&[group(2, 1024), group(3, 1024)]), &counted, &[])), FIRST_GROUP);
     }
 
     #[test]
     fn an_id_is_not_used_again_in_the_same_step() {
         let mut table = RoleTable::new();
         let counted = Totals::new();
-        table.update(&top(&[group(1, 1024)]), &counted);
-        let changes = table.update(&top(&[group(2, 1024)]), &counted);
+        table.update(&top(&[group(1, 1024)]), &counted, &[]);
+        let changes = table.update(&top(&[group(2, 1024)]), &counted, &[]);
         let roles: Vec<u8> = changes
             .iter()
             .filter_map(|change| match change {
@@ -263,6 +268,39 @@ mod tests {
             .collect();
         assert_eq!(roles.len(), 2);
         assert_ne!(roles[0], roles[1]);
-        assert_eq!(table.update(&top(&[group(2, 10)]), &counted).len(), 1, "another weight");
+        assert_eq!(table.update(&top(&[group(2, 10)]), &counted, &[]).len(), 1, "another weight");
+    }
+
+    #[test]
+    fn an_id_under_which_somebody_runs_is_nobody_elses() {
+        let mut table = RoleTable::new();
+        let counted = Totals::new();
+        table.update(&top(&[group(1, 1024)]), &counted, &[]);
+        table.update(&top(&[]), &counted, &[]);
+        let added = |changes: &[Change]| match changes {
+            [Change::Added { role, .. }] => role.index(),
+            other => panic!("{other:?}"),
+        };
+        let first = RoleId(FIRST_GROUP as u8);
+        assert_eq!(added(&table.update(&top(&[group(2, 1024)]), &counted, &[first])), FIRST_GROUP + 1);
+        assert_eq!(added(&table.update(&top(&[group(2, 1024), group(3, 1024)]), &counted, &[])), FIRST_GROUP);
+    }
+
+    #[test]
+    fn a_group_with_a_new_name_is_another_one() {
+        let mut table = RoleTable::new();
+        let mut counted = Totals::new();
+        table.update(&top(&[group(1, 1024)]), &counted, &[]);
+        let other = RoleKind::Other.fixed_id().expect("fixed").index();
+        counted.add((FIRST_GROUP, other, 6), 100);
+        counted.roles[FIRST_GROUP].waited = 100;
+        let renamed = TopGroup { path: "/new".to_owned(), ..group(1, 1024) };
+        let (old, new) = (RoleId(FIRST_GROUP as u8), RoleId(FIRST_GROUP as u8 + 1));
+        let changes = table.update(&top(std::slice::from_ref(&renamed)), &counted, &[]);
+        let added = Change::Added { group: 1, role: new, weight: Some(1024) };
+        assert_eq!(changes, [Change::Removed { group: 1, role: old }, added], "in this order: it has one number");
+        assert_eq!(blamed(&table, &counted, RoleKind::Group, Some("/new")), 0);
+        assert_eq!(blamed(&table, &counted, RoleKind::Gone, None), 100);
+        assert_eq!(table.update(&top(&[renamed]), &counted, &[]), []);
     }
 }

@@ -75,9 +75,10 @@ impl Tracefs {
         if let Some(limits) = &self.limits {
             limits.repeat(&mut totals);
         }
-        if !self.roles.update(&groups, &totals).is_empty() {
+        if !self.roles.update(&groups, &totals, &[]).is_empty() {
             self.sums.renew(&self.roles);
         }
+        self.sums.ask_anew_if_due();
         Ok(())
     }
 
@@ -110,7 +111,7 @@ impl Engine for Tracefs {
             let young = task.waiting_since().is_some_and(|(since, _)| now.since(since) < DOUBTED_FROM);
             // Nobody waits for an idle CPU for long, but who is kept off it by a limit.
             let may_wait = on != OnCpu::Idle || task.may_be_throttled() == Some(true);
-            let believed = young || may_wait && proc::is_runnable(task.tid);
+            let believed = young || may_wait && proc::is_runnable(task.tid) == Some(true);
             disproved.set(disproved.get() + u64::from(!believed));
             believed
         };

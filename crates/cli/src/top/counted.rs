@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use unstarve_model::{Comm, Nanos, Tid};
 use unstarve_top::{App, Counted, Look, View};
-use unstarve_watch::Engine;
+use unstarve_watch::{Engine, EngineError, Word, waited};
 
 use super::feed::{Feed, Own};
-use super::word::{Word, waited};
 
 /// How often the engine is read: what waits at the moment is seen only then.
 const EVERY: Duration = Duration::from_millis(250);
+
+/// For so long the last reading is shown if the next cannot be had: a busy machine may not give a moment to copy sums.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// This machine, by the sums of the watch's engine.
 pub struct CountedFeed {
@@ -18,6 +20,7 @@ pub struct CountedFeed {
     counted: Counted,
     word: Word,
     looked: Option<Instant>,
+    failing: Option<Instant>,
     began: Instant,
     own: Own,
 }
@@ -25,11 +28,27 @@ pub struct CountedFeed {
 impl CountedFeed {
     pub fn new(engine: Box<dyn Engine>, window: Nanos) -> CountedFeed {
         let counted = Counted::new(window);
-        CountedFeed { engine, counted, word: Word::default(), looked: None, began: Instant::now(), own: Own::new() }
+        CountedFeed {
+            engine,
+            counted,
+            word: Word::default(),
+            looked: None,
+            failing: None,
+            began: Instant::now(),
+            own: Own::new(),
+        }
     }
 
     fn look(&mut self) -> Result<()> {
-        let mut reading = self.engine.read()?.without_occupant(Tid(std::process::id()));
+        let reading = match self.engine.read() {
+            Ok(reading) => reading,
+            Err(EngineError::Read { .. }) if self.failing.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.failing = None;
+        let mut reading = reading.without_occupant(Tid(std::process::id()));
         let at = reading.at.trace;
         let claim = |wait: &unstarve_watch::OldestWait| (wait.task.tid, at - wait.ns);
         self.word.hear(reading.oldest.iter().map(claim));

@@ -8,7 +8,7 @@ use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{App, Beside, View, Window};
 
 use super::feed::{Feed, Own};
-use super::word::Word;
+use unstarve_watch::Word;
 
 /// This machine, event by event.
 pub struct LiveFeed {

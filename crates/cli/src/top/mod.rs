@@ -5,7 +5,6 @@ mod machine;
 mod once;
 mod replay;
 mod terminal;
-mod word;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;

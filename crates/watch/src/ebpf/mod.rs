@@ -80,7 +80,8 @@ impl Ebpf {
         let Some(groups) = groups.map_err(|source| EngineError::Read { what: "the top-level cgroups", source })? else {
             return Ok(());
         };
-        let changes = self.roles.update(&groups, &counted.totals);
+        let running: Vec<_> = counted.current.iter().map(|current| current.role).collect();
+        let changes = self.roles.update(&groups, &counted.totals, &running);
         for change in &changes {
             match *change {
                 Change::Added { group, role, weight } => self.programs.add_group(group, role, weight)?,

@@ -7,6 +7,7 @@ use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time};
 
 use super::counted::Counted;
 use super::programs::{Programs, RawOldest};
+use crate::word::Word;
 use crate::{EngineError, OldestWait, RoleId, TaskId, clocks, proc};
 
 /// Looking at all tasks may take this part of the time at most: of 60,000 tasks it takes some 15 ms.
@@ -21,6 +22,8 @@ pub(super) struct Oldest {
     /// What the last look found, and when: it may be too early for another.
     last: Vec<OldestWait>,
     looked: Time,
+    /// What `/proc` said of them when they were first seen.
+    word: Word,
     /// What each role had waited when that was counted, and when.
     before: Option<(Time, Vec<u64>)>,
 }
@@ -36,7 +39,7 @@ pub(super) struct Found {
 
 impl Oldest {
     pub fn new(from: Nanos) -> Oldest {
-        Oldest { from, next: None, last: Vec::new(), looked: Time(0), before: None }
+        Oldest { from, next: None, last: Vec::new(), looked: Time(0), word: Word::default(), before: None }
     }
 
     pub fn look(&mut self, programs: &Programs, counted: &Counted, at: ClockPair) -> Result<Found, EngineError> {
@@ -59,7 +62,7 @@ impl Oldest {
             })
             .collect();
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
-        let found = confirmed(first_of_each(waits));
+        let found = self.confirmed(first_of_each(waits), at.trace);
         // Its own time: on a busy machine more passes by the clock.
         let took = Duration::from_nanos(clocks::thread().saturating_sub(before).0);
         self.next = (took > Duration::from_millis(1)).then(|| Instant::now() + took * SHARE);
@@ -98,14 +101,25 @@ impl Oldest {
         Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant, occupant_role })
     }
 
-    /// Those of the last look that may still wait, so much older. One that ran meanwhile and waits again is found out at the next.
+    /// Those of the last look that still wait, so much older.
     fn once_more(&mut self, at: ClockPair) -> Found {
         let passed = at.trace.since(self.looked);
         self.looked = at.trace;
         let older = |wait: OldestWait| OldestWait { ns: wait.ns + passed, ..wait };
-        let found = confirmed(std::mem::take(&mut self.last).into_iter().map(older).collect());
+        let waits = std::mem::take(&mut self.last).into_iter().map(older).collect();
+        let found = self.confirmed(waits, at.trace);
         self.last.clone_from(&found.waits);
         found
+    }
+
+    /// What events say is not enough to say of a task that it starves: a kernel may leave out a switch, and a look may be older than
+    /// the task's turn.
+    fn confirmed(&mut self, mut waits: Vec<OldestWait>, at: Time) -> Found {
+        let before = waits.len();
+        let claim = |wait: &OldestWait| (wait.task.tid, at - wait.ns);
+        self.word.hear(waits.iter().map(claim));
+        waits.retain(|wait| self.word.agrees(claim(wait)) == Some(true));
+        Found { disproved: (before - waits.len()) as u64, waits }
     }
 }
 
@@ -118,13 +132,6 @@ fn first_of_each(waits: Vec<OldestWait>) -> Vec<OldestWait> {
         }
     }
     firsts
-}
-
-/// What events say is not enough to say of a task that it starves: a kernel may leave out a switch.
-fn confirmed(waits: Vec<OldestWait>) -> Found {
-    let before = waits.len();
-    let waits: Vec<OldestWait> = waits.into_iter().filter(|wait| proc::is_runnable(wait.task.tid)).collect();
-    Found { disproved: (before - waits.len()) as u64, waits }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Waits of a timeline, summed up by role.
 
+use std::time::{Duration, Instant};
+
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid};
 use unstarve_timeline::{ActorId, ActorKind, OnCpu, Rule, Sink, Timeline, Wait, WaitEnd, WorkItem, World};
@@ -13,6 +15,8 @@ use crate::{OldestWait, RoleId, RoleKind, TaskId};
 const TASKS: usize = 1 << 16;
 /// Waits that last, at most.
 const OLDEST: usize = 64;
+/// For so long a task is taken to be where it was.
+const TRUSTED: Duration = Duration::from_secs(5);
 
 /// Waits that are over.
 pub(crate) struct Sums {
@@ -26,6 +30,7 @@ struct Roles {
     /// Ids of groups by their paths.
     groups: FxHashMap<String, RoleId>,
     tasks: FxHashMap<Tid, RoleId>,
+    asked: Instant,
     /// Workers by what they last worked on.
     workers: FxHashMap<ActorId, RoleKind>,
 }
@@ -33,19 +38,36 @@ struct Roles {
 impl Sums {
     /// Nothing yet, of tasks that belong where `places` says.
     pub fn new(places: Box<dyn Places>) -> Sums {
-        let roles =
-            Roles { places, groups: FxHashMap::default(), tasks: FxHashMap::default(), workers: FxHashMap::default() };
+        let roles = Roles {
+            places,
+            groups: FxHashMap::default(),
+            tasks: FxHashMap::default(),
+            asked: Instant::now(),
+            workers: FxHashMap::default(),
+        };
         Sums { totals: Totals::default(), roles }
     }
 
     /// Groups have come or gone: tasks are looked at anew.
     pub fn renew(&mut self, table: &RoleTable) {
         self.roles.groups = table.paths();
-        self.roles.tasks.clear();
+        self.roles.ask_anew();
+    }
+
+    /// Tasks move to other groups, end, and leave their numbers to others; no event that is recorded says so.
+    pub fn ask_anew_if_due(&mut self) {
+        if self.roles.asked.elapsed() >= TRUSTED {
+            self.roles.ask_anew();
+        }
     }
 }
 
 impl Roles {
+    fn ask_anew(&mut self) {
+        self.tasks.clear();
+        self.asked = Instant::now();
+    }
+
     /// What a task of this actor is.
     fn of(&mut self, world: &World, tid: Option<Tid>, actor: ActorId) -> RoleId {
         let known = world.actors.get(actor);

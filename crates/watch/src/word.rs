@@ -1,11 +1,11 @@
 //! What the kernel itself says of a task that seems to wait: without its word nobody is called starving.
 
-use std::{fs, io};
-
 use std::collections::BTreeMap;
+use std::fs;
 
-use unstarve_facts::Stat;
 use unstarve_model::{Nanos, Tid, Time};
+
+use crate::proc::is_runnable;
 
 /// Tasks that are asked about again and again.
 const MOST: usize = 256;
@@ -14,7 +14,7 @@ const MOST: usize = 256;
 pub type Claim = (Tid, Time);
 
 /// What was read of tasks while they seemed to wait.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Word {
     first: BTreeMap<Claim, Ran>,
 }
@@ -51,15 +51,6 @@ impl Word {
     pub fn agrees_on(&self, tid: Tid) -> Option<bool> {
         let claim = self.first.range((tid, Time(0))..).next().map(|(claim, _)| *claim);
         self.agrees(claim.filter(|(known, _)| *known == tid).unwrap_or((tid, Time(0))))
-    }
-}
-
-/// Whether a thread is runnable at this moment; nothing if that cannot be read.
-fn is_runnable(tid: Tid) -> Option<bool> {
-    match fs::read(format!("/proc/{tid}/stat")) {
-        Ok(stat) => Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.state == 'R'),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
-        Err(_) => None,
     }
 }
 
