@@ -1,9 +1,9 @@
 //! Which of a trace's findings an episode is about.
 
-use unstarve_diagnose::report::{Finding, Report, Severity, Victim, Work, WorstWait};
+use unstarve_diagnose::report::{Finding, Report, Severity, Victim, WorstWait};
 use unstarve_model::Nanos;
 
-use super::ignored::is_ignored;
+use super::ignored::{is_ignored, role_of};
 use super::{Episode, Party};
 
 /// What an episode's trace says.
@@ -159,7 +159,7 @@ fn has_culprit_of(finding: &Finding, episode: &Episode) -> bool {
     let role = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref());
     let (Some(culprit), Some(role)) = (finding.culprits.first(), role) else { return false };
     let same = match role {
-        "real-time" => culprit.policy.as_deref() == Some("rt"),
+        "real-time" => matches!(culprit.policy.as_deref(), Some("rt" | "deadline")),
         group if group.starts_with('/') => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
         role => has_name_of(&culprit.comm, role),
     };
@@ -169,15 +169,11 @@ fn has_culprit_of(finding: &Finding, episode: &Episode) -> bool {
 /// Whether a finding's victim is of a role.
 fn is_of(victim: &Victim, role: &str) -> bool {
     match role {
-        "direct-io" => victim.kind == "kworker" && victim.work.as_ref().is_none_or(is_direct_io),
-        "real-time" => victim.policy.as_deref() == Some("rt"),
         group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
-        role => has_name_of(&victim.comm, role),
+        // Of a worker that works on nobody knows what each may be true.
+        "direct-io" | "kworker" if victim.kind == "kworker" && victim.work.is_none() => true,
+        role => role_of(victim).is_some_and(|kind| kind.word() == role),
     }
-}
-
-fn is_direct_io(work: &Work) -> bool {
-    work.workqueue.as_ref().is_some_and(|queue| queue.starts_with("dio")) || work.function.contains("dio_")
 }
 
 /// Whether a cgroup is this group or below it.
@@ -203,6 +199,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_finding_is_about_the_role_of_its_victim() {
+        let victim = |kind: &str, comm: &str, policy: &str| Victim {
+            kind: kind.into(),
+            comm: comm.into(),
+            policy: Some(policy.into()),
+            ..Victim::default()
+        };
+        let work = |function: &str, queue: &str| {
+            let work = unstarve_diagnose::report::Work { function: function.into(), workqueue: Some(queue.into()) };
+            Victim { work: Some(work), ..victim("kworker", "kworker/0:1", "fair") }
+        };
+        let roles =
+            ["ksoftirqd", "direct-io", "kworker", "rcu", "storage", "nfsd", "kernel", "real-time", "/user.slice"];
+        let of = |victim: &Victim| roles.into_iter().filter(|role| is_of(victim, role)).collect::<Vec<_>>();
+        assert_eq!(of(&work("iomap_dio_complete_work", "dio/sda")), ["direct-io"]);
+        assert_eq!(of(&work("vmstat_update", "mm_percpu_wq")), ["kworker"], "direct I/O is not its");
+        assert_eq!(of(&victim("kworker", "kworker/0:1", "fair")), ["direct-io", "kworker"], "nobody knows");
+        assert_eq!(of(&victim("nfsd", "nfsd", "fair")), ["nfsd"]);
+        assert_eq!(of(&victim("task", "nfsdcld", "fair")), [""; 0], "a program that is called like it");
+        for policy in ["rt", "deadline"] {
+            assert_eq!(of(&victim("task", "pump", policy)), ["real-time"]);
+        }
+        let shell = Victim { cgroups: vec!["/user.slice/a".into()], ..victim("task", "bash", "fair") };
+        assert_eq!(of(&shell), ["/user.slice"]);
+    }
 
     #[test]
     fn an_episode_knows_how_many_threads_its_finding_is_about() {

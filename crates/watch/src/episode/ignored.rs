@@ -24,7 +24,7 @@ pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
 }
 
 /// The role of a victim, but for groups.
-fn role_of(victim: &Victim) -> Option<RoleKind> {
+pub(super) fn role_of(victim: &Victim) -> Option<RoleKind> {
     let kernel = match victim.kind.as_str() {
         "kworker" => victim.work.as_ref().map_or(RoleKind::Kworker, role_of_work),
         "ksoftirqd" => RoleKind::Ksoftirqd,

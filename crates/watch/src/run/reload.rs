@@ -65,11 +65,13 @@ impl Watch {
         let otlp = push(&config, &self.board)?;
         let outputs = outputs(&config, &self.board)?;
 
-        let old = std::mem::replace(&mut self.config, config);
+        let mut old = std::mem::replace(&mut self.config, config);
         let (was, is) = (&old, &self.config);
         if was.listen != is.listen || was.store.directory != is.store.directory || was.tables != is.tables {
             (self.say)("another address, store or [tables] takes effect at the next start");
         }
+        // Until then it is the open one that is meant.
+        self.config.store.directory = std::mem::take(&mut old.store.directory);
         self.otlp = otlp;
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.words.send(Word::Configure(outputs.clone()));
