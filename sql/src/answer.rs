@@ -19,6 +19,7 @@ use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::prelude::SessionContext;
 use futures::{FutureExt, StreamExt};
+use unstarve_files::target::{Readers, Target};
 use unstarve_model::clean;
 
 use crate::args::Format;
@@ -111,30 +112,35 @@ async fn write(session: &SessionContext, statement: &str, format: Format, output
             done => done,
         },
         Some(path) => {
-            let file = beside(path)?;
-            rows_to(rows, format, BufWriter::new(file.reopen()?)).await?;
-            file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(())
+            let target = target(path)?;
+            match &target {
+                Target::Stdout => rows_to(rows, format, BufWriter::new(io::stdout())).await?,
+                Target::Open { file, .. } => rows_to(rows, format, BufWriter::new(file.try_clone()?)).await?,
+                Target::File(part) => rows_to(rows, format, BufWriter::new(part.file().try_clone()?)).await?,
+            }
+            Ok(target.deliver()?)
         }
     }
 }
 
-/// A file that has no name yet, where one of this name will be.
-fn beside(path: &Path) -> Result<tempfile::NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory);
-    file.with_context(|| format!("cannot write {}", path.display()))
+/// Where a result goes: a device or a FIFO is written to, and a file gets its name when it is whole.
+fn target(path: &Path) -> Result<Target> {
+    Target::open(path, Readers::Owner).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes a whole file.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write_beside(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = beside(path)?;
-    file.write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(())
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let target = target(path)?;
+    let written = match &target {
+        Target::Stdout => io::stdout().write_all(bytes),
+        Target::Open { file, .. } => (&*file).write_all(bytes),
+        Target::File(part) => part.file().write_all(bytes),
+    };
+    written.with_context(|| format!("cannot write {}", target.name()))?;
+    Ok(target.deliver()?)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -44,7 +44,11 @@ pub async fn look(places: &[String], reach: Reach, ask: Ask) -> Result<Found> {
 
 /// How questions are answered, wherever that is.
 pub fn config() -> SessionConfig {
-    SessionConfig::new().with_information_schema(true).set_str("datafusion.execution.time_zone", "UTC")
+    SessionConfig::new()
+        .with_information_schema(true)
+        .set_str("datafusion.execution.time_zone", "UTC")
+        // A view's own order is that of its rows, also where a question takes the first of them.
+        .set_bool("datafusion.sql_parser.enable_subquery_sort_elimination", false)
 }
 
 /// How columns of text are held while a question is answered. The rows are the same.

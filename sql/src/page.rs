@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
-use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type};
 use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::SessionContext;
 use unstarve_html::fleet::{
@@ -18,7 +18,7 @@ use unstarve_html::fleet::{
 use unstarve_model::clean;
 use url::Url;
 
-use crate::answer::{said_of_rows, write_beside};
+use crate::answer::{said_of_rows, write_whole};
 
 /// What a page is made of.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ const STARVED: &str = "rule in ('class', 'weight', 'wakeup-preemption', 'throttl
 pub async fn write(session: &SessionContext, page: &Page) -> Result<()> {
     let fleet = fleet(session, page).await?;
     let html = fleet_html(&fleet, concat!("unstarve ", env!("CARGO_PKG_VERSION")))?;
-    write_beside(&page.file, html.as_bytes())
+    write_whole(&page.file, html.as_bytes())
 }
 
 async fn fleet(session: &SessionContext, page: &Page) -> Result<Fleet> {
@@ -214,7 +214,9 @@ fn hosts(
 
 /// The last hours, those without any wait included.
 async fn hours(session: &SessionContext) -> Result<Vec<FleetHour>> {
-    let question = format!("select hour, hosts, ns from by_hour order by hour desc limit {MOST_HOURS}");
+    let question = format!(
+        "select hour, hosts, ns from by_hour where hour < now() + interval '1 hour' order by hour desc limit {MOST_HOURS}"
+    );
     let mut found = BTreeMap::new();
     for batch in ask(session, &question).await? {
         let (at, hosts, ns) = (moments(&batch, "hour")?, numbers(&batch, "hosts")?, numbers(&batch, "ns")?);
@@ -349,8 +351,11 @@ fn texts(batch: &RecordBatch, name: &str) -> Result<Vec<Option<String>>> {
 
 /// 0 where there is none.
 fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<u64>> {
-    let numbers = cast(column(batch, name)?, &DataType::UInt64)?;
-    Ok(numbers.as_primitive::<UInt64Type>().iter().map(Option::unwrap_or_default).collect())
+    let column = column(batch, name)?;
+    // Sums have more digits than the page needs: what is too much is the most.
+    let whole = cast(column, &DataType::Decimal128(38, 0))?;
+    let number = |number: Option<i128>| u64::try_from(number.unwrap_or_default().max(0)).unwrap_or(u64::MAX);
+    Ok(whole.as_primitive::<Decimal128Type>().iter().map(number).collect())
 }
 
 /// ms since 1970.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
-use object_store::path::Path;
+use object_store::path::{Path, PathPart};
 use object_store::{Error, GetOptions, GetResult, GetResultPayload, ListResult, ObjectMeta, ObjectStore, Result};
 use rustix::fs::{Mode, OFlags, openat};
 
@@ -107,8 +107,13 @@ fn entries(location: &Path) -> Result<(Vec<ObjectMeta>, Vec<Path>)> {
     };
     for entry in found {
         let entry = entry.map_err(|error| said(location, error))?;
-        // A name that is no text is none of a table's.
-        let Some(at) = entry.file_name().to_str().map(|name| location.clone().join(name)) else { continue };
+        // A name that is no text is none of a table's. As it is: `join` of a text would change some characters.
+        let name = entry.file_name();
+        let Some(Ok(name)) = name.to_str().map(PathPart::parse) else {
+            eprintln!("unstarve sql: /{location}/{}: left out, not a name for tables", name.display());
+            continue;
+        };
+        let at = location.clone().join(name);
         match entry.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(said(&at, error)),

@@ -67,7 +67,7 @@ pub const VIEWS: [View; 21] = [
     View {
         name: "new_since_yesterday",
         meaning: "who has starved whom in the last 24 hours of the data, and never before in it",
-        query: "with newest as (select min(ts) as first, max(ts) as ts from blame_rollup),
+        query: "with newest as (select min(ts) as first, max(ts) as ts from blame_rollup where ts < now() + interval '1 hour'),
                 sums as (
                     select host, victim_role, occupant, rule, min(blame_rollup.ts) as first, sum(ns) as ns
                     from blame_rollup where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
@@ -99,9 +99,9 @@ pub const VIEWS: [View; 21] = [
     },
     View {
         name: "silent_hosts",
-        meaning: "hosts whose last rows are more than an hour older than the newest of all",
+        meaning: "hosts whose last rows are more than an hour older than the newest of all; of rows from the future nothing is held",
         query: "with last as (select host, max(ts) as last from wait_rollup group by host),
-                newest as (select max(last) as ts from last)
+                newest as (select max(last) as ts from last where last < now() + interval '1 hour')
                 select last.host, last.last from last, newest where last.last < newest.ts - interval '1 hour' order by last.last, last.host",
     },
     View {

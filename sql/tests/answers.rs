@@ -58,6 +58,94 @@ fn the_planted_hosts_are_found_and_no_others() {
     assert_eq!(rows("select labels, hosts from by_labels", FLEET), [",20"]);
 }
 
+/// The first of a view are its first, also if a question wants no more of them.
+#[test]
+fn views_keep_their_order() {
+    let ordered = [
+        "top_culprits",
+        "worst_hosts",
+        "starved_roles",
+        "by_hour",
+        "wait_quantiles",
+        "kernels",
+        "longest_waits",
+        "rules",
+    ];
+    for view in ordered {
+        let all = rows(&format!("select * from {view}"), FLEET);
+        assert!(all.len() > 1, "{view}: {all:?}");
+        assert_eq!(rows(&format!("select * from {view} limit 1"), FLEET), all[..1], "{view}");
+    }
+    assert!(rows("select * from top_culprits limit 1", FLEET)[0].starts_with("real-time,class,"));
+    let worst = rows("select * from worst_hosts limit 2", FLEET);
+    assert!(worst.iter().all(|row| row.starts_with("host-0003,") || row.starts_with("host-0013,")), "{worst:?}");
+}
+
+/// 10,000 hosts are watched for 2^64 ns in three weeks.
+#[test]
+fn sums_do_not_begin_again_at_0() {
+    let much = "(select 18446744073709551615 as ns union all select 18446744073709551615 union all select null)";
+    assert_eq!(rows(&format!("select sum(ns) from {much}"), FLEET), ["36893488147419103230"]);
+    assert_eq!(
+        rows(&format!("select sum(ns) as ns from {much} group by ns is null order by 1 nulls last"), FLEET).len(),
+        2
+    );
+    assert_eq!(rows(&format!("select share(sum(ns), 73786976294838206460) from {much}"), FLEET), ["0.5"]);
+    assert_eq!(rows(&format!("select sum(distinct ns) from {much}"), FLEET), ["18446744073709551615"]);
+    assert_eq!(rows("select sum(x) over (order by x) from (values (1), (2)) as t(x)", FLEET), ["1", "3"]);
+    assert_eq!(rows("select sum(x) from (values (1.5), (2)) as t(x)", FLEET), ["3.5"]);
+    let said = sql(&["select sum(host) from blame_rollup", FLEET]);
+    assert!(!said.status.success() && text(&said.stderr).contains("expected numbers"), "{said:?}");
+    let json = sql(&["--format", "json", &format!("select sum(ns) as ns from {much}"), FLEET]);
+    assert!(text(&json.stdout).contains("36893488147419103230"), "{json:?}");
+}
+
+#[test]
+fn directories_may_have_any_name() {
+    let place = tempfile::tempdir().expect("a place");
+    let names = ["plain", "a~b", "données", "100% of it"];
+    for name in names {
+        let at = place.path().join(name);
+        std::fs::create_dir(&at).expect("made");
+        std::fs::copy(file_of_blame(), at.join("blame_rollup-1.parquet")).expect("copied");
+    }
+    let of = |place: &Path| rows("select count(*) from blame_rollup", place.to_str().expect("UTF-8"))[0].parse::<u64>();
+    let one = of(&place.path().join("plain")).expect("a number");
+    assert!(one > 0);
+    assert_eq!(of(place.path()), Ok(one * names.len() as u64));
+    assert_eq!(of(&place.path().join("a~b/blame_rollup-1.parquet")), Ok(one));
+}
+
+/// Some file of rollups.
+fn file_of_blame() -> std::path::PathBuf {
+    let mut open = vec![std::path::PathBuf::from(FLEET)];
+    while let Some(at) = open.pop() {
+        if at.is_dir() {
+            open.extend(std::fs::read_dir(&at).expect("read").map(|entry| entry.expect("read").path()));
+        } else if at.extension().is_some_and(|end| end == "parquet") && at.to_string_lossy().contains("blame_rollup") {
+            return at;
+        }
+    }
+    panic!("no file of blame_rollup");
+}
+
+/// What is there and no file is written to, and stays what it is.
+#[test]
+fn output_replaces_no_fifo() {
+    use std::os::unix::fs::FileTypeExt;
+    let place = tempfile::tempdir().expect("a place");
+    let fifo = place.path().join("rows.csv");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || std::fs::read_to_string(fifo).expect("read")
+    });
+    let output = sql(&["-o", fifo.to_str().expect("UTF-8"), "select 1 as one", FLEET]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(std::fs::symlink_metadata(&fifo).expect("there").file_type().is_fifo());
+    assert_eq!(reader.join().expect("ended"), "one\n1\n");
+}
+
 #[test]
 fn what_is_new_and_who_is_silent_is_found() {
     let place = days::fleet_with_a_day_before(write);

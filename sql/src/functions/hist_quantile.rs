@@ -60,7 +60,7 @@ pub fn quantile(counts: &[u64], part: f64) -> Option<f64> {
         return None;
     }
     let rank = part * total as f64;
-    let mut below = 0.0;
+    let (mut below, mut longest) = (0.0, None);
     for (step, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let count = *count as f64;
         if below + count >= rank {
@@ -69,13 +69,22 @@ pub fn quantile(counts: &[u64], part: f64) -> Option<f64> {
             return Some(if from == 0.0 { to * inside } else { from * (to / from).powf(inside) });
         }
         below += count;
+        longest = Some(bounds(step).1);
     }
-    None
+    // Numbers above 2^53 may be rounded to less than the rank.
+    longest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounding_leaves_no_quantile_out() {
+        let mut counts = vec![0; 90];
+        (counts[10], counts[40], counts[81]) = (1, 1 << 53, 1);
+        assert_eq!(quantile(&counts, 1.0), Some(bounds(81).1));
+    }
 
     #[test]
     fn a_quantile_lies_in_the_step_of_its_rank() {

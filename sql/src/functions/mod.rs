@@ -4,6 +4,7 @@ mod hist_quantile;
 mod hist_sum;
 mod role;
 mod share;
+mod wide_sum;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
@@ -33,8 +34,8 @@ pub fn scalar() -> [ScalarUDF; 3] {
 }
 
 /// Those of many rows.
-pub fn aggregate() -> [AggregateUDF; 1] {
-    [hist_sum::function()]
+pub fn aggregate() -> [AggregateUDF; 2] {
+    [hist_sum::function(), wide_sum::function()]
 }
 
 /// Makes them known.
