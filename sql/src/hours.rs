@@ -207,6 +207,12 @@ fn files(
     newest: Newest,
     ask: Ask,
 ) -> Result<Vec<Part>> {
+    let is_merged = |meta: &&ObjectMeta| matches!(Name::of(name(meta)), Name::Merged(_));
+    if newest.is_none() && names.is_empty() && listed.iter().any(|meta| is_merged(&meta)) {
+        eprintln!(
+            "unstarve sql: {at}: left out, merged rows without a commit that lists them; copy its _commit-*.json files, too"
+        );
+    }
     let (head, commit) = newest.unzip();
     let rest = || commit.flatten().context("the commit was not read to its end");
     let files = counting(names, head.as_ref(), rest)?;

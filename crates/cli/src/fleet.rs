@@ -24,7 +24,9 @@ pub struct FleetArgs {
 #[derive(Subcommand)]
 enum Command {
     Compact(CompactArgs),
+    /// Read everything, and compare it with what the commits say: that merged rows are those of the hosts' files, and that nothing is missing
     Verify(PlaceArgs),
+    /// Count hours, files, rows and bytes by table; reads commits, not rows
     Status(PlaceArgs),
     /// Reads files that hosts wrote, for `compact` and `verify`: what a damaged one ends is only this process
     #[command(hide = true, name = "examine-files")]
@@ -50,7 +52,6 @@ struct CompactArgs {
     keep: Option<Duration>,
 }
 
-/// Read everything, and compare it with what the commits say: that merged rows are those of the hosts' files, and that nothing is missing
 #[derive(Args)]
 struct PlaceArgs {
     /// The directory

@@ -78,10 +78,19 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let mut done = Done::default();
     let hours = store.hours(&mut done.problems)?;
     let oldest = keep::oldest(store, &hours, options, &mut done.problems)?;
+    let mut is_doubted = false;
     for partition in &hours {
         if let Err(error) = one(store, partition, oldest, options, &mut done) {
+            is_doubted |= error.is_of_commit();
             done.problems.push(Problem::new(partition.path(), &chain(&error)));
         }
+    }
+    // Whoever writes the manifest is the one whose commits may not be passed over. A user whom another one's commits mean nothing must not become that, nor
+    // remove what they list.
+    if is_doubted {
+        done.problems
+            .push(Problem::new(manifest::NAME, "left as it is, and nothing is removed: a commit is not believed"));
+        return Ok(done.sorted());
     }
     manifest::write(store)?;
     for partition in &hours {
@@ -90,9 +99,15 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
             done.problems.push(Problem::new(partition.path(), &chain(&error)));
         }
     }
-    done.problems.sort();
-    done.problems.dedup();
-    Ok(done)
+    Ok(done.sorted())
+}
+
+impl Done {
+    fn sorted(mut self) -> Done {
+        self.problems.sort();
+        self.problems.dedup();
+        self
+    }
 }
 
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

@@ -62,3 +62,16 @@ pub enum FleetError {
         tries: u32,
     },
 }
+
+impl FleetError {
+    /// Whether a commit is not believed, or cannot be read as one: which files count is not known then.
+    pub(crate) fn is_of_commit(&self) -> bool {
+        match self {
+            FleetError::Commit { .. }
+            | FleetError::Owner { .. }
+            | FleetError::Writable { .. }
+            | FleetError::Unbound { .. } => true,
+            FleetError::Io { .. } | FleetError::Rows { .. } | FleetError::Busy { .. } => false,
+        }
+    }
+}

@@ -74,9 +74,19 @@ impl State {
         if head.is_some_and(|head| head.hour.is_none()) {
             return true;
         }
+        if self.lacks_commit() {
+            return false;
+        }
         let next = Name::Merged(self.next());
         let is_left = |entry: &Entry| entry.kind == next && entry.is_regular && is_over(entry.written);
         head.is_none_or(|head| is_over(head.at_ns / 1_000_000_000)) && self.entries.iter().any(is_left)
+    }
+
+    /// Whether there are merged rows and nothing else: they were copied without the commit that lists them. Hosts' files go only after a commit,
+    /// so a compactor that was killed leaves some.
+    pub fn lacks_commit(&self) -> bool {
+        let is_merged = |entry: &Entry| matches!(entry.kind, Name::Merged(_)) && entry.is_regular;
+        self.commit.is_none() && self.files.loose.is_empty() && self.entries.iter().any(is_merged)
     }
 
     /// The outputs that count and are due to be merged: there are many with the same readers, and they have not as many rows as one may have.
@@ -115,7 +125,7 @@ impl State {
     pub fn garbage(&self) -> Vec<&Entry> {
         let (number, known) = (self.number(), self.listed());
         let is_garbage = |entry: &&Entry| match entry.kind {
-            Name::Merged(made_for) => made_for <= number && !known.contains(entry.name.as_str()),
+            Name::Merged(made_for) => entry.is_regular && made_for <= number && !known.contains(entry.name.as_str()),
             _ => false,
         };
         self.entries.iter().filter(is_garbage).collect()

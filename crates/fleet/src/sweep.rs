@@ -5,6 +5,7 @@ use std::time::Duration;
 use unstarve_model::WallTime;
 
 use crate::FleetError;
+use crate::compact::chain;
 use crate::gather::{LARGEST_INPUT, digest_of};
 use crate::state::{Depth, State};
 use crate::store::{Entry, Hour};
@@ -23,7 +24,7 @@ pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
                 hour.shown(&input.name),
                 "it was merged, and is another file now: its rows do not count; a part of a host never changes, so give it another name",
             )),
-            Err(error) => done.problems.push(Problem::new(hour.shown(&input.name), &error.to_string())),
+            Err(error) => done.problems.push(Problem::new(hour.shown(&input.name), &chain(&error))),
         }
     }
     if names.is_empty() {
@@ -32,8 +33,11 @@ pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
     // The commit that makes them superfluous has to outlive a machine that fails now.
     hour.sync()?;
     for name in names {
-        hour.remove(name)?;
-        done.removed += 1;
+        match hour.remove(name) {
+            Ok(()) => done.removed += 1,
+            // One that cannot be removed keeps no other one.
+            Err(error) => done.problems.push(Problem::new(hour.shown(name), &chain(&error))),
+        }
     }
     Ok(())
 }

@@ -55,6 +55,10 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
     // Reading a commit compares its sums.
     let state = State::of(&hour, Depth::Whole, &mut verified.problems)?;
     verified.hours += u64::from(state.commit.is_some());
+    if state.lacks_commit() {
+        let why = "merged rows, and no commit that lists them: they do not count; copy its _commit-*.json files, too";
+        verified.problems.push(Problem::new(partition.path(), why));
+    }
     for output in &state.files.outputs {
         verified.outputs += 1;
         verified.rows += output.rows;

@@ -5,7 +5,7 @@
 use std::cell::Cell as Flag;
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,8 +173,47 @@ fn a_commit_of_another_user_is_passed_over_unless_he_keeps_the_store() {
     says(&place.compact(), &["99999999", "passed over", "belongs to user 65534"]);
     place.write(0, "b");
     assert_eq!((place.compact().hours, place.hosts(0).len()), (1, 2));
-    std::os::unix::fs::chown(place.path().join("manifest.parquet"), Some(65_534), None).expect("root can");
+    let manifest = place.path().join("manifest.parquet");
+    std::os::unix::fs::chown(&manifest, Some(65_534), None).expect("root can");
     assert!(live(&place.store()).is_err());
+    // Running `compact` does not make its user the keeper, and what the other one's commits list stays.
+    let before = names(&place.hour(0));
+    says(&place.compact(), &["manifest.parquet", "nothing is removed"]);
+    assert_eq!((std::fs::metadata(&manifest).expect("there").uid(), names(&place.hour(0))), (65_534, before));
+    assert!(live(&place.store()).is_err());
+}
+
+/// Merged rows that somebody copied without their commits: nobody knows which of them count, and nothing may take them away.
+#[test]
+fn merged_rows_without_their_commit_are_said_and_kept() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    let merged = place.merged(0);
+    for name in names(&place.hour(0)).iter().filter(|name| !merged.contains(name)) {
+        std::fs::remove_file(place.hour(0).join(name)).expect("ours");
+    }
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 3600);
+    let file = std::fs::File::options().write(true).open(place.hour(0).join(&merged[0])).expect("there");
+    file.set_modified(long_ago).expect("ours");
+    assert_eq!(place.compact().hours, 0);
+    assert_eq!(names(&place.hour(0)), merged, "it is still there");
+    let verified = unstarve_fleet::verify(&place.store()).expect("it can be read");
+    let said: Vec<&str> = verified.problems.iter().map(|problem| problem.why.as_str()).collect();
+    assert!(said.iter().any(|why| why.contains("no commit that lists them")), "{said:?}");
+}
+
+/// A directory that is called like merged rows stops nothing.
+#[test]
+fn a_directory_called_like_merged_rows_stops_no_sweep() {
+    let place = Place::new();
+    place.write(0, "a");
+    std::fs::create_dir(place.hour(0).join("merged-by-commit-00000001-0000000000000000.parquet")).expect("made");
+    place.compact();
+    let before = names(&place.hour(0)).len();
+    compact(&place.store(), &options(NOW + 2 * HOUR)).expect("it can be compacted");
+    assert_eq!(names(&place.hour(0)).len(), before - 1, "the host's file is gone");
+    assert_eq!(place.hosts(0), ["a"]);
 }
 
 /// Early versions did not say the hour. Where only the owner can bring files, their commits hold, and get it; elsewhere they are an error.
