@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|sql|demo|dist
+#     tools/setup.sh build|test|fleet|demo|dist
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -18,11 +18,11 @@ export RUNLEVEL=1
 wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 case $purpose in
 build) ;;
-sql) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
+fleet) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
-        perf:linux-perf zstd:zstd gzip:gzip chromium:chromium node:nodejs prometheus:prometheus)
+        perf:linux-perf zstd:zstd gzip:gzip openssl:openssl chromium:chromium node:nodejs prometheus:prometheus)
     # Where Node comes from elsewhere, npm comes with it.
     command -v npm >/dev/null || wanted+=(npm:npm)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
@@ -34,7 +34,7 @@ dist)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test, sql, demo or dist" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, fleet, demo or dist" >&2
     exit 2
     ;;
 esac
@@ -118,7 +118,7 @@ if [[ $purpose = dist ]]; then
         echo "setup: kubernetes-validate could not be installed for Python" >&2
 fi
 # A second engine that reads the same tables, and a server of the S3 API.
-if [[ $purpose = sql ]] && ! PYTHONPATH=$python python3 -c 'import duckdb, moto.server' 2>/dev/null; then
+if [[ $purpose = test || $purpose = fleet ]] && ! PYTHONPATH=$python python3 -c 'import duckdb, moto.server' 2>/dev/null; then
     timeout -k 10 400 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb 'moto[s3,server]' ||
         echo "setup: duckdb and moto could not be installed for Python" >&2
 fi
