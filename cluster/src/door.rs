@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Lets in who has the token and is of our version.
 #[derive(Clone)]
 pub struct Door {
-    token: Option<Token>,
+    token: Token,
     ready: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Door {
-    /// Asks for a token, if there is one.
-    pub fn new(token: Option<Token>) -> Door {
+    /// Asks for this token.
+    pub fn new(token: Token) -> Door {
         Door { token, ready: None }
     }
 
@@ -40,13 +40,10 @@ impl Door {
         let mut words = agent.split(' ');
         let program = words.next().unwrap_or_default();
         let shown = words.next().and_then(|word| word.strip_prefix("token/"));
-        match (&self.token, shown) {
-            (None, _) => {}
-            (Some(token), Some(shown)) if token.is(shown) => {}
-            (Some(_), Some(_)) => {
-                return Err(Status::unauthenticated("another token than the one of its --token-file"));
-            }
-            (Some(_), None) => return Err(Status::unauthenticated("no token; expected --token-file")),
+        match shown {
+            Some(shown) if self.token.is(shown) => {}
+            Some(_) => return Err(Status::unauthenticated("another token than the one that it has")),
+            None => return Err(Status::unauthenticated("no token; expected --token-file, or the user who runs it")),
         }
         if program != PROGRAM {
             let other = if program.starts_with("unstarve-cluster/") { program } else { "another program" };
@@ -139,15 +136,14 @@ mod tests {
     #[test]
     fn only_who_has_the_token_and_the_version_is_let_in() {
         let text = "0f".repeat(32);
-        let door = Door::new(Some(Token::new(&text).expect("a token")));
+        let door = Door::new(Token::new(&text).expect("a token"));
         assert_eq!(asked(&door, Some(&format!("{PROGRAM} token/{text} tonic/0.14"))), Ok(()));
         for agent in [None, Some(PROGRAM), Some("token/x"), Some(&format!("{PROGRAM} token/{} x", "0e".repeat(32)))] {
             assert_eq!(asked(&door, agent), Err(Code::Unauthenticated), "{agent:?}");
         }
         let older = format!("unstarve-cluster/0.0.1 token/{text}");
         assert_eq!(asked(&door, Some(&older)), Err(Code::FailedPrecondition));
-        let open = Door::new(None);
-        assert_eq!(asked(&open, Some(&format!("{PROGRAM} tonic/0.14"))), Ok(()));
-        assert_eq!(asked(&open, Some("tonic/0.14")), Err(Code::FailedPrecondition));
+        let other = format!("curl/8 token/{text}");
+        assert_eq!(asked(&door, Some(&other)), Err(Code::FailedPrecondition));
     }
 }

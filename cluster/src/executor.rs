@@ -103,9 +103,10 @@ pub async fn run(args: ExecutorArgs) -> Result<()> {
     let parent = args.work.clone().map_or_else(work::default_parent, Ok)?;
     let mut host = Host {
         fence: Arc::new(Fence::around(&args.places, &reach)?),
-        speaker: args.secrets.speaker()?,
         identity: args.identified.read()?,
+        // First: it makes the token that is spoken with, if there is none.
         door: Door::new(args.secrets.token()?),
+        speaker: args.secrets.speaker()?,
         parent,
         listen: args.listen,
         ended: Ended::new()?,

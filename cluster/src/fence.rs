@@ -68,6 +68,9 @@ impl Reads for Within {
     }
 }
 
+/// Opens a store that a place is in.
+type Open = Box<dyn Fn() -> anyhow::Result<Arc<dyn ObjectStore>>>;
+
 /// All stores there are, for queries.
 #[derive(Debug, Default)]
 pub struct Fence {
@@ -83,21 +86,20 @@ impl Fence {
     pub fn around(places: &[String], reach: &Reach) -> anyhow::Result<Fence> {
         let mut stores: BTreeMap<String, (Arc<dyn ObjectStore>, Vec<Path>)> = BTreeMap::new();
         for place in places {
-            let (key, open, path): (_, Box<dyn Fn() -> anyhow::Result<Arc<dyn ObjectStore>>>, _) =
-                match place.strip_prefix("s3://") {
-                    Some(rest) => {
-                        let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-                        let (name, reach) = (name.to_owned(), reach.clone());
-                        let prefix = Path::parse(prefix.trim_end_matches('/'))?;
-                        (format!("s3://{name}"), Box::new(move || bucket::open(&name, &reach)), prefix)
-                    }
-                    None if place.contains("://") => bail!("{place}: expected a path or s3://BUCKET/PREFIX"),
-                    None => {
-                        let real = std::path::Path::new(place).canonicalize();
-                        let real = real.with_context(|| format!("cannot read {place}"))?;
-                        (FILES.to_owned(), Box::new(|| Ok(plain::files())), Path::from_absolute_path(real)?)
-                    }
-                };
+            let (key, open, path): (_, Open, _) = match place.strip_prefix("s3://") {
+                Some(rest) => {
+                    let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+                    let (name, reach) = (name.to_owned(), reach.clone());
+                    let prefix = Path::parse(prefix.trim_end_matches('/'))?;
+                    (format!("s3://{name}"), Box::new(move || bucket::open(&name, &reach)), prefix)
+                }
+                None if place.contains("://") => bail!("{place}: expected a path or s3://BUCKET/PREFIX"),
+                None => {
+                    let real = std::path::Path::new(place).canonicalize();
+                    let real = real.with_context(|| format!("cannot read {place}"))?;
+                    (FILES.to_owned(), Box::new(|| Ok(plain::files())), Path::from_absolute_path(real)?)
+                }
+            };
             if !stores.contains_key(&key) {
                 stores.insert(key.clone(), (open()?, Vec::new()));
             }
@@ -147,14 +149,15 @@ mod tests {
         let at = |name: &str| Path::from_absolute_path(top.join(name)).expect("a path");
         for name in ["in/a", "in/deep/b"] {
             assert!(store.get(&at(name)).await.is_ok(), "{name}");
-            assert!(store.get_ranges(&at(name), &[0..2]).await.is_ok(), "{name}");
+            assert!(store.get_ranges(&at(name), std::slice::from_ref(&(0..2))).await.is_ok(), "{name}");
         }
         for name in ["inside", "c", "", "in/../c"] {
             let Ok(at) = Path::parse(top.join(name).display().to_string().trim_start_matches('/')) else { continue };
             let error = store.get(&at).await.expect_err("outside").to_string();
             assert!(error.contains("--place"), "{error}");
             assert!(
-                store.get_ranges(&at, &[0..1]).await.is_err() && store.list_with_delimiter(Some(&at)).await.is_err()
+                store.get_ranges(&at, std::slice::from_ref(&(0..1))).await.is_err()
+                    && store.list_with_delimiter(Some(&at)).await.is_err()
             );
         }
         assert!(store.list_with_delimiter(None).await.is_err() && store.list(None).next().await.expect("one").is_err());

@@ -7,6 +7,7 @@
 //! | `subquery` | what is written otherwise for a cluster |
 //! | `codec` | a table on its way: the files that its asker found |
 //! | `trust`, `door` | TLS, token and version, from both sides |
+//! | `mine` | the token of a user on loopback |
 //! | `listen` | servers |
 //! | `fence` | what an executor may read |
 //! | `work` | where it keeps rows |
@@ -23,6 +24,7 @@ mod fence;
 mod flight;
 mod job;
 mod listen;
+mod mine;
 mod notes;
 mod scheduler;
 mod stoppable;

@@ -18,6 +18,8 @@ use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Status};
 
+use crate::mine::{self, Elsewhere};
+
 /// This program, as it calls itself to others.
 pub const PROGRAM: &str = concat!("unstarve-cluster/", env!("CARGO_PKG_VERSION"));
 
@@ -32,7 +34,8 @@ const ALIVE: Duration = Duration::from_secs(10);
 /// What is spoken with all parts of a cluster.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Secrets {
-    /// The token that each request has to have, in a file that others cannot read; needed beyond loopback. For example `openssl rand -hex 32`
+    /// The token that each request has to have, in a file that others cannot read; needed beyond loopback and for parts of several users [default: one of this user, which
+    /// the scheduler makes]. For example `openssl rand -hex 32`
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Speak TLS, to whom these authorities (PEM) know; needed beyond loopback
@@ -109,7 +112,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The content of a file that only its owner, root or this user, and his group can read.
-fn secret(path: &Path) -> Result<Vec<u8>> {
+pub fn secret(path: &Path) -> Result<Vec<u8>> {
     use std::io::Read;
     let opened = || -> std::io::Result<_> {
         let file = std::fs::File::open(path)?;
@@ -127,14 +130,19 @@ fn secret(path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Secrets {
-    /// The token.
-    ///
-    /// # Errors
-    /// If it cannot be read, can be read by others, or is none.
-    pub fn token(&self) -> Result<Option<Token>> {
+    /// The token that was given.
+    fn given(&self) -> Result<Option<Token>> {
         let Some(path) = &self.token_file else { return Ok(None) };
         let text = String::from_utf8(secret(path)?).unwrap_or_default();
         Token::new(text.trim()).map(Some).with_context(|| path.display().to_string())
+    }
+
+    /// The token that who comes in has to have: the one that was given, or this user's.
+    ///
+    /// # Errors
+    /// If it cannot be read, can be read by others, is none, or cannot be made.
+    pub fn token(&self) -> Result<Token> {
+        self.given()?.map_or_else(mine::make, Ok)
     }
 
     /// How others are spoken to.
@@ -143,7 +151,8 @@ impl Secrets {
     /// If a file cannot be read.
     pub fn speaker(&self) -> Result<Speaker> {
         let authority = self.tls_ca.as_deref().map(read).transpose()?.map(Certificate::from_pem);
-        Ok(Speaker(Arc::new(Inner { token: self.token()?, authority })))
+        let (given, mine) = (self.given()?, mine::token);
+        Ok(Speaker(Arc::new(Inner { mine: if given.is_none() { mine()? } else { None }, given, authority })))
     }
 }
 
@@ -152,7 +161,9 @@ impl Secrets {
 pub struct Speaker(Arc<Inner>);
 
 struct Inner {
-    token: Option<Token>,
+    given: Option<Token>,
+    /// Only for who listens on this machine as this user or root.
+    mine: Option<Token>,
     authority: Option<Certificate>,
 }
 
@@ -184,8 +195,17 @@ impl Speaker {
         if self.0.authority.is_none() && !is_loopback(authority.host()) {
             bail!("{authority}: rows would be sent in the clear to another machine; expected --tls-ca");
         }
+        let token = match (&self.0.given, &self.0.mine) {
+            (Some(given), _) => Some(given),
+            (None, Some(mine)) if is_loopback(authority.host()) => {
+                let port = authority.port_u16().context("expected HOST:PORT")?;
+                mine::listens(port).with_context(|| authority.to_string())?;
+                Some(mine)
+            }
+            _ => None,
+        };
         let scheme = if self.0.authority.is_some() { "https" } else { "http" };
-        let agent = match &self.0.token {
+        let agent = match token {
             Some(token) => format!("{PROGRAM} token/{}", token.0),
             None => PROGRAM.to_owned(),
         };
@@ -216,7 +236,10 @@ impl Speaker {
     /// If one of these is not so.
     pub async fn greet(&self, scheduler: &str) -> Result<SchedulerGrpcClient<Channel>, Unheard> {
         let to = Endpoint::from_shared(format!("http://{scheduler}")).map_err(|error| refused(&error))?;
-        let endpoint = self.endpoint(&to).map_err(|error| Unheard::Refused(format!("{error:#}")))?;
+        let endpoint = self.endpoint(&to).map_err(|error| match error.downcast_ref() {
+            Some(Elsewhere::Nobody) => Unheard::Absent(Elsewhere::Nobody.to_string()),
+            _ => Unheard::Refused(format!("{error:#}")),
+        })?;
         let channel = endpoint.connect().await.map_err(|error| Unheard::Absent(chain(&error)))?;
         let mut client =
             SchedulerGrpcClient::new(channel).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE);
@@ -274,7 +297,7 @@ mod tests {
 
     fn speaker(token: Option<&str>, authority: Option<&str>) -> Speaker {
         let token = token.map(|token| Token::new(token).expect("a token"));
-        Speaker(Arc::new(Inner { token, authority: authority.map(Certificate::from_pem) }))
+        Speaker(Arc::new(Inner { given: token, mine: None, authority: authority.map(Certificate::from_pem) }))
     }
 
     #[test]

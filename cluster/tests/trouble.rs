@@ -187,6 +187,42 @@ fn what_listens_to_other_machines_needs_tls_and_a_token() {
     refused(&parts::program().args(far).output().expect("it can be started"), &["192.0.2.1", "--tls-ca"]);
 }
 
+/// Another user of the machine, with a home of his own.
+fn stranger(home: &Path) -> Command {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    std::os::unix::fs::chown(home, Some(NOBODY), Some(NOBODY)).expect("it is ours");
+    let mut command = parts::program();
+    command.uid(NOBODY).gid(NOBODY).env("XDG_STATE_HOME", home).env("XDG_CACHE_HOME", home);
+    command
+}
+
+#[test]
+fn another_user_of_the_machine_is_neither_let_in_nor_told_the_token() {
+    if !rustix::process::geteuid().is_root() {
+        println!("\nskipped: another_user_of_the_machine: it takes root to be one");
+        return;
+    }
+    let home = tempfile::tempdir().expect("a place for files");
+    let cluster = Cluster::start(1, &[FLEET], &[]);
+    let token = parts::state().join("unstarve/cluster-token");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&token.metadata().expect("a token").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let question = ["sql", "--cluster", &format!("df://{}", cluster.address), "select 1 from hosts limit 1", FLEET];
+    refused(&stranger(home.path()).args(question).output().expect("it can be started"), &["refuses", "no token"]);
+    // With a token of his own he is no better off.
+    let mut theirs = Part::start_as(&["scheduler", "--listen", "127.0.0.1:0"], stranger(home.path()));
+    let address = theirs.says("listening at");
+    refused(&stranger(home.path()).args(question).output().expect("it can be started"), &["refuses", "another token"]);
+    // Who asks him, or works for him, by mistake.
+    let asked =
+        parts::program().args(["sql", "--cluster", &format!("df://{address}"), "select 1 from hosts", FLEET]).output();
+    refused(&asked.expect("it can be started"), &["65534", "--token-file"]);
+    let works = parts::program().args(["executor", "--scheduler", &address, "--place", FLEET]).output();
+    refused(&works.expect("it can be started"), &["65534", "--token-file"]);
+    assert_eq!(theirs.end(), Some(0));
+}
+
 /// Certificates and a token of a test.
 struct Secrets {
     place: tempfile::TempDir,
@@ -263,7 +299,8 @@ fn with_tls_and_a_token_everything_works_and_nobody_else_gets_in() {
         command.args(["sql", "--cluster", &address]).args(options).args([question, FLEET]);
         command.output().expect("it can be started")
     };
-    refused(&asked(&["--tls-ca", &ca]), &["refuses", "no token"]);
+    // This user's own token is not the one.
+    refused(&asked(&["--tls-ca", &ca]), &["refuses", "another token"]);
     refused(&asked(&["--tls-ca", &ca, "--token-file", &wrong]), &["refuses", "another token"]);
     refused(&asked(&["--tls-ca", &other, "--token-file", &token]), &["cannot be reached", "certificate"]);
     refused(&asked(&["--token-file", &token]), &["cannot be reached"]);

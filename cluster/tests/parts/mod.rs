@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
 
 pub const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/real");
@@ -14,9 +14,15 @@ pub const STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/store
 /// Far more than starting takes on a busy machine: what hangs fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Where this user's token is: of all tests of a program, as it would be on a machine.
+pub fn state() -> &'static Path {
+    static STATE: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a place for files"));
+    STATE.path()
+}
+
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve-cluster"));
-    command.stdin(Stdio::null());
+    command.stdin(Stdio::null()).env("XDG_STATE_HOME", state());
     command
 }
 
@@ -40,10 +46,13 @@ impl Drop for Part {
 
 impl Part {
     pub fn start(arguments: &[&str]) -> Part {
+        Part::start_as(arguments, program())
+    }
+
+    pub fn start_as(arguments: &[&str], mut command: Command) -> Part {
         let place = tempfile::tempdir().expect("a place for files");
         let errors = place.path().join("stderr");
         let file = std::fs::File::create(&errors).expect("it can be written");
-        let mut command = program();
         command.args(arguments).env("XDG_CACHE_HOME", place.path()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().expect("it can be started");
         let (sender, lines) = mpsc::channel();
