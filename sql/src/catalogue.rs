@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::common::TableReference;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::object_store::ObjectStoreUrl;
@@ -18,7 +19,8 @@ use crate::bucket::Reach;
 use crate::hours::{self, Ask};
 use crate::place::{Part, Wanted, find};
 use crate::scan::Files;
-use crate::{functions, layout, plain, views};
+use crate::views::{self, VIEWS};
+use crate::{functions, layout, plain};
 
 /// The files that are asked, looked at once: whoever reads them reads the same, on this machine or on others.
 pub struct Found {
@@ -98,11 +100,27 @@ async fn register(session: &SessionContext, parts: Vec<Part>, text: Text) -> Res
     for (name, parts) in tables {
         let schema = match unstarve_tables::named(&name) {
             Some(known) => arrow_schema(known, text),
-            None => read_schema(session, &parts).await.with_context(|| format!("the table {name} cannot be read"))?,
+            None => match of_others(session, &name, &parts).await {
+                Ok(schema) => schema,
+                // Whoever may write a file here could take all tables away otherwise.
+                Err(why) => {
+                    eprintln!("unstarve sql: {}", unstarve_model::clean(&format!("table {name:?} left out: {why:#}")));
+                    continue;
+                }
+            },
         };
-        session.register_table(name.as_str(), Arc::new(Files::new(schema, parts)))?;
+        // As it is: `"Hosts"` and `"a.b"` are names, too, of one table and not of a table in a schema.
+        session.register_table(TableReference::bare(name), Arc::new(Files::new(schema, parts)))?;
     }
     Ok(())
+}
+
+/// The columns of a table that is none of ours, as its files have them.
+async fn of_others(session: &SessionContext, name: &str, parts: &[Part]) -> Result<SchemaRef> {
+    if VIEWS.iter().any(|view| view.name == name) {
+        anyhow::bail!("a view has this name");
+    }
+    read_schema(session, parts).await
 }
 
 /// By `table=NAME` of its path; else by the file's name: `waits.parquet`, or `waits-monday.parquet` for a table that unstarve

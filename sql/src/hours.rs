@@ -111,7 +111,7 @@ async fn files_of_hour(
         let names: Vec<String> = listed.iter().filter(is_data).map(|meta| name(meta).to_owned()).collect();
         match newest(shop, hour, &listed, !names.is_empty(), &mut passed_over).await? {
             Look::Again => {}
-            Look::At(commit) => return files(shop, at, &listed, &names, commit, ask),
+            Look::At(commit) => return files(shop, at, &listed, &names, *commit, ask),
         }
         listed = shop.store.list_with_delimiter(Some(at)).await?.objects;
     }
@@ -124,7 +124,7 @@ type Newest = Option<(Head, Option<Commit>)>;
 enum Look {
     /// Something was replaced meanwhile.
     Again,
-    At(Newest),
+    At(Box<Newest>),
 }
 
 async fn newest(
@@ -147,7 +147,7 @@ async fn newest(
             head(shop, hour, number, meta).await.map(|found| found.map(|head| (head, None)))
         };
         match found {
-            Ok(Found::Believed(newest)) => return Ok(Look::At(Some(newest))),
+            Ok(Found::Believed(newest)) => return Ok(Look::At(Box::new(Some(newest)))),
             Ok(Found::Doubted(why)) => {
                 if passed_over.insert(number) {
                     let why = format!("{}: passed over: {why}", meta.location);
@@ -159,7 +159,7 @@ async fn newest(
             Err(error) => return Err(error.context(meta.location.to_string())),
         }
     }
-    Ok(Look::At(None))
+    Ok(Look::At(Box::new(None)))
 }
 
 fn is_absent(error: &anyhow::Error) -> bool {

@@ -9,7 +9,7 @@ const KEYS: [&str; 3] = ["table", "date", "hour"];
 /// The last directory `KEY=VALUE` that a file is in.
 pub fn value(location: &Path, key: &str) -> Option<String> {
     let of_key = |part: &str| Some(part.strip_prefix(key)?.strip_prefix('=')?.to_owned());
-    location.parts().filter_map(|part| of_key(part.as_ref())).last()
+    location.parts().filter_map(|part| of_key(part.as_ref())).next_back()
 }
 
 /// The directory that a file is in.

@@ -48,8 +48,6 @@ const MOST_EPISODES: usize = 500;
 const LONGEST: usize = 200;
 
 const HOUR_MS: i64 = 3_600_000;
-const KERNEL: &str = "victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')";
-const STARVED: &str = "rule in ('class', 'weight', 'wakeup-preemption', 'throttled')";
 
 /// Asks, and writes the page.
 ///
@@ -99,11 +97,11 @@ async fn periods(session: &SessionContext, changed_at: Option<i64>) -> Result<Ve
     let question = format!(
         "with watched as (
             select host, kernel, labels, late, min(ts) as first, max(ts) as last, sum(span_ns) as watched from (
-                select distinct host, kernel, labels, {late} as late, ts, span_ns from wait_rollup)
+                select *, {late} as late from watched)
             group by host, kernel, labels, late),
         blamed as (
             select host, kernel, labels, late, sum(ns) as ns from (
-                select host, kernel, labels, {late} as late, ns from blame_rollup where {KERNEL} and {STARVED})
+                select host, kernel, labels, {late} as late, ns from starved_kernel_threads)
             group by host, kernel, labels, late)
         select watched.host as host, watched.kernel as kernel, watched.labels as labels, watched.late as late,
             watched.first as first, watched.last as last, watched.watched as watched, coalesce(blamed.ns, 0) as ns
@@ -138,7 +136,7 @@ type Cells = HashMap<String, HashMap<(String, bool), u64>>;
 async fn cells(session: &SessionContext) -> Result<Cells> {
     let question = format!(
         "select host, victim_role, is_kernel, sum(ns) as ns from (
-            select host, victim_role, {KERNEL} as is_kernel, ns from blame_rollup where {STARVED})
+            select host, victim_role, coalesce(is_kernel_thread, false) as is_kernel, ns from starved)
         group by host, victim_role, is_kernel order by ns desc limit {MOST_CELLS}"
     );
     let mut cells = Cells::new();
@@ -168,11 +166,10 @@ fn roles(cells: &Cells) -> Vec<(String, bool)> {
 
 /// All hosts together: how many, for how long they were watched, and for how long their kernel threads waited.
 async fn totals(session: &SessionContext) -> Result<FleetRest> {
-    let watched = "select sum(span_ns) as n from (select distinct host, ts, span_ns from wait_rollup)";
     Ok(FleetRest {
-        hosts: one(session, "select count(distinct host) as n from wait_rollup").await?,
-        watched_ns: one(session, watched).await?,
-        ns: one(session, &format!("select sum(ns) as n from blame_rollup where {KERNEL} and {STARVED}")).await?,
+        hosts: one(session, "select count(distinct host) as n from watched").await?,
+        watched_ns: one(session, "select sum(span_ns) as n from watched").await?,
+        ns: one(session, "select sum(ns) as n from starved_kernel_threads").await?,
     })
 }
 

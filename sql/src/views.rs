@@ -13,32 +13,43 @@ pub struct View {
     pub query: &'static str,
 }
 
-/// All of them. Rules by which others are preferred are what starves; a turn among equals, an idle CPU and interrupts are not.
-pub const VIEWS: [View; 21] = [
+/// All of them; what one is made of comes before it.
+pub const VIEWS: [View; 25] = [
+    View {
+        name: "starved",
+        meaning: "`blame_rollup` where others were preferred (a turn among equals, an idle CPU and interrupts are no starvation), and whether kernel threads waited",
+        query: "select *, victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel') as is_kernel_thread
+                from blame_rollup where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')",
+    },
+    View {
+        name: "starved_kernel_threads",
+        meaning: "the same of kernel threads",
+        query: "select * from starved where is_kernel_thread",
+    },
+    View {
+        name: "watched",
+        meaning: "the intervals in which hosts were watched, each once",
+        query: "select distinct host, kernel, labels, ts, span_ns from wait_rollup",
+    },
     View {
         name: "starved_roles",
         meaning: "who waits while others are preferred, by host and role, worst first",
-        query: "select host, victim_role, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
-                where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+        query: "select host, victim_role, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved
                 group by host, victim_role order by ns desc, host, victim_role",
     },
     View {
         name: "starved_io_workers",
         meaning: "which hosts starve the workers that complete direct I/O, and by whom",
-        query: "select host, kernel, occupant, rule, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
-                where victim_kind = 'direct-io' and rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+        query: "select host, kernel, occupant, rule, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved where victim_kind = 'direct-io'
                 group by host, kernel, occupant, rule order by ns desc, host, occupant, rule",
     },
     View {
         name: "kernels",
         meaning: "waits of kernel threads by the running kernel, as a part of the time that hosts were watched",
         query: "with hours as (
-                    select kernel, sum(span_ns) as watched_ns, count(distinct host) as hosts from (
-                        select distinct host, kernel, ts, span_ns from wait_rollup) group by kernel),
+                    select kernel, sum(span_ns) as watched_ns, count(distinct host) as hosts from watched group by kernel),
                 blamed as (
-                    select kernel, sum(ns) as ns from blame_rollup
-                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
-                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by kernel)
+                    select kernel, sum(ns) as ns from starved_kernel_threads group by kernel)
                 select hours.kernel, hours.hosts, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                 from hours left join blamed on hours.kernel is not distinct from blamed.kernel
                 order by share desc, kernel",
@@ -59,9 +70,7 @@ pub const VIEWS: [View; 21] = [
     View {
         name: "by_day",
         meaning: "by host and day: for how long its kernel threads waited while others were preferred; did a roll-out help",
-        query: "select host, date_trunc('day', ts) as day, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
-                where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
-                    and rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+        query: "select host, date_trunc('day', ts) as day, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved_kernel_threads
                 group by host, date_trunc('day', ts) order by host, day",
     },
     View {
@@ -69,8 +78,8 @@ pub const VIEWS: [View; 21] = [
         meaning: "who has starved whom in the last 24 hours of the data, and never before in it",
         query: "with newest as (select min(ts) as first, max(ts) as ts from blame_rollup where ts < now() + interval '1 hour'),
                 sums as (
-                    select host, victim_role, occupant, rule, min(blame_rollup.ts) as first, sum(ns) as ns
-                    from blame_rollup where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+                    select host, victim_role, occupant, rule, min(ts) as first, sum(ns) as ns
+                    from starved
                     group by host, victim_role, occupant, rule)
                 select sums.host, sums.victim_role, sums.occupant, sums.rule, sums.first, sums.ns, sums.ns / 1e9 as seconds
                 from sums, newest where sums.first > newest.ts - interval '24 hours' and newest.first <= newest.ts - interval '24 hours'
@@ -113,16 +122,13 @@ pub const VIEWS: [View; 21] = [
     View {
         name: "by_hour",
         meaning: "by hour: for how long kernel threads of the whole fleet waited while others were preferred, and on how many hosts",
-        query: "select date_trunc('hour', ts) as hour, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
-                where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
-                    and rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+        query: "select date_trunc('hour', ts) as hour, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved_kernel_threads
                 group by date_trunc('hour', ts) order by hour",
     },
     View {
         name: "throttled_groups",
         meaning: "groups that wait because their CPU limit is used up, on how many hosts",
-        query: "select victim_role as cgroup, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
-                where rule = 'throttled' group by victim_role order by ns desc, cgroup",
+        query: "select victim_role as cgroup, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved where rule = 'throttled' group by victim_role order by ns desc, cgroup",
     },
     View {
         name: "longest_waits",
@@ -134,17 +140,27 @@ pub const VIEWS: [View; 21] = [
         name: "kernel_changes",
         meaning: "hosts that ran several kernels: for how long kernel threads waited while others were preferred, as a part of the time under each",
         query: "with hours as (
-                    select host, kernel, min(ts) as first, sum(span_ns) as watched_ns from (
-                        select distinct host, kernel, ts, span_ns from wait_rollup) group by host, kernel),
+                    select host, kernel, min(ts) as first, sum(span_ns) as watched_ns from watched group by host, kernel),
                 several as (select host from hours group by host having count(*) > 1),
                 blamed as (
-                    select host, kernel, sum(ns) as ns from blame_rollup
-                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
-                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by host, kernel)
+                    select host, kernel, sum(ns) as ns from starved_kernel_threads group by host, kernel)
                 select hours.host, hours.kernel, hours.first, coalesce(blamed.ns, 0) as ns,
                     share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                 from hours join several on hours.host = several.host
                     left join blamed on hours.host = blamed.host and hours.kernel is not distinct from blamed.kernel
+                order by hours.host, hours.first",
+    },
+    View {
+        name: "label_changes",
+        meaning: "hosts whose labels changed: for how long kernel threads waited while others were preferred, as a part of the time with each",
+        query: "with hours as (
+                    select host, labels, min(ts) as first, sum(span_ns) as watched_ns from watched group by host, labels),
+                several as (select host from hours group by host having count(*) > 1),
+                blamed as (select host, labels, sum(ns) as ns from starved_kernel_threads group by host, labels)
+                select hours.host, hours.labels, hours.first, coalesce(blamed.ns, 0) as ns,
+                    share(coalesce(blamed.ns, 0), hours.watched_ns) as share
+                from hours join several on hours.host = several.host
+                    left join blamed on hours.host = blamed.host and hours.labels is not distinct from blamed.labels
                 order by hours.host, hours.first",
     },
     View {
@@ -157,30 +173,24 @@ pub const VIEWS: [View; 21] = [
         name: "worst_hosts",
         meaning: "by host: for how long its kernel threads waited while others were preferred, as a part of the time that it was watched; worst first",
         query: "with hours as (
-                    select host, sum(span_ns) as watched_ns from (select distinct host, ts, span_ns from wait_rollup) group by host),
+                    select host, sum(span_ns) as watched_ns from watched group by host),
                 blamed as (
-                    select host, sum(ns) as ns from blame_rollup
-                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
-                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by host)
+                    select host, sum(ns) as ns from starved_kernel_threads group by host)
                 select hours.host, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                 from hours left join blamed on hours.host = blamed.host order by share desc, host",
     },
     View {
         name: "top_victims",
         meaning: "who waits while others are preferred, by which rule, on how many hosts",
-        query: "select victim_role, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
-                where rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by victim_role, rule order by ns desc, victim_role, rule",
+        query: "select victim_role, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved group by victim_role, rule order by ns desc, victim_role, rule",
     },
     View {
         name: "by_labels",
         meaning: "by the labels of hosts: waits of kernel threads as a part of the time watched; did what some hosts got help",
         query: "with hours as (
-                    select labels, sum(span_ns) as watched_ns, count(distinct host) as hosts from (
-                        select distinct host, labels, ts, span_ns from wait_rollup) group by labels),
+                    select labels, sum(span_ns) as watched_ns, count(distinct host) as hosts from watched group by labels),
                 blamed as (
-                    select labels, sum(ns) as ns from blame_rollup
-                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
-                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by labels)
+                    select labels, sum(ns) as ns from starved_kernel_threads group by labels)
                 select hours.labels, hours.hosts, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                 from hours left join blamed on hours.labels is not distinct from blamed.labels order by share desc, labels",
     },
@@ -188,12 +198,9 @@ pub const VIEWS: [View; 21] = [
         name: "peer_outliers",
         meaning: "hosts whose kernel threads wait for a thousandth of the time, and three times as long as on half of the hosts with the same kernel",
         query: "with hours as (
-                    select host, kernel, sum(span_ns) as watched_ns from (
-                        select distinct host, kernel, ts, span_ns from wait_rollup) group by host, kernel),
+                    select host, kernel, sum(span_ns) as watched_ns from watched group by host, kernel),
                 blamed as (
-                    select host, kernel, sum(ns) as ns from blame_rollup
-                    where victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')
-                        and rule in ('class', 'weight', 'wakeup-preemption', 'throttled') group by host, kernel),
+                    select host, kernel, sum(ns) as ns from starved_kernel_threads group by host, kernel),
                 shares as (
                     select hours.host, hours.kernel, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                     from hours left join blamed on hours.host = blamed.host and hours.kernel is not distinct from blamed.kernel),
@@ -205,16 +212,17 @@ pub const VIEWS: [View; 21] = [
     },
     View {
         name: "proved_for_episodes",
-        meaning: "what the lab proved of remedies against the findings that episodes are about, on the same series of kernels (table `proofs`)",
+        meaning: "what the lab proved of remedies against what episodes are about: the finding, the kind of victim, the series of kernels (table `proofs`)",
         query: "with asked as (
                     select finding, split_part(kernel, '.', 1) || '.' || split_part(kernel, '.', 2) as series,
+                        case when victim_role in ('direct-io', 'kworker', 'storage') then 'kworker'
+                            when victim_role in ('ksoftirqd', 'rcu', 'nfsd', 'kernel') then victim_role else 'task' end as kind,
                         count(*) as episodes, count(distinct host) as hosts
-                    from episodes where finding is not null and kernel is not null
-                    group by finding, split_part(kernel, '.', 1) || '.' || split_part(kernel, '.', 2))
-                select asked.finding, asked.series, asked.episodes, asked.hosts, proofs.remedy, proofs.answer, proofs.victim, proofs.scenario,
+                    from episodes where finding is not null and kernel is not null and victim_role is not null group by finding, series, kind)
+                select asked.finding, asked.kind as victim, asked.series, asked.episodes, asked.hosts, proofs.remedy, proofs.answer, proofs.scenario,
                     proofs.metric, proofs.effect, proofs.low, proofs.high
-                from asked join proofs on asked.finding = proofs.finding and asked.series = proofs.kernel
-                order by asked.episodes desc, asked.finding, asked.series, proofs.answer, proofs.remedy, proofs.scenario, proofs.victim",
+                from asked join proofs on asked.finding = proofs.finding and asked.series = proofs.kernel and asked.kind = proofs.victim
+                order by asked.episodes desc, asked.finding, victim, asked.series, proofs.answer, proofs.remedy, proofs.scenario",
     },
 ];
 

@@ -50,12 +50,14 @@ fn the_planted_hosts_are_found_and_no_others() {
     let found = rows("select distinct host from blame_rollup where occupant = '/batch.slice'", FLEET);
     assert_eq!(found, ["host-0001"]);
     let found = rows("select host from peer_outliers where kernel = '6.12.0-plain' order by host", FLEET);
-    assert_eq!(found, ["host-0001", "host-0003", "host-0013"]);
+    assert_eq!(found, ["host-0001", "host-0003", "host-0007", "host-0013"]);
     let found = rows("select host from worst_hosts order by share desc limit 2", FLEET);
     assert_eq!(found.iter().collect::<std::collections::BTreeSet<_>>().len(), 2);
     assert!(found.iter().all(|host| ["host-0003", "host-0013"].contains(&host.as_str())), "{found:?}");
     assert_eq!(rows("select hosts from top_victims where victim_role = 'direct-io' and rule = 'class'", FLEET), ["2"]);
-    assert_eq!(rows("select labels, hosts from by_labels", FLEET), [",20"]);
+    assert_eq!(rows("select labels, hosts from by_labels order by hosts", FLEET), ["policy=v2,1", ",20"]);
+    let found = rows("select host, labels, ns / 1e9 > 48, share > 0.013 from label_changes", FLEET);
+    assert_eq!(found, ["host-0007,,true,true", "host-0007,policy=v2,false,false"], "4 s in each of 12 intervals");
 }
 
 /// The first of a view are its first, also if a question wants no more of them.
@@ -275,11 +277,11 @@ fn proofs_and_settings_are_read() {
     assert_eq!(rows(question, days::PROOFS), [proof], "as testdata/proofs has it");
     let place = days::fleet_with_a_day_before(write);
     let place = place.path().to_str().expect("UTF-8");
-    let question = "select finding, series, episodes, hosts, remedy, answer from proved_for_episodes";
+    let question = "select finding, victim, series, episodes, hosts, remedy, answer from proved_for_episodes";
     assert_eq!(
         rows(question, place),
-        ["wake-storm,6.1,4,2,raise-bystander,helped"],
-        "of rt-starvation nothing was proved there"
+        ["wake-storm,task,6.1,2,1,raise-bystander,helped"],
+        "neither of rt-starvation nor of workers was anything proved there"
     );
     assert_eq!(rows("select count(*) from proved_for_episodes", FLEET), ["0"]);
     // A host's settings, of a real one.

@@ -75,6 +75,34 @@ fn a_table_in_a_table_is_not_read() {
     assert_eq!(said.matches("no place for files of a table").count(), 2, "{said}");
 }
 
+/// A directory is what a table is called after, and whoever writes into a store makes directories.
+#[test]
+fn strange_tables_take_no_question_away() {
+    let place = copy(REAL);
+    let expected = asked(&[REAL]).0;
+    let part = hour(place.path()).join("vm-c05a1cd7-1795421990359013721.parquet");
+    for table in ["Hosts", "a.b", "rules", "information_schema.tables", "\"", "😀"] {
+        let table = place.path().join(format!("table={table}"));
+        std::fs::create_dir(&table).expect("it can be made");
+        std::fs::copy(&part, table.join("part.parquet")).expect("it can be copied");
+    }
+    std::fs::create_dir(place.path().join("table=junk")).expect("it can be made");
+    std::fs::write(place.path().join("table=junk/junk.parquet"), b"PAR1 or not").expect("it can be written");
+    let (rows, said) = asked(&[text(place.path())]);
+    assert_eq!(rows, expected);
+    for left_out in ["\"rules\" left out: a view has this name", "\"junk\" left out"] {
+        assert!(said.contains(left_out), "{said}");
+    }
+    let output = sql(&[
+        "--format",
+        "csv",
+        "select count(*) from \"a.b\" union all select count(*) from rules",
+        text(place.path()),
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout.starts_with(b"count(*)\n"), "{output:?}");
+}
+
 /// A link, a directory, a commit of another hour, and root's file that somebody else owns.
 #[test]
 fn what_is_only_called_like_a_commit_is_passed_over() {
@@ -145,7 +173,7 @@ fn one_hosts_closed_file_does_not_hide_an_hour() {
     match nobody(&count) {
         Ok(output) if output.status.success() => {}
         other => {
-            unstarve_testing::not_possible_here(&format!("nobody else can ask here: {other:?}"));
+            unstarve_testing::not_possible_here(format!("nobody else can ask here: {other:?}"));
             return;
         }
     }

@@ -11,6 +11,7 @@ import csv
 import glob
 import io
 import json
+import re
 import sys
 
 import duckdb
@@ -64,11 +65,16 @@ for table, columns in TABLES.items():
     else:
         duck.execute(f"create table {table} ({columns})")
 answers = []
-for view, definition, question in json.load(sys.stdin):
-    if view == "wait_quantiles":
-        wait_quantiles(duck)
-    else:
-        duck.execute(f"create view {view} as {definition}")
+questions = json.load(sys.stdin)
+views = {view: definition for view, definition, _ in questions if view != "wait_quantiles"}
+wait_quantiles(duck)
+while views:
+    # Those that are made of others come after them.
+    made = [view for view, definition in views.items() if not any(re.search(rf"\b{other}\b", definition) for other in views)]
+    assert made, f"views that are made of each other: {list(views)}"
+    for view in made:
+        duck.execute(f"create view {view} as {views.pop(view)}")
+for view, _, question in questions:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(duck.execute(question).fetchall())
     answers.append(text.getvalue())

@@ -11,6 +11,7 @@
 //! * from the middle of the time on, host-0001: an occupant that was not there before, `/batch.slice`;
 //! * host-0004: a group whose CPU limit is used up, `/limited.slice`, for 5 s in each interval;
 //! * host-0005 has another kernel from the middle of the time on, 6.12.9-changed;
+//! * each 20th, `host-NNNN` with N % 20 = 7, gets the label `policy=v2` in the middle of the time; until then a group outweighs its storage workers for 4 s in each interval;
 //! * host-0006 has another value of `kernel.sched_rt_runtime_us` than all others;
 //! * each host of the first kind has an episode in each hour.
 
@@ -167,6 +168,14 @@ impl Host {
         format!("host-{:04}", self.number)
     }
 
+    fn gets_a_policy(self) -> bool {
+        self.number % 20 == 7
+    }
+
+    fn labels(self) -> Option<&'static str> {
+        (self.gets_a_policy() && self.is_late).then_some("policy=v2")
+    }
+
     fn kernel(self) -> &'static str {
         match self.number {
             5 if self.is_late => "6.12.9-changed",
@@ -185,6 +194,9 @@ fn plant(interval: &mut Interval, host: Host) {
     }
     if host.number == 1 && host.is_late {
         interval.add("rcu", "/batch.slice", "weight", 1_000_000_000);
+    }
+    if host.gets_a_policy() && !host.is_late {
+        interval.add("storage", "/noisy.slice", "weight", 4_000_000_000);
     }
     if host.number == 4 {
         interval.add("/limited.slice", "/limited.slice", "throttled", 5_000_000_000);
@@ -261,7 +273,7 @@ fn write_wait(
         Cell::number(wait.max),
         Cell::Counts(&wait.buckets),
         Cell::Text(host.kernel()),
-        Cell::Empty,
+        Cell::text(host.labels()),
     ])
 }
 
@@ -283,7 +295,7 @@ fn write_blame(
         Cell::Text(&blame.rule),
         blame.ns.into(),
         Cell::Text(host.kernel()),
-        Cell::Empty,
+        Cell::text(host.labels()),
     ])
 }
 
@@ -297,7 +309,7 @@ fn write_host(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<()
         Cell::Empty,
         Cell::Text("x86_64"),
         2.into(),
-        Cell::Empty,
+        Cell::text(host.labels()),
         Cell::Empty,
         Cell::Text(env!("CARGO_PKG_VERSION")),
     ])
@@ -329,7 +341,7 @@ fn write_episode(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result
             &culprit,
             &[Cell::Text("class"), (1_000_000_000 + host.number).into(), 1.into()],
             &[Cell::Text("rt-throttling"), Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty],
-            &[Cell::Text(host.kernel()), Cell::Empty],
+            &[Cell::Text(host.kernel()), Cell::text(host.labels())],
         ]
         .concat(),
     )

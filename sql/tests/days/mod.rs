@@ -1,5 +1,5 @@
 //! The small fleet with a day before: 30 hours earlier it had all rows that it has, but none of `/batch.slice`, a host more, and its episodes were
-//! storms of wakeups on 6.1.
+//! storms of wakeups on 6.1, those of one host about a program.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +33,8 @@ pub fn fleet_with_a_day_before(write: impl Fn(&str, &Path)) -> tempfile::TempDir
         (
             "episodes",
             format!(
-                "select * replace (id || '-storm' as id, {earlier}, 'wake-storm' as finding, '6.1.0-planted' as kernel) from episodes"
+                "select * replace (id || '-storm' as id, {earlier}, 'wake-storm' as finding, '6.1.0-planted' as kernel,
+                 case when host = 'host-0003' then 'other' else victim_role end as victim_role) from episodes"
             ),
         ),
     ] {
