@@ -19,7 +19,7 @@ pub(crate) const WAIT_ROLLUP: &[Column] = &[
         "victim_role",
         Text,
         "",
-        "who waited: `ksoftirqd`, `kworker`, …, or the path of a top-level cgroup (docs/watch.md)",
+        "who waited: `ksoftirqd`, `kworker`, …, or the path of a top-level cgroup (docs/watch.md); where nobody did, one row with `n` 0 of `unknown`",
     ),
     column("victim_kind", Text, "", "the kind of the role: its name, `group` for a cgroup"),
     optional("cgroup", Text, "", "the path of the cgroup, of a group"),

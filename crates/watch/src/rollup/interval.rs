@@ -156,7 +156,7 @@ impl Waited {
 }
 
 impl WaitRow {
-    fn of(role: &str, kind: RoleKind) -> WaitRow {
+    pub fn of(role: &str, kind: RoleKind) -> WaitRow {
         WaitRow { role: role.to_owned(), kind, count: 0, ns: 0, histogram: Histogram::new() }
     }
 }

@@ -15,6 +15,7 @@ use unstarve_tables::{
 
 use super::Work;
 use super::interval::{BlameRow, Interval, Sums, WaitRow};
+use crate::RoleKind;
 use crate::config::Tables;
 use crate::episode::{Episode, Party};
 use crate::machine;
@@ -141,9 +142,10 @@ impl Writer {
             self.put(&HOSTS, *at, &part, |out| out.row(&self.host_row(*at)))?;
             self.hour = Some(hour);
         }
-        if !waits.is_empty() {
-            self.put(&WAIT_ROLLUP, *at, &part, |out| waits.iter().try_for_each(|row| self.wait(out, interval, row)))?;
-        }
+        // A row at least: without one nobody could tell an hour in which nobody waited from one in which nobody looked.
+        let calm = [WaitRow::of(RoleKind::Unknown.word(), RoleKind::Unknown)];
+        let rows = if waits.is_empty() { &calm[..] } else { waits };
+        self.put(&WAIT_ROLLUP, *at, &part, |out| rows.iter().try_for_each(|row| self.wait(out, interval, row)))?;
         if !blame.is_empty() {
             let row = |out: &mut dyn Rows, row| out.row(&self.blame(interval, row));
             self.put(&BLAME_ROLLUP, *at, &part, |out| blame.iter().try_for_each(|blame| row(out, blame)))?;

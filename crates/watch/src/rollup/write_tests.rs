@@ -116,6 +116,17 @@ fn work(scene: &Scene, minute: u64, episodes: &[Episode]) -> Work {
 }
 
 #[test]
+fn an_interval_in_which_nobody_waited_says_so() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let mut writer = writer(place.path());
+    let calm = Scene::new();
+    assert_eq!(writer.write(&work(&calm, 5, &[])), Ok(()));
+    assert_eq!(writer.write(&work(&calm, 10, &[])), Ok(()));
+    let files = files(&place.path().join("tables"));
+    assert_eq!((of_table(&files, "wait_rollup"), of_table(&files, "blame_rollup")), (2, 0), "{files:#?}");
+}
+
+#[test]
 fn what_could_not_be_written_is_part_of_the_next_interval() {
     let place = tempfile::tempdir().expect("a place for files");
     let mut writer = writer(place.path());
