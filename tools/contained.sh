@@ -20,7 +20,9 @@ export CARGO_TERM_COLOR=never CARGO_TERM_PROGRESS_WHEN=never CARGO_NET_RETRY=2 C
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/target}
 
 room=$(mktemp -d "${TMPDIR:-/tmp}/unstarve-ci.XXXXXX") || exit 1
-mkdir "$room/tmp"
+# Tests that are another user for a while may pass through, and see no names.
+mkdir -m 711 "$room/tmp"
+chmod 711 "$room"
 log=$room/log
 : >"$log"
 mark=UNSTARVE_CI_RUN=$$.$(date +%s%N)

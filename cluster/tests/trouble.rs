@@ -2,7 +2,7 @@
 
 mod parts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -187,14 +187,45 @@ fn what_listens_to_other_machines_needs_tls_and_a_token() {
     refused(&parts::program().args(far).output().expect("it can be started"), &["192.0.2.1", "--tls-ca"]);
 }
 
-/// Another user of the machine, with a home of his own.
-fn stranger(home: &Path) -> Command {
-    use std::os::unix::process::CommandExt;
-    const NOBODY: u32 = 65534;
-    std::os::unix::fs::chown(home, Some(NOBODY), Some(NOBODY)).expect("it is ours");
-    let mut command = parts::program();
-    command.uid(NOBODY).gid(NOBODY).env("XDG_STATE_HOME", home).env("XDG_CACHE_HOME", home);
-    command
+/// Another user of the machine, with a home of his own. What he is given is copied there: he may not enter where the build or the
+/// checkout is.
+struct Stranger {
+    home: tempfile::TempDir,
+}
+
+impl Stranger {
+    const ID: u32 = 65534;
+
+    fn new() -> Stranger {
+        let home = tempfile::tempdir().expect("a place for files");
+        let stranger = Stranger { home };
+        std::fs::copy(env!("CARGO_BIN_EXE_unstarve-cluster"), stranger.file("unstarve-cluster")).expect("a copy");
+        let copied = Command::new("cp").args(["-r", FLEET]).arg(stranger.file("fleet")).status();
+        assert!(copied.expect("cp can be started").success());
+        let owner = format!("{0}:{0}", Stranger::ID);
+        let owned = Command::new("chown").args(["-R", &owner]).arg(stranger.home.path()).status();
+        assert!(owned.expect("chown can be started").success());
+        stranger
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn program(&self) -> Command {
+        use std::os::unix::process::CommandExt;
+        let home = self.home.path();
+        let mut command = Command::new(self.file("unstarve-cluster"));
+        command.stdin(Stdio::null()).current_dir("/").uid(Stranger::ID).gid(Stranger::ID);
+        command.env("XDG_STATE_HOME", home).env("XDG_CACHE_HOME", home);
+        command
+    }
+
+    fn asks(&self, address: &str) -> Output {
+        let mut command = self.program();
+        command.args(["sql", "--cluster", &format!("df://{address}"), "select 1 from hosts limit 1"]);
+        command.arg(self.file("fleet")).output().expect("it can be started")
+    }
 }
 
 #[test]
@@ -203,17 +234,16 @@ fn another_user_of_the_machine_is_neither_let_in_nor_told_the_token() {
         println!("\nskipped: another_user_of_the_machine: it takes root to be one");
         return;
     }
-    let home = tempfile::tempdir().expect("a place for files");
+    let stranger = Stranger::new();
     let cluster = Cluster::start(1, &[FLEET], &[]);
     let token = parts::state().join("unstarve/cluster-token");
     let mode = std::os::unix::fs::PermissionsExt::mode(&token.metadata().expect("a token").permissions());
     assert_eq!(mode & 0o777, 0o600);
-    let question = ["sql", "--cluster", &format!("df://{}", cluster.address), "select 1 from hosts limit 1", FLEET];
-    refused(&stranger(home.path()).args(question).output().expect("it can be started"), &["refuses", "no token"]);
+    refused(&stranger.asks(&cluster.address), &["refuses", "no token"]);
     // With a token of his own he is no better off.
-    let mut theirs = Part::start_as(&["scheduler", "--listen", "127.0.0.1:0"], stranger(home.path()));
+    let mut theirs = Part::start_as(&["scheduler", "--listen", "127.0.0.1:0"], stranger.program());
     let address = theirs.says("listening at");
-    refused(&stranger(home.path()).args(question).output().expect("it can be started"), &["refuses", "another token"]);
+    refused(&stranger.asks(&cluster.address), &["refuses", "another token"]);
     // Who asks him, or works for him, by mistake.
     let asked =
         parts::program().args(["sql", "--cluster", &format!("df://{address}"), "select 1 from hosts", FLEET]).output();
