@@ -168,13 +168,14 @@ impl AsFd for Directory {
     }
 }
 
+#[allow(clippy::useless_conversion, reason = "the number of names has 32 bits on arm64")]
 fn check_file(file: &OwnedFd, path: &Path, how: How) -> Result<(), TrustError> {
     let stat = fstat(file).map_err(TrustError::io(path))?;
     let why = if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         Some(Distrust::NoFile)
     } else if how != How::Read && stat.st_nlink > 1 {
         // Linked here when others could still write the directory: what we write would go to the other name, too.
-        Some(Distrust::Names(stat.st_nlink))
+        Some(Distrust::Names(stat.st_nlink.into()))
     } else {
         distrust(&stat)
     };
