@@ -34,9 +34,9 @@ release: ## the program as it is shipped, optimised by a profile of its own work
 	tools/setup.sh build
 	tools/release.sh
 
-dist: ## the program as one static file, deb, rpm, OCI image, man pages, completions, licences and SBOM: $CARGO_TARGET_DIR/dist-tree/out
+dist: ## the program as one static file, deb, rpm, OCI image, man pages, completions, licences and SBOM, on x86-64 for arm64, too (ARCH=amd64: not): $CARGO_TARGET_DIR/dist-tree/out
 	tools/setup.sh dist
-	tools/dist.sh
+	ARCH='$(ARCH)' tools/dist.sh
 
 install: ## unstarve, into ~/.cargo/bin
 	tools/setup.sh build

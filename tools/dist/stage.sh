@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Makes the tree that both packages hold: each file where it will be on a host.
 #
-#     tools/dist/stage.sh PROGRAM DIRECTORY        makes DIRECTORY/root and DIRECTORY/debian
+#     tools/dist/stage.sh PROGRAM DIRECTORY SPEAKER        makes DIRECTORY/root and DIRECTORY/debian
+#
+# SPEAKER is a program of the same sources that runs here, whatever PROGRAM is for.
 set -euo pipefail
-program=$(realpath "$1") into=$2
+program=$(realpath "$1") into=$2 speaker=$(realpath "$3")
 cd "$(dirname "$0")/../.."
 root=$into/root doc=$into/root/usr/share/doc/unstarve
 rm -rf "$root" "$into/debian"
@@ -18,13 +20,13 @@ for unit in packaging/*.service; do
 done
 
 mkdir -p "$root/usr/share/man/man1"
-"$program" generate pages | while IFS=$'\t' read -r page words; do
+"$speaker" generate pages | while IFS=$'\t' read -r page words; do
     # shellcheck disable=SC2086
-    "$program" generate man $words | gzip -9n >"$root/usr/share/man/man1/$page.gz"
+    "$speaker" generate man $words | gzip -9n >"$root/usr/share/man/man1/$page.gz"
 done
 completions() { # shell, file
     mkdir -p "$root/usr/share/${2%/*}"
-    "$program" generate "$1" >"$root/usr/share/$2"
+    "$speaker" generate "$1" >"$root/usr/share/$2"
 }
 completions bash bash-completion/completions/unstarve
 completions fish fish/vendor_completions.d/unstarve.fish
@@ -41,7 +43,7 @@ install -m 644 docs/*.md "$doc/docs"
 install -m 644 examples/watch.toml packaging/prometheus/*.yml packaging/grafana/*.json "$doc/examples"
 
 read -r _ epoch <<<"$(tools/commit.sh)"
-version=$("$program" --version | cut -d' ' -f2)
+version=$("$speaker" --version | cut -d' ' -f2)
 mkdir -p "$into/debian"
 gzip -9nc CHANGELOG.md >"$into/debian/changelog.gz"
 gzip -9n >"$into/debian/changelog.Debian.gz" <<END

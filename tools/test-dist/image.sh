@@ -12,7 +12,7 @@ size=$(stat -c %s "$image")
 for time in first second; do
     mkdir "$room/$time"
     cp "$out"/LICENCES*.txt "$room/$time"
-    tools/dist/image.sh "$out/unstarve" "$room/$time"
+    tools/dist/image.sh "$out/unstarve" "$room/$time" "$("$out/unstarve" --version | cut -d' ' -f2)"
     sleep 1
 done
 cmp "$room/first/unstarve-oci.tar" "$room/second/unstarve-oci.tar" || fail "made again it is another image"
