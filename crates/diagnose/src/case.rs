@@ -253,6 +253,18 @@ impl<'a> Case<'a> {
         self.snapshot_says_kernel_thread(id).unwrap_or_else(by_name)
     }
 
+    /// Whether all of these are kernel threads, or all are programs, by more than their names.
+    pub fn shown_to_be_kernel(&self, ids: &[ActorId]) -> Option<bool> {
+        let (first, others) = ids.split_first()?;
+        let shown = self.actor(*first).is_kernel();
+        others.iter().all(|id| self.actor(*id).is_kernel() == shown).then_some(shown)?
+    }
+
+    /// Whether the snapshot knows each of these threads.
+    pub fn knows_all(&self, tids: &[u32]) -> bool {
+        self.snapshot.is_some_and(|snapshot| tids.iter().all(|tid| snapshot.task(Tid(*tid)).is_some()))
+    }
+
     fn snapshot_says_kernel_thread(&self, id: ActorId) -> Option<bool> {
         self.snapshot?.is_kernel_thread(self.first_tid(id)?)
     }

@@ -54,20 +54,21 @@ impl Draft {
             losses.iter().copied().cloned().chain(by_name_alone(case, &self.victims)).map(Missing::from).collect();
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         let confidence = confidence(self.confidence, case, &self.victims, &losses);
+        let culprits = rows(case, guilty);
         Finding {
             id: self.kind.id.into(),
             severity: throughout.temper(self.severity).min(worst_at(confidence)),
             confidence,
             sentence: throughout.sentence(self.sentence),
             victim: victim(case, &self.victims, &guilty_actors),
-            culprits: rows(case, guilty),
+            worst: worst(case, &self.victims, &culprits, &culprit),
+            culprits,
             blame: rows(case, all),
             waits: waits(case, &self.victims),
             cpus: cpus(case, &self.victims),
             period_ns: self.period.map(|period| period.interval.0),
             price,
             evidence: throughout.evidence(self.evidence),
-            worst: worst(case, &self.victims, &culprit),
             losses: missing.iter().map(|missing| missing.text.clone()).collect(),
             missing,
             remedies: self.remedies,
@@ -123,6 +124,8 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
         comm: case.name(first),
         tgids: processes(case, &tids),
         cgroups: cgroups(case, &tids),
+        kernel_thread: case.shown_to_be_kernel(victims),
+        all_known: case.knows_all(&tids),
         tasks: members(case, victims.iter().copied()).saturating_sub(left_out),
         tids,
         policy: actor.policy().map(|policy| policy.to_string()),
@@ -195,9 +198,11 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
             actors.sort_unstable();
             actors.dedup();
             row.tasks = members(case, actors.iter().copied());
+            row.kernel_thread = case.shown_to_be_kernel(&actors);
             row.tids = tids(case, actors.into_iter());
             row.tgids = processes(case, &row.tids);
             row.cgroups = cgroups(case, &row.tids);
+            row.all_known = !row.tids.is_empty() && case.knows_all(&row.tids);
             row
         })
         .collect();
@@ -276,7 +281,12 @@ fn cpus(case: &Case<'_>, victims: &[ActorId]) -> Vec<u32> {
 
 /// The longest waits of which most was the culprits' doing. A finding about what is never most of a wait has none: a moment that shows
 /// somebody else would mislead.
-fn worst(case: &Case<'_>, victims: &[ActorId], culprit: &impl Fn(&Blame) -> bool) -> Vec<Instance> {
+fn worst(
+    case: &Case<'_>,
+    victims: &[ActorId],
+    culprits: &[Culprit],
+    culprit: &impl Fn(&Blame) -> bool,
+) -> Vec<Instance> {
     let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
     let is_theirs = |(length, spot): &(Nanos, &crate::ledger::Spot)| {
         spot.is_mostly(|occupant, rule| culprit(&Blame { occupant, rule, length: *length }))
@@ -284,11 +294,19 @@ fn worst(case: &Case<'_>, victims: &[ActorId], culprit: &impl Fn(&Blame) -> bool
     let mut spots: Vec<_> = accounts.flat_map(|account| account.worst.sorted()).filter(is_theirs).collect();
     spots.sort_by_key(|(length, spot)| (std::cmp::Reverse(*length), spot.start));
     spots.truncate(WORST);
-    let instance = |(_, spot): (Nanos, &crate::ledger::Spot)| Instance {
+    let main = |length: Nanos, spot: &crate::ledger::Spot| {
+        let (occupant, rule) = spot.main(|occupant, rule| culprit(&Blame { occupant, rule, length }))?;
+        let (name, prio) = (case.name(occupant), case.actor(occupant).prio().map(|prio| prio.0));
+        let is_it = |row: &Culprit| row.comm == name && row.prio == prio && row.rule == rule.word();
+        culprits.iter().position(is_it).and_then(|place| u32::try_from(place).ok())
+    };
+    let instance = |(length, spot): (Nanos, &crate::ledger::Spot)| Instance {
         cpu: spot.cpu.0,
         start_ns: spot.start.0,
         end_ns: spot.end.0,
         start_utc: case.utc(spot.start),
+        tid: Some(spot.tid.0),
+        culprit: main(length, spot),
     };
     spots.into_iter().map(instance).collect()
 }

@@ -170,5 +170,6 @@ fn worst_wait(case: &Case<'_>, wait: &LongWait) -> WorstWait {
         start_utc: case.utc(wait.spot.start),
         tgid: case.process_of(wait.tid).map(|tgid| tgid.0),
         cgroup: case.cgroup_of(wait.tid),
+        kernel_thread: wait.is_kernel,
     }
 }

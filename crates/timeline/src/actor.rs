@@ -69,6 +69,9 @@ pub struct Actor {
     pub kernel_thread: Option<KernelThread>,
     /// Whether the snapshot, or who created one of its tasks, confirms that they are kernel threads.
     pub confirmed_kernel: bool,
+    /// Whether the same shows that one of its tasks is a program, and whether nothing shows of one of them what it is.
+    has_program: bool,
+    has_unknown: bool,
     /// Whether an event told the priority of one of its tasks.
     pub ranked: bool,
     /// Ids of its tasks that waited or ran, in that order, the first [`Actors::MEMBERS_KEPT`].
@@ -104,6 +107,8 @@ impl Actor {
             kind,
             kernel_thread,
             confirmed_kernel: false,
+            has_program: false,
+            has_unknown: false,
             ranked: false,
             tids: Vec::new(),
             lives: Vec::new(),
@@ -119,7 +124,11 @@ impl Actor {
 
     #[cold]
     fn admit(&mut self, task: &Task) {
-        self.confirmed_kernel |= task.nature == Nature::Kernel;
+        match task.nature {
+            Nature::Kernel => self.confirmed_kernel = true,
+            Nature::Program => self.has_program = true,
+            Nature::Unknown => self.has_unknown = true,
+        }
         if let Some(birth) = task.birth
             && self.births.len() < Actors::BIRTHS_KEPT
             && !self.births.iter().any(|known| known.parent.tid == birth.parent.tid)
@@ -161,6 +170,21 @@ impl Actor {
             ActorKind::Tasks { comm, .. } => Some(comm),
             _ => None,
         }
+    }
+
+    /// Whether all of its tasks are kernel threads, or all are programs, by more than their names; `None` where nothing shows it of one of
+    /// them, or it is no task.
+    pub fn is_kernel(&self) -> Option<bool> {
+        match (self.confirmed_kernel, self.has_program, self.has_unknown) {
+            (true, false, false) => Some(true),
+            (false, true, false) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// What was taken for its task is another one's word.
+    pub(crate) fn doubt(&mut self) {
+        self.has_unknown = true;
     }
 
     /// Whether its tasks are programs that bear the name of a kernel thread.

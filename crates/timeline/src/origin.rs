@@ -82,7 +82,7 @@ impl Timeline {
                 State::Running(_) => return,
                 _ => {}
             }
-            self.world.tasks.remove(old);
+            self.bury(old);
         }
         let key = self.new_task(child, comm, None);
         // A thread begins with its creator's name.
@@ -100,6 +100,18 @@ impl Timeline {
         task.debts = debts;
         let nature = if parent == KTHREADD { Nature::Kernel } else { Nature::Program };
         self.set_nature(key, nature);
+    }
+
+    /// The task is gone, and another one may have its number. If it was there before the recording, what it is was said by a snapshot, which
+    /// may have been taken later: then it is that one's word.
+    #[cold]
+    pub(crate) fn bury(&mut self, key: TaskKey) {
+        let task = self.world.tasks.get(key);
+        if task.birth.is_none() && task.nature == Nature::Kernel {
+            let actor = task.actor;
+            self.world.actors.get_mut(actor).doubt();
+        }
+        self.world.tasks.remove(key);
     }
 
     /// Something tells what the task is.

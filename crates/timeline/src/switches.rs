@@ -264,7 +264,7 @@ impl Timeline {
                 self.begin_wait(key, WaitKind::Wakeup, cpu, now, None);
             }
             PrevState::Runnable | PrevState::Preempted => self.begin_wait(key, WaitKind::Preemption, cpu, now, None),
-            PrevState::Dead => self.world.tasks.remove(key),
+            PrevState::Dead => self.bury(key),
             PrevState::Unknown => task.state = State::Unknown,
             _ => {
                 task.state = State::Sleeping;

@@ -35,6 +35,7 @@ fn reading(ms: u64, lasting: &[(u32, &str, u64)]) -> Reading {
         ns: Nanos(*ns),
         occupant: Some(task(4711, "hog")),
         occupant_role: id(RoleKind::RealTime),
+        occupied: Nanos(0),
     });
     Reading {
         at: clock(ms),
@@ -44,6 +45,7 @@ fn reading(ms: u64, lasting: &[(u32, &str, u64)]) -> Reading {
             row(RoleKind::Ksoftirqd, RoleKind::Idle, Rule::Idle, 10 * MS * turns),
         ],
         waits,
+        cpus: Vec::new(),
         oldest: oldest.collect(),
         limits: Vec::new(),
         roles,

@@ -50,7 +50,7 @@ pub use engine::{Engine, EngineError, EngineName, Options, TaskMemory};
 pub use histogram::{Bucket, Histogram};
 pub use limits::LimitedGroup;
 pub use open::{Opened, open};
-pub use reading::{Blame, Cost, Lost, OldestWait, Reading, TaskId, Waits};
+pub use reading::{Blame, Cost, CpuWaits, Lost, OldestWait, Reading, TaskId, Waits};
 pub use recording::Recording;
 pub use role::{Role, RoleId, RoleKind, VictimClass};
 pub use scribe::{ExplainCommand, trace_in};

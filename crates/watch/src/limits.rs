@@ -11,7 +11,7 @@ use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::Time;
 use unstarve_timeline::Rule;
 
-use crate::totals::{RULES, RULES_COUNTED, Totals};
+use crate::totals::{RULES, Totals, place};
 use crate::{RoleId, RoleKind};
 
 /// A group that may have no more than so much CPU time.
@@ -211,10 +211,6 @@ impl Account {
 fn is_neighbour(victim: usize, occupant: usize) -> bool {
     let is = |kind: RoleKind| kind.fixed_id().is_some_and(|id| id.index() == occupant);
     victim != occupant && !is(RoleKind::Unknown) && !is(RoleKind::Idle)
-}
-
-fn place(rule: Rule) -> usize {
-    RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
 }
 
 fn throttled() -> usize {

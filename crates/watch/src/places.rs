@@ -15,6 +15,9 @@ pub(crate) trait Places: Send {
 
     /// The process of a thread; `None` if the thread has gone.
     fn process_of(&self, tid: Tid) -> Option<Tid>;
+
+    /// Whether a task that is called like a kernel thread is one.
+    fn is_kernel_thread(&self, tid: Tid) -> bool;
 }
 
 /// This host, as it is now.
@@ -31,6 +34,11 @@ impl Places for Host {
 
     fn process_of(&self, tid: Tid) -> Option<Tid> {
         proc::process_of(tid)
+    }
+
+    fn is_kernel_thread(&self, tid: Tid) -> bool {
+        // Kernel threads seldom end. Of one that has gone it is more likely that it was a program.
+        proc::is_kernel_thread(tid) == Some(true)
     }
 }
 
@@ -61,5 +69,10 @@ impl Places for Recorded {
     fn process_of(&self, tid: Tid) -> Option<Tid> {
         // A thread that came and went between two looks is taken for a process of its own.
         Some(self.0.as_ref().and_then(|snapshot| snapshot.process_of(tid)).unwrap_or(tid))
+    }
+
+    fn is_kernel_thread(&self, tid: Tid) -> bool {
+        // Where nobody asked, there is the name alone.
+        self.0.as_ref().is_none_or(|snapshot| snapshot.is_kernel_thread(tid) == Some(true))
     }
 }

@@ -18,6 +18,12 @@ pub(crate) fn is_runnable(tid: Tid) -> Option<bool> {
     }
 }
 
+/// Whether the task has the kernel's mark of its own threads; nothing if it has gone.
+pub(crate) fn is_kernel_thread(tid: Tid) -> Option<bool> {
+    let stat = fs::read(format!("/proc/{tid}/stat")).ok()?;
+    Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.is_kernel_thread())
+}
+
 /// A task's name.
 #[cfg(feature = "bpf")]
 pub(crate) fn comm(tid: Tid) -> Option<Comm> {
@@ -62,6 +68,7 @@ mod tests {
         assert_eq!(is_runnable(tid), Some(true));
         assert_eq!(is_runnable(Tid(0)), Some(false));
         assert_eq!(process_of(tid), Some(Tid(std::process::id())));
+        assert_eq!((is_kernel_thread(tid), is_kernel_thread(Tid(0))), (Some(false), None));
     }
 
     #[test]

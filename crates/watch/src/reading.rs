@@ -20,6 +20,9 @@ pub struct Reading {
     pub blame: Vec<Blame>,
     /// Waits by [`RoleId`], as many as `roles`.
     pub waits: Vec<Waits>,
+    /// The same by CPU, where a higher class kept somebody of a role from it; each role and CPU once. Sums of whoever had the id since
+    /// the engine began: only what they grow by while a role keeps its id says something.
+    pub cpus: Vec<CpuWaits>,
     /// The longest waits that last at this moment, longest first: for each CPU the oldest of each role at least, of those that
     /// have lasted longer than the engine was asked to look at. Each of them was confirmed: `/proc` says that the task is
     /// runnable.
@@ -61,6 +64,19 @@ pub struct Waits {
     pub stopped: Nanos,
 }
 
+/// What tasks of one role waited for one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuWaits {
+    /// Which.
+    pub cpu: CpuId,
+    /// Who waited.
+    pub role: RoleId,
+    /// All of it.
+    pub waited: Nanos,
+    /// The part of it in which a task of a higher class had the CPU.
+    pub by_class: Nanos,
+}
+
 /// A task, as people know it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct TaskId {
@@ -87,6 +103,8 @@ pub struct OldestWait {
     pub occupant: Option<TaskId>,
     /// As what that one is counted.
     pub occupant_role: RoleId,
+    /// For how long that one has had the CPU without a break; nothing where that is not known.
+    pub occupied: Nanos,
 }
 
 /// What could not be counted, all since the engine began.

@@ -126,8 +126,9 @@ impl Engine for Recording {
         let limits = self.limits.at(self.start(), now, &self.roles);
         self.stops.settle(&mut totals, &limits);
         let (roles, blame, waits) = self.roles.report(&totals);
+        let cpus = totals.cpus();
         let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
-        Ok(Reading { at, since, roles, blame, waits, oldest, limits, lost, cost: Cost::default() }
+        Ok(Reading { at, since, roles, blame, waits, cpus, oldest, limits, lost, cost: Cost::default() }
             .without_occupant(Tid(0)))
     }
 }

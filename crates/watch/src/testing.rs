@@ -4,7 +4,7 @@ use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_timeline::Rule;
 
-use crate::{Blame, Cost, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
+use crate::{Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
 
 /// This many milliseconds after the start.
 pub fn at(millis: u64) -> ClockPair {
@@ -23,6 +23,7 @@ pub struct Scene {
     roles: Vec<Option<Role>>,
     blame: Vec<Blame>,
     waits: Vec<Waits>,
+    cpus: Vec<CpuWaits>,
     oldest: Vec<OldestWait>,
     limits: Vec<LimitedGroup>,
 }
@@ -32,7 +33,7 @@ impl Scene {
     pub fn new() -> Scene {
         let roles: Vec<_> = RoleKind::FIXED.iter().map(|kind| Some(Role::fixed(*kind))).collect();
         let waits = vec![Waits::default(); roles.len()];
-        Scene { roles, blame: Vec::new(), waits, oldest: Vec::new(), limits: Vec::new() }
+        Scene { roles, blame: Vec::new(), waits, cpus: Vec::new(), oldest: Vec::new(), limits: Vec::new() }
     }
 
     /// A group comes.
@@ -65,6 +66,19 @@ impl Scene {
         }
         let waited = &mut self.waits[victim.index()].waited;
         *waited = Nanos(waited.0 + ns);
+        self
+    }
+
+    /// A group waits for this CPU, while a higher class and while others have it.
+    pub fn on_cpu(mut self, victim: &str, cpu: u32, by_class: u64, by_others: u64) -> Scene {
+        let (role, cpu) = (self.id(victim), CpuId(cpu));
+        if !self.cpus.iter().any(|known| (known.cpu, known.role) == (cpu, role)) {
+            self.cpus.push(CpuWaits { cpu, role, waited: Nanos(0), by_class: Nanos(0) });
+        }
+        for known in self.cpus.iter_mut().filter(|known| (known.cpu, known.role) == (cpu, role)) {
+            known.waited = Nanos(known.waited.0 + by_class + by_others);
+            known.by_class = Nanos(known.by_class.0 + by_class);
+        }
         self
     }
 
@@ -106,6 +120,7 @@ impl Scene {
             ns: Nanos(ns),
             occupant: Some(task(4711, "hog")),
             occupant_role: self.id(occupant),
+            occupied: Nanos(ns),
         }];
         self
     }
@@ -125,6 +140,7 @@ impl Scene {
             roles: self.roles.clone(),
             blame: self.blame.clone(),
             waits: self.waits.clone(),
+            cpus: self.cpus.clone(),
             oldest: self.oldest.clone(),
             limits: self.limits.iter().map(read).collect(),
             lost: Lost::default(),

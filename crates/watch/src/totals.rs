@@ -1,8 +1,11 @@
 //! What was counted of each role, as plain tables.
 
+use std::collections::BTreeMap;
+
+use unstarve_model::{CpuId, Nanos};
 use unstarve_timeline::Rule;
 
-use crate::{Histogram, RoleId};
+use crate::{CpuWaits, Histogram, RoleId};
 
 const ROLES: usize = RoleId::LIMIT;
 /// Places for rules; a power of two.
@@ -19,12 +22,32 @@ pub(crate) const RULES_COUNTED: [Rule; RULES] = [
     Rule::Irq,
 ];
 
+/// Where a rule is counted. What only a recording shows has no place of its own.
+pub(crate) fn place(rule: Rule) -> usize {
+    let rule = match rule {
+        Rule::Softirq => Rule::Irq,
+        Rule::Count | Rule::Order => Rule::Fair,
+        Rule::Unranked => Rule::Unknown,
+        rule => rule,
+    };
+    RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
+}
+
 /// Sums of all CPUs by role.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Totals {
     /// By victim, occupant and rule.
     blame: Vec<u64>,
     pub roles: Vec<OfRole>,
+    /// By role and CPU.
+    cpus: BTreeMap<(u8, u32), OnCpu>,
+}
+
+/// What a role waited for one CPU, and the part of it in which a higher class had it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct OnCpu {
+    waited: u64,
+    by_class: u64,
 }
 
 /// Waits of a role.
@@ -66,7 +89,7 @@ impl Default for Totals {
 
 impl Totals {
     pub fn new() -> Totals {
-        Totals { blame: vec![0; ROLES * ROLES * RULES], roles: vec![OfRole::default(); ROLES] }
+        Totals { blame: vec![0; ROLES * ROLES * RULES], roles: vec![OfRole::default(); ROLES], cpus: BTreeMap::new() }
     }
 
     /// What a victim was kept waiting, by occupant and rule.
@@ -93,6 +116,26 @@ impl Totals {
         *sum = sum.saturating_add(ns);
     }
 
+    /// Adds what a role waited for a CPU.
+    pub fn add_on_cpu(&mut self, role: usize, cpu: u32, waited: u64, by_class: u64) {
+        let Ok(role) = u8::try_from(role) else { return };
+        let sums = self.cpus.entry((role, cpu)).or_default();
+        sums.waited = sums.waited.wrapping_add(waited);
+        sums.by_class = sums.by_class.wrapping_add(by_class);
+    }
+
+    /// By role and CPU, where a higher class kept somebody waiting.
+    pub fn cpus(&self) -> Vec<CpuWaits> {
+        let held = self.cpus.iter().filter(|(_, sums)| sums.by_class > 0);
+        let row = |((role, cpu), sums): (&(u8, u32), &OnCpu)| CpuWaits {
+            cpu: CpuId(*cpu),
+            role: RoleId(*role),
+            waited: Nanos(sums.waited),
+            by_class: Nanos(sums.by_class),
+        };
+        held.map(row).collect()
+    }
+
     /// Victim, occupant, place of the rule, and the sum, of all that are not zero.
     pub fn filled(&self) -> impl Iterator<Item = ((usize, usize, usize), u64)> {
         let filled = self.blame.iter().enumerate().filter(|(_, ns)| **ns > 0);
@@ -114,7 +157,7 @@ impl Totals {
     pub fn since(&self, earlier: &Totals) -> Totals {
         let blame = self.blame.iter().zip(&earlier.blame).map(|(now, then)| now.saturating_sub(*then)).collect();
         let roles = self.roles.iter().zip(&earlier.roles).map(|(now, then)| now.since(then)).collect();
-        Totals { blame, roles }
+        Totals { blame, roles, cpus: BTreeMap::new() }
     }
 
     pub fn merge(&mut self, other: &Totals) {

@@ -1,5 +1,5 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};
-use unstarve_timeline::{ActorId, Piece, Rule, Run, RunEnd, Throughout, Wait, WaitKind};
+use unstarve_timeline::{ActorId, Piece, Rule, Run, RunEnd, Throughout, Wait, WaitKind, World};
 
 use super::spans::Spans;
 use super::{Episodes, Quantiles, Spot, WorkLog, Worst};
@@ -148,7 +148,7 @@ impl Account {
 
     /// Adds a wait; `stretch` is the longest that it was behind real-time tasks without a gap, where that is known.
     #[inline(always)]
-    pub fn add_wait(&mut self, wait: &Wait<'_>, stretch: Option<Nanos>) {
+    pub fn add_wait(&mut self, world: &World, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let length = wait.length();
         self.waits += 1;
         self.wakeup_waits += u64::from(wait.kind != WaitKind::Preemption);
@@ -177,7 +177,7 @@ impl Account {
             pieces => self.add_parts(pieces, wait, stretch),
         };
         debug_assert_eq!(main, wait.main_rule());
-        self.worst.offer(main, length, || Spot::of(wait));
+        self.worst.offer(main, length, || Spot::of(world, wait));
     }
 
     /// Adds what the rules had of a wait, and finds the one that had most.

@@ -217,7 +217,7 @@ impl Sink for Ledger {
         let stretch = self.note_stays(wait);
         let work = if is_worker(world, wait.actor) { world.tasks.get(wait.task).work } else { None };
         let account = self.account_mut(wait.actor);
-        account.add_wait(wait, stretch);
+        account.add_wait(world, wait, stretch);
         if let Some((function, workqueue)) = work {
             account.work.get_or_insert_default().add_wait(function, workqueue);
         }

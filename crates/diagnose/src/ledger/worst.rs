@@ -70,6 +70,8 @@ impl<T> Longest<T> {
 /// Where and when a wait was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
+    /// Who waited.
+    pub tid: Tid,
     pub cpu: CpuId,
     pub start: Time,
     pub end: Time,
@@ -95,13 +97,20 @@ impl Spot {
     const MOST: f32 = 0.5;
 
     /// Where and when the wait was.
-    pub fn of(wait: &Wait<'_>) -> Spot {
+    pub fn of(world: &World, wait: &Wait<'_>) -> Spot {
         let share = |piece: &Piece| piece.length.share_of(wait.length()) as f32;
         let mut parts = [None; Spot::PARTS];
         for (part, piece) in parts.iter_mut().zip(wait.pieces) {
             *part = Some(Part { occupant: piece.occupant, rule: piece.rule, share: share(piece) });
         }
-        Spot { cpu: wait.cpu, start: wait.start, end: wait.end, moved: wait.migrations > 0, parts }
+        let (tid, moved) = (world.tasks.get(wait.task).tid, wait.migrations > 0);
+        Spot { tid, cpu: wait.cpu, start: wait.start, end: wait.end, moved, parts }
+    }
+
+    /// Who of those whom this fits had most of it.
+    pub fn main(&self, fits: impl Fn(ActorId, Rule) -> bool) -> Option<(ActorId, Rule)> {
+        let part = self.parts.iter().flatten().find(|part| fits(part.occupant, part.rule))?;
+        Some((part.occupant, part.rule))
     }
 
     /// Whether those whom this fits had half of the wait or more. Of a crowd not all are kept: it is the crowd's if all are of it
@@ -162,12 +171,21 @@ pub(crate) struct LongWait {
     pub tid: Tid,
     pub spot: Spot,
     pub pieces: Vec<Piece>,
+    /// Whether it is a kernel thread, by more than its name.
+    pub is_kernel: Option<bool>,
 }
 
 impl LongWait {
     pub fn of(world: &World, wait: &Wait<'_>) -> LongWait {
         let task = world.tasks.get(wait.task);
-        LongWait { comm: task.comm, tid: task.tid, spot: Spot::of(wait), pieces: wait.pieces.to_vec() }
+        let is_kernel = world.actors.get(wait.actor).is_kernel();
+        LongWait {
+            comm: task.comm,
+            tid: task.tid,
+            spot: Spot::of(world, wait),
+            pieces: wait.pieces.to_vec(),
+            is_kernel,
+        }
     }
 }
 

@@ -193,6 +193,15 @@ pub struct Victim {
     /// Their cgroups, the first few, where the snapshot knows them.
     #[serde(default)]
     pub cgroups: Vec<String>,
+    /// Whether they are kernel threads, where more than their names shows it of all of them: the snapshot, or who created them. Any
+    /// program can take a kernel thread's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub kernel_thread: Option<bool>,
+    /// Whether the snapshot knows all of these threads: else `tgids` and `cgroups` are those of some.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub all_known: bool,
 }
 
 /// A worker's identity.
@@ -230,6 +239,15 @@ pub struct Culprit {
     /// Their cgroups, the first few, where the snapshot knows them.
     #[serde(default)]
     pub cgroups: Vec<String>,
+    /// Whether they are kernel threads, where more than their names shows it of all of them: the snapshot, or who created them. Any
+    /// program can take a kernel thread's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub kernel_thread: Option<bool>,
+    /// Whether the snapshot knows all of these threads: else `tgids` and `cgroups` are those of some.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub all_known: bool,
 }
 
 /// Waits in numbers.
@@ -286,6 +304,14 @@ pub struct Instance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(optional))]
     pub start_utc: Option<String>,
+    /// Who waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub tid: Option<u32>,
+    /// Who had most of it: the place among the finding's `culprits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub culprit: Option<u32>,
 }
 
 /// One of the longest waits of the trace.
@@ -314,6 +340,10 @@ pub struct WorstWait {
     /// Its cgroup, where the snapshot knows it.
     #[serde(default)]
     pub cgroup: Option<String>,
+    /// Whether it is a kernel thread, where more than its name shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub kernel_thread: Option<bool>,
 }
 
 impl Remedy {

@@ -6,9 +6,10 @@ use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
 use unstarve_model::{Tid, Time};
+use unstarve_timeline::Rule;
 
 use super::programs::{RawCpu, RawQueue, RawRow};
-use crate::totals::Totals;
+use crate::totals::{RULES, Totals, place};
 use crate::{EngineError, RoleId};
 
 /// A CPU that switches 100,000 times a second is quiet between switches for far longer than a row takes to copy.
@@ -50,6 +51,8 @@ pub(super) struct Current {
     pub tid: Tid,
     pub tgid: Tid,
     pub role: RoleId,
+    /// Since when; `None` if it just changed.
+    pub since: Option<Time>,
 }
 
 impl Cpu {
@@ -132,7 +135,7 @@ impl Cpu {
             self.copy(row, |row| {
                 whole = is_whole(row);
                 if whole {
-                    add(totals, role, row);
+                    add(totals, role, self.number, row);
                 }
             })?;
             if whole {
@@ -140,7 +143,7 @@ impl Cpu {
             }
             std::hint::spin_loop();
         }
-        self.copy(row, |row| add(totals, role, row))
+        self.copy(row, |row| add(totals, role, self.number, row))
     }
 
     /// Whether nobody of a role has ever waited here: all of its sums are zero. Most roles are of groups that are not there.
@@ -176,19 +179,35 @@ impl Cpu {
             let (first, last) = counted.between.unwrap_or((since, since));
             counted.between = Some((first.min(since), last.max(since)));
         }
-        // SAFETY: within the mapping, one word each. That they belong to one task is not needed: they are for people.
+        // SAFETY: within the mapping, one word each.
         unsafe {
             counted.missing += ptr::read_volatile(&raw const (*cpu).missing);
             counted.disbelieved += ptr::read_volatile(&raw const (*cpu).disbelieved);
+        }
+        let current = self.current();
+        counted.waits_for_idle |= current.tid.is_idle() && waits;
+        counted.current.push(current);
+        Ok(())
+    }
+
+    /// Who has the CPU. What is read while that changes may be of two tasks: since when is said only where it is of one.
+    fn current(&self) -> Current {
+        let cpu = self.at;
+        // SAFETY: within the mapping, one word each.
+        unsafe {
+            let before = ptr::read_volatile(&raw const (*cpu).sequence);
+            fence(Ordering::Acquire);
+            let since = Time(ptr::read_volatile(&raw const (*cpu).run_start));
             let current = Current {
                 tid: Tid(ptr::read_volatile(&raw const (*cpu).tid)),
                 tgid: Tid(ptr::read_volatile(&raw const (*cpu).tgid)),
                 role: RoleId(ptr::read_volatile(&raw const (*cpu).role)),
+                since: None,
             };
-            counted.waits_for_idle |= current.tid.is_idle() && waits;
-            counted.current.push(current);
+            fence(Ordering::Acquire);
+            let is_one = before.is_multiple_of(2) && before == ptr::read_volatile(&raw const (*cpu).sequence);
+            Current { since: is_one.then_some(since), ..current }
         }
-        Ok(())
     }
 }
 
@@ -210,14 +229,17 @@ fn waited(queue: &RawQueue) -> u64 {
 }
 
 /// Adds one CPU's sums of one role.
-fn add(totals: &mut Totals, role: usize, row: &RawRow) {
+fn add(totals: &mut Totals, role: usize, cpu: usize, row: &RawRow) {
     let RawRow { queues, sums, .. } = row;
     for (sum, ns) in totals.victim_mut(role).iter_mut().zip(&sums.blame) {
         *sum = sum.wrapping_add(*ns);
     }
+    let here = queues.iter().fold(0_u64, |sum, queue| sum.wrapping_add(waited(queue)));
+    let by_class = sums.blame.iter().skip(place(Rule::Class)).step_by(RULES);
+    totals.add_on_cpu(role, cpu as u32, here, by_class.fold(0_u64, |sum, ns| sum.wrapping_add(*ns)));
     let of_role = &mut totals.roles[role];
+    of_role.waited = of_role.waited.wrapping_add(here);
     for queue in queues {
-        of_role.waited = of_role.waited.wrapping_add(waited(queue));
         let waiting = tasks(queue.others.load, queue.own.load);
         of_role.waiting = of_role.waiting.saturating_add_signed(i32::try_from(waiting).unwrap_or(i32::MAX));
     }

@@ -114,6 +114,7 @@ impl Engine for Ebpf {
         let found = self.oldest.look(&self.programs, &counted, at)?;
         self.disproved += found.disproved;
         let (roles, blame, waits) = self.roles.report(&counted.totals);
+        let cpus = counted.totals.cpus();
         let spent = self.programs.spent();
         let lost = Lost {
             untracked_tasks: self.programs.untracked(),
@@ -128,6 +129,6 @@ impl Engine for Ebpf {
             runs: measured.then_some(spent.runs),
             process: clocks::process(),
         };
-        Ok(Reading { at, since: self.since, roles, blame, waits, oldest: found.waits, limits, lost, cost })
+        Ok(Reading { at, since: self.since, roles, blame, waits, cpus, oldest: found.waits, limits, lost, cost })
     }
 }

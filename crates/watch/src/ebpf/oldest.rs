@@ -98,14 +98,17 @@ impl Oldest {
             .flatten();
         let task = TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm: Comm::new(&raw.comm.map(|c| c as u8)) };
         let (role, occupant_role) = (RoleId(raw.role as u8), current.role);
-        Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant, occupant_role })
+        // The list is made after the sums: who has come to the CPU since then is not who is named.
+        let occupied = current.since.map_or(Nanos::ZERO, |since| at.trace.since(since));
+        Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant, occupant_role, occupied })
     }
 
     /// Those of the last look that still wait, so much older.
     fn once_more(&mut self, at: ClockPair) -> Found {
         let passed = at.trace.since(self.looked);
         self.looked = at.trace;
-        let older = |wait: OldestWait| OldestWait { ns: wait.ns + passed, ..wait };
+        // Who has the CPU now is not looked at again.
+        let older = |wait: OldestWait| OldestWait { ns: wait.ns + passed, occupied: Nanos::ZERO, ..wait };
         let waits = std::mem::take(&mut self.last).into_iter().map(older).collect();
         let found = self.confirmed(waits, at.trace);
         self.last.clone_from(&found.waits);

@@ -3,23 +3,33 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use unstarve_model::{Nanos, Time};
+use unstarve_model::{CpuId, Nanos};
 use unstarve_timeline::Rule;
 
 use super::{Begun, Trigger};
 use crate::config::{Length, RoleThresholds};
 use crate::limits::shares;
-use crate::{Blame, Reading, Role, RoleId};
+use crate::{Blame, OldestWait, Reading, Role, RoleId};
 
 /// The time over which shares are taken.
 pub(super) const WINDOW: u64 = 1_000_000_000;
 /// Twice the period of fair scheduling: nobody's turn among equals takes that long (docs/blame.md, "How bad").
-const LONG: u64 = 24_000_000;
+pub(super) const LONG: u64 = 24_000_000;
 /// In so many of a second's readings somebody waits for long: one burst that many tasks wait for at once is not what lasts.
-const READINGS: usize = 3;
+pub(super) const READINGS: usize = 3;
 
 /// How far above its threshold.
 pub(super) type Ranked = (f64, Begun);
+
+/// A condition that is met by half or more.
+pub(super) struct Met<'a> {
+    pub rank: f64,
+    pub trigger: Trigger,
+    /// Since when its waits may have been.
+    pub since: u64,
+    /// The wait that meets it, if it is one that lasts.
+    pub wait: Option<&'a OldestWait>,
+}
 
 /// One role in two successive readings.
 pub(super) struct Pair<'a> {
@@ -30,20 +40,20 @@ pub(super) struct Pair<'a> {
     pub past: &'a VecDeque<Arc<Reading>>,
 }
 
-impl Pair<'_> {
-    /// The condition that is met furthest, and since when its waits may have been.
-    pub fn worst(&self, thresholds: &RoleThresholds) -> Option<(f64, Trigger, u64)> {
+impl<'a> Pair<'a> {
+    /// The condition that is met furthest.
+    pub fn worst(&self, thresholds: &RoleThresholds) -> Option<Met<'a>> {
         let conditions = [
             thresholds.wait.and_then(|limit| self.wait(limit)),
             thresholds.oldest.and_then(|limit| self.oldest(limit)),
             thresholds.share.and_then(|limit| self.share(limit.0)),
             thresholds.stalled.and_then(|limit| self.stalled(limit.0)),
         ];
-        conditions.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
+        conditions.into_iter().flatten().max_by(|a, b| a.rank.total_cmp(&b.rank))
     }
 
     /// The longest wait that ended since the reading before, by the step of the histogram that it fell into.
-    fn wait(&self, limit: Length) -> Option<(f64, Trigger, u64)> {
+    fn wait(&self, limit: Length) -> Option<Met<'a>> {
         let now = &self.reading.waits.get(self.id.index())?.histogram;
         let then = self.same_role(self.before).and_then(|id| self.before.waits.get(id.index()));
         let new = then.map_or_else(|| now.clone(), |then| now.since(&then.histogram));
@@ -51,33 +61,47 @@ impl Pair<'_> {
         // Of a step only its lower bound is certain.
         let ns = (longest.from * 1e9) as u64;
         let since = self.before.at.trace.0.saturating_sub(ns);
-        self.rank(ns, limit, since, |ns, threshold_ns| Trigger::Wait { ns, threshold_ns })
+        let rank = self.rank(ns, limit, since, None)?;
+        let trigger = Trigger::Wait { ns, threshold_ns: limit.nanos() };
+        Some(Met { rank, trigger, since, wait: None })
     }
 
-    fn oldest(&self, limit: Length) -> Option<(f64, Trigger, u64)> {
-        let ns = self.oldest_wait()?.ns.0;
-        let since = self.reading.at.trace.0.saturating_sub(ns);
-        self.rank(ns, limit, since, |ns, threshold_ns| Trigger::Oldest { ns, threshold_ns })
+    fn oldest(&self, limit: Length) -> Option<Met<'a>> {
+        let met = |wait: &'a OldestWait| {
+            let (ns, since) = (wait.ns.0, self.reading.at.trace.0.saturating_sub(wait.ns.0));
+            let rank = self.rank(ns, limit, since, Some(wait.cpu))?;
+            let trigger = Trigger::Oldest { ns, threshold_ns: limit.nanos() };
+            Some(Met { rank, trigger, since, wait: Some(wait) })
+        };
+        // The longest is the first of equals.
+        let worse = |worst: Met<'a>, met: Met<'a>| if met.rank > worst.rank { met } else { worst };
+        self.oldest_waits().filter_map(met).reduce(worse)
     }
 
     /// How far a wait is above its limit. Half of what it takes to be there must be others' precedence.
-    fn rank(
-        &self,
-        ns: u64,
-        limit: Length,
-        since: u64,
-        trigger: impl Fn(u64, u64) -> Trigger,
-    ) -> Option<(f64, Trigger, u64)> {
+    fn rank(&self, ns: u64, limit: Length, since: u64, cpu: Option<CpuId>) -> Option<f64> {
         // Of one that is too short anyway it need not be known.
         if ns < limit.nanos() / 2 {
             return None;
         }
-        let unfair = self.unfair_since(since).0.saturating_mul(2).min(ns);
+        let unfair = self.unfair_part(ns, since, cpu).saturating_mul(2).min(ns);
         let rank = unfair as f64 / limit.nanos().max(1) as f64;
-        (rank >= 0.5).then(|| (rank, trigger(ns, limit.nanos()), since))
+        (rank >= 0.5).then_some(rank)
     }
 
-    fn share(&self, limit: f64) -> Option<(f64, Trigger, u64)> {
+    /// For how much of a wait others were preferred, at most. Sums are of all tasks of the role, and what a thousand of them waited for a
+    /// moment is not what one waited: so much of it as of all that they waited. Where real-time tasks keep a CPU that counts by itself:
+    /// of a crowd most may wait elsewhere.
+    pub(super) fn unfair_part(&self, ns: u64, since: u64, cpu: Option<CpuId>) -> u64 {
+        let then = self.at_or_before(since);
+        let unfair = self.unfair_since(since).0;
+        let waited = self.waited_since(then).map_or(0, |waited| waited.0);
+        let on_cpus = self.on_cpus(then, self.reading).filter(|here| cpu.is_none_or(|cpu| here.cpu == cpu));
+        let of_cpus = on_cpus.map(|here| part_of(ns, here.by_class.0, here.waited.0)).max();
+        part_of(ns, unfair, waited).max(of_cpus.unwrap_or(0))
+    }
+
+    fn share(&self, limit: f64) -> Option<Met<'a>> {
         let now = self.reading.at.trace.0;
         let begin = self.at_or_before(now.saturating_sub(WINDOW));
         let span = now.saturating_sub(begin.at.trace.0);
@@ -90,15 +114,17 @@ impl Pair<'_> {
         if waited.0 as f64 / span as f64 / limit < 0.5 {
             return None;
         }
-        let unfair = self.unfair_since(begin.at.trace.0);
+        let since = begin.at.trace.0;
+        let unfair = self.unfair_since(since);
         let share = unfair.0 as f64 / span as f64;
         let rank = share / limit;
-        (rank >= 0.5).then_some((rank, Trigger::Share { share, threshold: limit }, begin.at.trace.0))
+        let trigger = Trigger::Share { share, threshold: limit };
+        (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None })
     }
 
     /// Long waits behind real-time tasks, together, as a part of the last second. At least half of all that was waited must be behind
-    /// them: the sums do not say for which of the waits they are to blame.
-    fn stalled(&self, limit: f64) -> Option<(f64, Trigger, u64)> {
+    /// them, everywhere or for one CPU: the sums do not say for which of the waits they are to blame.
+    fn stalled(&self, limit: f64) -> Option<Met<'a>> {
         let begin = self.at_or_before(self.reading.at.trace.0.saturating_sub(WINDOW));
         let span = self.reading.at.trace.0.saturating_sub(begin.at.trace.0);
         if span < WINDOW * 3 / 4 || limit <= 0.0 {
@@ -109,18 +135,27 @@ impl Pair<'_> {
         if waited < least {
             return None;
         }
-        let by_class = self.preferred_since(begin.at.trace.0).into_iter().filter(|(row, _)| row.rule == Rule::Class);
-        let by_class: u64 = by_class.map(|(_, ns)| ns.0).sum();
-        if by_class < least || by_class.saturating_mul(2) < waited {
+        let since = begin.at.trace.0;
+        let everywhere = self.by_class_since(since);
+        let is_most = everywhere.saturating_mul(2) >= waited;
+        let everywhere = if is_most && self.readings_with_long(since) >= READINGS { everywhere } else { 0 };
+        let by_class = everywhere.max(self.held_since(begin, limit));
+        if by_class < least {
             return None;
         }
         // Of what lasts only this second's part; of a wait that has ended some may have been before.
-        let lasting = self.long_lasting().map(|ns| ns.min(span)).sum();
+        let lasting = self.long_lasting().map(|ns| ns.min(span)).fold(0, u64::saturating_add);
         let long = self.long_ended(begin, self.reading).saturating_add(lasting).min(by_class);
         let share = (long as f64 / span as f64).min(1.0);
         let rank = share / limit;
-        let lasts = || self.readings_with_long(begin.at.trace.0) >= READINGS;
-        (rank >= 0.5 && lasts()).then_some((rank, Trigger::Stalled { share, threshold: limit }, begin.at.trace.0))
+        let trigger = Trigger::Stalled { share, threshold: limit };
+        (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None })
+    }
+
+    /// What higher classes are to blame for since then.
+    fn by_class_since(&self, since: u64) -> u64 {
+        let by_class = self.preferred_since(since).into_iter().filter(|(row, _)| row.rule == Rule::Class);
+        by_class.map(|(_, ns)| ns.0).fold(0, u64::saturating_add)
     }
 
     /// What long waits took that ended between two readings, by the lower bounds of their steps.
@@ -141,12 +176,17 @@ impl Pair<'_> {
         of_role.map(|wait| wait.ns.0).filter(|ns| *ns >= LONG)
     }
 
+    /// All readings since then.
+    pub(super) fn readings_since(&self, since: u64) -> Vec<&'a Reading> {
+        let past = self.past.iter().map(|reading| &**reading).filter(|reading| reading.at.trace.0 >= since);
+        past.chain([self.reading]).collect()
+    }
+
     /// At how many readings since then somebody had waited for long, and waits still or did so since the reading before.
     fn readings_with_long(&self, since: u64) -> usize {
-        let readings: Vec<&Reading> =
-            self.past.iter().map(|reading| &**reading).filter(|reading| reading.at.trace.0 >= since).collect();
-        let pairs = readings.iter().zip(readings.iter().skip(1).copied().chain([self.reading]));
-        let has_long = |(then, now): &(&&Reading, &Reading)| {
+        let readings = self.readings_since(since);
+        let pairs = readings.iter().zip(readings.iter().skip(1));
+        let has_long = |(then, now): &(&&Reading, &&Reading)| {
             let id = self.same_role(now);
             let lasts = now.oldest.iter().any(|wait| Some(wait.role) == id && wait.ns.0 >= LONG);
             lasts || self.long_ended(then, now) > 0
@@ -161,12 +201,14 @@ impl Pair<'_> {
         Some(then.map_or(now, |then| now.saturating_sub(then.waited)))
     }
 
-    fn oldest_wait(&self) -> Option<&crate::OldestWait> {
-        self.reading.oldest.iter().filter(|wait| wait.role == self.id).max_by_key(|wait| wait.ns)
+    /// The longest wait of each CPU that lasts.
+    pub(super) fn oldest_waits(&self) -> impl Iterator<Item = &'a OldestWait> + use<'a> {
+        let id = self.id;
+        self.reading.oldest.iter().filter(move |wait| wait.role == id)
     }
 
     /// The latest reading of then or earlier; the earliest that is left, if there is none.
-    fn at_or_before(&self, time: u64) -> &Reading {
+    pub(super) fn at_or_before(&self, time: u64) -> &'a Reading {
         let earlier = self.past.iter().rev().find(|reading| reading.at.trace.0 <= time);
         earlier.or(self.past.front()).map_or(self.before, |reading| reading)
     }
@@ -177,7 +219,7 @@ impl Pair<'_> {
     }
 
     /// Who was preferred, by which rule and for how long since then.
-    fn preferred_since(&self, time: u64) -> Vec<(Blame, Nanos)> {
+    pub(super) fn preferred_since(&self, time: u64) -> Vec<(Blame, Nanos)> {
         let then = self.at_or_before(time);
         let rows = self.reading.blame.iter().filter(|row| row.victim == self.id && is_precedence(row.rule));
         let grown = rows.map(|row| (*row, row.ns.saturating_sub(self.earlier(then, row))));
@@ -218,33 +260,17 @@ impl Pair<'_> {
         then.blame.iter().find(same).map_or(Nanos(0), |old| old.ns)
     }
 
-    fn same_role(&self, reading: &Reading) -> Option<RoleId> {
+    pub(super) fn same_role(&self, reading: &Reading) -> Option<RoleId> {
         let is_same = reading.role(self.id) == Some(self.role);
         if is_same { Some(self.id) } else { reading.find(self.role.kind, self.role.cgroup.as_deref()) }
     }
+}
 
-    pub fn begun(&self, trigger: Trigger, since: u64) -> Begun {
-        let most = self.preferred_since(since).into_iter().max_by_key(|(_, ns)| *ns);
-        let wait = self.oldest_wait();
-        // A limit is the group's own: who had the CPU while it stopped the group is not to blame.
-        let most_by_others = most.filter(|(row, _)| row.rule != Rule::Throttled);
-        let culprit = most_by_others.and_then(|(row, _)| self.reading.role(row.occupant)).cloned();
-        // The task that has the CPU at this moment, if it is of those that had it most.
-        let culprit_task =
-            wait.filter(|wait| most_by_others.is_some_and(|(row, _)| row.occupant == wait.occupant_role));
-        Begun {
-            at: self.reading.at,
-            trigger,
-            since: Time(since),
-            victim: self.role.clone(),
-            group: None,
-            victim_task: wait.map(|wait| wait.task),
-            culprit,
-            culprit_task: culprit_task.and_then(|wait| wait.occupant),
-            rule: most.map(|(row, _)| row.rule),
-            ns: most.map_or(Nanos(0), |(_, ns)| ns),
-        }
-    }
+/// Of `ns` so much as `part` is of `all`, and no more than that.
+fn part_of(ns: u64, part: u64, all: u64) -> u64 {
+    let part = part.min(all);
+    let share = u128::from(ns) * u128::from(part) / u128::from(all.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX).min(part)
 }
 
 /// Whether a rule prefers the occupant to who waits.

@@ -21,7 +21,7 @@ use crate::{Reading, Role, RoleId, TaskId, VictimClass};
 const PAST: u64 = 30_000_000_000;
 /// Readings of the past that are kept; with the usual four a second those of the last seconds, and then one a second.
 const MOST: usize = 48;
-/// After a gap this long the machine, or this process, was stopped: what happened meanwhile is nobody's doing.
+/// After a gap this long the machine was stopped, unless it is known that it was not: what happened meanwhile is nobody's doing.
 const STOPPED: u64 = 60_000_000_000;
 
 /// What was above its threshold.
@@ -91,11 +91,11 @@ pub struct Begun {
     pub victim: Role,
     /// The group of that role that a limit of its own stops, where that is what began it.
     pub group: Option<Arc<str>>,
-    /// Its longest wait now, if it has one.
+    /// Whose wait it is, or lasts now for such a reason.
     pub victim_task: Option<TaskId>,
     /// Who was preferred most.
     pub culprit: Option<Role>,
-    /// Who has the CPU of that wait.
+    /// Who has had the CPU for most of that wait.
     pub culprit_task: Option<TaskId>,
     /// By which rule.
     pub rule: Option<Rule>,
@@ -122,6 +122,8 @@ pub struct Detector {
     thresholds: Thresholds,
     past: VecDeque<Arc<Reading>>,
     open: BTreeMap<VictimClass, Open>,
+    /// The machine ran until the next reading, however long that takes.
+    spans_gap: bool,
 }
 
 /// An episode that is not over, and those of its class that have begun since.
@@ -195,7 +197,7 @@ fn cause(begun: &Begun) -> Cause {
 impl Detector {
     /// Has seen nothing yet.
     pub fn new(thresholds: Thresholds) -> Detector {
-        Detector { thresholds, past: VecDeque::new(), open: BTreeMap::new() }
+        Detector { thresholds, past: VecDeque::new(), open: BTreeMap::new(), spans_gap: false }
     }
 
     /// Judges by others from now on.
@@ -206,6 +208,11 @@ impl Detector {
     /// The machine stood still: what came until the next reading is nobody's doing.
     pub fn forget(&mut self) {
         self.past.clear();
+    }
+
+    /// The machine ran on, only this process did not: what came until the next reading counts.
+    pub fn span_gap(&mut self) {
+        self.spans_gap = true;
     }
 
     /// Whether an episode is open.
@@ -228,9 +235,10 @@ impl Detector {
     /// The next reading.
     pub fn see(&mut self, reading: Arc<Reading>) -> Step {
         let now = reading.at.trace.0;
+        let longest = if std::mem::take(&mut self.spans_gap) { u64::MAX } else { STOPPED };
         let is_next = self.past.back().is_none_or(|last| {
             let gap = now.checked_sub(last.at.trace.0);
-            last.since == reading.since && gap.is_some_and(|gap| gap <= STOPPED)
+            last.since == reading.since && gap.is_some_and(|gap| gap <= longest)
         });
         if !is_next {
             self.past.clear();
@@ -292,8 +300,8 @@ impl Detector {
                 return None;
             }
             let pair = Pair { id, role, before, reading, past: &self.past };
-            let (rank, trigger, since) = pair.worst(&thresholds)?;
-            Some((rank, pair.begun(trigger, since)))
+            let met = pair.worst(&thresholds)?;
+            Some((met.rank, pair.begun(met)))
         });
         found.chain(stopped(reading, &self.past, &self.thresholds)).collect()
     }

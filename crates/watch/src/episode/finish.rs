@@ -4,7 +4,8 @@ use unstarve_diagnose::report::{Culprit, Finding, Victim};
 use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
-use super::headline::{Choice, Explanation, Fit, fit, is_about, is_below};
+use super::blamed::is_by_limit;
+use super::headline::{Choice, Explanation, Fit, is_about, is_below};
 use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
 use crate::{Role, RoleKind, TaskId};
 
@@ -69,7 +70,7 @@ impl Episode {
         }
         self.note_victims(explanation);
         match headline {
-            Some(finding) => self.note_finding(finding),
+            Some(finding) => self.note_finding(finding, explanation),
             // What else was found is of another time, or another episode's.
             None => {
                 self.other_finding = explanation.findings().next().map(|worst| Box::new(OtherFinding::of(worst)));
@@ -96,13 +97,26 @@ impl Episode {
         // An earlier explanation may have counted its own.
         self.more_victims = self.more_counted;
         let found: Vec<&Finding> = explanation.of_its_time(self).collect();
-        let (victim, culprit) = (self.victim.clone(), self.culprit.clone());
-        let of = |finding: &Finding| Suffered::of(finding, victim.as_ref(), culprit.as_ref());
-        found.iter().for_each(|finding| self.add_victim(of(finding)));
+        let suffered: Vec<Suffered> = found.iter().map(|finding| self.suffered(finding, explanation)).collect();
+        suffered.into_iter().for_each(|victim| self.add_victim(victim));
         for other in counted.into_iter().filter(|other| other.finding.is_none()) {
             if !found.iter().any(|finding| is_about(finding, &other.victim)) {
                 self.add_victim(other);
             }
+        }
+    }
+
+    /// Whom a finding is about, as one of those who were starved at the episode's time.
+    fn suffered(&self, finding: &Finding, explanation: &Explanation) -> Suffered {
+        let culprit = explanation.blamed(finding, self);
+        let main = explanation.main_culprit(finding, self);
+        Suffered {
+            victim: Party::of_victim(&finding.victim, self.victim.as_ref()),
+            finding: Some(finding.id.clone()),
+            severity: Some(finding.severity.word().to_owned()),
+            culprit: culprit.map(|culprit| Party::of_culprit(culprit, self.culprit.as_ref())),
+            rule: main.map(|culprit| culprit.rule.clone()),
+            ns: main.map(|culprit| culprit.ns),
         }
     }
 
@@ -126,18 +140,24 @@ impl Episode {
         }
     }
 
-    fn note_finding(&mut self, finding: &Finding) {
+    fn note_finding(&mut self, finding: &Finding, explanation: &Explanation) {
         self.finding = Some(finding.id.clone());
         self.severity = Some(finding.severity.word().to_owned());
-        if fit(finding, self) == Fit::None && !self.blames_first_of(finding) {
+        let main = explanation.main_culprit(finding, self);
+        if explanation.fit(finding, self) == Fit::None && !self.blames(main) {
             // Whom the counters blame has to do with somebody else's wait.
             self.culprit = None;
         }
+        let waiter = explanation.only_waiter(finding, self);
         let counted = self.victim.take().filter(|victim| is_about(finding, victim));
-        let named = Party::of_victim(&finding.victim, counted.as_ref());
+        let waiter = waiter.map(|tid| Party { tid: Some(tid), ..Party::default() });
+        let seen = counted.as_ref().filter(|counted| counted.tid.is_some()).or(waiter.as_ref());
+        let named = Party::of_victim(&finding.victim, seen);
         self.victim = Some(Party { role: counted.and_then(|victim| victim.role), ..named });
-        if let Some(culprit) = finding.culprits.first() {
-            self.note_culprit(culprit);
+        match main {
+            _ if is_by_limit(finding) => self.note_limit(main),
+            Some(culprit) => self.note_culprit(culprit),
+            None => {}
         }
         self.remedy = finding.remedies.first().map(|remedy| FirstRemedy {
             id: remedy.id.clone(),
@@ -146,31 +166,44 @@ impl Episode {
         });
     }
 
+    /// Notes that a limit stopped the victim, and nobody else.
+    fn note_limit(&mut self, stopped: Option<&Culprit>) {
+        let rule = Rule::Throttled.word();
+        // What the counters saw by another rule says nothing of it.
+        let counted = self.ns.filter(|_| self.rule.as_deref() == Some(rule));
+        self.ns = stopped.map(|stopped| stopped.ns).or(counted);
+        self.culprit = None;
+        self.rule = Some(rule.to_owned());
+    }
+
     /// The names of the longest wait of such tasks, where what it is blamed on is what the counters blame.
     fn note_worst_wait(&mut self, explanation: &Explanation) {
-        let Some(victim) = self.victim.as_mut().filter(|victim| victim.tid.is_none()) else { return };
-        let Some(wait) = victim.role.as_deref().and_then(|role| explanation.worst_wait(role)) else { return };
+        let role = self.victim.as_ref().filter(|victim| victim.tid.is_none()).and_then(|victim| victim.role.clone());
+        let Some(wait) = role.as_deref().and_then(|role| explanation.worst_wait(role, self)) else { return };
         let Some(culprit) = wait.blame.first().filter(|culprit| self.rule.as_deref() == Some(&culprit.rule)) else {
             return;
         };
-        *victim = Party {
-            role: victim.role.take(),
+        self.victim = Some(Party {
+            role,
             comm: wait.comm.clone(),
             tid: Some(wait.tid),
             tgid: wait.tgid,
             cgroup: wait.cgroup.clone(),
             place: place(wait.cgroup.as_ref()),
-        };
+        });
         self.note_culprit(culprit);
     }
 
-    /// Whether the task that the counters blame is the one that a finding blames first.
-    fn blames_first_of(&self, finding: &Finding) -> bool {
+    /// Whether the task that the counters blame is one of these.
+    fn blames(&self, culprit: Option<&Culprit>) -> bool {
         let tid = self.culprit.as_ref().and_then(|culprit| culprit.tid);
-        tid.is_some_and(|tid| finding.culprits.first().is_some_and(|first| first.tids.contains(&tid)))
+        tid.is_some_and(|tid| culprit.is_some_and(|culprit| culprit.tids.contains(&tid)))
     }
 
     fn note_culprit(&mut self, culprit: &Culprit) {
+        if culprit.rule == Rule::Throttled.word() {
+            return self.note_limit(Some(culprit));
+        }
         // Of another rule it is somebody else than the counters have seen.
         let same = self.rule.as_deref() == Some(&culprit.rule);
         let counted = self.culprit.take();
@@ -183,28 +216,15 @@ impl Episode {
 
 impl OtherFinding {
     fn of(finding: &Finding) -> OtherFinding {
-        let culprit = finding.culprits.first();
+        let main = finding.culprits.first();
+        let culprit = main.filter(|culprit| !is_by_limit(finding) && culprit.rule != Rule::Throttled.word());
         OtherFinding {
             finding: finding.id.clone(),
             severity: finding.severity.word().to_owned(),
             victim: Party::of_victim(&finding.victim, None),
             culprit: culprit.map(|culprit| Party::of_culprit(culprit, None)),
-            rule: culprit.map(|culprit| culprit.rule.clone()),
-            ns: culprit.map(|culprit| culprit.ns),
-        }
-    }
-}
-
-impl Suffered {
-    fn of(finding: &Finding, victim: Option<&Party>, culprit_seen: Option<&Party>) -> Suffered {
-        let culprit = finding.culprits.first();
-        Suffered {
-            victim: Party::of_victim(&finding.victim, victim),
-            finding: Some(finding.id.clone()),
-            severity: Some(finding.severity.word().to_owned()),
-            culprit: culprit.map(|culprit| Party::of_culprit(culprit, culprit_seen)),
-            rule: culprit.map(|culprit| culprit.rule.clone()),
-            ns: culprit.map(|culprit| culprit.ns),
+            rule: main.map(|culprit| culprit.rule.clone()),
+            ns: main.map(|culprit| culprit.ns),
         }
     }
 }
@@ -230,14 +250,24 @@ impl Party {
     }
 
     fn of_victim(victim: &Victim, seen: Option<&Party>) -> Party {
-        let members =
-            Members { count: victim.tasks, tids: &victim.tids, tgids: &victim.tgids, cgroups: &victim.cgroups };
+        let members = Members {
+            count: victim.tasks,
+            tids: &victim.tids,
+            tgids: &victim.tgids,
+            cgroups: &victim.cgroups,
+            all_known: victim.all_known,
+        };
         members.party(&victim.comm, seen)
     }
 
     fn of_culprit(culprit: &Culprit, seen: Option<&Party>) -> Party {
-        let members =
-            Members { count: culprit.tasks, tids: &culprit.tids, tgids: &culprit.tgids, cgroups: &culprit.cgroups };
+        let members = Members {
+            count: culprit.tasks,
+            tids: &culprit.tids,
+            tgids: &culprit.tgids,
+            cgroups: &culprit.cgroups,
+            all_known: culprit.all_known,
+        };
         members.party(&culprit.comm, seen)
     }
 }
@@ -248,6 +278,8 @@ struct Members<'a> {
     tids: &'a [u32],
     tgids: &'a [u32],
     cgroups: &'a [String],
+    /// Whether processes and cgroups are those of all of them: of several some may have been gone when the host was asked.
+    all_known: bool,
 }
 
 impl Members<'_> {
@@ -257,7 +289,7 @@ impl Members<'_> {
         let seen = seen.filter(|seen| seen.tid.is_some_and(|tid| self.tids.contains(&tid)));
         let (tid, tgid, cgroup) = match seen {
             Some(seen) => (seen.tid, seen.tgid, self.cgroup_of(seen)),
-            None if self.has_all() => {
+            None if self.has_all() && (self.all_known || self.tids.len() == 1) => {
                 (only(self.tids).copied(), only(self.tgids).copied(), only(self.cgroups).cloned())
             }
             None => (None, None, None),
@@ -295,3 +327,6 @@ fn place(cgroup: Option<&String>) -> Place {
 #[cfg(test)]
 #[path = "finish_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "time_tests.rs"]
+mod time_tests;

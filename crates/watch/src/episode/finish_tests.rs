@@ -9,7 +9,9 @@ fn culprit(comm: &str, rule: &str) -> Value {
 fn finding(kind: &str, comm: &str) -> Value {
     json!({
         "id": "rt-starvation", "severity": "critical", "confidence": 0.9, "sentence": "s", "culprits": [culprit("hog", "class")],
-        "victim": { "kind": kind, "comm": comm, "tids": [71], "tasks": 1, "policy": "fair", "prio": 120, "work": null },
+        "victim": {
+            "kind": kind, "comm": comm, "tids": [71], "tasks": 1, "policy": "fair", "prio": 120, "work": null, "kernel_thread": kind != "task",
+        },
         "blame": [], "waits": { "count": 1, "total_ns": 85, "max_ns": 85, "p99_ns": 85, "owed_ns": 1 }, "cpus": [0],
         "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [],
         "remedies": [{ "id": "r", "text": "t", "apply": "a", "undo": "", "risk": "", "valid_on": "" }],
@@ -167,7 +169,7 @@ fn a_finding_of_another_time_gives_no_names() {
     assert_eq!(episode.counts_as(), Some("rt-starvation"));
     assert!(super::super::line(&episode).contains("; explain found rt-starvation of whatever[71] instead"));
     // The longest wait of such a task has names, if it is blamed on the same.
-    let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)] });
+    let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)], "kernel_thread": true });
     let mut episode = seen("rcu");
     episode.note_trace(&explained(&[], &[wait("class")]));
     let names = [&episode.victim, &episode.culprit].map(|party| party.as_ref().map(|party| party.comm.as_str()));

@@ -1,6 +1,6 @@
 //! Which of a trace's findings an episode is about.
 
-use unstarve_diagnose::report::{Finding, Report, Severity, Victim, WorstWait};
+use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, WorstWait};
 use unstarve_model::Nanos;
 
 use super::ignored::{is_ignored, role_of};
@@ -56,9 +56,11 @@ impl Explanation {
         let bad: Vec<&'a Finding> = self.of_its_time(episode).collect();
         // Who keeps others waiting, a limit of its own and all, is not whom the episode is about.
         let is_victim_alone = |finding: &Finding| {
-            !bad.iter().any(|other| other.severity >= finding.severity && is_blamed(&finding.victim, other))
+            let blames =
+                |other: &Finding| self.blamed(other, episode).is_some_and(|row| has_one_of(row, &finding.victim));
+            !bad.iter().any(|other| other.severity >= finding.severity && blames(other))
         };
-        let rank = |finding: &Finding| (is_victim_alone(finding), finding.severity, fit(finding, episode));
+        let rank = |finding: &Finding| (is_victim_alone(finding), finding.severity, self.fit(finding, episode));
         // The report has the worst first: of equals the first counts.
         let better = |best: Option<&'a Finding>, next: &'a Finding| match best {
             Some(best) if rank(best) >= rank(next) => Some(best),
@@ -67,7 +69,7 @@ impl Explanation {
         match choice {
             Choice::Worst => bad.iter().copied().fold(None, better),
             Choice::OwnVictim => [Fit::Both, Fit::Victim, Fit::Culprit].into_iter().find_map(|wanted| {
-                bad.iter().copied().filter(|finding| fit(finding, episode) == wanted).fold(None, better)
+                bad.iter().copied().filter(|finding| self.fit(finding, episode) == wanted).fold(None, better)
             }),
         }
     }
@@ -87,7 +89,7 @@ impl Explanation {
     }
 
     /// When the episode's waits may have begun, on the trace's clock.
-    fn since(&self, episode: &Episode) -> Option<u64> {
+    pub(super) fn since(&self, episode: &Episode) -> Option<u64> {
         // Its clock is compared with this one's alone: the wall's may have been set meanwhile.
         let is_same_clock = self.report.trace.clock.as_deref() == Some("mono");
         episode.trigger.as_ref().and_then(|seen| seen.since_mono_ns).filter(|_| is_same_clock)
@@ -111,9 +113,28 @@ impl Explanation {
         self.findings().find(is_it).map(|finding| finding.victim.tasks)
     }
 
-    /// The longest wait of a task of this role, if it is one of the longest of all.
-    pub(super) fn worst_wait(&self, role: &str) -> Option<&WorstWait> {
-        self.report.worst_waits.iter().find(|wait| has_name_of(&wait.comm, role))
+    /// The longest wait of a task of this role in the episode's time, if it is one of the longest of all.
+    pub(super) fn worst_wait(&self, role: &str, episode: &Episode) -> Option<&WorstWait> {
+        let since = self.since(episode).unwrap_or(0);
+        let mut waits = self.report.worst_waits.iter().filter(|wait| wait.end_ns >= since);
+        waits.find(|wait| wait.kernel_thread == Some(true) && has_name_of(&wait.comm, role))
+    }
+
+    /// How well a finding fits what the counters saw.
+    pub(super) fn fit(&self, finding: &Finding, episode: &Episode) -> Fit {
+        match &episode.victim {
+            Some(victim) if is_about(finding, victim) => match self.has_culprit_of(finding, episode) {
+                true => Fit::Both,
+                false => Fit::Victim,
+            },
+            Some(_) if self.has_culprit_of(finding, episode) => Fit::Culprit,
+            _ => Fit::None,
+        }
+    }
+
+    /// Whether a finding blames the same rule and, as far as roles say, the same tasks.
+    fn has_culprit_of(&self, finding: &Finding, episode: &Episode) -> bool {
+        self.blamed(finding, episode).is_some_and(|culprit| is_seen_culprit(culprit, episode))
     }
 }
 
@@ -123,21 +144,9 @@ fn is_over_before(finding: &Finding, then: u64) -> bool {
     has_all && !finding.worst.is_empty() && finding.worst.iter().all(|wait| wait.end_ns < then)
 }
 
-/// Whether a finding blames this victim of another one first.
-fn is_blamed(victim: &Victim, finding: &Finding) -> bool {
-    finding.culprits.first().is_some_and(|culprit| culprit.tids.iter().any(|tid| victim.tids.contains(tid)))
-}
-
-/// How well a finding fits what the counters saw.
-pub(super) fn fit(finding: &Finding, episode: &Episode) -> Fit {
-    match &episode.victim {
-        Some(victim) if is_about(finding, victim) => match has_culprit_of(finding, episode) {
-            true => Fit::Both,
-            false => Fit::Victim,
-        },
-        Some(_) if has_culprit_of(finding, episode) => Fit::Culprit,
-        _ => Fit::None,
-    }
+/// Whether one of a victim's threads is among these.
+fn has_one_of(culprit: &Culprit, victim: &Victim) -> bool {
+    culprit.tids.iter().any(|tid| victim.tids.contains(tid))
 }
 
 /// Whether a finding is about this victim, as far as roles say.
@@ -154,14 +163,14 @@ pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
     same_task || victim.role.as_deref().is_some_and(is_of_role)
 }
 
-/// Whether a finding blames the same rule and, as far as roles say, the same tasks.
-fn has_culprit_of(finding: &Finding, episode: &Episode) -> bool {
-    let role = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref());
-    let (Some(culprit), Some(role)) = (finding.culprits.first(), role) else { return false };
+/// Whether the counters blame the same rule and, as far as roles say, the same tasks.
+pub(super) fn is_seen_culprit(culprit: &Culprit, episode: &Episode) -> bool {
+    let Some(role) = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref()) else { return false };
+    let is_kernel = culprit.kernel_thread == Some(true);
     let same = match role {
-        "real-time" => matches!(culprit.policy.as_deref(), Some("rt" | "deadline")),
+        "real-time" => !is_kernel && matches!(culprit.policy.as_deref(), Some("rt" | "deadline")),
         group if group.starts_with('/') => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
-        role => has_name_of(&culprit.comm, role),
+        role => is_kernel && has_name_of(&culprit.comm, role),
     };
     same && episode.rule.as_deref() == Some(&culprit.rule)
 }
@@ -171,7 +180,9 @@ fn is_of(victim: &Victim, role: &str) -> bool {
     match role {
         group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
         // Of a worker that works on nobody knows what each may be true.
-        "direct-io" | "kworker" if victim.kind == "kworker" && victim.work.is_none() => true,
+        "direct-io" | "kworker" if victim.kind == "kworker" && victim.work.is_none() => {
+            victim.kernel_thread == Some(true)
+        }
         role => role_of(victim).is_some_and(|kind| kind.word() == role),
     }
 }
@@ -181,7 +192,7 @@ pub(super) fn is_below(cgroup: &str, group: &str) -> bool {
     cgroup.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether tasks of a role are called so. Of roles that have no names of their own nothing is said.
+/// Whether kernel threads of a role are called so. Of roles that have no names of their own nothing is said.
 fn has_name_of(comm: &str, role: &str) -> bool {
     let beginnings: &[&str] = match role {
         "ksoftirqd" => &["ksoftirqd/"],
@@ -206,6 +217,7 @@ mod tests {
             kind: kind.into(),
             comm: comm.into(),
             policy: Some(policy.into()),
+            kernel_thread: Some(kind != "task"),
             ..Victim::default()
         };
         let work = |function: &str, queue: &str| {
@@ -220,6 +232,11 @@ mod tests {
         assert_eq!(of(&victim("kworker", "kworker/0:1", "fair")), ["direct-io", "kworker"], "nobody knows");
         assert_eq!(of(&victim("nfsd", "nfsd", "fair")), ["nfsd"]);
         assert_eq!(of(&victim("task", "nfsdcld", "fair")), [""; 0], "a program that is called like it");
+        for kind in ["kworker", "nfsd", "ksoftirqd", "task"] {
+            let unknown = Victim { kernel_thread: None, ..victim(kind, "nfsd", "fair") };
+            assert_eq!(of(&unknown), [""; 0], "any program may be called so: {kind}");
+        }
+        assert_eq!(of(&Victim { kernel_thread: Some(true), ..victim("task", "kthrotld", "rt") }), ["kernel"]);
         for policy in ["rt", "deadline"] {
             assert_eq!(of(&victim("task", "pump", policy)), ["real-time"]);
         }

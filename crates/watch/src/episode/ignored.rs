@@ -1,7 +1,6 @@
 //! Which findings are about roles that the configuration ignores: what happens to these is no episode, and not the headline of one.
 
 use unstarve_diagnose::report::{Victim, Work};
-use unstarve_model::{Comm, KernelThread};
 
 use super::headline::is_below;
 use crate::RoleKind;
@@ -23,23 +22,19 @@ pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
     }
 }
 
-/// The role of a victim, but for groups.
+/// The role of a victim, but for groups. Any program can take a kernel thread's name: what it is must be shown by more.
 pub(super) fn role_of(victim: &Victim) -> Option<RoleKind> {
-    let kernel = match victim.kind.as_str() {
-        "kworker" => victim.work.as_ref().map_or(RoleKind::Kworker, role_of_work),
-        "ksoftirqd" => RoleKind::Ksoftirqd,
-        "rcu" => RoleKind::Rcu,
-        "storage" => RoleKind::Storage,
-        "nfsd" => RoleKind::Nfsd,
-        "cgroup" => return None,
-        "task" if matches!(victim.policy.as_deref(), Some("rt" | "deadline")) => RoleKind::RealTime,
-        "task" if victim.cgroups.is_empty() && KernelThread::is_name_of_one(&Comm::from(victim.comm.as_str())) => {
-            RoleKind::Kernel
-        }
-        "task" => return None,
-        _ => RoleKind::Kernel,
-    };
-    Some(kernel)
+    let is_real_time = matches!(victim.policy.as_deref(), Some("rt" | "deadline"));
+    match victim.kind.as_str() {
+        "cgroup" => None,
+        kind if victim.kernel_thread != Some(true) => (kind == "task" && is_real_time).then_some(RoleKind::RealTime),
+        "kworker" => Some(victim.work.as_ref().map_or(RoleKind::Kworker, role_of_work)),
+        "ksoftirqd" => Some(RoleKind::Ksoftirqd),
+        "rcu" => Some(RoleKind::Rcu),
+        "storage" => Some(RoleKind::Storage),
+        "nfsd" => Some(RoleKind::Nfsd),
+        _ => Some(RoleKind::Kernel),
+    }
 }
 
 fn role_of_work(work: &Work) -> RoleKind {
@@ -53,7 +48,8 @@ mod tests {
     use super::*;
 
     fn victim(kind: &str, comm: &str) -> Victim {
-        Victim { kind: kind.into(), comm: comm.into(), policy: Some("fair".into()), ..Victim::default() }
+        let kernel_thread = Some(kind != "task");
+        Victim { kind: kind.into(), comm: comm.into(), policy: Some("fair".into()), kernel_thread, ..Victim::default() }
     }
 
     fn of(victim: &Victim, ignored: &[&str]) -> bool {
@@ -75,7 +71,12 @@ mod tests {
             [which(&victim("irq-thread", "irq/30-eth0")), which(&victim("rcu", "rcu_preempt"))],
             [vec!["kernel"], vec![]]
         );
-        assert_eq!(which(&victim("task", "khugepaged")), ["kernel"]);
+        assert_eq!(which(&Victim { kernel_thread: Some(true), ..victim("task", "khugepaged") }), ["kernel"]);
+        // A program of this name is one of its group, and of one that has gone nobody knows.
+        for kernel_thread in [Some(false), None] {
+            assert_eq!(which(&Victim { kernel_thread, ..victim("task", "khugepaged") }), ["other"]);
+            assert_eq!(which(&Victim { kernel_thread, ..worker.clone() }), ["other"]);
+        }
     }
 
     #[test]

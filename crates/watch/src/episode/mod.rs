@@ -1,11 +1,16 @@
 //! Episodes: when one begins and ends ([`detect`]), and what is written about it.
 
 mod above;
+mod blamed;
+#[cfg(test)]
+mod crowd_tests;
 pub mod detect;
 mod finish;
 mod headline;
+mod held;
 mod ignored;
 mod line;
+mod named;
 mod place;
 mod stopped;
 

@@ -11,7 +11,7 @@ use unstarve_model::Tid;
 use super::{Event, INTERVAL, REST_AFTER, RunError, Watch};
 use crate::control::Request;
 use crate::scribe::{Hurry, chain};
-use crate::stood::OwnWait;
+use crate::stood::{Lateness, OwnWait};
 use crate::{Engine, EngineError, Reading};
 
 /// Whether it goes on.
@@ -45,7 +45,7 @@ impl Watch {
                 return Ok(());
             }
             let due = self.waits.as_ref().map_or(next, |waiting| waiting.until.max(now).min(next));
-            let heard = inbox.recv_timeout(due.saturating_duration_since(now));
+            let heard = own_wait.around(|| inbox.recv_timeout(due.saturating_duration_since(now)));
             let late = now.max(due).elapsed();
             match heard {
                 Ok(event) => {
@@ -61,13 +61,7 @@ impl Watch {
                 self.see_to_recorder();
             }
             if Instant::now() >= next {
-                if own_wait.stood_still(late) {
-                    self.detector.forget();
-                    (self.say)(&format!(
-                        "this machine stood still for {} s: what waited meanwhile is no episode",
-                        late.as_secs()
-                    ));
-                }
+                self.note_lateness(own_wait.judge(late), late);
                 self.read(engine)?;
                 self.see_to_recorder();
                 self.serving.look(Instant::now(), &self.say);
@@ -77,6 +71,23 @@ impl Watch {
                     manager.tell("WATCHDOG=1");
                     next_sign = Instant::now();
                 }
+            }
+        }
+    }
+
+    fn note_lateness(&mut self, lateness: Lateness, late: Duration) {
+        let seconds = late.as_secs();
+        match lateness {
+            Lateness::Usual => {}
+            Lateness::MachineStood => {
+                self.detector.forget();
+                (self.say)(&format!("this machine stood still for {seconds} s: what waited meanwhile is no episode"));
+            }
+            Lateness::ProcessStopped => {
+                self.detector.span_gap();
+                (self.say)(&format!(
+                    "this process was stopped for {seconds} s: episodes of that time are seen now, and their traces may begin later"
+                ));
             }
         }
     }

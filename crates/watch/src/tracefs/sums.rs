@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid};
-use unstarve_timeline::{ActorId, ActorKind, OnCpu, Rule, Sink, Timeline, Wait, WaitEnd, WorkItem, World};
+use unstarve_timeline::{Actor, ActorId, ActorKind, OnCpu, Rule, Sink, Timeline, Wait, WaitEnd, WorkItem, World};
 
 use crate::places::Places;
 use crate::role_table::RoleTable;
-use crate::totals::{RULES_COUNTED, Totals};
+use crate::totals::{Totals, place};
 use crate::{OldestWait, RoleId, RoleKind, TaskId};
 
 /// Tasks whose group is remembered.
@@ -30,6 +30,8 @@ struct Roles {
     /// Ids of groups by their paths.
     groups: FxHashMap<String, RoleId>,
     tasks: FxHashMap<Tid, RoleId>,
+    /// Whether those that are called like kernel threads are some.
+    natures: FxHashMap<Tid, bool>,
     asked: Instant,
     /// Workers by what they last worked on.
     workers: FxHashMap<ActorId, RoleKind>,
@@ -42,6 +44,7 @@ impl Sums {
             places,
             groups: FxHashMap::default(),
             tasks: FxHashMap::default(),
+            natures: FxHashMap::default(),
             asked: Instant::now(),
             workers: FxHashMap::default(),
         };
@@ -65,6 +68,7 @@ impl Sums {
 impl Roles {
     fn ask_anew(&mut self) {
         self.tasks.clear();
+        self.natures.clear();
         self.asked = Instant::now();
     }
 
@@ -78,7 +82,7 @@ impl Roles {
             ActorKind::Others => return fixed(RoleKind::Other),
             ActorKind::Tasks { comm, prio, .. } => (comm, prio),
         };
-        if known.confirmed_kernel || known.kernel_thread.is_some() {
+        if self.is_kernel(known, tid) {
             return fixed(self.workers.get(&actor).copied().unwrap_or_else(|| of_kernel(&comm)));
         }
         if is_real_time(prio) {
@@ -88,6 +92,20 @@ impl Roles {
             Some(tid) => self.of_program(tid),
             None => fixed(RoleKind::Other),
         }
+    }
+
+    /// Whether it is a kernel thread, or its first task is: a name alone shows nothing.
+    fn is_kernel(&mut self, actor: &Actor, tid: Option<Tid>) -> bool {
+        if actor.kernel_thread.is_none() {
+            return actor.confirmed_kernel;
+        }
+        let Some(tid) = tid.or_else(|| actor.tids.first().copied()).filter(|_| actor.is_kernel().is_none()) else {
+            return actor.confirmed_kernel;
+        };
+        if self.natures.len() >= TASKS {
+            self.natures.clear();
+        }
+        *self.natures.entry(tid).or_insert_with(|| self.places.is_kernel_thread(tid))
     }
 
     fn identity(&self, tid: Tid, comm: Comm) -> Option<TaskId> {
@@ -112,12 +130,15 @@ impl Roles {
         let prio = world.actors.get(wait.actor).prio();
         let is_light = prio.is_some_and(asks_to_be_last);
         let has_reservation = prio.is_some_and(|prio| prio.policy() == Policy::Deadline);
+        let mut by_class = 0_u64;
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
             let is_last = is_light && (!is_group(victim) || occupant == victim);
             let rule = judged(piece.rule, is_last, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
+            by_class += if rule == Rule::Class { piece.length.0 } else { 0 };
         }
+        totals.add_on_cpu(victim.index(), wait.cpu.0, wait.length().0, by_class);
         let role = &mut totals.roles[victim.index()];
         role.waited += wait.length().0;
         if wait.ended == WaitEnd::Ran {
@@ -164,7 +185,8 @@ impl<'a> Lasting<'a> {
         let world = timeline.world();
         for wait in &mut self.oldest {
             let on = timeline.on_cpus().find(|(cpu, _)| *cpu == wait.cpu);
-            if let Some((_, OnCpu::Task { task, .. })) = on {
+            if let Some((_, OnCpu::Task { task, since })) = on {
+                wait.occupied = world.now.since(since);
                 let task = world.tasks.get(task);
                 wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
                 wait.occupant = self.roles.identity(task.tid, task.comm);
@@ -184,7 +206,8 @@ impl Sink for Lasting<'_> {
         {
             let occupant_role = fixed(RoleKind::Unknown);
             let (cpu, ns) = (wait.cpu, wait.length());
-            self.oldest.push(OldestWait { cpu, task, role, ns, occupant: None, occupant_role });
+            let occupied = Nanos::ZERO;
+            self.oldest.push(OldestWait { cpu, task, role, ns, occupant: None, occupant_role, occupied });
         }
     }
 }
@@ -202,17 +225,6 @@ fn judged(rule: Rule, is_last: bool, has_reservation: bool) -> Rule {
         Rule::Throttled if has_reservation => Rule::Fair,
         rule => rule,
     }
-}
-
-/// Where a rule is counted. What only a recording shows has no place of its own.
-fn place(rule: Rule) -> usize {
-    let rule = match rule {
-        Rule::Softirq => Rule::Irq,
-        Rule::Count | Rule::Order => Rule::Fair,
-        Rule::Unranked => Rule::Unknown,
-        rule => rule,
-    };
-    RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
 }
 
 fn is_group(role: RoleId) -> bool {
@@ -248,6 +260,7 @@ fn of_function(world: &World, function: NameId) -> Option<RoleKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::totals::RULES_COUNTED;
 
     #[test]
     fn every_rule_has_a_place() {

@@ -1,0 +1,170 @@
+//! Roles of which many tasks wait at once.
+
+use std::sync::Arc;
+
+use unstarve_model::{Comm, CpuId, Nanos, Tid};
+use unstarve_timeline::Rule;
+
+use super::{Begun, Detector, Trigger};
+use crate::config::Thresholds;
+use crate::testing::{Scene, at};
+use crate::{OldestWait, RoleKind, TaskId};
+
+const MS: u64 = 1_000_000;
+/// Between two readings.
+const STEP: u64 = 250;
+
+/// What begins in eight readings, in each of which the same happens.
+fn begun(scene: &Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Begun> {
+    let mut detector = Detector::new(Thresholds::default());
+    detector.see(Arc::new(scene.reading(at(0))));
+    let mut scene = scene.clone();
+    let mut begun = Vec::new();
+    for step in 1..=8 {
+        scene = happens(step, scene);
+        begun.extend(detector.see(Arc::new(scene.reading(at(step * STEP)))).begun);
+    }
+    begun
+}
+
+/// So many tasks of one role wait all the time; in each of their waits a preferred one of another role had so much.
+fn crowd(tasks: u64, preferred_percent: u64, rule: Rule) -> Vec<Begun> {
+    let scene = Scene::new().group("/crowd").group("/other");
+    begun(&scene, |step, scene| {
+        let unfair = tasks * STEP * MS * preferred_percent / 100;
+        let scene = scene.blame_group("/crowd", "/other", rule, unfair);
+        let scene = scene.blame_group("/crowd", "/crowd", Rule::Fair, tasks * STEP * MS - unfair);
+        // A turn takes as long as all others' turns.
+        (0..tasks / 10).fold(scene, |scene, _| scene.wait("/crowd", 2_500 * MS)).lasts(
+            "/crowd",
+            7,
+            "/other",
+            step * STEP * MS,
+        )
+    })
+}
+
+#[test]
+fn a_short_turn_that_many_equals_wait_for_is_not_one_wait_as_long() {
+    //  300 equals on two CPUs, and a task of nice -5 that takes 1 % of one
+    for rule in [Rule::Weight, Rule::WakeupPreemption, Rule::Class] {
+        assert_eq!(crowd(300, 1, rule), [], "{rule}");
+    }
+    // One that has most of a CPU keeps each of them waiting.
+    for rule in [Rule::Weight, Rule::Class] {
+        let begun = crowd(300, 80, rule);
+        assert_eq!(begun.len(), 1, "{rule}");
+        assert_eq!(begun[0].rule, Some(rule));
+    }
+}
+
+#[test]
+fn a_kernel_threads_wait_is_its_own() {
+    //  nfsd ×100  wwwwwwww      each waits for its turn among the others; ksoftirqd of nice -20 takes 1 % before them
+    let scene = Scene::new();
+    let step = |unfair: u64| {
+        begun(&scene, |_, scene| {
+            let scene = scene.blame_group("nfsd", "ksoftirqd", Rule::Weight, unfair * MS);
+            scene.blame_group("nfsd", "nfsd", Rule::Fair, (25_000 - unfair) * MS).wait("nfsd", 210 * MS)
+        })
+    };
+    // Together they have 0.25 s of each second to bear, which is less than `share` takes.
+    assert_eq!(step(62), []);
+}
+
+/// Eighty busy loops of one role on two CPUs, and a FIFO task that has 80 of each 100 ms of one of them.
+fn beside_a_hog(hog_ms: u64, waiting_there: u64) -> Vec<Begun> {
+    let elsewhere = 80 - waiting_there;
+    begun(&Scene::new().group("/loops"), |_, scene| {
+        let by_class = waiting_there * hog_ms * MS;
+        let turns = waiting_there * (STEP - hog_ms) * MS;
+        let scene = scene.blame("/loops", RoleKind::RealTime, by_class);
+        let scene = scene.blame_group("/loops", "/loops", Rule::Fair, turns + elsewhere * STEP * MS);
+        let scene = scene.on_cpu("/loops", 0, by_class, turns).on_cpu("/loops", 1, 0, elsewhere * STEP * MS);
+        (0..20).fold(scene, |scene, _| scene.wait("/loops", 300 * MS))
+    })
+}
+
+#[test]
+fn a_crowd_elsewhere_hides_no_real_time_task_that_takes_most_of_a_cpu() {
+    for waiting_there in [1, 2, 10, 15, 40] {
+        let begun = beside_a_hog(200, waiting_there);
+        assert_eq!(begun.len(), 1, "{waiting_there} of 80 wait for that CPU");
+        let first = &begun[0];
+        assert!(matches!(first.trigger, Trigger::Stalled { threshold: 0.5, .. }), "{first:?}");
+        assert_eq!(
+            (first.rule, first.culprit.as_ref().map(|role| role.kind)),
+            (Some(Rule::Class), Some(RoleKind::RealTime))
+        );
+    }
+    // One that takes a tenth of it does not starve them, however many wait.
+    assert_eq!(beside_a_hog(25, 40), []);
+}
+
+#[test]
+fn one_burst_of_a_real_time_task_before_a_crowd_is_none() {
+    let scene = Scene::new().group("/loops");
+    let begun = begun(&scene, |step, scene| {
+        let by_class = if step % 4 == 0 { 40 * 30 * MS } else { 0 };
+        let scene = scene.blame("/loops", RoleKind::RealTime, by_class).on_cpu("/loops", 0, by_class, 1);
+        let scene = scene.blame_group("/loops", "/loops", Rule::Fair, 10_000 * MS);
+        (0..40).fold(scene, |scene, _| scene.wait("/loops", 200 * MS))
+    });
+    assert_eq!(begun, []);
+}
+
+/// A wait of this role for a CPU that another task has had for so long.
+fn waits(scene: Scene, role: &str, occupant: &str, ns: u64, occupied: u64) -> crate::Reading {
+    let id = |name: &str| {
+        let reading = scene.reading(at(0));
+        let is = |role: &Option<crate::Role>| role.as_ref().is_some_and(|role| role.name() == name);
+        crate::RoleId(reading.roles.iter().position(is).expect("a role") as u8)
+    };
+    let task = |tid: u32| TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from("loop") };
+    let wait = OldestWait {
+        cpu: CpuId(0),
+        task: task(7),
+        role: id(role),
+        ns: Nanos(ns),
+        occupant: Some(task(4711)),
+        occupant_role: id(occupant),
+        occupied: Nanos(occupied),
+    };
+    crate::Reading { oldest: vec![wait], ..scene.reading(at(250)) }
+}
+
+#[test]
+fn whoever_runs_at_the_moment_is_not_the_culprit() {
+    //  /a  wwwwwwww     by a heavier task of the same group; at this moment one of its equals has the CPU
+    let scene = Scene::new().group("/a");
+    let starved = scene.clone().blame_group("/a", "/a", Rule::Weight, 2_500 * MS).wait("/a", 2_500 * MS);
+    let named = |occupied: u64| {
+        let mut detector = Detector::new(Thresholds::default());
+        detector.see(Arc::new(scene.reading(at(0))));
+        let reading = waits(starved.clone(), "/a", "/a", 2_500 * MS, occupied);
+        let begun = detector.see(Arc::new(reading)).begun;
+        assert_eq!(begun.len(), 1);
+        assert_eq!(begun[0].culprit.as_ref().map(crate::Role::name).as_deref(), Some("/a"), "the group is known");
+        begun[0].culprit_task.map(|task| task.tid.0)
+    };
+    assert_eq!(named(3 * MS), None, "it has just come to the CPU");
+    assert_eq!(named(2_000 * MS), Some(4711), "it has had it for most of the wait");
+}
+
+#[test]
+fn who_waits_at_the_moment_is_not_the_one_whose_wait_has_ended() {
+    //  kworker  wwww|....     behind a real-time task; another one waits for its turn now
+    let scene = Scene::new();
+    let ended = scene.clone().blame("kworker", RoleKind::RealTime, 85 * MS).wait("kworker", 85 * MS);
+    let of = |ns: u64, fair: u64| {
+        let scene_now = ended.clone().blame_group("kworker", "other", Rule::Fair, fair * MS);
+        let mut detector = Detector::new(Thresholds::default());
+        detector.see(Arc::new(scene.reading(at(0))));
+        let reading = waits(scene_now, "kworker", "other", ns * MS, ns * MS);
+        let begun = detector.see(Arc::new(reading)).begun;
+        assert_eq!(begun.len(), 1, "{ns} ms");
+        (begun[0].victim_task.map(|task| task.tid.0), begun[0].culprit_task)
+    };
+    assert_eq!(of(12, 12), (None, None), "a turn is no starvation");
+    assert_eq!(of(60, 5), (Some(7), None), "who has the CPU now is of another role than who had it");
+}

@@ -1,0 +1,54 @@
+//! Whom an episode names before its trace is explained. The counters are sums of roles: a task is named only where what lasts at this
+//! moment shows that it is the one.
+
+use unstarve_model::{Nanos, Time};
+use unstarve_timeline::Rule;
+
+use super::Begun;
+use super::above::{LONG, Met, Pair};
+use super::detect::Trigger;
+use crate::{Blame, OldestWait, RoleId};
+
+impl<'a> Pair<'a> {
+    pub(super) fn begun(&self, met: Met<'a>) -> Begun {
+        let most = self.most_preferred(&met);
+        // A limit is the group's own: who had the CPU while it stopped the group is not to blame.
+        let most_by_others = most.filter(|(row, _)| row.rule != Rule::Throttled);
+        let culprit = most_by_others.map(|(row, _)| row.occupant);
+        let wait = met.wait.or_else(|| self.telling_wait());
+        Begun {
+            at: self.reading.at,
+            trigger: met.trigger,
+            since: Time(met.since),
+            victim: self.role.clone(),
+            group: None,
+            victim_task: wait.map(|wait| wait.task),
+            culprit: culprit.and_then(|culprit| self.reading.role(culprit)).cloned(),
+            culprit_task: wait.filter(|wait| had_most_of(wait, culprit)).and_then(|wait| wait.occupant),
+            rule: most.map(|(row, _)| row.rule),
+            ns: most.map_or(Nanos(0), |(_, ns)| ns),
+        }
+    }
+
+    /// Who was preferred most; where real-time tasks are what is above a threshold, of these.
+    fn most_preferred(&self, met: &Met<'a>) -> Option<(Blame, Nanos)> {
+        let is_stalled = matches!(met.trigger, Trigger::Stalled { .. });
+        let rows = self.preferred_since(met.since).into_iter();
+        rows.filter(|(row, _)| !is_stalled || row.rule == Rule::Class).max_by_key(|(_, ns)| *ns)
+    }
+
+    /// The longest wait that is no turn among equals. What is above a threshold has ended, or is of many waits: another task of the
+    /// role may wait now, for reasons of its own.
+    fn telling_wait(&self) -> Option<&'a OldestWait> {
+        let is_unfair = |wait: &&OldestWait| {
+            let since = self.reading.at.trace.0.saturating_sub(wait.ns.0);
+            self.unfair_part(wait.ns.0, since, Some(wait.cpu)).saturating_mul(2) >= wait.ns.0
+        };
+        self.oldest_waits().filter(|wait| wait.ns.0 >= LONG).filter(is_unfair).max_by_key(|wait| wait.ns)
+    }
+}
+
+/// Whether the task that has the CPU of a wait is of that role, and has had it for most of the wait. Else it is anyone of its role who happens to run now.
+fn had_most_of(wait: &OldestWait, role: Option<RoleId>) -> bool {
+    Some(wait.occupant_role) == role && wait.occupied.0.saturating_mul(2) >= wait.ns.0
+}
