@@ -92,7 +92,7 @@ class Left:
             labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))
             if name == "unstarve_wait_seconds_bucket":
                 waits.setdefault(labels["victim"], []).append((float(labels["le"]), float(value)))
-            if name == "unstarve_blame_seconds_total" and labels["rule"] in PRECEDENCE and labels["victim"] != labels["occupant"]:
+            if name == "unstarve_blame_seconds_total" and labels["rule"] in PRECEDENCE:
                 preferred[labels["victim"]] += float(value)
         longest = {}
         for victim, buckets in waits.items():
@@ -162,11 +162,13 @@ def watched(options, text, name, kernel, twin, arguments, seconds):
         if options.keep:
             directory = options.keep / f"{name}.{kernel}.{twin}"
             directory.mkdir(parents=True, exist_ok=True)
-        run = guests.Run(options.unstarve, kernel, twin, seconds, options.init, options.limit)
-        out, ran = run.boot(with_watch(text, name, arguments), directory)
-        (directory / "said").write_text(ran.stdout)
+        out = directory / "out"
+        if not options.again:
+            run = guests.Run(options.unstarve, kernel, twin, seconds, options.init, options.limit)
+            out, ran = run.boot(with_watch(text, name, arguments), directory)
+            (directory / "said").write_text(ran.stdout)
         if not (out / "watch.out").exists():
-            return None, "".join(ran.stdout.strip().splitlines()[-1:])
+            return None, "".join((directory / "said").read_text().strip().splitlines()[-1:])
         try:
             return Left(out / "watch.out"), None
         except (tarfile.TarError, OSError) as error:
@@ -221,6 +223,7 @@ def main():
     parser.add_argument("--idle", type=int)
     parser.add_argument("--every", type=int, default=300)
     parser.add_argument("--keep", type=pathlib.Path, help="keep the guests' results here")
+    parser.add_argument("--again", action="store_true", help="boot nothing; judge what is kept")
     parser.add_argument("--init", help="the unstarve that runs in the guests, if not this one")
     parser.add_argument("--limit", type=int, default=1800, help="host's seconds for a guest")
     options = parser.parse_intermixed_args()
