@@ -69,8 +69,12 @@ class Left:
         name = f"store/{episode.get('trace_of', episode['id'])}/report.json"
         return json.loads(self.files[name]) if name in self.files else {"findings": []}
 
+    def remarks(self):
+        """What episodes say of themselves."""
+        return [f"{episode['id']}: {episode['problem']}" for episode in self.episodes() if "problem" in episode]
+
     def troubles(self):
-        """What did not go as it should with the watch itself."""
+        """What did not go as it should with the watch itself. That a trace begins late is none: the episode before took the recorder's past."""
         found = []
         times = [float(time) for time in self.text("times").split()]
         if len(times) < 2 or times[1] - times[0] >= BEFORE:
@@ -81,7 +85,7 @@ class Left:
         if status.get("engine") != "eBPF":
             found.append(f"engine {status.get('engine')}")
         found += status.get("problems", [])
-        found += [f"{episode['id']}: {episode['problem']}" for episode in self.episodes() if "problem" in episode]
+        found += [remark for remark in self.remarks() if "the trace begins" not in remark]
         found += [f"{episode['id']}: no last word" for episode in self.episodes() if episode["stage"] != "complete"]
         return found
 
@@ -188,7 +192,8 @@ def beside(options, name, kernel):
         good, said = judged(left, expect, twin, seconds) if left else (False, f"no outcome: {why}")
         troubles = left.troubles() if left else []
         word = {True: "right", False: "**WRONG**"}[good]
-        more = "".join(f"<br>{trouble}" for trouble in troubles)
+        more = "".join(f"<br>**{trouble}**" for trouble in troubles)
+        more += "".join(f"<br>{remark}" for remark in left.remarks() if remark not in troubles) if left else ""
         print(f"| {name} | {kernel} | {'faulty' if twin == 'default' else 'healthy'} | {word} | {said}{more} |", flush=True)
         every &= good and not troubles
     return every
