@@ -4,7 +4,7 @@
     bench/watch-in-guests.py UNSTARVE EXAMPLES [--kernel K ...] [--seconds S] [SCENARIO ...]
 
 EXAMPLES is where cargo has built those of unstarve-watch (`cargo build -p unstarve-watch --examples --features bpf`). A SCENARIO is one
-of the lab's or a file. Each guest runs the example `readings` as one more load while the scenario is recorded. Between the first and the last
+of the lab's or a file. Each guest runs the example `readings` as one more load while the scenario is recorded, from before its loads begin. Between the first and the last
 reading within the recording the difference of all waits is compared with the waits of `explain`'s timeline: from when tasks are on a
 queue, as the engine counts, and, in brackets, from the beginning of their wakeups, as `explain` reports. Each reading's blame has to be its
 waits to the nanosecond. One line of a Markdown table for each guest; exit code 1 if a sum is not whole or not within 1 %.
@@ -17,29 +17,26 @@ import subprocess
 import sys
 import tempfile
 
-KERNELS = ["5.10", "6.1", "6.12", "7"]
+import guests
+
 CLOSE = 0.01
-# When the engine begins, from the beginning of the recording.
-AFTER_MS, BEFORE_MS = 100, -2000
+# When the engine begins, from the beginning of the recording, and when the loads do: beside them its programs may not be loaded in time.
+ENGINE_MS, LOADS_MS = 100, 4000
 LINE = re.compile(r"^at .*?, (\d+) ns: waited (\d+) ns, blamed (\d+) ns$", re.M)
 LOST = re.compile(r"untracked_tasks: (\d+).*?missing_switches: (\d+), disbelieved: (\d+)")
 
 
-def with_engine(text, name, readings, begin):
+def with_engine(text, name, readings):
     """The scenario with the engine as one more load; real-time, or its readings wait with the victims.
 
-    Best it begins after the recording: of two that look at the same event, the later one sees it later by what the earlier one takes,
+    It begins after the recording: of two that look at the same event, the later one sees it later by what the earlier one takes,
     and the trace should have the times as they are without the engine.
     """
-    text = text.replace(f'name = "{name}"', f'name = "{name}-watch"', 1)
-    if re.search(r"(?m)^tools = \[", text):
-        text = re.sub(r"(?m)^tools = \[", f'tools = ["{readings}", ', text, count=1)
-    else:
-        text = re.sub(r"(?m)^(title = .*)$", lambda found: f'{found[1]}\ntools = ["{readings}"]', text, count=1)
     engine = "\n".join([
-        "", "[[load]]", 'name = "engine"', 'policy = "fifo:90"', f"start_ms = {begin}", 'argv = ["readings", "0.1", "1000"]', "",
+        "", "[[load]]", 'name = "engine"', 'policy = "fifo:90"', f"start_ms = {ENGINE_MS}", 'argv = ["readings", "0.1", "1000"]', "",
     ])
-    return text + engine
+    text = guests.loads_later(guests.renamed(text, name, "watch"), LOADS_MS)
+    return guests.with_tools(text, [readings]) + engine
 
 
 def span(unstarve, trace):
@@ -55,24 +52,14 @@ def queued(program, trace, start, end):
     return map(int, re.findall(r"(\d+) ns", found.stdout))
 
 
-def one(options, name, kernel, directory, begin):
-    if name.endswith(".toml"):
-        text, name = pathlib.Path(name).read_text(), pathlib.Path(name).stem
-    else:
-        text = subprocess.run([options.unstarve, "lab", "list", name], check=True, stdout=subprocess.PIPE, text=True).stdout
-    (directory / "scenario.toml").write_text(with_engine(text, name, options.examples / "readings", begin))
-    out = directory / "out"
-    command = [options.unstarve, "lab", "run", directory / "scenario.toml", "--kernel", kernel, "--out", out]
-    if options.seconds:
-        command += ["--seconds", options.seconds]
-    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def one(options, name, kernel, directory):
+    name, text = guests.scenario(options.unstarve, name)
+    run = guests.Run(options.unstarve, kernel, seconds=options.seconds)
+    out, ran = run.boot(with_engine(text, name, options.examples / "readings"), directory)
     said = (out / "engine.out").read_text() if (out / "engine.out").exists() else ""
     readings = [tuple(map(int, found)) for found in LINE.findall(said)]
     if not readings:
         errors = (out / "engine.err").read_text() if (out / "engine.err").exists() else ran.stdout
-        if not ran.returncode and begin > 0:
-            # Beside so many others the engine was not started in time.
-            return None, False
         return f"| {name} | {kernel} | | | | no reading: {errors.strip().splitlines()[-1:] or ran.returncode} |", False
     whole = all(waited == blamed for _, waited, blamed in readings)
     trace = out / "trace.dat"
@@ -98,19 +85,13 @@ def main():
     parser.add_argument("--kernel", action="append")
     parser.add_argument("--seconds")
     options = parser.parse_intermixed_args()
-    names = options.scenarios
-    if not names:
-        listed = subprocess.run([options.unstarve, "lab", "list"], check=True, stdout=subprocess.PIPE, text=True).stdout
-        names = [line.split()[0] for line in listed.splitlines() if re.match(r"[a-z]", line)]
+    names = options.scenarios or guests.listed(options.unstarve)
     print("| scenario | kernel | interval | counted | by `explain` | blame and waits |\n|---|---|---|---|---|---|", flush=True)
     every = True
     for name in names:
-        for kernel in options.kernel or KERNELS:
-            for begin in (AFTER_MS, BEFORE_MS):
-                with tempfile.TemporaryDirectory() as directory:
-                    line, good = one(options, name, kernel, pathlib.Path(directory), begin)
-                if line:
-                    break
+        for kernel in options.kernel or guests.KERNELS:
+            with tempfile.TemporaryDirectory() as directory:
+                line, good = one(options, name, kernel, pathlib.Path(directory))
             print(line, flush=True)
             every &= good
     sys.exit(0 if every else 1)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use crate::episode::Episode;
-use crate::scribe::{Hurry, Outputs, chain};
+use crate::hurry::Hurry;
+use crate::scribe::{Outputs, chain};
 use crate::store::Logbook;
 use crate::tell::Board;
 

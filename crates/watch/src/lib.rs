@@ -17,6 +17,7 @@ mod groups;
 mod guarded;
 mod herald;
 mod histogram;
+mod hurry;
 mod limit_files;
 mod limits;
 #[cfg(feature = "bpf")]

@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use unstarve_executor::sched;
-use unstarve_model::Tid;
 use unstarve_record::{Frozen, Roll};
 
 use crate::config::Store as StoreConfig;
 use crate::episode::{Episode, Explanation};
 use crate::guarded::Guarded;
+use crate::hurry::HurryInTurns;
 use crate::run::Event;
 use crate::store::{Left, Limits, REPORT, Store, StoreError, TRACE};
 use crate::tell::log::Log;
@@ -23,9 +22,6 @@ use crate::tell::{Board, Courier};
 /// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
 /// takes of memory, or what ends it, does not touch the watch.
 pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
-
-/// The calling thread.
-const SELF: Tid = Tid(0);
 
 /// For an explanation. Ten million events take some seconds.
 const LONGEST: Duration = Duration::from_secs(180);
@@ -127,8 +123,9 @@ impl Scribe {
 
     fn keep(&mut self, keep: Keep) {
         let Keep { mut episode, along, frozen, seen, reply } = keep;
-        // The old buffers fill up again meanwhile, and ordinary load must not delay it.
-        let hurry = Hurry::up();
+        // The old buffers fill up again meanwhile, and ordinary load must not delay it. But a snapshot and a trace take long enough to
+        // starve whoever waits for this CPU.
+        let hurry = HurryInTurns::up();
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, &along, frozen, seen),
             None => Ok(()),
@@ -264,31 +261,6 @@ impl Scribe {
     }
 }
 
-/// Lets this thread go before other ordinary tasks, where it may. What it starts meanwhile, threads and programs, begins at nice 0.
-pub(crate) struct Hurry {
-    before: i32,
-    had_reset: bool,
-}
-
-impl Hurry {
-    pub(crate) fn up() -> Option<Hurry> {
-        let before = rustix::process::getpriority_process(None).ok()?;
-        let had_reset = sched::read(SELF).ok()?.reset_on_fork;
-        sched::set_reset_on_fork(SELF, true).ok()?;
-        let hurry = Hurry { before, had_reset };
-        rustix::process::setpriority_process(None, -20).ok().map(|()| hurry)
-    }
-}
-
-impl Drop for Hurry {
-    fn drop(&mut self) {
-        let _ = rustix::process::setpriority_process(None, self.before);
-        if !self.had_reset {
-            let _ = sched::set_reset_on_fork(SELF, false);
-        }
-    }
-}
-
 /// An error and its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -359,17 +331,6 @@ pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Left>), StoreErro
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_hurries_does_so_for_a_while() {
-        let nice = || rustix::process::getpriority_process(None).expect("known");
-        let before = nice();
-        let of_thread = || std::thread::spawn(nice).join().expect("it ends");
-        let Some(hurry) = Hurry::up() else { return };
-        assert_eq!((nice(), of_thread()), (-20, 0), "what is started meanwhile has nothing of it");
-        drop(hurry);
-        assert_eq!((nice(), of_thread()), (before, before));
-    }
 
     #[test]
     fn an_explanation_that_says_much_is_not_ended_by_it() {

@@ -10,7 +10,8 @@ use unstarve_model::Tid;
 
 use super::{Event, INTERVAL, REST_AFTER, RunError, Watch};
 use crate::control::Request;
-use crate::scribe::{Hurry, chain};
+use crate::hurry::Hurry;
+use crate::scribe::chain;
 use crate::stood::{Lateness, OwnWait};
 use crate::{Engine, EngineError, Reading};
 

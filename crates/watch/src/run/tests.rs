@@ -306,7 +306,7 @@ impl Engine for Noting {
 fn readings_go_before_programs_if_they_are_bounded() {
     let nice = || rustix::process::getpriority_process(None).expect("known");
     let before = nice();
-    let may = crate::scribe::Hurry::up().is_some();
+    let may = crate::hurry::Hurry::up().is_some();
     for is_bounded in [true, false] {
         let mut rig = Rig::new();
         let mut engine = Noting { is_bounded, nice: Vec::new() };
