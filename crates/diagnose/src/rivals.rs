@@ -38,14 +38,25 @@ impl<'a> Case<'a> {
     }
 
     /// Whether nobody knows if the nice values of these count against each other: sessions compete as one each where autogroup is
-    /// on, and the snapshot, of an older version, does not say who is of which.
+    /// on, and the snapshot does not say of which session both are. One of an older version says it of nobody, and none says it of
+    /// tasks that had ended before it was taken.
     pub fn may_be_of_two_sessions(&self, victim: ActorId, occupant: ActorId) -> bool {
         let Some(snapshot) = self.snapshot else { return false };
         let on = snapshot.setting("sched_autogroup_enabled").is_some_and(|(_, value)| value.trim() == "1");
         let of_root = |id: ActorId| self.actor(id).group().is_none();
         let process = |id: ActorId| self.first_tid(id).and_then(|tid| self.process_of(tid));
-        let told = snapshot.tasks.iter().any(|task| task.autogroup.is_some());
-        on && !told && of_root(victim) && of_root(occupant) && process(victim) != process(occupant)
+        let of_one_process = process(victim).is_some_and(|one| process(occupant) == Some(one));
+        let known = self.session_is_known(victim) && self.session_is_known(occupant);
+        on && !known && of_root(victim) && of_root(occupant) && !of_one_process
+    }
+
+    /// Whether the snapshot says of which session these tasks are, or that they are of none.
+    pub fn session_is_known(&self, id: ActorId) -> bool {
+        let Some(snapshot) = self.snapshot.filter(|known| known.tasks.iter().any(|task| task.autogroup.is_some()))
+        else {
+            return false;
+        };
+        self.is_kernel_thread(id) || self.first_tid(id).is_some_and(|tid| snapshot.task(tid).is_some())
     }
 
     /// Whether somebody asked that its tasks run after others: by nice, or by the policy SCHED_IDLE.

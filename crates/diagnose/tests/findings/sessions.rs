@@ -103,3 +103,28 @@ fn where_the_sessions_are_not_known_nice_is_less_sure() {
     let confidence = |setting: &str| hog(setting, [None, None]).explain().findings[0].confidence;
     assert!(confidence("1") <= 0.6 && confidence("0") > 0.9, "{} {}", confidence("1"), confidence("0"));
 }
+
+#[test]
+fn of_a_task_that_ended_before_the_settings_were_read_nice_is_less_sure() {
+    for (missing, name) in [(100, "hog"), (101, "service")] {
+        let kept = [(100, "hog", -15), (101, "service", 0)].into_iter().filter(|(tid, ..)| *tid != missing);
+        let tasks = kept.map(|(tid, comm, nice)| {
+            json!({"tid": tid, "comm": comm, "policy": "other", "nice": nice, "cgroup": "/", "start_ticks": 1,
+                   "allowed": "0", "autogroup": {"id": 7, "nice": 0}})
+        });
+        let scene = hog("1", [None, None]).snapshot(json!({
+            "kernel": {"release": "6.12.9"},
+            "settings": {"/proc/sys/kernel/sched_autogroup_enabled": "1"},
+            "tasks": tasks.collect::<Vec<_>>(),
+        }));
+        let finding = scene.explain().findings.remove(0);
+        assert_eq!(
+            (finding.id, finding.confidence <= 0.6),
+            ("weight-starvation", true),
+            "{name}: {}",
+            finding.confidence
+        );
+        let says = format!("of which session {name} was");
+        assert!(finding.evidence.iter().any(|line| line.contains(&says)), "{:?}", finding.evidence);
+    }
+}

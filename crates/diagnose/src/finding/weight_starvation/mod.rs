@@ -17,7 +17,7 @@ use self::meant::{
     got_as_asked, has_its_turn, highest_price, is_due_to_nice, may_be_meant, price_of_programs, price_of_service,
     works_for,
 };
-use self::words::{inferred_evidence, inferred_sentence, known_evidence, known_sentence};
+use self::words::{inferred_evidence, inferred_sentence, known_evidence, known_sentence, unknown_sessions};
 
 use super::completion_ping_pong::KIND as PING_PONG;
 use super::felt::{self, Felt};
@@ -235,11 +235,7 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     let uncertain = known && case.may_be_of_two_sessions(worst.victim, worst.occupant);
     let mut evidence = if known { known_evidence(case, worst) } else { inferred_evidence(case, worst) };
     if uncertain {
-        evidence.push(
-            "autogroup is on: nice counts inside a session only, and this recording does not say who is of which session \
-             (`unstarve record` of this version does)"
-                .to_owned(),
-        );
+        evidence.push(unknown_sessions(case, worst));
     }
     if !also.is_empty() {
         let lost: Nanos = also.iter().map(|pair| pair.behind).sum();

@@ -116,3 +116,17 @@ fn weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> String {
         told(of_victim, victim, its)
     )
 }
+
+/// Why nobody can say whether nice counts between these two.
+pub(super) fn unknown_sessions(case: &Case<'_>, pair: &Pair<'_>) -> String {
+    let known = [pair.victim, pair.occupant].map(|id| case.session_is_known(id));
+    let whose = match known {
+        [false, false] => "who is of which session".to_owned(),
+        [false, true] => format!("of which session {} was", names(case, [pair.victim].into_iter())),
+        _ => format!("of which session {} was", names(case, [pair.occupant].into_iter())),
+    };
+    format!(
+        "autogroup is on: nice counts inside a session only, and this recording does not say {whose}: its settings are of an older \
+         version, or were read when these tasks had ended"
+    )
+}
