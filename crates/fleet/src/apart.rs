@@ -1,26 +1,43 @@
-//! Files that are not trusted are read by a child: what a decoder takes of memory, and whether it panics, is not ours to say.
+//! Files that are not trusted are read by children: what a decoder takes of memory, and whether it panics, is not ours to say. Children hand back rows, so
+//! that this process decodes no file of a host.
 
-use std::cell::RefCell;
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
+use arrow_array::RecordBatch;
 use bytes::Bytes;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde::{Deserialize, Serialize};
 use unstarve_tables::Schema;
 
 use crate::decode::examine;
+use crate::serve::SECONDS;
+use crate::wire::{self, Answer, Question, Wants};
 use crate::{Examined, Most};
 
+/// Some files that follow each other, and their rows together: as many as the files have.
+#[derive(Debug)]
+pub struct Run {
+    /// What is in each file.
+    pub files: Vec<Examined>,
+    /// The rows of all of them. They have the same columns.
+    pub batches: Vec<RecordBatch>,
+}
+
+/// Takes what comes of files, in their order: a run of them, or why one is refused.
+pub type Take<'a> = &'a mut dyn FnMut(Result<Run, String>);
+
 /// Reads a whole file before anything is done with its rows.
-pub trait Examine {
+pub trait Examine: Send + Sync {
     /// What is in a file of a table.
     ///
     /// # Errors
     /// Why it is refused.
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String>;
+
+    /// The rows of files of a table; `most` is what those of one may take.
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, take: Take<'_>);
 }
 
 /// In this process: for files that are trusted.
@@ -29,17 +46,29 @@ pub struct Here;
 
 impl Examine for Here {
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
-        examine(bytes.clone(), table, most)
+        examine(bytes.clone(), table, most, |_| Ok(()))
+    }
+
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, take: Take<'_>) {
+        for file in files {
+            let mut batches = Vec::new();
+            let examined = examine(file.clone(), table, most, |batch| {
+                batches.push(batch);
+                Ok(())
+            });
+            take(examined.map(|examined| Run { files: vec![examined], batches }));
+        }
     }
 }
 
-/// In a child, which has limits of memory and time. What a child gives back of memory, its allocator may keep, and its limit of addresses is that of each file: so a
+/// In children, which have limits of memory and time. What a child gives back of memory, its allocator may keep, and its limit of addresses is that of each question: so a
 /// file that a used child refuses, or that ends it, is asked of a new one, and that one's answer counts.
 #[derive(Debug)]
 pub struct Apart {
     program: PathBuf,
     arguments: Vec<OsString>,
-    running: RefCell<Option<Running>>,
+    /// Those that have nothing to do.
+    idle: Mutex<Vec<Running>>,
 }
 
 #[derive(Debug)]
@@ -49,32 +78,29 @@ struct Running {
     from: BufReader<ChildStdout>,
 }
 
-/// The line before the bytes of a file.
-#[derive(Serialize, Deserialize)]
-struct Question {
-    table: String,
-    bytes: usize,
-    memory: usize,
+/// What is asked at once.
+struct Asked<'a> {
+    table: &'static Schema,
+    files: &'a [Bytes],
+    most: Most,
+    wants: Wants,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Answer {
-    Found(Examined),
+/// How an answer ended.
+enum End {
+    /// All files are whole.
+    Whole,
+    /// The file after those that are whole is refused.
     Refused(String),
 }
 
-/// Processor time for one file.
-const SECONDS: u64 = 120;
-/// What the program itself takes of addresses, and a decoder for a moment beside the file and its rows.
-const BESIDE: u64 = 512 << 20;
-/// No answer is longer.
-const LONGEST_ANSWER: u64 = 64 << 10;
+/// Bytes that a pipe should hold, so that neither side waits for the other too often.
+const PIPE: usize = 1 << 20;
 
 impl Apart {
-    /// By a program that calls [`serve`] if it has these arguments.
+    /// By a program that calls [`crate::serve`] if it has these arguments.
     pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Apart {
-        Apart { program, arguments, running: RefCell::new(None) }
+        Apart { program, arguments, idle: Mutex::default() }
     }
 
     fn start(&self) -> Result<Running, String> {
@@ -83,45 +109,117 @@ impl Apart {
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let cannot = |why: &str| format!("cannot be examined: {}: {why}", self.program.display());
         let mut child = command.spawn().map_err(|error| cannot(&error.to_string()))?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (Some(to), Some(from)) => Ok(Running { child, to, from: BufReader::new(from) }),
-            _ => Err(cannot("it has no pipes")),
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(cannot("it has no pipes"));
+        };
+        // A smaller one is only slower.
+        let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE);
+        let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE);
+        Ok(Running { child, to, from: BufReader::new(from) })
+    }
+
+    fn used(&self) -> Option<Running> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn keep(&self, used: Running) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+    }
+
+    /// A file by itself. One that has read files before has less room than a new one: what it could not read is not refused for that.
+    fn single(&self, asked: &Asked<'_>) -> Result<Run, String> {
+        if let Some(mut used) = self.used() {
+            let mut run = None;
+            if let Ok(End::Whole) = used.ask(asked, &mut |found| run = Some(found))
+                && let Some(run) = run
+            {
+                self.keep(used);
+                return Ok(run);
+            }
+        }
+        let mut new = self.start()?;
+        let mut run = None;
+        match (new.ask(asked, &mut |found| run = Some(found)), run) {
+            (Ok(End::Whole), Some(run)) => {
+                self.keep(new);
+                Ok(run)
+            }
+            (Ok(End::Refused(why)), _) => Err(why),
+            _ => Err(new.end()),
         }
     }
 }
 
 impl Examine for Apart {
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
-        // One that has read files before has less room than a new one: what it could not read is not refused for that.
-        if let Some(mut used) = self.running.take()
-            && let Ok(Answer::Found(found)) = used.ask(table, bytes, most)
+        let asked = Asked { table, files: std::slice::from_ref(bytes), most, wants: Wants::Sums };
+        let run = self.single(&asked)?;
+        run.files.first().copied().ok_or_else(|| "nothing was said of it".to_owned())
+    }
+
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, take: Take<'_>) {
+        let mut whole = 0;
+        // Together, as long as nothing is wrong. Which file it was that ended a child, only asking one at a time shows.
+        if files.len() > 1
+            && let Some(mut child) = self.used().or_else(|| self.start().ok())
         {
-            *self.running.borrow_mut() = Some(used);
-            return Ok(found);
-        }
-        let mut new = self.start()?;
-        match new.ask(table, bytes, most) {
-            Ok(Answer::Found(found)) => {
-                *self.running.borrow_mut() = Some(new);
-                Ok(found)
+            let asked = Asked { table, files, most, wants: Wants::Rows };
+            let ended = child.ask(&asked, &mut |run| {
+                whole += run.files.len();
+                take(Ok(run));
+            });
+            if let Ok(End::Whole) = ended {
+                self.keep(child);
             }
-            Ok(Answer::Refused(why)) => Err(why),
-            Err(_) => Err(new.end()),
+        }
+        for file in files.get(whole..).unwrap_or_default().chunks(1) {
+            take(self.single(&Asked { table, files: file, most, wants: Wants::Rows }));
         }
     }
 }
 
 impl Running {
-    fn ask(&mut self, table: &Schema, bytes: &Bytes, most: Most) -> io::Result<Answer> {
-        let question = Question { table: table.name.to_owned(), bytes: bytes.len(), memory: most.memory };
-        let mut line = serde_json::to_vec(&question)?;
-        line.push(b'\n');
-        self.to.write_all(&line)?;
-        self.to.write_all(bytes)?;
+    fn ask(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<End> {
+        let question = Question {
+            table: asked.table.name.to_owned(),
+            files: asked.files.iter().map(Bytes::len).collect(),
+            memory: asked.most.memory,
+            answer: asked.wants,
+        };
+        wire::say(&mut self.to, &question)?;
+        asked.files.iter().try_for_each(|file| self.to.write_all(file))?;
         self.to.flush()?;
-        let mut line = String::new();
-        self.from.by_ref().take(LONGEST_ANSWER).read_line(&mut line)?;
-        Ok(serde_json::from_str(&line)?)
+        self.hear(asked, take)
+    }
+
+    fn hear(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<End> {
+        let wrong = |why: &str| io::Error::other(why.to_owned());
+        let (mut rest, mut batches, mut bytes) = (asked.files.len(), Vec::new(), 0_usize);
+        while rest > 0 {
+            match wire::hear(&mut self.from)?.ok_or_else(|| wrong("it ended"))? {
+                Answer::Rows(more) => {
+                    bytes = bytes.saturating_add(more);
+                    if bytes > asked.most_answered() {
+                        return Err(wrong("more rows than it may have"));
+                    }
+                    let mut encoded = vec![0; more];
+                    self.from.read_exact(&mut encoded)?;
+                    batches.extend(wire::decode(encoded)?);
+                }
+                Answer::Found(files) if files.is_empty() => return Err(wrong("of no file")),
+                Answer::Found(files) => {
+                    rest = rest.checked_sub(files.len()).ok_or_else(|| wrong("of more files than were asked"))?;
+                    let run = Run { files, batches: std::mem::take(&mut batches) };
+                    if asked.wants == Wants::Rows && !run.is_whole() {
+                        return Err(wrong("other rows than it counted"));
+                    }
+                    bytes = 0;
+                    take(run);
+                }
+                Answer::Refused(why) => return Ok(End::Refused(why)),
+            }
+        }
+        Ok(End::Whole)
     }
 
     /// Why it gave no answer.
@@ -134,54 +232,26 @@ impl Running {
     }
 }
 
+impl Asked<'_> {
+    /// Bytes of rows before the child says of which files they are: those of one file, or less, and what a list or a text takes beside its own.
+    fn most_answered(&self) -> usize {
+        self.most.memory.saturating_mul(2).saturating_add(64 << 20)
+    }
+}
+
+impl Run {
+    fn is_whole(&self) -> bool {
+        let counted = self.files.iter().fold(0_u64, |rows, file| rows.saturating_add(file.rows));
+        counted == self.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // It has nothing to write: whatever it does is for nobody any more.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The child's side: answers until there is no more question.
-///
-/// # Errors
-/// If it is asked in another way than [`Apart`] does, or cannot answer.
-pub fn serve(from: impl Read, mut to: impl Write) -> io::Result<()> {
-    let mut from = BufReader::new(from);
-    limit(Resource::Core, 0)?;
-    loop {
-        let mut line = String::new();
-        if from.by_ref().take(LONGEST_ANSWER).read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        let question: Question = serde_json::from_str(&line)?;
-        let (memory, used) = (question.memory as u64, processor_seconds());
-        limit(Resource::As, BESIDE + question.bytes as u64 * 2 + memory * 2)?;
-        limit(Resource::Cpu, used + SECONDS)?;
-        let mut bytes = vec![0; question.bytes];
-        from.read_exact(&mut bytes)?;
-        let table = unstarve_tables::named(&question.table);
-        let table = table.ok_or_else(|| io::Error::other("no table of this version"))?;
-        let answer = match examine(Bytes::from(bytes), table, Most { memory: question.memory }) {
-            Ok(found) => Answer::Found(found),
-            Err(why) => Answer::Refused(why.chars().take(1000).collect()),
-        };
-        serde_json::to_writer(&mut to, &answer)?;
-        to.write_all(b"\n")?;
-        to.flush()?;
-    }
-}
-
-/// A limit of its own, within that of its parent.
-fn limit(resource: Resource, most: u64) -> io::Result<()> {
-    let Rlimit { maximum, .. } = getrlimit(resource);
-    let current = maximum.map_or(most, |maximum| most.min(maximum));
-    Ok(setrlimit(resource, Rlimit { current: Some(current), maximum })?)
-}
-
-fn processor_seconds() -> u64 {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    u64::try_from(used.tv_sec).unwrap_or(u64::MAX - SECONDS)
 }
 
 #[cfg(test)]

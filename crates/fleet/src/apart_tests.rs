@@ -1,4 +1,5 @@
-use unstarve_tables::HOSTS;
+use arrow_array::cast::AsArray;
+use unstarve_tables::{Cell, HOSTS, parquet_file};
 
 use super::*;
 
@@ -8,16 +9,19 @@ fn shell(starts: &std::path::Path, answers: &str) -> Apart {
         r#"echo started >> "$0"
 answer() {{
     read -r question || exit 0
-    bytes=${{question#*\"bytes\":}}
-    head -c "${{bytes%%,*}}" >/dev/null
-    echo "$1"
+    lengths=${{question#*\"files\":[}}
+    lengths=${{lengths%%]*}}
+    bytes=0
+    for length in $(echo "$lengths" | tr , ' '); do bytes=$((bytes + length)); done
+    head -c "$bytes" >/dev/null
+    for line; do echo "$line"; done
 }}
 {answers}"#
     );
     Apart::new("/bin/sh".into(), vec!["-c".into(), script.into(), starts.into()])
 }
 
-const FOUND: &str = r#"answer '{"found":{"rows":1,"sum":"5","memory":8}}'"#;
+const FOUND: &str = r#"answer '{"found":[{"rows":1,"sum":"5","memory":8}]}'"#;
 
 fn ask(apart: &Apart) -> Result<u64, String> {
     apart.examine(&HOSTS, &Bytes::from_static(b"what a host wrote"), Most::INPUT).map(|found| found.rows)
@@ -25,6 +29,15 @@ fn ask(apart: &Apart) -> Result<u64, String> {
 
 fn starts(path: &std::path::Path) -> usize {
     std::fs::read_to_string(path).expect("it was started").lines().count()
+}
+
+/// What came of files: the sums of those of a run, or why one is refused.
+fn rows(examine: &impl Examine, files: &[Bytes]) -> Vec<Result<Vec<u64>, String>> {
+    let mut all = Vec::new();
+    examine.rows(&HOSTS, files, Most::INPUT, &mut |answer| {
+        all.push(answer.map(|run| run.files.iter().map(|file| file.sum.0).collect()));
+    });
+    all
 }
 
 #[test]
@@ -66,4 +79,84 @@ fn one_child_reads_many_files() {
     let apart = shell(&noted, &format!("{FOUND}\n{FOUND}\n{FOUND}"));
     assert_eq!([ask(&apart), ask(&apart), ask(&apart)], [Ok(1), Ok(1), Ok(1)]);
     assert_eq!(starts(&noted), 1);
+}
+
+/// Of files that were asked for together those are kept that were whole; the rest is asked one by one, and a new child has the last word on each.
+#[test]
+fn a_file_that_ends_a_child_takes_no_other_file_along() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let noted = place.path().join("starts");
+    // The first one answers for one file and ends. Of those after it the third ends each that reads its file.
+    let script = r#"
+case $(wc -l < "$0") in
+1) answer '{"found":[{"rows":0,"sum":"1","memory":0}]}' ;;
+2) answer '{"found":[{"rows":0,"sum":"2","memory":0}]}'; read -r question; exit 7 ;;
+3) read -r question; exit 7 ;;
+*) answer '{"found":[{"rows":0,"sum":"4","memory":0}]}' ;;
+esac"#;
+    let files = [b"1", b"2", b"3", b"4"].map(|file| Bytes::from_static(file));
+    let found = rows(&shell(&noted, script), &files);
+    assert_eq!((&found[..2], &found[3..]), (&[Ok(vec![1]), Ok(vec![2])][..], &[Ok(vec![4])][..]), "{found:?}");
+    assert!(found[2].as_ref().is_err_and(|why| why.contains("exit status: 7")), "{found:?}");
+    assert_eq!(starts(&noted), 4);
+}
+
+/// Rows that are not those that were counted, and more answers than files, end a child as nonsense does.
+#[test]
+fn a_child_that_answers_otherwise_than_it_was_asked_is_not_believed() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let noted = place.path().join("starts");
+    let two = r#"{"found":[{"rows":0,"sum":"1","memory":0},{"rows":0,"sum":"1","memory":0}]}"#;
+    let files = [Bytes::from_static(b"a file")];
+    for answer in [FOUND.to_owned(), format!("answer '{two}'"), "answer '{\"found\":[]}'".into(), "answer no".into()] {
+        let found = rows(&shell(&noted, &answer), &files);
+        assert!(found.len() == 1 && found[0].is_err(), "{answer}: {found:?}");
+    }
+}
+
+fn host(name: &str) -> Bytes {
+    let bytes = parquet_file(&HOSTS, |rows| {
+        let begin = [Cell::Text(name), Cell::Empty, 5.into(), Cell::Text("6.12")];
+        rows.row(&[&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat())
+    });
+    bytes.expect("it can be encoded").into()
+}
+
+/// What is said to the child and by it, with files of several sizes: as many rows as there are, in their order, and the sums of this process.
+#[test]
+fn rows_come_back_as_they_are() {
+    let names: Vec<String> = (0..40).map(|number| format!("host-{number}").repeat(1 + number % 3)).collect();
+    let files: Vec<Bytes> = names.iter().map(|name| host(name)).collect();
+    let question = Question {
+        table: HOSTS.name.to_owned(),
+        files: files.iter().map(Bytes::len).collect(),
+        memory: Most::INPUT.memory,
+        answer: Wants::Rows,
+    };
+    let mut asked = Vec::new();
+    wire::say(&mut asked, &question).expect("memory");
+    files.iter().for_each(|file| asked.extend_from_slice(file));
+    let mut answered = Vec::new();
+    crate::serve::answers(&asked[..], &mut answered).expect("it answers");
+
+    let mut from = &answered[..];
+    let (mut found, mut hosts) = (Vec::new(), Vec::new());
+    while let Some(answer) = wire::hear(&mut from).expect("an answer") {
+        match answer {
+            Answer::Rows(bytes) => {
+                let (rows, rest) = from.split_at(bytes);
+                for batch in wire::decode(rows.to_vec()).expect("rows") {
+                    let names = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
+                    hosts.extend(names.iter().flatten().map(str::to_owned));
+                }
+                from = rest;
+            }
+            Answer::Found(files) => found.extend(files),
+            Answer::Refused(why) => panic!("{why}"),
+        }
+    }
+    assert_eq!(hosts, names);
+    let here: Vec<Examined> =
+        files.iter().map(|file| Here.examine(&HOSTS, file, Most::INPUT).expect("a good file")).collect();
+    assert_eq!(found, here);
 }

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use rustix::fs::Stat;
 
-use crate::store::{Hour, OTHERS_WRITE};
-use crate::{BadCommit, Commit, FleetError, HEAD_BYTES, Head, Name};
+use crate::store::Hour;
+use crate::{BadCommit, Commit, FleetError, HEAD_BYTES, Head, Name, Writer};
 
 /// A file that is called like a commit.
 pub(crate) enum Found<T> {
@@ -100,7 +100,7 @@ impl Hour<'_> {
     /// Whether nobody who is not believed can bring files into this hour: then a commit of an early version is of it, too.
     fn is_closed(&self) -> Result<bool, FleetError> {
         let owners = self.owners().map_err(|error| self.io("read", "", error))?;
-        Ok(owners.iter().all(|(owner, mode)| self.store().believes(*owner) && mode & OTHERS_WRITE == 0))
+        Ok(self.store().trusted().is_closed(owners))
     }
 
     /// What is in the file of a commit, up to one byte more than a limit.
@@ -113,11 +113,8 @@ impl Hour<'_> {
             Err(error) => return Err(error),
         };
         match self.check_writer(&name, &found) {
-            // The store's keeper is no intruder: without these commits the rows would be wrong.
-            Err(why @ FleetError::Owner { .. }) if self.store().keeper() != Some(found.st_uid) => {
-                return Ok(Found::Doubted(why));
-            }
-            checked => checked?,
+            Err((Writer::Another, why)) => return Ok(Found::Doubted(why)),
+            checked => checked.map_err(|(_, why)| why)?,
         }
         let mut text = Vec::new();
         file.take(limit.saturating_add(1)).read_to_end(&mut text).map_err(|error| self.io("read", &name, error))?;
@@ -125,13 +122,12 @@ impl Hour<'_> {
     }
 
     /// Whether only those who are believed can have written a file.
-    pub fn check_writer(&self, name: &str, found: &Stat) -> Result<(), FleetError> {
-        if !self.store().believes(found.st_uid) {
-            return Err(FleetError::Owner { path: self.path().join(name), owner: found.st_uid });
+    pub fn check_writer(&self, name: &str, found: &Stat) -> Result<(), (Writer, FleetError)> {
+        let path = || self.path().join(name);
+        match self.store().trusted().judge(found.st_uid, found.st_mode) {
+            Writer::Believed => Ok(()),
+            Writer::Anybody => Err((Writer::Anybody, FleetError::Writable { path: path() })),
+            another => Err((another, FleetError::Owner { path: path(), owner: found.st_uid })),
         }
-        if found.st_mode & OTHERS_WRITE != 0 {
-            return Err(FleetError::Writable { path: self.path().join(name) });
-        }
-        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::FleetError;
 use crate::gather::merge;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
-use crate::{Commit, Input, Name, Output, Retired, keep, manifest, sweep};
+use crate::{Commit, Holds, Input, Name, Output, Retired, keep, manifest, sweep};
 
 /// What a compaction does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,9 +73,13 @@ const TRIES: u32 = 8;
 /// manifest has stopped to list it. What is wrong with an hour or a file is a problem; the rest goes on.
 ///
 /// # Errors
-/// If the directory cannot be read, or the manifest not be written.
+/// If the directory cannot be read or has files and no table, or the manifest not be written.
 pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let mut done = Done::default();
+    // Nothing is written where nothing is.
+    if store.holds()? == Holds::Nothing {
+        return Ok(done);
+    }
     let hours = store.hours(&mut done.problems)?;
     let oldest = keep::oldest(store, &hours, options, &mut done.problems)?;
     let mut is_doubted = false;

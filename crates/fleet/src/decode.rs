@@ -1,11 +1,11 @@
 //! A Parquet file becomes rows, if its columns are those of the table.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch};
-use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
@@ -72,39 +72,35 @@ pub struct Examined {
 /// Why it is refused: it is no Parquet file, a column has another type, or its rows take more than they may.
 pub fn decode(bytes: Vec<u8>, table: &Schema, most: Most) -> Result<Decoded, String> {
     let mut batches = Vec::new();
-    let mut found = Examined { rows: 0, sum: Sum::default(), memory: 0 };
-    each(Bytes::from(bytes), table, most, |batch| {
-        found.sum = found.sum.plus(sum_of(&batch)?);
-        found.add(&batch, most)?;
+    let Examined { rows, sum, memory } = examine(Bytes::from(bytes), table, most, |batch| {
         batches.push(batch);
         Ok(())
     })?;
-    let Examined { rows, sum, memory } = found;
     Ok(Decoded { batches, rows, sum, memory })
 }
 
-/// The rows of a file that was examined.
-pub(crate) fn rows_of(bytes: Bytes, table: &Schema, most: Most, examined: Examined) -> Result<Decoded, String> {
-    let mut decoded = Decoded { batches: Vec::new(), rows: 0, sum: examined.sum, memory: examined.memory };
-    each(bytes, table, most, |batch| {
-        decoded.rows += batch.num_rows() as u64;
-        decoded.batches.push(batch);
-        Ok(())
-    })?;
-    if decoded.rows != examined.rows {
-        return Err(format!("it has {} rows, and had {} when it was examined", decoded.rows, examined.rows));
-    }
-    Ok(decoded)
-}
-
-/// What is in a file, batch by batch: its rows are never in memory together.
-pub(crate) fn examine(bytes: Bytes, table: &Schema, most: Most) -> Result<Examined, String> {
+/// What is in a file, batch by batch: only who takes its rows holds them in memory together.
+pub(crate) fn examine(
+    bytes: Bytes,
+    table: &Schema,
+    most: Most,
+    mut take: impl FnMut(RecordBatch) -> Result<(), String>,
+) -> Result<Examined, String> {
     let mut found = Examined { rows: 0, sum: Sum::default(), memory: 0 };
     each(bytes, table, most, |batch| {
         found.sum = found.sum.plus(sum_of(&batch)?);
-        found.add(&batch, most)
+        found.add(&batch, most)?;
+        take(batch)
     })?;
     Ok(found)
+}
+
+/// The columns of a table. They are made once: there are many small files.
+pub(crate) fn known(table: &Schema) -> SchemaRef {
+    static KNOWN: LazyLock<Vec<(&str, SchemaRef)>> =
+        LazyLock::new(|| unstarve_tables::ALL.iter().map(|table| (table.name, arrow_schema(table))).collect());
+    let known = KNOWN.iter().find(|(name, _)| *name == table.name);
+    known.map_or_else(|| arrow_schema(table), |(_, schema)| Arc::clone(schema))
 }
 
 impl Examined {
@@ -166,7 +162,7 @@ fn check_size(file: &ParquetMetaData, table: &Schema, most: Most) -> Result<(), 
 }
 
 fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
-    let known = arrow_schema(table);
+    let known = known(table);
     for (at, field) in found.fields().iter().enumerate() {
         if found.fields()[..at].iter().any(|other| other.name() == field.name()) {
             return Err(format!("column `{}` is there twice", field.name()));
@@ -231,17 +227,27 @@ fn alike(batch: &RecordBatch) -> Result<RecordBatch, String> {
 
 /// The sum over rows: what is in a cell is hashed with the column's name, the cells of a row are added up and hashed again, and the rows are
 /// added up.
-pub(crate) fn sum_of(batch: &RecordBatch) -> Result<Sum, String> {
+fn sum_of(batch: &RecordBatch) -> Result<Sum, String> {
     let mut rows = vec![0_u64; batch.num_rows()];
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-        let seed = XxHash64::oneshot(0, field.name().as_bytes());
-        add_cells(column, seed, &mut rows)
+        add_cells(column, seed_of(field.name()), &mut rows)
             .ok_or_else(|| format!("column `{}`: no sum of {}", field.name(), field.data_type()))?;
     }
-    Ok(rows.iter().map(|row| Sum(XxHash64::oneshot(0, &row.to_le_bytes()))).sum())
+    Ok(sum_of_rows(&rows))
 }
 
-fn add_cells(column: &ArrayRef, seed: u64, rows: &mut [u64]) -> Option<()> {
+/// What cells of a column are hashed with.
+pub(crate) fn seed_of(column: &str) -> u64 {
+    XxHash64::oneshot(0, column.as_bytes())
+}
+
+/// Of rows whose cells were added up.
+pub(crate) fn sum_of_rows(rows: &[u64]) -> Sum {
+    rows.iter().map(|row| Sum(XxHash64::oneshot(0, &row.to_le_bytes()))).sum()
+}
+
+/// Adds the hashes of a column's cells to their rows.
+pub(crate) fn add_cells(column: &ArrayRef, seed: u64, rows: &mut [u64]) -> Option<()> {
     let add = |row: &mut u64, bytes: &[u8]| *row = row.wrapping_add(XxHash64::oneshot(seed, bytes));
     macro_rules! numbers {
         ($kind:ty) => {{

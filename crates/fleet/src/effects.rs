@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fsync, linkat, openat, renameat, statat, unlinkat};
 
-use crate::store::{Effect, Hour, OTHERS_WRITE};
-use crate::{Commit, FleetError, Name};
+use crate::store::{Effect, Hour};
+use crate::{Commit, FleetError, Name, OTHERS_WRITE};
 
 /// What hides a file until it has its name; the rest is random.
 const HIDDEN: &str = ".fleet-";

@@ -1,18 +1,20 @@
 //! The files of an hour become those of its next commit.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use arrow_array::RecordBatch;
 use sha2::{Digest, Sha256};
-use unstarve_model::WallTime;
 use unstarve_tables::Schema;
 
 use crate::commit::COMMIT_BYTES;
 use crate::compact::{Made, What, chain, follow};
 use crate::effects::random;
+use crate::loose::Loose;
 use crate::merge::Chunk;
 use crate::state::State;
-use crate::store::{Content, Hour, Readers};
-use crate::{Done, Examined, FleetError, Input, Most, Name, Options, Output, Problem, decode};
+use crate::store::{Hour, Readers};
+use crate::{Done, Examined, FleetError, Input, Most, Name, Options, Output, Problem, lanes};
 
 /// More than a host writes in an hour. It is read into memory.
 pub(crate) const LARGEST_INPUT: u64 = 64 << 20;
@@ -22,13 +24,13 @@ pub(crate) const LARGEST_OUTPUT: u64 = 1 << 30;
 pub(crate) const MANY: usize = 4;
 
 /// Rows on their way from files of one hour to files of the next commit.
-struct Merge<'a> {
-    hour: &'a Hour<'a>,
+pub(crate) struct Merge<'a> {
+    pub hour: &'a Hour<'a>,
     table: &'static Schema,
     number: u64,
     chunk: Chunk<'a>,
     /// Who may read any of the files that the commit will list.
-    readers: Readers,
+    pub readers: Readers,
     outputs: Vec<Output>,
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn merge(
 }
 
 /// Why a file is not merged.
-enum Refused {
+pub(crate) enum Refused {
     /// The file is not what it should be: it is left alone.
     File(String),
     /// Nothing works.
@@ -67,7 +69,7 @@ impl From<FleetError> for Refused {
 }
 
 impl Refused {
-    fn problem(self, path: PathBuf) -> Result<Problem, FleetError> {
+    pub fn problem(self, path: PathBuf) -> Result<Problem, FleetError> {
         match self {
             Refused::File(why) => Ok(Problem { path, why }),
             Refused::Store(error) => Err(error),
@@ -85,27 +87,22 @@ enum Fill {
 impl Merge<'_> {
     fn all(&mut self, state: &State, options: &Options, done: &mut Done) -> Result<Option<Made>, FleetError> {
         let known = state.commit.iter().flat_map(|commit| &commit.inputs).map(Input::line_bytes).sum::<u64>();
-        let mut room = COMMIT_BYTES.saturating_sub(known);
-        let mut inputs = Vec::new();
-        for (at, name) in state.loose_by_readers().into_iter().enumerate() {
-            let line = Input::most_line_bytes(name);
-            if line > room {
-                let rest = state.files.loose.len() - at;
-                let why = format!(
-                    "{rest} files are not merged: the commit would be larger than {COMMIT_BYTES} bytes; let hosts write fewer and larger files"
-                );
-                done.problems.push(Problem::new(self.hour.shown(""), &why));
-                break;
-            }
-            match self.input(name, options.now) {
-                Ok(Some(input)) => {
-                    room -= line;
-                    inputs.push(input);
-                }
-                Ok(None) => {}
-                Err(why) => done.problems.push(why.problem(self.hour.shown(name))?),
-            }
+        let names: Vec<&str> = state.loose_by_readers().into_iter().map(String::as_str).collect();
+        let mut loose = Loose {
+            merge: self,
+            names: names.into_iter(),
+            room: COMMIT_BYTES.saturating_sub(known),
+            now: options.now,
+            asked: VecDeque::new(),
+            next: None,
+            inputs: Vec::new(),
+            problems: &mut done.problems,
+        };
+        let (hour, table) = (loose.merge.hour, loose.merge.table);
+        if loose.names.len() > 0 {
+            lanes::run(hour.store().examiner(), table, Most::INPUT, &mut loose)?;
         }
+        let inputs = loose.inputs;
         let mut merged = Vec::new();
         for output in state.many_small() {
             match self.output(output) {
@@ -122,39 +119,38 @@ impl Merge<'_> {
         Ok(Some(Made { commit, mode: self.readers.mode(), what: What::Merged, outputs, inputs }))
     }
 
-    /// A host's file; `None` if it has gone.
-    fn input(&mut self, name: &str, now: WallTime) -> Result<Option<Input>, Refused> {
-        let read = self.hour.read(name, LARGEST_INPUT).map_err(|error| Refused::File(chain(&error)))?;
-        let Some(content) = read else { return Ok(None) };
-        let examined = self.hour.examine(self.table, &content.bytes, Most::INPUT).map_err(Refused::File)?;
-        self.readers = self.readers.or(content.readers);
-        let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
-        let input =
-            Input { name: name.to_owned(), bytes, rows: examined.rows, sum: examined.sum, digest, at_ns: now.0 };
-        self.push(content, Most::INPUT, examined)?;
-        Ok(Some(input))
-    }
-
     /// Merged rows of a commit before.
     fn output(&mut self, output: &Output) -> Result<(), Refused> {
         let read = self.hour.read(&output.name, LARGEST_OUTPUT).map_err(|error| Refused::File(chain(&error)))?;
         let Some(content) = read else {
             return Err(Refused::File("the commit lists it, and it is not there".to_owned()));
         };
-        let examined = self.hour.examine(self.table, &content.bytes, Most::OUTPUT).map_err(Refused::File)?;
-        if (examined.rows, examined.sum) != (output.rows, output.sum) {
+        let (mut found, mut refused) = (None, None);
+        let files = [content.bytes];
+        self.hour.store().examiner().rows(self.table, &files, Most::OUTPUT, &mut |answer| match answer {
+            Ok(run) => found = Some(run),
+            Err(why) => refused = Some(why),
+        });
+        let run = found.ok_or_else(|| Refused::File(refused.unwrap_or_default()))?;
+        let sums = run.files.iter().map(|file| (file.rows, file.sum));
+        if !sums.eq([(output.rows, output.sum)]) {
             return Err(Refused::File("its rows are not those of the commit".to_owned()));
         }
-        self.push(content, Most::OUTPUT, examined)
+        self.push(run.batches, &run.files, content.readers)
     }
 
-    fn push(&mut self, content: Content, most: Most, examined: Examined) -> Result<(), Refused> {
-        let decoded = decode::rows_of(content.bytes, self.table, most, examined).map_err(Refused::File)?;
-        if self.chunk.readers != content.readers {
+    /// Rows of files that have the same readers.
+    pub fn push(&mut self, batches: Vec<RecordBatch>, files: &[Examined], readers: Readers) -> Result<(), Refused> {
+        if self.chunk.readers != readers {
             self.flush(Fill::Partly)?;
         }
-        self.chunk.push(decoded, content.readers).map_err(Refused::File)?;
+        self.chunk.push(batches, files, readers).map_err(Refused::File)?;
         Ok(self.flush_full()?)
+    }
+
+    /// Something that cannot be.
+    pub fn wrong(&self, why: &str) -> FleetError {
+        FleetError::Rows { path: self.hour.path().to_owned(), why: why.to_owned() }
     }
 
     fn flush_full(&mut self) -> Result<(), FleetError> {
@@ -166,8 +162,7 @@ impl Merge<'_> {
         if chunk.rows == 0 {
             return Ok(());
         }
-        let shown = |why: String| FleetError::Rows { path: self.hour.path().to_owned(), why };
-        let name = Name::merged(self.number, random().map_err(|error| shown(error.to_string()))?);
+        let name = Name::merged(self.number, random().map_err(|error| self.wrong(&error.to_string()))?);
         let (rows, sum, mode) = (chunk.rows, chunk.sum, chunk.readers.mode());
         let (mut written, mut bytes) = (None, 0);
         let done = self.hour.write(&name, mode, |file| {
@@ -182,7 +177,7 @@ impl Merge<'_> {
         done?;
         let Some(written) = written.filter(|written| written.sum == sum) else {
             let _ = self.hour.remove(&name);
-            return Err(shown("the rows to be written are not those that were read".to_owned()));
+            return Err(self.wrong("the rows to be written are not those that were read"));
         };
         let (min_ts, max_ts, hosts) = (written.min_ts, written.max_ts, written.hosts);
         self.outputs.push(Output { name, bytes, rows, sum, min_ts, max_ts, hosts, full: fill == Fill::Full });

@@ -11,12 +11,14 @@
 //! | `hour` | names and the newest commit → which files count; pure |
 //! | `sum` | a sum over rows that does not depend on their order |
 //! | `store`, `effects` | the directory by descriptors: no link is followed |
-//! | `belief` | whether what is called like a commit is one |
+//! | `holds` | whether there are tables |
+//! | `writer`, `belief` | whether what is called like a commit is one |
 //! | `state` | an hour as it is found |
-//! | `apart` | hosts' files are read by a child first (feature `columnar`) |
-//! | `decode`, `merge` | files → rows → sorted files (feature `columnar`) |
+//! | `apart`, `serve`, `wire` | hosts' files are read by children, which give back rows (feature `columnar`) |
+//! | `lanes` | several threads with a child each, and their rows in order (feature `columnar`) |
+//! | `decode`, `merge`, `sorted` | files → rows → sorted files (feature `columnar`) |
 //! | `keep` | how old an hour may become, by clocks that may be wrong |
-//! | `gather` | the files of an hour → those of its next commit (feature `columnar`) |
+//! | `gather`, `loose` | the files of an hour → those of its next commit (feature `columnar`) |
 //! | `compact`, `sweep`, `verify`, `status`, `manifest` | what is done with a store (feature `columnar`) |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -36,14 +38,24 @@ mod effects;
 mod error;
 #[cfg(feature = "columnar")]
 mod gather;
+#[cfg(feature = "columnar")]
+mod holds;
 mod hour;
 #[cfg(feature = "columnar")]
 mod keep;
+#[cfg(feature = "columnar")]
+mod lanes;
+#[cfg(feature = "columnar")]
+mod loose;
 #[cfg(feature = "columnar")]
 mod manifest;
 #[cfg(feature = "columnar")]
 mod merge;
 mod name;
+#[cfg(feature = "columnar")]
+mod serve;
+#[cfg(feature = "columnar")]
+mod sorted;
 #[cfg(feature = "columnar")]
 mod state;
 #[cfg(feature = "columnar")]
@@ -55,9 +67,12 @@ mod sum;
 mod sweep;
 #[cfg(feature = "columnar")]
 mod verify;
+#[cfg(feature = "columnar")]
+mod wire;
+mod writer;
 
 #[cfg(feature = "columnar")]
-pub use apart::{Apart, Examine, Here, serve};
+pub use apart::{Apart, Examine, Here, Run, Take};
 pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, Input, Output, Retired};
 #[cfg(feature = "columnar")]
 pub use compact::{Done, Options, Problem, compact};
@@ -65,8 +80,12 @@ pub use compact::{Done, Options, Problem, compact};
 pub use decode::{Decoded, Examined, Most, decode};
 #[cfg(feature = "columnar")]
 pub use error::FleetError;
+#[cfg(feature = "columnar")]
+pub use holds::Holds;
 pub use hour::{Files, counting};
 pub use name::Name;
+#[cfg(feature = "columnar")]
+pub use serve::serve;
 #[cfg(feature = "columnar")]
 pub use state::live;
 #[cfg(feature = "columnar")]
@@ -76,3 +95,4 @@ pub use store::{Effect, Store};
 pub use sum::Sum;
 #[cfg(feature = "columnar")]
 pub use verify::{Verified, verify};
+pub use writer::{OTHERS_WRITE, Trusted, Writer};

@@ -1,31 +1,24 @@
 //! Rows of many files become one sorted file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
-use arrow_select::interleave::interleave_record_batch;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
-use unstarve_tables::{Schema, arrow_schema};
+use unstarve_tables::Schema;
 
-use crate::decode::{MORE_COLUMNS, sum_of};
+use crate::decode::{MORE_COLUMNS, known};
+use crate::sorted::{self, At};
 use crate::store::Readers;
-use crate::{Decoded, Sum};
+use crate::{Examined, Sum};
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
 const FULL_ROWS: u64 = 1 << 20;
 const FULL_MEMORY: usize = 256 << 20;
-/// Rows of a group: what a reader leaves out at once.
-const GROUP: usize = 1 << 17;
-/// Rows that are sorted into place at once.
-const SLICE: usize = 1 << 15;
 
 /// Who waits is asked for first, then when.
 const VICTIMS: [&str; 2] = ["victim_role", "victim"];
@@ -66,13 +59,13 @@ impl<'a> Chunk<'a> {
         self.rows >= FULL_ROWS || self.memory >= FULL_MEMORY
     }
 
-    /// Puts the rows of a file in, which has the same readers as those before.
+    /// Puts the rows of files in, which have the same columns, and the same readers as those before.
     ///
     /// # Errors
     /// If a column has another type than in a file before.
-    pub fn push(&mut self, file: Decoded, readers: Readers) -> Result<(), String> {
-        let known = arrow_schema(self.table);
-        let schema = file.batches.first().map(RecordBatch::schema);
+    pub fn push(&mut self, batches: Vec<RecordBatch>, files: &[Examined], readers: Readers) -> Result<(), String> {
+        let known = known(self.table);
+        let schema = batches.first().map(RecordBatch::schema);
         let fields = schema.iter().flat_map(|schema| schema.fields());
         let new: Vec<_> = fields.filter(|field| known.field_with_name(field.name()).is_err()).collect();
         for field in &new {
@@ -85,11 +78,11 @@ impl<'a> Chunk<'a> {
             return Err(format!("with its columns there are more than {MORE_COLUMNS} that the table does not have"));
         }
         self.more.extend(new.iter().map(|field| (field.name().clone(), field.data_type().clone())));
-        self.rows += file.rows;
-        self.sum = self.sum.plus(file.sum);
-        self.memory += file.memory;
+        self.rows += files.iter().map(|file| file.rows).sum::<u64>();
+        self.sum = files.iter().fold(self.sum, |sum, file| sum.plus(file.sum));
+        self.memory += batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
         self.readers = readers;
-        self.batches.extend(file.batches);
+        self.batches.extend(batches);
         Ok(())
     }
 
@@ -98,33 +91,18 @@ impl<'a> Chunk<'a> {
         let schema = self.schema();
         let batches: Vec<RecordBatch> =
             self.batches.iter().map(|batch| alike(batch, &schema)).collect::<io::Result<_>>()?;
+        drop(self.batches);
         let (places, hosts) = places(&batches);
-        let mut written = Written {
-            sum: Sum::default(),
-            min_ts: places.iter().filter_map(|place| place.1).min(),
-            max_ts: places.iter().filter_map(|place| place.1).max(),
-            hosts,
-        };
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_max_row_group_row_count(Some(GROUP))
-            .set_created_by(concat!("unstarve ", env!("CARGO_PKG_VERSION")).to_owned());
-        let mut out = ArrowWriter::try_new(file, schema, Some(properties.build())).map_err(io::Error::other)?;
-        let batches: Vec<&RecordBatch> = batches.iter().collect();
-        for slice in places.chunks(SLICE) {
-            let rows: Vec<(usize, usize)> =
-                slice.iter().map(|(.., (batch, row))| (*batch as usize, *row as usize)).collect();
-            let rows = interleave_record_batch(&batches, &rows).map_err(io::Error::other)?;
-            written.sum = written.sum.plus(sum_of(&rows).map_err(io::Error::other)?);
-            out.write(&rows).map_err(io::Error::other)?;
-        }
-        out.close().map_err(io::Error::other)?;
-        Ok(written)
+        let (min_ts, max_ts) =
+            (places.iter().filter_map(|place| place.1).min(), places.iter().filter_map(|place| place.1).max());
+        let order: Vec<At> = places.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
+        let sum = sorted::write(file, &schema, &batches, &order)?;
+        Ok(Written { sum, min_ts, max_ts, hosts })
     }
 
     /// The columns of the table, and then those that only a newer version knows. Any of them may be empty: an older one did not write it.
     fn schema(&self) -> SchemaRef {
-        let known = arrow_schema(self.table);
+        let known = known(self.table);
         let mut fields: Vec<Field> =
             known.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
         fields.extend(self.more.iter().map(|(name, kind)| Field::new(name, kind.clone(), true)));
@@ -166,15 +144,45 @@ fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) 
     let texts = |batch: &'_ RecordBatch| {
         column.and_then(|name| Some(batch.column_by_name(name)?.as_string_opt::<i32>()?.clone()))
     };
-    let all: Vec<_> = batches.iter().map(texts).collect();
-    let distinct: BTreeSet<&str> = all.iter().flatten().flat_map(|texts| texts.iter().flatten()).collect();
-    let rank: std::collections::HashMap<&str, u32> = distinct.iter().copied().zip(1..).collect();
-    let of_batch = |(texts, batch): (&Option<_>, &RecordBatch)| match texts {
-        None => vec![0; batch.num_rows()],
-        Some(texts) => {
-            let texts: &arrow_array::StringArray = texts;
-            texts.iter().map(|text| text.map_or(0, |text| rank[text])).collect()
+    let all: Vec<Option<StringArray>> = batches.iter().map(texts).collect();
+    let (mut numbers, mut ranks) = (Numbers::default(), Vec::with_capacity(all.len()));
+    for (texts, batch) in all.iter().zip(batches) {
+        ranks.push(match texts {
+            None => vec![0; batch.num_rows()],
+            Some(texts) => texts.iter().map(|text| text.map_or(0, |text| numbers.of(text))).collect(),
+        });
+    }
+    let places = numbers.places();
+    ranks.iter_mut().flatten().for_each(|number: &mut u32| *number = places[*number as usize]);
+    (ranks, places.len() as u64 - 1)
+}
+
+/// Texts, numbered from 1 as they come. A text is mostly the one before it.
+#[derive(Default)]
+struct Numbers<'a> {
+    known: HashMap<&'a str, u32>,
+    last: Option<(&'a str, u32)>,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(&mut self, text: &'a str) -> u32 {
+        if let Some((last, number)) = self.last
+            && last == text
+        {
+            return number;
         }
-    };
-    (all.iter().zip(batches).map(of_batch).collect(), distinct.len() as u64)
+        let next = self.known.len() as u32 + 1;
+        let number = *self.known.entry(text).or_insert(next);
+        self.last = Some((text, number));
+        number
+    }
+
+    /// For each number the place of its text; 0 stays 0.
+    fn places(&self) -> Vec<u32> {
+        let mut texts: Vec<(&str, u32)> = self.known.iter().map(|(text, number)| (*text, *number)).collect();
+        texts.sort_unstable();
+        let mut places = vec![0; texts.len() + 1];
+        texts.iter().zip(1..).for_each(|((_, number), place)| places[*number as usize] = place);
+        places
+    }
 }

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, stata
 use rustix::io::Errno;
 use unstarve_tables::{Partition, Schema};
 
-use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, manifest};
+use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, Trusted, manifest};
 
 /// What is about to be done to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +44,6 @@ type Each<'a> = &'a mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// Mode bits by which others than the owner may write.
-pub(crate) const OTHERS_WRITE: u32 = 0o022;
 impl Store {
     /// Opens a directory that is there.
     ///
@@ -76,6 +74,11 @@ impl Store {
     #[must_use]
     pub fn examined_by(self, examine: Box<dyn Examine>) -> Store {
         Store { examine, ..self }
+    }
+
+    /// What is in the directory itself.
+    pub(crate) fn names(&self) -> Result<Vec<String>, FleetError> {
+        names(&self.directory).map_err(|source| self.io("read", "", source))
     }
 
     /// All hours, in the order of their names. What looks like one and is none is a problem.
@@ -164,7 +167,7 @@ impl Store {
     pub(crate) fn get(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, FleetError> {
         let top = self.top(name)?;
         let Some((file, found)) = top.open(name)? else { return Ok(None) };
-        top.check_writer(name, &found)?;
+        top.check_writer(name, &found).map_err(|(_, why)| why)?;
         let mut bytes = Vec::new();
         file.take(limit).read_to_end(&mut bytes).map_err(|source| self.io("read", name, source))?;
         Ok(Some(bytes))
@@ -175,20 +178,21 @@ impl Store {
         Ok(Hour { store: self, directory, path: self.path.clone(), key: String::new() })
     }
 
-    /// Whether what this user wrote is believed: root, who runs this, and the owner of the whole directory.
-    pub(crate) fn believes(&self, user: u32) -> bool {
-        [0, rustix::process::geteuid().as_raw(), self.owner].contains(&user)
+    /// Whose files are believed.
+    pub(crate) fn trusted(&self) -> Trusted {
+        let found = statat(&self.directory, manifest::NAME, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let us = rustix::process::geteuid().as_raw();
+        Trusted { us, owner: Some(self.owner), keeper: found.map(|found| found.st_uid) }
+    }
+
+    /// Reads files of hosts.
+    pub(crate) fn examiner(&self) -> &dyn Examine {
+        self.examine.as_ref()
     }
 
     /// Asks whether something may be done.
     pub(crate) fn about(&self, effect: Effect<'_>) -> io::Result<()> {
         (self.before)(effect)
-    }
-
-    /// Who wrote the manifest, and so keeps this store, whether believed or not.
-    pub(crate) fn keeper(&self) -> Option<u32> {
-        let found = statat(&self.directory, manifest::NAME, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(found.st_uid)
     }
 
     fn io(&self, action: &'static str, name: &str, source: io::Error) -> FleetError {

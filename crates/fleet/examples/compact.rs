@@ -1,0 +1,33 @@
+//! Merges a store as `unstarve fleet compact` does, without building all of `unstarve`, and says how long it took:
+//!
+//!     cargo run --release -p unstarve-fleet --features columnar --example compact -- DIRECTORY
+
+use std::error::Error;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use unstarve_fleet::{Apart, Options, Store, compact, serve};
+use unstarve_model::WallTime;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["examine-files"] => Ok(serve(std::io::stdin().lock(), std::io::stdout().lock())?),
+        [directory] => merge(Path::new(directory)),
+        _ => Err("expected DIRECTORY".into()),
+    }
+}
+
+fn merge(directory: &Path) -> Result<(), Box<dyn Error>> {
+    let apart = Apart::new(std::env::current_exe()?, vec!["examine-files".into()]);
+    let store = Store::open(directory)?.examined_by(Box::new(apart));
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let (settle, grace) = (Duration::ZERO, Duration::from_secs(3600));
+    let options = Options { now: WallTime(u64::try_from(now.as_nanos())?), settle, grace, keep: None };
+    let begun = Instant::now();
+    let done = compact(&store, &options)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    #[allow(clippy::print_stdout)]
+    println!("{} rows of {} files in {seconds:.2} s", done.rows, done.inputs);
+    Ok(())
+}

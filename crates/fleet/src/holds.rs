@@ -1,0 +1,30 @@
+//! Whether a directory is one with tables: a mistyped path is no reason to write into somebody's directory.
+
+use crate::{FleetError, Store, manifest};
+
+/// What a directory has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holds {
+    /// Tables, or what a compactor left of them.
+    Tables,
+    /// Nothing yet.
+    Nothing,
+}
+
+impl Store {
+    /// Whether there are tables. A hidden file is nothing.
+    ///
+    /// # Errors
+    /// If it cannot be read; or if there is something, and nothing of it is a table: another directory is meant.
+    pub fn holds(&self) -> Result<Holds, FleetError> {
+        let names = self.names()?;
+        let is_ours = |name: &String| name.starts_with("table=") || name == manifest::NAME;
+        if names.iter().any(is_ours) {
+            return Ok(Holds::Tables);
+        }
+        if names.iter().any(|name| !name.starts_with('.') && name != "lost+found") {
+            return Err(FleetError::NoTables { path: self.path().to_owned() });
+        }
+        Ok(Holds::Nothing)
+    }
+}

@@ -1,0 +1,139 @@
+//! The child's side of [`crate::Apart`]: reads files that are not trusted, and gives back what is in them.
+
+use std::io::{self, BufReader, Read, Write};
+
+use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
+use bytes::Bytes;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use unstarve_tables::Schema;
+
+use crate::decode::examine;
+use crate::wire::{self, Answer, Question, Wants};
+use crate::{Examined, Most};
+
+/// Processor time for what is asked at once.
+pub(crate) const SECONDS: u64 = 120;
+/// What the program itself takes of addresses, and a decoder for a moment beside the files and their rows.
+const BESIDE: u64 = 512 << 20;
+/// Rows are held until they are so many bytes, and then given back together.
+const HELD: usize = 4 << 20;
+/// More bytes than are ever asked for at once.
+const LARGEST: usize = 2 << 30;
+
+/// Answers until there is no more question.
+///
+/// # Errors
+/// If it is asked in another way than [`crate::Apart`] does, or cannot answer.
+pub fn serve(from: impl Read, to: impl Write) -> io::Result<()> {
+    limit(Resource::Core, 0)?;
+    answer_all(from, to, |bytes, memory| {
+        limit(Resource::As, BESIDE + bytes * 2 + memory * 2)?;
+        limit(Resource::Cpu, processor_seconds() + SECONDS)
+    })
+}
+
+/// The same within the limits of this process.
+#[cfg(test)]
+pub(crate) fn answers(from: impl Read, to: impl Write) -> io::Result<()> {
+    answer_all(from, to, |_, _| Ok(()))
+}
+
+fn answer_all(from: impl Read, to: impl Write, limits: impl Fn(u64, u64) -> io::Result<()>) -> io::Result<()> {
+    let (mut from, mut to) = (BufReader::new(from), to);
+    while let Some(question) = wire::hear::<Question>(&mut from)? {
+        let (bytes, memory) = (question.bytes(), question.memory as u64);
+        if bytes > LARGEST {
+            return Err(io::Error::other("more bytes than are ever asked for"));
+        }
+        limits(bytes as u64, memory)?;
+        // All of it before the first answer: who asks does not hear while it speaks.
+        let mut all = vec![0; bytes];
+        from.read_exact(&mut all)?;
+        answer(&question, Bytes::from(all), &mut to)?;
+        to.flush()?;
+    }
+    Ok(())
+}
+
+fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Result<()> {
+    let table = unstarve_tables::named(&question.table);
+    let table = table.ok_or_else(|| io::Error::other("no table of this version"))?;
+    let mut reply = Reply { to, wants: question.answer, held: Vec::new(), bytes: 0, found: Vec::new() };
+    for bytes in &question.files {
+        let file = all.split_to(*bytes);
+        if let Err(why) = reply.file(file, table, Most { memory: question.memory }) {
+            reply.flush()?;
+            return wire::say(reply.to, &Answer::Refused(why.chars().take(1000).collect()));
+        }
+    }
+    reply.flush()
+}
+
+/// Rows on their way back, of files that are whole.
+struct Reply<'a, W> {
+    to: &'a mut W,
+    wants: Wants,
+    held: Vec<RecordBatch>,
+    bytes: usize,
+    found: Vec<Examined>,
+}
+
+impl<W: Write> Reply<'_, W> {
+    /// Reads a file. Its rows are given back before it is known to be whole only if they are many: then what was held before goes first.
+    fn file(&mut self, file: Bytes, table: &'static Schema, most: Most) -> Result<(), String> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let examined = examine(file, table, most, |batch| {
+            if self.wants == Wants::Sums {
+                return Ok(());
+            }
+            bytes += batch.get_array_memory_size();
+            rows.push(batch);
+            if bytes < HELD {
+                return Ok(());
+            }
+            bytes = 0;
+            self.flush().and_then(|()| self.rows(&std::mem::take(&mut rows))).map_err(|error| error.to_string())
+        })?;
+        let schema = |batches: &[RecordBatch]| batches.first().map(RecordBatch::schema);
+        if let (Some(one), Some(other)) = (schema(&self.held), schema(&rows))
+            && one != other
+        {
+            self.flush().map_err(|error| error.to_string())?;
+        }
+        self.held.append(&mut rows);
+        self.bytes += bytes;
+        self.found.push(examined);
+        if self.bytes < HELD { Ok(()) } else { self.flush().map_err(|error| error.to_string()) }
+    }
+
+    /// Gives back what is held.
+    fn flush(&mut self) -> io::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        self.bytes = 0;
+        self.rows(&held)?;
+        let found = std::mem::take(&mut self.found);
+        if found.is_empty() { Ok(()) } else { wire::say(self.to, &Answer::Found(found)) }
+    }
+
+    /// Rows with the same columns.
+    fn rows(&mut self, batches: &[RecordBatch]) -> io::Result<()> {
+        let Some(schema) = batches.first().map(RecordBatch::schema) else { return Ok(()) };
+        let one = concat_batches(&schema, batches).map_err(io::Error::other)?;
+        let bytes = wire::encode(&schema, &[one])?;
+        wire::say(self.to, &Answer::Rows(bytes.len()))?;
+        self.to.write_all(&bytes)
+    }
+}
+
+/// A limit of its own, within that of its parent.
+fn limit(resource: Resource, most: u64) -> io::Result<()> {
+    let Rlimit { maximum, .. } = getrlimit(resource);
+    let current = maximum.map_or(most, |maximum| most.min(maximum));
+    Ok(setrlimit(resource, Rlimit { current: Some(current), maximum })?)
+}
+
+fn processor_seconds() -> u64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(used.tv_sec).unwrap_or(u64::MAX - SECONDS)
+}
