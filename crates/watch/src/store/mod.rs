@@ -6,29 +6,32 @@
 //!   20261123-012345-678/        whole: renamed from .new-… when its trace was on the disk
 //!     trace.dat  episode.json   and, once explained, report.json, report.html; along.json if others share the trace
 //!     logged                    the log has it
+//!   unsent.json                 what outputs had not got when the watch ended
 //!   store.lock                  held by the watch whose store it is
 //! ```
 //!
 //! A process that is killed leaves at most a directory `.new-…`, which the next one removes; an episode whose trace is there
 //! and that is not in the log yet, which the next one explains; and a torn last line of the log, which readers leave out.
 
+mod home;
 mod keep;
 mod log;
+mod unsent;
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use unstarve_files::trust::{Directory, How, TrustError};
+use unstarve_files::trust::{Directory, TrustError};
 
 pub use keep::Kept;
 pub use log::{LogRead, Logbook};
+pub use unsent::{Outbox, Unsent};
 
+use self::home::Home;
 use crate::RoleKind;
 use crate::episode::{Episode, Stage, is_id};
 
@@ -43,13 +46,13 @@ pub const PAGE: &str = "report.html";
 
 /// The episodes that share the trace.
 const ALONG: &str = "along.json";
-/// Held by the watch whose store it is.
-const LOCK: &str = "store.lock";
-
 /// Empty: the episode is in the log, though the log may have been begun anew since.
 const LOGGED: &str = "logged";
 
 const UNFINISHED: &str = ".new-";
+
+/// Bytes of a try whether anything can be written.
+const PROBE: usize = 4096;
 
 /// An episode's JSON is some KiB.
 const LARGEST_EPISODE: u64 = 1 << 20;
@@ -80,6 +83,12 @@ pub enum StoreError {
     /// Another watch keeps its episodes there.
     #[error("another watch keeps its episodes in {}; stop it first, or give this one another store.directory", .0.display())]
     Busy(PathBuf),
+    /// All that would have to go is of the kernel's threads, and what is new is not.
+    #[error(
+        "{} is full of episodes of kernel threads, which one of programs does not push out; remove some, or raise store.episodes or \
+         store.mib", .0.display()
+    )]
+    Reserved(PathBuf),
 }
 
 impl StoreError {
@@ -103,16 +112,21 @@ pub struct Limits {
     pub episodes: usize,
 }
 
-/// The store, open for writing.
+/// The store, open for writing: by one thread that keeps episodes, and one that explains them.
 #[derive(Debug)]
 pub struct Store {
-    directory: Directory,
-    limits: Limits,
+    home: Arc<Home>,
     logbook: Logbook,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limits: Limits,
     /// The greatest sequence that any episode of it ever had, as far as its log goes back.
-    last: Cell<Option<u64>>,
-    /// Nobody else's while this is open.
-    _lock: Option<File>,
+    last: Option<u64>,
+    /// Episodes that are whole and not explained yet: they are not removed to make room.
+    unexplained: BTreeSet<String>,
 }
 
 /// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
@@ -130,12 +144,12 @@ impl Store {
     /// # Errors
     /// If it cannot be made, if others than root and we can change it, or if another process has it open.
     pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
-        let directory = Directory::make(path)?;
-        let lock = lock(&directory)?;
+        let home = Arc::new(Home::open(path)?);
         // The episode with the greatest one may have been removed.
-        let logged = log::read(directory.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
-        let logbook = Logbook::of(&directory);
-        let store = Store { directory, limits, logbook, last: Cell::new(logged), _lock: lock };
+        let last = log::read(home.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
+        let logbook = Logbook::of(&home);
+        let state = Mutex::new(State { limits, last, unexplained: BTreeSet::new() });
+        let store = Store { home, logbook, state };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
                 let _ = fs::remove_dir_all(store.path().join(name));
@@ -146,33 +160,60 @@ impl Store {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        self.home.path()
+    }
+
+    /// Whether another directory has taken the place of the one that was there, since this was asked last.
+    pub(crate) fn was_replaced(&self) -> bool {
+        self.home.was_replaced()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Other limits from now on.
-    pub fn limit(&mut self, limits: Limits) {
-        self.limits = limits;
+    pub fn limit(&self, limits: Limits) {
+        self.state().limits = limits;
     }
 
-    /// Makes room for `expected` bytes, and a directory for an episode whose id is not taken yet.
+    /// Makes room for `expected` bytes, and a directory for an episode, which gets another id if its own is taken.
     ///
     /// # Errors
-    /// If the system refuses.
-    pub fn begin(&self, id: &str, expected: u64) -> Result<Unfinished, StoreError> {
+    /// If the system refuses, or if only episodes could go that this one does not push out.
+    pub fn begin(&self, episode: &Episode, expected: u64) -> Result<Unfinished, StoreError> {
+        self.home.directory()?;
         // Before any goes.
-        let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.last.get());
-        let removed = self.make_room(expected)?;
+        let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.state().last);
+        let removed = self.make_room(expected, Rank::of_new(episode))?;
         let taken = |id: &str| self.path().join(id).exists();
-        let names = std::iter::once(id.to_owned()).chain((2..).map(|number| format!("{id}-{number}")));
-        let id = names.take(999).find(|id| !taken(id)).unwrap_or_else(|| id.to_owned());
+        let own = std::iter::once(episode.id.clone());
+        let names = own.chain((2..).map(|number| format!("{}-{number}", episode.id)));
+        let id = names.take(999).find(|id| !taken(id)).unwrap_or_else(|| episode.id.clone());
         let path = self.path().join(format!("{UNFINISHED}{id}"));
         // Left by a try of ours that failed.
         let _ = fs::remove_dir_all(&path);
         // By its path: nobody but us can change the directory that it is in.
         Directory::make(&path)?;
         let sequence = last.map_or(0, |last| last.saturating_add(1));
-        self.last.set(Some(sequence));
+        self.state().last = Some(sequence);
         Ok(Unfinished { path, id, sequence, removed })
+    }
+
+    /// Whether an episode of `expected` bytes could be written now. What the log waits for is written.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn try_again(&self, expected: u64) -> Result<(), StoreError> {
+        self.home.directory()?;
+        self.room(expected, Rank::Kernel)?;
+        let path = self.path().join(format!("{UNFINISHED}probe"));
+        let _ = fs::remove_dir_all(&path);
+        let tried = Directory::make(&path).map_err(StoreError::from).and_then(|directory| {
+            directory.replace(OsStr::new(EPISODE), &[b' '; PROBE], 0o600).map_err(StoreError::io(&path))
+        });
+        let _ = fs::remove_dir_all(&path);
+        tried.and_then(|()| self.logbook.add_waiting())
     }
 
     /// The ids of all episodes that are whole, oldest first.
@@ -217,6 +258,11 @@ impl Store {
         note_in(&Directory::open(&path)?, episode).map_err(StoreError::io(&path))
     }
 
+    /// Nothing more is written of an episode: it may be removed to make room.
+    pub(crate) fn is_explained(&self, id: &str) {
+        self.state().unexplained.remove(id);
+    }
+
     /// Notes that the log has an episode, if it has a directory.
     ///
     /// # Errors
@@ -227,6 +273,11 @@ impl Store {
         }
         let path = self.directory_of(&episode.id);
         Directory::open(&path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(&path))
+    }
+
+    /// What outputs have not got is noted there.
+    pub fn outbox(&self) -> Outbox {
+        Outbox::of(&self.home)
     }
 
     /// The log, for adding lines.
@@ -275,16 +326,37 @@ impl Store {
 struct Entry {
     id: String,
     sequence: Option<u64>,
-    /// What the counters saw was of one of the kernel's threads.
-    is_of_kernel: bool,
+    rank: Rank,
+}
+
+/// Who was starved: what any user can bring about takes no room from what the kernel's threads suffered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Rank {
+    Programs,
+    Kernel,
+}
+
+impl Rank {
+    /// By what the counters saw.
+    fn of(episode: &Episode) -> Rank {
+        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
+        let seen = episode.trigger.as_ref();
+        match seen.and_then(|seen| seen.victim.as_ref()?.role.as_deref()).is_some_and(is_kernel) {
+            true => Rank::Kernel,
+            false => Rank::Programs,
+        }
+    }
+
+    /// Of one that is new: what root asks for by hand may take any place.
+    fn of_new(episode: &Episode) -> Rank {
+        if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
+    }
 }
 
 impl Entry {
     fn of(episode: Option<Episode>, id: String) -> Entry {
         let sequence = episode.as_ref().and_then(|episode| episode.sequence);
-        let victim = episode.and_then(|episode| episode.trigger?.victim?.role);
-        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
-        Entry { id, sequence, is_of_kernel: victim.as_deref().is_some_and(is_kernel) }
+        Entry { id, sequence, rank: episode.as_ref().map_or(Rank::Programs, Rank::of) }
     }
 }
 
@@ -295,23 +367,6 @@ pub struct Left {
     pub episode: Episode,
     /// Those that began before it was written.
     pub along: Vec<Episode>,
-}
-
-/// Keeps other watches from a store. Where nothing can be written there is none to be kept from writing.
-fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
-    // Made here, but not kept open for writing: the disk must be able to become read-only.
-    let made = directory.file(OsStr::new(LOCK), How::Update).map(drop);
-    let file = match made.and_then(|()| directory.file(OsStr::new(LOCK), How::Read)) {
-        Ok(file) => file,
-        Err(TrustError::Io { source, .. }) if source.kind() != io::ErrorKind::PermissionDenied => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => Err(StoreError::Busy(directory.path().to_owned())),
-        // A file system without locks.
-        Err(_) => Ok(None),
-    }
 }
 
 /// Where the trace of an episode is: its own directory, or that of the episode whose trace shows it, too. `None` if there is none.
@@ -386,6 +441,7 @@ impl Unfinished {
     /// # Errors
     /// If the system refuses.
     pub fn finish(self, store: &Store, episode: &Episode, along: &[Episode]) -> Result<(), StoreError> {
+        store.home.directory()?;
         let directory = Directory::open(&self.path)?;
         note_in(&directory, episode).map_err(StoreError::io(&self.path))?;
         if !along.is_empty() {
@@ -394,7 +450,9 @@ impl Unfinished {
             written.map_err(StoreError::io(&self.path))?;
         }
         let to = store.directory_of(&self.id);
-        fs::rename(&self.path, &to).map_err(StoreError::io(&to))
+        fs::rename(&self.path, &to).map_err(StoreError::io(&to))?;
+        store.state().unexplained.insert(self.id.clone());
+        Ok(())
     }
 }
 
