@@ -348,3 +348,36 @@ fn an_episode_that_could_not_be_kept_begins_again_when_it_could() {
     assert_eq!(see(&mut rig, 6), 1);
     assert!(rig.watch.waits.is_some(), "it is recorded, though another one was a moment ago");
 }
+
+/// SIGTERM while the collector is away: what was to be pushed is neither waited for nor forgotten.
+#[test]
+fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
+    let mut rig = Rig::new();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+    let limits = crate::store::Limits { bytes: u64::MAX, episodes: 9 };
+    let store = crate::store::Store::open(&place.path().join("store"), limits).expect("a store");
+    (rig.watch.outbox, rig.watch.logbook) = (Some(store.outbox()), Some(store.logbook()));
+    let said = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let hears = std::rc::Rc::clone(&said);
+    rig.watch.say = Box::new(move |text| hears.borrow_mut().push(text.to_owned()));
+    // Nobody listens there any more.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let url = format!("http://{nobody}/");
+    let mut config = Config::default();
+    config.sinks.log = crate::config::Syslog::Off;
+    config.webhook = Some(crate::config::Webhook { url: url.clone(), headers: [].into() });
+    let interval = "10s".parse().expect("a time");
+    config.otlp = Some(crate::config::Otlp { endpoint: url, interval, headers: [].into() });
+    rig.watch.otlp = push(&config, &rig.watch.board, &rig.watch.deliveries).expect("a courier");
+    let outputs = outputs(&config, &rig.watch.board, &rig.watch.deliveries).expect("a courier");
+    let word = Arc::new(crate::episode::Episode { id: "20261123-012345-678".into(), ..Default::default() });
+    outputs.tell(&word, &rig.watch.board);
+    let begun = Instant::now();
+    rig.watch.end(Vec::new(), &rig.inbox);
+    assert!(begun.elapsed() < Duration::from_secs(14), "whom nobody answers is not waited for");
+    let unsent = store.outbox().read().expect("noted");
+    assert_eq!(unsent.words, [word.as_ref().clone()]);
+    assert_eq!(unsent.counts.get("otlp"), Some(&1), "the last push");
+    assert!(said.borrow().iter().any(|text| text.starts_with("not delivered before the end: ")), "{said:?}");
+}

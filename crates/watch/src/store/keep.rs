@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{Limits, Rank, Store, StoreError};
+use super::{Limits, Store, StoreError};
+use crate::RoleKind;
+use crate::episode::Episode;
 
 /// What a store holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,6 +15,45 @@ pub struct Kept {
     pub episodes: usize,
     /// Bytes of their files.
     pub bytes: u64,
+}
+
+/// An episode that is whole.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub id: String,
+    pub sequence: Option<u64>,
+    rank: Rank,
+}
+
+/// Who was starved: what any user can bring about takes no room from what the kernel's threads suffered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Rank {
+    Programs,
+    Kernel,
+}
+
+impl Rank {
+    /// By what the counters saw.
+    fn of(episode: &Episode) -> Rank {
+        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
+        let seen = episode.trigger.as_ref();
+        match seen.and_then(|seen| seen.victim.as_ref()?.role.as_deref()).is_some_and(is_kernel) {
+            true => Rank::Kernel,
+            false => Rank::Programs,
+        }
+    }
+
+    /// Of one that is new: what root asks for by hand may take any place.
+    pub fn of_new(episode: &Episode) -> Rank {
+        if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
+    }
+}
+
+impl Entry {
+    pub fn of(episode: Option<Episode>, id: String) -> Entry {
+        let sequence = episode.as_ref().and_then(|episode| episode.sequence);
+        Entry { id, sequence, rank: episode.as_ref().map_or(Rank::Programs, Rank::of) }
+    }
 }
 
 /// What is left free on the disk for others: this part of it, at least so much.

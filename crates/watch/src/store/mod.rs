@@ -15,7 +15,9 @@
 
 mod home;
 mod keep;
+mod left;
 mod log;
+mod unfinished;
 mod unsent;
 
 use std::collections::BTreeSet;
@@ -28,12 +30,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unstarve_files::trust::{Directory, TrustError};
 
 pub use keep::Kept;
+pub use left::Left;
 pub use log::{LogRead, Logbook};
+pub use unfinished::Unfinished;
 pub use unsent::{Outbox, Unsent};
 
 use self::home::Home;
-use crate::RoleKind;
-use crate::episode::{Episode, Stage, is_id};
+use self::keep::{Entry, Rank};
+use crate::episode::{Episode, is_id};
 
 /// A trace.
 pub const TRACE: &str = "trace.dat";
@@ -127,15 +131,6 @@ struct State {
     last: Option<u64>,
     /// Episodes that are whole and not explained yet: they are not removed to make room.
     unexplained: BTreeSet<String>,
-}
-
-/// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
-#[derive(Debug)]
-pub struct Unfinished {
-    path: PathBuf,
-    id: String,
-    sequence: u64,
-    removed: Vec<String>,
 }
 
 impl Store {
@@ -284,89 +279,6 @@ impl Store {
     pub fn logbook(&self) -> Logbook {
         self.logbook.clone()
     }
-
-    /// Episodes whose trace is whole and that the log does not have, each with those that share its trace and are not in the log
-    /// either: the process that wrote them was killed before it was explained. After them, those of which the log has the first word alone.
-    ///
-    /// # Errors
-    /// If the directory or the log cannot be read.
-    pub fn unexplained(&self) -> Result<Vec<Left>, StoreError> {
-        let (begun, complete): (Vec<Episode>, Vec<Episode>) =
-            log::read(self.path())?.episodes.into_iter().partition(|episode| episode.stage == Stage::Begun);
-        let logged: BTreeSet<String> = complete.into_iter().map(|episode| episode.id).collect();
-        // A long log is begun anew, so that one may be in none of the two that are kept.
-        let is_noted = |id: &String| self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
-        let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id) && !is_noted(id));
-        let left = |id: String| {
-            let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id)).collect();
-            Some(Left { episode: self.episode(&id)?, along })
-        };
-        let mut all: Vec<Left> = ids.filter_map(left).collect();
-        let has = |left: &Left, id: &str| left.episode.id == id || left.along.iter().any(|other| other.id == id);
-        for episode in begun {
-            let is_whole = self.directory_of(&episode.id).symlink_metadata().is_ok();
-            if !is_whole && !all.iter().any(|left| has(left, &episode.id)) {
-                all.push(Left { episode: episode.interrupted(), along: Vec::new() });
-            }
-        }
-        Ok(all)
-    }
-
-    /// The episodes that share a trace, as they were when it was written.
-    fn along(&self, id: &str) -> Vec<Episode> {
-        let bytes = Directory::open(&self.directory_of(id))
-            .and_then(|directory| directory.read(OsStr::new(ALONG), LARGEST_EPISODE));
-        let Ok(Some(bytes)) = bytes else { return Vec::new() };
-        serde_json::from_slice(&bytes).unwrap_or_default()
-    }
-}
-
-/// An episode that is whole.
-#[derive(Clone, Debug)]
-struct Entry {
-    id: String,
-    sequence: Option<u64>,
-    rank: Rank,
-}
-
-/// Who was starved: what any user can bring about takes no room from what the kernel's threads suffered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Rank {
-    Programs,
-    Kernel,
-}
-
-impl Rank {
-    /// By what the counters saw.
-    fn of(episode: &Episode) -> Rank {
-        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
-        let seen = episode.trigger.as_ref();
-        match seen.and_then(|seen| seen.victim.as_ref()?.role.as_deref()).is_some_and(is_kernel) {
-            true => Rank::Kernel,
-            false => Rank::Programs,
-        }
-    }
-
-    /// Of one that is new: what root asks for by hand may take any place.
-    fn of_new(episode: &Episode) -> Rank {
-        if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
-    }
-}
-
-impl Entry {
-    fn of(episode: Option<Episode>, id: String) -> Entry {
-        let sequence = episode.as_ref().and_then(|episode| episode.sequence);
-        Entry { id, sequence, rank: episode.as_ref().map_or(Rank::Programs, Rank::of) }
-    }
-}
-
-/// What a killed watch has left to be explained.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Left {
-    /// The episode whose trace is there.
-    pub episode: Episode,
-    /// Those that began before it was written.
-    pub along: Vec<Episode>,
 }
 
 /// Where the trace of an episode is: its own directory, or that of the episode whose trace shows it, too. `None` if there is none.
@@ -413,54 +325,6 @@ fn note_in(directory: &Directory, episode: &Episode) -> io::Result<()> {
 
 fn names_in(path: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-}
-
-impl Unfinished {
-    /// The id that it gets.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Its place among all of the store.
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// Older episodes that were removed to make room for it.
-    pub fn removed(&self) -> &[String] {
-        &self.removed
-    }
-
-    /// Where its trace is to be written.
-    pub fn trace(&self) -> PathBuf {
-        self.path.join(TRACE)
-    }
-
-    /// Gives it its name, with what is known so far of it and of those that share its trace. From here on nothing of them is lost.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn finish(self, store: &Store, episode: &Episode, along: &[Episode]) -> Result<(), StoreError> {
-        store.home.directory()?;
-        let directory = Directory::open(&self.path)?;
-        note_in(&directory, episode).map_err(StoreError::io(&self.path))?;
-        if !along.is_empty() {
-            let json = serde_json::to_vec(along).map_err(io::Error::from);
-            let written = json.and_then(|json| directory.replace(OsStr::new(ALONG), &json, 0o600));
-            written.map_err(StoreError::io(&self.path))?;
-        }
-        let to = store.directory_of(&self.id);
-        fs::rename(&self.path, &to).map_err(StoreError::io(&to))?;
-        store.state().unexplained.insert(self.id.clone());
-        Ok(())
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After `finish` there is nothing of this name.
-        let _ = fs::remove_dir_all(&self.path);
-    }
 }
 
 #[cfg(test)]
