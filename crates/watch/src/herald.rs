@@ -6,7 +6,8 @@ use std::sync::mpsc::Receiver;
 
 use crate::episode::Episode;
 use crate::hurry::Hurry;
-use crate::scribe::{Outputs, chain};
+use crate::outputs::Outputs;
+use crate::scribe::chain;
 use crate::store::Logbook;
 use crate::tell::Board;
 
@@ -55,6 +56,7 @@ mod tests {
     use crate::episode::{Stage, id_of};
     use crate::run::outputs;
     use crate::store::{Limits, Store, read_log};
+    use crate::tell::Deliveries;
 
     #[test]
     fn the_first_word_is_in_the_log_until_the_last_one_is() {
@@ -65,7 +67,7 @@ mod tests {
         let board = Arc::new(Board::default());
         let mut config = Config::default();
         config.sinks.log = Syslog::Off;
-        let outputs = outputs(&config, &board).expect("outputs");
+        let outputs = outputs(&config, &board, &Deliveries::default()).expect("outputs");
         let (words, inbox) = channel();
         let at = crate::testing::at(500).wall;
         let episode = Episode::begun(id_of(at), at);

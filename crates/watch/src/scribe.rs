@@ -1,39 +1,34 @@
-//! Writes episodes down, one after another, in a thread of its own: trace, explanation, log, and who is to hear of it.
+//! Writes traces to the disk, one after another, in a thread of its own: at once, for the buffers that they come from fill up again. What
+//! takes longer, the [`explainer`](crate::explainer) does.
 
-use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use unstarve_record::{Frozen, Roll};
 
 use crate::config::Store as StoreConfig;
-use crate::episode::{Episode, Explanation};
-use crate::guarded::Guarded;
+use crate::episode::{Begun, Episode};
+use crate::explainer::{Task, Written};
 use crate::hurry::HurryInTurns;
+use crate::memory;
+use crate::outputs::Outputs;
 use crate::run::Event;
-use crate::store::{Left, Limits, REPORT, Store, StoreError, TRACE};
-use crate::tell::log::Log;
-use crate::tell::{Board, Courier};
+use crate::store::{Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
+use crate::tell::Board;
 
-/// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
-/// takes of memory, or what ends it, does not touch the watch.
-pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
+/// What a trace may take before one was written.
+pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
+/// No trace is larger than all buffers together, of which nothing is known here.
+const MOST_EXPECTED: u64 = 1 << 30;
 
-/// For an explanation. Ten million events take some seconds.
-const LONGEST: Duration = Duration::from_secs(180);
+/// How soon a store that could not be written is tried again; where that helps for a moment only, less often each time.
+const AGAIN: Duration = Duration::from_secs(5);
+const SELDOM: Duration = Duration::from_secs(60);
 
-/// For one while the watch ends; the next one explains what was not.
-const AT_THE_END: Duration = Duration::from_secs(3);
-
-/// Of what it says of its failure.
-const SAID: u64 = 4 << 10;
-
-/// A report is some hundred KiB.
-const LARGEST_REPORT: u64 = 64 << 20;
+/// Causes that are remembered until the store can be written again.
+const MOST_BEGUN: usize = 32;
 
 /// What is to be written.
 pub(crate) enum Job {
@@ -45,12 +40,16 @@ pub(crate) enum Job {
     Configure(Outputs),
     /// Something that the system's log is to have.
     Warn(String),
+    /// All has been delivered that the watch before had left.
+    Sent,
 }
 
 pub(crate) struct Keep {
     pub(crate) episode: Box<Episode>,
     /// Others that began before it was written: they are in its trace.
     pub(crate) along: Vec<Episode>,
+    /// What the counters saw of each of them: what cannot be kept begins again once it can.
+    pub(crate) begun: Vec<Begun>,
     /// What the flight recorder held; nothing if it is off.
     pub(crate) frozen: Option<Frozen>,
     /// When the episode was seen.
@@ -59,70 +58,94 @@ pub(crate) struct Keep {
     pub(crate) reply: Option<Sender<String>>,
 }
 
-/// Who hears of an episode.
-#[derive(Clone)]
-pub(crate) struct Outputs {
-    pub(crate) log: Arc<Log>,
-    pub(crate) webhook: Option<Arc<Courier<Arc<Episode>>>>,
-    pub(crate) store: StoreConfig,
-    /// Roles that are never whom an episode is about.
-    pub(crate) ignored: Arc<[String]>,
-}
-
-impl Outputs {
-    /// One word on an episode.
-    pub(crate) fn tell(&self, episode: &Arc<Episode>, board: &Board) {
-        if !self.log.write(episode) {
-            board.undelivered("log");
-        }
-        if let Some(webhook) = &self.webhook {
-            webhook.send(Arc::clone(episode));
-        }
-    }
-}
-
 pub(crate) struct Scribe {
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
+    pub(crate) outbox: Outbox,
     pub(crate) outputs: Outputs,
-    pub(crate) explain: ExplainCommand,
     pub(crate) board: Arc<Board>,
     pub(crate) events: Sender<Event>,
-    pub(crate) guarded: Guarded,
+    pub(crate) tasks: Sender<Task>,
     /// Bytes of the latest trace: what the next one may take.
     pub(crate) expected: u64,
-    /// The watch ends: what is not explained by now the next one explains.
-    pub(crate) ending: Arc<AtomicBool>,
+    pub(crate) retry: Retry,
 }
 
-/// What a trace may take before one was written.
-pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
+/// What could not be kept, and when that is tried again.
+pub(crate) struct Retry {
+    begun: Vec<Begun>,
+    pause: Duration,
+    next: Instant,
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry { begun: Vec::new(), pause: AGAIN, next: Instant::now() }
+    }
+}
 
 /// The limits that a configuration says.
 pub(crate) fn limits(config: &StoreConfig) -> Limits {
     Limits { bytes: config.mib.saturating_mul(1 << 20), episodes: config.episodes as usize }
 }
 
+/// Why an episode has no trace.
+enum NotKept {
+    /// The store is full, or cannot be written: that may pass.
+    Now(String),
+    /// It would push out what counts more.
+    Reserved(String),
+}
+
+impl From<StoreError> for NotKept {
+    fn from(error: StoreError) -> NotKept {
+        let why = chain(&error);
+        if matches!(error, StoreError::Reserved(_)) { NotKept::Reserved(why) } else { NotKept::Now(why) }
+    }
+}
+
 impl Scribe {
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         self.note_kept();
-        for job in jobs {
-            match job {
-                Job::Keep(keep) => self.keep(*keep),
-                // The next watch does.
-                Job::Explain(_) if self.ending.load(Ordering::Relaxed) => {}
-                Job::Explain(left) => self.explained(left.episode, left.along, None),
-                Job::Configure(outputs) => {
-                    self.store.limit(limits(&outputs.store));
-                    self.outputs = outputs;
+        loop {
+            match jobs.recv_timeout(AGAIN) {
+                Ok(job) => self.take(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.try_again();
+            if self.store.was_replaced() {
+                let at = self.store.path().display();
+                let text = format!("another directory has taken the place of {at}: episodes are kept in that one now");
+                let _ = self.events.send(Event::Remark(text));
+                self.note_kept();
+            }
+        }
+    }
+
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Keep(keep) => self.keep(*keep),
+            Job::Explain(left) => {
+                let Left { episode, along } = *left;
+                let _ = self.tasks.send(Task::Left(Box::new(Written { episode, along, reply: None })));
+            }
+            Job::Configure(outputs) => {
+                self.store.limit(limits(&outputs.store));
+                let _ = self.tasks.send(Task::Configure(outputs.clone()));
+                self.outputs = outputs;
+            }
+            Job::Warn(text) if !self.outputs.log.warn(&text) => self.board.undelivered("log"),
+            Job::Warn(_) => {}
+            Job::Sent => {
+                if let Err(error) = self.outbox.note(&Unsent::default()) {
+                    self.board.store_problem(&chain(&error));
                 }
-                Job::Warn(text) if !self.outputs.log.warn(&text) => self.board.undelivered("log"),
-                Job::Warn(_) => {}
             }
         }
     }
 
     fn keep(&mut self, keep: Keep) {
-        let Keep { mut episode, along, frozen, seen, reply } = keep;
+        let Keep { mut episode, along, begun, frozen, seen, reply } = keep;
         // The old buffers fill up again meanwhile, and ordinary load must not delay it. But a snapshot and a trace take long enough to
         // starve whoever waits for this CPU.
         let hurry = HurryInTurns::up();
@@ -131,21 +154,55 @@ impl Scribe {
             None => Ok(()),
         };
         drop(hurry);
-        if let Err(problem) = saved {
-            self.problem(&problem);
+        if let Err(NotKept::Now(problem) | NotKept::Reserved(problem)) = &saved {
+            self.board.store_problem(problem);
             episode.problem = Some(format!("no trace: {problem}"));
         }
-        self.explained(*episode, along, reply);
+        if let Err(NotKept::Now(_)) = saved {
+            self.put_off(begun);
+        }
+        let _ = self.tasks.send(Task::Tell(Box::new(Written { episode: *episode, along, reply })));
+        self.note_kept();
+        memory::give_back();
+    }
+
+    /// What is still going on once there is room again begins again then.
+    fn put_off(&mut self, begun: Vec<Begun>) {
+        self.retry.begun.extend(begun);
+        let more = self.retry.begun.len().saturating_sub(MOST_BEGUN);
+        self.retry.begun.drain(..more);
+        self.retry.next = Instant::now() + self.retry.pause;
+        self.retry.pause = (self.retry.pause * 2).min(SELDOM);
+    }
+
+    /// Where the store could not be written, whether it can be now: then that is said no more, lines that waited are in the log, and what
+    /// was not kept and goes on is.
+    fn try_again(&mut self) {
+        let is_broken = self.board.read().problems.contains_key("store");
+        let is_needed = is_broken || !self.retry.begun.is_empty() || self.store.logbook().waiting() > 0;
+        if !is_needed || Instant::now() < self.retry.next {
+            return;
+        }
+        if let Err(error) = self.store.try_again(self.expected) {
+            self.retry.next = Instant::now() + AGAIN;
+            let problem = format!("store: {}", chain(&error));
+            return self.board.write(|published| drop(published.problems.insert("store", problem)));
+        }
+        self.board.write(|published| drop(published.problems.remove("store")));
+        let begun = std::mem::take(&mut self.retry.begun);
+        if !begun.is_empty() {
+            let _ = self.events.send(Event::Room(begun));
+        }
+        self.note_kept();
     }
 
     /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
-    fn save(&mut self, episode: &mut Episode, along: &[Episode], frozen: Frozen, seen: Instant) -> Result<(), String> {
-        let words = |error: &dyn std::error::Error| chain(error);
-        let unfinished = match self.store.begin(&episode.id, self.expected) {
+    fn save(&mut self, episode: &mut Episode, along: &[Episode], frozen: Frozen, seen: Instant) -> Result<(), NotKept> {
+        let unfinished = match self.store.begin(episode, self.expected) {
             Ok(unfinished) => unfinished,
             Err(error) => {
                 self.give_back(frozen.discard());
-                return Err(words(&error));
+                return Err(error.into());
             }
         };
         let announced = std::mem::replace(&mut episode.id, unfinished.id().to_owned());
@@ -157,13 +214,15 @@ impl Scribe {
         }
         let (saved, roll) = frozen.save(&unfinished.trace());
         self.give_back(roll);
-        let saved = saved.map_err(|error| words(&error))?;
-        episode.trace_bytes = Some(saved.size);
-        self.expected = saved.size.max(1 << 20);
-        unfinished.finish(&self.store, episode, along).map_err(|error| {
-            episode.trace_bytes = None;
-            words(&error)
+        let saved = saved.map_err(|error| {
+            // There was room for what was expected.
+            self.expected = self.expected.saturating_mul(2).min(MOST_EXPECTED);
+            NotKept::Now(chain(&error))
         })?;
+        episode.trace_bytes = Some(saved.size);
+        unfinished.finish(&self.store, episode, along).inspect_err(|_| episode.trace_bytes = None)?;
+        self.expected = saved.size.max(1 << 20);
+        self.retry.pause = AGAIN;
         let took = u64::try_from(seen.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.board.write(|published| published.counts.to_disk_ns = Some(took));
         Ok(())
@@ -174,91 +233,15 @@ impl Scribe {
         let _ = self.events.send(Event::Roll(roll));
     }
 
-    /// Explains the trace, if there is one, and says everywhere what is known.
-    fn explained(&mut self, mut episode: Episode, along: Vec<Episode>, reply: Option<Sender<String>>) {
-        let mut explanation = None;
-        if episode.trace_bytes.is_some() {
-            match self.explain(&episode) {
-                Ok(found) => {
-                    match along.is_empty() {
-                        true => episode.note_trace(&found),
-                        false => episode.note_trace_of_many(&found),
-                    }
-                    episode.note_tasks(&found);
-                    explanation = Some(found);
-                }
-                // Who stops the watch may have ended the explanation, too.
-                Err(_) if self.ending.load(Ordering::Relaxed) => return,
-                Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
-            }
-        }
-        episode.guard = self.guarded.word();
-        if episode.trace_bytes.is_some()
-            && let Err(error) = self.store.note(&episode)
-        {
-            self.problem(&chain(&error));
-        }
-        if explanation.as_ref().is_some_and(|found| found.missed(&episode).is_some()) {
-            self.board.write(|published| published.counts.short_traces += 1);
-        }
-        let shared = along.into_iter().map(|mut other| {
-            other.note_shared(&episode, explanation.as_ref());
-            if let Some(explanation) = &explanation {
-                other.note_tasks(explanation);
-            }
-            other
-        });
-        // The one that has the trace comes last: until it is in the log, a watch that starts looks for those that share it.
-        let shared: Vec<Episode> = shared.collect();
-        shared.into_iter().for_each(|other| self.tell(Arc::new(other), None));
-        self.tell(Arc::new(episode), reply);
-    }
-
-    fn explain(&self, episode: &Episode) -> Result<Explanation, String> {
-        let directory = self.store.directory_of(&episode.id);
-        run((self.explain)(&directory), &self.ending)?;
-        let directory = unstarve_files::Directory::open(&directory).map_err(|error| chain(&error))?;
-        let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| chain(&error))?;
-        let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
-        let explanation = Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))?;
-        Ok(explanation.ignoring(&self.outputs.ignored))
-    }
-
-    fn tell(&mut self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
-        let logged = self.store.logbook().add(&episode);
-        let logged = logged.and_then(|()| self.store.is_logged(&episode));
-        if let Err(error) = &logged {
-            self.problem(&chain(error));
-        }
-        let is_dump = episode.trigger.is_none();
-        self.board.write(|published| {
-            if logged.is_ok() && episode.problem.is_none() {
-                published.problems.remove("store");
-            }
-            if !is_dump {
-                let finding = episode.counts_as().unwrap_or("none").to_owned();
-                *published.counts.episodes.entry(finding).or_insert(0) += 1;
-            }
-            published.list(Arc::clone(&episode));
-        });
-        self.note_kept();
-        // Who asked for a dump hears it there.
-        if !is_dump {
-            self.outputs.tell(&episode, &self.board);
-        }
-        if let Some(reply) = reply {
-            let _ = reply.send(serde_json::to_string(episode.as_ref()).unwrap_or_default());
-        }
-    }
-
     fn note_kept(&self) {
-        let kept = self.store.kept().ok();
-        self.board.write(|published| published.counts.kept = kept);
+        note_kept(&self.store, &self.board);
     }
+}
 
-    fn problem(&self, problem: &str) {
-        self.board.store_problem(problem);
-    }
+/// Has what the store holds on the board.
+pub(crate) fn note_kept(store: &Store, board: &Board) {
+    let kept = store.kept().ok();
+    board.write(|published| published.counts.kept = kept);
 }
 
 /// An error and its causes.
@@ -275,74 +258,18 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Runs the explanation behind everything else that the machine does; ends it if it takes too long, be it for a watch that ends: others
-/// may wait to be written.
-fn run(mut command: Command, ending: &AtomicBool) -> Result<(), String> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child =
-        command.spawn().map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
-    let begun = Instant::now();
-    let mut ended = None;
-    let mut errors = child.stderr.take();
-    let said = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        if let Some(errors) = &mut errors {
-            let _ = io::Read::read_to_end(&mut io::Read::take(&mut *errors, SAID), &mut text);
-            // The rest is read all the same: a pipe that is full, or that nobody reads, would end it.
-            let _ = io::copy(errors, &mut io::sink());
-        }
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => {
-                let said = said.join().unwrap_or_default();
-                return Err(format!("{status}: {}", said.trim()));
-            }
-            Ok(None) => {
-                if ending.load(Ordering::Relaxed) {
-                    ended.get_or_insert_with(Instant::now);
-                }
-                if begun.elapsed() > LONGEST || ended.is_some_and(|ended: Instant| ended.elapsed() > AT_THE_END) {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return Err(format!("it took {} s and was ended", begun.elapsed().as_secs()));
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-}
-
 /// Of an episode's directory what the explanation reads.
 pub fn trace_in(directory: &Path) -> std::path::PathBuf {
     directory.join(TRACE)
 }
 
 /// Opens the store, and gives the episodes that were not explained.
-pub(crate) fn open(config: &StoreConfig) -> Result<(Store, Vec<Left>), StoreError> {
+pub(crate) fn open(config: &StoreConfig) -> Result<(Arc<Store>, Vec<Left>), StoreError> {
     let store = Store::open(&config.directory, limits(config))?;
     let unexplained = store.unexplained()?;
-    Ok((store, unexplained))
+    Ok((Arc::new(store), unexplained))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_explanation_that_says_much_is_not_ended_by_it() {
-        let shell = |script: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            run(command, &AtomicBool::new(false))
-        };
-        let much = "yes warning | head -c 300000 >&2";
-        assert_eq!(shell(much), Ok(()));
-        let failed = shell(&format!("printf '\\377first ' >&2; {much}; exit 3")).expect_err("it failed");
-        assert!(failed.contains("exit status: 3") && failed.contains("first warning"), "{failed}");
-        assert!(failed.len() < 5000, "{}", failed.len());
-    }
-}
+#[path = "scribe_tests.rs"]
+mod tests;

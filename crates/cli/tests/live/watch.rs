@@ -236,7 +236,7 @@ pub fn killed_while_it_writes(stage: &Stage) -> Ended {
     Ok(())
 }
 
-/// A store on a disk that is too small: no trace, and a watch that goes on and says so.
+/// A store on a disk that is too small: no trace, and a watch that goes on and says so, until there is room again.
 pub fn a_full_disk(stage: &Stage) -> Ended {
     let disk = crate::results::Disk::mount(stage, "size=600k,mode=700")?;
     let watch = Watch::start_with(stage, stage.unstarve(), &disk.0.join("store"))?;
@@ -250,6 +250,15 @@ pub fn a_full_disk(stage: &Stage) -> Ended {
     let status = watch.status().unwrap_or_default();
     assert_eq!(status["recorder"], "recording", "it goes on: {status}");
     assert!(status["problems"].to_string().contains("store: "), "{status}");
+    let mut command = Command::new("mount");
+    Running::start(command.args(["-o", "remount,size=256m"]).arg(&disk.0))?.succeed(PATIENCE)?;
+    crate::watch_days::wait_for(&watch, "nothing is wrong with the store any more", |status| {
+        !status["problems"].to_string().contains("store: ")
+    })?;
+    let mut dump = watch.ask(&["dump", "--json", "--state"]);
+    let dump = Running::start(dump.arg(&watch.state))?.succeed(Duration::from_secs(40))?;
+    let episode: Value = serde_json::from_str(&dump.out).map_err(|error| format!("{}: {error}", dump.out))?;
+    assert!(episode["trace_bytes"].as_u64().is_some_and(|bytes| bytes > 10_000), "{episode}");
     watch.stop();
     watch.running.succeed(PATIENCE)?;
     Ok(())

@@ -14,7 +14,7 @@ use crate::watch::Watch;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until the status is as wanted.
-fn wait_for(watch: &Watch, what: &str, is: impl Fn(&Value) -> bool) -> Ended {
+pub fn wait_for(watch: &Watch, what: &str, is: impl Fn(&Value) -> bool) -> Ended {
     let end = Instant::now() + PATIENCE;
     loop {
         let status = watch.status().unwrap_or_default();
@@ -147,7 +147,7 @@ pub fn reloads_and_dumps(stage: &Stage) -> Ended {
     Ok(())
 }
 
-/// A disk that becomes read-only: no trace, and a watch that goes on and says so.
+/// A disk that becomes read-only: no trace, and a watch that goes on and says so. Once it can be written again the log has what it lacks.
 pub fn a_read_only_disk(stage: &Stage) -> Ended {
     need("mount")?;
     let disk = crate::results::Disk::mount(stage, "size=64m,mode=700")?;
@@ -162,6 +162,15 @@ pub fn a_read_only_disk(stage: &Stage) -> Ended {
     wait_for(&watch, "it goes on and says why", |status| {
         status["recorder"] == "recording" && status["problems"].to_string().contains("ead-only file system")
     })?;
+    let dumps =
+        || Ok::<_, String>(watch.episodes()?.into_iter().filter(|episode| episode["trigger"].is_null()).count());
+    assert_eq!(dumps()?, 0);
+    let mut command = Command::new("mount");
+    Running::start(command.args(["-o", "remount,rw,size=64m"]).arg(&disk.0))?.succeed(PATIENCE)?;
+    wait_for(&watch, "nothing is wrong any more", |status| {
+        !status["problems"].to_string().contains("ead-only file system")
+    })?;
+    assert_eq!(dumps()?, 1);
     watch.signal(rustix::process::Signal::TERM);
     watch.running.succeed(PATIENCE)?;
     Ok(())

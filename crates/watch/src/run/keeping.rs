@@ -28,6 +28,8 @@ pub(super) struct Waiting {
     pub seen: Instant,
     pub episode: Box<Episode>,
     pub along: Vec<Episode>,
+    /// What the counters saw of it, and of those along it.
+    pub begun: Vec<Begun>,
     pub reply: Option<Sender<String>>,
 }
 
@@ -58,6 +60,7 @@ impl Watch {
             episode.id = format!("{}-{}", episode.id, waiting.along.len() + 2);
             announce(&self.board, &self.words, &episode);
             waiting.along.push(*episode);
+            waiting.begun.push(begun.clone());
             return;
         }
         let after = match self.config.recorder.mode {
@@ -68,7 +71,14 @@ impl Watch {
                 self.config.recorder.after.0
             }
         };
-        self.waits = Some(Waiting { until: now + after, seen: now, episode, along: Vec::new(), reply: None });
+        let (along, begun) = (Vec::new(), vec![begun.clone()]);
+        self.waits = Some(Waiting { until: now + after, seen: now, episode, along, begun, reply: None });
+    }
+
+    /// An episode that began could not be kept, and now it could: if its cause still lasts, it begins again.
+    pub(super) fn may_begin_again(&mut self, begun: &Begun) {
+        self.last_kept.remove(&VictimClass::of(begun.victim.kind));
+        self.detector.postpone(begun, Duration::ZERO);
     }
 
     pub(super) fn dump(&mut self, reply: Sender<String>) {
@@ -84,7 +94,8 @@ impl Watch {
         let at = wall_now();
         let episode = Box::new(Episode::begun(id_of(at), at).on_this_machine());
         let now = Instant::now();
-        self.waits = Some(Waiting { until: now, seen: now, episode, along: Vec::new(), reply: Some(reply) });
+        let (along, begun) = (Vec::new(), Vec::new());
+        self.waits = Some(Waiting { until: now, seen: now, episode, along, begun, reply: Some(reply) });
     }
 
     /// Hands over an episode that has begun: what is recorded of it so far is kept, and explained now or by the next watch.
@@ -124,11 +135,11 @@ impl Watch {
                 None
             }
         };
-        let Some(Waiting { seen, mut episode, along, reply, .. }) = self.waits.take() else { return false };
+        let Some(Waiting { seen, mut episode, along, begun, reply, .. }) = self.waits.take() else { return false };
         if frozen.is_none() && self.config.recorder.mode != RecorderMode::Off {
             episode.problem = Some("no trace: the flight recorder is not ready".to_owned());
         }
-        let _ = self.jobs.send(Job::Keep(Box::new(Keep { episode, along, frozen, seen, reply })));
+        let _ = self.jobs.send(Job::Keep(Box::new(Keep { episode, along, begun, frozen, seen, reply })));
         true
     }
 }

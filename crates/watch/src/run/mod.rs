@@ -1,5 +1,6 @@
 //! A watch at work: what it is made of, its begin and its end.
 
+mod ending;
 mod keeping;
 mod recorder;
 mod reload;
@@ -8,13 +9,14 @@ mod signals;
 mod status;
 #[cfg(test)]
 mod tests;
+mod unsent;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,25 +31,22 @@ pub use self::signals::Signals;
 use crate::alone::Alone;
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
-use crate::episode::Detector;
+use crate::episode::{Begun, Detector};
+use crate::explainer::{ExplainCommand, Explainer};
 use crate::guarded::Guarded;
 use crate::herald::{Herald, Word};
 use crate::rights;
 use crate::rollup::Rollups;
-use crate::scribe::{self, ExplainCommand, FIRST_EXPECTED, Job, Scribe};
+use crate::scribe::{self, FIRST_EXPECTED, Job, Retry, Scribe};
 use crate::serving::Serving;
-use crate::store::{Store, StoreError, read_log};
-use crate::tell::Board;
-use crate::{Engine, EngineError, VictimClass, clocks};
+use crate::store::{Logbook, Outbox, StoreError, read_log};
+use crate::tell::{Board, Deliveries};
+use crate::{Engine, EngineError, VictimClass, clocks, memory};
 
 /// How often the engine is read: what starves at the moment is seen only then.
 pub const INTERVAL: Duration = Duration::from_millis(250);
 /// An armed recorder rests when it was calm for so long.
 const REST_AFTER: Duration = Duration::from_secs(30);
-/// How long all that is written at the end is waited for. The unit allows 20 s.
-const LAST_WORDS: Duration = Duration::from_secs(16);
-/// The part of it that episodes may take; tables come after them.
-const LAST_EPISODES: Duration = Duration::from_secs(10);
 /// Episodes of a killed watch that are explained at the start.
 const MOST_UNEXPLAINED: usize = 10;
 /// Episodes that the page knows from the log.
@@ -109,6 +108,8 @@ pub(crate) enum Event {
     Flight(Buffers, Box<Result<Flight, RecordError>>),
     /// What was frozen is on the disk.
     Roll(Roll),
+    /// The store can be written again: these episodes began while it could not.
+    Room(Vec<Begun>),
     /// Something for people.
     Remark(String),
 }
@@ -118,6 +119,7 @@ pub(crate) enum Event {
 /// # Errors
 /// If it cannot begin, or if the engine has ended.
 pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
+    memory::hold_little();
     options.config.write_tables_in(options.tables.as_deref());
     let manager = Manager::of_environment();
     let (events, inbox) = channel();
@@ -145,16 +147,38 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
     let ending = Arc::new(AtomicBool::new(false));
-    let logbook = store.logbook();
-    let scribe = scribe(store, &options.config, options.explain, &board, &events, &ending)?;
+    let deliveries = Deliveries::default();
+    let outputs = outputs(&options.config, &board, &deliveries)?;
+    let (logbook, outbox) = (store.logbook(), store.outbox());
+    let delivers_left = unsent::deliver_left(&outbox, &outputs, &board, &options.say);
     let (words, said) = channel();
-    let herald = Herald { outputs: scribe.outputs.clone(), logbook, board: Arc::clone(&board) };
+    let (tasks, written) = channel();
+    let herald = Herald { outputs: outputs.clone(), logbook: logbook.clone(), board: Arc::clone(&board) };
+    let explainer = Explainer {
+        store: Arc::clone(&store),
+        outputs: outputs.clone(),
+        explain: options.explain,
+        board: Arc::clone(&board),
+        guarded: guarded(),
+        ending: Arc::clone(&ending),
+    };
+    let scribe = Scribe {
+        store,
+        outbox: outbox.clone(),
+        outputs,
+        board: Arc::clone(&board),
+        events: events.clone(),
+        tasks,
+        expected: FIRST_EXPECTED,
+        retry: Retry::default(),
+    };
     let writing = vec![
         thread("unstarve-scribe", move || scribe.run(&work))?,
+        thread("unstarve-explain", move || explainer.run(&written))?,
         thread("unstarve-herald", move || herald.run(&said))?,
     ];
     let mut watch = Watch {
-        otlp: push(&options.config, &board)?,
+        otlp: push(&options.config, &board, &deliveries)?,
         detector: Detector::new(options.config.thresholds.clone()),
         config: options.config,
         path: options.path,
@@ -179,6 +203,10 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         words,
         serving,
         rollups,
+        deliveries,
+        delivers_left,
+        outbox: Some(outbox),
+        logbook: Some(logbook),
     };
     let ended = watch.go(engine, &inbox, &manager, options.time);
     manager.tell("STOPPING=1");
@@ -217,38 +245,11 @@ fn make_flight(keep: Duration, buffer: BufferSize) -> Result<Flight, RecordError
     Flight::prepare(keep, buffer, &mut |_| {})
 }
 
-fn scribe(
-    store: Store,
-    config: &Config,
-    explain: ExplainCommand,
-    board: &Arc<Board>,
-    events: &Sender<Event>,
-    ending: &Arc<AtomicBool>,
-) -> Result<Scribe, RunError> {
+fn guarded() -> Guarded {
     let mut guarded = Guarded::default();
     // What came before this one is nobody's episode.
     let _ = guarded.word();
-    Ok(Scribe {
-        store,
-        outputs: outputs(config, board)?,
-        explain,
-        board: Arc::clone(board),
-        events: events.clone(),
-        guarded,
-        expected: FIRST_EXPECTED,
-        ending: Arc::clone(ending),
-    })
-}
-
-/// Gives an episode that is being written its time, and buffers that are being made or removed theirs.
-fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>, end: Instant) {
-    while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < end {
-        // Instances that come back are removed here.
-        let pause = Duration::from_millis(20);
-        if let Err(RecvTimeoutError::Disconnected) = inbox.recv_timeout(pause) {
-            std::thread::sleep(pause);
-        }
-    }
+    guarded
 }
 
 struct Watch {
@@ -288,21 +289,9 @@ struct Watch {
     words: Sender<Word>,
     serving: Serving,
     rollups: Option<Rollups>,
-}
-
-impl Watch {
-    /// Has everything written that is to be, within one time for all. Tables come last: the scribe lists what they are to have.
-    fn end(mut self, writing: Vec<JoinHandle<()>>, inbox: &Receiver<Event>) {
-        let begun = Instant::now();
-        self.keep_last(inbox, begun + LAST_EPISODES);
-        let (rollups, board) = (self.rollups.take(), Arc::clone(&self.board));
-        let mut threads = std::mem::take(&mut self.recorders);
-        threads.extend(writing);
-        // Its senders are what the threads wait for.
-        drop(self);
-        finish(&threads, inbox, begun + LAST_EPISODES);
-        if let Some(rollups) = rollups {
-            rollups.finish(&board.read(), LAST_WORDS.saturating_sub(begun.elapsed()));
-        }
-    }
+    deliveries: Deliveries,
+    /// What the watch before had left is being delivered.
+    delivers_left: bool,
+    outbox: Option<Outbox>,
+    logbook: Option<Logbook>,
 }

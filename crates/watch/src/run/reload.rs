@@ -6,20 +6,23 @@ use std::time::Instant;
 use super::{RunError, Watch};
 use crate::config::{Config, ConfigError};
 use crate::herald::Word;
-use crate::scribe::{Job, Outputs, chain};
+use crate::outputs::Outputs;
+use crate::scribe::{Job, chain};
 use crate::tell::log::Log;
-use crate::tell::{Board, Courier, Published, otlp, webhook};
+use crate::tell::{Board, Courier, Deliveries, Published, otlp, webhook};
 
 /// Its name among the problems.
 const PROBLEM: &str = "configuration";
 
-pub(crate) fn outputs(config: &Config, board: &Arc<Board>) -> Result<Outputs, RunError> {
+pub(crate) fn outputs(config: &Config, board: &Arc<Board>, deliveries: &Deliveries) -> Result<Outputs, RunError> {
     let failed = |source| RunError::System { action: "cannot start a thread", source };
     let webhook = config.webhook.clone().map(|webhook| webhook::start(webhook, Arc::clone(board)));
+    let webhook = webhook.transpose().map_err(failed)?.map(Arc::new);
+    webhook.iter().for_each(|webhook| deliveries.add(webhook));
     let ignored = config.thresholds.role.iter().filter(|(_, own)| own.ignore).map(|(name, _)| name.clone());
     Ok(Outputs {
         log: Arc::new(Log::open(config.sinks.log)),
-        webhook: webhook.transpose().map_err(failed)?.map(Arc::new),
+        webhook,
         store: config.store.clone(),
         ignored: ignored.collect(),
     })
@@ -30,11 +33,12 @@ pub(super) struct Push {
     pub next: Instant,
 }
 
-pub(super) fn push(config: &Config, board: &Arc<Board>) -> Result<Option<Push>, RunError> {
+pub(super) fn push(config: &Config, board: &Arc<Board>, deliveries: &Deliveries) -> Result<Option<Push>, RunError> {
     let Some(otlp) = config.otlp.clone() else { return Ok(None) };
     let next = Instant::now() + otlp.interval.0;
     let courier = otlp::start(otlp, Arc::clone(board));
     let courier = courier.map_err(|source| RunError::System { action: "cannot start a thread", source })?;
+    deliveries.add(&courier);
     Ok(Some(Push { courier, next }))
 }
 
@@ -62,8 +66,8 @@ impl Watch {
     fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let mut config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
         config.write_tables_in(self.tables.as_deref());
-        let otlp = push(&config, &self.board)?;
-        let outputs = outputs(&config, &self.board)?;
+        let otlp = push(&config, &self.board, &self.deliveries)?;
+        let outputs = outputs(&config, &self.board, &self.deliveries)?;
 
         let mut old = std::mem::replace(&mut self.config, config);
         let (was, is) = (&old, &self.config);

@@ -17,7 +17,7 @@ use crate::{Engine, EngineError, Reading};
 
 /// Whether it goes on.
 #[derive(PartialEq, Eq)]
-enum Next {
+pub(super) enum Next {
     On,
     End,
 }
@@ -66,6 +66,7 @@ impl Watch {
                 self.read(engine)?;
                 self.see_to_recorder();
                 self.serving.look(Instant::now(), &self.say);
+                self.note_sent();
                 // After a stop of the machine not once for each interval that was missed.
                 next = (next + INTERVAL).max(Instant::now());
                 if watchdog.is_some_and(|interval| next_sign.elapsed() >= interval.min(INTERVAL * 4)) {
@@ -93,7 +94,7 @@ impl Watch {
         }
     }
 
-    fn hear(&mut self, event: Event, manager: &Manager) -> Next {
+    pub(super) fn hear(&mut self, event: Event, manager: &Manager) -> Next {
         match event {
             Event::Signal(SIGHUP) => {
                 manager.tell("RELOADING=1");
@@ -108,6 +109,7 @@ impl Watch {
             Event::Flight(buffers, flight) => self.has_flight(buffers, *flight),
             Event::Remark(text) => (self.say)(&text),
             Event::Roll(roll) => self.take_back(roll),
+            Event::Room(begun) => begun.iter().for_each(|begun| self.may_begin_again(begun)),
         }
         Next::On
     }
@@ -160,7 +162,7 @@ impl Watch {
     fn push_if_due(&mut self) {
         if let Some(push) = self.otlp.as_mut().filter(|push| Instant::now() >= push.next) {
             push.next = Instant::now() + self.config.otlp.as_ref().map_or(REST_AFTER, |otlp| otlp.interval.0);
-            push.courier.send(self.board.read());
+            push.courier.send(Arc::new(self.board.read().to_push()));
         }
     }
 }

@@ -1,7 +1,10 @@
+use std::sync::mpsc::Receiver;
+
 use super::*;
 use crate::config::{Address, Listen};
 use crate::scribe::Job;
 use crate::tell::metrics;
+use crate::testing::Scene;
 
 /// A watch that nobody runs, with a configuration file of its own.
 struct Rig {
@@ -48,6 +51,10 @@ impl Rig {
             words,
             serving,
             rollups: None,
+            deliveries: Deliveries::default(),
+            delivers_left: false,
+            outbox: None,
+            logbook: None,
         };
         Rig { watch, jobs: work, words: said, inbox, directory }
     }
@@ -91,7 +98,7 @@ fn the_recorder_that_has_an_episode_in_it_is_exchanged_afterwards() {
     let tried = rig.watch.tried;
     let episode = Box::new(crate::episode::Episode::default());
     let (until, seen) = (Instant::now(), Instant::now());
-    rig.watch.waits = Some(Waiting { until, seen, episode, along: Vec::new(), reply: None });
+    rig.watch.waits = Some(Waiting { until, seen, episode, along: Vec::new(), begun: Vec::new(), reply: None });
     rig.watch.board.write(|published| published.recorder = crate::tell::RecorderState::Recording);
     rig.reload("[recorder]\nmode = \"off\"\n");
     assert_eq!(rig.watch.board.read().recorder.word(), "recording");
@@ -237,7 +244,8 @@ fn at_the_end_tables_have_what_the_scribe_wrote_last() {
     episode.trigger = Some(seen);
     let now = Instant::now();
     let episode = Box::new(episode);
-    rig.watch.waits = Some(Waiting { until: now, seen: now, episode, along: Vec::new(), reply: None });
+    rig.watch.waits =
+        Some(Waiting { until: now, seen: now, episode, along: Vec::new(), begun: Vec::new(), reply: None });
     rig.watch.end(vec![scribe], &rig.inbox);
     assert!(directory.join("table=episodes").is_dir(), "the episode that was written last is there");
 }
@@ -315,4 +323,61 @@ fn readings_go_before_programs_if_they_are_bounded() {
         assert_eq!(engine.nice, [if is_bounded && may { -20 } else { before }]);
         assert_eq!(nice(), before, "and as before when it is over");
     }
+}
+
+#[test]
+fn an_episode_that_could_not_be_kept_begins_again_when_it_could() {
+    let mut rig = Rig::new();
+    let mut scene = Scene::new().blame("kworker", crate::RoleKind::RealTime, 0);
+    let mut see = |rig: &mut Rig, step: u64| {
+        let reading = Arc::new(scene.reading(crate::testing::at(step * 250)));
+        scene = scene.clone().blame("kworker", crate::RoleKind::RealTime, 85_000_000).wait("kworker", 85_000_000);
+        let begun = rig.watch.detector.see(reading).begun;
+        begun.iter().for_each(|begun| rig.watch.begin(begun));
+        begun.len()
+    };
+    see(&mut rig, 0);
+    assert_eq!(see(&mut rig, 1), 1);
+    rig.watch.waits.as_mut().expect("it waits").until = Instant::now();
+    assert!(rig.watch.keep_if_due());
+    let Ok(Job::Keep(keep)) = rig.jobs.try_recv() else { panic!("it is not handed over") };
+    // It goes on, as the same episode.
+    assert_eq!((2..6).map(|step| see(&mut rig, step)).sum::<usize>(), 0);
+    // It could not be written; now there is room.
+    rig.watch.hear(Event::Room(keep.begun), &Manager::of_environment());
+    assert_eq!(see(&mut rig, 6), 1);
+    assert!(rig.watch.waits.is_some(), "it is recorded, though another one was a moment ago");
+}
+
+/// SIGTERM while the collector is away: what was to be pushed is neither waited for nor forgotten.
+#[test]
+fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
+    let mut rig = Rig::new();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+    let limits = crate::store::Limits { bytes: u64::MAX, episodes: 9 };
+    let store = crate::store::Store::open(&place.path().join("store"), limits).expect("a store");
+    (rig.watch.outbox, rig.watch.logbook) = (Some(store.outbox()), Some(store.logbook()));
+    let said = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let hears = std::rc::Rc::clone(&said);
+    rig.watch.say = Box::new(move |text| hears.borrow_mut().push(text.to_owned()));
+    // Nobody listens there any more.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let url = format!("http://{nobody}/");
+    let mut config = Config::default();
+    config.sinks.log = crate::config::Syslog::Off;
+    config.webhook = Some(crate::config::Webhook { url: url.clone(), headers: [].into() });
+    let interval = "10s".parse().expect("a time");
+    config.otlp = Some(crate::config::Otlp { endpoint: url, interval, headers: [].into() });
+    rig.watch.otlp = push(&config, &rig.watch.board, &rig.watch.deliveries).expect("a courier");
+    let outputs = outputs(&config, &rig.watch.board, &rig.watch.deliveries).expect("a courier");
+    let word = Arc::new(crate::episode::Episode { id: "20261123-012345-678".into(), ..Default::default() });
+    outputs.tell(&word, &rig.watch.board);
+    let begun = Instant::now();
+    rig.watch.end(Vec::new(), &rig.inbox);
+    assert!(begun.elapsed() < Duration::from_secs(14), "whom nobody answers is not waited for");
+    let unsent = store.outbox().read().expect("noted");
+    assert_eq!(unsent.words, [word.as_ref().clone()]);
+    assert_eq!(unsent.counts.get("otlp"), Some(&1), "the last push");
+    assert!(said.borrow().iter().any(|text| text.starts_with("not delivered before the end: ")), "{said:?}");
 }

@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::{Limits, Store, StoreError};
+use crate::RoleKind;
+use crate::episode::Episode;
 
 /// What a store holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,6 +15,45 @@ pub struct Kept {
     pub episodes: usize,
     /// Bytes of their files.
     pub bytes: u64,
+}
+
+/// An episode that is whole.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub id: String,
+    pub sequence: Option<u64>,
+    rank: Rank,
+}
+
+/// Who was starved: what any user can bring about takes no room from what the kernel's threads suffered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Rank {
+    Programs,
+    Kernel,
+}
+
+impl Rank {
+    /// By what the counters saw.
+    fn of(episode: &Episode) -> Rank {
+        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
+        let seen = episode.trigger.as_ref();
+        match seen.and_then(|seen| seen.victim.as_ref()?.role.as_deref()).is_some_and(is_kernel) {
+            true => Rank::Kernel,
+            false => Rank::Programs,
+        }
+    }
+
+    /// Of one that is new: what root asks for by hand may take any place.
+    pub fn of_new(episode: &Episode) -> Rank {
+        if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
+    }
+}
+
+impl Entry {
+    pub fn of(episode: Option<Episode>, id: String) -> Entry {
+        let sequence = episode.as_ref().and_then(|episode| episode.sequence);
+        Entry { id, sequence, rank: episode.as_ref().map_or(Rank::Programs, Rank::of) }
+    }
 }
 
 /// What is left free on the disk for others: this part of it, at least so much.
@@ -31,21 +72,13 @@ impl Store {
     }
 
     /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves others room on the disk;
-    /// gives their ids. Where others have filled the disk so far that all of them were not enough, none is removed.
+    /// gives their ids. Where others have filled the disk so far that all of them were not enough, none is removed, and one of programs
+    /// removes none of the kernel's threads.
     ///
     /// # Errors
-    /// If the system refuses, or if the disk is too full.
-    pub(super) fn make_room(&self, expected: u64) -> Result<Vec<String>, StoreError> {
-        let mut entries = self.entries()?;
-        // Any user can bring about episodes of programs: they take no room from what the kernel's threads suffered.
-        entries.sort_by_key(|entry| entry.is_of_kernel);
-        let mut ids: Vec<String> = entries.into_iter().map(|entry| entry.id).collect();
-        let sizes: Vec<Size> = ids.iter().map(|id| Size::of(&self.directory_of(id))).collect();
-        let Some(count) = oldest_to_go(&sizes, expected, self.limits, self.lacking(expected)) else {
-            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-            return Err(StoreError::io(self.path())(full));
-        };
-        ids.truncate(count);
+    /// If the system refuses, or if there is no room.
+    pub(super) fn make_room(&self, expected: u64, rank: Rank) -> Result<Vec<String>, StoreError> {
+        let ids = self.room(expected, rank)?;
         for id in &ids {
             let path = self.directory_of(id);
             fs::remove_dir_all(&path).map_err(StoreError::io(&path))?;
@@ -53,10 +86,37 @@ impl Store {
         Ok(ids)
     }
 
+    /// The episodes that have to go for one of `expected` bytes.
+    ///
+    /// # Errors
+    /// If the system refuses, or if there is no room.
+    pub(super) fn room(&self, expected: u64, rank: Rank) -> Result<Vec<String>, StoreError> {
+        let mut entries = self.entries()?;
+        let (limits, lacking) = {
+            let state = self.state();
+            // Those go next time: they are few, and what is known of them is not written yet.
+            entries.retain(|entry| !state.unexplained.contains(&entry.id));
+            (state.limits, self.lacking(expected))
+        };
+        // Any user can bring about episodes of programs: they take no room from what the kernel's threads suffered.
+        entries.sort_by_key(|entry| entry.rank);
+        let may_go = entries.iter().filter(|entry| entry.rank <= rank).count();
+        let mut ids: Vec<String> = entries.into_iter().map(|entry| entry.id).collect();
+        let sizes: Vec<Size> = ids.iter().map(|id| Size::of(&self.directory_of(id))).collect();
+        match oldest_to_go(&sizes, expected, limits, lacking) {
+            Some(count) if count <= may_go => {
+                ids.truncate(count);
+                Ok(ids)
+            }
+            Some(_) => Err(StoreError::Reserved(self.path().to_owned())),
+            None => Err(StoreError::io(self.path())(std::io::ErrorKind::StorageFull.into())),
+        }
+    }
+
     /// What has to become free before `expected` bytes can be written beside the reserve.
     fn lacking(&self, expected: u64) -> u64 {
         // Where the system does not say, writing will.
-        let Ok(disk) = rustix::fs::fstatvfs(&self.directory) else { return 0 };
+        let Ok(disk) = rustix::fs::statvfs(self.path()) else { return 0 };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let whole = disk.f_blocks.saturating_mul(disk.f_frsize);
         // Of a disk that is smaller than the reserve a half.

@@ -6,31 +6,38 @@
 //!   20261123-012345-678/        whole: renamed from .new-… when its trace was on the disk
 //!     trace.dat  episode.json   and, once explained, report.json, report.html; along.json if others share the trace
 //!     logged                    the log has it
+//!   unsent.json                 what outputs had not got when the watch ended
 //!   store.lock                  held by the watch whose store it is
 //! ```
 //!
 //! A process that is killed leaves at most a directory `.new-…`, which the next one removes; an episode whose trace is there
 //! and that is not in the log yet, which the next one explains; and a torn last line of the log, which readers leave out.
 
+mod home;
 mod keep;
+mod left;
 mod log;
+mod unfinished;
+mod unsent;
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use unstarve_files::trust::{Directory, How, TrustError};
+use unstarve_files::trust::{Directory, TrustError};
 
 pub use keep::Kept;
+pub use left::Left;
 pub use log::{LogRead, Logbook};
+pub use unfinished::Unfinished;
+pub use unsent::{Outbox, Unsent};
 
-use crate::RoleKind;
-use crate::episode::{Episode, Stage, is_id};
+use self::home::Home;
+use self::keep::{Entry, Rank};
+use crate::episode::{Episode, is_id};
 
 /// A trace.
 pub const TRACE: &str = "trace.dat";
@@ -43,13 +50,13 @@ pub const PAGE: &str = "report.html";
 
 /// The episodes that share the trace.
 const ALONG: &str = "along.json";
-/// Held by the watch whose store it is.
-const LOCK: &str = "store.lock";
-
 /// Empty: the episode is in the log, though the log may have been begun anew since.
 const LOGGED: &str = "logged";
 
 const UNFINISHED: &str = ".new-";
+
+/// Bytes of a try whether anything can be written.
+const PROBE: usize = 4096;
 
 /// An episode's JSON is some KiB.
 const LARGEST_EPISODE: u64 = 1 << 20;
@@ -80,6 +87,12 @@ pub enum StoreError {
     /// Another watch keeps its episodes there.
     #[error("another watch keeps its episodes in {}; stop it first, or give this one another store.directory", .0.display())]
     Busy(PathBuf),
+    /// All that would have to go is of the kernel's threads, and what is new is not.
+    #[error(
+        "{} is full of episodes of kernel threads, which one of programs does not push out; remove some, or raise store.episodes or \
+         store.mib", .0.display()
+    )]
+    Reserved(PathBuf),
 }
 
 impl StoreError {
@@ -103,25 +116,21 @@ pub struct Limits {
     pub episodes: usize,
 }
 
-/// The store, open for writing.
+/// The store, open for writing: by one thread that keeps episodes, and one that explains them.
 #[derive(Debug)]
 pub struct Store {
-    directory: Directory,
-    limits: Limits,
+    home: Arc<Home>,
     logbook: Logbook,
-    /// The greatest sequence that any episode of it ever had, as far as its log goes back.
-    last: Cell<Option<u64>>,
-    /// Nobody else's while this is open.
-    _lock: Option<File>,
+    state: Mutex<State>,
 }
 
-/// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
 #[derive(Debug)]
-pub struct Unfinished {
-    path: PathBuf,
-    id: String,
-    sequence: u64,
-    removed: Vec<String>,
+struct State {
+    limits: Limits,
+    /// The greatest sequence that any episode of it ever had, as far as its log goes back.
+    last: Option<u64>,
+    /// Episodes that are whole and not explained yet: they are not removed to make room.
+    unexplained: BTreeSet<String>,
 }
 
 impl Store {
@@ -130,12 +139,12 @@ impl Store {
     /// # Errors
     /// If it cannot be made, if others than root and we can change it, or if another process has it open.
     pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
-        let directory = Directory::make(path)?;
-        let lock = lock(&directory)?;
+        let home = Arc::new(Home::open(path)?);
         // The episode with the greatest one may have been removed.
-        let logged = log::read(directory.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
-        let logbook = Logbook::of(&directory);
-        let store = Store { directory, limits, logbook, last: Cell::new(logged), _lock: lock };
+        let last = log::read(home.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
+        let logbook = Logbook::of(&home);
+        let state = Mutex::new(State { limits, last, unexplained: BTreeSet::new() });
+        let store = Store { home, logbook, state };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
                 let _ = fs::remove_dir_all(store.path().join(name));
@@ -146,33 +155,60 @@ impl Store {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        self.home.path()
+    }
+
+    /// Whether another directory has taken the place of the one that was there, since this was asked last.
+    pub(crate) fn was_replaced(&self) -> bool {
+        self.home.was_replaced()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Other limits from now on.
-    pub fn limit(&mut self, limits: Limits) {
-        self.limits = limits;
+    pub fn limit(&self, limits: Limits) {
+        self.state().limits = limits;
     }
 
-    /// Makes room for `expected` bytes, and a directory for an episode whose id is not taken yet.
+    /// Makes room for `expected` bytes, and a directory for an episode, which gets another id if its own is taken.
     ///
     /// # Errors
-    /// If the system refuses.
-    pub fn begin(&self, id: &str, expected: u64) -> Result<Unfinished, StoreError> {
+    /// If the system refuses, or if only episodes could go that this one does not push out.
+    pub fn begin(&self, episode: &Episode, expected: u64) -> Result<Unfinished, StoreError> {
+        self.home.directory()?;
         // Before any goes.
-        let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.last.get());
-        let removed = self.make_room(expected)?;
+        let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.state().last);
+        let removed = self.make_room(expected, Rank::of_new(episode))?;
         let taken = |id: &str| self.path().join(id).exists();
-        let names = std::iter::once(id.to_owned()).chain((2..).map(|number| format!("{id}-{number}")));
-        let id = names.take(999).find(|id| !taken(id)).unwrap_or_else(|| id.to_owned());
+        let own = std::iter::once(episode.id.clone());
+        let names = own.chain((2..).map(|number| format!("{}-{number}", episode.id)));
+        let id = names.take(999).find(|id| !taken(id)).unwrap_or_else(|| episode.id.clone());
         let path = self.path().join(format!("{UNFINISHED}{id}"));
         // Left by a try of ours that failed.
         let _ = fs::remove_dir_all(&path);
         // By its path: nobody but us can change the directory that it is in.
         Directory::make(&path)?;
         let sequence = last.map_or(0, |last| last.saturating_add(1));
-        self.last.set(Some(sequence));
+        self.state().last = Some(sequence);
         Ok(Unfinished { path, id, sequence, removed })
+    }
+
+    /// Whether an episode of `expected` bytes could be written now. What the log waits for is written.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn try_again(&self, expected: u64) -> Result<(), StoreError> {
+        self.home.directory()?;
+        self.room(expected, Rank::Kernel)?;
+        let path = self.path().join(format!("{UNFINISHED}probe"));
+        let _ = fs::remove_dir_all(&path);
+        let tried = Directory::make(&path).map_err(StoreError::from).and_then(|directory| {
+            directory.replace(OsStr::new(EPISODE), &[b' '; PROBE], 0o600).map_err(StoreError::io(&path))
+        });
+        let _ = fs::remove_dir_all(&path);
+        tried.and_then(|()| self.logbook.add_waiting())
     }
 
     /// The ids of all episodes that are whole, oldest first.
@@ -217,6 +253,11 @@ impl Store {
         note_in(&Directory::open(&path)?, episode).map_err(StoreError::io(&path))
     }
 
+    /// Nothing more is written of an episode: it may be removed to make room.
+    pub(crate) fn is_explained(&self, id: &str) {
+        self.state().unexplained.remove(id);
+    }
+
     /// Notes that the log has an episode, if it has a directory.
     ///
     /// # Errors
@@ -229,88 +270,14 @@ impl Store {
         Directory::open(&path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(&path))
     }
 
+    /// What outputs have not got is noted there.
+    pub fn outbox(&self) -> Outbox {
+        Outbox::of(&self.home)
+    }
+
     /// The log, for adding lines.
     pub fn logbook(&self) -> Logbook {
         self.logbook.clone()
-    }
-
-    /// Episodes whose trace is whole and that the log does not have, each with those that share its trace and are not in the log
-    /// either: the process that wrote them was killed before it was explained. After them, those of which the log has the first word alone.
-    ///
-    /// # Errors
-    /// If the directory or the log cannot be read.
-    pub fn unexplained(&self) -> Result<Vec<Left>, StoreError> {
-        let (begun, complete): (Vec<Episode>, Vec<Episode>) =
-            log::read(self.path())?.episodes.into_iter().partition(|episode| episode.stage == Stage::Begun);
-        let logged: BTreeSet<String> = complete.into_iter().map(|episode| episode.id).collect();
-        // A long log is begun anew, so that one may be in none of the two that are kept.
-        let is_noted = |id: &String| self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
-        let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id) && !is_noted(id));
-        let left = |id: String| {
-            let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id)).collect();
-            Some(Left { episode: self.episode(&id)?, along })
-        };
-        let mut all: Vec<Left> = ids.filter_map(left).collect();
-        let has = |left: &Left, id: &str| left.episode.id == id || left.along.iter().any(|other| other.id == id);
-        for episode in begun {
-            let is_whole = self.directory_of(&episode.id).symlink_metadata().is_ok();
-            if !is_whole && !all.iter().any(|left| has(left, &episode.id)) {
-                all.push(Left { episode: episode.interrupted(), along: Vec::new() });
-            }
-        }
-        Ok(all)
-    }
-
-    /// The episodes that share a trace, as they were when it was written.
-    fn along(&self, id: &str) -> Vec<Episode> {
-        let bytes = Directory::open(&self.directory_of(id))
-            .and_then(|directory| directory.read(OsStr::new(ALONG), LARGEST_EPISODE));
-        let Ok(Some(bytes)) = bytes else { return Vec::new() };
-        serde_json::from_slice(&bytes).unwrap_or_default()
-    }
-}
-
-/// An episode that is whole.
-#[derive(Clone, Debug)]
-struct Entry {
-    id: String,
-    sequence: Option<u64>,
-    /// What the counters saw was of one of the kernel's threads.
-    is_of_kernel: bool,
-}
-
-impl Entry {
-    fn of(episode: Option<Episode>, id: String) -> Entry {
-        let sequence = episode.as_ref().and_then(|episode| episode.sequence);
-        let victim = episode.and_then(|episode| episode.trigger?.victim?.role);
-        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
-        Entry { id, sequence, is_of_kernel: victim.as_deref().is_some_and(is_kernel) }
-    }
-}
-
-/// What a killed watch has left to be explained.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Left {
-    /// The episode whose trace is there.
-    pub episode: Episode,
-    /// Those that began before it was written.
-    pub along: Vec<Episode>,
-}
-
-/// Keeps other watches from a store. Where nothing can be written there is none to be kept from writing.
-fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
-    // Made here, but not kept open for writing: the disk must be able to become read-only.
-    let made = directory.file(OsStr::new(LOCK), How::Update).map(drop);
-    let file = match made.and_then(|()| directory.file(OsStr::new(LOCK), How::Read)) {
-        Ok(file) => file,
-        Err(TrustError::Io { source, .. }) if source.kind() != io::ErrorKind::PermissionDenied => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => Err(StoreError::Busy(directory.path().to_owned())),
-        // A file system without locks.
-        Err(_) => Ok(None),
     }
 }
 
@@ -358,51 +325,6 @@ fn note_in(directory: &Directory, episode: &Episode) -> io::Result<()> {
 
 fn names_in(path: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-}
-
-impl Unfinished {
-    /// The id that it gets.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Its place among all of the store.
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// Older episodes that were removed to make room for it.
-    pub fn removed(&self) -> &[String] {
-        &self.removed
-    }
-
-    /// Where its trace is to be written.
-    pub fn trace(&self) -> PathBuf {
-        self.path.join(TRACE)
-    }
-
-    /// Gives it its name, with what is known so far of it and of those that share its trace. From here on nothing of them is lost.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn finish(self, store: &Store, episode: &Episode, along: &[Episode]) -> Result<(), StoreError> {
-        let directory = Directory::open(&self.path)?;
-        note_in(&directory, episode).map_err(StoreError::io(&self.path))?;
-        if !along.is_empty() {
-            let json = serde_json::to_vec(along).map_err(io::Error::from);
-            let written = json.and_then(|json| directory.replace(OsStr::new(ALONG), &json, 0o600));
-            written.map_err(StoreError::io(&self.path))?;
-        }
-        let to = store.directory_of(&self.id);
-        fs::rename(&self.path, &to).map_err(StoreError::io(&to))
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After `finish` there is nothing of this name.
-        let _ = fs::remove_dir_all(&self.path);
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -24,14 +24,125 @@ fn episode(number: u64) -> Episode {
 
 fn keep(store: &Store, number: u64, bytes: usize) -> Result<String, StoreError> {
     let mut episode = episode(number);
-    let unfinished = store.begin(&episode.id, bytes as u64)?;
+    let unfinished = store.begin(&episode, bytes as u64)?;
     episode.id = unfinished.id().to_owned();
     episode.sequence = Some(unfinished.sequence());
     fs::write(unfinished.trace(), vec![7; bytes]).map_err(StoreError::io(store.path()))?;
     episode.trace_bytes = Some(bytes as u64);
     unfinished.finish(store, &episode, &[])?;
+    store.is_explained(&episode.id);
     store.logbook().add(&episode)?;
     Ok(episode.id)
+}
+
+/// One that began by this role's waits.
+fn about(role: &str, number: u64) -> Episode {
+    let victim = crate::episode::Party { role: Some(role.to_owned()), ..Default::default() };
+    let trigger = crate::episode::Trigger::Oldest { ns: 2, threshold_ns: 1 };
+    let seen = crate::episode::Seen {
+        trigger,
+        since_mono_ns: None,
+        victim: Some(victim),
+        culprit: None,
+        rule: None,
+        blamed_ns: None,
+    };
+    Episode { trigger: Some(seen), ..episode(number) }
+}
+
+fn keep_whole(store: &Store, episode: &Episode) -> Result<(), StoreError> {
+    let unfinished = store.begin(episode, 10)?;
+    fs::write(unfinished.trace(), [7; 10]).map_err(StoreError::io(store.path()))?;
+    let sequence = Some(unfinished.sequence());
+    unfinished.finish(store, &Episode { sequence, trace_bytes: Some(10), ..episode.clone() }, &[])?;
+    store.is_explained(&episode.id);
+    Ok(())
+}
+
+#[test]
+fn an_episode_of_programs_pushes_out_none_of_kernel_threads() {
+    let (_around, path) = place();
+    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 3 }).expect("a store");
+    for (number, role) in [(1, "other"), (2, "kworker"), (3, "kworker"), (4, "ksoftirqd")] {
+        keep_whole(&store, &about(role, number)).expect("kept");
+    }
+    let ids = |numbers: [u64; 3]| numbers.map(|number| episode(number).id);
+    assert_eq!(store.ids().expect("ids"), ids([2, 3, 4]), "that of programs went first");
+    let refused = keep_whole(&store, &about("other", 5)).expect_err("it would push one out");
+    assert!(matches!(&refused, StoreError::Reserved(_)), "{refused:?}");
+    assert!(refused.to_string().contains("store.episodes"), "{refused}");
+    assert_eq!(store.ids().expect("ids"), ids([2, 3, 4]));
+    keep_whole(&store, &about("kworker", 6)).expect("one of its own rank");
+    assert_eq!(store.ids().expect("ids"), ids([3, 4, 6]));
+    // What root asks for has its place; and is the first to go.
+    keep_whole(&store, &episode(7)).expect("a dump");
+    assert_eq!(store.ids().expect("ids"), ids([4, 6, 7]));
+    keep_whole(&store, &about("other", 8)).expect("in the place of the dump");
+    assert_eq!(store.ids().expect("ids"), ids([4, 6, 8]));
+}
+
+#[test]
+fn what_is_not_explained_yet_is_not_removed() {
+    let (_around, path) = place();
+    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 1 }).expect("a store");
+    let first = store.begin(&episode(1), 10).expect("begun");
+    fs::write(first.trace(), [7; 10]).expect("written");
+    first.finish(&store, &episode(1), &[]).expect("finished");
+    keep(&store, 2, 10).expect("a second one");
+    assert!(store.directory_of(&episode(1).id).join(TRACE).exists(), "it is being explained");
+    store.is_explained(&episode(1).id);
+    keep(&store, 3, 10).expect("a third one");
+    assert_eq!(store.ids().expect("ids"), [episode(3).id], "then it goes as any other");
+}
+
+#[test]
+fn a_store_that_is_replaced_is_locked_before_anything_is_written() {
+    let (around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    keep(&store, 1, 10).expect("kept");
+    assert!(!store.was_replaced());
+    fs::rename(&path, around.path().join("before")).expect("moved away");
+    fs::DirBuilder::new().mode(0o700).create(&path).expect("made");
+    // Another watch has begun there meanwhile.
+    let other = Store::open(&path, LIMITS).expect("a store");
+    assert!(matches!(store.begin(&episode(2), 10), Err(StoreError::Busy(_))));
+    assert!(matches!(store.logbook().add(&episode(2)), Err(StoreError::Busy(_))));
+    assert!(matches!(store.outbox().note(&Unsent::default()), Err(StoreError::Busy(_))));
+    assert!(read_log(&path).expect("read").episodes.is_empty(), "nothing is written beside the other one");
+    drop(other);
+    keep(&store, 3, 10).expect("now it is ours");
+    assert!(store.was_replaced() && !store.was_replaced(), "said once");
+    assert!(matches!(Store::open(&path, LIMITS), Err(StoreError::Busy(_))), "and nobody else's");
+    let logged: Vec<String> = read_log(&path).expect("read").episodes.into_iter().map(|episode| episode.id).collect();
+    assert_eq!(logged, [2, 3].map(|number| episode(number).id), "with the line that waited");
+    // One whose lock somebody has removed.
+    fs::remove_file(path.join("store.lock")).expect("removed");
+    let other = Store::open(&path, LIMITS).expect("a store");
+    assert!(matches!(store.begin(&episode(4), 10), Err(StoreError::Busy(_))));
+    drop(other);
+    // One that is gone.
+    fs::remove_dir_all(&path).expect("removed");
+    keep(&store, 5, 10).expect("made anew");
+    assert!(matches!(Store::open(&path, LIMITS), Err(StoreError::Busy(_))));
+}
+
+#[test]
+fn lines_wait_for_a_disk_that_cannot_be_written() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    // Nothing can be opened under this name for writing.
+    fs::create_dir(path.join("episodes.jsonl")).expect("made");
+    for number in 1..4 {
+        store.logbook().add(&episode(number)).expect_err("it cannot be written");
+    }
+    assert!(store.try_again(10).is_err());
+    assert_eq!(store.logbook().waiting(), 3);
+    fs::remove_dir(path.join("episodes.jsonl")).expect("removed");
+    store.try_again(10).expect("now it can");
+    let logged: Vec<String> = read_log(&path).expect("read").episodes.into_iter().map(|episode| episode.id).collect();
+    assert_eq!(logged, [1, 2, 3].map(|number| episode(number).id));
+    assert_eq!(store.logbook().waiting(), 0);
+    assert!(names_in(&path).expect("listed").iter().all(|name| !name.starts_with('.')), "nothing of the try stays");
 }
 
 #[test]
@@ -59,10 +170,10 @@ fn what_goes_is_said_and_a_full_disk_takes_nothing() {
     for number in 0..2 {
         keep(&store, number, 100).expect("kept");
     }
-    let unfinished = store.begin(&episode(2).id, 100).expect("begun");
+    let unfinished = store.begin(&episode(2), 100).expect("begun");
     assert_eq!(unfinished.removed(), [episode(0).id]);
     // More than any disk has, as if others had filled it.
-    let refused = store.begin(&episode(3).id, 1 << 60).expect_err("no room");
+    let refused = store.begin(&episode(3), 1 << 60).expect_err("no room");
     assert!(
         matches!(&refused, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull),
         "{refused:?}"
@@ -76,9 +187,10 @@ fn a_clock_that_was_set_back_makes_nothing_older() {
     let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 3 }).expect("a store");
     // One of before there were sequences.
     let mut first = episode(50);
-    let unfinished = store.begin(&first.id, 10).expect("begun");
+    let unfinished = store.begin(&first, 10).expect("begun");
     first.trace_bytes = Some(10);
     unfinished.finish(&store, &first, &[]).expect("kept");
+    store.is_explained(&first.id);
     for number in [60, 2, 1, 70] {
         keep(&store, number, 10).expect("kept");
     }
@@ -152,11 +264,11 @@ fn what_a_killed_watch_left_is_removed_or_explained() {
     let store = Store::open(&path, LIMITS).expect("a store");
     keep(&store, 1, 10).expect("kept");
     // Killed while a trace was written…
-    let unfinished = store.begin(&episode(2).id, 10).expect("begun");
+    let unfinished = store.begin(&episode(2), 10).expect("begun");
     fs::write(unfinished.trace(), "half").expect("written");
     std::mem::forget(unfinished);
     // … and after it, before the log had it.
-    let third = store.begin(&episode(3).id, 10).expect("begun");
+    let third = store.begin(&episode(3), 10).expect("begun");
     fs::write(third.trace(), "whole").expect("written");
     let waiting = Episode { trace_bytes: Some(5), ..episode(3) };
     let along = [episode(4), episode(5)];
@@ -260,7 +372,7 @@ fn a_sequence_is_greater_than_that_of_any_before_though_all_of_them_have_gone() 
     let mut last = None;
     for number in 0..4 {
         // The only one goes to make room for the next.
-        let unfinished = store.begin(&episode(number).id, 10).expect("begun");
+        let unfinished = store.begin(&episode(number), 10).expect("begun");
         assert!(Some(unfinished.sequence()) > last, "{last:?}");
         last = Some(unfinished.sequence());
         drop(unfinished);
@@ -276,5 +388,5 @@ fn a_sequence_is_greater_than_that_of_any_before_though_all_of_them_have_gone() 
     }
     let store = Store::open(&path, one).expect("a store");
     assert!(store.ids().expect("ids").is_empty());
-    assert!(Some(store.begin(&episode(9).id, 10).expect("begun").sequence()) > last);
+    assert!(Some(store.begin(&episode(9), 10).expect("begun").sequence()) > last);
 }

@@ -151,6 +151,14 @@ impl Published {
         }
     }
 
+    /// What is pushed of it. It may wait for long, and holds nothing of the past.
+    pub(crate) fn to_push(&self) -> Published {
+        let (reading, admitted) = (self.reading.clone(), Arc::clone(&self.admitted));
+        let (counts, recorder) = (self.counts.clone(), self.recorder.clone());
+        let (engine, started, problems) = (self.engine, self.started, self.problems.clone());
+        Published { engine, started, reading, admitted, counts, recorder, problems, ..Published::default() }
+    }
+
     /// Puts an episode first in the list, instead of an older word on it.
     pub fn list(&mut self, episode: Arc<Episode>) {
         self.episodes.retain(|old| old.id != episode.id && Some(&old.id) != episode.announced_as.as_ref());

@@ -4,9 +4,10 @@
 //! [`PATIENCE`], and so has the answer to go. When all places are taken, the one that has neither asked nor taken anything of its
 //! answer for longest has to make room: who hangs keeps nobody else out.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use super::Board;
 use super::http_head::{self, BadHead, Head};
 use super::http_places::{Place, Places};
-use super::page::{Answer, Answered, answer};
+use super::page::{Answer, Answered, Content, answer};
 use crate::config::{Address, Listen};
 
 /// Connections that wait to be accepted, as the standard library's sockets have.
@@ -37,6 +38,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// the answer might never be seen.
 const DRAINED: Duration = Duration::from_secs(1);
 const MOST_DRAINED: usize = 256 << 10;
+/// Of a file that is being sent.
+const PART: usize = 32 << 10;
 /// A page of a long trace can have some MiB.
 const SLOWEST: Duration = Duration::from_secs(30);
 
@@ -287,21 +290,40 @@ enum Body {
 }
 
 fn send(stream: &mut dyn Stream, answer: &Answer, body: Body, place: &Place) -> io::Result<()> {
-    let end = Instant::now() + if answer.content.len() < 1 << 20 { PATIENCE } else { SLOWEST };
+    let end = Instant::now() + if answer.content.length() < 1 << 20 { PATIENCE } else { SLOWEST };
     let head = format!(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n{}\r\n",
         answer.status,
         answer.reason(),
         answer.kind,
-        answer.content.len(),
+        answer.content.length(),
         answer.policy.as_ref().map(|policy| format!("Content-Security-Policy: {policy}\r\n")).unwrap_or_default(),
     );
     all(stream, head.as_bytes(), end, place)?;
-    if body == Body::Sent {
-        all(stream, &answer.content, end, place)?;
+    match &answer.content {
+        _ if body == Body::Left => {}
+        Content::Made(bytes) => all(stream, bytes, end, place)?,
+        Content::File(file, length) => parts(stream, file, *length, end, place)?,
     }
     stream.flush()
+}
+
+/// A file, of which little is in memory at any time: any number of clients may be slow.
+fn parts(stream: &mut dyn Stream, file: &File, length: u64, end: Instant, place: &Place) -> io::Result<()> {
+    let (mut part, mut at) = (vec![0; PART], 0);
+    while at < length {
+        let wanted = usize::try_from(length - at).unwrap_or(PART).min(PART);
+        match file.read_at(&mut part[..wanted], at)? {
+            // It has become shorter: that the connection ends early says so.
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                all(stream, &part[..read], end, place)?;
+                at += read as u64;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn all(stream: &mut dyn Stream, mut bytes: &[u8], end: Instant, place: &Place) -> io::Result<()> {

@@ -43,11 +43,14 @@ fn who_hangs_is_waited_for_by_nobody() {
 #[test]
 fn who_does_not_read_his_answer_keeps_nobody_out() {
     const ID: &str = "20261123-012345-678";
+    const SIZE: u64 = 48 << 20;
     let store = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
     let directory = store.path().join(ID);
     std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("made");
-    // More than the buffers of both ends take.
-    std::fs::write(directory.join("report.html"), vec![b'x'; 8 << 20]).expect("written");
+    // More than the buffers of both ends take, and much in memory if each had it there.
+    let page = std::fs::File::create(directory.join("report.html")).expect("made");
+    page.set_len(SIZE).expect("long");
+    let before = resident();
     let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
     let started = Server::start(&listen, Arc::new(Board::default()), store.path().to_owned());
     let server = started.expect("listening").expect("a server");
@@ -65,7 +68,46 @@ fn who_does_not_read_his_answer_keeps_nobody_out() {
         let answer = ask(&mut tcp(&server), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < SIZE / 2, "{grown} bytes for {} clients that do not read", MOST + 4);
     drop(deaf);
+}
+
+/// Bytes of this process.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its size");
+    line.trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
+}
+
+#[test]
+fn a_report_comes_whole_and_one_that_becomes_shorter_ends_early() {
+    const ID: &str = "20261123-012345-678";
+    let store = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
+    let directory = store.path().join(ID);
+    std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("made");
+    let page: Vec<u8> = (0..3 * PART + 77).map(|at| b'a' + (at % 23) as u8).collect();
+    std::fs::write(directory.join("report.html"), &page).expect("written");
+    let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
+    let started = Server::start(&listen, Arc::new(Board::default()), store.path().to_owned());
+    let server = started.expect("listening").expect("a server");
+    let request = format!("GET /episodes/{ID}/report.html HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = ask(&mut tcp(&server), &request);
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.contains(&format!("Content-Length: {}", page.len())), "{head}");
+    assert!(body.as_bytes() == page);
+    // Cut while it is sent: more than the sockets' buffers hold, so that sending waits.
+    let long = 32 << 20;
+    let file = std::fs::File::create(directory.join("report.html")).expect("made");
+    file.set_len(long).expect("long");
+    let mut stream = tcp(&server);
+    stream.write_all(request.as_bytes()).expect("written");
+    stream.peek(&mut [0; 12]).expect("an answer");
+    file.set_len(9).expect("short");
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!((rest.len() as u64) < long, "{}", rest.len());
+    assert!(ask(&mut tcp(&server), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 503"));
 }
 
 #[test]

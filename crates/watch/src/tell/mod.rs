@@ -3,10 +3,11 @@
 //! The loop never waits for any of them: it puts what there is to say on the [`Board`], or into a queue that has an end.
 
 mod board;
+mod courier;
 mod families;
 mod history;
 pub mod http;
-mod http_head;
+pub mod http_head;
 mod http_places;
 pub mod log;
 pub mod metrics;
@@ -17,8 +18,9 @@ mod series;
 pub mod webhook;
 
 pub use board::{Board, Counts, Published, RecorderState};
+pub use courier::{Courier, Thing};
+pub(crate) use courier::{Deliveries, Undelivered};
 pub use history::{History, Minute};
-pub use post::Courier;
 
 #[cfg(test)]
 #[path = "outside_tests.rs"]

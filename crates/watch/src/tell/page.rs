@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unstarve_files::trust::{Directory, How};
@@ -26,7 +27,26 @@ pub struct Answer {
     /// The content's security policy.
     pub policy: Option<String>,
     /// The content.
-    pub content: Vec<u8>,
+    pub content: Content,
+}
+
+/// What an answer has.
+#[derive(Debug)]
+pub enum Content {
+    /// Made here.
+    Made(Vec<u8>),
+    /// A file, which is read while it is sent: as many bytes as it had when it was opened.
+    File(File, u64),
+}
+
+impl Content {
+    /// Bytes.
+    pub fn length(&self) -> u64 {
+        match self {
+            Content::Made(bytes) => bytes.len() as u64,
+            Content::File(_, length) => *length,
+        }
+    }
 }
 
 /// A report page of a long trace has some MiB.
@@ -35,11 +55,16 @@ const LARGEST_PAGE: u64 = 64 << 20;
 impl Answer {
     /// A short text.
     pub fn plain(status: u16, text: &str) -> Answer {
-        Answer { status, kind: "text/plain; charset=utf-8", policy: None, content: text.as_bytes().to_vec() }
+        Answer {
+            status,
+            kind: "text/plain; charset=utf-8",
+            policy: None,
+            content: Content::Made(text.as_bytes().to_vec()),
+        }
     }
 
     fn of(kind: &'static str, content: impl Into<Vec<u8>>) -> Answer {
-        Answer { status: 200, kind, policy: None, content: content.into() }
+        Answer { status: 200, kind, policy: None, content: Content::Made(content.into()) }
     }
 
     /// What the status means.
@@ -124,12 +149,10 @@ fn episode_page(path: &str, site: &Site) -> Option<Answer> {
     }
     let directory = Directory::open(&site.store.join(id)).ok()?;
     let page = directory.file(OsStr::new(PAGE), How::Read).ok()?;
-    if page.metadata().ok()?.len() > LARGEST_PAGE {
-        return None;
-    }
-    let content = directory.read(OsStr::new(PAGE), LARGEST_PAGE).ok()??;
+    let length = page.metadata().ok()?.len();
     // It has its own policy in itself.
-    Some(Answer::of("text/html; charset=utf-8", content))
+    let answer = |content| Answer { status: 200, kind: "text/html; charset=utf-8", policy: None, content };
+    (length <= LARGEST_PAGE).then(|| answer(Content::File(page, length)))
 }
 
 fn live_page(published: &Published) -> Answer {
@@ -138,7 +161,7 @@ fn live_page(published: &Published) -> Answer {
     panels.push(episodes(published));
     let page = live::page(&headline(published), &notes(published), &panels);
     let policy = Some(live::policy());
-    Answer { status: 200, kind: "text/html; charset=utf-8", policy, content: page.into_bytes() }
+    Answer { status: 200, kind: "text/html; charset=utf-8", policy, content: Content::Made(page.into_bytes()) }
 }
 
 fn headline(published: &Published) -> String {
@@ -340,7 +363,7 @@ mod tests {
         let first = ask("/metrics");
         assert!(Arc::ptr_eq(&first, &ask("/metrics")) && !Arc::ptr_eq(&first, &ask("/")));
         board.write(|published| published.reading = Some(Arc::new(Scene::new().reading(at(0)))));
-        assert_eq!(ask("/metrics").content, b"3");
+        assert!(matches!(&ask("/metrics").content, Content::Made(text) if text == b"3"));
         assert_eq!(made, 3);
     }
 

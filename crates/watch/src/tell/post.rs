@@ -1,97 +1,23 @@
-//! A thread that delivers to one output, from a queue with an end, and tries again.
+//! Posting by HTTP, to whom a configuration names.
 
-use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-use super::Board;
+use super::courier::Tried;
 
-/// What may wait.
-const QUEUE: usize = 32;
-/// Tries of one delivery, and how long is waited before the second one; four times as long before each further one.
-const TRIES: u32 = 4;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// For one try.
+pub(super) const LONGEST: Duration = Duration::from_secs(10);
 
-/// Delivers to one output.
-#[derive(Debug)]
-pub struct Courier<T> {
-    queue: SyncSender<T>,
-    output: &'static str,
-    board: Arc<Board>,
-}
-
-/// How a try went.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Tried {
-    /// It was taken.
-    Done,
-    /// Another try may help.
-    Later(String),
-    /// It will never be taken.
-    Refused(String),
-}
-
-impl<T: Send + 'static> Courier<T> {
-    /// Starts the thread. `deliver` is called for each thing, again while that may help.
-    ///
-    /// # Errors
-    /// If there is no thread to be had.
-    pub fn start(
-        output: &'static str,
-        board: Arc<Board>,
-        mut deliver: impl FnMut(&T) -> Tried + Send + 'static,
-    ) -> std::io::Result<Courier<T>> {
-        let (queue, things) = sync_channel::<T>(QUEUE);
-        let noted = Arc::clone(&board);
-        std::thread::Builder::new().name(format!("unstarve-{output}")).spawn(move || {
-            for thing in things {
-                let problem = persist(&thing, &mut deliver, FIRST_PAUSE);
-                noted.write(|published| {
-                    match problem {
-                        None => drop(published.problems.remove(output)),
-                        Some(why) => {
-                            *published.counts.undelivered.entry(output).or_insert(0) += 1;
-                            published.problems.insert(output, format!("{output}: {why}"));
-                        }
-                    };
-                });
-            }
-        })?;
-        Ok(Courier { queue, output, board })
-    }
-
-    /// Puts something into the queue; what has no room there is counted.
-    pub fn send(&self, thing: T) {
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.queue.try_send(thing) {
-            self.board.undelivered(self.output);
-        }
-    }
-}
-
-/// Why it was not delivered in the end.
-fn persist<T>(thing: &T, deliver: &mut impl FnMut(&T) -> Tried, first_pause: Duration) -> Option<String> {
-    let mut pause = first_pause;
-    for attempt in 1..=TRIES {
-        match deliver(thing) {
-            Tried::Done => return None,
-            Tried::Refused(why) => return Some(why),
-            Tried::Later(why) if attempt == TRIES => return Some(why),
-            Tried::Later(_) => std::thread::sleep(pause),
-        }
-        pause *= 4;
-    }
-    None
-}
-
-/// Posts a body; which answers mean that another try may help is as OTLP says (429, 502, 503, 504) and usual for webhooks.
+/// Posts a body, in this time; which answers mean that another try may help is as OTLP says (429, 502, 503, 504) and usual for webhooks.
 pub fn post<'a>(
     agent: &ureq::Agent,
     url: &str,
     kind: &str,
     headers: impl IntoIterator<Item = (&'a String, &'a String)>,
     body: &[u8],
+    within: Duration,
 ) -> Tried {
-    let mut request = agent.post(url).header("Content-Type", kind);
+    let request = agent.post(url).config().timeout_global(Some(within)).build();
+    let mut request = request.header("Content-Type", kind);
     for (name, value) in headers {
         request = request.header(name, value);
     }
@@ -120,7 +46,7 @@ fn origin(url: &str) -> String {
 /// Connects and asks within bounded time; follows no redirection, which could lead anywhere.
 pub fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder()
-        .timeout_global(Some(Duration::from_secs(10)))
+        .timeout_global(Some(LONGEST))
         .http_status_as_error(false)
         .max_redirects(0)
         .user_agent(concat!("unstarve/", env!("CARGO_PKG_VERSION")))
@@ -144,7 +70,7 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(b"HTTP/1.1 500 no\r\ncontent-length: 0\r\n\r\n");
         });
-        let tried = |url: &str| match post(&agent(), url, "text/plain", [], b"x") {
+        let tried = |url: &str| match post(&agent(), url, "text/plain", [], b"x", LONGEST) {
             Tried::Later(why) | Tried::Refused(why) => why,
             Tried::Done => panic!("it was refused"),
         };
@@ -157,25 +83,5 @@ mod tests {
             let secrets = ["hunter2", "s3cret", "k3y"];
             assert!(secrets.iter().all(|secret| !said.contains(secret)), "{said}");
         }
-    }
-
-    #[test]
-    fn what_may_help_is_tried_again_and_the_rest_is_not() {
-        let mut tries = 0;
-        let mut deliver = |(): &()| {
-            tries += 1;
-            if tries < 3 { Tried::Later("busy".into()) } else { Tried::Done }
-        };
-        assert_eq!(persist(&(), &mut deliver, Duration::ZERO), None);
-        assert_eq!(tries, 3);
-        let mut tries = 0;
-        let mut refused = |(): &()| {
-            tries += 1;
-            Tried::Refused("no".into())
-        };
-        assert_eq!(persist(&(), &mut refused, Duration::ZERO).as_deref(), Some("no"));
-        assert_eq!(tries, 1);
-        let mut never = |(): &()| Tried::Later("busy".into());
-        assert_eq!(persist(&(), &mut never, Duration::ZERO).as_deref(), Some("busy"));
     }
 }

@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
+use super::Board;
+use super::courier::Courier;
 use super::post::{agent, post};
-use super::{Board, Courier};
 use crate::config::Webhook;
 use crate::episode::Episode;
 
@@ -14,8 +15,8 @@ use crate::episode::Episode;
 /// If there is no thread to be had.
 pub fn start(webhook: Webhook, board: Arc<Board>) -> io::Result<Courier<Arc<Episode>>> {
     let agent = agent();
-    Courier::start("webhook", board, move |episode: &Arc<Episode>| {
+    Courier::start("webhook", board, move |episode: &Arc<Episode>, within| {
         let body = serde_json::to_vec(episode.as_ref()).unwrap_or_default();
-        post(&agent, &webhook.url, "application/json", &webhook.headers, &body)
+        post(&agent, &webhook.url, "application/json", &webhook.headers, &body, within)
     })
 }

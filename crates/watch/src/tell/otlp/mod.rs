@@ -28,8 +28,8 @@ use crate::{Histogram, Reading};
 /// If there is no thread to be had.
 pub fn start(otlp: Otlp, board: Arc<Board>) -> io::Result<Courier<Arc<Published>>> {
     let agent = agent();
-    Courier::start("otlp", board, move |published: &Arc<Published>| {
-        post(&agent, &otlp.endpoint, "application/x-protobuf", &otlp.headers, &request(published))
+    Courier::start("otlp", board, move |published: &Arc<Published>, within| {
+        post(&agent, &otlp.endpoint, "application/x-protobuf", &otlp.headers, &request(published), within)
     })
 }
 

@@ -1,0 +1,223 @@
+//! Explains episodes whose traces are on the disk, one after another, in a thread of its own, and says everywhere what is known of them.
+//! That takes as long as the machine is busy; meanwhile the [`scribe`](crate::scribe) writes the next trace.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use crate::episode::{Episode, Explanation};
+use crate::guarded::Guarded;
+use crate::memory;
+use crate::outputs::Outputs;
+use crate::scribe::{chain, note_kept};
+use crate::store::{REPORT, Store};
+use crate::tell::Board;
+
+/// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
+/// takes of memory, or what ends it, does not touch the watch.
+pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
+
+/// For an explanation. Ten million events take some seconds.
+const LONGEST: Duration = Duration::from_secs(180);
+
+/// For one while the watch ends; the next one explains what was not.
+const AT_THE_END: Duration = Duration::from_secs(3);
+
+/// Of what it says of its failure.
+const SAID: u64 = 4 << 10;
+
+/// A report is some hundred KiB.
+const LARGEST_REPORT: u64 = 64 << 20;
+
+/// What is to be explained.
+pub(crate) enum Task {
+    /// An episode that is written, or that has no trace.
+    Tell(Box<Written>),
+    /// One whose trace is there: it was not explained yet when its watch was killed.
+    Left(Box<Written>),
+    /// What a new configuration says.
+    Configure(Outputs),
+}
+
+/// An episode of which all is on the disk that will be.
+pub(crate) struct Written {
+    pub(crate) episode: Episode,
+    /// Those that share its trace.
+    pub(crate) along: Vec<Episode>,
+    /// Gets the outcome of a dump on demand.
+    pub(crate) reply: Option<Sender<String>>,
+}
+
+pub(crate) struct Explainer {
+    pub(crate) store: Arc<Store>,
+    pub(crate) outputs: Outputs,
+    pub(crate) explain: ExplainCommand,
+    pub(crate) board: Arc<Board>,
+    pub(crate) guarded: Guarded,
+    /// The watch ends: what is not explained by now the next one explains.
+    pub(crate) ending: Arc<AtomicBool>,
+}
+
+impl Explainer {
+    pub(crate) fn run(mut self, tasks: &Receiver<Task>) {
+        for task in tasks {
+            match task {
+                // The next watch does.
+                Task::Left(_) if self.ending.load(Ordering::Relaxed) => {}
+                Task::Tell(written) | Task::Left(written) => {
+                    let id = written.episode.id.clone();
+                    self.explained(*written);
+                    self.store.is_explained(&id);
+                    memory::give_back();
+                }
+                Task::Configure(outputs) => self.outputs = outputs,
+            }
+        }
+    }
+
+    /// Explains the trace, if there is one, and says everywhere what is known.
+    fn explained(&mut self, written: Written) {
+        let Written { mut episode, along, reply } = written;
+        let mut explanation = None;
+        if episode.trace_bytes.is_some() {
+            match self.explain(&episode) {
+                Ok(found) => {
+                    match along.is_empty() {
+                        true => episode.note_trace(&found),
+                        false => episode.note_trace_of_many(&found),
+                    }
+                    episode.note_tasks(&found);
+                    explanation = Some(found);
+                }
+                // Who stops the watch may have ended the explanation, too.
+                Err(_) if self.ending.load(Ordering::Relaxed) => return,
+                Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
+            }
+        }
+        episode.guard = self.guarded.word();
+        if episode.trace_bytes.is_some()
+            && let Err(error) = self.store.note(&episode)
+        {
+            self.problem(&chain(&error));
+        }
+        if explanation.as_ref().is_some_and(|found| found.missed(&episode).is_some()) {
+            self.board.write(|published| published.counts.short_traces += 1);
+        }
+        let shared = along.into_iter().map(|mut other| {
+            other.note_shared(&episode, explanation.as_ref());
+            if let Some(explanation) = &explanation {
+                other.note_tasks(explanation);
+            }
+            other
+        });
+        // The one that has the trace comes last: until it is in the log, a watch that starts looks for those that share it.
+        let shared: Vec<Episode> = shared.collect();
+        shared.into_iter().for_each(|other| self.tell(Arc::new(other), None));
+        self.tell(Arc::new(episode), reply);
+    }
+
+    fn explain(&self, episode: &Episode) -> Result<Explanation, String> {
+        let directory = self.store.directory_of(&episode.id);
+        run((self.explain)(&directory), &self.ending)?;
+        let directory = unstarve_files::Directory::open(&directory).map_err(|error| chain(&error))?;
+        let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| chain(&error))?;
+        let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
+        let explanation = Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))?;
+        Ok(explanation.ignoring(&self.outputs.ignored))
+    }
+
+    fn tell(&mut self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
+        let logged = self.store.logbook().add(&episode);
+        let logged = logged.and_then(|()| self.store.is_logged(&episode));
+        if let Err(error) = &logged {
+            self.problem(&chain(error));
+        }
+        let is_dump = episode.trigger.is_none();
+        self.board.write(|published| {
+            if logged.is_ok() && episode.problem.is_none() {
+                published.problems.remove("store");
+            }
+            if !is_dump {
+                let finding = episode.counts_as().unwrap_or("none").to_owned();
+                *published.counts.episodes.entry(finding).or_insert(0) += 1;
+            }
+            published.list(Arc::clone(&episode));
+        });
+        note_kept(&self.store, &self.board);
+        // Who asked for a dump hears it there.
+        if !is_dump {
+            self.outputs.tell(&episode, &self.board);
+        }
+        if let Some(reply) = reply {
+            let _ = reply.send(serde_json::to_string(episode.as_ref()).unwrap_or_default());
+        }
+    }
+
+    fn problem(&self, problem: &str) {
+        self.board.store_problem(problem);
+    }
+}
+
+/// Runs the explanation behind everything else that the machine does; ends it if it takes too long, be it for a watch that ends: others
+/// may wait to be written.
+fn run(mut command: Command, ending: &AtomicBool) -> Result<(), String> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child =
+        command.spawn().map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
+    let begun = Instant::now();
+    let mut ended = None;
+    let mut errors = child.stderr.take();
+    let said = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(errors) = &mut errors {
+            let _ = io::Read::read_to_end(&mut io::Read::take(&mut *errors, SAID), &mut text);
+            // The rest is read all the same: a pipe that is full, or that nobody reads, would end it.
+            let _ = io::copy(errors, &mut io::sink());
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => {
+                let said = said.join().unwrap_or_default();
+                return Err(format!("{status}: {}", said.trim()));
+            }
+            Ok(None) => {
+                if ending.load(Ordering::Relaxed) {
+                    ended.get_or_insert_with(Instant::now);
+                }
+                if begun.elapsed() > LONGEST || ended.is_some_and(|ended: Instant| ended.elapsed() > AT_THE_END) {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(format!("it took {} s and was ended", begun.elapsed().as_secs()));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_that_says_much_is_not_ended_by_it() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            run(command, &AtomicBool::new(false))
+        };
+        let much = "yes warning | head -c 300000 >&2";
+        assert_eq!(shell(much), Ok(()));
+        let failed = shell(&format!("printf '\\377first ' >&2; {much}; exit 3")).expect_err("it failed");
+        assert!(failed.contains("exit status: 3") && failed.contains("first warning"), "{failed}");
+        assert!(failed.len() < 5000, "{}", failed.len());
+    }
+}

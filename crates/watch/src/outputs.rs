@@ -1,0 +1,30 @@
+//! Who hears of an episode.
+
+use std::sync::Arc;
+
+use crate::config::Store as StoreConfig;
+use crate::episode::Episode;
+use crate::tell::log::Log;
+use crate::tell::{Board, Courier};
+
+/// Who hears of an episode.
+#[derive(Clone)]
+pub(crate) struct Outputs {
+    pub(crate) log: Arc<Log>,
+    pub(crate) webhook: Option<Arc<Courier<Arc<Episode>>>>,
+    pub(crate) store: StoreConfig,
+    /// Roles that are never whom an episode is about.
+    pub(crate) ignored: Arc<[String]>,
+}
+
+impl Outputs {
+    /// One word on an episode.
+    pub(crate) fn tell(&self, episode: &Arc<Episode>, board: &Board) {
+        if !self.log.write(episode) {
+            board.undelivered("log");
+        }
+        if let Some(webhook) = &self.webhook {
+            webhook.send(Arc::clone(episode));
+        }
+    }
+}

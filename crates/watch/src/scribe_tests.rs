@@ -1,0 +1,113 @@
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::mpsc::channel;
+
+use super::*;
+use crate::RoleKind;
+use crate::config::{Config, Syslog};
+use crate::episode::{Detector, id_of};
+use crate::run::outputs;
+use crate::store::read_log;
+use crate::tell::Deliveries;
+use crate::testing::{Scene, at};
+
+/// A scribe that nobody runs.
+struct Rig {
+    scribe: Scribe,
+    events: Receiver<Event>,
+    tasks: Receiver<Task>,
+    place: tempfile::TempDir,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let limits = Limits { bytes: u64::MAX, episodes: 9 };
+        let store = Arc::new(Store::open(&place.path().join("store"), limits).expect("a store"));
+        let mut config = Config::default();
+        config.sinks.log = Syslog::Off;
+        let board = Arc::new(Board::default());
+        let outputs = outputs(&config, &board, &Deliveries::default()).expect("outputs");
+        let (sender, events) = channel();
+        let (explainer, tasks) = channel();
+        let outbox = store.outbox();
+        let (expected, retry) = (FIRST_EXPECTED, Retry::default());
+        let scribe = Scribe { store, outbox, outputs, board, events: sender, tasks: explainer, expected, retry };
+        Rig { scribe, events, tasks, place }
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.scribe.board.read().problems.get("store").cloned()
+    }
+}
+
+fn begun() -> Begun {
+    let scene = |ms: u64| Scene::new().blame("kworker", RoleKind::RealTime, ms * 1_000_000);
+    let mut detector = Detector::new(Config::default().thresholds);
+    detector.see(Arc::new(scene(0).reading(at(0))));
+    let step = detector.see(Arc::new(scene(85).wait("kworker", 85_000_000).reading(at(250))));
+    step.begun.into_iter().next().expect("an episode")
+}
+
+#[test]
+fn what_could_not_be_kept_begins_again_once_there_is_room() {
+    let mut rig = Rig::new();
+    let store = rig.place.path().join("store");
+    // A file is in the way: nothing can be made there.
+    std::fs::rename(&store, rig.place.path().join("away")).expect("moved");
+    std::fs::write(&store, "").expect("written");
+    let episode = Episode::begun(id_of(at(500).wall), at(500).wall);
+    rig.scribe.store.logbook().add(&episode).expect_err("it cannot be written");
+    rig.scribe.board.store_problem("no room");
+    rig.scribe.put_off(vec![begun()]);
+    rig.scribe.try_again();
+    assert!(rig.events.try_recv().is_err(), "not before its time");
+    let now = |rig: &mut Rig| rig.scribe.retry.next = Instant::now();
+    now(&mut rig);
+    rig.scribe.try_again();
+    assert!(rig.events.try_recv().is_err() && rig.problem().is_some(), "it still cannot");
+
+    std::fs::remove_file(&store).expect("removed");
+    now(&mut rig);
+    rig.scribe.try_again();
+    let again = rig.events.try_recv();
+    assert!(matches!(&again, Ok(Event::Room(again)) if *again == [begun()]), "what could not be kept may begin");
+    assert_eq!(rig.problem(), None, "and nothing is wrong any more");
+    assert_eq!(read_log(&store).expect("a log").episodes, [episode], "the line that waited is there");
+    now(&mut rig);
+    rig.scribe.try_again();
+    assert!(rig.events.try_recv().is_err(), "once");
+}
+
+#[test]
+fn a_store_that_fails_again_and_again_is_tried_less_often() {
+    let mut rig = Rig::new();
+    let mut pauses = Vec::new();
+    for _ in 0..6 {
+        let before = Instant::now();
+        rig.scribe.put_off(vec![begun(); 20]);
+        pauses.push((rig.scribe.retry.next - before).as_secs());
+    }
+    assert_eq!(pauses, [5, 10, 20, 40, 60, 60]);
+    assert_eq!(rig.scribe.retry.begun.len(), MOST_BEGUN);
+}
+
+/// Whoever explains may take minutes; the next trace is not kept waiting by that.
+#[test]
+fn an_episode_is_handed_on_while_nobody_explains() {
+    let mut rig = Rig::new();
+    for number in 0..3 {
+        let episode = Box::new(Episode::begun(id_of(at(number).wall), at(number).wall));
+        let (along, seen) = (Vec::new(), Instant::now());
+        rig.scribe.keep(Keep { episode, along, begun: Vec::new(), frozen: None, seen, reply: None });
+    }
+    let ids: Vec<String> = rig
+        .tasks
+        .try_iter()
+        .map(|task| match task {
+            Task::Tell(written) => written.episode.id,
+            _ => panic!("no episode"),
+        })
+        .collect();
+    assert_eq!(ids, [0, 1, 2].map(|number| id_of(at(number).wall)), "in their order");
+}

@@ -1,0 +1,55 @@
+//! What a killed watch has left.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+use unstarve_files::trust::Directory;
+
+use super::{ALONG, LARGEST_EPISODE, LOGGED, Store, StoreError, log};
+use crate::episode::{Episode, Stage};
+
+/// What a killed watch has left to be explained.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Left {
+    /// The episode whose trace is there.
+    pub episode: Episode,
+    /// Those that began before it was written.
+    pub along: Vec<Episode>,
+}
+
+impl Store {
+    /// Episodes whose trace is whole and that the log does not have, each with those that share its trace and are not in the log
+    /// either: the process that wrote them was killed before it was explained. After them, those of which the log has the first word alone.
+    ///
+    /// # Errors
+    /// If the directory or the log cannot be read.
+    pub fn unexplained(&self) -> Result<Vec<Left>, StoreError> {
+        let (begun, complete): (Vec<Episode>, Vec<Episode>) =
+            log::read(self.path())?.episodes.into_iter().partition(|episode| episode.stage == Stage::Begun);
+        let logged: BTreeSet<String> = complete.into_iter().map(|episode| episode.id).collect();
+        // A long log is begun anew, so that one may be in none of the two that are kept.
+        let is_noted = |id: &String| self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
+        let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id) && !is_noted(id));
+        let left = |id: String| {
+            let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id)).collect();
+            Some(Left { episode: self.episode(&id)?, along })
+        };
+        let mut all: Vec<Left> = ids.filter_map(left).collect();
+        let has = |left: &Left, id: &str| left.episode.id == id || left.along.iter().any(|other| other.id == id);
+        for episode in begun {
+            let is_whole = self.directory_of(&episode.id).symlink_metadata().is_ok();
+            if !is_whole && !all.iter().any(|left| has(left, &episode.id)) {
+                all.push(Left { episode: episode.interrupted(), along: Vec::new() });
+            }
+        }
+        Ok(all)
+    }
+
+    /// The episodes that share a trace, as they were when it was written.
+    fn along(&self, id: &str) -> Vec<Episode> {
+        let bytes = Directory::open(&self.directory_of(id))
+            .and_then(|directory| directory.read(OsStr::new(ALONG), LARGEST_EPISODE));
+        let Ok(Some(bytes)) = bytes else { return Vec::new() };
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+}

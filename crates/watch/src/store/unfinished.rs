@@ -1,0 +1,68 @@
+//! An episode on its way into the store.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use unstarve_files::trust::Directory;
+
+use super::{ALONG, Store, StoreError, TRACE, note_in};
+use crate::episode::Episode;
+
+/// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
+#[derive(Debug)]
+pub struct Unfinished {
+    pub(super) path: PathBuf,
+    pub(super) id: String,
+    pub(super) sequence: u64,
+    pub(super) removed: Vec<String>,
+}
+
+impl Unfinished {
+    /// The id that it gets.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its place among all of the store.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Older episodes that were removed to make room for it.
+    pub fn removed(&self) -> &[String] {
+        &self.removed
+    }
+
+    /// Where its trace is to be written.
+    pub fn trace(&self) -> PathBuf {
+        self.path.join(TRACE)
+    }
+
+    /// Gives it its name, with what is known so far of it and of those that share its trace. From here on nothing of them is lost.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn finish(self, store: &Store, episode: &Episode, along: &[Episode]) -> Result<(), StoreError> {
+        store.home.directory()?;
+        let directory = Directory::open(&self.path)?;
+        note_in(&directory, episode).map_err(StoreError::io(&self.path))?;
+        if !along.is_empty() {
+            let json = serde_json::to_vec(along).map_err(io::Error::from);
+            let written = json.and_then(|json| directory.replace(OsStr::new(ALONG), &json, 0o600));
+            written.map_err(StoreError::io(&self.path))?;
+        }
+        let to = store.directory_of(&self.id);
+        fs::rename(&self.path, &to).map_err(StoreError::io(&to))?;
+        store.state().unexplained.insert(self.id.clone());
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After `finish` there is nothing of this name.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,334 @@
+//! A thread that delivers to one output, from a queue with an end, and tries again. When the watch ends it has until a time for what
+//! waits; what it cannot deliver by then is left in the queue, so that it can be counted and kept.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::post::LONGEST;
+use super::{Board, Published};
+use crate::episode::Episode;
+
+/// What may wait behind the one that is being delivered.
+const QUEUE: usize = 32;
+/// Tries of one delivery, and how long is waited before the second one; four times as long before each further one.
+const TRIES: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Tries of one delivery since the watch is to end. Where they fail, what is behind it is not tried.
+const LAST_TRIES: u32 = 2;
+/// Less is too short for a try.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// What is delivered.
+pub trait Thing: Clone + Send + 'static {
+    /// The word that it is, which the next watch can deliver; `None` if it is only good now.
+    fn word(&self) -> Option<Arc<Episode>>;
+}
+
+impl Thing for Arc<Episode> {
+    fn word(&self) -> Option<Arc<Episode>> {
+        Some(Arc::clone(self))
+    }
+}
+
+impl Thing for Arc<Published> {
+    fn word(&self) -> Option<Arc<Episode>> {
+        None
+    }
+}
+
+/// How a try went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Tried {
+    /// It was taken.
+    Done,
+    /// Another try may help.
+    Later(String),
+    /// It will never be taken.
+    Refused(String),
+}
+
+/// Delivers to one output.
+#[derive(Debug)]
+pub struct Courier<T: Thing> {
+    queue: Arc<Queue<T>>,
+    board: Arc<Board>,
+}
+
+#[derive(Debug)]
+struct Queue<T> {
+    output: &'static str,
+    waiting: Mutex<Waiting<T>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    /// The first one stays until it is delivered, or given up.
+    things: VecDeque<T>,
+    is_on_its_way: bool,
+    /// Nothing more will come.
+    is_closed: bool,
+    /// The watch ends: nothing is delivered after this.
+    until: Option<Instant>,
+    /// Nothing is delivered any more.
+    is_over: bool,
+}
+
+/// How one thing fared.
+enum Fared {
+    Delivered,
+    GivenUp(String),
+    /// The watch ends before it can be delivered.
+    Left,
+}
+
+impl<T: Thing> Courier<T> {
+    /// Starts the thread. `deliver` is called for each thing, with the time that it may take, again while that may help.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(
+        output: &'static str,
+        board: Arc<Board>,
+        deliver: impl FnMut(&T, Duration) -> Tried + Send + 'static,
+    ) -> std::io::Result<Courier<T>> {
+        let waiting =
+            Waiting { things: VecDeque::new(), is_on_its_way: false, is_closed: false, until: None, is_over: false };
+        let queue = Arc::new(Queue { output, waiting: Mutex::new(waiting), changed: Condvar::new() });
+        let (theirs, noted) = (Arc::clone(&queue), Arc::clone(&board));
+        std::thread::Builder::new()
+            .name(format!("unstarve-{output}"))
+            .stack_size(STACK)
+            .spawn(move || theirs.run(deliver, &noted))?;
+        Ok(Courier { queue, board })
+    }
+
+    /// Puts something into the queue; what has no room there is counted.
+    pub fn send(&self, thing: T) {
+        let mut waiting = self.queue.lock();
+        let room = QUEUE + usize::from(waiting.is_on_its_way);
+        if waiting.is_over || waiting.things.len() >= room {
+            drop(waiting);
+            self.board.undelivered(self.queue.output);
+            return;
+        }
+        waiting.things.push_back(thing);
+        drop(waiting);
+        self.queue.changed.notify_all();
+    }
+
+    /// Puts what another watch has left before all others, however much it is.
+    pub fn send_first(&self, things: impl DoubleEndedIterator<Item = T>) {
+        let mut waiting = self.queue.lock();
+        things.rev().for_each(|thing| waiting.things.push_front(thing));
+        drop(waiting);
+        self.queue.changed.notify_all();
+    }
+}
+
+/// TLS needs some of it.
+const STACK: usize = 512 << 10;
+
+impl<T: Thing> Drop for Courier<T> {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+impl<T: Thing> Queue<T> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut deliver: impl FnMut(&T, Duration) -> Tried, board: &Board) {
+        while let Some(thing) = self.next() {
+            let problem = match self.persist(&thing, &mut deliver, FIRST_PAUSE) {
+                Fared::Delivered => None,
+                Fared::GivenUp(why) => Some(why),
+                Fared::Left => break,
+            };
+            let mut waiting = self.lock();
+            if waiting.is_over {
+                // It came too late: it is among those that are left.
+                return;
+            }
+            waiting.things.pop_front();
+            waiting.is_on_its_way = false;
+            drop(waiting);
+            board.write(|published| {
+                match problem {
+                    None => drop(published.problems.remove(self.output)),
+                    Some(why) => {
+                        *published.counts.undelivered.entry(self.output).or_insert(0) += 1;
+                        published.problems.insert(self.output, format!("{}: {why}", self.output));
+                    }
+                };
+            });
+        }
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// The first one, once there is one; `None` if nothing more comes or the time is over.
+    fn next(&self) -> Option<T> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.is_over {
+                return None;
+            }
+            if let Some(first) = waiting.things.front().cloned() {
+                waiting.is_on_its_way = true;
+                return Some(first);
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn persist(&self, thing: &T, deliver: &mut impl FnMut(&T, Duration) -> Tried, first_pause: Duration) -> Fared {
+        let (mut pause, mut last_tries) = (first_pause, 0);
+        for attempt in 1.. {
+            let Some(within) = self.time_left() else { return Fared::Left };
+            let is_ending = self.lock().until.is_some();
+            let why = match deliver(thing, within) {
+                Tried::Done => return Fared::Delivered,
+                Tried::Refused(why) => return Fared::GivenUp(why),
+                Tried::Later(why) => why,
+            };
+            last_tries += u32::from(is_ending);
+            if last_tries >= LAST_TRIES {
+                return Fared::Left;
+            }
+            if attempt >= TRIES && !is_ending {
+                return Fared::GivenUp(why);
+            }
+            self.pause(if is_ending { first_pause } else { pause });
+            pause *= 4;
+        }
+        Fared::Left
+    }
+
+    /// What a try may take; `None` if there is no time for one.
+    fn time_left(&self) -> Option<Duration> {
+        let waiting = self.lock();
+        let left = waiting.until.map_or(LONGEST, |until| until.saturating_duration_since(Instant::now()));
+        (!waiting.is_over && left >= SHORTEST).then_some(left.min(LONGEST))
+    }
+
+    /// A pause before another try; that the watch is to end ends it.
+    fn pause(&self, pause: Duration) {
+        let waiting = self.lock();
+        let until = waiting.until;
+        let same = |waiting: &mut Waiting<T>| waiting.until == until && !waiting.is_over;
+        drop(self.changed.wait_timeout_while(waiting, pause, same));
+    }
+}
+
+/// A courier, as the end of the watch sees it.
+trait Ending: Send + Sync {
+    fn output(&self) -> &'static str;
+    fn end(&self, until: Instant);
+    fn close(&self);
+    /// Whether nothing waits, and nothing is on its way.
+    fn is_idle(&self) -> bool;
+    fn is_over(&self) -> bool;
+    fn wait(&self, until: Instant);
+    /// What was not delivered: words, and how many things that are none.
+    fn take_left(&self) -> (Vec<Arc<Episode>>, u64);
+}
+
+impl<T: Thing> Ending for Queue<T> {
+    fn output(&self) -> &'static str {
+        self.output
+    }
+
+    fn end(&self, until: Instant) {
+        self.lock().until = Some(until);
+        self.changed.notify_all();
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.lock().things.is_empty()
+    }
+
+    fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
+    fn wait(&self, until: Instant) {
+        let left = until.saturating_duration_since(Instant::now());
+        drop(self.changed.wait_timeout_while(self.lock(), left, |waiting| !waiting.is_over));
+    }
+
+    fn take_left(&self) -> (Vec<Arc<Episode>>, u64) {
+        let mut waiting = self.lock();
+        waiting.is_over = true;
+        let (words, others): (Vec<_>, Vec<_>) =
+            waiting.things.drain(..).map(|thing| thing.word()).partition(Option::is_some);
+        drop(waiting);
+        self.changed.notify_all();
+        (words.into_iter().flatten().collect(), others.len() as u64)
+    }
+}
+
+/// All couriers that have something to deliver, those of configurations before this one, too.
+#[derive(Clone, Default)]
+pub(crate) struct Deliveries(Arc<Mutex<Vec<Arc<dyn Ending>>>>);
+
+/// What was not delivered in the end.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Undelivered {
+    /// Words for the webhook, in their order.
+    pub words: Vec<Arc<Episode>>,
+    /// By output, how many things that are no words.
+    pub others: Vec<(&'static str, u64)>,
+}
+
+impl Deliveries {
+    fn all(&self) -> Vec<Arc<dyn Ending>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn add<T: Thing>(&self, courier: &Courier<T>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|courier| !courier.is_over());
+        let queue: Arc<Queue<T>> = Arc::clone(&courier.queue);
+        all.push(queue);
+    }
+
+    /// Whether all of an output's have delivered all that they had.
+    pub fn is_idle(&self, output: &str) -> bool {
+        self.all().iter().all(|courier| courier.output() != output || courier.is_idle())
+    }
+
+    /// The watch ends: nothing is delivered after `until`, and no pause is longer than it has to be.
+    pub fn end(&self, until: Instant) {
+        self.all().iter().for_each(|courier| courier.end(until));
+    }
+
+    /// Waits until all is delivered that can be, until `until` at most; gives the rest. Nobody sends anything any more.
+    pub fn finish(&self, until: Instant) -> Undelivered {
+        let all = self.all();
+        all.iter().for_each(|courier| courier.close());
+        all.iter().for_each(|courier| courier.wait(until));
+        let mut left = Undelivered::default();
+        for courier in all {
+            let (words, others) = courier.take_left();
+            left.words.extend(words);
+            left.others.extend((others > 0).then_some((courier.output(), others)));
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+#[path = "courier_tests.rs"]
+mod tests;

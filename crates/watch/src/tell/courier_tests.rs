@@ -1,0 +1,124 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+
+fn word(id: &str) -> Arc<Episode> {
+    Arc::new(Episode { id: id.to_owned(), ..Episode::default() })
+}
+
+fn queue(until: Option<Instant>) -> Queue<Arc<Episode>> {
+    let waiting = Waiting { things: VecDeque::new(), is_on_its_way: false, is_closed: false, until, is_over: false };
+    Queue { output: "test", waiting: Mutex::new(waiting), changed: Condvar::new() }
+}
+
+#[test]
+fn what_may_help_is_tried_again_and_the_rest_is_not() {
+    let queue = queue(None);
+    let fared = |deliver: &mut dyn FnMut() -> Tried| {
+        let fared = queue.persist(&word("a"), &mut |_: &Arc<Episode>, _| deliver(), Duration::ZERO);
+        match fared {
+            Fared::Delivered => None,
+            Fared::GivenUp(why) => Some(why),
+            Fared::Left => panic!("nothing ends"),
+        }
+    };
+    let mut tries = 0;
+    let later = || Tried::Later("busy".into());
+    assert_eq!(
+        fared(&mut || {
+            tries += 1;
+            if tries < 3 { later() } else { Tried::Done }
+        }),
+        None
+    );
+    assert_eq!(tries, 3);
+    let mut tries = 0;
+    let refused = fared(&mut || {
+        tries += 1;
+        Tried::Refused("no".into())
+    });
+    assert_eq!((refused.as_deref(), tries), (Some("no"), 1));
+    assert_eq!(fared(&mut || later()).as_deref(), Some("busy"));
+}
+
+/// What is tried, and within which time.
+type Try = (String, Duration);
+
+/// A courier whose tries the test decides.
+fn courier() -> (Courier<Arc<Episode>>, Deliveries, Receiver<Try>, Sender<Tried>) {
+    let (tries, tried) = channel();
+    let (answers, answer) = channel();
+    let courier = Courier::start("test", Arc::new(Board::default()), move |word: &Arc<Episode>, within| {
+        let _ = tries.send((word.id.clone(), within));
+        answer.recv().unwrap_or(Tried::Later("gone".into()))
+    });
+    let (courier, deliveries) = (courier.expect("a thread"), Deliveries::default());
+    deliveries.add(&courier);
+    (courier, deliveries, tried, answers)
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn what_waits_is_delivered_before_the_end() {
+    let (courier, deliveries, tried, answers) = courier();
+    ["a", "b", "c"].into_iter().for_each(|id| courier.send(word(id)));
+    (0..3).for_each(|_| answers.send(Tried::Done).expect("it waits"));
+    let until = Instant::now() + PATIENCE;
+    deliveries.end(until);
+    drop(courier);
+    assert_eq!(deliveries.finish(until), Undelivered::default());
+    assert!(Instant::now() < until, "no longer than it takes");
+    let ids: Vec<String> = tried.iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["a", "b", "c"]);
+}
+
+#[test]
+fn who_does_not_answer_by_the_end_leaves_what_waits() {
+    let (courier, deliveries, tried, answers) = courier();
+    ["a", "b", "c"].into_iter().for_each(|id| courier.send(word(id)));
+    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "a");
+    answers.send(Tried::Done).expect("it waits");
+    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "b");
+    // It hangs.
+    let until = Instant::now() + Duration::from_millis(200);
+    deliveries.end(until);
+    let left = deliveries.finish(until);
+    let ids: Vec<&str> = left.words.iter().map(|word| word.id.as_str()).collect();
+    assert_eq!(ids, ["b", "c"], "that it may have come all the same is no loss");
+    courier.send(word("d"));
+    assert_eq!(courier.board.read().counts.undelivered.get("test"), Some(&1), "what comes later is counted");
+}
+
+#[test]
+fn a_try_has_no_longer_than_there_is_time_and_the_end_ends_a_pause() {
+    let (courier, deliveries, tried, answers) = courier();
+    courier.send(word("a"));
+    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").1, LONGEST);
+    // Three failures: the next pause is 8 s.
+    for _ in 0..2 {
+        answers.send(Tried::Later("busy".into())).expect("it waits");
+        tried.recv_timeout(PATIENCE).expect("tried");
+    }
+    answers.send(Tried::Later("busy".into())).expect("it waits");
+    let until = Instant::now() + Duration::from_secs(4);
+    deliveries.end(until);
+    answers.send(Tried::Done).expect("it waits");
+    let (id, within) = tried.recv_timeout(Duration::from_secs(3)).expect("at once");
+    assert!(id == "a" && within <= Duration::from_secs(4), "{within:?}");
+    assert_eq!(deliveries.finish(until), Undelivered::default());
+}
+
+#[test]
+fn an_old_courier_delivers_on_and_is_waited_for() {
+    let (courier, deliveries, tried, answers) = courier();
+    courier.send(word("a"));
+    // Another configuration has come.
+    drop(courier);
+    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "a");
+    assert!(!deliveries.is_idle("test"));
+    let until = Instant::now() + PATIENCE;
+    deliveries.end(until);
+    answers.send(Tried::Done).expect("it waits");
+    assert_eq!(deliveries.finish(until), Undelivered::default());
+}
