@@ -17,6 +17,12 @@ pub enum FleetError {
         /// Why.
         source: io::Error,
     },
+    /// Nothing in the directory is a table.
+    #[error("{}: holds no table=… directory; expected the directory into which hosts write with `unstarve watch --tables`", path.display())]
+    NoTables {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A commit is not what this program writes.
     #[error("{}: not a commit", path.display())]
     Commit {
@@ -71,7 +77,9 @@ impl FleetError {
             | FleetError::Owner { .. }
             | FleetError::Writable { .. }
             | FleetError::Unbound { .. } => true,
-            FleetError::Io { .. } | FleetError::Rows { .. } | FleetError::Busy { .. } => false,
+            FleetError::Io { .. } | FleetError::NoTables { .. } | FleetError::Rows { .. } | FleetError::Busy { .. } => {
+                false
+            }
         }
     }
 }

@@ -36,6 +36,8 @@ mod effects;
 mod error;
 #[cfg(feature = "columnar")]
 mod gather;
+#[cfg(feature = "columnar")]
+mod holds;
 mod hour;
 #[cfg(feature = "columnar")]
 mod keep;
