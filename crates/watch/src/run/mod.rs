@@ -1,5 +1,6 @@
 //! A watch at work: what it is made of, its begin and its end.
 
+mod deliveries;
 mod keeping;
 mod recorder;
 mod reload;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use unstarve_guard::notify::Manager;
 use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
+use self::deliveries::Deliveries;
 use self::keeping::Waiting;
 use self::recorder::Buffers;
 pub(crate) use self::reload::outputs;
@@ -156,6 +158,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let mut watch = Watch {
         otlp: push(&options.config, &board)?,
         detector: Detector::new(options.config.thresholds.clone()),
+        began_with: options.config.clone(),
         config: options.config,
         path: options.path,
         tables: options.tables,
@@ -178,6 +181,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         jobs,
         words,
         serving,
+        deliveries: Deliveries::default(),
         rollups,
     };
     let ended = watch.go(engine, &inbox, &manager, options.time);
@@ -253,6 +257,8 @@ fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>, end: Instant) {
 
 struct Watch {
     config: Config,
+    /// The one of the start: some of a new one has to wait for the next.
+    began_with: Config,
     path: Option<PathBuf>,
     /// Where the command line wants tables.
     tables: Option<PathBuf>,
@@ -287,6 +293,7 @@ struct Watch {
     /// For the herald.
     words: Sender<Word>,
     serving: Serving,
+    deliveries: Deliveries,
     rollups: Option<Rollups>,
 }
 
