@@ -47,6 +47,7 @@ mod word;
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
 pub use engine::{Engine, EngineError, EngineName, Options, TaskMemory};
+pub use episode::is_precedence;
 pub use histogram::{Bucket, Histogram};
 pub use limits::LimitedGroup;
 pub use open::{Opened, open};

@@ -248,7 +248,7 @@ impl Pair<'_> {
 }
 
 /// Whether a rule prefers the occupant to who waits.
-pub(crate) fn is_precedence(rule: Rule) -> bool {
+pub fn is_precedence(rule: Rule) -> bool {
     match rule {
         Rule::Irq
         | Rule::Softirq

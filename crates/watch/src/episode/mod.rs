@@ -1,6 +1,7 @@
 //! Episodes: when one begins and ends ([`detect`]), and what is written about it.
 
 mod above;
+mod began;
 pub mod detect;
 mod finish;
 mod headline;
@@ -11,7 +12,8 @@ mod stopped;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use above::is_precedence;
+pub use above::is_precedence;
+pub use began::began;
 pub use detect::{Begun, Detector, Step, Trigger};
 pub use headline::Explanation;
 pub use line::line;

@@ -5,6 +5,7 @@
 mod board;
 mod families;
 mod history;
+mod hour;
 pub mod http;
 mod http_head;
 mod http_places;
