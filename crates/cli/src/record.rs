@@ -219,7 +219,7 @@ mod tests {
         {
             assert_eq!(parse_time(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for bad in ["", "0s", "-1s", "10 s", "ten", "1e300h", "9999999999999999d", "10w"] {
+        for bad in ["", "0s", "-1s", "10 s", "ten", "1e300h", "100000d", "10w"] {
             assert!(parse_time(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_kib("512K"), Ok(512));

@@ -34,8 +34,10 @@ pub fn parse_time(text: &str, bare: Option<&str>) -> Result<Duration, String> {
     let unit = if unit.is_empty() { bare.ok_or_else(wrong)? } else { unit };
     let micros = UNITS.iter().find(|(known, _)| *known == unit).map(|(_, micros)| micros).ok_or_else(wrong)?;
     let number: f64 = number.parse().map_err(|_| wrong())?;
-    // Whole microseconds are exact up to 285 years.
-    Duration::try_from_secs_f64((number * micros).round() / 1e6).map_err(|_| format!("`{text}`: longer than time goes"))
+    // Whole microseconds are exact so far; nanoseconds fit 64 bits, and a time that is added to now is one.
+    const MOST: Duration = Duration::from_secs(250 * 366 * 86_400);
+    let time = Duration::try_from_secs_f64((number * micros).round() / 1e6).ok().filter(|time| *time <= MOST);
+    time.ok_or_else(|| format!("`{text}`: more than 250 years"))
 }
 
 impl FromStr for Length {
