@@ -3,6 +3,7 @@ use unstarve_facts::{Missing, Snapshot, Version};
 use unstarve_model::clean;
 
 use crate::case::Case;
+use crate::direction::is_older;
 use crate::hit::{Hit, Severity, When};
 use crate::rule::{RULES, Rule};
 
@@ -16,6 +17,9 @@ pub struct Audit {
     /// The kernel of the preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade_to: Option<String>,
+    /// Whether that one is older than the kernel that runs, so that the preview is of a downgrade.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_downgrade: bool,
     /// What was found, worst first.
     pub hits: Vec<Hit>,
     /// The ids of the rules that were tried.
@@ -91,6 +95,7 @@ fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Opt
             real_time: case.real_time.iter().map(|group| group.tasks.len()).sum(),
         },
         upgrade_to: upgrade.map(|version| version.to_string()),
+        is_downgrade: upgrade.zip(Version::of(&snapshot.kernel)).is_some_and(|(to, from)| is_older(to, from)),
         hits,
         rules: RULES.iter().map(|rule| rule.id.to_owned()).collect(),
         missing: snapshot.missing.iter().map(cleaned).collect(),

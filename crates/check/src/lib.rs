@@ -6,6 +6,7 @@
 
 mod audit;
 mod case;
+mod direction;
 mod fix;
 mod hit;
 mod interrupts;

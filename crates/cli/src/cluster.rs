@@ -10,10 +10,10 @@ use crate::beside::{Program, become_it};
 
 pub const CLUSTER: Program = Program {
     name: "unstarve-cluster",
-    advice: "build it with `make build-cluster`, or ask one machine: `unstarve sql` without --cluster",
+    advice: "it is in no package; build it from the source with `make build-cluster`, or ask one machine: `unstarve sql` without --cluster",
 };
 
-/// Let several machines answer `unstarve sql --cluster`: a scheduler and executors
+/// Let several machines answer `unstarve sql --cluster`: a scheduler and executors (a separate program: `make build-cluster`)
 ///
 /// Runs unstarve-cluster, which is beside this program or in the PATH; `unstarve cluster --help` shows its help.
 #[derive(Args)]

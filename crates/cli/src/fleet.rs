@@ -63,12 +63,7 @@ struct PlaceArgs {
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
-    match text.strip_suffix('d') {
-        Some(days) => crate::record::parse_time(&format!("{days}h")).map(|hours| hours * 24),
-        None if ["0", "0s"].contains(&text) => Ok(Duration::ZERO),
-        None => crate::record::parse_time(text),
-    }
-    .map_err(|_| format!("`{text}`: expected a time such as 10m, 1h or 30d"))
+    unstarve_watch::config::parse_time(text, Some("s"))
 }
 
 fn parse_keep(text: &str) -> Result<Duration, String> {
@@ -157,15 +152,19 @@ mod built {
     }
 
     fn told(done: &Done) -> String {
-        let mut text = format!(
-            "{} merged: {} files of hosts, {} rows, {} → {} files, {}\n",
-            count(done.hours, "hour"),
-            done.inputs,
-            done.rows,
-            size(done.input_bytes),
-            done.outputs,
-            size(done.output_bytes)
-        );
+        let mut text = match done.inputs {
+            0 if done.hours == 0 => "nothing to merge\n".to_owned(),
+            _ => merged(done),
+        };
+        if done.waiting > 0 {
+            let until = done.waiting_until.map_or_else(String::new, |at| {
+                format!(", the first from {} {} UTC on", at.date(), at.to_string().get(11..16).unwrap_or_default())
+            });
+            text += &format!(
+                "{} of hours that go on or have just ended left for a later run{until} (--settle)\n",
+                count(done.waiting, "file")
+            );
+        }
         if done.dropped > 0 {
             text += &format!("{} dropped\n", count(done.dropped, "hour"));
         }
@@ -178,17 +177,36 @@ mod built {
         text
     }
 
-    fn verified_text(verified: &Verified) -> String {
+    fn merged(done: &Done) -> String {
         format!(
-            "{} in {} of {}; {} of hosts are still there and were read, of {} the sums in the commits are left; {} not merged yet\n{}",
+            "{} merged: {} files of hosts, {} rows, {} → {} files, {}\n",
+            count(done.hours, "hour"),
+            done.inputs,
+            done.rows,
+            size(done.input_bytes),
+            done.outputs,
+            size(done.output_bytes)
+        )
+    }
+
+    fn verified_text(verified: &Verified) -> String {
+        let mut text = format!(
+            "read: {} in {} of {}\n",
             count(verified.rows, "merged row"),
             count(verified.outputs, "file"),
-            count(verified.hours, "hour"),
-            count(verified.inputs, "merged file"),
+            count(verified.hours, "hour")
+        );
+        let files = |number: u64, what: &str| match number {
+            0 => String::new(),
+            number => format!("{} {what}\n", count(number, "file")),
+        };
+        text += &files(verified.inputs, "of hosts from which these rows came: still there, read and compared");
+        text += &files(
             verified.inputs_gone,
-            count(verified.loose, "file"),
-            if verified.problems.is_empty() { "no row is lost, none is there twice" } else { "something is wrong:" }
-        )
+            "of hosts from which these rows came: removed since; compared with their rows and sums in the commits",
+        );
+        text += &files(verified.loose, "of hosts not merged yet: read");
+        text + if verified.problems.is_empty() { "no row is lost, none is there twice" } else { "something is wrong:" }
     }
 
     fn table(status: &Status) -> String {

@@ -14,12 +14,12 @@ use crate::output::{self, Color, Out};
 Examples:
   unstarve help fix
   unstarve help weight-starvation
-  unstarve help topics              all findings, rules and remedies, a line each
+  unstarve help topics              all findings, rules, remedies and other words, a line each
   unstarve help remedies            one of these lists
 
 Exit code: 0, or 2 if nothing has this name.")]
 pub struct HelpArgs {
-    /// A command such as `guard plan`; the id of a finding, rule or remedy; or a list of them: `findings`, `rules`, `remedies`, `topics`
+    /// A command such as `guard plan`; the id of a finding, rule or remedy; another word (`role`, `episode`, `lab-line`); or a list of them: `findings`, `rules`, `remedies`, `words`, `topics`
     #[arg(value_name = "COMMAND|TOPIC")]
     names: Vec<String>,
 }
@@ -58,13 +58,16 @@ fn command(program: Command, names: &[String]) -> Option<Command> {
 fn unknown(name: &str) -> String {
     let similar = similar(&name.to_lowercase());
     let like = if similar.is_empty() { String::new() } else { format!(" (like it: {})", similar.join(", ")) };
-    format!("no command, finding, rule or remedy is called {name:?}{like}; `unstarve help topics` lists them")
+    format!(
+        "no command, finding, rule, remedy or other word is called {name:?}{like}; `unstarve help topics` lists them"
+    )
 }
 
 /// Topics whose name has this in it, or else the few that are as much like it as clap wants of a mistyped option.
 fn similar(name: &str) -> Vec<&'static str> {
-    let mut all: Vec<&str> = Topic::all().map(Topic::id).collect();
-    all.dedup();
+    // `throttled` is a finding and a rule.
+    let mut known = std::collections::BTreeSet::new();
+    let all: Vec<&str> = Topic::all().map(Topic::id).filter(|id| known.insert(*id)).collect();
     let holds = |id: &&&str| !name.is_empty() && id.contains(name);
     let holding: Vec<&str> = all.iter().filter(holds).copied().collect();
     if !holding.is_empty() {

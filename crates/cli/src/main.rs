@@ -76,7 +76,7 @@ Examples:
   sudo unstarve guard plan --policy p.toml    which tasks would change, from what to what
   sudo unstarve doctor              what this host and your rights allow, and how to get what is missing
   sudo unstarve check               which settings of this host starve threads, and the fix
-  unstarve sql 'select * from top_culprits' tables/    questions about many hosts
+  unstarve sql 'select * from top_culprits' tables/    questions about many hosts (a separate program)
   unstarve help weight-starvation   what a finding, rule or remedy means
   unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest
 

@@ -173,20 +173,11 @@ fn parse_output(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// `500ms`, `10s`, `2m`, `1h`; a bare number is seconds, as with sleep(1).
+/// `500ms`, `10s`, `2m`, `1h`, `14d`; a bare number is seconds, as with sleep(1).
 pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split_unit(text);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err("write it as 500ms, 10s or 2m".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "write it as 500ms, 10s or 2m")?;
-    match Duration::try_from_secs_f64(number * seconds) {
-        Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err("it must be more than nothing, and end some day".to_owned()),
+    match unstarve_watch::config::parse_time(text, Some("s"))? {
+        Duration::ZERO => Err("it must be more than nothing".to_owned()),
+        time => Ok(time),
     }
 }
 
@@ -223,10 +214,12 @@ mod tests {
 
     #[test]
     fn times_and_sizes_read_as_people_write_them() {
-        for (text, millis) in [("500ms", 500), ("10s", 10_000), ("2m", 120_000), ("1.5s", 1_500), ("3", 3_000)] {
+        for (text, millis) in
+            [("500ms", 500), ("10s", 10_000), ("2m", 120_000), ("1.5s", 1_500), ("3", 3_000), ("2d", 172_800_000)]
+        {
             assert_eq!(parse_time(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for bad in ["", "0s", "-1s", "10 s", "ten", "1e300h", "10d"] {
+        for bad in ["", "0s", "-1s", "10 s", "ten", "1e300h", "100000d", "10w"] {
             assert!(parse_time(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_kib("512K"), Ok(512));

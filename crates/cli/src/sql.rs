@@ -12,12 +12,18 @@ use crate::cluster;
 
 const SQL: Program = Program {
     name: "unstarve-sql",
-    advice: "build it with `make build-sql`, or read the tables with another engine (docs/tables.md)",
+    advice: concat!(
+        "it is in no package; build it from the source with `make build-sql`, or read the tables with another engine, ",
+        "for example DuckDB:\n",
+        "    duckdb -c \"select host, victim_role, sum(ns)/1e9 as seconds from \
+         '/var/lib/unstarve/tables/table=blame_rollup/**/*.parquet'\n",
+        "               where rule = 'class' group by all order by seconds desc\""
+    ),
 };
 
-/// Ask questions of the tables of one host or many, in SQL
+/// Ask questions of the tables of one host or many, in SQL (a separate program: `make build-sql`)
 ///
-/// Runs unstarve-sql, which is beside this program or in the PATH; `unstarve sql --help` shows its help. With --cluster df://HOST:PORT it runs
+/// Runs unstarve-sql, which is in no package, and beside this program or in the PATH once it is built; `unstarve sql --help` shows its help. With --cluster df://HOST:PORT it runs
 /// unstarve-cluster, which asks executors on several machines.
 #[derive(Args)]
 #[command(disable_help_flag = true)]

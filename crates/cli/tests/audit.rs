@@ -168,3 +168,21 @@ fn every_command_has_help_with_an_example() {
         assert!(help.contains("Example") && help.contains(&format!("unstarve {command}")), "{help}");
     }
 }
+
+/// What an older kernel would bring is no upgrade's doing.
+#[test]
+fn an_older_kernel_is_called_one_before_all_else() {
+    let file = case("kubernetes-node-6.1.json");
+    let page = |version: &str| {
+        let output = unstarve(&["check", "--snapshot", &file, "--fail-on", "never", "--upgrade-to", version]);
+        text(&output.stdout).to_owned()
+    };
+    let older = page("5.10");
+    assert!(older.starts_with("Linux 5.10 is older than 6.1.0, which runs"), "{older}");
+    assert!(!older.contains("the upgrade") && older.contains("the older kernel"), "{older}");
+    let newer = page("6.12");
+    assert!(!newer.contains("older") && newer.contains("the upgrade"), "{newer}");
+    let json = unstarve(&["check", "--snapshot", &file, "--upgrade-to", "5.10", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["is_downgrade"], true);
+}

@@ -82,12 +82,41 @@ fn help_knows_commands_and_the_words_of_reports() {
     asked(&["heavy-cgroup"], "A rule of check");
     asked(&["Remedies"], "victim-above-intruder");
     asked(&["RT-starvation"], "real-time");
+    for (word, expected) in [
+        ("role", "`direct-io`"),
+        ("episode", "`calm`"),
+        ("kworker", "workqueue"),
+        ("confidence", "severity"),
+        ("lab-line", "`made in part there`"),
+        ("words", "confidence"),
+        ("victim-above-intruder", "`unstarve help lab-line`"),
+    ] {
+        asked(&[word], expected);
+    }
     assert!(!help(&["rules"]).1.contains("victim-above-intruder"));
+    assert!(help(&["throttle"]).1.contains("(like it: throttled, throttled-cgroup)"), "{:?}", help(&["throttle"]));
     assert!(help(&["rt-starvaton"]).1.contains("(like it: rt-starvation,"));
     assert_eq!(
         help(&["weight-starv"]),
-        (Some(2), "unstarve: no command, finding, rule or remedy is called \"weight-starv\" (like it: weight-starvation); `unstarve help topics` lists them\n".to_owned())
+        (Some(2), "unstarve: no command, finding, rule, remedy or other word is called \"weight-starv\" (like it: weight-starvation); `unstarve help topics` lists them\n".to_owned())
     );
+}
+
+/// Who may not record has no use for another directory.
+#[test]
+fn who_is_not_root_hears_that_before_all_else() {
+    let Some(setpriv) = unstarve_testing::tool("setpriv") else { return };
+    if !rustix::process::geteuid().is_root() {
+        return unstarve_testing::not_possible_here("only root can be somebody else");
+    }
+    let (_place, program) =
+        unstarve_testing::program_for_all(env!("CARGO_BIN_EXE_unstarve").as_ref()).expect("a copy for all");
+    let mut command = Command::new(setpriv);
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]).arg(program);
+    let output = run(command.args(["record", "--for", "1s"]).current_dir("/"));
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("recording needs root"), "{said}");
+    assert!(!said.contains("cannot write"), "{said}");
 }
 
 #[test]

@@ -258,6 +258,45 @@ fn a_file_that_ends_its_decoder_ends_nothing_else() {
     assert!(text(&output.stdout).contains("3 merged rows in 2 files"), "{output:?}");
 }
 
+/// The hour that goes on is left alone: how many files wait, and until when.
+#[test]
+fn files_of_an_hour_that_has_not_ended_are_counted() {
+    let mut fleet = Fleet::new();
+    fleet.write(0);
+    fleet.write(0);
+    let output = fleet.run(&["compact", "--settle", "30m"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let until = WallTime(fleet.now + HOUR + HOUR / 2);
+    let expected = format!(
+        "nothing to merge\n2 files of hours that go on or have just ended left for a later run, the first from {} {} UTC on (--settle)\n",
+        until.date(),
+        &until.to_string()[11..16]
+    );
+    assert_eq!(text(&output.stdout), expected);
+    let output = fleet.run(&["verify"]);
+    let expected = "read: 0 merged rows in 0 files of 0 hours\n2 files of hosts not merged yet: read\nno row is lost, none is there twice\n";
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), expected));
+}
+
+/// Another directory than that of the tables is an error, and stays as it was; so does one into which no host has written yet.
+#[test]
+fn a_directory_without_tables_is_no_store() {
+    let fleet = Fleet::new();
+    let names = || std::fs::read_dir(&fleet.path).expect("it is there").count();
+    let output = fleet.run(&["compact"]);
+    assert_eq!((output.status.code(), text(&output.stdout), names()), (Some(0), "nothing to merge\n", 0), "{output:?}");
+    assert_eq!(fleet.run(&["status"]).status.code(), Some(0));
+    let output = fleet.run(&["verify"]);
+    assert_eq!(output.status.code(), Some(2), "there is nothing of which to say that it is whole: {output:?}");
+    std::fs::write(fleet.path.join("watch.md"), "text").expect("it can be written");
+    for command in ["compact", "verify", "status"] {
+        let output = fleet.run(&[command]);
+        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
+        assert!(text(&output.stderr).contains("holds no table=… directory"), "{command}: {output:?}");
+    }
+    assert_eq!(names(), 1);
+}
+
 #[test]
 fn errors_say_what_is_expected() {
     let output = Command::new(env!("CARGO_BIN_EXE_unstarve")).args(["fleet", "status", "/nowhere/at/all"]).output();

@@ -26,6 +26,20 @@ fn sql_is_answered_by_a_program_beside_it() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "--format csv select 1 --help\n"), "{output:?}");
 }
 
+/// Who has no engine reads how to have one, and what reads the tables without it: as the documentation says.
+#[test]
+fn without_the_engine_the_way_to_ask_duckdb_is_shown() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    let output = command.args(["sql", "--help"]).env("PATH", place.path()).output().expect("it can be started");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(said.contains("it is in no package; build it from the source with `make build-sql`"), "{said}");
+    let documented = include_str!("../../../docs/tables.md").split("    duckdb -c").nth(1).expect("the example");
+    let documented = documented.split("\n\n").next().expect("its end");
+    assert!(said.contains(&format!("    duckdb -c{documented}")), "{said}");
+}
+
 /// With `--cluster` another one answers, so that who asks one machine needs no more than before.
 #[test]
 fn a_cluster_is_asked_by_another_program() {

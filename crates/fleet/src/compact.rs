@@ -60,6 +60,10 @@ pub struct Done {
     pub dropped: u64,
     /// Files that were removed.
     pub removed: u64,
+    /// Files of hosts in hours that have not ended for long enough: they are left for a later run.
+    pub waiting: u64,
+    /// When the first of these hours can be merged.
+    pub waiting_until: Option<WallTime>,
     /// Commits that another compactor made first.
     pub lost: u64,
     /// What was left alone.
@@ -107,6 +111,16 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
 }
 
 impl Done {
+    /// The hour has not ended for long enough.
+    fn leave(&mut self, partition: &Partition, state: &State, options: &Options) {
+        let files = state.files.loose.len() as u64;
+        if files > 0 {
+            self.waiting += files;
+            let until = settled_at(partition, options);
+            self.waiting_until = self.waiting_until.into_iter().chain(until).min();
+        }
+    }
+
     fn sorted(mut self) -> Done {
         self.problems.sort();
         self.problems.dedup();
@@ -144,6 +158,7 @@ fn one(
             let renewed = || state.wants_renewal(options.now).then(|| Made::renewed(&hour, &state, options));
             merged.or_else(renewed)
         } else {
+            done.leave(partition, &state, options);
             None
         };
         let Some(made) = made else { return Ok(()) };
@@ -161,9 +176,14 @@ fn one(
 }
 
 fn is_settled(partition: &Partition, options: &Options) -> bool {
+    settled_at(partition, options).is_some_and(|at| at <= options.now)
+}
+
+/// From when on an hour is merged.
+fn settled_at(partition: &Partition, options: &Options) -> Option<WallTime> {
     const HOUR: u64 = 3_600_000_000_000;
     let settle = u64::try_from(options.settle.as_nanos()).unwrap_or(u64::MAX);
-    partition.begin().is_some_and(|begin| begin.0.saturating_add(HOUR).saturating_add(settle) <= options.now.0)
+    partition.begin().map(|begin| WallTime(begin.0.saturating_add(HOUR).saturating_add(settle)))
 }
 
 /// What a commit is for.

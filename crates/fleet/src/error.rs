@@ -17,6 +17,12 @@ pub enum FleetError {
         /// Why.
         source: io::Error,
     },
+    /// Nothing in the directory is a table.
+    #[error("{}: holds no table=… directory; expected the directory into which hosts write with `unstarve watch --tables`", path.display())]
+    NoTables {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A commit is not what this program writes.
     #[error("{}: not a commit", path.display())]
     Commit {

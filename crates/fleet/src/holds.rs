@@ -23,8 +23,13 @@ impl Store {
             return Ok(Holds::Tables);
         }
         if names.iter().any(|name| !name.starts_with('.') && name != "lost+found") {
-            return Err(FleetError::NoTables { path: self.path().to_owned() });
+            return Err(self.no_tables());
         }
         Ok(Holds::Nothing)
+    }
+
+    /// The error about a directory without tables.
+    pub(crate) fn no_tables(&self) -> FleetError {
+        FleetError::NoTables { path: self.path().to_owned() }
     }
 }

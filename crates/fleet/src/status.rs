@@ -48,9 +48,10 @@ pub struct TableStatus {
 /// Looks at a store.
 ///
 /// # Errors
-/// If the directory cannot be read.
+/// If the directory cannot be read, or holds something else than tables.
 pub fn status(store: &Store) -> Result<Status, FleetError> {
     let mut status = Status::default();
+    store.holds()?;
     for partition in store.hours(&mut status.problems)? {
         let state = store.hour(&partition).and_then(|hour| State::of(&hour, Depth::Needed, &mut status.problems));
         match state {

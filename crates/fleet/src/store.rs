@@ -173,6 +173,11 @@ impl Store {
         Ok(Some(bytes))
     }
 
+    /// The names of what is in the directory itself.
+    pub(crate) fn names(&self) -> Result<Vec<String>, FleetError> {
+        names(&self.directory).map_err(|error| self.io("read", "", error))
+    }
+
     fn top(&self, name: &str) -> Result<Hour<'_>, FleetError> {
         let directory = self.directory.try_clone().map_err(|source| self.io("open", name, source))?;
         Ok(Hour { store: self, directory, path: self.path.clone(), key: String::new() })

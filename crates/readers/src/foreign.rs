@@ -73,6 +73,9 @@ fn text(prefix: &[u8]) -> &'static str {
     if has(&["\"linux-perf-json-version\""]) {
         return "it is JSON of `perf data convert`, which leaves out the events' fields: give the perf.data";
     }
+    if has(&["\"unstarve.snapshot/"]) {
+        return "it is the snapshot of a host's settings, which has no events: use `unstarve check --snapshot FILE`";
+    }
     if prefix.trim_ascii_start().starts_with(b"{") || prefix.trim_ascii_start().starts_with(b"[{") {
         return "it is JSON, perhaps a trace of a browser: give the kernel's events as trace.dat, perf.data, Perfetto or \
                 systrace HTML";
@@ -98,6 +101,7 @@ mod tests {
             (b"/* CTF 1.8 */\n", "babeltrace2"),
             (b"\xc1\x1f\xfc\xc1....", "babeltrace2"),
             (b"{\"traceEvents\": []}", "JSON"),
+            (b"{\n \"schema\":\"unstarve.snapshot/1\",\n", "unstarve check --snapshot"),
             (b"{\n\t\"linux-perf-json-version\": 1,\n", "`perf data convert`"),
             (
                 b"migratio 18 0 59.508774: sched:sched_waking: comm=perf\nperf 7 1 59.608774: sched:sched_waking: comm=perf\n",

@@ -46,7 +46,7 @@ impl Patience {
 
     /// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
     /// the first of these times; where a hundred do, in the second.
-    const fn late(self) -> Duration {
+    pub(crate) const fn late(self) -> Duration {
         Duration::from_millis(match self {
             Patience::Hurried => 25,
             Patience::Patient => 250,

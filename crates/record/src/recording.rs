@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use unstarve_facts::{Missing, Snapshot};
 use unstarve_host::Root;
-use unstarve_model::{ClockPair, CpuId, Tid};
+use unstarve_model::{ClockPair, CpuId, Tid, WallTime};
 use unstarve_readers::trace_dat_write::Head;
 
 use crate::command::Running;
@@ -119,9 +119,10 @@ pub fn record(
 ) -> Result<Recording, RecordError> {
     let signals = Signals::install().map_err(RecordError::system("cannot handle signals"))?;
     let hurry = Hurry::up();
+    // Who is not root hears that first, whatever else is wrong.
+    let tracefs = Arc::new(TraceFs::open()?);
     let workshop = Workshop::beside(&options.output)?;
     let room = room(options, &workshop)?;
-    let tracefs = Arc::new(TraceFs::open()?);
     instance::remove_leftovers(&tracefs);
     let cpus = cpus::online();
     raise_file_limit(cpus.len());
@@ -137,6 +138,7 @@ pub fn record(
     instance.set("tracing_on", "1")?;
     drop(hurry);
     let begin = Begin::look(clocks::now(instance, &set_up.clock, &cpus));
+    announce(options, notices);
     look_at_leftovers(workshop.place(), notices);
     let mut session = Session {
         options,
@@ -204,6 +206,20 @@ pub fn record(
         stopped,
         command,
     })
+}
+
+/// Says what nobody else says: when it ends by itself never, and which file goes.
+fn announce(options: &Options, notices: &mut dyn FnMut(Notice)) {
+    let path = options.output.clone();
+    let replaced = std::fs::metadata(&path).ok().and_then(|found| {
+        let written = found.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        let written = WallTime(u64::try_from(written.as_nanos()).ok()?);
+        Some(Notice::Replaces { path: path.clone(), bytes: found.len(), written })
+    });
+    replaced.into_iter().for_each(&mut *notices);
+    if matches!(options.until, Until::Signal) {
+        notices(Notice::UntilSignal { path });
+    }
 }
 
 fn room(options: &Options, workshop: &Workshop) -> Result<Room, RecordError> {

@@ -96,7 +96,8 @@ pub(crate) fn prepare(
     let away = Away::from(&silent);
     if !silent.is_empty() || kernel == Kernel::Waits {
         let kernel_waits = kernel == Kernel::Waits;
-        notices(Notice::Starved { cpus: silent.iter().copied().map(CpuId).collect(), kernel_waits });
+        let cpus = silent.iter().copied().map(CpuId).collect();
+        notices(Notice::Starved { cpus, waited: patience.late(), kernel_waits });
     }
     let set_up = watched(&step, notices, || {
         let small = if kernel == Kernel::Waits { cpus } else { &silent };

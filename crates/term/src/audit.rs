@@ -9,13 +9,17 @@ pub fn audit_page(audit: &Audit, look: Look) -> String {
     let mut ink = Ink::new(look);
     verdict(&mut ink, audit);
     for each in &audit.hits {
-        hit(&mut ink, each);
+        hit(&mut ink, each, audit.is_downgrade);
     }
     missing(&mut ink, audit);
     format!("{}\n", ink.finish().trim_end())
 }
 
 fn verdict(ink: &mut Ink, audit: &Audit) {
+    if let (true, Some(to), Some(from)) = (audit.is_downgrade, &audit.upgrade_to, &audit.host.kernel) {
+        let text = format!("Linux {to} is older than {from}, which runs: this is a preview of a downgrade.");
+        ink.paragraph("", STRONG, &text);
+    }
     let lasting = || audit.hits.iter().filter(|hit| hit.holds != Some(When::Now));
     let count = |severity| lasting().filter(|hit| hit.severity == severity).count() as u64;
     let (critical, warning, info) = (count(Severity::Critical), count(Severity::Warning), count(Severity::Info));
@@ -59,9 +63,11 @@ fn style(severity: Severity) -> anstyle::Style {
     })
 }
 
-fn hit(ink: &mut Ink, hit: &Hit) {
+fn hit(ink: &mut Ink, hit: &Hit, is_downgrade: bool) {
     let when = match hit.holds {
         None | Some(When::Both) => "",
+        Some(When::After) if is_downgrade => "  new with the older kernel",
+        Some(When::Now) if is_downgrade => "  the older kernel ends it",
         Some(When::After) => "  new with the upgrade",
         Some(When::Now) => "  the upgrade ends it",
     };

@@ -24,6 +24,7 @@ mod summary;
 mod text;
 mod timehist;
 mod topic;
+mod word;
 mod worst;
 
 pub use audit::{audit_page, rules_page};

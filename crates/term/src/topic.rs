@@ -7,6 +7,7 @@ use unstarve_timeline::Rule;
 use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
 use crate::kinds::finding_kind;
+use crate::word::{WORDS, Word};
 
 /// A word of the reports.
 #[derive(Clone, Copy)]
@@ -19,6 +20,8 @@ pub enum Topic {
     Remedy(RemedyKind),
     /// What `check` finds.
     Setting(check::Rule),
+    /// Another word.
+    Word(Word),
 }
 
 impl Topic {
@@ -26,7 +29,11 @@ impl Topic {
     pub fn all() -> impl Iterator<Item = Topic> {
         let findings = FINDINGS.into_iter().map(Topic::Finding);
         let remedies = REMEDIES.iter().copied().map(Topic::Remedy);
-        findings.chain(LEGEND.into_iter().map(Topic::Rule)).chain(remedies).chain(check::RULES.map(Topic::Setting))
+        findings
+            .chain(LEGEND.into_iter().map(Topic::Rule))
+            .chain(remedies)
+            .chain(check::RULES.map(Topic::Setting))
+            .chain(WORDS.iter().copied().map(Topic::Word))
     }
 
     /// Those with this name: `throttled` is a finding and a rule.
@@ -40,6 +47,7 @@ impl Topic {
             Topic::Finding(_) => list == "findings",
             Topic::Rule(_) => list == "rules",
             Topic::Remedy(_) => list == "remedies",
+            Topic::Word(_) => list == "words",
             Topic::Setting(_) => false,
         };
         Topic::all().filter(|topic| list == "topics" || is_in(topic)).collect()
@@ -52,6 +60,7 @@ impl Topic {
             Topic::Rule(rule) => rule.word(),
             Topic::Remedy(kind) => kind.id,
             Topic::Setting(rule) => rule.id,
+            Topic::Word(word) => word.id,
         }
     }
 
@@ -61,6 +70,7 @@ impl Topic {
             Topic::Rule(rule) => rule.meaning(),
             Topic::Remedy(kind) => kind.title,
             Topic::Setting(rule) => rule.title,
+            Topic::Word(word) => word.title,
         }
     }
 
@@ -70,6 +80,7 @@ impl Topic {
             Topic::Rule(_) => "Rules: why another had the CPU",
             Topic::Remedy(_) => "Remedies",
             Topic::Setting(_) => "Rules of check",
+            Topic::Word(_) => "Other words",
         }
     }
 }
@@ -94,6 +105,12 @@ pub fn topic_page(topics: &[Topic], look: Look) -> String {
                 ink.line(&[(FAINT, "A rule of check:")]);
                 crate::audit::rule_entry(&mut ink, rule);
             }
+            Topic::Word(word) => {
+                ink.line(&[(STRONG, word.id)]);
+                ink.paragraph("  ", PLAIN, &format!("{}.", capital(word.title)));
+                word.text.iter().for_each(|text| ink.paragraph("  ", PLAIN, text));
+                ink.blank();
+            }
         }
     }
     format!("{}\n", ink.finish().trim_end())
@@ -110,6 +127,9 @@ fn remedy(ink: &mut Ink, kind: &RemedyKind) {
         shipped().iter().filter(|row| row.remedy == kind.id).map(|row| Proved::of(row, None)).collect();
     for row in &rows {
         ink.paragraph("  lab: ", FAINT, &row.to_string());
+    }
+    if !rows.is_empty() {
+        ink.paragraph("  ", FAINT, "How these lines are read: `unstarve help lab-line`.");
     }
     if rows.is_empty() {
         ink.paragraph("  ", FAINT, "Not proved in the lab so far.");

@@ -59,6 +59,8 @@ pub struct App {
     grouped: bool,
     selected: usize,
     detail: Option<(Tid, Comm)>,
+    /// Whose remedies are shown: its name and thread id, since rows are sorted again while they are.
+    remedy: Option<(String, Option<u32>)>,
     by: By,
     /// What was shown before a task was looked at.
     before: By,
@@ -87,6 +89,7 @@ impl App {
             grouped: false,
             selected: 0,
             detail: None,
+            remedy: None,
             by: By::Task,
             before: By::Task,
             has_roles: true,
@@ -121,7 +124,12 @@ impl App {
 
     /// Whether what to do about the chosen task is shown.
     pub fn shows_remedy(&self) -> bool {
-        self.mode == Mode::Remedy
+        self.remedied().is_some()
+    }
+
+    /// The task about which it is shown what to do.
+    pub(crate) fn remedied(&self) -> Option<&(String, Option<u32>)> {
+        self.remedy.as_ref().filter(|_| self.mode == Mode::Remedy)
     }
 
     /// Whether tasks of alike names are one row.
@@ -247,7 +255,15 @@ impl App {
                 self.grouped = !self.grouped;
                 self.selected = 0;
             }
-            Key::Char('r') if !view.rows.is_empty() => self.mode = Mode::Remedy,
+            Key::Char('r') => {
+                self.remedy = self.chosen(view);
+                if self.remedy.is_some() {
+                    self.mode = Mode::Remedy;
+                }
+            }
+            // The table is not on the screen: its keys choose nothing there.
+            Key::Up | Key::Down | Key::PageUp | Key::PageDown | Key::Enter | Key::Char('j' | 'k')
+                if self.detail.is_some() => {}
             Key::Char('h' | '?') => self.mode = Mode::Help,
             Key::Char(' ' | 'p') => self.paused = !self.paused,
             Key::Char('n') | Key::Right => return Action::Step,
@@ -260,6 +276,14 @@ impl App {
         }
         self.selected = self.selected.min(last);
         Action::Draw
+    }
+
+    /// The task that is looked at, else that of the row with the cursor.
+    fn chosen(&self, view: &View) -> Option<(String, Option<u32>)> {
+        match self.detail {
+            Some((tid, comm)) => Some((comm.to_string(), Some(tid.0))),
+            None => view.rows.get(self.selected).map(|row| (row.victim.clone(), row.tid)),
+        }
     }
 
     fn show(&mut self, by: By) {

@@ -119,8 +119,10 @@ impl View {
         let now = ends.map_or(Nanos::ZERO, |(_, last)| Nanos(last.reading.at.trace.0));
         let elapsed = ends.map_or(Nanos::ZERO, |(first, last)| last.reading.at.trace.since(first.reading.at.trace));
         let roles = ends.map_or_else(Vec::new, |(first, last)| roles(&first.reading, &last.reading, elapsed));
-        let tasks =
-            counted.seen.values().map(|seen| task(seen, ends.map(|(_, last)| &last.reading), elapsed, accounted));
+        let tasks = counted
+            .seen
+            .values()
+            .map(|seen| task(seen, ends.map(|(first, last)| (&first.reading, &last.reading)), elapsed, accounted));
         let mut view = View {
             source: "live".to_owned(),
             at_ns: now.0,
@@ -181,8 +183,9 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
 }
 
 /// A row of a task that was seen.
-fn task(seen: &Seen, last: Option<&Reading>, elapsed: Nanos, accounted: Accounted<'_>) -> Row {
+fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, accounted: Accounted<'_>) -> Row {
     let wait = &seen.last;
+    let last = ends.map(|(_, last)| last);
     let now = last.filter(|reading| reading.oldest.iter().any(|now| (now.task, now.cpu) == (wait.task, wait.cpu)));
     let waited = seen.accounted.and_then(|then| accounted(wait.task.tid)?.0.checked_sub(then.0));
     let role = last.and_then(|reading| reading.role(wait.occupant_role)).map(Role::name);
@@ -191,6 +194,7 @@ fn task(seen: &Seen, last: Option<&Reading>, elapsed: Nanos, accounted: Accounte
     Row {
         kind: KernelThread::of(&wait.task.comm).map_or("task", |thread| thread.word()),
         cpu: Some(wait.cpu.0),
+        rule: ends.and_then(|(first, last)| only_rule(first, last, wait)),
         culprit: wait.occupant.map(|task| name(&task)).or(role),
         culprit_tid: wait.occupant.map(|task| task.tid.0),
         wait_ns: waited.0,
@@ -199,6 +203,14 @@ fn task(seen: &Seen, last: Option<&Reading>, elapsed: Nanos, accounted: Accounte
         waiting_ns: now.map(|_| wait.ns.0),
         ..Row::of_nothing(name(&wait.task), Some(wait.task.tid))
     }
+}
+
+/// By which rule its role waited for the occupant's in the window, where that was one alone: sums by rule are of roles, and of several nobody
+/// knows which one a single wait is of.
+fn only_rule(first: &Reading, last: &Reading, wait: &OldestWait) -> Option<&'static str> {
+    let occupant = last.role(wait.occupant_role)?.name();
+    let mut rules = blame(first, last, wait.role).into_iter().filter(|piece| piece.occupant == occupant);
+    rules.next().filter(|_| rules.next().is_none()).map(|piece| piece.rule)
 }
 
 fn name(task: &TaskId) -> String {

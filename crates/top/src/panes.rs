@@ -82,7 +82,7 @@ pub(crate) fn detail_lines(detail: &Detail, area: Rect) -> Vec<Line<'static>> {
 const NOTES: [&str; 3] = [
     "WAIT and LONGEST are of waits that ended in the window; > is how long a first one has lasted. SHARE is WAIT as a part of the window.",
     "RULE says why the culprit had the CPU: docs/blame.md.",
-    "A star: waits at this moment, for 10 ms at least. Red: critical; yellow: a warning, as `unstarve explain` judges the last one to two windows.",
+    "A star: waits now, for 10 ms or more (NOW). Red: critical; yellow: a warning, as `unstarve explain` judges the last one to two windows.",
 ];
 /// From this width on keys have a column of their own.
 const KEYS_APART: usize = 60;
@@ -123,11 +123,11 @@ pub(crate) fn help(frame: &mut Frame<'_>) {
 }
 
 /// What to do about the chosen task, over the table.
-pub(crate) fn remedy(frame: &mut Frame<'_>, view: &View, row: Option<&Row>) {
+pub(crate) fn remedy(frame: &mut Frame<'_>, view: &View, row: &Row) {
     let bold = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD)));
     let mut lines = Vec::new();
-    let name = row.map_or_else(String::new, |row| with_tid(&row.victim, row.tid));
-    for finding in row.into_iter().flat_map(|row| view.about(row)) {
+    let name = with_tid(&row.victim, row.tid);
+    for finding in view.about(row) {
         lines.push(bold(format!("{}  {}", finding.severity.word(), clean(&finding.sentence))));
         lines.extend(remedies(finding));
         lines.push(Line::default());

@@ -7,7 +7,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
-use unstarve_model::{Nanos, Severity, clean};
+use unstarve_model::{Nanos, Severity, Tid, clean};
 
 use crate::App;
 use crate::cpus::CpuView;
@@ -51,8 +51,8 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, app: &App) {
     if app.shows_help() {
         help(frame);
     }
-    if app.shows_remedy() {
-        remedy(frame, view, view.rows.get(app.selected()));
+    if let Some((victim, tid)) = app.remedied() {
+        remedy(frame, view, &Row::of_nothing(victim.clone(), tid.map(Tid)));
     }
 }
 
@@ -186,18 +186,20 @@ enum Column {
     Wait,
     Longest,
     Share,
+    Now,
     Rule,
     Culprit,
 }
 
 impl Column {
-    const ALL: [Column; 8] = [
+    const ALL: [Column; 9] = [
         Column::Victim,
         Column::Kind,
         Column::Cpu,
         Column::Wait,
         Column::Longest,
         Column::Share,
+        Column::Now,
         Column::Rule,
         Column::Culprit,
     ];
@@ -210,6 +212,7 @@ impl Column {
             Column::Wait => "    WAIT",
             Column::Longest => " LONGEST",
             Column::Share => "SHARE",
+            Column::Now => "     NOW",
             Column::Rule => "RULE",
             Column::Culprit => "CULPRIT",
         }
@@ -222,6 +225,7 @@ impl Column {
             Column::Rule => 56,
             Column::Longest => 64,
             Column::Kind | Column::Cpu | Column::Share => 76,
+            Column::Now => 100,
         }
     }
 
@@ -231,7 +235,7 @@ impl Column {
             Column::Victim | Column::Culprit => 0,
             Column::Kind => 9,
             Column::Cpu => 3,
-            Column::Wait | Column::Longest => 8,
+            Column::Wait | Column::Longest | Column::Now => 8,
             Column::Share => 5,
             Column::Rule if screen >= 120 => 17,
             Column::Rule => 9,
@@ -300,6 +304,7 @@ fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
         Column::Wait => right(length(row.wait_ns, row.waiting_ns)),
         Column::Longest => right(length(row.longest_ns, row.waiting_ns)),
         Column::Share => right(percent(row.share)),
+        Column::Now => right(row.waiting_ns.map_or_else(String::new, |ns| Nanos(ns).to_string())),
         Column::Rule => {
             let text = row.rule.map_or_else(String::new, |rule| fit(rule, "", width));
             return Cell::new(Span::styled(text, Style::new().fg(colour(row.rule))));
@@ -316,16 +321,11 @@ fn length(over: u64, now: Option<u64>) -> String {
     }
 }
 
-/// Who, with the thread id if there is room, and for how long it has been waiting if there is more.
+/// Who, with the thread id if there is room.
 fn culprit(row: &Row, width: usize) -> String {
     let name = row.culprit.clone().unwrap_or_default();
-    let waiting = row.waiting_ns.map_or_else(String::new, |ns| format!(" (waits now: {})", Nanos(ns)));
     let full = with_tid(&name, row.culprit_tid);
-    let fits = |text: &str| text.chars().count() <= width;
-    [format!("{full}{waiting}"), full.clone()]
-        .into_iter()
-        .find(|text| fits(text))
-        .unwrap_or_else(|| fit(&name, "", width))
+    if full.chars().count() <= width { full } else { fit(&name, "", width) }
 }
 
 fn percent(share: f64) -> String {

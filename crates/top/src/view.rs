@@ -224,6 +224,10 @@ impl View {
             self.rows = grouped(std::mem::take(&mut self.rows));
         }
         sort(&mut self.rows, app.order());
+        if self.by == By::Role && app.order() == Order::Wait {
+            // Waits among equals are the longest on a healthy machine, and say nothing.
+            self.rows.sort_by_key(|row| !row.is_by_precedence());
+        }
     }
 
     /// What is wrong with the task of a row, worst first.
@@ -326,6 +330,12 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
 }
 
 impl Row {
+    /// Whether it waited longest because a rule prefers another one, as the page of the watch and its alarms judge.
+    fn is_by_precedence(&self) -> bool {
+        let rule = Rule::ALL.into_iter().find(|rule| self.rule == Some(rule.word()));
+        rule.is_some_and(unstarve_watch::is_precedence)
+    }
+
     /// A task of which no wait has ended in the window.
     pub(crate) fn of_nothing(victim: String, tid: Option<Tid>) -> Row {
         Row {

@@ -4,7 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_timeline::Rule;
-use unstarve_top::{Action, App, By, Counted, Key, Look, View, draw};
+use unstarve_top::{Action, App, By, Counted, Key, Look, Order, View, draw};
 use unstarve_watch::{Blame, Cost, Histogram, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
 
 const MS: u64 = 1_000_000;
@@ -94,6 +94,48 @@ fn roles_have_exact_sums_of_the_window_and_tasks_what_was_seen() {
     let busy: Vec<(u32, f64, u32)> = view.cpus.iter().map(|cpu| (cpu.cpu, cpu.busy, cpu.waiting)).collect();
     assert_eq!(busy, [(0, 0.5, 0), (1, 1.0, 1)]);
     insta::assert_snapshot!(screen(&view, &app));
+}
+
+/// Workers wait for their turn longer than ksoftirqd for a real-time task: that one is first nevertheless, its task with it.
+#[test]
+fn who_waits_by_precedence_comes_before_turns_among_equals() {
+    let mut counted = Counted::new(Nanos(10_000 * MS));
+    for ms in [0, 5_000, 10_000] {
+        let mut reading = reading(ms, &[(18, "ksoftirqd/1", 60 * MS)]);
+        let waited = Nanos(3 * ms * MS);
+        let (victim, occupant) = (id(RoleKind::Other), id(RoleKind::Other));
+        reading.blame.push(Blame { victim, occupant, rule: Rule::Fair, ns: waited });
+        reading.waits[victim.index()].waited = waited;
+        counted.add(Look { reading, cpus: Vec::new() }, &nothing);
+    }
+    let shown = |app: App| {
+        let view = View::counted(&counted, &app.showing(By::Role), "eBPF", &nothing);
+        view.rows.iter().map(|row| (row.rule, row.kind)).collect::<Vec<_>>()
+    };
+    let rows = [(Some("class"), "role"), (Some("class"), "ksoftirqd"), (Some("fair"), "role")];
+    assert_eq!(shown(App::default()), rows);
+    assert_eq!(shown(App::new(Order::Longest, String::new())).len(), 3);
+    let by_name = shown(App::new(Order::Name, String::new()));
+    assert_ne!(by_name[2], rows[2], "who asks for another order gets it");
+}
+
+/// A task's rule is said where its role had one alone against that of who has its CPU.
+#[test]
+fn a_task_has_the_rule_of_its_role_where_there_is_one_alone() {
+    let rule = |second: bool| {
+        let mut counted = Counted::new(Nanos(10_000 * MS));
+        for ms in [0, 1_000] {
+            let mut reading = reading(ms, &[(18, "ksoftirqd/1", 60 * MS)]);
+            if second {
+                let row = Blame { rule: Rule::WakeupPreemption, ns: Nanos(ms * MS / 100), ..reading.blame[0] };
+                reading.blame.push(row);
+            }
+            counted.add(Look { reading, cpus: Vec::new() }, &nothing);
+        }
+        let view = View::counted(&counted, &App::default().showing(By::Role), "eBPF", &nothing);
+        view.rows.iter().find(|row| row.tid == Some(18)).and_then(|row| row.rule)
+    };
+    assert_eq!((rule(false), rule(true)), (Some("class"), None));
 }
 
 #[test]

@@ -133,9 +133,9 @@ fn a_narrow_title_keeps_what_matters_most() {
     assert_eq!(last, " tracefs cannot be used\\nhere");
     show.press(Key::Char('s'));
     assert_eq!(show.app.problem(), None, "until the next key");
-    show.app.say("no ordinary task comes to run on CPU 1".to_owned());
+    show.app.say("small buffers on CPU 1".to_owned());
     let last = show.screen(80, 12).lines().last().unwrap_or_default().to_owned();
-    assert_eq!(last, " no ordinary task comes to run on CPU 1");
+    assert_eq!(last, " small buffers on CPU 1");
 }
 
 #[test]
@@ -248,6 +248,38 @@ fn a_key_shows_what_to_do() {
     assert!(screen.contains("undo"), "{screen}");
     show.press(Key::Char('x'));
     assert!(!show.app.shows_remedy());
+}
+
+/// The table is sorted again under a task that is looked at, and under what to do about it.
+#[test]
+fn what_to_do_stays_with_the_task_that_was_chosen() {
+    let mut show = Show::trace("linux-5.10-net-rt.dat", 1200);
+    show.press(Key::Enter);
+    let looked_at = show.view().detail.expect("it is looked at").name;
+    assert_eq!(looked_at, "ksoftirqd/1[18]");
+    // Another order puts another task into the row with the cursor.
+    show.press(Key::Char('s'));
+    show.press(Key::Char('s'));
+    show.press(Key::Char('s'));
+    assert_ne!(show.view().rows[0].tid, Some(18));
+    for key in [Key::Enter, Key::Down, Key::PageDown] {
+        show.press(key);
+        assert_eq!(show.view().detail.map(|detail| detail.name).as_deref(), Some("ksoftirqd/1[18]"), "{key:?}");
+    }
+    show.press(Key::Char('r'));
+    let screen = show.screen(100, 30);
+    assert!(screen.contains("what to do about ksoftirqd/1[18]") && screen.contains("rt-starvation"), "{screen}");
+    // While they are on the screen the rows move, too; even that of the task may go.
+    show.app = App::default();
+    show.press(Key::Char('r'));
+    show.view();
+    let mut view = show.view();
+    view.rows.reverse();
+    let mut terminal = Terminal::new(TestBackend::new(100, 30)).expect("memory");
+    terminal.draw(|frame| draw(frame, &view, &show.app)).expect("memory");
+    let buffer = terminal.backend().buffer();
+    let title = (0..100).map(|x| buffer[(x, 1)].symbol()).collect::<String>();
+    assert!(title.contains("what to do about ksoftirqd/1[18]"), "{title}");
 }
 
 /// 24 tasks of one kind are a row that says so, with the sums of all.

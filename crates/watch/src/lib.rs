@@ -51,6 +51,7 @@ mod word;
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
 pub use engine::{Engine, EngineError, EngineName, Options, TaskMemory};
+pub use episode::is_precedence;
 pub use explainer::ExplainCommand;
 pub use histogram::{Bucket, Histogram};
 pub use limits::LimitedGroup;

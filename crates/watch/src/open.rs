@@ -58,5 +58,21 @@ fn ebpf(_: Options) -> Result<Box<dyn Engine>, EngineError> {
 }
 
 fn both(first: &EngineError, second: &EngineError) -> EngineError {
-    EngineError::Unavailable { engine: "an engine", reason: format!("{first}; {second}") }
+    let reason = |error: &EngineError| match error {
+        EngineError::Unavailable { reason, .. } => reason.clone(),
+        other => crate::scribe::chain(other),
+    };
+    EngineError::Unavailable { engine: "eBPF", reason: format!("{}; nor tracefs: {}", reason(first), reason(second)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_nothing_can_be_used_is_said_once() {
+        let unavailable = |engine, reason: &str| EngineError::Unavailable { engine, reason: reason.to_owned() };
+        let error = both(&unavailable("eBPF", "it needs root"), &unavailable("tracefs", "it is not mounted"));
+        assert_eq!(error.to_string(), "eBPF cannot be used here: it needs root; nor tracefs: it is not mounted");
+    }
 }

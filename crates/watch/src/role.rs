@@ -96,6 +96,25 @@ impl RoleKind {
         }
     }
 
+    /// Which tasks these are, in a line for people.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            RoleKind::Unknown => "nobody knows who it was",
+            RoleKind::Idle => "the CPU was idle",
+            RoleKind::Ksoftirqd => "the kernel's threads for softirqs: packets, timers, block completions",
+            RoleKind::DirectIo => "kernel workers that complete direct I/O",
+            RoleKind::Kworker => "all other kernel workers",
+            RoleKind::Rcu => "threads of RCU, for which the kernel waits in many places",
+            RoleKind::Storage => "journals and writeback of file systems: jbd2, xfsaild, kswapd, …",
+            RoleKind::Nfsd => "threads of the NFS server",
+            RoleKind::Kernel => "all other kernel threads",
+            RoleKind::RealTime => "programs with a real-time or deadline policy, in any cgroup",
+            RoleKind::Group => "programs of one top-level cgroup",
+            RoleKind::Other => "programs in no cgroup, and of those for which there was no role left",
+            RoleKind::Gone => "what was counted of cgroups that were removed since",
+        }
+    }
+
     /// The id of a role that every reading has; `None` for groups.
     pub fn fixed_id(self) -> Option<RoleId> {
         RoleKind::FIXED.iter().position(|kind| *kind == self).map(|index| RoleId(index as u8))

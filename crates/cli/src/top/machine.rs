@@ -200,7 +200,11 @@ mod tests {
     #[test]
     fn what_is_over_once_events_come_is_not_said_beside_them() {
         let waiting = Remark::Recorder(Notice::Waiting { what: "the event buffers of CPU 1".to_owned() });
-        let starved = Remark::Recorder(Notice::Starved { cpus: Vec::new(), kernel_waits: true });
+        let starved = Remark::Recorder(Notice::Starved {
+            cpus: Vec::new(),
+            waited: Duration::from_millis(25),
+            kernel_waits: true,
+        });
         assert!(!waiting.lasts() && starved.lasts() && Remark::Engine("tracefs".to_owned()).lasts());
         assert_eq!(waiting.to_string(), "waiting for the kernel: the event buffers of CPU 1");
     }

@@ -60,6 +60,9 @@ pub struct LowArgs {
     /// Replay speed; 0.1 is ten times slower than real time
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "file")]
     speed: f64,
+    /// Print at most this many rows, the worst; without a screen
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
     /// Print once, after one window or at the end of the recording
     #[arg(long)]
     once: bool,
@@ -99,6 +102,8 @@ pub struct HiArgs {
     app: App,
     pace: Pace,
     form: Form,
+    /// Rows that are printed.
+    limit: Option<usize>,
 }
 
 enum Source {
@@ -138,7 +143,13 @@ impl LowArgs {
             (true, None) => Some(self.window),
             (_, time) => time,
         };
+        if self.limit.is_some() && !prints {
+            bail!(
+                "--limit is for what is printed: with --once, --json or into a pipe; a terminal shows as many rows as fit"
+            );
+        }
         Ok(HiArgs {
+            limit: self.limit.and_then(|limit| usize::try_from(limit).ok()),
             source: match self.file {
                 Some(file) => Source::Recording(Recording::new(file)?),
                 None => Source::ThisMachine,
@@ -162,7 +173,7 @@ impl LowArgs {
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
-    let HiArgs { source, window, begin, app, pace, form } = args;
+    let HiArgs { source, window, begin, app, pace, form, limit } = args;
     let (feed, app): (Box<dyn Feed>, App) = match source {
         Source::ThisMachine => {
             let (machine, by) = Machine::start(window, begin)?;
@@ -174,7 +185,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     };
     match form {
         Form::Screen => terminal::run(feed, app, pace)?,
-        Form::Text | Form::Json => once::run(feed, &app, pace, form)?,
+        Form::Text | Form::Json => once::run(feed, &app, pace, once::Printed { form, limit })?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -28,7 +28,15 @@ pub fn ended() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-pub fn run(mut feed: Box<dyn Feed>, app: &App, pace: Pace, form: Form) -> Result<()> {
+/// How a view is printed.
+#[derive(Clone, Copy)]
+pub struct Printed {
+    pub form: Form,
+    /// So many rows at most.
+    pub limit: Option<usize>,
+}
+
+pub fn run(mut feed: Box<dyn Feed>, app: &App, pace: Pace, printed: Printed) -> Result<()> {
     let ended = ended()?;
     let mut out = Out::new();
     let began = Instant::now();
@@ -38,7 +46,7 @@ pub fn run(mut feed: Box<dyn Feed>, app: &App, pace: Pace, form: Form) -> Result
     loop {
         let next = at.saturating_add(pace.interval).min(limit.unwrap_or(Duration::MAX));
         let more = until(&mut *feed, next, began, &ended)?;
-        print(&feed.view(app), form, &mut out)?;
+        print(feed.view(app), printed, &mut out)?;
         at = next;
         if !more || limit.is_some_and(|limit| at >= limit) || ended.load(Ordering::Relaxed) {
             return Ok(());
@@ -62,10 +70,13 @@ fn until(feed: &mut dyn Feed, to: Duration, began: Instant, ended: &AtomicBool) 
     }
 }
 
-fn print(view: &View, form: Form, out: &mut Out) -> Result<()> {
-    let text = match form {
-        Form::Json => serde_json::to_string(view)?,
-        _ => text(view),
+fn print(mut view: View, printed: Printed, out: &mut Out) -> Result<()> {
+    let all = view.rows.len();
+    view.rows.truncate(printed.limit.unwrap_or(usize::MAX));
+    let text = match printed.form {
+        Form::Json => serde_json::to_string(&view)?,
+        _ if view.rows.len() < all => format!("{}\n… and {} more", text(&view), all - view.rows.len()),
+        _ => text(&view),
     };
     writeln!(out, "{text}").and_then(|()| out.flush()).context("standard output")
 }

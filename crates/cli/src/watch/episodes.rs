@@ -26,7 +26,7 @@ pub struct EpisodesArgs {
 
 pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
     let since = args.since.as_deref().map(Since::parse).transpose()?;
-    let directory = args.store.directory()?;
+    let directory = args.store.readable()?;
     let log = read_log(&directory).map_err(|error| output::hint_at_root(error.into()))?;
     let wanted = log.episodes.iter().filter(|episode| since.as_ref().is_none_or(|since| since.has(episode)));
     let mut text = String::new();
@@ -77,7 +77,9 @@ impl Since {
         };
         let moment = text.trim_end_matches('Z');
         if !is_date(moment) {
-            bail!("--since {text}: expected a time ago such as 30m or 2h, or a moment such as 2026-11-23T01:23:45Z");
+            bail!(
+                "--since {text}: expected a time ago such as 30m, 2h or 7d, or a moment such as 2026-11-23T01:23:45Z"
+            );
         }
         Ok(Since::Text(moment.replacen(' ', "T", 1)))
     }
@@ -91,16 +93,7 @@ impl Since {
 }
 
 fn parse_ago(text: &str) -> Option<Duration> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let count: u64 = number.parse().ok()?;
-    let unit = match &text[number.len()..] {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return None,
-    };
-    count.checked_mul(unit).map(Duration::from_secs)
+    unstarve_watch::config::parse_time(text, None).ok()
 }
 
 #[cfg(test)]

@@ -7,14 +7,16 @@ mod run;
 mod show;
 mod status;
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use unstarve_watch::config::{Config, STATE_DIRECTORY};
 
-use crate::output::{Color, Out};
+use crate::output::{Color, Out, hint_at_root};
 
 /// Run permanently: count who starves whom, keep a recording of each episode, report to monitoring
 ///
@@ -77,6 +79,22 @@ struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// A directory that is there: of none nobody can say that it has no episodes.
+    fn readable(&self) -> Result<PathBuf> {
+        let directory = self.directory()?;
+        match fs::metadata(&directory) {
+            Ok(found) if found.is_dir() => Ok(directory),
+            Ok(_) => bail!("{}: not a directory; expected the store of a watch", directory.display()),
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+                "{}: there is no such directory, and so no store: `sudo unstarve watch` makes it; --store or --config name another one",
+                directory.display()
+            ),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot read {}", directory.display())).map_err(hint_at_root)
+            }
+        }
+    }
+
     fn directory(&self) -> Result<PathBuf> {
         match &self.store {
             Some(store) => Ok(store.clone()),

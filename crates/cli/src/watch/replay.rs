@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_model::{Nanos, Time, clean};
-use unstarve_watch::episode::{Begun, Detector, Trigger};
+use unstarve_watch::episode::{Begun, Detector};
 use unstarve_watch::run::INTERVAL;
 use unstarve_watch::{Engine as _, EngineError, Options, Recording, TaskId};
 
@@ -60,21 +60,14 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
 fn line(begun: &Begun) -> String {
     // Of a group that a limit stops its own path is known.
     let victim = begun.group.as_deref().map_or_else(|| begun.victim.name(), str::to_owned);
-    let mut text = format!("{} waited {}", named(&victim, begun.victim_task), begun.ns);
+    let mut text = format!("{} waited", named(&victim, begun.victim_task));
     if let Some(culprit) = &begun.culprit {
-        let _ = write!(text, " while {} had the CPU", named(&culprit.name(), begun.culprit_task));
+        let _ = write!(text, ", {} of it while {} had the CPU", begun.ns, named(&culprit.name(), begun.culprit_task));
     }
     if let Some(rule) = begun.rule {
         let _ = write!(text, " ({rule})");
     }
-    let _ = match &begun.trigger {
-        Trigger::Wait { ns, threshold_ns } => write!(text, "; wait: {} > {}", Nanos(*ns), Nanos(*threshold_ns)),
-        Trigger::Oldest { ns, threshold_ns } => write!(text, "; oldest: {} > {}", Nanos(*ns), Nanos(*threshold_ns)),
-        Trigger::Share { share, threshold } => write!(text, "; share: {share:.2} > {threshold:.2}"),
-        Trigger::Stalled { share, threshold } => write!(text, "; stalled: {share:.2} > {threshold:.2}"),
-        Trigger::Stopped { share, threshold } => write!(text, "; stopped: {share:.2} > {threshold:.2}"),
-    };
-    text
+    text + ": " + &begun.trigger.words()
 }
 
 /// `kworker/1:3[71] (kworker)`; the role alone where no task waits at that moment.

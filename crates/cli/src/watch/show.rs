@@ -7,15 +7,15 @@ use unstarve_diagnose::report::Scope;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::EventSource;
 use unstarve_readers::{Input, OpenError, open_input};
-use unstarve_term::page_of;
-use unstarve_watch::episode::is_id;
-use unstarve_watch::store::trace_directory;
+use unstarve_term::{clean, page_of};
+use unstarve_watch::episode::{Episode, began, is_id, line};
+use unstarve_watch::store::{read_log, trace_directory};
 use unstarve_watch::trace_in;
 
 use super::{StoreArgs, print};
 use crate::output::{self, Color};
 
-/// Show what explain says of an episode's trace
+/// Show an episode: how it began, and what explain says of its trace
 #[derive(Args)]
 #[command(
     after_help = "Its trace is a recording like any other: see also report, timeline and export with DIR/ID/trace.dat.
@@ -40,11 +40,24 @@ fn open_regular(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     open_input(opened.map_err(|source| OpenError::Io { name, source })?)
 }
 
+/// The last word on an episode in the log. A store that was copied in part may lack it.
+fn known(store: &Path, id: &str) -> Option<Episode> {
+    read_log(store).ok()?.episodes.into_iter().rev().find(|episode| episode.id == id)
+}
+
+/// How it began, and what was said of it: the trace may show nothing that is as bad as what the counters saw.
+fn about(episode: &Episode) -> String {
+    let at: String = episode.at.chars().take(19).collect();
+    let mut text = format!("{}  {}\n", clean(&at), line(episode));
+    text += &began(episode).map_or_else(String::new, |began| format!("{began}\n"));
+    text + "\nWhat explain says of its trace:\n\n"
+}
+
 pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     if !is_id(&args.id) {
         bail!("{}: expected an id such as 20261123-012345-678; `unstarve watch episodes` lists them", args.id);
     }
-    let store = args.store.directory()?;
+    let store = args.store.readable()?;
     let directory = trace_directory(&store, &args.id).map_err(|error| output::hint_at_root(error.into()))?;
     let Some(directory) = directory else {
         bail!(
@@ -63,7 +76,8 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
         true => serde_json::to_string_pretty(&report)? + "\n",
         false => {
             let file = unstarve_change::quoted_file(&trace.display().to_string());
-            page_of(&report, Scope::Whole, file.as_deref(), output::look(color))
+            let page = page_of(&report, Scope::Whole, file.as_deref(), output::look(color));
+            known(&store, &args.id).map_or_else(String::new, |episode| about(&episode)) + &page
         }
     })
 }

@@ -68,7 +68,7 @@ pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
     Draft {
         id: kind::CREATOR_TO_FAIR,
         text: format!(
-            "Let {} ({}) start them as ordinary tasks: without `chrt` in its commands, without CPUSchedulingPolicy= in its \
+            "Let {} ({}) start its real-time tasks as ordinary ones: without `chrt` in its commands, without CPUSchedulingPolicy= in its \
              unit. Those that run are gone before a command could name them.",
             clean(&creator.comm.to_string()),
             creator.tid

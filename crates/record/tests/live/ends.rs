@@ -46,6 +46,7 @@ pub fn ends_after_the_time_given() -> Outcome {
 pub fn sigint_ends_it_cleanly_even_if_ignored_at_start() -> Outcome {
     let place = place();
     let output = place.path().join("t.dat");
+    std::fs::write(&output, vec![0; 12_000]).expect("an older recording");
     let task = Task::to(&output).invocation();
     // A shell starts background commands with SIGINT ignored, and so does this one.
     let mut shell = std::process::Command::new("sh");
@@ -57,6 +58,11 @@ pub fn sigint_ends_it_cleanly_even_if_ignored_at_start() -> Outcome {
     let ended = recorder.finish();
     ended.report();
     left_only(&["t.dat"], &ended, place.path());
+    // Who started it is told what ends it, and what it replaces.
+    let path = output.display();
+    for notice in [format!("{path} is there already (12 kB, of "), format!("recording into {path} until Ctrl-C\n")] {
+        assert!(ended.output.contains(&format!("notice {notice}")), "{notice}: {ended:?}");
+    }
     Ok(Completion::Completed)
 }
 

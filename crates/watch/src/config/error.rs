@@ -16,6 +16,12 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
+    /// It is no file.
+    #[error("{}: is a directory; expected a TOML file", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Somebody else could have written it.
     #[error("a configuration decides where root writes and connects to, so nobody else may be able to write it")]
     Untrusted(#[source] TrustError),

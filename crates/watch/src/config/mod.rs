@@ -18,7 +18,7 @@ pub use error::ConfigError;
 pub use file::{
     Config, Listen, Otlp, Recorder, RecorderMode, RoleThresholds, Sinks, Store, Syslog, Thresholds, Webhook,
 };
-pub use length::{Fraction, Length};
+pub use length::{Fraction, Length, parse_time};
 pub use tables::Tables;
 
 /// Where it is, if nothing else is asked for.
@@ -33,7 +33,11 @@ impl Config {
     /// # Errors
     /// If it cannot be read or trusted, or if something in it is wrong; says where.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let (_, bytes) = read_trusted(path, LARGEST).map_err(|error| ConfigError::of_trust(path, error))?;
+        let refused = |error| match path.is_dir() {
+            true => ConfigError::Directory { path: path.to_owned() },
+            false => ConfigError::of_trust(path, error),
+        };
+        let (_, bytes) = read_trusted(path, LARGEST).map_err(refused)?;
         let text = String::from_utf8(bytes)
             .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), source: std::io::Error::other(error) })?;
         Config::parse(path, &text)
@@ -51,6 +55,11 @@ impl Config {
                 found => found,
             },
         }
+    }
+
+    /// Whether [`Config::find`] finds no file, and the defaults hold.
+    pub fn has_none(path: Option<&Path>) -> bool {
+        path.is_none() && !Path::new(DEFAULT_PATH).exists()
     }
 
     /// Reads a text; `path` stands for the file in messages.
@@ -121,30 +130,44 @@ impl Config {
         if let Some((role, what)) = self.thresholds.unknown_role() {
             return Err((Key::Role(role), what));
         }
-        let in_range = |name, value: Duration, least: Duration, most: Duration| {
+        let in_range = |section, name, value: Duration, least: Duration, most: Duration| {
             let what = || format!("{} is out of range; expected {} to {}", Length(value), Length(least), Length(most));
-            if (least..=most).contains(&value) { Ok(()) } else { Err((Key::Named(name), what())) }
+            if (least..=most).contains(&value) { Ok(()) } else { Err((Key::Of(section, name), what())) }
         };
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
-        in_range("keep", self.recorder.keep.0, second, Duration::from_secs(600))?;
-        in_range("after", self.recorder.after.0, Duration::ZERO, Duration::from_secs(60))?;
-        in_range("every", self.store.every.0, second, 24 * hour)?;
-        in_range("calm", self.thresholds.calm.0, second, hour)?;
+        in_range("recorder", "keep", self.recorder.keep.0, second, Duration::from_secs(600))?;
+        in_range("recorder", "after", self.recorder.after.0, Duration::ZERO, Duration::from_secs(60))?;
+        in_range("store", "every", self.store.every.0, second, 24 * hour)?;
+        in_range("thresholds", "calm", self.thresholds.calm.0, second, hour)?;
+        if let Some(mib) = self.recorder.buffer_mib.filter(|mib| !(1..=1024).contains(mib)) {
+            return Err((Key::Of("recorder", "buffer-mib"), format!("{mib} is out of range; expected 1 to 1024")));
+        }
+        is_absolute("store", &self.store.directory)?;
         if let Some(tables) = &self.tables {
             if let Some((key, what)) = tables.bad_label() {
                 return Err((Key::Named(key), what));
             }
             if tables.mib == 0 {
-                return Err((Key::Named("mib"), "0 is out of range; expected 1 or more".to_owned()));
+                return Err((Key::Of("tables", "mib"), "0 is out of range; expected 1 or more".to_owned()));
             }
-            in_range("every", tables.every.0, 10 * second, hour)?;
-            in_range("age", tables.age.0, hour, 366 * 24 * hour)?;
+            in_range("tables", "every", tables.every.0, 10 * second, hour)?;
+            in_range("tables", "age", tables.age.0, hour, 366 * 24 * hour)?;
+            is_absolute("tables", &tables.directory)?;
         }
         if let Some(otlp) = &self.otlp {
-            in_range("interval", otlp.interval.0, second, hour)?;
+            in_range("otlp", "interval", otlp.interval.0, second, hour)?;
         }
         Ok(())
     }
+}
+
+/// A service has no directory of its own from which a relative path could begin.
+fn is_absolute<'a>(section: &'a str, directory: &Path) -> Result<(), (Key<'a>, String)> {
+    if directory.is_absolute() {
+        return Ok(());
+    }
+    let what = format!("`{}` is relative; expected an absolute path such as /var/lib/unstarve", directory.display());
+    Err((Key::Of(section, "directory"), what))
 }
 
 /// A key that is at fault.
@@ -152,6 +175,8 @@ impl Config {
 enum Key<'a> {
     /// One that there is only one of.
     Named(&'a str),
+    /// One of a section.
+    Of(&'a str, &'a str),
     /// The name of a role.
     Role(&'a str),
 }
@@ -160,9 +185,16 @@ impl Key<'_> {
     /// Where it is written, if it is.
     fn place_in(self, text: &str) -> Option<Range<usize>> {
         let mut at = 0;
+        let mut section = "";
         for line in text.split_inclusive('\n') {
+            if let Some(header) = line.trim().strip_prefix('[').and_then(|line| line.split_once(']')) {
+                section = header.0.trim();
+            }
             let found = match self {
                 Key::Named(key) => named_in(line, key),
+                Key::Of(of, key) if section == of => named_in(line, key),
+                Key::Of(of, key) if section.is_empty() => named_in(line, &format!("{of}.{key}")),
+                Key::Of(..) => None,
                 Key::Role(role) => role_in(line, role),
             };
             if let Some(found) = found {

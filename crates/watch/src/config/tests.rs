@@ -33,7 +33,16 @@ fn what_is_wrong_is_named_with_its_place() {
     let cases = [
         ("version = 2", "watch.toml:1:1: version 2 is not known; expected 1"),
         ("verison = 1", "watch.toml:1:1: unknown field `verison`"),
-        ("[recorder]\nkeep = \"10\"\n", "watch.toml:2:8: `10`: expected a time such as 250ms, 10s or 2m"),
+        ("[recorder]\nkeep = \"10\"\n", "watch.toml:2:8: `10`: expected a time such as 250ms, 10s, 2m, 1h or 14d"),
+        (
+            "[thresholds]\nwait = 500\n",
+            "watch.toml:2:8: invalid type: integer `500`, expected a time such as 250ms, 10s, 2m, 1h or 14d",
+        ),
+        ("[tables]\nevery = 60\n", "watch.toml:2:9: invalid type: integer `60`, expected a time such as 250ms"),
+        ("[recorder]\nbuffer-mib = 100000\n", "watch.toml:2:1: 100000 is out of range; expected 1 to 1024"),
+        ("[store]\ndirectory = \"relative\"\n", "watch.toml:2:1: `relative` is relative; expected an absolute path"),
+        ("[store]\ndirectory = \"/a\"\n[tables]\ndirectory = \"b\"\n", "watch.toml:4:1: `b` is relative"),
+        ("store.directory = \"c\"\n", "watch.toml:1:1: `c` is relative"),
         ("[recorder]\nkeep = \"11m\"\n", "watch.toml:2:1: 11m is out of range; expected 1s to 10m"),
         ("[listen]\naddress = \"0.0.0.0:9\"\n", "watch.toml:2:1: 0.0.0.0:9 can be reached from other machines"),
         (
@@ -50,7 +59,7 @@ fn what_is_wrong_is_named_with_its_place() {
             "watch.toml:2:8: unknown variant `no`, expected one of `always`, `armed`, `off`",
         ),
         ("[tables]\nmib = 0\n", "watch.toml:2:1: 0 is out of range; expected 1 or more"),
-        ("[tables]\nage = \"5m\"\n", "watch.toml:2:1: 5m is out of range; expected 1h to 8784h"),
+        ("[tables]\nage = \"5m\"\n", "watch.toml:2:1: 5m is out of range; expected 1h to 366d"),
         (
             "[tables.labels]\nsite = \"a,b\"\n",
             "watch.toml:2:1: label `site` = `a,b`: expected a key of letters, digits and _-./ and a value without comma and =",
@@ -75,6 +84,30 @@ fn what_is_wrong_is_named_with_its_place() {
         assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
     }
     assert!(parse("[listen]\naddress = \"0.0.0.0:9\"\nallow-remote = true\n").is_ok());
+}
+
+#[test]
+fn lengths_have_days_and_are_printed_as_they_are_read() {
+    for (text, seconds, printed) in [
+        ("14d", 14 * 86_400, "14d"),
+        ("336h", 14 * 86_400, "14d"),
+        ("90m", 5_400, "90m"),
+        ("1.5h", 5_400, "90m"),
+        ("2min", 120, "2m"),
+    ] {
+        let length: Length = text.parse().expect(text);
+        assert_eq!((length.0, length.to_string().as_str()), (Duration::from_secs(seconds), printed), "{text}");
+    }
+    for bad in ["", "d", "1", "-1d", "1 d", "1w", "1e3s", "..s", "367d", "99999999999999999999d"] {
+        assert!(bad.parse::<Length>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_directory_is_called_one() {
+    let place = tempfile::tempdir().expect("a directory");
+    let error = Config::load(place.path()).expect_err("no file").to_string();
+    assert_eq!(error, format!("{}: is a directory; expected a TOML file", place.path().display()));
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn part_of(ns: u64, part: u64, all: u64) -> u64 {
 }
 
 /// Whether a rule prefers the occupant to who waits.
-pub(crate) fn is_precedence(rule: Rule) -> bool {
+pub fn is_precedence(rule: Rule) -> bool {
     match rule {
         Rule::Irq
         | Rule::Softirq

@@ -92,7 +92,7 @@ fn of_many(party: &Party, tasks: u32) -> String {
 }
 
 /// `hog[4711] of nginx.service`; the role where no task is known.
-fn named(party: &Party) -> String {
+pub(super) fn named(party: &Party) -> String {
     let mut text = match (&party.role, party.comm.as_str()) {
         // A group within the role is known.
         (Some(role), "") if party.cgroup.as_ref().is_some_and(|cgroup| cgroup.starts_with(&format!("{role}/"))) => {

@@ -1,6 +1,7 @@
 //! Episodes: when one begins and ends ([`detect`]), and what is written about it.
 
 mod above;
+mod began;
 mod blamed;
 #[cfg(test)]
 mod crowd_tests;
@@ -16,7 +17,8 @@ mod stopped;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use above::is_precedence;
+pub use above::is_precedence;
+pub use began::began;
 pub use detect::{Begun, Detector, Step, Trigger};
 pub use headline::Explanation;
 pub use line::line;

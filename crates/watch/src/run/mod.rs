@@ -9,6 +9,7 @@ mod signals;
 mod status;
 #[cfg(test)]
 mod tests;
+mod troubles;
 mod unsent;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use self::recorder::Buffers;
 pub(crate) use self::reload::outputs;
 use self::reload::{Push, push};
 pub use self::signals::Signals;
+use self::troubles::Troubles;
 use crate::alone::Alone;
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
@@ -180,6 +182,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let mut watch = Watch {
         otlp: push(&options.config, &board, &deliveries)?,
         detector: Detector::new(options.config.thresholds.clone()),
+        began_with: options.config.clone(),
         config: options.config,
         path: options.path,
         tables: options.tables,
@@ -202,6 +205,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         jobs,
         words,
         serving,
+        troubles: Troubles::default(),
         rollups,
         deliveries,
         delivers_left,
@@ -254,6 +258,8 @@ fn guarded() -> Guarded {
 
 struct Watch {
     config: Config,
+    /// The one of the start: some of a new one has to wait for the next.
+    began_with: Config,
     path: Option<PathBuf>,
     /// Where the command line wants tables.
     tables: Option<PathBuf>,
@@ -288,6 +294,7 @@ struct Watch {
     /// For the herald.
     words: Sender<Word>,
     serving: Serving,
+    troubles: Troubles,
     rollups: Option<Rollups>,
     deliveries: Deliveries,
     /// What the watch before had left is being delivered.

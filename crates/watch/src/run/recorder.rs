@@ -114,7 +114,10 @@ impl Watch {
                 self.last_failure = None;
                 self.next_flight = Some((by, flight));
             }
-            Err(error) => self.has_no_flight(&chain(&error)),
+            Err(error) => {
+                let key = by.mib.map_or_else(String::new, |mib| format!("[recorder] buffer-mib = {mib}: "));
+                self.has_no_flight(&format!("{key}{}", chain(&error)));
+            }
         }
         self.see_to_recorder();
     }
@@ -196,9 +199,9 @@ mod tests {
 
     #[test]
     fn why_a_try_failed_is_said_beside_why_another_one_is_made() {
-        let text = small("no ordinary task comes to run on CPU 1", None);
+        let text = small("a busy CPU 1", None);
         assert!(text.contains("CPU 1; it is tried again every 60 s") && !text.contains("failed"), "{text}");
-        let text = small("no ordinary task comes to run on CPU 1", Some("cannot allocate memory"));
+        let text = small("a busy CPU 1", Some("cannot allocate memory"));
         assert!(
             text.contains("CPU 1; it is tried again") && text.ends_with("failed: cannot allocate memory"),
             "{text}"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{RunError, Watch};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, DEFAULT_PATH};
 use crate::herald::Word;
 use crate::outputs::Outputs;
 use crate::scribe::{Job, chain};
@@ -13,6 +13,9 @@ use crate::tell::{Board, Courier, Deliveries, Published, otlp, webhook};
 
 /// Its name among the problems.
 const PROBLEM: &str = "configuration";
+
+/// What a new configuration says and what is not so before the next start, likewise.
+const RESTART: &str = "restart";
 
 pub(crate) fn outputs(config: &Config, board: &Arc<Board>, deliveries: &Deliveries) -> Result<Outputs, RunError> {
     let failed = |source| RunError::System { action: "cannot start a thread", source };
@@ -46,6 +49,7 @@ impl Watch {
     pub(super) fn reload(&mut self) {
         let refused = self.reloaded().err().map(|error| chain(error.as_ref()));
         let text = match &refused {
+            None if Config::has_none(self.path.as_deref()) => format!("no {DEFAULT_PATH}: the defaults hold"),
             None => "configuration reloaded".to_owned(),
             Some(why) => format!("the configuration stays as it was: {why}"),
         };
@@ -70,10 +74,7 @@ impl Watch {
         let outputs = outputs(&config, &self.board, &self.deliveries)?;
 
         let mut old = std::mem::replace(&mut self.config, config);
-        let (was, is) = (&old, &self.config);
-        if was.listen != is.listen || was.store.directory != is.store.directory || was.tables != is.tables {
-            (self.say)("another address, store or [tables] takes effect at the next start");
-        }
+        self.say_what_awaits_a_restart();
         // Until then it is the open one that is meant.
         self.config.store.directory = std::mem::take(&mut old.store.directory);
         self.otlp = otlp;
@@ -84,5 +85,24 @@ impl Watch {
         (self.tried, self.last_try) = (None, None);
         self.see_to_recorder();
         Ok(())
+    }
+
+    /// In `status` until it is so, or is asked for no more.
+    fn say_what_awaits_a_restart(&self) {
+        let (began, is) = (&self.began_with, &self.config);
+        let differs = [
+            (began.listen != is.listen, format!("[listen] address = \"{}\"", is.listen.address)),
+            (began.store.directory != is.store.directory, "[store] directory".to_owned()),
+            (began.tables != is.tables, "[tables]".to_owned()),
+        ];
+        let waiting: Vec<String> = differs.into_iter().filter(|(differs, _)| *differs).map(|(_, what)| what).collect();
+        let text = format!("another {} takes effect at the next start", waiting.join(", "));
+        if !waiting.is_empty() {
+            (self.say)(&text);
+        }
+        self.board.write(|published| match waiting.is_empty() {
+            true => drop(published.problems.remove(RESTART)),
+            false => drop(published.problems.insert(RESTART, text)),
+        });
     }
 }

@@ -67,6 +67,7 @@ impl Watch {
                 self.see_to_recorder();
                 self.serving.look(Instant::now(), &self.say);
                 self.note_sent();
+                self.troubles.look(&self.board.read().problems).iter().for_each(|news| (self.say)(news));
                 // After a stop of the machine not once for each interval that was missed.
                 next = (next + INTERVAL).max(Instant::now());
                 if watchdog.is_some_and(|interval| next_sign.elapsed() >= interval.min(INTERVAL * 4)) {

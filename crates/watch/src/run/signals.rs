@@ -17,8 +17,8 @@ pub struct Signals {
 /// Where it was started, which says what SIGHUP means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Began {
-    /// In a terminal: the terminal has been closed, and nobody would end it any more.
-    InTerminal,
+    /// In a terminal, by this stream: the terminal has been closed, and nobody would end it any more.
+    InTerminal(&'static str),
     /// As a service: the configuration has changed.
     AsService,
 }
@@ -26,16 +26,27 @@ enum Began {
 impl Began {
     /// Asked at the start: a terminal that has been closed is none any more.
     fn here() -> Began {
-        match std::io::stdin().is_terminal() || std::io::stderr().is_terminal() {
-            true => Began::InTerminal,
-            false => Began::AsService,
+        match (std::io::stdin().is_terminal(), std::io::stderr().is_terminal()) {
+            (true, _) => Began::InTerminal("standard input"),
+            (false, true) => Began::InTerminal("standard error"),
+            (false, false) => Began::AsService,
+        }
+    }
+
+    /// Why a signal means something else than by itself.
+    fn why(self, signal: i32) -> Option<String> {
+        match (self, signal) {
+            (Began::InTerminal(stream), SIGHUP) => Some(format!(
+                "ended by SIGHUP: {stream} is a terminal; a service, with neither input nor error at one, reads its configuration anew"
+            )),
+            _ => None,
         }
     }
 
     /// What a signal means.
     fn meaning(self, signal: i32) -> i32 {
         match (self, signal) {
-            (Began::InTerminal, SIGHUP) => SIGTERM,
+            (Began::InTerminal(_), SIGHUP) => SIGTERM,
             (_, signal) => signal,
         }
     }
@@ -56,6 +67,9 @@ impl Signals {
         let events = events.clone();
         let forward = move || {
             for signal in self.caught.forever() {
+                if let Some(why) = self.began.why(signal) {
+                    let _ = events.send(Event::Remark(why));
+                }
                 if events.send(Event::Signal(self.began.meaning(signal))).is_err() {
                     return;
                 }
@@ -75,9 +89,14 @@ mod tests {
 
     #[test]
     fn a_closed_terminal_ends_a_watch_that_was_started_in_it() {
-        assert_eq!(Began::InTerminal.meaning(SIGHUP), SIGTERM);
+        let terminal = Began::InTerminal("standard error");
+        assert_eq!(terminal.meaning(SIGHUP), SIGTERM);
+        assert!(
+            terminal.why(SIGHUP).is_some_and(|why| why.starts_with("ended by SIGHUP: standard error is a terminal"))
+        );
+        assert_eq!((terminal.why(SIGTERM), Began::AsService.why(SIGHUP)), (None, None));
         assert_eq!(Began::AsService.meaning(SIGHUP), SIGHUP);
-        for began in [Began::InTerminal, Began::AsService] {
+        for began in [terminal, Began::AsService] {
             assert_eq!([SIGINT, SIGTERM].map(|signal| began.meaning(signal)), [SIGINT, SIGTERM]);
         }
     }

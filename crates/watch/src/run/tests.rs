@@ -28,6 +28,7 @@ impl Rig {
             otlp: None,
             detector: Detector::new(Config::default().thresholds),
             config: Config::default(),
+            began_with: Config::default(),
             path: Some(directory.path().join("watch.toml")),
             tables: None,
             say: Box::new(|_| {}),
@@ -50,6 +51,7 @@ impl Rig {
             jobs,
             words,
             serving,
+            troubles: Troubles::default(),
             rollups: None,
             deliveries: Deliveries::default(),
             delivers_left: false,
@@ -182,6 +184,7 @@ fn a_reload_keeps_the_directory_of_the_command_line() {
     rig.watch.say = Box::new(move |text| hears.borrow_mut().push(text.to_owned()));
     rig.watch.tables = Some("/srv/tables".into());
     rig.watch.config.write_tables_in(rig.watch.tables.as_deref());
+    rig.watch.began_with = rig.watch.config.clone();
     rig.reload("");
     let tables = rig.watch.config.tables.clone().expect("still");
     assert_eq!(tables.directory, Path::new("/srv/tables"));
@@ -190,6 +193,36 @@ fn a_reload_keeps_the_directory_of_the_command_line() {
     let tables = rig.watch.config.tables.clone().expect("still");
     assert_eq!((tables.directory.as_path(), tables.mib), (Path::new("/srv/tables"), 7));
     assert!(said.borrow().iter().any(|text| text.contains("at the next start")));
+}
+
+/// What has to wait for the next start is in the status as long as it is asked for.
+#[test]
+fn an_address_that_awaits_a_restart_is_in_the_status() {
+    let mut rig = Rig::new();
+    let text = "[listen]\naddress = \"127.0.0.1:9999\"\n";
+    rig.reload(text);
+    let waits = "another [listen] address = \\\"127.0.0.1:9999\\\" takes effect at the next start";
+    assert!(rig.watch.status().contains(waits), "{}", rig.watch.status());
+    rig.reload(&format!("{text}[store]\nepisodes = 7\n"));
+    assert!(rig.watch.status().contains(waits), "it still waits");
+    rig.reload("[store]\nepisodes = 7\n");
+    assert_eq!(rig.problem("restart"), None);
+}
+
+#[test]
+fn a_reload_without_a_file_says_that_the_defaults_hold() {
+    let mut rig = Rig::new();
+    let said = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let hears = std::rc::Rc::clone(&said);
+    rig.watch.say = Box::new(move |text| hears.borrow_mut().push(text.to_owned()));
+    rig.reload("");
+    assert_eq!(*said.borrow(), ["configuration reloaded"]);
+    rig.watch.path = None;
+    if Path::new(crate::config::DEFAULT_PATH).exists() {
+        return unstarve_testing::not_possible_here("this machine has a configuration of its own");
+    }
+    rig.watch.reload();
+    assert_eq!(said.borrow().last().map(String::as_str), Some("no /etc/unstarve/watch.toml: the defaults hold"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod board;
 mod courier;
 mod families;
 mod history;
+mod hour;
 pub mod http;
 pub mod http_head;
 mod http_places;

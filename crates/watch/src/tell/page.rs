@@ -7,15 +7,16 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unstarve_files::trust::{Directory, How};
-use unstarve_html::live::{self, Bar, Link, Panel, Row};
+use unstarve_html::live::{self, Link, Panel, Row};
 use unstarve_model::{Nanos, WallTime};
 use unstarve_timeline::Rule;
 
+use super::hour::hour;
 use super::http::Site;
-use super::{History, Minute, Published, metrics};
+use super::{Published, metrics};
 use crate::episode::{Episode, Party, Stage, is_id, is_precedence};
 use crate::store::PAGE;
-use crate::{Reading, Role};
+use crate::{Reading, Role, RoleKind};
 
 /// What is answered.
 #[derive(Debug)]
@@ -159,6 +160,7 @@ fn live_page(published: &Published) -> Answer {
     let mut panels = vec![now(published)];
     panels.extend(hour(&published.history));
     panels.push(episodes(published));
+    panels.extend(published.reading.as_deref().map(roles));
     let page = live::page(&headline(published), &notes(published), &panels);
     let policy = Some(live::policy());
     Answer { status: 200, kind: "text/html; charset=utf-8", policy, content: Content::Made(page.into_bytes()) }
@@ -187,7 +189,7 @@ fn notes(published: &Published) -> Vec<String> {
 }
 
 /// `2026-11-23 01:23:45 UTC`.
-fn short(at: WallTime) -> String {
+pub(super) fn short(at: WallTime) -> String {
     let clock = at.clock();
     format!("{} {} UTC", at.date(), clock.split('.').next().unwrap_or(&clock))
 }
@@ -244,40 +246,26 @@ fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nan
     rows
 }
 
-/// A panel for the roles that waited most.
-fn hour(history: &History) -> Option<Panel> {
-    let roles = history.roles();
-    let most = history.minutes.iter().flat_map(|minute| minute.waited.values()).max().copied()?;
-    let places = history.places();
-    let bars = roles.into_iter().take(8).map(|(role, sum)| Bar {
-        name: role.to_owned(),
-        sum: sum.to_string(),
-        parts: places.iter().map(|minute| part(*minute, role, most)).collect(),
-    });
-    Some(Panel {
-        title: "The last hour, by role".to_owned(),
-        note: format!("waits of each minute, UTC; the highest bar is {most}"),
-        bars: bars.collect(),
-        axis: axis(history),
-        ..Panel::default()
-    })
-}
-
-fn part(minute: Option<&Minute>, role: &str, most: Nanos) -> (f64, String) {
-    let Some(minute) = minute else { return (0.0, String::new()) };
-    let waited = minute.waited.get(role).copied().unwrap_or(Nanos(0));
-    (waited.share_of(most), format!("{}: {waited}", short(minute.at)))
-}
-
-/// The hour in tens of minutes, up to the minute that is not over yet.
-fn axis(history: &History) -> Vec<String> {
-    let Some(last) = history.minutes.back() else { return Vec::new() };
-    let label = |ago: u64| {
-        let at = WallTime(last.at.0.saturating_sub(ago * 60_000_000_000));
-        at.clock().chars().take(5).collect::<String>()
+/// What the names mean. Those of cgroups say it themselves.
+fn roles(reading: &Reading) -> Panel {
+    let mut kinds: Vec<RoleKind> = RoleKind::FIXED.into_iter().chain([RoleKind::Group]).collect();
+    kinds.sort_by_key(|kind| !kind.can_wait());
+    let name = |kind: RoleKind| match kind {
+        RoleKind::Group => {
+            let first = reading.roles.iter().flatten().find(|role| role.kind == kind).map(Role::name);
+            first.map_or_else(|| "/NAME".to_owned(), |name| format!("{name}, …"))
+        }
+        kind => kind.word().to_owned(),
     };
-    // The hour's last minute ends at the right end.
-    (1..=6).rev().map(|tens| label(tens * 10 - 1)).chain(["now".to_owned()]).collect()
+    let rows =
+        kinds.into_iter().map(|kind| Row { cells: vec![name(kind), kind.meaning().to_owned()], ..Row::default() });
+    Panel {
+        title: "Roles".to_owned(),
+        note: "tasks are summed up by these".to_owned(),
+        columns: ["role", "tasks"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        ..Panel::default()
+    }
 }
 
 fn episodes(published: &Published) -> Panel {
@@ -290,7 +278,7 @@ fn episodes(published: &Published) -> Panel {
             episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
             match episode.stage {
                 Stage::Begun => "being recorded".to_owned(),
-                Stage::Complete => episode.counts_as().unwrap_or_default().to_owned(),
+                Stage::Complete => episode.counts_as().unwrap_or("not explained").to_owned(),
             },
         ],
         hint: episode.verdict.clone(),
@@ -368,16 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hour_has_its_times() {
-        let mut history = History::default();
-        history.add(&Scene::new().reading(at(0)));
-        let scene = Scene::new().blame("kworker", RoleKind::RealTime, 5);
-        history.add(&scene.reading(at(250)));
-        let panel = hour(&history).expect("somebody waited");
-        // 16:03 UTC.
-        assert_eq!(panel.axis, ["15:04", "15:14", "15:24", "15:34", "15:44", "15:54", "now"]);
-        assert_eq!(panel.bars[0].parts.len(), 60);
-        assert_eq!(panel.bars[0].parts.iter().filter(|(part, _)| *part > 0.0).count(), 1);
-        assert!(panel.bars[0].parts[59].1.starts_with("2025-11-24 16:03"), "{:?}", panel.bars[0].parts[59]);
+    fn every_role_has_a_legend_and_an_episode_without_a_finding_says_so() {
+        let scene = Scene::new().group("/system.slice");
+        let rows = roles(&scene.reading(at(0))).rows;
+        assert_eq!(rows.len(), RoleKind::FIXED.len() + 1);
+        assert!(rows.iter().any(|row| row.cells[0] == "/system.slice, …"), "{rows:?}");
+        let mut published = Published::default();
+        published.list(Arc::new(Episode::default()));
+        assert_eq!(episodes(&published).rows[0].cells[5], "not explained");
     }
 }

@@ -1,0 +1,81 @@
+//! `unstarve watch episodes` and `show`: what a store says, of a watch that does not run.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use unstarve_watch::episode::{Episode, Party, Seen, Trigger};
+
+fn watch(arguments: &[&str], store: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    command.arg("watch").args(arguments).arg("--store").arg(store).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
+    command.output().expect("it can be started")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+const ID: &str = "20261123-012345-678";
+
+/// What the counters saw, in a recording that shows nobody starved.
+fn episode() -> Episode {
+    let party = |comm: &str, tid| Party { comm: comm.to_owned(), tid: Some(tid), ..Party::default() };
+    let trigger = Seen {
+        trigger: Trigger::Wait { ns: 54_000_000, threshold_ns: 50_000_000 },
+        since_mono_ns: None,
+        victim: Some(party("ksoftirqd/1", 18)),
+        culprit: Some(party("cc1", 4711)),
+        rule: Some("weight".to_owned()),
+        blamed_ns: Some(54_400_000),
+    };
+    Episode {
+        id: ID.to_owned(),
+        at: "2026-11-23T01:23:45.678000000Z".to_owned(),
+        trigger: Some(trigger),
+        verdict: Some("Nobody is starved.".to_owned()),
+        ..Episode::default()
+    }
+}
+
+#[test]
+fn an_episode_is_shown_before_what_explain_says_of_its_trace() {
+    let store = tempfile::tempdir().expect("a store");
+    let directory = store.path().join(ID);
+    fs::create_dir(&directory).expect("it can be made");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/traces/linux-6.1-idle.dat");
+    fs::copy(trace, directory.join("trace.dat")).expect("a trace");
+    let line = serde_json::to_string(&episode()).expect("JSON");
+    fs::write(store.path().join("episodes.jsonl"), format!("{line}\n")).expect("a log");
+    let output = watch(&["show", ID], store.path());
+    let page = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (about, report) = page.split_once("\nWhat explain says of its trace:\n\n").expect(page);
+    assert!(about.starts_with(&format!("2026-11-23T01:23:45  episode {ID}: ")), "{about}");
+    assert!(
+        about.contains("began when ksoftirqd/1[18] waited 54.4 ms while cc1[4711] had the CPU (weight): one wait took 54.0 ms or more; the threshold is wait = 50.0 ms\n"),
+        "{about}"
+    );
+    assert!(report.contains("trace.dat v"), "{report}");
+    // The JSON is the report alone, as before.
+    let output = watch(&["show", ID, "--json"], store.path());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["schema"], "unstarve.explain/1");
+}
+
+/// That there are no episodes can be said of a store alone.
+#[test]
+fn a_store_that_is_not_there_is_an_error() {
+    let place = tempfile::tempdir().expect("a directory");
+    assert_eq!(watch(&["episodes"], place.path()).status.code(), Some(0), "an empty one has none");
+    let file = place.path().join("file");
+    fs::write(&file, "").expect("a file");
+    for (store, why) in [(place.path().join("nowhere"), "no such directory"), (file, "not a directory")] {
+        for arguments in [&["episodes"][..], &["show", ID]] {
+            let output = watch(arguments, &store);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+            assert!(text(&output.stderr).contains(why), "{output:?}");
+            assert!(output.stdout.is_empty(), "{output:?}");
+        }
+    }
+}

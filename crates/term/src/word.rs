@@ -1,0 +1,65 @@
+//! Words of the reports that are no finding, rule or remedy.
+
+/// Such a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// The word.
+    pub id: &'static str,
+    /// In a line.
+    pub title: &'static str,
+    /// All of it.
+    pub text: &'static [&'static str],
+}
+
+/// How a line about the lab is read; below the lines themselves, too.
+pub(crate) const LAB: &[&str] = &[
+    "`on 6.1 for a kworker: ping.max −86 % (−91 % to −81 %), in spike` says: in guests with Linux 6.1, where a kworker was the victim, \
+     the number ping.max of the lab's scenario `spike` fell by 86 % with the remedy; its 95 % interval is in brackets. \
+     `unstarve lab list` has the scenarios.",
+    "`made in part there`: some of its changes were not made in the guest, because a thread was not there again or not as it was recorded. \
+     What was seen is the effect of the others.",
+    "`not taken back: PATH: Device or resource busy (os error 16)`: the undo was refused there. `os error 16` is EBUSY: the kernel \
+     refuses to change a CPU's fair server for a while. `unstarve fix --undo` tries again.",
+    "`harm`: what it was tried for got worse. `no difference that matters`: the whole interval lies within 3 %. `not shown to help`: there \
+     was too much spread to say.",
+];
+
+/// All of them.
+pub const WORDS: &[Word] = &[
+    Word {
+        id: "role",
+        title: "what `watch` and `top` sum tasks up as",
+        text: &[
+            "Of the kernel's threads: `ksoftirqd`, `direct-io` (workers that complete direct I/O), `kworker` (all other workers), `rcu`, \
+             `storage` (journals and writeback), `nfsd`, and `kernel` (the rest). Of programs: `real-time` (a real-time or deadline policy, in any \
+             cgroup), the path of a top-level cgroup such as `/system.slice`, and `other`.",
+            "Only ever the one that has the CPU: `idle`, `unknown` (events are missing). `gone` has the sums of cgroups that were removed.",
+        ],
+    },
+    Word {
+        id: "episode",
+        title: "a time in which somebody waits longer than a threshold, as `watch` keeps it",
+        text: &[
+            "An episode begins when the waits of a role are above one of its thresholds while others are preferred, and ends when nothing was \
+             above any for `calm`. It has an id, a trace of the seconds around its beginning, and what `explain` says of that trace. \
+             `unstarve watch episodes` lists them, `unstarve watch show ID` shows one.",
+        ],
+    },
+    Word {
+        id: "kworker",
+        title: "a kernel worker: a thread that works for many parts of the kernel",
+        text: &[
+            "`kworker/3:1H`: of CPU 3, its worker 1; `H` is a pool of nice −20; `u` instead of a number is a pool of several CPUs. What a \
+             worker does changes from item to item: reports name the function and the workqueue where the recording has them.",
+        ],
+    },
+    Word {
+        id: "confidence",
+        title: "how sure a finding is, in percent",
+        text: &[
+            "It is lower where the recording lacks what could overturn the finding: lost events, unknown priorities, no host snapshot. How \
+             bad a finding is says its severity; one of low confidence is never called critical.",
+        ],
+    },
+    Word { id: "lab-line", title: "how the lines about the lab (`lab: …`) below a remedy are read", text: LAB },
+];
