@@ -59,12 +59,6 @@ pub enum FleetError {
         /// Why.
         why: String,
     },
-    /// A directory has files, and none of a table.
-    #[error("{}: there is no table in it; expected the directory above table=NAME/date=YYYY-MM-DD/hour=HH, as `unstarve watch --tables` makes them", path.display())]
-    NoTables {
-        /// The directory.
-        path: PathBuf,
-    },
     /// Others commit to the same hour again and again.
     #[error("{}: other compactors were faster {tries} times; run this again", path.display())]
     Busy {

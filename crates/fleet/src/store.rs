@@ -76,11 +76,6 @@ impl Store {
         Store { examine, ..self }
     }
 
-    /// What is in the directory itself.
-    pub(crate) fn names(&self) -> Result<Vec<String>, FleetError> {
-        names(&self.directory).map_err(|source| self.io("read", "", source))
-    }
-
     /// All hours, in the order of their names. What looks like one and is none is a problem.
     ///
     /// # Errors
