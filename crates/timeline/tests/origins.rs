@@ -82,34 +82,66 @@ fn a_program_with_a_kernel_threads_name_is_told_from_the_kernel_thread() {
     assert_eq!(called, [(vec![Tid(121)], false), (vec![Tid(17)], true)]);
 }
 
+/// A snapshot that knows of all tasks what they are.
+struct Told;
+impl Settings for Told {
+    fn groups(&self) -> unstarve_timeline::Groups {
+        NoSettings.groups()
+    }
+    fn own_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
+    fn group(&self, _: Tid) -> Option<unstarve_timeline::GroupId> {
+        None
+    }
+    fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
+        None
+    }
+    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
+        None
+    }
+    fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
+        Some(tid == Tid(17))
+    }
+}
+
 #[test]
 fn what_the_snapshot_says_goes_before_the_name() {
-    struct Told;
-    impl Settings for Told {
-        fn groups(&self) -> unstarve_timeline::Groups {
-            NoSettings.groups()
-        }
-        fn own_weight(&self, _: Tid) -> Option<u32> {
-            None
-        }
-        fn group(&self, _: Tid) -> Option<unstarve_timeline::GroupId> {
-            None
-        }
-        fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
-            None
-        }
-        fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
-            None
-        }
-        fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
-            Some(tid == Tid(17))
-        }
-    }
     let (a, b) = (task(17, "ksoftirqd/0"), task(121, "kworker/0:1"));
     let events = [(10, switch(idle(), PrevState::Runnable, a)), (20, switch(a, PrevState::Sleeping, b))];
     let (timeline, _) = play(&events, Box::new(Told));
     assert_eq!(nature(&timeline, 17), (Nature::Kernel, true));
     assert_eq!(nature(&timeline, 121), (Nature::Program, false));
+}
+
+#[test]
+fn an_actor_is_the_kernel_s_if_more_than_a_name_shows_it_of_all_its_tasks() {
+    let (real, fake) = (task(17, "ksoftirqd/0"), task(121, "ksoftirqd/0"));
+    let is_kernel = |events: &[(u64, EventKind)], settings: Box<dyn Settings>, tid: u32| {
+        let (timeline, _) = play(events, settings);
+        let world = timeline.world();
+        let mut actors = world.actors.iter().filter(|(_, actor)| actor.tids.contains(&Tid(tid)));
+        let (_, actor) = actors.next().expect("its actor");
+        actor.is_kernel()
+    };
+    let ran = [(10, switch(idle(), PrevState::Runnable, real)), (20, switch(real, PrevState::Sleeping, idle()))];
+    assert_eq!(is_kernel(&ran, Box::new(Told), 17), Some(true));
+    assert_eq!(is_kernel(&ran, Box::new(NoSettings), 17), None, "its name alone");
+    let program = [(10, switch(idle(), PrevState::Runnable, fake)), (20, switch(fake, PrevState::Sleeping, idle()))];
+    assert_eq!(is_kernel(&program, Box::new(Told), 121), Some(false));
+    // It ends: a snapshot of the recording's end would have seen another task of its number.
+    let died = [(10, switch(idle(), PrevState::Runnable, real)), (20, switch(real, PrevState::Dead, idle()))];
+    assert_eq!(is_kernel(&died, Box::new(Told), 17), None);
+    // One of which it was seen who created it is what it is.
+    let fork = EventKind::Fork { parent: Tid(2), child: Tid(17), child_comm: Comm::from("kthreadd") };
+    let born = [(5, fork), died[0], died[1]];
+    assert_eq!(is_kernel(&born, Box::new(NoSettings), 17), Some(true));
+    // Beside one that has the name alone it is nobody's mark.
+    let fork = EventKind::Fork { parent: Tid(2), child: Tid(200), child_comm: Comm::from("kthreadd") };
+    let other = task(200, "ksoftirqd/0");
+    let mixed =
+        [(5, fork), (10, switch(idle(), PrevState::Runnable, real)), (20, switch(real, PrevState::Sleeping, other))];
+    assert_eq!(is_kernel(&mixed, Box::new(NoSettings), 17), None);
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod verify;
 mod watch;
 mod watch_days;
 mod watch_groups;
+mod watch_stopped;
 mod watch_words;
 
 use clap::Parser;
@@ -78,6 +79,7 @@ fn main() -> std::process::ExitCode {
         trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
         trial("a_hog_over_direct_io_is_an_episode_of_the_watch", watch::a_hog_is_an_episode),
         trial("direct_io_alone_is_no_episode_of_the_watch", watch::direct_io_alone_is_none),
+        trial("a_stop_of_the_watch_hides_nothing", watch_stopped::hides_nothing),
         trial("a_group_that_its_limit_stops_is_an_episode_of_the_watch", watch_groups::a_tight_limit),
         trial("a_group_that_a_real_time_hog_keeps_off_is_an_episode_of_the_watch", watch_groups::a_hog_over_a_group),
         trial("the_watch_runs_with_the_rights_of_its_unit", watch::with_the_units_rights),
