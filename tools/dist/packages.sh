@@ -12,9 +12,8 @@ for_machine "$1"
 tree=$CARGO_TARGET_DIR/dist-tree
 
 program=$(tools/dist/binary.sh "$architecture")
-# Man pages, completions and the version are asked of a program of the same sources that runs here.
 speaks=$program
-[[ -z $sysroot ]] || speaks=$(tools/dist/binary.sh "$(own_machine)")
+[[ -z $sysroot ]] || speaks=$(tools/dist/speaker.sh)
 built=$tree/$target/dist
 tools/dist/stage.sh "$program" "$built" "$speaks"
 
