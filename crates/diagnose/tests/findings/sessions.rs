@@ -120,7 +120,7 @@ fn of_a_task_that_ended_before_the_settings_were_read_nice_is_less_sure() {
         let finding = scene.explain().findings.remove(0);
         assert_eq!(
             (finding.id, finding.confidence <= 0.6),
-            ("weight-starvation", true),
+            ("weight-starvation".to_owned(), true),
             "{name}: {}",
             finding.confidence
         );
