@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
+#[allow(clippy::print_stdout)]
 fn merge(directory: &Path) -> Result<(), Box<dyn Error>> {
     let apart = Apart::new(std::env::current_exe()?, vec!["examine-files".into()]);
     let store = Store::open(directory)?.examined_by(Box::new(apart));
@@ -27,7 +28,6 @@ fn merge(directory: &Path) -> Result<(), Box<dyn Error>> {
     let begun = Instant::now();
     let done = compact(&store, &options)?;
     let seconds = begun.elapsed().as_secs_f64();
-    #[allow(clippy::print_stdout)]
     println!("{} rows of {} files in {seconds:.2} s", done.rows, done.inputs);
     Ok(())
 }

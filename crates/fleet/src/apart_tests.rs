@@ -160,3 +160,61 @@ fn rows_come_back_as_they_are() {
         files.iter().map(|file| Here.examine(&HOSTS, file, Most::INPUT).expect("a good file")).collect();
     assert_eq!(found, here);
 }
+
+/// Of a large file rows are given back before it is known to be whole. What follows may have other columns, as while hosts are upgraded.
+#[test]
+fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
+    let name = "h".repeat(600);
+    let large = parquet_file(&HOSTS, |rows| {
+        let begin = [Cell::Text(&name), Cell::Empty, 5.into(), Cell::Text("6.12")];
+        let row = [&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat();
+        (0..8192).try_for_each(|_| rows.row(&row))
+    });
+    let large: Bytes = large.expect("it can be encoded").into();
+    let newer = with_another_column(host("newer"));
+    let question = Question {
+        table: HOSTS.name.to_owned(),
+        files: vec![large.len(), newer.len()],
+        memory: Most::INPUT.memory,
+        answer: Wants::Rows,
+    };
+    let mut asked = Vec::new();
+    wire::say(&mut asked, &question).expect("memory");
+    [&large, &newer].iter().for_each(|file| asked.extend_from_slice(file));
+    let mut answered = Vec::new();
+    crate::serve::answers(&asked[..], &mut answered).expect("it answers");
+
+    let (mut from, mut columns, mut runs) = (&answered[..], Vec::new(), Vec::new());
+    while let Some(answer) = wire::hear(&mut from).expect("an answer") {
+        match answer {
+            Answer::Rows(bytes) => {
+                let (rows, rest) = from.split_at(bytes);
+                columns.extend(wire::decode(rows.to_vec()).expect("rows").iter().map(|batch| batch.num_columns()));
+                from = rest;
+            }
+            Answer::Found(files) => runs.push((files.len(), std::mem::take(&mut columns))),
+            Answer::Refused(why) => panic!("{why}"),
+        }
+    }
+    let usual = HOSTS.columns.len();
+    assert_eq!(runs, [(1, vec![usual]), (1, vec![usual + 1])]);
+}
+
+/// The same file, as a newer version might write it.
+fn with_another_column(file: Bytes) -> Bytes {
+    let batches = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).expect("a good file");
+    let batch = batches.build().expect("a good file").next().expect("a row").expect("a row");
+    let more = (
+        std::sync::Arc::new(arrow_schema::Field::new("more", arrow_schema::DataType::Utf8, true)),
+        arrow_array::new_null_array(&arrow_schema::DataType::Utf8, batch.num_rows()),
+    );
+    let fields: Vec<_> = batch.schema().fields().iter().cloned().chain([more.0]).collect();
+    let schema = arrow_schema::Schema::new_with_metadata(fields, batch.schema().metadata().clone());
+    let columns = batch.columns().iter().cloned().chain([more.1]).collect();
+    let batch = arrow_array::RecordBatch::try_new(std::sync::Arc::new(schema), columns).expect("columns of one length");
+    let mut bytes = Vec::new();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(&mut bytes, batch.schema(), None).expect("memory");
+    writer.write(&batch).expect("memory");
+    writer.close().expect("memory");
+    bytes.into()
+}

@@ -66,6 +66,9 @@ impl<'a> Chunk<'a> {
     pub fn push(&mut self, batches: Vec<RecordBatch>, files: &[Examined], readers: Readers) -> Result<(), String> {
         let known = known(self.table);
         let schema = batches.first().map(RecordBatch::schema);
+        if batches.iter().any(|batch| Some(batch.schema()) != schema) {
+            return Err("its rows have several sets of columns".to_owned());
+        }
         let fields = schema.iter().flat_map(|schema| schema.fields());
         let new: Vec<_> = fields.filter(|field| known.field_with_name(field.name()).is_err()).collect();
         for field in &new {

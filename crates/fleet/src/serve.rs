@@ -82,7 +82,7 @@ struct Reply<'a, W> {
 impl<W: Write> Reply<'_, W> {
     /// Reads a file. Its rows are given back before it is known to be whole only if they are many: then what was held before goes first.
     fn file(&mut self, file: Bytes, table: &'static Schema, most: Most) -> Result<(), String> {
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let (mut rows, mut bytes, mut given) = (Vec::new(), 0, false);
         let examined = examine(file, table, most, |batch| {
             if self.wants == Wants::Sums {
                 return Ok(());
@@ -92,7 +92,7 @@ impl<W: Write> Reply<'_, W> {
             if bytes < HELD {
                 return Ok(());
             }
-            bytes = 0;
+            (bytes, given) = (0, true);
             self.flush().and_then(|()| self.rows(&std::mem::take(&mut rows))).map_err(|error| error.to_string())
         })?;
         let schema = |batches: &[RecordBatch]| batches.first().map(RecordBatch::schema);
@@ -104,7 +104,8 @@ impl<W: Write> Reply<'_, W> {
         self.held.append(&mut rows);
         self.bytes += bytes;
         self.found.push(examined);
-        if self.bytes < HELD { Ok(()) } else { self.flush().map_err(|error| error.to_string()) }
+        // Rows that are given back already are this file's alone: the next one may have other columns.
+        if self.bytes < HELD && !given { Ok(()) } else { self.flush().map_err(|error| error.to_string()) }
     }
 
     /// Gives back what is held.
