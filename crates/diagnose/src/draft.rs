@@ -55,13 +55,15 @@ impl Draft {
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         let confidence = confidence(self.confidence, case, &self.victims, &losses);
         let culprits = rows(case, guilty);
+        let worst = worst(case, &self.victims, &culprits, &culprit);
         Finding {
             id: self.kind.id.into(),
             severity: throughout.temper(self.severity).min(worst_at(confidence)),
             confidence,
             sentence: throughout.sentence(self.sentence),
             victim: victim(case, &self.victims, &guilty_actors),
-            worst: worst(case, &self.victims, &culprits, &culprit),
+            lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),
+            worst,
             culprits,
             blame: rows(case, all),
             waits: waits(case, &self.victims),
@@ -309,6 +311,13 @@ fn worst(
         culprit: main(length, spot),
     };
     spots.into_iter().map(instance).collect()
+}
+
+/// Whether all waits of these are kept that were mainly by the culprits' rules.
+fn has_all(case: &Case<'_>, victims: &[ActorId], culprits: &[Culprit]) -> bool {
+    let rules = || Rule::ALL.into_iter().filter(|rule| culprits.iter().any(|row| row.rule == rule.word()));
+    let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
+    !culprits.is_empty() && accounts.into_iter().all(|account| rules().all(|rule| account.worst.has_all(rule)))
 }
 
 /// Losses that could overturn a finding that needs these events.

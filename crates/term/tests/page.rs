@@ -99,6 +99,7 @@ fn rt_starvation() -> Finding {
         }],
         evidence: vec!["4 of 4 waits of more than 10 ms were under wl".to_owned()],
         worst: vec![Instance { cpu: 1, start_ns: 812_000_000_000, end_ns: 812_094_800_000, ..Instance::default() }],
+        lists_all: false,
         losses: vec![],
         missing: vec![],
         remedies: vec![Remedy {
@@ -167,6 +168,7 @@ fn ping_pong() -> Finding {
             .collect(),
         evidence: vec!["2.0 switches per completed item (1.0 is the floor)".to_owned()],
         worst: vec![],
+        lists_all: false,
         losses: vec!["1,204 events were lost while recording (CPU 0)".to_owned()],
         missing: vec![],
         remedies: vec![],

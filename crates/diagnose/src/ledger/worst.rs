@@ -156,6 +156,11 @@ impl Worst {
         self.least[rule as usize] = longest.least;
     }
 
+    /// Whether all waits are kept that were mainly under this rule.
+    pub fn has_all(&self, rule: Rule) -> bool {
+        self.by_rule.iter().all(|(known, longest)| *known != rule || longest.heap.len() < longest.keep)
+    }
+
     /// All that are kept, longest first.
     pub fn sorted(&self) -> Vec<(Nanos, &Spot)> {
         let mut list: Vec<(Nanos, &Spot)> = self.by_rule.iter().flat_map(|(_, longest)| longest.sorted()).collect();

@@ -152,6 +152,10 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// The worst instances, worst first.
     pub worst: Vec<Instance>,
+    /// Whether `worst` has all of the victim's waits of which most was the culprits' doing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub lists_all: bool,
     /// Losses that could overturn it.
     pub losses: Vec<String>,
     /// The same for programs.

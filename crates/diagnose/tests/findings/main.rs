@@ -4,6 +4,7 @@ mod class;
 mod deadline;
 mod families;
 mod interrupts;
+mod marks;
 mod options;
 mod placement;
 mod reasons;

@@ -115,7 +115,10 @@ impl<'a> Pair<'a> {
             return None;
         }
         let since = begin.at.trace.0;
-        let unfair = self.unfair_since(since);
+        // Threads of a pool that push each other off are all of the role: what one of them waits another one has.
+        let is_siblings = |row: &Blame| row.rule == Rule::WakeupPreemption && row.occupant == self.id;
+        let by_others = self.preferred_since(since).into_iter().filter(|(row, _)| !is_siblings(row));
+        let unfair: Nanos = by_others.map(|(_, ns)| ns).sum();
         let share = unfair.0 as f64 / span as f64;
         let rank = share / limit;
         let trigger = Trigger::Share { share, threshold: limit };

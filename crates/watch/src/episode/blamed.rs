@@ -25,8 +25,9 @@ impl Explanation {
     pub(super) fn main_culprit<'f>(&self, finding: &'f Finding, episode: &Episode) -> Option<&'f Culprit> {
         let Some(since) = self.since(episode) else { return finding.culprits.first() };
         let of_its_time: Vec<&Instance> = finding.worst.iter().filter(|wait| wait.end_ns >= since).collect();
-        // Reports of before have no such places.
-        if let [only] = finding.culprits.as_slice() {
+        // Where no wait is listed nobody knows when they were; reports of before have no places.
+        let is_its = finding.worst.is_empty() || !of_its_time.is_empty();
+        if let ([only], true) = (finding.culprits.as_slice(), is_its) {
             return Some(only);
         }
         let waiter = episode.trigger.as_ref().and_then(|seen| seen.victim.as_ref()?.tid);
@@ -40,7 +41,7 @@ impl Explanation {
     /// The thread that waited, where all waits of the episode's time are known and are one's.
     pub(super) fn only_waiter(&self, finding: &Finding, episode: &Episode) -> Option<u32> {
         let since = self.since(episode)?;
-        let has_all = finding.waits.count as usize <= finding.worst.len();
+        let has_all = finding.lists_all || finding.waits.count as usize <= finding.worst.len();
         let mut waiters = finding.worst.iter().filter(|wait| wait.end_ns >= since).map(|wait| wait.tid);
         let first = waiters.next()??;
         (has_all && waiters.all(|tid| tid == Some(first))).then_some(first)

@@ -72,6 +72,18 @@ fn a_kernel_threads_wait_is_its_own() {
     assert_eq!(step(62), []);
 }
 
+#[test]
+fn threads_of_a_pool_that_push_each_other_off_are_not_starved_by_others() {
+    //  nfsd ×16  wRwRwR      each wakes the next, which goes before it for a moment
+    let begun = |occupant: &str| {
+        begun(&Scene::new(), |_, scene| scene.blame_group("nfsd", occupant, Rule::WakeupPreemption, 100 * MS))
+    };
+    assert_eq!(begun("nfsd"), []);
+    let by_programs = begun("other");
+    assert_eq!(by_programs.len(), 1);
+    assert!(matches!(by_programs[0].trigger, Trigger::Share { .. }), "{:?}", by_programs[0]);
+}
+
 /// Eighty busy loops of one role on two CPUs, and a FIFO task that has 80 of each 100 ms of one of them.
 fn beside_a_hog(hog_ms: u64, waiting_there: u64) -> Vec<Begun> {
     let elsewhere = 80 - waiting_there;

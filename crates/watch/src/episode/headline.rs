@@ -57,7 +57,7 @@ impl Explanation {
         // Who keeps others waiting, a limit of its own and all, is not whom the episode is about.
         let is_victim_alone = |finding: &Finding| {
             let blames =
-                |other: &Finding| self.blamed(other, episode).is_some_and(|row| has_one_of(row, &finding.victim));
+                |other: &Finding| self.blamed(other, episode).is_some_and(|row| has_one_of(&row.tids, &finding.victim));
             !bad.iter().any(|other| other.severity >= finding.severity && blames(other))
         };
         let rank = |finding: &Finding| (is_victim_alone(finding), finding.severity, self.fit(finding, episode));
@@ -98,7 +98,14 @@ impl Explanation {
     /// Those whose waits may have been after the episode's first one began.
     pub(super) fn of_its_time<'a>(&'a self, episode: &Episode) -> impl Iterator<Item = &'a Finding> + use<'a> {
         let since = self.since(episode);
-        self.findings().filter(move |finding| since.is_none_or(|since| !is_over_before(finding, since)))
+        let is_of_it = move |finding: &Finding| since.is_none_or(|since| !is_over_before(finding, since));
+        // One that may be of its time is not where another one about the same tasks is.
+        let may_be = move |finding: &Finding| since.is_some_and(|since| !is_known_after(finding, since));
+        let is_known = move |finding: &Finding| {
+            let same = |other: &Finding| has_one_of(&other.victim.tids, &finding.victim);
+            self.findings().any(|other| since.is_some_and(|since| is_known_after(other, since)) && same(other))
+        };
+        self.findings().filter(move |finding| is_of_it(finding) && !(may_be(finding) && is_known(finding)))
     }
 
     /// How many threads the episode's finding is about.
@@ -140,13 +147,18 @@ impl Explanation {
 
 /// Whether all that is known of its waits ended before then. Of many waits the report has the worst alone: then nobody knows.
 fn is_over_before(finding: &Finding, then: u64) -> bool {
-    let has_all = finding.waits.count as usize <= finding.worst.len();
+    let has_all = finding.lists_all || finding.waits.count as usize <= finding.worst.len();
     has_all && !finding.worst.is_empty() && finding.worst.iter().all(|wait| wait.end_ns < then)
 }
 
+/// Whether one of its listed waits was after that moment, or lasted then.
+fn is_known_after(finding: &Finding, then: u64) -> bool {
+    finding.worst.iter().any(|wait| wait.end_ns >= then)
+}
+
 /// Whether one of a victim's threads is among these.
-fn has_one_of(culprit: &Culprit, victim: &Victim) -> bool {
-    culprit.tids.iter().any(|tid| victim.tids.contains(tid))
+fn has_one_of(tids: &[u32], victim: &Victim) -> bool {
+    tids.iter().any(|tid| victim.tids.contains(tid))
 }
 
 /// Whether a finding is about this victim, as far as roles say.

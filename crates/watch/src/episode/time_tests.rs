@@ -74,6 +74,34 @@ fn a_culprit_that_was_dead_before_is_not_named() {
 }
 
 #[test]
+fn of_two_findings_about_one_name_that_of_the_episodes_time_is_its_own() {
+    // One finding for each hog; the victim's waits are more than either lists.
+    let of = |place: usize, lists_all: bool| {
+        let mut finding = two_lives();
+        for list in ["culprits", "worst"] {
+            finding[list] = json!([finding[list][place]]);
+        }
+        finding["worst"][0]["culprit"] = 0.into();
+        finding["waits"]["count"] = 2.into();
+        finding["lists_all"] = lists_all.into();
+        finding
+    };
+    for lists_all in [true, false] {
+        let mut late = of(1, lists_all);
+        late["severity"] = "warning".into();
+        let mut episode = since(8_500, role("other"), Some(role("real-time")), "class");
+        episode.note_trace(&explained(&[of(0, lists_all), late], &[]));
+        let culprit = episode.culprit.as_ref().and_then(|culprit| culprit.tid);
+        assert_eq!(culprit, Some(200), "{}", line(&episode));
+        assert_eq!(episode.victims.iter().filter(|victim| victim.finding.is_some()).count(), 1);
+    }
+    // Alone it is of another time, if all of its waits are listed.
+    let mut episode = since(8_500, role("other"), Some(role("real-time")), "class");
+    episode.note_trace(&explained(&[of(0, true)], &[]));
+    assert_eq!((episode.finding.as_ref(), episode.culprit.and_then(|culprit| culprit.tid)), (None, None));
+}
+
+#[test]
 fn a_culprit_of_waits_that_are_not_listed_is_named_if_the_counters_saw_it() {
     let mut many = two_lives();
     many["waits"]["count"] = 500.into();
