@@ -98,11 +98,12 @@ bench-watch: ## what the watch costs: a switch, beside nothing and perf sched re
 	cargo build --profile bench-quick -p unstarve-cli -p unstarve-watch $$(tools/features.sh) --bin unstarve --example readings
 	bench/watch.sh "$$CARGO_TARGET_DIR/bench-quick/examples/readings" "$$CARGO_TARGET_DIR/bench-quick/unstarve"
 
-bench-fleet: build build-sql ## many hosts: merging, size, every view cold and warm, beside DuckDB's answers; HOSTS=1000 HOURS=24
+bench-fleet: build build-sql $(if $(filter no,$(CLUSTER)),,build-cluster) ## many hosts: merging, size, every view cold and warm, beside DuckDB's answers and a cluster's; HOSTS=1000 HOURS=24 ROWS=250 (72 million), CLUSTER=no
 	tools/setup.sh fleet
 	cargo build --release -p unstarve-tables --features columnar --example fleet
 	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" bench/fleet.py "$$CARGO_TARGET_DIR/release/unstarve" \
-		"$$CARGO_TARGET_DIR/sql/release/unstarve-sql" "$$CARGO_TARGET_DIR/release/examples/fleet" --hosts $(or $(HOSTS),1000) --hours $(or $(HOURS),24)
+		"$$CARGO_TARGET_DIR/sql/release/unstarve-sql" "$$CARGO_TARGET_DIR/release/examples/fleet" --hosts $(or $(HOSTS),1000) --hours $(or $(HOURS),24) \
+		$(if $(ROWS),--rows $(ROWS)) $(if $(filter no,$(CLUSTER)),,--cluster "$$CARGO_TARGET_DIR/cluster/release/unstarve-cluster")
 
 watch-healthy: build ## the watch beside an idle machine, a compile, fio, pgbench, redis and nginx: none may give an episode; needs root
 	bench/watch_healthy.sh "$$CARGO_TARGET_DIR/release/unstarve"

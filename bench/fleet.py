@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What many hosts cost: merging their files, their size, and every view, cold and warm, beside DuckDB's answers.
+"""What many hosts cost: merging their files, their size, every view cold and warm, a cluster on loopback, beside DuckDB's answers.
 
-    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--directory DIR] [--questions a,b] [--no-duckdb]
+    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--rows 250] [--cluster UNSTARVE-CLUSTER] [--directory DIR] [--questions a,b] [--no-duckdb]
 
-The rows are those of a real host, multiplied, with faults planted (crates/tables/examples/fleet.rs), in files of each host and hour, which `fleet compact` merges. Each question is a process of its own that opens the directory anew. Cold: the files are no longer in the page cache
-(posix_fadvise). Memory is the most that a process had in it (ru_maxrss).
+The rows are those of a real host, multiplied, with faults planted (crates/tables/examples/fleet/), in files of each host and hour, which `fleet compact` merges. Each question is a process of its own that opens the directory anew. Cold: the files are no longer in the page cache
+(posix_fadvise). Memory is the most that a process had in it (ru_maxrss). With --rows, an interval of a host has so many rows of blame_rollup; else as many as the real host's.
+With --cluster, a scheduler and two executors on loopback answer the same questions, and one is killed in the middle of a long one.
 """
 import argparse
 import glob
@@ -18,15 +19,26 @@ import tempfile
 import time
 from pathlib import Path
 
+import cluster
+
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT / "sql/tests/real"
 WARM = 3
 # What docs/fleet.md sets out to reach.
-GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0}
+GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0, "killed": 60.0}
+# Long enough that an executor can be killed meanwhile.
+LONG = """select a.host, count(*) as n, sum((a.ns + b.ns) % 7) as s from blame_rollup a,
+    (select distinct victim_role, occupant, ns from blame_rollup where host = 'host-0000' order by ns desc limit 20) b group by a.host order by a.host"""
 
 
 def run(command, **options):
     """Seconds, the most memory, and what was said."""
+    seconds, _, memory, text = measure(command, **options)
+    return seconds, memory, text
+
+
+def measure(command, **options):
+    """Seconds, those of processors, the most memory, and what was said."""
     begin = time.monotonic()
     with tempfile.TemporaryFile() as out:
         child = subprocess.Popen([str(word) for word in command], stdout=out, stdin=options.pop("stdin", subprocess.DEVNULL), **options)
@@ -37,7 +49,7 @@ def run(command, **options):
         text = out.read().decode()
     if child.returncode != 0:
         sys.exit(f"{command}: exit code {child.returncode}\n{text}")
-    return seconds, usage.ru_maxrss * 1024, text
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, text
 
 
 def forget(directory):
@@ -53,10 +65,11 @@ def forget(directory):
 def make(arguments, directory):
     """Makes the files of all hosts and merges them; then they are removed, as they are an hour later."""
     begin = time.monotonic()
-    run([arguments.generator, REAL, directory, arguments.hosts, arguments.hours, "apart"])
+    more = [f"rows={arguments.rows}"] if arguments.rows else []
+    run([arguments.generator, REAL, directory, arguments.hosts, arguments.hours, *more, "apart"])
     made = time.monotonic() - begin
     files = sum(len(found) for _, _, found in os.walk(directory))
-    seconds, memory, text = run([arguments.unstarve, "fleet", "compact", directory, "--json"])
+    seconds, processor, memory, text = measure([arguments.unstarve, "fleet", "compact", directory, "--json"])
     done = json.loads(text)
     rows = done["rows"]
     problems = done["problems"]
@@ -65,6 +78,7 @@ def make(arguments, directory):
     run([arguments.unstarve, "fleet", "compact", directory, "--grace", "0s"])
     print(f"made {files:,} files of hosts, {done['input_bytes'] / 1e6:,.0f} MB, in {made:.0f} s")
     say("ingest", rows / seconds, f"merged {rows:,} rows of {done['inputs']:,} files into {done['outputs']:,} in {seconds:.1f} s, {rows / seconds:,.0f} rows/s, at most {memory >> 20} MiB", more=True)
+    print(f"      that took {processor:.1f} s of processor time, {rows / processor:,.0f} rows for each of them, {processor / done['inputs'] * 1e3:.2f} ms a file")
 
 
 def say(goal, value, text, more=False):
@@ -98,6 +112,8 @@ def main():
         parser.add_argument(name)
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--hours", type=int, default=24)
+    parser.add_argument("--rows", type=int, help="rows of blame_rollup in an interval of a host")
+    parser.add_argument("--cluster", metavar="UNSTARVE-CLUSTER", help="ask a scheduler and two executors on loopback, too")
     parser.add_argument("--directory", help="kept, and used again if it is there")
     parser.add_argument("--questions", help="only these views, apart by commas")
     parser.add_argument("--no-duckdb", action="store_true")
@@ -111,10 +127,48 @@ def main():
         if not os.path.exists(directory):
             make(arguments, directory)
         sizes(arguments, directory)
-        ask_all(arguments, directory)
+        answers = ask_all(arguments, directory)
+        if arguments.cluster:
+            with cluster.Cluster(arguments.cluster, directory) as asked:
+                ask_cluster(asked, directory, answers)
+                kill_one(asked, directory)
     finally:
         if not arguments.directory:
             shutil.rmtree(place)
+
+
+def ask_cluster(asked, directory, answers):
+    """The same questions, by two executors."""
+    times = {}
+    for view, (question, rows) in answers.items():
+        begin = time.monotonic()
+        found = asked.ask(question, directory)
+        times[view] = time.monotonic() - begin
+        if found.returncode != 0 or found.stdout.decode().split("\n", 1)[1] != rows:
+            sys.exit(f"{view}: two executors answer otherwise: {found.stderr.decode()[-2000:]}")
+    worst = max(times, key=times.get)
+    print(f"      two executors on loopback: {len(times)} answers are the same; slowest {times[worst]:.2f} s ({worst}), median {statistics.median(times.values()):.2f} s")
+
+
+def kill_one(asked, directory):
+    """An executor is killed in the middle of a query: right rows, or an error."""
+    expected = asked.ask(LONG, directory)
+    if expected.returncode != 0:
+        sys.exit(f"the long question: {expected.stderr.decode()[-2000:]}")
+    before = asked.jobs(0)
+    child = asked.begin(LONG, directory)
+    while asked.jobs(0) == before and child.poll() is None:
+        time.sleep(0.02)
+    if child.poll() is not None:
+        sys.exit("the long question was answered before an executor could be killed")
+    asked.kill(0)
+    begin = time.monotonic()
+    out, said = child.communicate()
+    seconds = time.monotonic() - begin
+    if child.returncode == 0 and out != expected.stdout:
+        sys.exit("an executor was killed, and the rows are others")
+    how = "the right rows" if child.returncode == 0 else f"an error ({said.decode().strip()[-200:]})"
+    say("killed", seconds, f"an executor killed in the middle of a query: {how} {seconds:.1f} s later")
 
 
 def ask_all(arguments, directory):
@@ -124,7 +178,7 @@ def ask_all(arguments, directory):
     _, _, text = run([arguments.sql, "--format", "json", "select table_name, definition from information_schema.views where definition is not null", directory])
     definitions = {row["table_name"]: row["definition"] for row in json.loads(text)}
     print(f"      {'view':<22}{'cold':>8}{'warm':>8}{'memory':>10}{'DuckDB':>8}  rows")
-    missed, colds, warms, most = [], [], [], 0
+    missed, colds, warms, most, answers = [], [], [], 0, {}
     for view, question in questions.items():
         command = [arguments.sql, "--format", "csv", question, directory]
         forget(directory)
@@ -147,6 +201,7 @@ def ask_all(arguments, directory):
             duck = f"{seconds:.2f}"
         bad = cold > GOALS["cold"] or warm > GOALS["warm"] or memory > GOALS["memory"]
         print(f"{'MISS' if bad else '  ok'}  {view:<22}{cold:>7.2f}s{warm:>7.2f}s{memory >> 20:>6} MiB{duck:>8}  {rows.count(chr(10))}", flush=True)
+        answers[view] = question, rows
         colds.append(cold)
         warms.append(warm)
         most = max(most, memory)
@@ -156,6 +211,7 @@ def ask_all(arguments, directory):
     say("memory", most, f"most memory: {most >> 20} MiB")
     same = "not compared with DuckDB" if arguments.no_duckdb else "all answers are DuckDB's"
     print(f"{len(questions)} questions, {same}; over a goal: {', '.join(missed) or 'none'}")
+    return answers
 
 
 main()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use object_store::{ObjectMeta, ObjectStoreExt};
-use unstarve_fleet::{BadCommit, Head};
+use unstarve_fleet::{BadCommit, Head, Trusted, Writer};
 
 use crate::place::Shop;
 use crate::plain;
@@ -30,9 +30,6 @@ impl<T> Found<T> {
     }
 }
 
-/// Mode bits by which others than the owner may write.
-const OTHERS_WRITE: u32 = 0o022;
-
 /// The text of a commit, up to a length. Of a file its owner decides, who is asked of what was opened.
 ///
 /// # Errors
@@ -51,20 +48,18 @@ pub async fn believed(shop: &Shop, meta: &ObjectMeta, most: u64) -> Result<Found
         Err(error) if plain::is_no_file(&error) => return Ok(Found::Doubted("not a regular file".to_owned())),
         opened => opened?,
     };
-    let top = top(&path);
-    if !believes(top.as_deref(), found.uid()) {
-        let why = "not believed: expected a file of root, this user, or the owner of the whole directory";
-        // Who wrote the manifest keeps the whole store: without his commits the rows would be wrong.
-        let keeper = top.and_then(|top| Some(top.join("manifest.parquet").symlink_metadata().ok()?.uid()));
-        return if keeper == Some(found.uid()) { bail!(why) } else { Ok(Found::Doubted(why.to_owned())) };
-    }
-    if found.mode() & OTHERS_WRITE != 0 {
-        bail!("not believed: others than its owner may write it; expected mode 644 or less");
+    match trusted(top(&path).as_deref()).judge(found.uid(), found.mode()) {
+        Writer::Believed => {}
+        Writer::Another => return Ok(Found::Doubted(NOT_BELIEVED.to_owned())),
+        Writer::Keeper => bail!(NOT_BELIEVED),
+        Writer::Anybody => bail!("not believed: others than its owner may write it; expected mode 644 or less"),
     }
     let mut text = Vec::new();
     file.take(most).read_to_end(&mut text)?;
     Ok(Found::Believed(text))
 }
+
+const NOT_BELIEVED: &str = "not believed: expected a file of root, this user, or the owner of the whole directory";
 
 /// What a compactor made for this hour; what it made for another one, somebody else brought here.
 ///
@@ -100,18 +95,21 @@ fn top(commit: &Path) -> Option<PathBuf> {
     commit.ancestors().nth(4).map(Path::to_owned)
 }
 
-fn believes(top: Option<&Path>, user: u32) -> bool {
-    let owner = top.and_then(|top| Some(top.symlink_metadata().ok()?.uid()));
+/// Whose files in it are believed.
+fn trusted(top: Option<&Path>) -> Trusted {
+    let owner = |path: PathBuf| Some(path.symlink_metadata().ok()?.uid());
     let us = rustix::process::geteuid().as_raw();
-    user == 0 || user == us || owner == Some(user)
+    let keeper = top.and_then(|top| owner(top.join("manifest.parquet")));
+    Trusted { us, owner: top.and_then(|top| owner(top.to_owned())), keeper }
 }
 
 /// Whether nobody who is not believed can bring files into the hour of a commit.
 fn is_closed(commit: &Path) -> bool {
-    let top = top(commit);
-    let mut above = commit.ancestors().skip(1).take(4);
-    above.all(|directory| {
-        let found = directory.symlink_metadata();
-        found.is_ok_and(|found| believes(top.as_deref(), found.uid()) && found.mode() & OTHERS_WRITE == 0)
-    })
+    let above: std::io::Result<Vec<(u32, u32)>> = commit
+        .ancestors()
+        .skip(1)
+        .take(4)
+        .map(|directory| directory.symlink_metadata().map(|found| (found.uid(), found.mode())))
+        .collect();
+    above.is_ok_and(|above| trusted(top(commit).as_deref()).is_closed(above))
 }

@@ -5,14 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{LazyLock, mpsc};
-use std::time::Duration;
 
 pub const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/real");
 pub const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/fleet");
 pub const STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/store");
-
-/// Far more than starting takes on a busy machine: what hangs fails.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where this user's token is: of all tests of a program, as it would be on a machine.
 pub fn state() -> &'static Path {
@@ -66,7 +62,8 @@ impl Part {
     /// The word after this one in the next line that has it.
     pub fn says(&mut self, word: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE);
+            // Until it ends, however busy the machine is.
+            let line = self.lines.recv();
             let errors = std::fs::read_to_string(&self.errors).unwrap_or_default();
             let line = line.unwrap_or_else(|_| panic!("nothing with {word:?} was said: {errors}"));
             if let Some((_, rest)) = line.split_once(&format!("{word} ")) {
@@ -108,6 +105,8 @@ pub struct Cluster {
     pub executors: Vec<Part>,
     pub address: String,
     options: Vec<String>,
+    /// What executors, and who asks, have in their environment.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Cluster {
@@ -115,9 +114,21 @@ impl Cluster {
     pub fn start(count: usize, places: &[&str], more: &[&str]) -> Cluster {
         let mut scheduler = Part::start(&["scheduler", "--listen", "127.0.0.1:0"]);
         let address = scheduler.says("listening at");
-        let mut cluster = Cluster { scheduler, executors: Vec::new(), address, options: Vec::new() };
+        let (executors, options, environment) = (Vec::new(), Vec::new(), Vec::new());
+        let mut cluster = Cluster { scheduler, executors, address, options, environment };
         for _ in 0..count {
             cluster.add(places, more);
+        }
+        cluster
+    }
+
+    /// One that reads a bucket: these options and this environment are of executors and of who asks.
+    pub fn of_bucket(count: usize, place: &str, options: &[&str], environment: Vec<(String, String)>) -> Cluster {
+        let mut cluster = Cluster::start(0, &[], &[]);
+        cluster.environment = environment;
+        cluster.options = options.iter().map(|option| (*option).to_owned()).collect();
+        for _ in 0..count {
+            cluster.add(&[place], options);
         }
         cluster
     }
@@ -127,7 +138,8 @@ impl Cluster {
         let mut scheduler = Part::start(&[&["scheduler", "--listen", "127.0.0.1:0"], server].concat());
         let address = scheduler.says("listening at");
         let options = client.iter().map(|option| (*option).to_owned()).collect();
-        let mut cluster = Cluster { scheduler, executors: Vec::new(), address, options };
+        let (executors, environment) = (Vec::new(), Vec::new());
+        let mut cluster = Cluster { scheduler, executors, address, options, environment };
         for _ in 0..count {
             cluster.add(places, server);
         }
@@ -140,7 +152,9 @@ impl Cluster {
         let mut arguments = vec!["executor", "--scheduler", &address, "--tasks", "2"];
         places.iter().for_each(|place| arguments.extend(["--place", place]));
         arguments.extend(more);
-        let mut executor = Part::start(&arguments);
+        let mut command = program();
+        command.envs(self.environment.iter().cloned());
+        let mut executor = Part::start_as(&arguments, command);
         executor.says("registered with");
         self.executors.push(executor);
     }
@@ -149,7 +163,7 @@ impl Cluster {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program();
         command.args(["sql", "--cluster", &format!("df://{}", self.address)]).args(&self.options).args(arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(self.environment.iter().cloned()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 

@@ -54,7 +54,7 @@ struct CompactArgs {
 
 #[derive(Args)]
 struct PlaceArgs {
-    /// The directory
+    /// The directory that has `table=…` in it
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// As JSON
@@ -95,7 +95,9 @@ mod built {
 
     use anyhow::{Context, Result};
     use serde::Serialize;
-    use unstarve_fleet::{Apart, Done, Options, Problem, Status, Store, Verified, compact, serve, status, verify};
+    use unstarve_fleet::{
+        Apart, Done, Holds, Options, Problem, Status, Store, Verified, compact, serve, status, verify,
+    };
     use unstarve_model::WallTime;
     use unstarve_term::clean;
 
@@ -116,7 +118,7 @@ mod built {
                 tell(&verified, place.json, verified_text(&verified), &verified.problems)
             }
             Command::Status(place) => {
-                let status = status(&Store::open(&place.directory)?)?;
+                let status = status(&store(place)?)?;
                 tell(&status, place.json, table(&status), &status.problems)
             }
             Command::ExamineFiles => {
@@ -130,7 +132,14 @@ mod built {
     fn store(place: &PlaceArgs) -> Result<Store> {
         let program = std::env::current_exe().context("this program's own file")?;
         let apart = Apart::new(program, ["fleet", "examine-files"].map(Into::into).to_vec());
-        Ok(Store::open(&place.directory)?.examined_by(Box::new(apart)))
+        let store = Store::open(&place.directory)?.examined_by(Box::new(apart));
+        if store.holds()? == Holds::Nothing {
+            note!(
+                "{}: there are no tables yet; hosts write them with `unstarve watch --tables`",
+                clean(&place.directory.display().to_string())
+            );
+        }
+        Ok(store)
     }
 
     fn options(args: &CompactArgs) -> Result<Options> {
@@ -210,6 +219,9 @@ mod built {
     }
 
     fn table(status: &Status) -> String {
+        if status.tables.is_empty() {
+            return "no tables".to_owned();
+        }
         let mut text = format!(
             "{:<14} {:>6} {:>7} {:>12} {:>10}  {:>18}  {:>18}  {:>18}  {:>7}\n",
             "table", "hours", "files", "rows", "size", "not merged yet", "kept for readers", "garbage", "dropped"

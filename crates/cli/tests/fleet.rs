@@ -310,3 +310,23 @@ fn errors_say_what_is_expected() {
         assert!(text(&output.stderr).contains("expected"), "{output:?}");
     }
 }
+
+/// A new user's first tries: nothing there yet, and another directory than was meant.
+#[test]
+fn a_directory_without_tables_is_said_and_left_as_it_is() {
+    let fleet = Fleet::new();
+    for command in ["compact", "verify", "status"] {
+        let output = fleet.run(&[command]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains("no tables yet"), "{command}: {output:?}");
+    }
+    assert_eq!(std::fs::read_dir(&fleet.path).expect("it is there").count(), 0, "nothing was written");
+    std::fs::write(fleet.path.join("notes.txt"), "of somebody").expect("it can be written");
+    for command in ["compact", "verify", "status"] {
+        let output = fleet.run(&[command]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_said = said.contains("no table in it") && said.contains("table=NAME");
+        assert!(output.status.code() == Some(2) && is_said, "{command}: {output:?}");
+    }
+    assert_eq!(std::fs::read_dir(&fleet.path).expect("it is there").count(), 1, "nothing was written");
+}

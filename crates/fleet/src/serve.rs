@@ -138,3 +138,19 @@ fn processor_seconds() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     u64::try_from(used.tv_sec).unwrap_or(u64::MAX - SECONDS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Core files are what no other test minds.
+    #[test]
+    fn a_limit_is_raised_again_for_a_larger_file() {
+        let now = |most: u64| {
+            limit(Resource::Core, most).expect("within the parent's");
+            getrlimit(Resource::Core).current
+        };
+        let within = |most: u64| getrlimit(Resource::Core).maximum.map_or(most, |maximum| most.min(maximum));
+        assert_eq!((now(5), now(1 << 20), now(7)), (Some(within(5)), Some(within(1 << 20)), Some(within(7))));
+    }
+}

@@ -1,10 +1,11 @@
 //! Multiplies the rollups of a real host to those of a fleet, with faults planted in some of its hosts:
 //!
-//!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS [apart]
+//!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS [rows=N] [apart]
 //!
 //! REAL and OUT are directories as `unstarve watch --tables` writes them. All hosts are in one file for each hour, as if they had been merged;
 //! with `apart`, each host has files of its own, as before that, and a load of its own: without it, the same numbers again and again take next to no room.
-//! Every host gets real intervals in an order of its own. The same call makes the same rows. What is planted, by the number of the host:
+//! With `rows=N` each interval of a host has so many rows of `blame_rollup`, as on a host with more groups than the real one: some of what it has is there once more, of other
+//! groups. What is planted comes on top. Every host gets real intervals in an order of its own. The same call makes the same rows. What is planted, by the number of the host:
 //!
 //! * each 10th, `host-NNNN` with N % 10 = 3: real-time tasks keep the workers of direct I/O waiting for 12 s in each interval;
 //! * kernel 6.1.0-planted on each 4th: a group outweighs kworkers for 3 s in each interval;
@@ -14,6 +15,8 @@
 //! * each 20th, `host-NNNN` with N % 20 = 7, gets the label `policy=v2` in the middle of the time; until then a group outweighs its storage workers for 4 s in each interval;
 //! * host-0006 has another value of `kernel.sched_rt_runtime_us` than all others;
 //! * each host of the first kind has an episode in each hour.
+
+mod interval;
 
 use std::error::Error;
 use std::fs::File;
@@ -29,39 +32,13 @@ use unstarve_tables::{
     BLAME_ROLLUP, Cell, EPISODES, HOSTS, Partition, Rows, SETTINGS, Schema, Shelf, WAIT_ROLLUP, parquet_file, part_name,
 };
 
+use interval::{Blame, Interval, Wait, mix};
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// 2026-11-22 00:00 UTC.
 const BEGIN: u64 = 1_795_305_600_000_000_000;
 const SPAN: u64 = 300_000_000_000;
-
-/// What one role waited in a real interval.
-#[derive(Clone)]
-struct Wait {
-    role: String,
-    kind: String,
-    n: u64,
-    sum: u64,
-    max: Option<u64>,
-    buckets: Vec<u64>,
-}
-
-/// For whom it waited.
-#[derive(Clone)]
-struct Blame {
-    victim: String,
-    kind: String,
-    occupant: String,
-    rule: String,
-    ns: u64,
-}
-
-/// A real interval.
-#[derive(Clone, Default)]
-struct Interval {
-    waits: Vec<Wait>,
-    blame: Vec<Blame>,
-}
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -69,8 +46,17 @@ fn main() -> Result<()> {
         Some((last, first)) if last == "apart" => (first, true),
         _ => (&arguments[..], false),
     };
-    let [real, out, hosts, hours] = arguments else { return Err("expected REAL OUT HOSTS HOURS [apart]".into()) };
-    let real = read(Path::new(real))?;
+    let (arguments, rows) = match arguments.split_last() {
+        Some((last, first)) if last.starts_with("rows=") => (first, Some(last["rows=".len()..].parse()?)),
+        _ => (arguments, None),
+    };
+    let [real, out, hosts, hours] = arguments else {
+        return Err("expected REAL OUT HOSTS HOURS [rows=N] [apart]".into());
+    };
+    let mut real = read(Path::new(real))?;
+    if let Some(rows) = rows {
+        real.iter_mut().for_each(|interval| interval.widen(rows));
+    }
     let shelf = Shelf::open(&std::path::absolute(out)?)?;
     let (hosts, hours): (u64, u64) = (hosts.parse()?, hours.parse()?);
     for hour in 0..hours {
@@ -201,56 +187,6 @@ fn plant(interval: &mut Interval, host: Host) {
     if host.number == 4 {
         interval.add("/limited.slice", "/limited.slice", "throttled", 5_000_000_000);
     }
-}
-
-impl Interval {
-    /// From half to one and a half of each number; the parts of a victim still add up to its sum.
-    fn vary(&mut self, host: u64, number: u64) {
-        let mut at = 0;
-        let mut scaled = |value: u64| {
-            at += 1;
-            let random = mix(host * 1_000 + at, number);
-            value / 1024 * (512 + random % 1024) + value % 1024
-        };
-        for blame in &mut self.blame {
-            blame.ns = scaled(blame.ns);
-        }
-        for wait in &mut self.waits {
-            let parts = self.blame.iter().filter(|blame| blame.victim == wait.role);
-            wait.sum = parts.map(|blame| blame.ns).sum();
-            wait.buckets.iter_mut().for_each(|count| *count = scaled(*count * 1024) / 1024);
-            wait.n = wait.buckets.iter().sum();
-        }
-    }
-
-    fn add(&mut self, victim: &str, occupant: &str, rule: &str, ns: u64) {
-        let [victim, occupant, rule] = [victim, occupant, rule].map(str::to_owned);
-        match self.waits.iter_mut().find(|wait| wait.role == victim) {
-            Some(wait) => wait.sum += ns,
-            None => self.waits.push(Wait {
-                role: victim.clone(),
-                kind: victim.clone(),
-                n: 0,
-                sum: ns,
-                max: None,
-                buckets: Vec::new(),
-            }),
-        }
-        let same = |blame: &&mut Blame| blame.victim == victim && blame.occupant == occupant && blame.rule == rule;
-        match self.blame.iter_mut().find(same) {
-            Some(blame) => blame.ns += ns,
-            None => self.blame.push(Blame { kind: victim.clone(), victim, occupant, rule, ns }),
-        }
-    }
-}
-
-/// Numbers that look random and are the same each time: the finaliser of MurmurHash3.
-fn mix(one: u64, other: u64) -> u64 {
-    let mut mixed = one.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(other);
-    for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
-        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(factor);
-    }
-    mixed ^ (mixed >> 33)
 }
 
 fn write_wait(
