@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use unstarve_model::{Comm, Names, PrevState, Prio, TaskRef, Tid};
+use unstarve_model::{Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid};
 
 use super::*;
 use crate::symbols::Symbols;
