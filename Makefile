@@ -78,8 +78,9 @@ bench: ## the shipped program's explain beside perf and trace-cmd on the same re
 	tools/setup.sh build
 	@unstarve=$$(tools/release.sh) && bench/explain_speed.py "$$unstarve"
 
-bench-instructions: build ## instructions of explain for each event, by part; needs root, perf and valgrind, no quiet machine
+bench-instructions: build ## instructions of explain for each event, by part, and whether they are more than bench/instructions.tsv has; needs root, perf and valgrind, no quiet machine
 	cargo build --release -p unstarve-diagnose --example phases
+	bench/instructions.sh --stored "$$CARGO_TARGET_DIR/release/examples/phases"
 	bench/instructions.sh "$$CARGO_TARGET_DIR/release/examples/phases" "$$CARGO_TARGET_DIR/release/unstarve"
 
 bench-lab: build ## twenty repeats of two guests on 1, 2 and 4 CPUs: are the traces the same to the byte; an hour

@@ -1,3 +1,4 @@
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
@@ -91,6 +92,7 @@ pub fn drive<S: Sink>(
     let mut events = 0;
     let mut switches = 0;
     let mut seen = EventSet::default();
+    let mut noted = None;
     while let Ok(message) = batches.recv() {
         match message {
             Message::Begin(info) => analysis = Some(Analysis::begin(&info)),
@@ -100,7 +102,12 @@ pub fn drive<S: Sink>(
                 for event in &batch.events {
                     match event.kind {
                         EventKind::Switch { .. } => switches += 1,
-                        _ => note(&mut seen, event),
+                        // Mostly of the kind that was noted last.
+                        ref kind if noted == Some(discriminant(kind)) => {}
+                        ref kind => {
+                            noted = Some(discriminant(kind));
+                            note(&mut seen, event);
+                        }
                     }
                     analysis.timeline.push(event, sink);
                 }

@@ -23,15 +23,20 @@ const BITS: usize = u64::BITS as usize;
 
 impl CpuSet {
     /// Puts a CPU in; those at or above [`CpuId::LIMIT`] are ignored.
+    #[inline]
     pub fn insert(&mut self, cpu: CpuId) {
-        if cpu.0 >= CpuId::LIMIT {
-            return;
+        match self.words.get_mut(cpu.index() / BITS) {
+            Some(word) => *word |= 1 << (cpu.index() % BITS),
+            None => self.extend_to(cpu),
         }
-        let word = cpu.index() / BITS;
-        if self.words.len() <= word {
-            self.words.resize(word + 1, 0);
+    }
+
+    #[cold]
+    fn extend_to(&mut self, cpu: CpuId) {
+        if cpu.0 < CpuId::LIMIT {
+            self.words.resize(cpu.index() / BITS + 1, 0);
+            self.words[cpu.index() / BITS] = 1 << (cpu.index() % BITS);
         }
-        self.words[word] |= 1 << (cpu.index() % BITS);
     }
 
     /// Takes a CPU out.
@@ -45,6 +50,7 @@ impl CpuSet {
     }
 
     /// Whether `cpu` is in it.
+    #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.words.get(cpu.index() / BITS).is_some_and(|word| word & 1 << (cpu.index() % BITS) != 0)
     }

@@ -46,6 +46,7 @@ impl Prio {
     pub const NORMAL: Prio = Prio(120);
 
     /// The class this priority belongs to.
+    #[inline]
     pub fn policy(self) -> Policy {
         match self.0 {
             ..0 => Policy::Deadline,
@@ -55,11 +56,13 @@ impl Prio {
     }
 
     /// The nice value of a fair task, `None` for the other classes.
+    #[inline]
     pub fn nice(self) -> Option<i32> {
         (100..140).contains(&self.0).then_some(self.0 - 120)
     }
 
     /// The load weight of a fair task of this priority (nice 0 = 1024), `None` for the other classes.
+    #[inline]
     pub fn load_weight(self) -> Option<u32> {
         self.nice().map(load_weight_of_nice)
     }
@@ -68,6 +71,7 @@ impl Prio {
 /// The fair class's load weight of a nice value; values outside −20…19 are clamped.
 ///
 /// Source: `sched_prio_to_weight` in `kernel/sched/core.c`, the same from 2.6.23 to 7.2.
+#[inline]
 pub fn load_weight_of_nice(nice: i32) -> u32 {
     const WEIGHTS: [u32; 40] = [
         88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, // -20…-11

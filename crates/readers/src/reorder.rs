@@ -60,7 +60,7 @@ impl Queue {
     /// Where the next event goes.
     #[inline]
     fn room(&mut self) -> &mut Event {
-        if self.end == self.list.len() {
+        if self.end >= self.list.len() {
             self.make_room();
         }
         &mut self.list[self.end]
@@ -144,18 +144,19 @@ impl Reorder {
         });
     }
 
-    /// Takes in the event of that CPU which `write` puts where it is to stay, if it does: what has just been written in
-    /// small pieces is slow to copy.
+    /// Takes in the event of that CPU which `write` puts where it is to stay, if it does; whether it did. What has just been
+    /// written in small pieces is slow to copy.
     #[inline(always)]
-    pub fn push_with(&mut self, cpu: CpuId, write: impl FnOnce(&mut Event) -> bool) {
-        let index = match self.of_cpu.get(cpu.index()) {
-            Some(&index) if index != NO_QUEUE => index,
-            _ => self.add_queue(cpu),
-        };
+    pub fn push_with(&mut self, cpu: CpuId, write: impl FnOnce(&mut Event) -> bool) -> bool {
+        let mut index = self.of_cpu.get(cpu.index()).copied().unwrap_or(NO_QUEUE);
+        // No queue has that number.
+        if index as usize >= self.queues.len() {
+            index = self.add_queue(cpu);
+        }
         let queue = &mut self.queues[index as usize];
         let place = queue.room();
         if !write(place) {
-            return;
+            return false;
         }
         let (time, arrival) = (place.time, self.arrived);
         queue.arrivals[queue.end] = arrival;
@@ -174,6 +175,7 @@ impl Reorder {
         if self.waiting >= self.limit && self.surplus == 0 {
             self.surplus = self.waiting / 2;
         }
+        true
     }
 
     #[cold]

@@ -299,10 +299,12 @@ impl Actors {
     }
 
     /// The actor.
+    #[inline(always)]
     pub fn get(&self, id: ActorId) -> &Actor {
         &self.list[id.index()]
     }
 
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, id: ActorId) -> &mut Actor {
         &mut self.list[id.index()]
     }

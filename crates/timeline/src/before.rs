@@ -64,12 +64,18 @@ impl Timeline {
     }
 
     /// The task is woken: if it was only assumed to be waiting, it was not.
+    #[inline]
     pub(crate) fn disprove(&mut self, key: TaskKey) {
         let task = self.world.tasks.get(key);
         if task.pending.as_ref().is_some_and(|pending| pending.assumed) {
-            self.drop_wait(key);
-            self.world.tasks.get_mut(key).state = State::Unknown;
+            self.disprove_wait(key);
         }
+    }
+
+    #[cold]
+    fn disprove_wait(&mut self, key: TaskKey) {
+        self.drop_wait(key);
+        self.world.tasks.get_mut(key).state = State::Unknown;
     }
 
     /// Whether a wait that is still going on at the trace's end is to be reported.

@@ -6,6 +6,7 @@ use crate::waits::Pending;
 use crate::{Actor, ActorKind, Actors, GroupId, Groups, Piece, Rule};
 
 /// Gives each part of a wait its rule.
+#[inline(always)]
 pub(crate) fn split(
     pending: &Pending,
     limited: Option<bool>,
@@ -15,6 +16,40 @@ pub(crate) fn split(
     pieces: &mut Vec<Piece>,
 ) {
     pieces.clear();
+    match pending.parts[..] {
+        // Most waits: one occupant, a task that was not woken to push this one off.
+        [(occupant, length)] if pending.preemptor.is_none() && pending.stopped.is_none() && length > Nanos::ZERO => {
+            let (actor, victim) = (actors.get(occupant), actors.get(pending.actor));
+            if let ActorKind::Tasks { .. } = actor.kind {
+                let rule = match ahead(actor, victim, actors.groups()) {
+                    Ahead::Always(rule) => rule,
+                    Ahead::InTurn(rule) => rule.unwrap_or_else(|| among_equals(actor, pending)),
+                };
+                pieces.push(Piece { occupant, rule, length });
+                return;
+            }
+        }
+        _ => {}
+    }
+    split_parts(pending, limited, switches_are_missing, now, actors, pieces);
+}
+
+/// The rule by which equals have their turns.
+#[inline]
+fn among_equals(occupant: &Actor, pending: &Pending) -> Rule {
+    let crowded = occupant.last_crowd.is_some_and(|last| last >= pending.start);
+    if crowded { Rule::Count } else { Rule::Fair }
+}
+
+/// The same for several parts, and for what is no task.
+fn split_parts(
+    pending: &Pending,
+    limited: Option<bool>,
+    switches_are_missing: bool,
+    now: Time,
+    actors: &Actors,
+    pieces: &mut Vec<Piece>,
+) {
     let victim = actors.get(pending.actor);
     let preemptor = pending.preemptor.as_ref().filter(|preemptor| preemptor.by_wakeup);
     // A stay in which the preemptor changed may be two parts.
@@ -51,10 +86,7 @@ pub(crate) fn split(
                         rest = rest.saturating_sub(length);
                         stayed = stayed.saturating_sub(length);
                     }
-                    rule.unwrap_or_else(|| {
-                        let crowded = actor.last_crowd.is_some_and(|last| last >= pending.start);
-                        if crowded { Rule::Count } else { Rule::Fair }
-                    })
+                    rule.unwrap_or_else(|| among_equals(actor, pending))
                 }
             },
         };
@@ -147,6 +179,7 @@ impl Contender {
         mine > its
     }
 
+    #[inline]
     fn against(&self, other: &Contender, groups: &Groups) -> (u32, u32) {
         match (self.group, other.group) {
             (None, None) => (self.weight, other.weight),

@@ -110,7 +110,16 @@ impl Cpu {
         self.occupancy.set(time, occupant);
     }
 
+    /// No handler is in progress.
+    #[inline]
+    pub fn forget_handlers(&mut self) {
+        self.hardirqs.clear();
+        self.softirq = None;
+        self.raised = 0;
+    }
+
     /// Notes that `base` is what a switch gave the CPU to: no handler is in progress then.
+    #[inline(always)]
     pub fn settle_switch(&mut self, time: Time) {
         self.occupancy.switch(time, self.base);
     }

@@ -36,10 +36,12 @@ impl Debts {
     const KEPT: usize = 16;
 
     /// A wait of `victim` is over.
+    #[inline]
     pub fn push(&mut self, victim: ActorId, start: Time, end: Time) {
         self.keep(Debt { victim, start, end, basis: Basis::Seen });
     }
 
+    #[inline]
     fn keep(&mut self, debt: Debt) {
         self.latest = self.latest.max(debt.end);
         if self.list.len() < Debts::KEPT {
@@ -51,6 +53,7 @@ impl Debts {
     }
 
     /// Whether nothing here reaches beyond `time`.
+    #[inline]
     pub fn is_settled(&self, time: Time) -> bool {
         self.latest <= time
     }

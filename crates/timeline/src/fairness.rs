@@ -22,6 +22,7 @@ pub(crate) struct Account {
 }
 
 impl Fairness {
+    #[inline]
     fn advance(&mut self, now: Time) {
         // Several tasks are reckoned at one moment, and a division is dear.
         if now <= self.now {
@@ -39,6 +40,7 @@ impl Fairness {
     }
 
     /// The task becomes runnable here.
+    #[inline]
     pub fn join(&mut self, now: Time, account: &mut Account, weight: u32) {
         self.advance(now);
         account.weight = weight;
@@ -54,6 +56,7 @@ impl Fairness {
     }
 
     /// What the task was due since it joined or was last reckoned.
+    #[inline]
     pub fn due(&mut self, now: Time, account: &mut Account) -> f64 {
         self.advance(now);
         let due = f64::from(account.weight) * (self.virtual_time - account.mark);
@@ -62,6 +65,7 @@ impl Fairness {
     }
 
     /// The task is no longer runnable here; what it was due since it was last reckoned.
+    #[inline]
     pub fn leave(&mut self, now: Time, account: &mut Account) -> f64 {
         let due = self.due(now, account);
         self.weight = self.weight.saturating_sub(u64::from(account.weight));
@@ -71,12 +75,20 @@ impl Fairness {
 }
 
 /// The same as `as`, by way of a signed integer, from which the baseline x86-64 converts by one instruction.
-#[inline]
+#[inline(always)]
 fn as_f64(number: u64) -> f64 {
-    i64::try_from(number).map_or_else(|_| number as f64, |number| number as f64)
+    if number > i64::MAX as u64 { huge(number) } else { number as i64 as f64 }
+}
+
+/// Apart, or the two would be made one again, the dear one.
+#[cold]
+#[inline(never)]
+fn huge(number: u64) -> f64 {
+    number as f64
 }
 
 /// To whole nanoseconds.
+#[inline]
 pub(crate) fn whole(due: f64) -> Nanos {
     // Not `round`, which is a call into the C library on the baseline x86-64, and through a signed integer, to which that
     // converts by one instruction. What is due is never negative.

@@ -82,6 +82,7 @@ impl Timeline {
     }
 
     /// Another CPU puts something on the runqueue of this one.
+    #[inline]
     pub(crate) fn arrive(&mut self, from: usize, at: CpuId) {
         let now = self.world.now;
         let cpu = &mut self.cpus[at.index()];

@@ -17,22 +17,22 @@ use crate::{TaskKey, Waker};
 const RCU_SOFTIRQ: u32 = 9;
 
 /// Whether the thread of this name takes grace periods from step to step.
+#[inline]
 pub(crate) fn drives_grace_periods(thread: Option<KernelThread>, comm: &Comm) -> bool {
     thread == Some(KernelThread::Rcu) && matches!(comm.as_bytes(), b"rcu_preempt" | b"rcu_sched" | b"rcu_bh")
 }
 
 impl Timeline {
     /// Adds to the debts that led to a wakeup those of the thread that drives grace periods, if the wakee slept for one.
-    pub(crate) fn add_grace_period(
-        &mut self,
-        index: usize,
-        waker: Waker,
-        wakee: TaskKey,
-        (sleep_start, basis): (Time, Basis),
-    ) {
-        if self.grace_periods.is_settled(sleep_start) || !self.is_callback(index, waker) {
-            return;
+    #[inline]
+    pub(crate) fn add_grace_period(&mut self, index: usize, waker: Waker, wakee: TaskKey, since: (Time, Basis)) {
+        if !self.grace_periods.is_settled(since.0) && self.is_callback(index, waker) {
+            self.add_open_grace_period(wakee, since);
         }
+    }
+
+    #[inline(never)]
+    fn add_open_grace_period(&mut self, wakee: TaskKey, (sleep_start, basis): (Time, Basis)) {
         let task = self.world.tasks.get(wakee);
         // The thread that drives them is itself woken by that softirq, and so are idle workers; neither sleeps like this.
         if task.sleeps_uninterruptibly && task.kernel_thread != Some(KernelThread::Rcu) {

@@ -82,6 +82,7 @@ impl IdleWatch {
     }
 
     /// How long some CPU of the group has been idle, up to now.
+    #[inline]
     pub fn total(&self, group: usize, now: Time) -> Nanos {
         let group = &self.groups[group];
         if group.idle > 0 { group.total + now.since(group.since) } else { group.total }

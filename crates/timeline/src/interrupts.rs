@@ -102,9 +102,7 @@ impl Timeline {
 
     /// A switch cannot happen inside a handler (but inside a preempted softirq thread of PREEMPT_RT): exits are missing.
     pub(crate) fn forget_handlers(&mut self, index: usize) {
-        self.cpus[index].hardirqs.clear();
-        self.cpus[index].softirq = None;
-        self.cpus[index].raised = 0;
+        self.cpus[index].forget_handlers();
     }
 }
 

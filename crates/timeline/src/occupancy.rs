@@ -87,6 +87,7 @@ impl Occupancy {
     }
 
     /// The same at a switch, where another stay begins also if the next task is of the same kind.
+    #[inline(always)]
     pub fn switch(&mut self, time: Time, actor: ActorId) {
         let same = self.tracks[self.current as usize].actor == actor;
         self.close(time);
@@ -158,6 +159,7 @@ impl Occupancy {
     }
 
     /// A mark of the present moment.
+    #[inline]
     pub fn mark(&mut self, now: Time) -> Mark {
         self.marked = now;
         let had = self.tracks[self.current as usize].total + now.since(self.since).0;
@@ -181,16 +183,22 @@ impl Occupancy {
         }
         let mut slot = holder.older;
         while let Some(track) = self.tracks.get(slot as usize) {
-            let length = if marked == slot { track.total - had } else { track.since(from) };
-            if length > 0 {
-                part(track.actor, Nanos(length));
-            }
             // Tracks are in the order in which they lost the CPU, so all older ones lost it before `from` too.
             if track.left <= from {
                 break;
             }
+            let length = if marked == slot { track.total - had } else { track.since(from) };
+            if length > 0 {
+                part(track.actor, Nanos(length));
+            }
             slot = track.older;
         }
+    }
+
+    /// Who has had the CPU all the time since then, without another stay between, if somebody has.
+    #[inline]
+    pub fn holder_since(&self, from: Time) -> Option<ActorId> {
+        (self.since <= from).then(|| self.tracks[self.current as usize].actor)
     }
 
     /// How long `actor` had the CPU in `from..to`.
@@ -219,6 +227,7 @@ impl Occupancy {
     }
 
     /// Whether it is time to settle all open questions and [`Self::forget`].
+    #[inline]
     pub fn is_full(&self, capacity: usize) -> bool {
         self.stays >= capacity
     }

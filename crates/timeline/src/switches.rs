@@ -1,8 +1,8 @@
 //! Who runs where: switches, and what else tells who is current.
 
-use unstarve_model::{Comm, CpuId, Event, KernelThread, Nanos, PrevState, TaskRef, Tid};
+use unstarve_model::{Comm, CpuId, KernelThread, Nanos, PrevState, TaskRef, Tid, Time};
 
-use crate::cpu::Current;
+use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
 use crate::task::RunState;
 use crate::timeline::Timeline;
@@ -14,18 +14,9 @@ use crate::{ActorId, Run, RunEnd, Sink, State, TaskKey, WaitEnd, WaitKind};
 const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl Timeline {
-    /// The event names the task that was current when it was issued: it must be the one that we believe to be running.
-    #[inline]
-    pub(crate) fn check_current(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
-        if let Some(tid) = event.current
-            && self.cpus[index].tid != Some(tid)
-        {
-            self.correct_current(index, tid, sink);
-        }
-    }
-
+    /// The event names another task as current than the one that is believed to be running.
     #[cold]
-    fn correct_current(&mut self, index: usize, tid: Tid, sink: &mut impl Sink) {
+    pub(crate) fn correct_current(&mut self, index: usize, tid: Tid, sink: &mut impl Sink) {
         let believed = self.cpus[index].tid;
         if believed.is_some() {
             self.miss_switch(believed);
@@ -63,6 +54,7 @@ impl Timeline {
     }
 
     /// The task has the CPU. The log of who had it is left to the caller.
+    #[inline(always)]
     pub(crate) fn begin_run(&mut self, index: usize, key: TaskKey, start_seen: bool) {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
@@ -101,21 +93,24 @@ impl Timeline {
 
     /// The current task leaves the CPU, which then is nobody's until the next one is set. The task's state is
     /// `Unknown`; the caller knows better.
+    #[inline(never)]
     pub(crate) fn end_run(&mut self, index: usize, ended: RunEnd, sink: &mut impl Sink) {
-        self.close_run(index, ended, sink);
+        let current = self.cpus[index].current;
+        self.close_run(index, current, ended, sink);
         self.cpus[index].settle(self.world.now);
     }
 
     /// The same, where the caller sets the next one at the same moment: the log of who had the CPU is left to that one.
-    fn close_run(&mut self, index: usize, ended: RunEnd, sink: &mut impl Sink) {
+    #[inline(always)]
+    fn close_run(&mut self, index: usize, current: Current, ended: RunEnd, sink: &mut impl Sink) {
         let now = self.world.now;
-        let actor = match self.cpus[index].current {
+        let actor = match current {
             Current::Task(key) => self.close_stay(index, key, sink),
             Current::Idle | Current::Unknown => ActorId::UNKNOWN,
         };
         let cpu = &mut self.cpus[index];
         cpu.shares.add(actor, now.since(cpu.run_start));
-        let current = std::mem::replace(&mut cpu.current, Current::Unknown);
+        cpu.current = Current::Unknown;
         cpu.tid = None;
         cpu.base = ActorId::UNKNOWN;
         cpu.is_ksoftirqd = false;
@@ -171,46 +166,54 @@ impl Timeline {
         next: &TaskRef,
         sink: &mut impl Sink,
     ) {
-        self.believe(index, prev, sink);
-        self.forget_handlers(index);
-        let (cpu_id, now) = (self.cpus[index].id, self.world.now);
+        let cpu = match self.cpus.get_mut(index) {
+            Some(cpu) if cpu.tid == Some(prev.tid) => cpu,
+            _ => self.believe(index, prev, sink),
+        };
+        cpu.forget_handlers();
+        let (cpu_id, current, run_start) = (cpu.id, cpu.current, cpu.run_start);
+        let now = self.world.now;
         let next_key = (!next.tid.is_idle()).then(|| self.task(next));
-        let by_wakeup = self.is_wakeup_preemption(index, next_key);
+        let mut by_wakeup = false;
         let mut preempted = None;
-        match self.cpus[index].current {
-            Current::Task(prev_key) if Some(prev_key) != next_key => {
+        let mut leaves = None;
+        let mut ended = RunEnd::Cut;
+        if let Current::Task(prev_key) = current {
+            by_wakeup = next_key.is_some_and(|next| self.is_wakeup_preemption(run_start, next));
+            if Some(prev_key) != next_key {
                 self.update(prev_key, prev.comm, prev.prio);
-                let by = next_key.map_or(ActorId::IDLE, |key| self.world.tasks.get(key).actor);
                 let caught = self.is_caught_falling_asleep(prev_key);
-                let ended = match prev_state {
+                leaves = Some((prev_key, caught));
+                ended = match prev_state {
                     PrevState::Runnable | PrevState::Preempted if caught => RunEnd::Slept,
                     PrevState::Runnable | PrevState::Preempted => {
                         preempted = Some(prev_key);
+                        let by = next_key.map_or(ActorId::IDLE, |key| self.world.tasks.get(key).actor);
                         RunEnd::Preempted { by, by_wakeup }
                     }
                     PrevState::Dead => RunEnd::Died,
                     PrevState::Unknown => RunEnd::Cut,
                     _ => RunEnd::Slept,
                 };
-                self.close_run(index, ended, sink);
-                self.leave_cpu(prev_key, prev_state, caught, cpu_id);
             }
-            _ => self.close_run(index, RunEnd::Cut, sink),
         }
-        let Some(next_key) = next_key else {
-            self.enter_idle(index);
-            self.cpus[index].settle_switch(now);
-            return;
-        };
-        self.take_cpu(index, next_key, sink);
+        self.close_run(index, current, ended, sink);
+        if let Some((prev_key, caught)) = leaves {
+            self.leave_cpu(prev_key, prev_state, caught, cpu_id);
+        }
+        match next_key {
+            None => self.enter_idle(index),
+            Some(next_key) => self.take_cpu(index, next_key, cpu_id, sink),
+        }
         self.cpus[index].settle_switch(now);
-        if let Some(prev) = preempted {
-            self.name_preemptor(prev, next_key, by_wakeup);
+        if let (Some(prev), Some(next)) = (preempted, next_key) {
+            self.name_preemptor(prev, next, by_wakeup);
         }
     }
 
-    /// Makes sure that `prev` is what we believe to be running.
-    fn believe(&mut self, index: usize, prev: &TaskRef, sink: &mut impl Sink) {
+    /// Makes sure that `prev` is what we believe to be running on the CPU.
+    #[cold]
+    fn believe(&mut self, index: usize, prev: &TaskRef, sink: &mut impl Sink) -> &mut Cpu {
         let believed = self.cpus[index].tid;
         if believed != Some(prev.tid) {
             if believed.is_some() {
@@ -218,6 +221,7 @@ impl Timeline {
             }
             self.adopt(index, *prev, sink);
         }
+        &mut self.cpus[index]
     }
 
     /// The switch from the task that was believed to run did not come.
@@ -227,14 +231,14 @@ impl Timeline {
         self.missing_idle_exits += u64::from(believed == Some(Tid::IDLE));
     }
 
-    /// Whether `next`, about to get the CPU, was woken while the current task ran, and only just.
-    fn is_wakeup_preemption(&self, index: usize, next: Option<TaskKey>) -> bool {
-        let cpu = &self.cpus[index];
-        let (Current::Task(_), Some(next)) = (cpu.current, next) else { return false };
-        let Some(pending) = &self.world.tasks.get(next).pending else { return false };
-        pending.kind != WaitKind::Preemption
-            && pending.start >= cpu.run_start
-            && self.world.now.since(pending.start) <= WAKEUP_PREEMPTION_WITHIN
+    /// Whether `next`, about to get a CPU, was woken while its current task ran, since then, and only just.
+    #[inline]
+    fn is_wakeup_preemption(&self, run_start: Time, next: TaskKey) -> bool {
+        self.world.tasks.get(next).pending.as_ref().is_some_and(|pending| {
+            pending.kind != WaitKind::Preemption
+                && pending.start >= run_start
+                && self.world.now.since(pending.start) <= WAKEUP_PREEMPTION_WITHIN
+        })
     }
 
     /// Writes into the preempted task's wait who has its CPU now.
@@ -256,6 +260,7 @@ impl Timeline {
     }
 
     /// What becomes of the task that has just left the CPU.
+    #[inline(always)]
     fn leave_cpu(&mut self, key: TaskKey, state: PrevState, caught: bool, cpu: CpuId) {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
@@ -276,19 +281,14 @@ impl Timeline {
         }
     }
 
-    fn take_cpu(&mut self, index: usize, key: TaskKey, sink: &mut impl Sink) {
-        let cpu_id = self.cpus[index].id;
-        match self.world.tasks.get(key).state {
+    #[inline(always)]
+    fn take_cpu(&mut self, index: usize, key: TaskKey, cpu_id: CpuId, sink: &mut impl Sink) {
+        let task = self.world.tasks.get(key);
+        match task.state {
             State::Waiting if !self.is_seen_waiting(key) => self.doubt_wait(key),
             State::Waiting => {
-                if let Some(pending) = &self.world.tasks.get(key).pending
-                    && pending.cpu != cpu_id
-                {
-                    match pending.kind {
-                        WaitKind::Wakeup if !self.places_recorded => self.follow(key, cpu_id),
-                        _ => self.move_wait(key, cpu_id),
-                    }
-                    self.disbelieve_limits(key);
+                if task.pending.as_ref().is_some_and(|pending| pending.cpu != cpu_id) {
+                    self.fetch_wait(key, cpu_id);
                 }
                 self.end_wait(key, WaitEnd::Ran, sink);
             }
@@ -296,6 +296,17 @@ impl Timeline {
             _ => {}
         }
         self.begin_run(index, key, true);
+    }
+
+    /// The task waited on another CPU, and no event told that it was moved to this one.
+    #[inline(never)]
+    fn fetch_wait(&mut self, key: TaskKey, cpu: CpuId) {
+        let kind = self.world.tasks.get(key).pending.as_ref().map(|pending| pending.kind);
+        match kind {
+            Some(WaitKind::Wakeup) if !self.places_recorded => self.follow(key, cpu),
+            _ => self.move_wait(key, cpu),
+        }
+        self.disbelieve_limits(key);
     }
 
     /// Events of this CPU are missing before now.

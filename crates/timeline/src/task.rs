@@ -133,15 +133,18 @@ pub struct Tasks {
 
 impl Tasks {
     /// The task; keys are valid as long as the task lives.
+    #[inline(always)]
     pub fn get(&self, key: TaskKey) -> &Task {
         &self.slots[key.index()]
     }
 
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, key: TaskKey) -> &mut Task {
         &mut self.slots[key.index()]
     }
 
     /// The living task of that id.
+    #[inline]
     pub fn find(&self, tid: Tid) -> Option<TaskKey> {
         self.by_tid.get(tid)
     }
@@ -210,6 +213,7 @@ impl Task {
     }
 
     /// Whether a cgroup's limit may keep it off an idle CPU, where known. Kernel threads are in the root group, which has none.
+    #[inline]
     pub fn may_be_throttled(&self) -> Option<bool> {
         if self.kernel_thread.is_some() { Some(false) } else { self.limited }
     }
@@ -255,6 +259,7 @@ impl Task {
     }
 
     /// The weight with which it competes with its like; a real-time task counts as nice 0.
+    #[inline]
     pub(crate) fn weight(&self) -> u32 {
         match self.prio.load_weight() {
             Some(weight) => self.own_weight.unwrap_or(weight),

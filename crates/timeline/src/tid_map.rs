@@ -16,6 +16,7 @@ pub(crate) struct TidMap {
 }
 
 impl TidMap {
+    #[inline]
     pub fn get(&self, tid: Tid) -> Option<TaskKey> {
         let number = tid.0 as usize;
         if number >= DIRECT {

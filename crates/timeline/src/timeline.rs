@@ -174,7 +174,7 @@ impl Timeline {
         cpu.issued = true;
         cpu.note_context(now, event);
         match event.kind {
-            // It names the task that was current itself.
+            // It names the task that was current itself; others must name the one that is believed to be.
             EventKind::Switch { ref prev, prev_state, ref next } => {
                 cpu.last_event = now;
                 self.switched = true;
@@ -183,8 +183,13 @@ impl Timeline {
             }
             EventKind::Lost { .. } => return self.lose(index, sink),
             _ => {
-                self.check_current(index, event, sink);
-                self.cpus[index].last_event = now;
+                match event.current {
+                    Some(tid) if cpu.tid != Some(tid) => {
+                        self.correct_current(index, tid, sink);
+                        self.cpus[index].last_event = now;
+                    }
+                    _ => cpu.last_event = now,
+                }
                 self.act(index, event, sink);
             }
         }
@@ -285,7 +290,7 @@ impl Timeline {
     }
 
     /// The task that an event speaks of, brought up to date; not for the idle task.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn task(&mut self, task: &TaskRef) -> TaskKey {
         match self.world.tasks.find(task.tid) {
             Some(key) => {
@@ -297,7 +302,7 @@ impl Timeline {
     }
 
     /// The task has this name and priority, as far as they are known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>) {
         let task = self.world.tasks.get(key);
         // Nearly all events name a task as the one before did.
@@ -306,6 +311,7 @@ impl Timeline {
         }
     }
 
+    #[inline(never)]
     fn learn(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>) {
         let task = self.world.tasks.get_mut(key);
         if prio.is_some() && !task.ranked {

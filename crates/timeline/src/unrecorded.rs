@@ -30,10 +30,15 @@ impl Timeline {
 
     /// The task is being woken, and ran last on `previous`. If that CPU is silent, and the task was last seen elsewhere, or
     /// waited there and so must have run since, then it ran there unseen.
+    #[inline]
     pub(crate) fn ran_last_on(&mut self, key: TaskKey, previous: CpuId) {
-        if self.unrecorded.some || self.cpus.get(previous.index()).is_some_and(|known| known.issued) {
-            return;
+        if !self.unrecorded.some && !self.cpus.get(previous.index()).is_some_and(|known| known.issued) {
+            self.ran_on_silent(key, previous);
         }
+    }
+
+    #[cold]
+    fn ran_on_silent(&mut self, key: TaskKey, previous: CpuId) {
         let task = self.world.tasks.get(key);
         let went_there = task.last_cpu.is_some_and(|last| last != previous) && self.places_recorded;
         let was_queued_there = task.pending.as_ref().is_some_and(|pending| pending.cpu == previous);
@@ -41,12 +46,15 @@ impl Timeline {
     }
 
     /// A waiting task is put on a queue by an event that speaks of one that did not wait: it has been away.
+    #[inline]
     pub(crate) fn has_been_away(&self, key: TaskKey) -> bool {
+        self.unrecorded.some && self.may_have_been_away(key)
+    }
+
+    #[cold]
+    fn may_have_been_away(&self, key: TaskKey) -> bool {
         let task = self.world.tasks.get(key);
-        let Some(pending) = task.pending.as_ref().filter(|_| self.unrecorded.some && task.state == State::Waiting)
-        else {
-            return false;
-        };
+        let Some(pending) = task.pending.as_ref().filter(|_| task.state == State::Waiting) else { return false };
         let on_its_way = pending.kind != WaitKind::Preemption && pending.queued.is_none();
         self.is_unrecorded(pending.cpu) || !on_its_way && self.may_run_unseen(key)
     }

@@ -262,11 +262,16 @@ impl Timeline {
     }
 }
 
+#[inline]
 fn idle_beside(idle: &IdleWatch, pending: &Pending, pinned: bool, now: Time) -> Option<Nanos> {
     let Some((group, before)) = pending.idle_before else { return pinned.then_some(Nanos::ZERO) };
+    let since = (idle.total(group, now) + pending.idle_carried).saturating_sub(before);
+    if since == Nanos::ZERO {
+        return Some(since);
+    }
     // Who had it has one part, so at most one is idle.
     let own = pending.parts.iter().find(|part| part.0 == ActorId::IDLE).map_or(Nanos::ZERO, |part| part.1);
-    Some((idle.total(group, now) + pending.idle_carried).saturating_sub(before).saturating_sub(own))
+    Some(since.saturating_sub(own))
 }
 
 #[inline]
@@ -306,6 +311,7 @@ pub(crate) fn wait_of<'a>(
     }
 }
 
+#[inline]
 fn uncrowd(actors: &mut Actors, pending: &Pending) {
     if pending.kind != WaitKind::Preemption {
         let actor = actors.get_mut(pending.actor);
@@ -346,9 +352,19 @@ impl Pending {
         };
         // Mostly there is but one segment, and no actor comes twice in it.
         let is_first = parts.is_empty();
-        cpu.occupancy.parts(self.segment, now, self.mark.take(), |actor, length| {
-            if is_first { parts.push((actor, length)) } else { add(parts, actor, length) }
-        });
+        if let Some(holder) = cpu.occupancy.holder_since(self.segment).filter(|_| is_first) {
+            // One that was woken by the task before it.
+            let length = now.since(self.segment);
+            if length > Nanos::ZERO {
+                parts.push((holder, length));
+            }
+            self.mark = None;
+        } else {
+            let mark = self.mark.take();
+            cpu.occupancy.parts(self.segment, now, mark, |actor, length| {
+                if is_first { parts.push((actor, length)) } else { add(parts, actor, length) }
+            });
+        }
         if let Some(since) = self.passed_over.take() {
             self.passed_over_total += cpu.occupancy.time_of(ActorId::IDLE, since, now);
         }

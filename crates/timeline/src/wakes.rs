@@ -52,6 +52,7 @@ impl Timeline {
 
     /// Whether the task waits after a wakeup. The kernel then wakes it no more until it has run and gone to sleep
     /// (`ttwu_state_match` comes before the trace event): if it is woken, switches are missing.
+    #[inline]
     pub(crate) fn is_woken(&self, key: TaskKey) -> bool {
         let task = self.world.tasks.get(key);
         task.pending.as_ref().is_some_and(|pending| {
@@ -168,6 +169,7 @@ impl Timeline {
 
     /// Who issues a wakeup: the current task, unless the CPU is serving an interrupt for somebody else. And whose waits
     /// the wakee has paid for: also those of a task whose message is delivered to it by a softirq.
+    #[inline(always)]
     fn waker(&mut self, index: usize, event: &Event, wakee: TaskKey) -> Origin {
         let cpu = &self.cpus[index];
         // With remote wakeups the target CPU issues sched_wakeup from an interrupt; the waker issued sched_waking.

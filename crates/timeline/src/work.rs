@@ -84,9 +84,20 @@ impl Timeline {
     /// A worker sleeps in its pool until there is work. From then on it is kept waiting, if the worker that is to wake it has no
     /// CPU. Which pool an item is in shows in no event, so the oldest of all counts. Other threads of the kernel that have
     /// nothing to do are woken as soon as they have.
+    #[inline]
     pub(crate) fn loss_of_sleeper(&mut self, wakee: TaskKey) -> SleepLoss {
         let task = self.world.tasks.get(wakee);
         let Some(start) = task.sleep_start else { return SleepLoss::Nothing };
+        // Mostly a program's thread that waits for another.
+        if task.kernel_thread.is_none() && !task.slept_without_work {
+            return SleepLoss::Since(start);
+        }
+        self.loss_of_idler(wakee, start)
+    }
+
+    #[inline(never)]
+    fn loss_of_idler(&mut self, wakee: TaskKey, start: Time) -> SleepLoss {
+        let task = self.world.tasks.get(wakee);
         let worker = task.kernel_thread.is_some_and(KernelThread::is_worker);
         let of_kernel = || task.kernel_thread.is_some() || KernelThread::is_name_of_one(&task.comm);
         let idle = task.slept_without_work && of_kernel()

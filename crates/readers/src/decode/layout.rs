@@ -2,6 +2,7 @@
 
 use unstarve_model::EventType;
 
+use super::usual::Usual;
 use crate::endian::Endian;
 use crate::format::{EventFormat, Field, FieldKind, FormatError};
 use crate::prev_state::StateBits;
@@ -76,34 +77,10 @@ pub(super) struct Layout {
     pub(super) event: EventType,
     /// The length that all fields at fixed places need.
     pub(super) needed: usize,
-    /// Where the bulk of most traces has its fields, [`usual`]: it is read by code made for that.
-    pub(super) usual: bool,
+    /// Where the bulk of most traces has its fields: it is read by code made for that.
+    pub(super) usual: Option<Usual>,
     pub(super) common: Common,
     pub(super) body: Body,
-}
-
-/// Where the commonest events have their fields on little-endian 64-bit machines (so in all recordings of 5.10 to 7.2 that
-/// were seen). What a file's formats say counts: these are for layouts that were found to be the same.
-pub(super) mod usual {
-    use super::{Common, Int, Switch, Task, Text};
-
-    const fn int(offset: u32) -> Int {
-        Int { offset, size: 4, signed: true }
-    }
-
-    const fn task(comm: usize, tid: u32, prio: u32) -> Task {
-        Task { tid: int(tid), comm: Text::Fixed { offset: comm, size: 16 }, prio: Some(int(prio)) }
-    }
-
-    pub const ID: Int = Int { offset: 0, size: 2, signed: false };
-    pub const COMMON: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
-    /// Of `sched_switch`, a record of at least [`SWITCH_LENGTH`] bytes.
-    pub const SWITCH: Switch =
-        Switch { prev: task(8, 24, 28), prev_state: Int { offset: 32, size: 8, signed: true }, next: task(40, 56, 60) };
-    pub const SWITCH_LENGTH: usize = 64;
-    /// Of `sched_waking` and `sched_wakeup`, a record of at least [`WAKEE_LENGTH`] bytes; the target CPU has moved.
-    pub const WAKEE: Task = task(8, 24, 28);
-    pub const WAKEE_LENGTH: usize = 32;
 }
 
 #[derive(Clone, Debug)]
@@ -174,12 +151,7 @@ impl Compiler<'_> {
         let body = self.body(event)?;
         let common = Common { flags: self.optional_int("common_flags"), pid: self.optional_int("common_pid") };
         let needed = [common.flags, common.pid].into_iter().flatten().map(Int::end).fold(body.needed(), usize::max);
-        let same_place = match body {
-            Body::Switch { switch, .. } => switch == usual::SWITCH,
-            Body::Waking { task, .. } | Body::Wakeup { task, .. } => task == usual::WAKEE,
-            _ => false,
-        };
-        let usual = self.endian == Endian::Little && common == usual::COMMON && same_place;
+        let usual = (self.endian == Endian::Little).then(|| Usual::of(common, &body)).flatten();
         Ok(Layout { event, needed, usual, common, body })
     }
 

@@ -8,11 +8,13 @@ mod layout;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod usual;
 
-use unstarve_model::{Context, CpuId, Event, EventKind, EventSet, EventType, Time};
+use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Time};
 
-use self::layout::{Body, Compiler, Int, Layout, usual};
+use self::layout::{Compiler, Int, Layout};
 use self::reader::{Fields, Reader};
+pub use self::usual::Usual;
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError, event_name};
 use crate::interner::Interner;
@@ -135,8 +137,8 @@ impl Decoder {
         if record.len() < layout.needed {
             return Err(bad);
         }
-        if layout.usual {
-            return if usual_event(layout, time, cpu, record, emit) { Ok(true) } else { Err(bad) };
+        if let Some(usual) = &layout.usual {
+            return if usual.read(time, cpu, record, emit) { Ok(true) } else { Err(bad) };
         }
         let mut reader = Reader { fields: Fields { record, endian: self.endian }, names };
         let kind = layout.body.read(&mut reader).ok_or(bad)?;
@@ -145,59 +147,35 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Gives the event in `record` to `emit` if it is one of the commonest with its fields where most files have them; whether
-    /// it is. [`Decoder::decode`] gives the same, and says what is wrong with others.
-    #[inline(always)]
-    pub fn decode_usual(&self, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
-        if !self.usual_id {
-            return false;
-        }
-        let Some(layout) = Endian::Little.u16_at(record, 0).and_then(|id| self.layout(id)) else { return false };
-        layout.usual && record.len() >= layout.needed && usual_event(layout, time, cpu, record, emit)
+    /// How the records of this id are read, if they are of one of the commonest events with its fields where most files have them.
+    /// Their id is where it usually is: [`Usual::id`] reads it.
+    pub fn usual(&self, id: u16) -> Option<Usual> {
+        self.layout(id).filter(|_| self.usual_id)?.usual.clone()
     }
-}
-
-/// Reads a record of a layout that is usual: the bulk of every trace, each kind written out. With constant layouts, and the
-/// length known, nothing is left of reading but loads. `false` if a value is impossible.
-#[inline(always)]
-fn usual_event(layout: &Layout, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
-    let event = |(current, context), kind| Event { time, cpu, current, context, kind };
-    match &layout.body {
-        Body::Switch { bits, .. } => {
-            let Some(record) = record.first_chunk::<{ usual::SWITCH_LENGTH }>() else { return false };
-            let fields = Fields::little(record);
-            let Some(kind) = fields.switch(usual::SWITCH, bits) else { return false };
-            emit(event(fields.common(usual::COMMON), kind));
-        }
-        Body::Waking { target_cpu, .. } => {
-            let Some(target_cpu) = Fields::little(record).cpu(*target_cpu) else { return false };
-            let Some(record) = record.first_chunk::<{ usual::WAKEE_LENGTH }>() else { return false };
-            let fields = Fields::little(record);
-            let Some(task) = fields.task(usual::WAKEE) else { return false };
-            emit(event(fields.common(usual::COMMON), EventKind::Waking { task, target_cpu }));
-        }
-        Body::Wakeup { target_cpu, .. } => {
-            let Some(target_cpu) = Fields::little(record).cpu(*target_cpu) else { return false };
-            let Some(record) = record.first_chunk::<{ usual::WAKEE_LENGTH }>() else { return false };
-            let fields = Fields::little(record);
-            let Some(task) = fields.task(usual::WAKEE) else { return false };
-            emit(event(fields.common(usual::COMMON), EventKind::Wakeup { task, target_cpu }));
-        }
-        _ => return false,
-    }
-    true
 }
 
 /// What the CPU was doing, from `common_flags`. The innermost wins: an NMI may interrupt a hard interrupt, which may
 /// interrupt a softirq. Source: `enum trace_flag_type` in `include/linux/trace_events.h`, the same from 4.4 to 7.x.
+#[inline(always)]
 pub(crate) fn context(flags: i64) -> Context {
-    const HARDIRQ: i64 = 0x08;
-    const SOFTIRQ: i64 = 0x10;
-    const NMI: i64 = 0x40;
-    match flags {
-        f if f & NMI != 0 => Context::Nmi,
-        f if f & HARDIRQ != 0 => Context::Hardirq,
-        f if f & SOFTIRQ != 0 => Context::Softirq,
-        _ => Context::Task,
-    }
+    // The flags of interest are in the lowest byte.
+    CONTEXTS[usize::from(flags as u8)]
 }
+
+const CONTEXTS: [Context; 256] = {
+    const HARDIRQ: usize = 0x08;
+    const SOFTIRQ: usize = 0x10;
+    const NMI: usize = 0x40;
+    let mut contexts = [Context::Task; 256];
+    let mut flags = 0;
+    while flags < contexts.len() {
+        contexts[flags] = match flags {
+            f if f & NMI != 0 => Context::Nmi,
+            f if f & HARDIRQ != 0 => Context::Hardirq,
+            f if f & SOFTIRQ != 0 => Context::Softirq,
+            _ => Context::Task,
+        };
+        flags += 1;
+    }
+    contexts
+};

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use unstarve_model::{Comm, Names, PrevState, Prio, TaskRef, Tid};
+use unstarve_model::{Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid};
 
 use super::*;
 use crate::symbols::Symbols;
@@ -198,14 +198,14 @@ fn usual_decoder() -> Decoder {
 
 #[test]
 fn only_the_usual_layouts_go_the_short_way() {
-    assert!(usual_decoder().layouts.iter().all(|layout| layout.usual));
+    assert!(usual_decoder().layouts.iter().all(|layout| layout.usual.is_some()));
     // The formats of another kernel, in the other order of bytes or with a field more in front, go the general way.
     let mut big = Decoder::new(Endian::Big);
     big.add_format("sched", &usual_formats()[0]).unwrap();
-    assert!(!big.layouts[0].usual);
+    assert!(big.layouts[0].usual.is_none());
     let mut moved = Decoder::new(Endian::Little);
     moved.add_format("sched", &usual_formats()[1].replace("offset:24", "offset:36")).unwrap();
-    assert!(!moved.layouts[0].usual);
+    assert!(moved.layouts[0].usual.is_none());
 }
 
 proptest! {
@@ -217,7 +217,7 @@ proptest! {
     ) {
         let usual = usual_decoder();
         let mut general = usual.clone();
-        general.layouts.iter_mut().for_each(|layout| layout.usual = false);
+        general.layouts.iter_mut().for_each(|layout| layout.usual = None);
         let mut record = record(Endian::Little, id, body.len() as u8, 7, &[&body]);
         if let Some(field) = record.get_mut(32..40).filter(|_| id == 1) {
             field.copy_from_slice(&state.to_le_bytes());

@@ -14,7 +14,7 @@ use super::sample::{SampleLayout, Written};
 use super::stacks::Stacks;
 use super::switches::Switches;
 use super::tracing_data::{self, TracingData};
-use crate::decode::Decoder;
+use crate::decode::{Decoder, Usual};
 use crate::endian::Endian;
 use crate::interner::Interner;
 use crate::reorder::Reorder;
@@ -50,6 +50,9 @@ const WINDOW_PER_CPU: usize = 1 << 14;
 const MIN_WINDOW: usize = 1 << 18;
 const MAX_WINDOW: usize = 1 << 22;
 
+/// No place in a sample.
+const NOWHERE: usize = usize::MAX;
+
 /// A quarter of a batch.
 const ASK_EVERY: u32 = 1024;
 
@@ -68,8 +71,8 @@ pub struct Session {
     decoder: Decoder,
     events: Vec<Recorded>,
     ids: EventIds,
-    /// Where samples bear the id of their event, if there are several.
-    id_at: Option<usize>,
+    /// Where samples bear the id of their event; [`NOWHERE`] if there is but one, which need not bear any.
+    id_at: usize,
     endian: Endian,
     stacks: Stacks,
     pub(super) tasks: TaskNames,
@@ -95,7 +98,9 @@ struct Recorded {
     /// unstarve reads it.
     wanted: bool,
     /// Its samples are little-endian and laid out as most.
-    usual: bool,
+    usual_samples: bool,
+    /// The id of its records, and how they are read, where both they and its samples are laid out as most.
+    usual: Option<(u16, Usual)>,
 }
 
 impl Session {
@@ -108,7 +113,7 @@ impl Session {
             decoder: Decoder::new(endian),
             events: Vec::new(),
             ids: EventIds::default(),
-            id_at: None,
+            id_at: NOWHERE,
             endian,
             stacks: Stacks::default(),
             tasks: TaskNames::default(),
@@ -143,8 +148,8 @@ impl Session {
             self.switches.layout = Some(SampleLayout::of(attr));
         }
         let layout = SampleLayout::of(attr);
-        let usual = self.endian == Endian::Little && layout.is_usual();
-        self.events.push(Recorded { layout, tracepoint: attr.tracepoint, wanted: false, usual });
+        let usual_samples = self.endian == Endian::Little && layout.is_usual();
+        self.events.push(Recorded { layout, tracepoint: attr.tracepoint, wanted: false, usual_samples, usual: None });
         self.choose_events();
     }
 
@@ -196,6 +201,8 @@ impl Session {
         for event in &mut self.events {
             let event_type = event.tracepoint.and_then(|id| self.decoder.event_type(id));
             event.wanted = event_type.is_some();
+            let id = event.tracepoint.filter(|_| event.usual_samples);
+            event.usual = id.and_then(|id| Some((id, self.decoder.usual(id)?)));
             event_type.into_iter().for_each(|event_type| recorded.insert(event_type));
         }
         let events = &self.events;
@@ -203,7 +210,7 @@ impl Session {
             self.ids.choose(|event| events.get(usize::from(event)).is_some_and(|event| event.wanted));
         }
         let several = events.len() > 1 && !self.ids.is_empty();
-        self.id_at = events.first().filter(|_| several).and_then(|first| first.layout.id);
+        self.id_at = events.first().filter(|_| several).and_then(|first| first.layout.id).unwrap_or(NOWHERE);
         self.info.recorded = Some(recorded);
     }
 

@@ -2,8 +2,8 @@
 
 use unstarve_model::{Context, Event, EventKind, Tid};
 
-use super::{ASK_EVERY, Recorded, Ripe, Session, kind};
-use crate::decode::BadRecord;
+use super::{ASK_EVERY, NOWHERE, Recorded, Ripe, Session, kind};
+use crate::decode::{BadRecord, Usual};
 use crate::endian::Endian;
 use crate::perf_data::event_ids::{EventIds, Near};
 use crate::perf_data::records::Record;
@@ -13,19 +13,30 @@ impl Session {
     /// Takes in a sample. Half of those that `perf sched record` takes are of an event that is not read.
     #[inline(always)]
     pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Ripe {
-        let near = self.id_at.and_then(|at| record.u64_at(at)).and_then(|id| self.ids.near(id));
-        match near {
+        match self.id_of(record.bytes, record.endian).and_then(|id| self.ids.near(id)) {
             Some(Near::Unread) => Ripe::Not,
-            Some(Near::Event(event)) => self.read_sample(event, record.bytes, record.endian, offset),
+            Some(Near::Event(event)) => match self.usual_sample(event, record.bytes) {
+                Some(ripe) => ripe,
+                None => self.read_sample(event, record.bytes, record.endian, offset),
+            },
             None => self.far_sample(record.bytes, record.endian, offset),
         }
+    }
+
+    /// The id of the event to which a sample belongs, where samples bear it.
+    #[inline(always)]
+    fn id_of(&self, sample: &[u8], endian: Endian) -> Option<u64> {
+        let (_, rest) = sample.split_at_checked(self.id_at)?;
+        Some(endian.u64(*rest.first_chunk()?))
     }
 
     #[inline(never)]
     fn far_sample(&mut self, bytes: &[u8], endian: Endian, offset: u64) -> Ripe {
         let record = Record { kind: kind::SAMPLE, bytes, endian };
         match event_of(&self.events, &self.ids, self.id_at, record) {
-            Some(event) => self.read_sample(event, bytes, endian, offset),
+            Some(event) => {
+                self.usual_sample(event, bytes).unwrap_or_else(|| self.read_sample(event, bytes, endian, offset))
+            }
             None => Ripe::Not,
         }
     }
@@ -34,37 +45,35 @@ impl Session {
     #[inline(never)]
     fn read_sample(&mut self, event: u16, bytes: &[u8], endian: Endian, offset: u64) -> Ripe {
         let record = Record { kind: kind::SAMPLE, bytes, endian };
-        if !self.events.get(usize::from(event)).is_some_and(|event| event.wanted) {
-            return Ripe::Not;
-        }
-        if !self.usual_sample(event, record) && !self.wanted_sample(event, record, offset) {
-            return Ripe::Not;
-        }
-        self.unasked += 1;
-        if self.unasked == ASK_EVERY {
-            self.release_passed();
-            return Ripe::Perhaps;
-        }
-        Ripe::Not
+        let is_wanted = self.events.get(usize::from(event)).is_some_and(|event| event.wanted);
+        if is_wanted && self.wanted_sample(event, record, offset) { self.ask() } else { Ripe::Not }
     }
 
-    /// Takes in a sample as most recordings have them; whether it is one.
+    /// Now and then it is asked whether events have become due.
     #[inline(always)]
-    fn usual_sample(&mut self, event: u16, record: Record<'_>) -> bool {
-        if !self.events[usize::from(event)].usual {
-            return false;
+    fn ask(&mut self) -> Ripe {
+        self.unasked += 1;
+        if self.unasked < ASK_EVERY {
+            return Ripe::Not;
         }
-        let Some((time, cpu, raw)) = usual_sample(record.bytes) else { return false };
-        let decoder = &self.decoder;
-        let mut taken = false;
-        self.reorder.push_with(cpu, |place| {
-            taken = decoder.decode_usual(time, cpu, raw, |event| *place = event);
-            taken
-        });
-        if taken {
-            self.latest = self.latest.max(time);
+        self.release_passed();
+        Ripe::Perhaps
+    }
+
+    /// Takes in a sample if it is as most recordings have them.
+    #[inline(never)]
+    fn usual_sample(&mut self, event: u16, sample: &[u8]) -> Option<Ripe> {
+        let event = self.events.get(usize::from(event)).and_then(|event| event.usual.as_ref());
+        let (id, usual) = event?;
+        let (time, cpu, raw) = usual_sample(sample)?;
+        if Usual::id(raw) != Some(*id) {
+            return None;
         }
-        taken
+        if !self.reorder.push_with(cpu, |place| usual.read(time, cpu, raw, |event| *place = event)) {
+            return None;
+        }
+        self.latest = self.latest.max(time);
+        Some(self.ask())
     }
 
     /// Takes in any sample; `false` if it is too short for what it says.
@@ -126,11 +135,11 @@ impl Session {
 /// Which event a record belongs to. A file with one event bears no ids; one with several does, in the same place in
 /// all samples.
 #[inline(always)]
-pub(super) fn event_of(events: &[Recorded], ids: &EventIds, id_at: Option<usize>, record: Record<'_>) -> Option<u16> {
+pub(super) fn event_of(events: &[Recorded], ids: &EventIds, id_at: usize, record: Record<'_>) -> Option<u16> {
     let first = events.first()?;
     if events.len() == 1 || ids.is_empty() {
         return Some(0);
     }
-    let event = ids.get(record.u64_at(id_at.or(first.layout.id)?)?)?;
+    let event = ids.get(record.u64_at(if id_at == NOWHERE { first.layout.id? } else { id_at })?)?;
     (usize::from(event) < events.len()).then_some(event)
 }
