@@ -24,7 +24,7 @@ pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
 /// For an explanation. Ten million events take some seconds.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// For one while the watch ends; the next one explains what was not.
+/// For all together once the watch ends; the next one explains what was not.
 const AT_THE_END: Duration = Duration::from_secs(3);
 
 /// Of what it says of its failure.
@@ -58,8 +58,28 @@ pub(crate) struct Explainer {
     pub(crate) explain: ExplainCommand,
     pub(crate) board: Arc<Board>,
     pub(crate) guarded: Guarded,
-    /// The watch ends: what is not explained by now the next one explains.
-    pub(crate) ending: Arc<AtomicBool>,
+    pub(crate) end: End,
+}
+
+/// The end of the watch, as who explains sees it: what is not explained by then the next watch explains.
+pub(crate) struct End {
+    is_near: Arc<AtomicBool>,
+    since: Option<Instant>,
+}
+
+impl End {
+    pub(crate) fn when(is_near: Arc<AtomicBool>) -> End {
+        End { is_near, since: None }
+    }
+
+    fn is_near(&self) -> bool {
+        self.is_near.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no time any more.
+    fn is_here(&mut self) -> bool {
+        self.is_near() && self.since.get_or_insert_with(Instant::now).elapsed() > AT_THE_END
+    }
 }
 
 impl Explainer {
@@ -67,7 +87,7 @@ impl Explainer {
         for task in tasks {
             match task {
                 // The next watch does.
-                Task::Left(_) if self.ending.load(Ordering::Relaxed) => {}
+                Task::Left(_) if self.end.is_near() => {}
                 Task::Tell(written) | Task::Left(written) => {
                     let id = written.episode.id.clone();
                     self.explained(*written);
@@ -94,7 +114,7 @@ impl Explainer {
                     explanation = Some(found);
                 }
                 // Who stops the watch may have ended the explanation, too.
-                Err(_) if self.ending.load(Ordering::Relaxed) => return,
+                Err(_) if self.end.is_near() => return,
                 Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
             }
         }
@@ -120,9 +140,9 @@ impl Explainer {
         self.tell(Arc::new(episode), reply);
     }
 
-    fn explain(&self, episode: &Episode) -> Result<Explanation, String> {
+    fn explain(&mut self, episode: &Episode) -> Result<Explanation, String> {
         let directory = self.store.directory_of(&episode.id);
-        run((self.explain)(&directory), &self.ending)?;
+        run((self.explain)(&directory), &mut self.end)?;
         let directory = unstarve_files::Directory::open(&directory).map_err(|error| chain(&error))?;
         let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| chain(&error))?;
         let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
@@ -164,12 +184,14 @@ impl Explainer {
 
 /// Runs the explanation behind everything else that the machine does; ends it if it takes too long, be it for a watch that ends: others
 /// may wait to be written.
-fn run(mut command: Command, ending: &AtomicBool) -> Result<(), String> {
+fn run(mut command: Command, end: &mut End) -> Result<(), String> {
+    if end.is_here() {
+        return Err("the watch ends".to_owned());
+    }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child =
         command.spawn().map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
     let begun = Instant::now();
-    let mut ended = None;
     let mut errors = child.stderr.take();
     let said = std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -188,10 +210,7 @@ fn run(mut command: Command, ending: &AtomicBool) -> Result<(), String> {
                 return Err(format!("{status}: {}", said.trim()));
             }
             Ok(None) => {
-                if ending.load(Ordering::Relaxed) {
-                    ended.get_or_insert_with(Instant::now);
-                }
-                if begun.elapsed() > LONGEST || ended.is_some_and(|ended: Instant| ended.elapsed() > AT_THE_END) {
+                if begun.elapsed() > LONGEST || end.is_here() {
                     let _ = child.kill();
                     let _ = child.wait();
                     return Err(format!("it took {} s and was ended", begun.elapsed().as_secs()));
@@ -212,12 +231,30 @@ mod tests {
         let shell = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
-            run(command, &AtomicBool::new(false))
+            run(command, &mut End::when(Arc::default()))
         };
         let much = "yes warning | head -c 300000 >&2";
         assert_eq!(shell(much), Ok(()));
         let failed = shell(&format!("printf '\\377first ' >&2; {much}; exit 3")).expect_err("it failed");
         assert!(failed.contains("exit status: 3") && failed.contains("first warning"), "{failed}");
         assert!(failed.len() < 5000, "{}", failed.len());
+    }
+
+    /// However many wait to be explained: no explanation outlives the watch, which is not waited for any longer.
+    #[test]
+    fn explanations_at_the_end_have_one_time_together() {
+        let place = tempfile::tempdir().expect("a directory");
+        let file = place.path().join("begun");
+        let begin = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "echo >>\"$0\"; exec sleep 60"]).arg(&file);
+            command
+        };
+        let mut end = End::when(Arc::new(AtomicBool::new(true)));
+        assert!(run(begin(), &mut end).is_err_and(|why| why.contains("was ended")));
+        for _ in 0..3 {
+            assert!(run(begin(), &mut end).is_err_and(|why| why.contains("the watch ends")));
+        }
+        assert!(std::fs::read(&file).is_ok_and(|lines| lines.len() <= 1), "the others did not begin");
     }
 }

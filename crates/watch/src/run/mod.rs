@@ -34,7 +34,7 @@ use crate::alone::Alone;
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
 use crate::episode::{Begun, Detector};
-use crate::explainer::{ExplainCommand, Explainer};
+use crate::explainer::{End, ExplainCommand, Explainer};
 use crate::guarded::Guarded;
 use crate::herald::{Herald, Word};
 use crate::rights;
@@ -162,7 +162,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         explain: options.explain,
         board: Arc::clone(&board),
         guarded: guarded(),
-        ending: Arc::clone(&ending),
+        end: End::when(Arc::clone(&ending)),
     };
     let scribe = Scribe {
         store,

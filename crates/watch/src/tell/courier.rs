@@ -205,7 +205,7 @@ impl<T: Thing> Queue<T> {
             if attempt >= TRIES && !is_ending {
                 return Fared::GivenUp(why);
             }
-            self.pause(if is_ending { first_pause } else { pause });
+            self.pause(if is_ending { first_pause } else { pause }, is_ending);
             pause *= 4;
         }
         Fared::Left
@@ -218,12 +218,10 @@ impl<T: Thing> Queue<T> {
         (!waiting.is_over && left >= SHORTEST).then_some(left.min(LONGEST))
     }
 
-    /// A pause before another try; that the watch is to end ends it.
-    fn pause(&self, pause: Duration) {
-        let waiting = self.lock();
-        let until = waiting.until;
-        let same = |waiting: &mut Waiting<T>| waiting.until == until && !waiting.is_over;
-        drop(self.changed.wait_timeout_while(waiting, pause, same));
+    /// A pause before another try; that the watch is to end ends it, also where it was said during the try before.
+    fn pause(&self, pause: Duration, is_ending: bool) {
+        let same = |waiting: &mut Waiting<T>| waiting.until.is_some() == is_ending && !waiting.is_over;
+        drop(self.changed.wait_timeout_while(self.lock(), pause, same));
     }
 }
 
