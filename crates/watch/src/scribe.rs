@@ -1,12 +1,13 @@
 //! Writes traces to the disk, one after another, in a thread of its own: at once, for the buffers that they come from fill up again. What
 //! takes longer, the [`explainer`](crate::explainer) does.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use unstarve_record::{Frozen, Roll};
+use unstarve_record::{Frozen, RecordError, Roll};
 
 use crate::config::Store as StoreConfig;
 use crate::episode::{Begun, Episode};
@@ -15,7 +16,7 @@ use crate::hurry::HurryInTurns;
 use crate::memory;
 use crate::outputs::Outputs;
 use crate::run::Event;
-use crate::store::{Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
+use crate::store::{Expected, Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
 use crate::tell::Board;
 
 /// What a trace may take before one was written.
@@ -65,8 +66,8 @@ pub(crate) struct Scribe {
     pub(crate) board: Arc<Board>,
     pub(crate) events: Sender<Event>,
     pub(crate) tasks: Sender<Task>,
-    /// Bytes of the latest trace: what the next one may take.
-    pub(crate) expected: u64,
+    /// What the next trace may take: as much as the latest one.
+    pub(crate) expected: Expected,
     pub(crate) retry: Retry,
 }
 
@@ -215,17 +216,24 @@ impl Scribe {
         let (saved, roll) = frozen.save(&unfinished.trace());
         self.give_back(roll);
         let saved = saved.map_err(|error| {
-            // There was room for what was expected.
-            self.expected = self.expected.saturating_mul(2).min(MOST_EXPECTED);
+            self.note_failure(&error);
             NotKept::Now(chain(&error))
         })?;
         episode.trace_bytes = Some(saved.size);
         unfinished.finish(&self.store, episode, along).inspect_err(|_| episode.trace_bytes = None)?;
-        self.expected = saved.size.max(1 << 20);
+        self.expected = saved.size.max(1 << 20).into();
         self.retry.pause = AGAIN;
         let took = u64::try_from(seen.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.board.write(|published| published.counts.to_disk_ns = Some(took));
         Ok(())
+    }
+
+    /// Where a disk was full that had room for what was expected, more must be free for the next try. What else may fail says nothing about
+    /// room, and what an earlier trace took stays what the limits of the store are compared with.
+    fn note_failure(&mut self, error: &RecordError) {
+        if is_full(error) {
+            self.expected.on_disk = self.expected.on_disk.saturating_mul(2).min(MOST_EXPECTED);
+        }
     }
 
     fn give_back(&self, roll: Roll) {
@@ -242,6 +250,19 @@ impl Scribe {
 pub(crate) fn note_kept(store: &Store, board: &Board) {
     let kept = store.kept().ok();
     board.write(|published| published.counts.kept = kept);
+}
+
+/// Whether a disk, or what somebody may use of it, is full.
+fn is_full(error: &RecordError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        if matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    matches!(error, RecordError::NoRoom { .. })
 }
 
 /// An error and its causes.

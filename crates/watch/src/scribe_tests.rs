@@ -1,6 +1,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::channel;
 
+use rustix::io::Errno;
+
 use super::*;
 use crate::RoleKind;
 use crate::config::{Config, Syslog};
@@ -31,7 +33,7 @@ impl Rig {
         let (sender, events) = channel();
         let (explainer, tasks) = channel();
         let outbox = store.outbox();
-        let (expected, retry) = (FIRST_EXPECTED, Retry::default());
+        let (expected, retry) = (FIRST_EXPECTED.into(), Retry::default());
         let scribe = Scribe { store, outbox, outputs, board, events: sender, tasks: explainer, expected, retry };
         Rig { scribe, events, tasks, place }
     }
@@ -110,4 +112,21 @@ fn an_episode_is_handed_on_while_nobody_explains() {
         })
         .collect();
     assert_eq!(ids, [0, 1, 2].map(|number| id_of(at(number).wall)), "in their order");
+}
+
+#[test]
+fn only_a_full_disk_makes_the_next_trace_need_more_room() {
+    let mut rig = Rig::new();
+    let failed = |errno: Errno| RecordError::Output { path: "trace.dat".into(), source: errno.into() };
+    for errno in [Errno::IO, Errno::BUSY, Errno::MFILE] {
+        rig.scribe.note_failure(&failed(errno));
+        assert_eq!(rig.scribe.expected, FIRST_EXPECTED.into(), "{errno} says nothing about room");
+    }
+    for (errno, times) in [(Errno::NOSPC, 2), (Errno::DQUOT, 4)] {
+        rig.scribe.note_failure(&failed(errno));
+        let wanted = Expected { trace: FIRST_EXPECTED, on_disk: FIRST_EXPECTED * times };
+        assert_eq!(rig.scribe.expected, wanted, "{errno}");
+    }
+    (0..20).for_each(|_| rig.scribe.note_failure(&failed(Errno::NOSPC)));
+    assert_eq!(rig.scribe.expected, Expected { trace: FIRST_EXPECTED, on_disk: MOST_EXPECTED });
 }

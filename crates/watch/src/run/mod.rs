@@ -171,7 +171,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         board: Arc::clone(&board),
         events: events.clone(),
         tasks,
-        expected: FIRST_EXPECTED,
+        expected: FIRST_EXPECTED.into(),
         retry: Retry::default(),
     };
     let writing = vec![

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstarve_files::trust::{Directory, TrustError};
 
-pub use keep::Kept;
+pub use keep::{Expected, Kept};
 pub use left::Left;
 pub use log::{LogRead, Logbook};
 pub use unfinished::Unfinished;
@@ -176,11 +176,11 @@ impl Store {
     ///
     /// # Errors
     /// If the system refuses, or if only episodes could go that this one does not push out.
-    pub fn begin(&self, episode: &Episode, expected: u64) -> Result<Unfinished, StoreError> {
+    pub fn begin(&self, episode: &Episode, expected: impl Into<Expected>) -> Result<Unfinished, StoreError> {
         self.home.directory()?;
         // Before any goes.
         let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.state().last);
-        let removed = self.make_room(expected, Rank::of_new(episode))?;
+        let removed = self.make_room(expected.into(), Rank::of_new(episode))?;
         let taken = |id: &str| self.path().join(id).exists();
         let own = std::iter::once(episode.id.clone());
         let names = own.chain((2..).map(|number| format!("{}-{number}", episode.id)));
@@ -199,9 +199,9 @@ impl Store {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn try_again(&self, expected: u64) -> Result<(), StoreError> {
+    pub(crate) fn try_again(&self, expected: impl Into<Expected>) -> Result<(), StoreError> {
         self.home.directory()?;
-        self.room(expected, Rank::Kernel)?;
+        self.room(expected.into(), Rank::Kernel)?;
         let path = self.path().join(format!("{UNFINISHED}probe"));
         let _ = fs::remove_dir_all(&path);
         let tried = Directory::make(&path).map_err(StoreError::from).and_then(|directory| {

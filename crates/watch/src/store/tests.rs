@@ -82,6 +82,15 @@ fn an_episode_of_programs_pushes_out_none_of_kernel_threads() {
 }
 
 #[test]
+fn what_a_full_disk_needs_pushes_nothing_out_of_the_limits() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    (0..3).for_each(|number| drop(keep(&store, number, 1000).expect("kept")));
+    let unfinished = store.begin(&episode(3), Expected { trace: 1000, on_disk: 50_000 }).expect("begun");
+    assert!(unfinished.removed().is_empty(), "the trace fits: {:?}", unfinished.removed());
+}
+
+#[test]
 fn what_is_not_explained_yet_is_not_removed() {
     let (_around, path) = place();
     let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 1 }).expect("a store");
