@@ -11,13 +11,14 @@ use unstarve_record::{Frozen, RecordError, Roll};
 
 use crate::config::Store as StoreConfig;
 use crate::episode::{Begun, Episode};
-use crate::explainer::{Task, Written};
+use crate::explainer::Task;
 use crate::hurry::HurryInTurns;
 use crate::memory;
 use crate::outputs::Outputs;
 use crate::run::Event;
 use crate::store::{Expected, Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
 use crate::tell::Board;
+use crate::teller::{Teller, Written};
 
 /// What a trace may take before one was written.
 pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
@@ -27,6 +28,9 @@ const MOST_EXPECTED: u64 = 1 << 30;
 /// How soon a store that could not be written is tried again; where that helps for a moment only, less often each time.
 const AGAIN: Duration = Duration::from_secs(5);
 const SELDOM: Duration = Duration::from_secs(60);
+
+/// Episodes that may wait to be explained, that which is being explained included: each may take minutes, and keeps its room until then.
+const MOST_UNEXPLAINED: usize = 8;
 
 /// Causes that are remembered until the store can be written again.
 const MOST_BEGUN: usize = 32;
@@ -162,9 +166,24 @@ impl Scribe {
         if let Err(NotKept::Now(_)) = saved {
             self.put_off(begun);
         }
-        let _ = self.tasks.send(Task::Tell(Box::new(Written { episode: *episode, along, reply })));
+        self.hand_on(Written { episode: *episode, along, reply });
         self.note_kept();
         memory::give_back();
+    }
+
+    /// Has it explained and told; where too many wait for that it is told at once, and its trace stays like that of any other.
+    fn hand_on(&self, mut written: Written) {
+        let others = self.store.unexplained_now().saturating_sub(1);
+        if written.episode.trace_bytes.is_none() || others < MOST_UNEXPLAINED {
+            let _ = self.tasks.send(Task::Tell(Box::new(written)));
+            return;
+        }
+        let id = written.episode.id.clone();
+        let why = format!("not explained: too many wait ({others}); its trace is kept: unstarve watch show {id}");
+        written.episode.problem = Some(why);
+        let (store, board) = (Arc::clone(&self.store), Arc::clone(&self.board));
+        Teller { store, outputs: self.outputs.clone(), board }.tell(written, None);
+        self.store.is_explained(&id);
     }
 
     /// What is still going on once there is room again begins again then.

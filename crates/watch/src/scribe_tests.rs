@@ -130,3 +130,31 @@ fn only_a_full_disk_makes_the_next_trace_need_more_room() {
     (0..20).for_each(|_| rig.scribe.note_failure(&failed(Errno::NOSPC)));
     assert_eq!(rig.scribe.expected, Expected { trace: FIRST_EXPECTED, on_disk: MOST_EXPECTED });
 }
+
+/// An explanation may take minutes, and the trace keeps its room until then.
+#[test]
+fn where_too_many_wait_to_be_explained_the_next_one_is_told_at_once() {
+    let rig = Rig::new();
+    let store = &rig.scribe.store;
+    let keep = |second: u64| {
+        let at = at(second * 1000).wall;
+        let mut episode = Episode::begun(id_of(at), at);
+        let unfinished = store.begin(&episode, 10).expect("begun");
+        std::fs::write(unfinished.trace(), [7; 10]).expect("written");
+        (episode.sequence, episode.trace_bytes) = (Some(unfinished.sequence()), Some(10));
+        unfinished.finish(store, &episode, &[]).expect("finished");
+        rig.scribe.hand_on(Written { episode: episode.clone(), along: Vec::new(), reply: None });
+        episode.id
+    };
+    for second in 0..MOST_UNEXPLAINED as u64 {
+        keep(second);
+        assert!(matches!(rig.tasks.try_recv(), Ok(Task::Tell(_))), "it waits for its turn");
+    }
+    let id = keep(60);
+    assert!(rig.tasks.try_recv().is_err(), "too many wait");
+    let told = read_log(store.path()).expect("a log").episodes;
+    let problem = told.iter().find(|told| told.id == id).and_then(|told| told.problem.as_deref());
+    assert!(problem.is_some_and(|text| text.starts_with("not explained: too many wait (8)")), "{told:?}");
+    assert!(store.directory_of(&id).join(TRACE).exists(), "its trace stays");
+    assert_eq!(store.kept().expect("counted").unexplained, MOST_UNEXPLAINED, "it does not wait");
+}

@@ -146,6 +146,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     options.signals.forward(&events)?;
     let (jobs, work) = channel();
     for left in left.into_iter().rev().take(MOST_UNEXPLAINED) {
+        store.is_to_be_explained(&left.episode.id);
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
     let ending = Arc::new(AtomicBool::new(false));

@@ -15,6 +15,8 @@ pub struct Kept {
     pub episodes: usize,
     /// Bytes of their files.
     pub bytes: u64,
+    /// Of these, how many wait to be explained.
+    pub unexplained: usize,
 }
 
 /// An episode that is whole.
@@ -75,6 +77,13 @@ impl From<u64> for Expected {
 const RESERVE_PART: u64 = 50;
 const LEAST_RESERVE: u64 = 16 << 20;
 
+impl Limits {
+    /// What is left of them beside so many episodes.
+    fn without(self, episodes: usize, bytes: u64) -> Limits {
+        Limits { bytes: self.bytes.saturating_sub(bytes), episodes: self.episodes.saturating_sub(episodes) }
+    }
+}
+
 impl Store {
     /// What is there now.
     ///
@@ -83,7 +92,11 @@ impl Store {
     pub fn kept(&self) -> Result<Kept, StoreError> {
         let ids = self.ids()?;
         let bytes = ids.iter().map(|id| Size::of(&self.directory_of(id)).bytes).sum();
-        Ok(Kept { episodes: ids.len(), bytes })
+        let unexplained = {
+            let state = self.state();
+            ids.iter().filter(|id| state.is_held(id)).count()
+        };
+        Ok(Kept { episodes: ids.len(), bytes, unexplained })
     }
 
     /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves others room on the disk;
@@ -106,13 +119,16 @@ impl Store {
     /// # Errors
     /// If the system refuses, or if there is no room.
     pub(super) fn room(&self, expected: Expected, rank: Rank) -> Result<Vec<String>, StoreError> {
-        let mut entries = self.entries()?;
-        let (limits, lacking) = {
+        let entries = self.entries()?;
+        let (limits, (held, mut entries)) = {
             let state = self.state();
-            // Those go next time: they are few, and what is known of them is not written yet.
-            entries.retain(|entry| !state.unexplained.contains(&entry.id));
-            (state.limits, self.lacking(expected.on_disk))
+            let parts: (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| state.is_held(&entry.id));
+            (state.limits, parts)
         };
+        let lacking = self.lacking(expected.on_disk);
+        // Those go next time: they are few, and what is known of them is not written yet. But they take their part of what may be kept.
+        let held_bytes = held.iter().map(|entry| Size::of(&self.directory_of(&entry.id)).bytes).sum();
+        let limits = limits.without(held.len(), held_bytes);
         // Any user can bring about episodes of programs: they take no room from what the kernel's threads suffered.
         entries.sort_by_key(|entry| entry.rank);
         let may_go = entries.iter().filter(|entry| entry.rank <= rank).count();

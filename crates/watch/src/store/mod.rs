@@ -131,6 +131,15 @@ struct State {
     last: Option<u64>,
     /// Episodes that are whole and not explained yet: they are not removed to make room.
     unexplained: BTreeSet<String>,
+    /// The same of those that a watch before this one left.
+    left: BTreeSet<String>,
+}
+
+impl State {
+    /// Whether an episode must not be removed now.
+    fn is_held(&self, id: &str) -> bool {
+        self.unexplained.contains(id) || self.left.contains(id)
+    }
 }
 
 impl Store {
@@ -143,7 +152,7 @@ impl Store {
         // The episode with the greatest one may have been removed.
         let last = log::read(home.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
         let logbook = Logbook::of(&home);
-        let state = Mutex::new(State { limits, last, unexplained: BTreeSet::new() });
+        let state = Mutex::new(State { limits, last, unexplained: BTreeSet::new(), left: BTreeSet::new() });
         let store = Store { home, logbook, state };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
@@ -255,7 +264,19 @@ impl Store {
 
     /// Nothing more is written of an episode: it may be removed to make room.
     pub(crate) fn is_explained(&self, id: &str) {
-        self.state().unexplained.remove(id);
+        let mut state = self.state();
+        state.unexplained.remove(id);
+        state.left.remove(id);
+    }
+
+    /// An episode that a watch before this one left is going to be explained: it is not removed before.
+    pub(crate) fn is_to_be_explained(&self, id: &str) {
+        self.state().left.insert(id.to_owned());
+    }
+
+    /// How many of this watch's episodes wait to be explained, that which is being explained included.
+    pub(crate) fn unexplained_now(&self) -> usize {
+        self.state().unexplained.len()
     }
 
     /// Notes that the log has an episode, if it has a directory.

@@ -104,6 +104,49 @@ fn what_is_not_explained_yet_is_not_removed() {
     assert_eq!(store.ids().expect("ids"), [episode(3).id], "then it goes as any other");
 }
 
+/// Begins one, and leaves it to be explained.
+fn leave_unexplained(store: &Store, number: u64, bytes: usize) {
+    let unfinished = store.begin(&episode(number), bytes as u64).expect("begun");
+    fs::write(unfinished.trace(), vec![7; bytes]).expect("written");
+    let sequence = Some(unfinished.sequence());
+    let whole = Episode { sequence, trace_bytes: Some(bytes as u64), ..episode(number) };
+    unfinished.finish(store, &whole, &[]).expect("finished");
+}
+
+#[test]
+fn what_is_not_explained_yet_takes_its_part_of_the_limits() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    (1..3).for_each(|number| drop(keep(&store, number, 2500).expect("kept")));
+    leave_unexplained(&store, 3, 3000);
+    assert_eq!(store.kept().expect("counted").unexplained, 1);
+    let unfinished = store.begin(&episode(4), 3000).expect("begun");
+    assert_eq!(unfinished.removed(), [episode(1).id], "all four are more than the limit");
+    drop(unfinished);
+    // By number: five are kept.
+    (5..7).for_each(|number| leave_unexplained(&store, number, 10));
+    keep(&store, 7, 10).expect("kept");
+    keep(&store, 8, 10).expect("kept");
+    assert_eq!(store.kept().expect("counted").episodes, 5);
+}
+
+#[test]
+fn what_a_killed_watch_left_stays_until_it_is_explained() {
+    let (_around, path) = place();
+    let one = Limits { bytes: u64::MAX, episodes: 1 };
+    let store = Store::open(&path, one).expect("a store");
+    leave_unexplained(&store, 1, 10);
+    drop(store);
+    let store = Store::open(&path, one).expect("a store");
+    store.is_to_be_explained(&episode(1).id);
+    assert_eq!((store.kept().expect("counted").unexplained, store.unexplained_now()), (1, 0));
+    keep(&store, 2, 10).expect("kept");
+    assert!(store.directory_of(&episode(1).id).join(TRACE).exists(), "it is going to be explained");
+    store.is_explained(&episode(1).id);
+    keep(&store, 3, 10).expect("kept");
+    assert_eq!(store.ids().expect("ids"), [episode(3).id]);
+}
+
 #[test]
 fn a_store_that_is_replaced_is_locked_before_anything_is_written() {
     let (around, path) = place();
