@@ -49,7 +49,6 @@ impl Teller {
 
     fn tell_one(&self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
         let logged = self.store.logbook().add(&episode);
-        let logged = logged.and_then(|()| self.store.is_logged(&episode));
         if let Err(error) = &logged {
             self.problem(&chain(error));
         }

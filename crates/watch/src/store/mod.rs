@@ -279,18 +279,6 @@ impl Store {
         self.state().unexplained.len()
     }
 
-    /// Notes that the log has an episode, if it has a directory.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn is_logged(&self, episode: &Episode) -> Result<(), StoreError> {
-        if episode.trace_bytes.is_none() {
-            return Ok(());
-        }
-        let path = self.directory_of(&episode.id);
-        Directory::open(&path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(&path))
-    }
-
     /// What outputs have not got is noted there.
     pub fn outbox(&self) -> Outbox {
         Outbox::of(&self.home)

@@ -197,6 +197,29 @@ fn lines_wait_for_a_disk_that_cannot_be_written() {
     assert!(names_in(&path).expect("listed").iter().all(|name| !name.starts_with('.')), "nothing of the try stays");
 }
 
+/// Else the next watch would explain it again, and post it.
+#[test]
+fn a_line_that_waited_is_noted_where_its_episode_is() {
+    let (_around, path) = place();
+    let store = Store::open(&path, LIMITS).expect("a store");
+    (1..4).for_each(|number| leave_unexplained(&store, number, 10));
+    let log = path.join("episodes.jsonl");
+    fs::create_dir(&log).expect("made");
+    let whole = |number: u64| store.episode(&episode(number).id).expect("there");
+    for number in 1..4 {
+        store.logbook().add(&whole(number)).expect_err("it cannot be written");
+    }
+    // Of one that has been removed since there is nothing to note.
+    fs::remove_dir_all(store.directory_of(&episode(2).id)).expect("removed");
+    fs::remove_dir(&log).expect("removed");
+    store.logbook().add_waiting().expect("now it can");
+    let is_noted = |number: u64| store.directory_of(&episode(number).id).join(LOGGED).exists();
+    assert_eq!([1, 2, 3].map(is_noted), [true, false, true]);
+    // The log may be begun anew.
+    fs::write(&log, "").expect("written");
+    assert_eq!(store.unexplained().expect("read"), []);
+}
+
 #[test]
 fn the_oldest_go_first_by_number_and_by_size() {
     let (_around, path) = place();
@@ -253,12 +276,10 @@ fn a_clock_that_was_set_back_makes_nothing_older() {
 fn an_episode_that_fell_out_of_the_log_is_not_explained_again() {
     let (_around, path) = place();
     let store = Store::open(&path, LIMITS).expect("a store");
-    for number in 0..3 {
+    for number in 0..2 {
         keep(&store, number, 10).expect("kept");
     }
-    for number in 0..2 {
-        store.is_logged(&store.episode(&episode(number).id).expect("there")).expect("noted");
-    }
+    leave_unexplained(&store, 2, 10);
     // Begun anew twice.
     fs::write(path.join("episodes.jsonl"), "").expect("written");
     let left: Vec<String> = store.unexplained().expect("read").into_iter().map(|left| left.episode.id).collect();
