@@ -32,6 +32,9 @@ const SELDOM: Duration = Duration::from_secs(60);
 /// Episodes that may wait to be explained, that which is being explained included: each may take minutes, and keeps its room until then.
 const MOST_UNEXPLAINED: usize = 8;
 
+/// The name of the problem that the store is full of what counts more: it can be written all the same.
+const RESERVED: &str = "store-reserved";
+
 /// Causes that are remembered until the store can be written again.
 const MOST_BEGUN: usize = 32;
 
@@ -80,11 +83,14 @@ pub(crate) struct Retry {
     begun: Vec<Begun>,
     pause: Duration,
     next: Instant,
+    /// When it is looked whether there is room for episodes of programs again.
+    next_look: Instant,
 }
 
 impl Default for Retry {
     fn default() -> Retry {
-        Retry { begun: Vec::new(), pause: AGAIN, next: Instant::now() }
+        let now = Instant::now();
+        Retry { begun: Vec::new(), pause: AGAIN, next: now, next_look: now }
     }
 }
 
@@ -118,6 +124,7 @@ impl Scribe {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.try_again();
+            self.look_for_room();
             if self.store.was_replaced() {
                 let at = self.store.path().display();
                 let text = format!("another directory has taken the place of {at}: episodes are kept in that one now");
@@ -136,6 +143,7 @@ impl Scribe {
             }
             Job::Configure(outputs) => {
                 self.store.limit(limits(&outputs.store));
+                self.retry.next_look = Instant::now();
                 let _ = self.tasks.send(Task::Configure(outputs.clone()));
                 self.outputs = outputs;
             }
@@ -160,7 +168,10 @@ impl Scribe {
         };
         drop(hurry);
         if let Err(NotKept::Now(problem) | NotKept::Reserved(problem)) = &saved {
-            self.board.store_problem(problem);
+            match &saved {
+                Err(NotKept::Reserved(_)) => self.reserved(problem),
+                _ => self.board.store_problem(problem),
+            }
             episode.problem = Some(format!("no trace: {problem}"));
         }
         if let Err(NotKept::Now(_)) = saved {
@@ -214,6 +225,27 @@ impl Scribe {
             let _ = self.events.send(Event::Room(begun));
         }
         self.note_kept();
+    }
+
+    /// Notes that there is no room for episodes of programs.
+    fn reserved(&mut self, problem: &str) {
+        self.retry.next_look = Instant::now() + SELDOM;
+        self.board.write(|published| {
+            published.counts.store_errors += 1;
+            published.problems.insert(RESERVED, format!("store: {problem}"));
+        });
+    }
+
+    /// Where there was no room for episodes of programs, whether there is now. Whoever else can be written says nothing about them.
+    fn look_for_room(&mut self) {
+        let now = Instant::now();
+        if now < self.retry.next_look || !self.board.read().problems.contains_key(RESERVED) {
+            return;
+        }
+        self.retry.next_look = now + SELDOM;
+        if self.store.has_room_for_programs(self.expected) {
+            self.board.write(|published| drop(published.problems.remove(RESERVED)));
+        }
     }
 
     /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.

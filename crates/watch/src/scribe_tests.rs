@@ -158,3 +158,33 @@ fn where_too_many_wait_to_be_explained_the_next_one_is_told_at_once() {
     assert!(store.directory_of(&id).join(TRACE).exists(), "its trace stays");
     assert_eq!(store.kept().expect("counted").unexplained, MOST_UNEXPLAINED, "it does not wait");
 }
+
+#[test]
+fn that_the_store_is_full_of_what_counts_more_is_said_until_there_is_room() {
+    let mut rig = Rig::new();
+    let store = Arc::clone(&rig.scribe.store);
+    store.limit(Limits { bytes: u64::MAX, episodes: 1 });
+    let mut kernels = Episode::begun(id_of(at(500).wall), at(500).wall);
+    kernels.note_counters(&begun());
+    let unfinished = store.begin(&kernels, 10).expect("begun");
+    unfinished.finish(&store, &kernels, &[]).expect("finished");
+    store.is_explained(&kernels.id);
+    let reserved = |rig: &Rig| rig.scribe.board.read().problems.contains_key(RESERVED);
+
+    let error = StoreError::Reserved(store.path().to_owned());
+    rig.scribe.reserved(&chain(&error));
+    assert!(reserved(&rig) && rig.problem().is_none());
+    rig.scribe.retry.next = Instant::now();
+    rig.scribe.board.store_problem("full");
+    let look = |rig: &mut Rig| {
+        rig.scribe.retry.next_look = Instant::now();
+        rig.scribe.try_again();
+        rig.scribe.look_for_room();
+    };
+    look(&mut rig);
+    assert_eq!(rig.problem(), None, "it can be written");
+    assert!(reserved(&rig), "and there is no room for programs all the same");
+    store.limit(Limits { bytes: u64::MAX, episodes: 2 });
+    look(&mut rig);
+    assert!(!reserved(&rig), "now there is");
+}

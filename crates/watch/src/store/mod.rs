@@ -204,6 +204,11 @@ impl Store {
         Ok(Unfinished { path, id, sequence, removed })
     }
 
+    /// Whether an episode of programs would get its place: the least that may push out others.
+    pub(crate) fn has_room_for_programs(&self, expected: impl Into<Expected>) -> bool {
+        self.room(expected.into(), Rank::Programs).is_ok()
+    }
+
     /// Whether an episode of `expected` bytes could be written now. What the log waits for is written.
     ///
     /// # Errors
