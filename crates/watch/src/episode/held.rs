@@ -99,7 +99,7 @@ mod tests {
             readings.push_back(Arc::new(scene.reading(at(step * 250))));
         }
         let reading = readings.pop_back().expect("five");
-        let id = reading.find(RoleKind::BoundWorker, None).expect("a role");
+        let id = reading.find(RoleKind::Kworker, None).expect("a role");
         assert_eq!(reading.cpus_of(id).len(), CPUS as usize);
         let role = reading.role(id).expect("a role");
         let (begin, before) = (&*readings[0], &*readings[3]);
