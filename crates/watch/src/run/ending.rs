@@ -128,7 +128,7 @@ mod tests {
         end();
         let missing = format!("1 entry missing from {}: the disk could not be written", log.display());
         assert_eq!(*said.borrow(), [missing]);
-        assert_eq!(store.outbox().read().expect("noted").words, [episode.clone()]);
+        assert_eq!(store.outbox().read().expect("noted").words, std::slice::from_ref(&episode));
         std::fs::remove_dir(&log).expect("removed");
         end();
         assert_eq!(said.borrow().len(), 1, "none is missing");
