@@ -278,25 +278,6 @@ fn files_of_an_hour_that_has_not_ended_are_counted() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), expected));
 }
 
-/// Another directory than that of the tables is an error, and stays as it was; so does one into which no host has written yet.
-#[test]
-fn a_directory_without_tables_is_no_store() {
-    let fleet = Fleet::new();
-    let names = || std::fs::read_dir(&fleet.path).expect("it is there").count();
-    let output = fleet.run(&["compact"]);
-    assert_eq!((output.status.code(), text(&output.stdout), names()), (Some(0), "nothing to merge\n", 0), "{output:?}");
-    assert_eq!(fleet.run(&["status"]).status.code(), Some(0));
-    let output = fleet.run(&["verify"]);
-    assert_eq!(output.status.code(), Some(2), "there is nothing of which to say that it is whole: {output:?}");
-    std::fs::write(fleet.path.join("watch.md"), "text").expect("it can be written");
-    for command in ["compact", "verify", "status"] {
-        let output = fleet.run(&[command]);
-        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
-        assert!(text(&output.stderr).contains("holds no table=… directory"), "{command}: {output:?}");
-    }
-    assert_eq!(names(), 1);
-}
-
 #[test]
 fn errors_say_what_is_expected() {
     let output = Command::new(env!("CARGO_BIN_EXE_unstarve")).args(["fleet", "status", "/nowhere/at/all"]).output();
@@ -325,7 +306,7 @@ fn a_directory_without_tables_is_said_and_left_as_it_is() {
     for command in ["compact", "verify", "status"] {
         let output = fleet.run(&[command]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let is_said = said.contains("no table in it") && said.contains("table=NAME");
+        let is_said = said.contains("holds no table=… directory") && said.contains("unstarve watch --tables");
         assert!(output.status.code() == Some(2) && is_said, "{command}: {output:?}");
     }
     assert_eq!(std::fs::read_dir(&fleet.path).expect("it is there").count(), 1, "nothing was written");

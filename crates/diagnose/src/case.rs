@@ -253,11 +253,9 @@ impl<'a> Case<'a> {
         self.snapshot_says_kernel_thread(id).unwrap_or_else(by_name)
     }
 
-    /// Whether all of these are kernel threads, or all are programs, by more than their names.
+    /// Whether all of these are kernel threads, or all are programs, by more than their names; see [`together`].
     pub fn shown_to_be_kernel(&self, ids: &[ActorId]) -> Option<bool> {
-        let (first, others) = ids.split_first()?;
-        let shown = self.actor(*first).is_kernel();
-        others.iter().all(|id| self.actor(*id).is_kernel() == shown).then_some(shown)?
+        together(ids.iter().map(|id| self.actor(*id).is_kernel()))
     }
 
     /// Whether the snapshot knows each of these threads.
@@ -317,6 +315,24 @@ impl<'a> Case<'a> {
     }
 }
 
+/// What several are, of each of which it may be shown that it is a kernel thread or a program. A kernel worker that ended before the
+/// snapshot is shown to be neither: beside others that are kernel threads it takes nothing from them. What is called programs all must be.
+fn together(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let (mut kernel, mut program, mut unknown) = (false, false, false);
+    for shown in each {
+        match shown {
+            Some(true) => kernel = true,
+            Some(false) => program = true,
+            None => unknown = true,
+        }
+    }
+    match (kernel, program, unknown) {
+        (true, false, _) => Some(true),
+        (false, true, false) => Some(false),
+        _ => None,
+    }
+}
+
 /// For each thread the actor under which it ran most; of equals the last. An actor of several threads does not say how long each of
 /// them ran: its part is taken for a quarter of the average, so that one that is this thread alone goes before, unless it was hardly there.
 fn main_actors(world: &World, ledger: &Ledger) -> FxHashMap<Tid, ActorId> {
@@ -337,4 +353,21 @@ fn main_actors(world: &World, ledger: &Ledger) -> FxHashMap<Tid, ActorId> {
         }
     }
     main
+}
+
+#[cfg(test)]
+mod tests {
+    use super::together;
+
+    #[test]
+    fn one_that_ended_before_the_snapshot_takes_nothing_from_kernel_threads() {
+        let of = |each: &[Option<bool>]| together(each.iter().copied());
+        let (kernel, program, unknown) = (Some(true), Some(false), None);
+        assert_eq!(of(&[kernel, unknown, kernel]), Some(true));
+        assert_eq!(of(&[unknown, kernel]), Some(true), "in any order");
+        assert_eq!(of(&[program, program]), Some(false));
+        for none in [&[][..], &[unknown], &[unknown, program], &[kernel, program], &[kernel, unknown, program]] {
+            assert_eq!(of(none), None, "{none:?}");
+        }
+    }
 }

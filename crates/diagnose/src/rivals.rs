@@ -43,11 +43,26 @@ impl<'a> Case<'a> {
     pub fn may_be_of_two_sessions(&self, victim: ActorId, occupant: ActorId) -> bool {
         let Some(snapshot) = self.snapshot else { return false };
         let on = snapshot.setting("sched_autogroup_enabled").is_some_and(|(_, value)| value.trim() == "1");
-        let of_root = |id: ActorId| self.actor(id).group().is_none();
+        let of_root = |id: ActorId| self.actor(id).group().is_none() || self.competes_by_session(id);
         let process = |id: ActorId| self.first_tid(id).and_then(|tid| self.process_of(tid));
         let of_one_process = process(victim).is_some_and(|one| process(occupant) == Some(one));
         let known = self.session_is_known(victim) && self.session_is_known(occupant);
         on && !known && of_root(victim) && of_root(occupant) && !of_one_process
+    }
+
+    /// Whether it is its session that competes with others: no cgroup of its path has a weight.
+    fn competes_by_session(&self, id: ActorId) -> bool {
+        let task = self.snapshot.zip(self.first_tid(id)).and_then(|(snapshot, tid)| snapshot.task(tid));
+        let Some(path) = task.filter(|task| task.autogroup.is_some()).and_then(|task| task.cgroup.as_deref()) else {
+            return false;
+        };
+        let weighs = |end: usize| {
+            self.snapshot
+                .and_then(|known| known.cgroup(&path[..end]))
+                .is_some_and(|group| group.load_weight().is_some())
+        };
+        let mut ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).chain([path.len()]);
+        path == "/" || !ends.any(weighs)
     }
 
     /// Whether the snapshot says of which session these tasks are, or that they are of none.

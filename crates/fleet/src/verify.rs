@@ -6,7 +6,6 @@ use unstarve_tables::{Partition, Schema};
 use crate::FleetError;
 use crate::compact::chain;
 use crate::gather::{LARGEST_INPUT, LARGEST_OUTPUT, digest_of};
-use crate::holds::Holds;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
 use crate::{Input, Most, Output, Problem, Sum};
@@ -34,12 +33,10 @@ pub struct Verified {
 /// number and by sum; every file has to be there and to have what its commit says.
 ///
 /// # Errors
-/// If the directory cannot be read, or holds no tables.
+/// If the directory cannot be read, or has files and no table.
 pub fn verify(store: &Store) -> Result<Verified, FleetError> {
     let mut verified = Verified::default();
-    if store.holds()? == Holds::Nothing {
-        return Err(store.no_tables());
-    }
+    store.holds()?;
     for partition in store.hours(&mut verified.problems)? {
         if let Err(error) = hour(store, &partition, &mut verified) {
             verified.problems.push(Problem::new(partition.path(), &chain(&error)));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use crate::episode::{Episode, Explanation};
@@ -16,6 +16,7 @@ use crate::outputs::Outputs;
 use crate::scribe::{chain, note_kept};
 use crate::store::{REPORT, Store};
 use crate::tell::Board;
+use crate::teller::{Teller, Written};
 
 /// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
 /// takes of memory, or what ends it, does not touch the watch.
@@ -41,15 +42,6 @@ pub(crate) enum Task {
     Left(Box<Written>),
     /// What a new configuration says.
     Configure(Outputs),
-}
-
-/// An episode of which all is on the disk that will be.
-pub(crate) struct Written {
-    pub(crate) episode: Episode,
-    /// Those that share its trace.
-    pub(crate) along: Vec<Episode>,
-    /// Gets the outcome of a dump on demand.
-    pub(crate) reply: Option<Sender<String>>,
 }
 
 pub(crate) struct Explainer {
@@ -92,6 +84,7 @@ impl Explainer {
                     let id = written.episode.id.clone();
                     self.explained(*written);
                     self.store.is_explained(&id);
+                    note_kept(&self.store, &self.board);
                     memory::give_back();
                 }
                 Task::Configure(outputs) => self.outputs = outputs,
@@ -119,25 +112,11 @@ impl Explainer {
             }
         }
         episode.guard = self.guarded.word();
-        if episode.trace_bytes.is_some()
-            && let Err(error) = self.store.note(&episode)
-        {
-            self.problem(&chain(&error));
-        }
-        if explanation.as_ref().is_some_and(|found| found.missed(&episode).is_some()) {
-            self.board.write(|published| published.counts.short_traces += 1);
-        }
-        let shared = along.into_iter().map(|mut other| {
-            other.note_shared(&episode, explanation.as_ref());
-            if let Some(explanation) = &explanation {
-                other.note_tasks(explanation);
-            }
-            other
-        });
-        // The one that has the trace comes last: until it is in the log, a watch that starts looks for those that share it.
-        let shared: Vec<Episode> = shared.collect();
-        shared.into_iter().for_each(|other| self.tell(Arc::new(other), None));
-        self.tell(Arc::new(episode), reply);
+        self.teller().tell(Written { episode, along, reply }, explanation.as_ref());
+    }
+
+    fn teller(&self) -> Teller {
+        Teller { store: Arc::clone(&self.store), outputs: self.outputs.clone(), board: Arc::clone(&self.board) }
     }
 
     fn explain(&mut self, episode: &Episode) -> Result<Explanation, String> {
@@ -148,37 +127,6 @@ impl Explainer {
         let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
         let explanation = Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))?;
         Ok(explanation.ignoring(&self.outputs.ignored))
-    }
-
-    fn tell(&mut self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
-        let logged = self.store.logbook().add(&episode);
-        let logged = logged.and_then(|()| self.store.is_logged(&episode));
-        if let Err(error) = &logged {
-            self.problem(&chain(error));
-        }
-        let is_dump = episode.trigger.is_none();
-        self.board.write(|published| {
-            if logged.is_ok() && episode.problem.is_none() {
-                published.problems.remove("store");
-            }
-            if !is_dump {
-                let finding = episode.counts_as().unwrap_or("none").to_owned();
-                *published.counts.episodes.entry(finding).or_insert(0) += 1;
-            }
-            published.list(Arc::clone(&episode));
-        });
-        note_kept(&self.store, &self.board);
-        // Who asked for a dump hears it there.
-        if !is_dump {
-            self.outputs.tell(&episode, &self.board);
-        }
-        if let Some(reply) = reply {
-            let _ = reply.send(serde_json::to_string(episode.as_ref()).unwrap_or_default());
-        }
-    }
-
-    fn problem(&self, problem: &str) {
-        self.board.store_problem(problem);
     }
 }
 

@@ -42,6 +42,7 @@ mod serving;
 mod stood;
 pub mod store;
 pub mod tell;
+mod teller;
 #[cfg(test)]
 mod testing;
 mod totals;

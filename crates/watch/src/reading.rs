@@ -20,7 +20,7 @@ pub struct Reading {
     pub blame: Vec<Blame>,
     /// Waits by [`RoleId`], as many as `roles`.
     pub waits: Vec<Waits>,
-    /// The same by CPU, where a higher class kept somebody of a role from it; each role and CPU once. Sums of whoever had the id since
+    /// The same by CPU, where a higher class kept somebody of a role from it; each role and CPU once, in their order. Sums of whoever had the id since
     /// the engine began: only what they grow by while a role keeps its id says something.
     pub cpus: Vec<CpuWaits>,
     /// The longest waits that last at this moment, longest first: for each CPU the oldest of each role at least, of those that
@@ -134,6 +134,13 @@ pub struct Cost {
 }
 
 impl Reading {
+    /// What a role waited for each CPU, in their order.
+    pub(crate) fn cpus_of(&self, role: RoleId) -> &[CpuWaits] {
+        let from = self.cpus.partition_point(|row| row.role < role);
+        let (_, rows) = self.cpus.split_at(from);
+        rows.split_at(rows.partition_point(|row| row.role == role)).0
+    }
+
     /// The role of an id.
     pub fn role(&self, id: RoleId) -> Option<&Role> {
         self.roles.get(id.index())?.as_ref()

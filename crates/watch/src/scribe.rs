@@ -1,22 +1,24 @@
 //! Writes traces to the disk, one after another, in a thread of its own: at once, for the buffers that they come from fill up again. What
 //! takes longer, the [`explainer`](crate::explainer) does.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use unstarve_record::{Frozen, Roll};
+use unstarve_record::{Frozen, RecordError, Roll};
 
 use crate::config::Store as StoreConfig;
 use crate::episode::{Begun, Episode};
-use crate::explainer::{Task, Written};
+use crate::explainer::Task;
 use crate::hurry::HurryInTurns;
 use crate::memory;
 use crate::outputs::Outputs;
 use crate::run::Event;
-use crate::store::{Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
+use crate::store::{Expected, Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
 use crate::tell::Board;
+use crate::teller::{Teller, Written};
 
 /// What a trace may take before one was written.
 pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
@@ -26,6 +28,12 @@ const MOST_EXPECTED: u64 = 1 << 30;
 /// How soon a store that could not be written is tried again; where that helps for a moment only, less often each time.
 const AGAIN: Duration = Duration::from_secs(5);
 const SELDOM: Duration = Duration::from_secs(60);
+
+/// Episodes that may wait to be explained, that which is being explained included: each may take minutes, and keeps its room until then.
+const MOST_UNEXPLAINED: usize = 8;
+
+/// The name of the problem that the store is full of what counts more: it can be written all the same.
+const RESERVED: &str = "store-reserved";
 
 /// Causes that are remembered until the store can be written again.
 const MOST_BEGUN: usize = 32;
@@ -65,8 +73,8 @@ pub(crate) struct Scribe {
     pub(crate) board: Arc<Board>,
     pub(crate) events: Sender<Event>,
     pub(crate) tasks: Sender<Task>,
-    /// Bytes of the latest trace: what the next one may take.
-    pub(crate) expected: u64,
+    /// What the next trace may take: as much as the latest one.
+    pub(crate) expected: Expected,
     pub(crate) retry: Retry,
 }
 
@@ -75,11 +83,14 @@ pub(crate) struct Retry {
     begun: Vec<Begun>,
     pause: Duration,
     next: Instant,
+    /// When it is looked whether there is room for episodes of programs again.
+    next_look: Instant,
 }
 
 impl Default for Retry {
     fn default() -> Retry {
-        Retry { begun: Vec::new(), pause: AGAIN, next: Instant::now() }
+        let now = Instant::now();
+        Retry { begun: Vec::new(), pause: AGAIN, next: now, next_look: now }
     }
 }
 
@@ -113,6 +124,7 @@ impl Scribe {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.try_again();
+            self.look_for_room();
             if self.store.was_replaced() {
                 let at = self.store.path().display();
                 let text = format!("another directory has taken the place of {at}: episodes are kept in that one now");
@@ -131,6 +143,7 @@ impl Scribe {
             }
             Job::Configure(outputs) => {
                 self.store.limit(limits(&outputs.store));
+                self.retry.next_look = Instant::now();
                 let _ = self.tasks.send(Task::Configure(outputs.clone()));
                 self.outputs = outputs;
             }
@@ -155,15 +168,33 @@ impl Scribe {
         };
         drop(hurry);
         if let Err(NotKept::Now(problem) | NotKept::Reserved(problem)) = &saved {
-            self.board.store_problem(problem);
+            match &saved {
+                Err(NotKept::Reserved(_)) => self.reserved(problem),
+                _ => self.board.store_problem(problem),
+            }
             episode.problem = Some(format!("no trace: {problem}"));
         }
         if let Err(NotKept::Now(_)) = saved {
             self.put_off(begun);
         }
-        let _ = self.tasks.send(Task::Tell(Box::new(Written { episode: *episode, along, reply })));
+        self.hand_on(Written { episode: *episode, along, reply });
         self.note_kept();
         memory::give_back();
+    }
+
+    /// Has it explained and told; where too many wait for that it is told at once, and its trace stays like that of any other.
+    fn hand_on(&self, mut written: Written) {
+        let others = self.store.unexplained_now().saturating_sub(1);
+        if written.episode.trace_bytes.is_none() || others < MOST_UNEXPLAINED {
+            let _ = self.tasks.send(Task::Tell(Box::new(written)));
+            return;
+        }
+        let id = written.episode.id.clone();
+        let why = format!("not explained: too many wait ({others}); its trace is kept: unstarve watch show {id}");
+        written.episode.problem = Some(why);
+        let (store, board) = (Arc::clone(&self.store), Arc::clone(&self.board));
+        Teller { store, outputs: self.outputs.clone(), board }.tell(written, None);
+        self.store.is_explained(&id);
     }
 
     /// What is still going on once there is room again begins again then.
@@ -196,6 +227,27 @@ impl Scribe {
         self.note_kept();
     }
 
+    /// Notes that there is no room for episodes of programs.
+    fn reserved(&mut self, problem: &str) {
+        self.retry.next_look = Instant::now() + SELDOM;
+        self.board.write(|published| {
+            published.counts.store_errors += 1;
+            published.problems.insert(RESERVED, format!("store: {problem}"));
+        });
+    }
+
+    /// Where there was no room for episodes of programs, whether there is now. Whoever else can be written says nothing about them.
+    fn look_for_room(&mut self) {
+        let now = Instant::now();
+        if now < self.retry.next_look || !self.board.read().problems.contains_key(RESERVED) {
+            return;
+        }
+        self.retry.next_look = now + SELDOM;
+        if self.store.has_room_for_programs(self.expected) {
+            self.board.write(|published| drop(published.problems.remove(RESERVED)));
+        }
+    }
+
     /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
     fn save(&mut self, episode: &mut Episode, along: &[Episode], frozen: Frozen, seen: Instant) -> Result<(), NotKept> {
         let unfinished = match self.store.begin(episode, self.expected) {
@@ -215,17 +267,24 @@ impl Scribe {
         let (saved, roll) = frozen.save(&unfinished.trace());
         self.give_back(roll);
         let saved = saved.map_err(|error| {
-            // There was room for what was expected.
-            self.expected = self.expected.saturating_mul(2).min(MOST_EXPECTED);
+            self.note_failure(&error);
             NotKept::Now(chain(&error))
         })?;
         episode.trace_bytes = Some(saved.size);
         unfinished.finish(&self.store, episode, along).inspect_err(|_| episode.trace_bytes = None)?;
-        self.expected = saved.size.max(1 << 20);
+        self.expected = saved.size.max(1 << 20).into();
         self.retry.pause = AGAIN;
         let took = u64::try_from(seen.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.board.write(|published| published.counts.to_disk_ns = Some(took));
         Ok(())
+    }
+
+    /// Where a disk was full that had room for what was expected, more must be free for the next try. What else may fail says nothing about
+    /// room, and what an earlier trace took stays what the limits of the store are compared with.
+    fn note_failure(&mut self, error: &RecordError) {
+        if is_full(error) {
+            self.expected.on_disk = self.expected.on_disk.saturating_mul(2).min(MOST_EXPECTED);
+        }
     }
 
     fn give_back(&self, roll: Roll) {
@@ -242,6 +301,19 @@ impl Scribe {
 pub(crate) fn note_kept(store: &Store, board: &Board) {
     let kept = store.kept().ok();
     board.write(|published| published.counts.kept = kept);
+}
+
+/// Whether a disk, or what somebody may use of it, is full.
+fn is_full(error: &RecordError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        if matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    matches!(error, RecordError::NoRoom { .. })
 }
 
 /// An error and its causes.

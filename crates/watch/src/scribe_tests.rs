@@ -1,6 +1,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::channel;
 
+use rustix::io::Errno;
+
 use super::*;
 use crate::RoleKind;
 use crate::config::{Config, Syslog};
@@ -31,7 +33,7 @@ impl Rig {
         let (sender, events) = channel();
         let (explainer, tasks) = channel();
         let outbox = store.outbox();
-        let (expected, retry) = (FIRST_EXPECTED, Retry::default());
+        let (expected, retry) = (FIRST_EXPECTED.into(), Retry::default());
         let scribe = Scribe { store, outbox, outputs, board, events: sender, tasks: explainer, expected, retry };
         Rig { scribe, events, tasks, place }
     }
@@ -110,4 +112,79 @@ fn an_episode_is_handed_on_while_nobody_explains() {
         })
         .collect();
     assert_eq!(ids, [0, 1, 2].map(|number| id_of(at(number).wall)), "in their order");
+}
+
+#[test]
+fn only_a_full_disk_makes_the_next_trace_need_more_room() {
+    let mut rig = Rig::new();
+    let failed = |errno: Errno| RecordError::Output { path: "trace.dat".into(), source: errno.into() };
+    for errno in [Errno::IO, Errno::BUSY, Errno::MFILE] {
+        rig.scribe.note_failure(&failed(errno));
+        assert_eq!(rig.scribe.expected, FIRST_EXPECTED.into(), "{errno} says nothing about room");
+    }
+    for (errno, times) in [(Errno::NOSPC, 2), (Errno::DQUOT, 4)] {
+        rig.scribe.note_failure(&failed(errno));
+        let wanted = Expected { trace: FIRST_EXPECTED, on_disk: FIRST_EXPECTED * times };
+        assert_eq!(rig.scribe.expected, wanted, "{errno}");
+    }
+    (0..20).for_each(|_| rig.scribe.note_failure(&failed(Errno::NOSPC)));
+    assert_eq!(rig.scribe.expected, Expected { trace: FIRST_EXPECTED, on_disk: MOST_EXPECTED });
+}
+
+/// An explanation may take minutes, and the trace keeps its room until then.
+#[test]
+fn where_too_many_wait_to_be_explained_the_next_one_is_told_at_once() {
+    let rig = Rig::new();
+    let store = &rig.scribe.store;
+    let keep = |second: u64| {
+        let at = at(second * 1000).wall;
+        let mut episode = Episode::begun(id_of(at), at);
+        let unfinished = store.begin(&episode, 10).expect("begun");
+        std::fs::write(unfinished.trace(), [7; 10]).expect("written");
+        (episode.sequence, episode.trace_bytes) = (Some(unfinished.sequence()), Some(10));
+        unfinished.finish(store, &episode, &[]).expect("finished");
+        rig.scribe.hand_on(Written { episode: episode.clone(), along: Vec::new(), reply: None });
+        episode.id
+    };
+    for second in 0..MOST_UNEXPLAINED as u64 {
+        keep(second);
+        assert!(matches!(rig.tasks.try_recv(), Ok(Task::Tell(_))), "it waits for its turn");
+    }
+    let id = keep(60);
+    assert!(rig.tasks.try_recv().is_err(), "too many wait");
+    let told = read_log(store.path()).expect("a log").episodes;
+    let problem = told.iter().find(|told| told.id == id).and_then(|told| told.problem.as_deref());
+    assert!(problem.is_some_and(|text| text.starts_with("not explained: too many wait (8)")), "{told:?}");
+    assert!(store.directory_of(&id).join(TRACE).exists(), "its trace stays");
+    assert_eq!(store.kept().expect("counted").unexplained, MOST_UNEXPLAINED, "it does not wait");
+}
+
+#[test]
+fn that_the_store_is_full_of_what_counts_more_is_said_until_there_is_room() {
+    let mut rig = Rig::new();
+    let store = Arc::clone(&rig.scribe.store);
+    store.limit(Limits { bytes: u64::MAX, episodes: 1 });
+    let mut kernels = Episode::begun(id_of(at(500).wall), at(500).wall);
+    kernels.note_counters(&begun());
+    let unfinished = store.begin(&kernels, 10).expect("begun");
+    unfinished.finish(&store, &kernels, &[]).expect("finished");
+    store.is_explained(&kernels.id);
+    let reserved = |rig: &Rig| rig.scribe.board.read().problems.contains_key(RESERVED);
+
+    let error = StoreError::Reserved(store.path().to_owned());
+    rig.scribe.reserved(&chain(&error));
+    assert!(reserved(&rig) && rig.problem().is_none());
+    rig.scribe.retry.next = Instant::now();
+    rig.scribe.board.store_problem("full");
+    let look = |rig: &mut Rig| {
+        rig.scribe.retry.next_look = Instant::now();
+        rig.scribe.try_again();
+        rig.scribe.look_for_room();
+    };
+    look(&mut rig);
+    assert_eq!(rig.problem(), None, "it can be written");
+    assert!(reserved(&rig), "and there is no room for programs all the same");
+    store.limit(Limits { bytes: u64::MAX, episodes: 2 });
+    look(&mut rig);
+    assert!(!reserved(&rig), "now there is");
 }

@@ -74,6 +74,7 @@ impl Scene {
         let (role, cpu) = (self.id(victim), CpuId(cpu));
         if !self.cpus.iter().any(|known| (known.cpu, known.role) == (cpu, role)) {
             self.cpus.push(CpuWaits { cpu, role, waited: Nanos(0), by_class: Nanos(0) });
+            self.cpus.sort_by_key(|row| (row.role, row.cpu));
         }
         for known in self.cpus.iter_mut().filter(|known| (known.cpu, known.role) == (cpu, role)) {
             known.waited = Nanos(known.waited.0 + by_class + by_others);

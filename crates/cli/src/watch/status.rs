@@ -77,6 +77,9 @@ fn text(status: &Value) -> String {
         word("store"),
         word("kept"),
     );
+    if let Some(waiting) = status["unexplained"].as_u64().filter(|waiting| *waiting > 0) {
+        text += &format!("{} waiting to be explained\n", counted(waiting, "episode"));
+    }
     let suppressed = status["suppressed"].as_object().into_iter().flatten();
     let suppressed: Vec<String> = suppressed.map(|(role, count)| format!("{} {count}", clean(role))).collect();
     if !suppressed.is_empty() {
@@ -134,6 +137,7 @@ mod tests {
              1 episode since then, 0 not kept; the store /s has 3\n  \
              note: no metrics and no page: cannot listen at 127.0.0.1:19090\n"
         );
+        assert!(text(&json!({ "unexplained": 2 })).contains("\n2 episodes waiting to be explained\n"));
         for (listen, listening) in [("127.0.0.1:9", json!(true)), ("off", json!(false)), ("127.0.0.1:9", Value::Null)] {
             let text = status(listen, listening, 2);
             assert!(text.contains(&format!("page: {listen}\n2 episodes since then")), "{text}");

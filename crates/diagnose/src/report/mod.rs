@@ -197,8 +197,8 @@ pub struct Victim {
     /// Their cgroups, the first few, where the snapshot knows them.
     #[serde(default)]
     pub cgroups: Vec<String>,
-    /// Whether they are kernel threads, where more than their names shows it of all of them: the snapshot, or who created them. Any
-    /// program can take a kernel thread's name.
+    /// Whether they are kernel threads, where more than their names shows it: the snapshot, or who created them. Any program can take a
+    /// kernel thread's name. Those of which nothing shows what they were, because they had ended, do not count beside kernel threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub kernel_thread: Option<bool>,
@@ -243,8 +243,8 @@ pub struct Culprit {
     /// Their cgroups, the first few, where the snapshot knows them.
     #[serde(default)]
     pub cgroups: Vec<String>,
-    /// Whether they are kernel threads, where more than their names shows it of all of them: the snapshot, or who created them. Any
-    /// program can take a kernel thread's name.
+    /// Whether they are kernel threads, where more than their names shows it: the snapshot, or who created them. Any program can take a
+    /// kernel thread's name. Those of which nothing shows what they were, because they had ended, do not count beside kernel threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub kernel_thread: Option<bool>,

@@ -9,7 +9,7 @@ use unstarve_timeline::Rule;
 use super::{Begun, Trigger};
 use crate::config::{Length, RoleThresholds};
 use crate::limits::shares;
-use crate::{Blame, OldestWait, Reading, Role, RoleId};
+use crate::{Blame, CpuWaits, OldestWait, Reading, Role, RoleId};
 
 /// The time over which shares are taken.
 pub(super) const WINDOW: u64 = 1_000_000_000;
@@ -96,8 +96,11 @@ impl<'a> Pair<'a> {
         let then = self.at_or_before(since);
         let unfair = self.unfair_since(since).0;
         let waited = self.waited_since(then).map_or(0, |waited| waited.0);
-        let on_cpus = self.on_cpus(then, self.reading).filter(|here| cpu.is_none_or(|cpu| here.cpu == cpu));
-        let of_cpus = on_cpus.map(|here| part_of(ns, here.by_class.0, here.waited.0)).max();
+        let of_row = |here: CpuWaits| part_of(ns, here.by_class.0, here.waited.0);
+        let of_cpus = match cpu {
+            Some(cpu) => self.on_cpu(then, self.reading, cpu).map(of_row),
+            None => self.on_cpus(then, self.reading).map(of_row).max(),
+        };
         part_of(ns, unfair, waited).max(of_cpus.unwrap_or(0))
     }
 

@@ -1,4 +1,8 @@
 //! CPUs that real-time tasks keep for themselves: seen even if a crowd of the same role waits for others for its turn.
+//!
+//! A role has a row for each CPU, so that nothing here may look at all rows for each of them.
+
+use unstarve_model::CpuId;
 
 use super::above::{Pair, READINGS};
 use crate::{CpuWaits, Reading};
@@ -6,39 +10,106 @@ use crate::{CpuWaits, Reading};
 impl<'a> Pair<'a> {
     /// What the role waited for each CPU between two readings, where a higher class kept it from one.
     pub(super) fn on_cpus(&self, then: &'a Reading, now: &'a Reading) -> impl Iterator<Item = CpuWaits> + use<'a> {
-        let (id, before) = (self.same_role(now), self.same_role(then));
-        // What an id's sums were when another one had it says nothing.
-        let is_one = id.is_some() && id == before;
-        let rows = now.cpus.iter().filter(move |row| is_one && Some(row.role) == id);
-        rows.map(move |row| {
-            let earlier = then.cpus.iter().find(|old| (old.cpu, old.role) == (row.cpu, row.role));
-            earlier.map_or(*row, |old| CpuWaits {
-                waited: row.waited.saturating_sub(old.waited),
-                by_class: row.by_class.saturating_sub(old.by_class),
-                ..*row
-            })
-        })
+        let (earlier, rows) = self.rows(then, now);
+        rows.iter().map(|row| grown(row, earlier))
+    }
+
+    /// The same for one CPU.
+    pub(super) fn on_cpu(&self, then: &Reading, now: &Reading, cpu: CpuId) -> Option<CpuWaits> {
+        let (earlier, rows) = self.rows(then, now);
+        find(rows, cpu).map(|row| grown(row, earlier))
+    }
+
+    /// The role's rows of two readings.
+    fn rows<'b>(&self, then: &'b Reading, now: &'b Reading) -> (&'b [CpuWaits], &'b [CpuWaits]) {
+        match self.same_role(now) {
+            // What an id's sums were when another one had it says nothing.
+            Some(id) if self.same_role(then) == Some(id) => (then.cpus_of(id), now.cpus_of(id)),
+            _ => (&[], &[]),
+        }
     }
 
     /// For how long the role was kept from the CPU that higher classes had most of since then, if they had most of it all the time.
     pub(super) fn held_since(&self, begin: &'a Reading, limit: f64) -> u64 {
-        let held = self.on_cpus(begin, self.reading).filter(is_mostly_by_class);
+        let readings = self.readings_since(begin.at.trace.0);
         let lasts = |here: &CpuWaits| {
-            let readings = self.readings_since(begin.at.trace.0);
             let pairs = readings.iter().zip(readings.iter().skip(1));
-            pairs.filter(|(then, now)| self.is_held(here, then, now, limit)).count() >= READINGS
+            pairs.filter(|(then, now)| self.is_held(here.cpu, then, now, limit)).count() >= READINGS
         };
-        held.filter(lasts).map(|here| here.by_class.0).max().unwrap_or(0)
+        self.much_held(begin, limit).filter(lasts).map(|here| here.by_class.0).max().unwrap_or(0)
+    }
+
+    /// The CPUs that higher classes had for so long since then that it matters for how much of that.
+    fn much_held(&self, begin: &'a Reading, limit: f64) -> impl Iterator<Item = CpuWaits> + use<'a> {
+        let least = least(begin, self.reading, limit);
+        self.on_cpus(begin, self.reading)
+            .filter(move |here| is_mostly_by_class(here) && here.by_class.0 as f64 >= least)
     }
 
     /// Whether higher classes had most of a CPU between two readings.
-    fn is_held(&self, here: &CpuWaits, then: &'a Reading, now: &'a Reading, limit: f64) -> bool {
-        let least = limit / 2.0 * now.at.trace.since(then.at.trace).0 as f64;
-        let here = self.on_cpus(then, now).find(|row| row.cpu == here.cpu);
+    fn is_held(&self, cpu: CpuId, then: &Reading, now: &Reading, limit: f64) -> bool {
+        let least = least(then, now, limit);
+        let here = self.on_cpu(then, now, cpu);
         here.is_some_and(|here| is_mostly_by_class(&here) && here.by_class.0 as f64 >= least)
     }
 }
 
+/// Half of what the limit is between two readings, and more than nothing: less is no episode, and nothing is armed for it.
+fn least(then: &Reading, now: &Reading, limit: f64) -> f64 {
+    (limit / 2.0 * now.at.trace.since(then.at.trace).0 as f64).floor().max(1.0)
+}
+
+/// What a row has grown by since the one of the same CPU among these.
+fn grown(row: &CpuWaits, earlier: &[CpuWaits]) -> CpuWaits {
+    find(earlier, row.cpu).map_or(*row, |old| CpuWaits {
+        waited: row.waited.saturating_sub(old.waited),
+        by_class: row.by_class.saturating_sub(old.by_class),
+        ..*row
+    })
+}
+
+fn find(rows: &[CpuWaits], cpu: CpuId) -> Option<&CpuWaits> {
+    rows.binary_search_by_key(&cpu, |row| row.cpu).ok().map(|index| &rows[index])
+}
+
 fn is_mostly_by_class(here: &CpuWaits) -> bool {
     here.by_class.0.saturating_mul(2) >= here.waited.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::RoleKind;
+    use crate::testing::{Scene, at};
+
+    const MS: u64 = 1_000_000;
+    const CPUS: u32 = 256;
+
+    /// Of all CPUs one that real-time tasks keep, one that they had for a moment, and rows of which nothing has grown.
+    #[test]
+    fn only_cpus_that_are_held_are_looked_at_again() {
+        let mut scene = (0..CPUS).fold(Scene::new(), |scene, cpu| scene.on_cpu("kworker", cpu, MS, 5 * MS));
+        let mut readings = VecDeque::from([Arc::new(scene.reading(at(0)))]);
+        for step in 1..=4 {
+            scene =
+                scene.on_cpu("kworker", 77, 200 * MS, 0).on_cpu("kworker", 78, MS, 0).on_cpu("kworker", 79, 0, 9 * MS);
+            readings.push_back(Arc::new(scene.reading(at(step * 250))));
+        }
+        let reading = readings.pop_back().expect("five");
+        let id = reading.find(RoleKind::Kworker, None).expect("a role");
+        assert_eq!(reading.cpus_of(id).len(), CPUS as usize);
+        let role = reading.role(id).expect("a role");
+        let (begin, before) = (&*readings[0], &*readings[3]);
+        let pair = Pair { id, role, before, reading: &reading, past: &readings };
+        let looked_at: Vec<CpuId> = pair.much_held(begin, 0.1).map(|here| here.cpu).collect();
+        assert_eq!(looked_at, [CpuId(77)]);
+        assert_eq!(pair.held_since(begin, 0.1), 800 * MS);
+        assert_eq!(pair.held_since(begin, 2.0), 0, "less than half of that limit");
+        let grown = pair.on_cpu(begin, &reading, CpuId(78)).expect("a row");
+        assert_eq!((grown.by_class.0, grown.waited.0), (4 * MS, 4 * MS));
+        assert_eq!(pair.on_cpu(begin, &reading, CpuId(CPUS)), None);
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Event, Watch};
 use crate::scribe::chain;
+use crate::store::{Logbook, Outbox, Unsent};
 
 /// How long all that is written at the end is waited for. The unit allows 20 s.
 const LAST_WORDS: Duration = Duration::from_secs(16);
@@ -15,6 +16,9 @@ const LAST_WORDS: Duration = Duration::from_secs(16);
 const LAST_EPISODES: Duration = Duration::from_secs(10);
 /// Nothing is delivered after this: what is left by then has to be noted.
 const LAST_DELIVERIES: Duration = Duration::from_secs(14);
+
+/// For the disk, where everything else has taken all of the time.
+const SHORTEST: Duration = Duration::from_millis(500);
 
 impl Watch {
     /// Has everything written and delivered that is to be, within one time for all. Tables come last: the scribe lists what they are to
@@ -40,17 +44,39 @@ impl Watch {
             rollups.finish(&board.read(), LAST_WORDS.saturating_sub(begun.elapsed()));
         }
         let left = deliveries.finish(begun + LAST_DELIVERIES);
-        let lines = logbook.map_or(0, |logbook| logbook.waiting());
-        if lines > 0 {
-            say(&format!("{lines} lines on episodes could not be written to the log of the store"));
-        }
         let unsent = super::unsent::of(left, &grown(&board.read().counts.undelivered, &before));
         if let Some(text) = super::unsent::words(&unsent) {
             say(&text);
         }
-        if let Some(Err(error)) = outbox.map(|outbox| outbox.note(&unsent)) {
-            say(&format!("what was not delivered cannot be noted for the next watch: {}", chain(&error)));
-        }
+        write_last(outbox, logbook, unsent, begun + LAST_WORDS, &say);
+    }
+}
+
+/// Writes what waits for the disk, which may stand still: nothing is waited for after `end`. Says what is missing.
+fn write_last(outbox: Option<Outbox>, logbook: Option<Logbook>, unsent: Unsent, end: Instant, say: &dyn Fn(&str)) {
+    let (done, outcome) = channel();
+    let book = logbook.clone();
+    let write = move || {
+        let _ = done.send(outbox.map_or(Ok(()), |outbox| outbox.note(&unsent)));
+        let _ = done.send(book.map_or(Ok(()), |book| book.add_waiting()));
+    };
+    let started = std::thread::Builder::new().name("unstarve-last".into()).spawn(write);
+    let next = || outcome.recv_timeout(end.saturating_duration_since(Instant::now()).max(SHORTEST));
+    let missing = match next() {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(chain(&error)),
+        Err(RecvTimeoutError::Timeout) => Some("the disk does not answer".to_owned()),
+        Err(RecvTimeoutError::Disconnected) => started.err().map(|error| chain(&error)),
+    };
+    if let Some(why) = missing {
+        say(&format!("what was not delivered cannot be noted for the next start: {why}"));
+    }
+    // Which lines are missing is asked for.
+    let _ = next();
+    if let Some(book) = logbook.filter(|book| book.waiting() > 0) {
+        let (count, path) = (book.waiting(), book.path().display());
+        let entries = if count == 1 { "entry" } else { "entries" };
+        say(&format!("{count} {entries} missing from {path}: the disk could not be written"));
     }
 }
 
@@ -70,5 +96,42 @@ fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>, end: Instant) {
         if let Err(RecvTimeoutError::Disconnected) = inbox.recv_timeout(pause) {
             std::thread::sleep(pause);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::episode::Episode;
+    use crate::store::{Limits, Store, read_log};
+
+    #[test]
+    fn a_line_that_waited_has_a_last_try_and_what_is_missing_is_said() {
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let path = place.path().join("store");
+        let store = Store::open(&path, Limits { bytes: 1, episodes: 1 }).expect("a store");
+        let log = path.join("episodes.jsonl");
+        std::fs::create_dir(&log).expect("made");
+        let episode = Episode { id: "20261123-012345-678".into(), ..Episode::default() };
+        store.logbook().add(&episode).expect_err("it cannot be written");
+        let said = RefCell::new(Vec::new());
+        let end = || {
+            let say = |text: &str| said.borrow_mut().push(text.to_owned());
+            let unsent = Unsent { words: vec![episode.clone()], ..Unsent::default() };
+            let end = Instant::now() + Duration::from_secs(20);
+            write_last(Some(store.outbox()), Some(store.logbook()), unsent, end, &say);
+        };
+        end();
+        let missing = format!("1 entry missing from {}: the disk could not be written", log.display());
+        assert_eq!(*said.borrow(), [missing]);
+        assert_eq!(store.outbox().read().expect("noted").words, std::slice::from_ref(&episode));
+        std::fs::remove_dir(&log).expect("removed");
+        end();
+        assert_eq!(said.borrow().len(), 1, "none is missing");
+        assert_eq!(read_log(&path).expect("a log").episodes, [episode]);
     }
 }

@@ -33,15 +33,16 @@ use self::troubles::Troubles;
 use crate::alone::Alone;
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
-use crate::episode::{Begun, Detector};
+use crate::episode::{Begun, Detector, Episode};
 use crate::explainer::{End, ExplainCommand, Explainer};
 use crate::guarded::Guarded;
 use crate::herald::{Herald, Word};
+use crate::outputs::Outputs;
 use crate::rights;
 use crate::rollup::Rollups;
 use crate::scribe::{self, FIRST_EXPECTED, Job, Retry, Scribe};
 use crate::serving::Serving;
-use crate::store::{Logbook, Outbox, StoreError, read_log};
+use crate::store::{Left, Logbook, Outbox, Store, StoreError, read_log};
 use crate::tell::{Board, Deliveries};
 use crate::{Engine, EngineError, VictimClass, clocks, memory};
 
@@ -127,58 +128,24 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let (events, inbox) = channel();
     let control = Control::open(&options.state, &events)?;
     let (store, left) = scribe::open(&options.config.store)?;
-    let board = Arc::new(Board::default());
+    // Held before a thread may make room.
+    let left: Vec<Left> = left.into_iter().rev().take(MOST_UNEXPLAINED).collect();
+    left.iter().for_each(|left| store.is_to_be_explained(&left.episode.id));
     let alone = Alone::take(Path::new(STATE_DIRECTORY), &options.state);
-    let lacking = rights::lacking();
-    alone.other.iter().map(String::as_str).chain(lacking.iter().map(|lacking| lacking.what)).for_each(&options.say);
-    let listed = read_log(store.path())?.episodes;
-    board.write(|published| {
-        published.engine = engine.name();
-        published.started = Some(clocks::now().wall);
-        published.problems.extend(options.instead.clone().map(|why| ("instead", why)));
-        published.problems.extend(lacking.iter().map(|lacking| (lacking.key, lacking.what.to_owned())));
-        published.problems.extend(alone.other.clone().map(|other| ("alone", other)));
-        listed.into_iter().rev().take(LISTED).for_each(|episode| published.episodes.push_back(Arc::new(episode)));
-    });
+    let board = first_board(&options, engine, &alone, read_log(store.path())?.episodes);
     let rollups = rollups(&options.config, options.tables.as_deref(), &options.say, &board)?;
     let serving =
         Serving::start(options.config.listen.clone(), Arc::clone(&board), store.path().to_owned(), &options.say);
     options.signals.forward(&events)?;
-    let (jobs, work) = channel();
-    for left in left.into_iter().rev().take(MOST_UNEXPLAINED) {
-        let _ = jobs.send(Job::Explain(Box::new(left)));
-    }
     let ending = Arc::new(AtomicBool::new(false));
     let deliveries = Deliveries::default();
     let outputs = outputs(&options.config, &board, &deliveries)?;
     let (logbook, outbox) = (store.logbook(), store.outbox());
     let delivers_left = unsent::deliver_left(&outbox, &outputs, &board, &options.say);
-    let (words, said) = channel();
-    let (tasks, written) = channel();
-    let herald = Herald { outputs: outputs.clone(), logbook: logbook.clone(), board: Arc::clone(&board) };
-    let explainer = Explainer {
-        store: Arc::clone(&store),
-        outputs: outputs.clone(),
-        explain: options.explain,
-        board: Arc::clone(&board),
-        guarded: guarded(),
-        end: End::when(Arc::clone(&ending)),
-    };
-    let scribe = Scribe {
-        store,
-        outbox: outbox.clone(),
-        outputs,
-        board: Arc::clone(&board),
-        events: events.clone(),
-        tasks,
-        expected: FIRST_EXPECTED,
-        retry: Retry::default(),
-    };
-    let writing = vec![
-        thread("unstarve-scribe", move || scribe.run(&work))?,
-        thread("unstarve-explain", move || explainer.run(&written))?,
-        thread("unstarve-herald", move || herald.run(&said))?,
-    ];
+    let Writing { threads, jobs, words } = Writing::start(store, outputs, &board, &events, options.explain, &ending)?;
+    for left in left {
+        let _ = jobs.send(Job::Explain(Box::new(left)));
+    }
     let mut watch = Watch {
         otlp: push(&options.config, &board, &deliveries)?,
         detector: Detector::new(options.config.thresholds.clone()),
@@ -215,9 +182,70 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let ended = watch.go(engine, &inbox, &manager, options.time);
     manager.tell("STOPPING=1");
     ending.store(true, Ordering::Relaxed);
-    watch.end(writing, &inbox);
+    watch.end(threads, &inbox);
     drop((control, alone));
     ended
+}
+
+/// What is known before the first reading; what is lacking is said, too.
+fn first_board(options: &Options, engine: &dyn Engine, alone: &Alone, listed: Vec<Episode>) -> Arc<Board> {
+    let lacking = rights::lacking();
+    alone.other.iter().map(String::as_str).chain(lacking.iter().map(|lacking| lacking.what)).for_each(&options.say);
+    let board = Arc::new(Board::default());
+    board.write(|published| {
+        published.engine = engine.name();
+        published.started = Some(clocks::now().wall);
+        published.problems.extend(options.instead.clone().map(|why| ("instead", why)));
+        published.problems.extend(lacking.iter().map(|lacking| (lacking.key, lacking.what.to_owned())));
+        published.problems.extend(alone.other.clone().map(|other| ("alone", other)));
+        listed.into_iter().rev().take(LISTED).for_each(|episode| published.episodes.push_back(Arc::new(episode)));
+    });
+    board
+}
+
+/// The threads that write and tell, and what they are reached by.
+struct Writing {
+    threads: Vec<JoinHandle<()>>,
+    jobs: Sender<Job>,
+    words: Sender<Word>,
+}
+
+impl Writing {
+    fn start(
+        store: Arc<Store>,
+        outputs: Outputs,
+        board: &Arc<Board>,
+        events: &Sender<Event>,
+        explain: ExplainCommand,
+        ending: &Arc<AtomicBool>,
+    ) -> Result<Writing, RunError> {
+        let ((jobs, work), (tasks, written), (words, said)) = (channel(), channel(), channel());
+        let herald = Herald { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
+        let explainer = Explainer {
+            store: Arc::clone(&store),
+            outputs: outputs.clone(),
+            explain,
+            board: Arc::clone(board),
+            guarded: guarded(),
+            end: End::when(Arc::clone(ending)),
+        };
+        let scribe = Scribe {
+            outbox: store.outbox(),
+            store,
+            outputs,
+            board: Arc::clone(board),
+            events: events.clone(),
+            tasks,
+            expected: FIRST_EXPECTED.into(),
+            retry: Retry::default(),
+        };
+        let threads = vec![
+            thread("unstarve-scribe", move || scribe.run(&work))?,
+            thread("unstarve-explain", move || explainer.run(&written))?,
+            thread("unstarve-herald", move || herald.run(&said))?,
+        ];
+        Ok(Writing { threads, jobs, words })
+    }
 }
 
 fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunError> {

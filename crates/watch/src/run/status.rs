@@ -28,6 +28,7 @@ impl Watch {
             "episodes": published.counts.episodes,
             "kept": published.counts.kept.map(|kept| kept.episodes),
             "kept_bytes": published.counts.kept.map(|kept| kept.bytes),
+            "unexplained": published.counts.kept.map(|kept| kept.unexplained),
             "not_kept": published.counts.not_kept,
             "suppressed": published.counts.suppressed,
             "open": self.detector.is_open(),

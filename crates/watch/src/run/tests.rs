@@ -412,5 +412,5 @@ fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
     let unsent = store.outbox().read().expect("noted");
     assert_eq!(unsent.words, [word.as_ref().clone()]);
     assert_eq!(unsent.counts.get("otlp"), Some(&1), "the last push");
-    assert!(said.borrow().iter().any(|text| text.starts_with("not delivered before the end: ")), "{said:?}");
+    assert!(said.borrow().iter().any(|text| text.starts_with("not delivered at shutdown: ")), "{said:?}");
 }

@@ -16,7 +16,7 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
         Ok(unsent) if unsent.is_empty() => return false,
         Ok(unsent) => unsent,
         Err(error) => {
-            say(&format!("what the watch before could not deliver cannot be read: {}", chain(&error)));
+            say(&format!("cannot read what the previous run could not deliver: {}", chain(&error)));
             return false;
         }
     };
@@ -24,7 +24,7 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
     let courier = outputs.webhook.as_ref().filter(|_| !unsent.words.is_empty());
     match courier {
         Some(webhook) => {
-            say(&format!("{} words of the watch before go to the webhook now", unsent.words.len()));
+            say(&format!("delivering {} left by the previous run", named("webhook", unsent.words.len() as u64)));
             webhook.send_first(unsent.words.iter().cloned().map(Arc::new));
         }
         None if unsent.words.is_empty() => {}
@@ -39,7 +39,7 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
         }
     });
     if !counts.is_empty() {
-        say(&format!("the watch before could not deliver: {}", listed(&counts)));
+        say(&format!("lost by the previous run, and counted now: {}", listed(&counts, "")));
     }
     // Now that it is counted only the words stay noted, until they are delivered.
     let rest = Unsent { words: courier.map_or_else(Vec::new, |_| unsent.words), counts: BTreeMap::new() };
@@ -76,17 +76,33 @@ pub(super) fn words(unsent: &Unsent) -> Option<String> {
     }
     let mut parts = Vec::new();
     if !unsent.words.is_empty() {
-        parts.push(format!("{} words for the webhook, which the next watch delivers", unsent.words.len()));
+        parts.push(named("webhook", unsent.words.len() as u64) + " (kept; sent at the next start)");
     }
     if !unsent.counts.is_empty() {
-        parts.push(format!("{}, which the next watch counts", listed(&unsent.counts)));
+        parts.push(listed(&unsent.counts, " (lost; counted at the next start)"));
     }
-    Some(format!("not delivered before the end: {}", parts.join("; ")))
+    Some(format!("not delivered at shutdown: {}", parts.join(", ")))
 }
 
-fn listed(counts: &BTreeMap<String, u64>) -> String {
-    let parts = counts.iter().map(|(output, count)| format!("{output} {count}"));
+fn listed(counts: &BTreeMap<String, u64>, fate: &str) -> String {
+    let parts = counts.iter().map(|(output, count)| named(output, *count) + fate);
     parts.collect::<Vec<_>>().join(", ")
+}
+
+/// So many of what goes to an output.
+fn named(output: &str, count: u64) -> String {
+    let thing = match output {
+        "log" => "log message",
+        "otlp" => "OTLP push",
+        "webhook" => "webhook message",
+        other => other,
+    };
+    let plural = match thing {
+        _ if count == 1 => "",
+        "OTLP push" => "es",
+        _ => "s",
+    };
+    format!("{count} {thing}{plural}")
 }
 
 impl Watch {
@@ -189,7 +205,11 @@ mod tests {
         let unsent = of(deliveries.finish(until), &BTreeMap::new());
         assert!(begun.elapsed() < Duration::from_secs(10), "whom nobody answers is not waited for");
         assert_eq!(unsent.words, [0, 1, 2].map(word));
-        assert!(words(&unsent).is_some_and(|text| text.contains("3 words for the webhook")));
+        assert!(
+            words(&unsent).is_some_and(
+                |text| text == "not delivered at shutdown: 3 webhook messages (kept; sent at the next start)"
+            )
+        );
         rig.store.outbox().note(&unsent).expect("noted");
 
         // The next one finds it, and somebody listens.
@@ -197,6 +217,7 @@ mod tests {
         let deliveries = Deliveries::default();
         let (outputs, delivers) = rig.start(&deliveries);
         assert!(delivers);
+        assert_eq!(*rig.said.borrow(), ["delivering 3 webhook messages left by the previous run"]);
         // Noted until it is delivered: this one may be killed, too.
         assert_eq!(rig.store.outbox().read().expect("read").words.len(), 3);
         assert_eq!(hook.join().expect("posted"), [0, 1, 2].map(|number| word(number).id));
@@ -217,7 +238,18 @@ mod tests {
         assert!(!delivers, "no webhook any more");
         let counted = rig.board.read().counts.undelivered.clone();
         assert_eq!(counted, [("otlp", 2), ("webhook", 1)].into());
-        assert!(rig.said.borrow().iter().any(|text| text.contains("otlp 2") && text.contains("webhook 1")));
+        assert!(
+            rig.said.borrow().iter().any(|text| text.ends_with("2 OTLP pushes, 1 webhook message")),
+            "{:?}",
+            rig.said
+        );
+        let unsent = Unsent { words: vec![word(1)], counts: [("otlp".to_owned(), 2)].into() };
+        assert_eq!(
+            words(&unsent).as_deref(),
+            Some(
+                "not delivered at shutdown: 1 webhook message (kept; sent at the next start), 2 OTLP pushes (lost; counted at the next start)"
+            )
+        );
         assert!(rig.store.outbox().read().expect("read").is_empty(), "once");
     }
 }

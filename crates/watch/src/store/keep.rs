@@ -15,6 +15,8 @@ pub struct Kept {
     pub episodes: usize,
     /// Bytes of their files.
     pub bytes: u64,
+    /// Of these, how many wait to be explained.
+    pub unexplained: usize,
 }
 
 /// An episode that is whole.
@@ -56,9 +58,31 @@ impl Entry {
     }
 }
 
+/// What the next trace is expected to take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// Bytes of it, for the limits of the store.
+    pub trace: u64,
+    /// Bytes that must be free on the disk: more, where so many were not enough.
+    pub on_disk: u64,
+}
+
+impl From<u64> for Expected {
+    fn from(bytes: u64) -> Expected {
+        Expected { trace: bytes, on_disk: bytes }
+    }
+}
+
 /// What is left free on the disk for others: this part of it, at least so much.
 const RESERVE_PART: u64 = 50;
 const LEAST_RESERVE: u64 = 16 << 20;
+
+impl Limits {
+    /// What is left of them beside so many episodes.
+    fn without(self, episodes: usize, bytes: u64) -> Limits {
+        Limits { bytes: self.bytes.saturating_sub(bytes), episodes: self.episodes.saturating_sub(episodes) }
+    }
+}
 
 impl Store {
     /// What is there now.
@@ -68,7 +92,11 @@ impl Store {
     pub fn kept(&self) -> Result<Kept, StoreError> {
         let ids = self.ids()?;
         let bytes = ids.iter().map(|id| Size::of(&self.directory_of(id)).bytes).sum();
-        Ok(Kept { episodes: ids.len(), bytes })
+        let unexplained = {
+            let state = self.state();
+            ids.iter().filter(|id| state.is_held(id)).count()
+        };
+        Ok(Kept { episodes: ids.len(), bytes, unexplained })
     }
 
     /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves others room on the disk;
@@ -77,7 +105,7 @@ impl Store {
     ///
     /// # Errors
     /// If the system refuses, or if there is no room.
-    pub(super) fn make_room(&self, expected: u64, rank: Rank) -> Result<Vec<String>, StoreError> {
+    pub(super) fn make_room(&self, expected: Expected, rank: Rank) -> Result<Vec<String>, StoreError> {
         let ids = self.room(expected, rank)?;
         for id in &ids {
             let path = self.directory_of(id);
@@ -90,20 +118,23 @@ impl Store {
     ///
     /// # Errors
     /// If the system refuses, or if there is no room.
-    pub(super) fn room(&self, expected: u64, rank: Rank) -> Result<Vec<String>, StoreError> {
-        let mut entries = self.entries()?;
-        let (limits, lacking) = {
+    pub(super) fn room(&self, expected: Expected, rank: Rank) -> Result<Vec<String>, StoreError> {
+        let entries = self.entries()?;
+        let (limits, (held, mut entries)) = {
             let state = self.state();
-            // Those go next time: they are few, and what is known of them is not written yet.
-            entries.retain(|entry| !state.unexplained.contains(&entry.id));
-            (state.limits, self.lacking(expected))
+            let parts: (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| state.is_held(&entry.id));
+            (state.limits, parts)
         };
+        let lacking = self.lacking(expected.on_disk);
+        // Those go next time: they are few, and what is known of them is not written yet. But they take their part of what may be kept.
+        let held_bytes = held.iter().map(|entry| Size::of(&self.directory_of(&entry.id)).bytes).sum();
+        let limits = limits.without(held.len(), held_bytes);
         // Any user can bring about episodes of programs: they take no room from what the kernel's threads suffered.
         entries.sort_by_key(|entry| entry.rank);
         let may_go = entries.iter().filter(|entry| entry.rank <= rank).count();
         let mut ids: Vec<String> = entries.into_iter().map(|entry| entry.id).collect();
         let sizes: Vec<Size> = ids.iter().map(|id| Size::of(&self.directory_of(id))).collect();
-        match oldest_to_go(&sizes, expected, limits, lacking) {
+        match oldest_to_go(&sizes, expected.trace, limits, lacking) {
             Some(count) if count <= may_go => {
                 ids.truncate(count);
                 Ok(ids)

@@ -5,13 +5,14 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstarve_files::trust::{Directory, How};
 use unstarve_files::{Limit, ReadError, read_regular};
 
-use super::StoreError;
 use super::home::Home;
+use super::{LOGGED, StoreError};
 use crate::episode::{Episode, Stage};
 
 const NAME: &str = "episodes.jsonl";
@@ -28,33 +29,48 @@ const MOST_WAITING: usize = 256;
 
 /// The log, for threads that add to it, one after another: it may be begun anew meanwhile.
 #[derive(Clone, Debug)]
-pub struct Logbook(Arc<Mutex<Lines>>);
+pub struct Logbook {
+    lines: Arc<Mutex<Lines>>,
+    /// How many lines wait. Who asks waits for no disk.
+    count: Arc<AtomicUsize>,
+    path: Arc<Path>,
+}
 
 #[derive(Debug)]
 struct Lines {
     home: Arc<Home>,
     /// Not on the disk yet, oldest first.
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<Line>,
+    count: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Line {
+    text: Vec<u8>,
+    /// The episode, if it has a directory, where it is noted that the log has it.
+    id: Option<String>,
 }
 
 impl Logbook {
     pub(super) fn of(home: &Arc<Home>) -> Logbook {
-        Logbook(Arc::new(Mutex::new(Lines { home: Arc::clone(home), waiting: VecDeque::new() })))
+        let count = Arc::new(AtomicUsize::new(0));
+        let lines = Lines { home: Arc::clone(home), waiting: VecDeque::new(), count: Arc::clone(&count) };
+        Logbook { lines: Arc::new(Mutex::new(lines)), count, path: home.path().join(NAME).into() }
     }
 
-    /// Adds an episode, and waits until it is on the disk, behind those that could not be written before. If it cannot be written now it
-    /// waits for the next time.
+    /// Adds an episode, and waits until it is on the disk, behind those that could not be written before; notes in its directory, if it has
+    /// one, that the log has it. If it cannot be written now it waits for the next time.
     ///
     /// # Errors
     /// If the system refuses, or if the directory can be changed by others now, or has become another watch's.
     pub fn add(&self, episode: &Episode) -> Result<(), StoreError> {
+        let text = serde_json::to_vec(episode).map_err(io::Error::from).map_err(StoreError::io(&self.path))?;
+        let id = episode.trace_bytes.map(|_| episode.id.clone());
         let mut lines = self.lines();
-        let line = serde_json::to_vec(episode).map_err(io::Error::from);
-        let line = line.map_err(StoreError::io(&lines.home.path().join(NAME)))?;
         if lines.waiting.len() >= MOST_WAITING {
             lines.waiting.pop_front();
         }
-        lines.waiting.push_back(line);
+        lines.waiting.push_back(Line { text, id });
         lines.write()
     }
 
@@ -67,25 +83,44 @@ impl Logbook {
         if lines.waiting.is_empty() { Ok(()) } else { lines.write() }
     }
 
-    /// How many lines are not on the disk.
+    /// How many lines are not on the disk, one that is being written included.
     pub fn waiting(&self) -> usize {
-        self.lines().waiting.len()
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Lines {
     fn write(&mut self) -> Result<(), StoreError> {
-        let mut log = Log::open(&self.home.directory()?)?;
-        while let Some(line) = self.waiting.front() {
-            log.add(line)?;
+        self.count.store(self.waiting.len(), Ordering::Relaxed);
+        let directory = self.home.directory()?;
+        let mut log = Log::open(&directory)?;
+        let mut noted = Ok(());
+        while let Some(Line { text, id }) = self.waiting.front() {
+            log.add(text)?;
+            // The line is out, whatever becomes of the note.
+            noted = noted.and(id.as_deref().map_or(Ok(()), |id| note_logged(&directory.path().join(id))));
             self.waiting.pop_front();
+            self.count.store(self.waiting.len(), Ordering::Relaxed);
         }
-        Ok(())
+        noted
     }
+}
+
+/// Notes that the log has an episode. One that has been removed since needs no note.
+fn note_logged(path: &Path) -> Result<(), StoreError> {
+    if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    Directory::open(path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(path))
 }
 
 /// The log, for adding.
@@ -172,4 +207,29 @@ fn leave_out_first_words(episodes: &mut Vec<Episode>) {
     let said: BTreeSet<String> =
         complete.flat_map(|episode| [Some(&episode.id), episode.announced_as.as_ref()]).flatten().cloned().collect();
     episodes.retain(|episode| episode.stage == Stage::Complete || !said.contains(&episode.id));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use crate::store::{Limits, Store};
+
+    /// fsync(2) takes as long as the disk stands still, and the lock is held meanwhile.
+    #[test]
+    fn who_asks_how_many_lines_wait_waits_for_no_disk() {
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let store = Store::open(&place.path().join("store"), Limits { bytes: 1, episodes: 1 }).expect("a store");
+        let (book, asked) = (store.logbook(), store.logbook());
+        let (sender, receiver) = channel();
+        let held = book.lines();
+        let asking = std::thread::spawn(move || sender.send(asked.waiting()));
+        let count = receiver.recv_timeout(Duration::from_secs(20));
+        drop(held);
+        assert_eq!(count, Ok(0));
+        asking.join().expect("ended").expect("somebody listens");
+    }
 }

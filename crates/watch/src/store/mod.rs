@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstarve_files::trust::{Directory, TrustError};
 
-pub use keep::Kept;
+pub use keep::{Expected, Kept};
 pub use left::Left;
 pub use log::{LogRead, Logbook};
 pub use unfinished::Unfinished;
@@ -131,6 +131,15 @@ struct State {
     last: Option<u64>,
     /// Episodes that are whole and not explained yet: they are not removed to make room.
     unexplained: BTreeSet<String>,
+    /// The same of those that a watch before this one left.
+    left: BTreeSet<String>,
+}
+
+impl State {
+    /// Whether an episode must not be removed now.
+    fn is_held(&self, id: &str) -> bool {
+        self.unexplained.contains(id) || self.left.contains(id)
+    }
 }
 
 impl Store {
@@ -143,7 +152,7 @@ impl Store {
         // The episode with the greatest one may have been removed.
         let last = log::read(home.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
         let logbook = Logbook::of(&home);
-        let state = Mutex::new(State { limits, last, unexplained: BTreeSet::new() });
+        let state = Mutex::new(State { limits, last, unexplained: BTreeSet::new(), left: BTreeSet::new() });
         let store = Store { home, logbook, state };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
@@ -176,11 +185,11 @@ impl Store {
     ///
     /// # Errors
     /// If the system refuses, or if only episodes could go that this one does not push out.
-    pub fn begin(&self, episode: &Episode, expected: u64) -> Result<Unfinished, StoreError> {
+    pub fn begin(&self, episode: &Episode, expected: impl Into<Expected>) -> Result<Unfinished, StoreError> {
         self.home.directory()?;
         // Before any goes.
         let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.state().last);
-        let removed = self.make_room(expected, Rank::of_new(episode))?;
+        let removed = self.make_room(expected.into(), Rank::of_new(episode))?;
         let taken = |id: &str| self.path().join(id).exists();
         let own = std::iter::once(episode.id.clone());
         let names = own.chain((2..).map(|number| format!("{}-{number}", episode.id)));
@@ -195,13 +204,18 @@ impl Store {
         Ok(Unfinished { path, id, sequence, removed })
     }
 
+    /// Whether an episode of programs would get its place: the least that may push out others.
+    pub(crate) fn has_room_for_programs(&self, expected: impl Into<Expected>) -> bool {
+        self.room(expected.into(), Rank::Programs).is_ok()
+    }
+
     /// Whether an episode of `expected` bytes could be written now. What the log waits for is written.
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn try_again(&self, expected: u64) -> Result<(), StoreError> {
+    pub(crate) fn try_again(&self, expected: impl Into<Expected>) -> Result<(), StoreError> {
         self.home.directory()?;
-        self.room(expected, Rank::Kernel)?;
+        self.room(expected.into(), Rank::Kernel)?;
         let path = self.path().join(format!("{UNFINISHED}probe"));
         let _ = fs::remove_dir_all(&path);
         let tried = Directory::make(&path).map_err(StoreError::from).and_then(|directory| {
@@ -255,19 +269,19 @@ impl Store {
 
     /// Nothing more is written of an episode: it may be removed to make room.
     pub(crate) fn is_explained(&self, id: &str) {
-        self.state().unexplained.remove(id);
+        let mut state = self.state();
+        state.unexplained.remove(id);
+        state.left.remove(id);
     }
 
-    /// Notes that the log has an episode, if it has a directory.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn is_logged(&self, episode: &Episode) -> Result<(), StoreError> {
-        if episode.trace_bytes.is_none() {
-            return Ok(());
-        }
-        let path = self.directory_of(&episode.id);
-        Directory::open(&path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(&path))
+    /// An episode that a watch before this one left is going to be explained: it is not removed before.
+    pub(crate) fn is_to_be_explained(&self, id: &str) {
+        self.state().left.insert(id.to_owned());
+    }
+
+    /// How many of this watch's episodes wait to be explained, that which is being explained included.
+    pub(crate) fn unexplained_now(&self) -> usize {
+        self.state().unexplained.len()
     }
 
     /// What outputs have not got is noted there.

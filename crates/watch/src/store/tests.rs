@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::episode::id_of;
 
+mod unexplained;
+
 const LIMITS: Limits = Limits { bytes: 10_000, episodes: 5 };
 
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -79,20 +81,6 @@ fn an_episode_of_programs_pushes_out_none_of_kernel_threads() {
     assert_eq!(store.ids().expect("ids"), ids([4, 6, 7]));
     keep_whole(&store, &about("other", 8)).expect("in the place of the dump");
     assert_eq!(store.ids().expect("ids"), ids([4, 6, 8]));
-}
-
-#[test]
-fn what_is_not_explained_yet_is_not_removed() {
-    let (_around, path) = place();
-    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 1 }).expect("a store");
-    let first = store.begin(&episode(1), 10).expect("begun");
-    fs::write(first.trace(), [7; 10]).expect("written");
-    first.finish(&store, &episode(1), &[]).expect("finished");
-    keep(&store, 2, 10).expect("a second one");
-    assert!(store.directory_of(&episode(1).id).join(TRACE).exists(), "it is being explained");
-    store.is_explained(&episode(1).id);
-    keep(&store, 3, 10).expect("a third one");
-    assert_eq!(store.ids().expect("ids"), [episode(3).id], "then it goes as any other");
 }
 
 #[test]
@@ -195,22 +183,6 @@ fn a_clock_that_was_set_back_makes_nothing_older() {
         keep(&store, number, 10).expect("kept");
     }
     assert_eq!(store.ids().expect("ids"), [2, 1, 70].map(|number| episode(number).id));
-}
-
-#[test]
-fn an_episode_that_fell_out_of_the_log_is_not_explained_again() {
-    let (_around, path) = place();
-    let store = Store::open(&path, LIMITS).expect("a store");
-    for number in 0..3 {
-        keep(&store, number, 10).expect("kept");
-    }
-    for number in 0..2 {
-        store.is_logged(&store.episode(&episode(number).id).expect("there")).expect("noted");
-    }
-    // Begun anew twice.
-    fs::write(path.join("episodes.jsonl"), "").expect("written");
-    let left: Vec<String> = store.unexplained().expect("read").into_iter().map(|left| left.episode.id).collect();
-    assert_eq!(left, [episode(2).id]);
 }
 
 #[test]

@@ -66,13 +66,47 @@ struct Queue<T> {
 struct Waiting<T> {
     /// The first one stays until it is delivered, or given up.
     things: VecDeque<T>,
+    /// How many of the first ones another watch has left: they take no room from new ones.
+    others: usize,
     is_on_its_way: bool,
     /// Nothing more will come.
     is_closed: bool,
     /// The watch ends: nothing is delivered after this.
     until: Option<Instant>,
-    /// Nothing is delivered any more.
+    /// Nothing is delivered any more. What comes still is left with the rest.
     is_over: bool,
+    /// What was left has been taken: nothing more is noted.
+    is_taken: bool,
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Waiting<T> {
+        let things = VecDeque::new();
+        Waiting {
+            things,
+            others: 0,
+            is_on_its_way: false,
+            is_closed: false,
+            until: None,
+            is_over: false,
+            is_taken: false,
+        }
+    }
+}
+
+impl<T> Waiting<T> {
+    /// Whether one more may wait.
+    fn has_room(&self) -> bool {
+        let is_own_on_its_way = self.is_on_its_way && self.others == 0;
+        self.things.len() - self.others < QUEUE + usize::from(is_own_on_its_way)
+    }
+
+    /// The first one is done with.
+    fn pop(&mut self) {
+        self.things.pop_front();
+        self.others = self.others.saturating_sub(1);
+        self.is_on_its_way = false;
+    }
 }
 
 /// How one thing fared.
@@ -93,9 +127,7 @@ impl<T: Thing> Courier<T> {
         board: Arc<Board>,
         deliver: impl FnMut(&T, Duration) -> Tried + Send + 'static,
     ) -> std::io::Result<Courier<T>> {
-        let waiting =
-            Waiting { things: VecDeque::new(), is_on_its_way: false, is_closed: false, until: None, is_over: false };
-        let queue = Arc::new(Queue { output, waiting: Mutex::new(waiting), changed: Condvar::new() });
+        let queue = Arc::new(Queue { output, waiting: Mutex::default(), changed: Condvar::new() });
         let (theirs, noted) = (Arc::clone(&queue), Arc::clone(&board));
         std::thread::Builder::new()
             .name(format!("unstarve-{output}"))
@@ -104,11 +136,10 @@ impl<T: Thing> Courier<T> {
         Ok(Courier { queue, board })
     }
 
-    /// Puts something into the queue; what has no room there is counted.
+    /// Puts something into the queue; what has no room there is counted. Also where nothing is delivered any more: it is left with the rest.
     pub fn send(&self, thing: T) {
         let mut waiting = self.queue.lock();
-        let room = QUEUE + usize::from(waiting.is_on_its_way);
-        if waiting.is_over || waiting.things.len() >= room {
+        if waiting.is_taken || !waiting.has_room() {
             drop(waiting);
             self.board.undelivered(self.queue.output);
             return;
@@ -121,7 +152,10 @@ impl<T: Thing> Courier<T> {
     /// Puts what another watch has left before all others, however much it is.
     pub fn send_first(&self, things: impl DoubleEndedIterator<Item = T>) {
         let mut waiting = self.queue.lock();
-        things.rev().for_each(|thing| waiting.things.push_front(thing));
+        for thing in things.rev() {
+            waiting.things.push_front(thing);
+            waiting.others += 1;
+        }
         drop(waiting);
         self.queue.changed.notify_all();
     }
@@ -153,8 +187,7 @@ impl<T: Thing> Queue<T> {
                 // It came too late: it is among those that are left.
                 return;
             }
-            waiting.things.pop_front();
-            waiting.is_on_its_way = false;
+            waiting.pop();
             drop(waiting);
             board.write(|published| {
                 match problem {
@@ -202,10 +235,12 @@ impl<T: Thing> Queue<T> {
             if last_tries >= LAST_TRIES {
                 return Fared::Left;
             }
-            if attempt >= TRIES && !is_ending {
+            // That the watch is to end may have come during the try.
+            let until = self.lock().until;
+            if attempt >= TRIES && until.is_none() {
                 return Fared::GivenUp(why);
             }
-            self.pause(if is_ending { first_pause } else { pause }, is_ending);
+            self.pause(if until.is_some() { first_pause } else { pause }, until);
             pause *= 4;
         }
         Fared::Left
@@ -218,10 +253,11 @@ impl<T: Thing> Queue<T> {
         (!waiting.is_over && left >= SHORTEST).then_some(left.min(LONGEST))
     }
 
-    /// A pause before another try; that the watch is to end ends it, also where it was said during the try before.
-    fn pause(&self, pause: Duration, is_ending: bool) {
-        let same = |waiting: &mut Waiting<T>| waiting.until.is_some() == is_ending && !waiting.is_over;
-        drop(self.changed.wait_timeout_while(self.lock(), pause, same));
+    /// A pause before another try; that the watch is to end by another time than `until` ends it.
+    fn pause(&self, pause: Duration, until: Option<Instant>) {
+        let waiting = self.lock();
+        let same = |waiting: &mut Waiting<T>| waiting.until == until && !waiting.is_over;
+        drop(self.changed.wait_timeout_while(waiting, pause, same));
     }
 }
 
@@ -268,7 +304,8 @@ impl<T: Thing> Ending for Queue<T> {
 
     fn take_left(&self) -> (Vec<Arc<Episode>>, u64) {
         let mut waiting = self.lock();
-        waiting.is_over = true;
+        (waiting.is_over, waiting.is_taken) = (true, true);
+        waiting.others = 0;
         let (words, others): (Vec<_>, Vec<_>) =
             waiting.things.drain(..).map(|thing| thing.word()).partition(Option::is_some);
         drop(waiting);

@@ -7,7 +7,7 @@ fn word(id: &str) -> Arc<Episode> {
 }
 
 fn queue(until: Option<Instant>) -> Queue<Arc<Episode>> {
-    let waiting = Waiting { things: VecDeque::new(), is_on_its_way: false, is_closed: false, until, is_over: false };
+    let waiting = Waiting { until, ..Waiting::default() };
     Queue { output: "test", waiting: Mutex::new(waiting), changed: Condvar::new() }
 }
 
@@ -121,4 +121,59 @@ fn an_old_courier_delivers_on_and_is_waited_for() {
     deliveries.end(until);
     answers.send(Tried::Done).expect("it waits");
     assert_eq!(deliveries.finish(until), Undelivered::default());
+}
+
+/// The scribe ends later than the courier gives up: its last words are noted for the next watch, too.
+#[test]
+fn what_comes_after_it_has_given_up_is_left_with_the_rest() {
+    let (courier, deliveries, tried, answers) = courier();
+    courier.send(word("a"));
+    tried.recv_timeout(PATIENCE).expect("tried");
+    let until = Instant::now() + PATIENCE;
+    deliveries.end(until);
+    // Twice since the end, after the one that was on its way.
+    (0..3).for_each(|_| answers.send(Tried::Later("busy".into())).expect("it waits"));
+    deliveries.all().iter().for_each(|courier| courier.wait(until));
+    courier.send(word("b"));
+    let left = deliveries.finish(until);
+    let ids: Vec<&str> = left.words.iter().map(|word| word.id.as_str()).collect();
+    assert_eq!(ids, ["a", "b"]);
+    assert_eq!(courier.board.read().counts.undelivered.get("test"), None, "nothing is lost");
+}
+
+#[test]
+fn an_end_during_a_try_shortens_the_pause_after_it() {
+    let (courier, deliveries, tried, answers) = courier();
+    courier.send(word("a"));
+    for _ in 0..2 {
+        tried.recv_timeout(PATIENCE).expect("tried");
+        answers.send(Tried::Later("busy".into())).expect("it waits");
+    }
+    // Of the third one the pause would be 8 s.
+    tried.recv_timeout(PATIENCE).expect("tried");
+    let until = Instant::now() + PATIENCE;
+    deliveries.end(until);
+    answers.send(Tried::Later("busy".into())).expect("it waits");
+    tried.recv_timeout(Duration::from_secs(5)).expect("soon");
+    answers.send(Tried::Done).expect("it waits");
+    assert_eq!(deliveries.finish(until), Undelivered::default());
+}
+
+#[test]
+fn what_another_watch_has_left_takes_no_room_from_new_words() {
+    let (courier, deliveries, tried, answers) = courier();
+    courier.send_first((0..100).map(|number| word(&format!("left-{number}"))));
+    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "left-0");
+    let undelivered = || courier.board.read().counts.undelivered.get("test").copied().unwrap_or(0);
+    (0..QUEUE).for_each(|number| courier.send(word(&format!("new-{number}"))));
+    assert_eq!(undelivered(), 0, "as many as without them");
+    courier.send(word("one more"));
+    assert_eq!(undelivered(), 1);
+    let all = 100 + QUEUE;
+    (0..all).for_each(|_| answers.send(Tried::Done).expect("it waits"));
+    let until = Instant::now() + PATIENCE;
+    deliveries.end(until);
+    assert_eq!(deliveries.finish(until), Undelivered::default(), "in their order");
+    let ids: Vec<String> = tried.iter().map(|(id, _)| id).take(all - 1).collect();
+    assert_eq!((ids[98].as_str(), ids[99].as_str()), ("left-99", "new-0"));
 }
