@@ -103,7 +103,7 @@ fn who_waits_by_precedence_comes_before_turns_among_equals() {
     for ms in [0, 5_000, 10_000] {
         let mut reading = reading(ms, &[(18, "ksoftirqd/1", 60 * MS)]);
         let waited = Nanos(3 * ms * MS);
-        let (victim, occupant) = (id(RoleKind::Kworker), id(RoleKind::Kworker));
+        let (victim, occupant) = (id(RoleKind::DirectIo), id(RoleKind::DirectIo));
         reading.blame.push(Blame { victim, occupant, rule: Rule::Fair, ns: waited });
         reading.waits[victim.index()].waited = waited;
         counted.add(Look { reading, cpus: Vec::new() }, &nothing);
