@@ -3,11 +3,11 @@
 # deb and rpm, an OCI image, licences and SBOM of what is inside, and SHA256SUMS. Prints where it is. On x86-64 the same for arm64, in a
 # folder of that name.
 #
-#     tools/dist.sh [DIRECTORY]        by default $CARGO_TARGET_DIR/dist-tree/out
+#     tools/dist.sh [DIRECTORY]        by default $CARGO_TARGET_DIR/dist-tree/out; no other user may be able to write there
 #     ARCH=amd64 tools/dist.sh         for one architecture alone; several are separated by spaces
 set -euo pipefail
 out=${1-}
-[[ -z $out ]] || { mkdir -p "$out" && out=$(realpath "$out"); }
+[[ -z $out ]] || out=$("$(dirname "$0")/dist/place.sh" "$out")
 cd "$(dirname "$0")/.."
 : "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve
@@ -26,6 +26,7 @@ every=$own
 for architecture in ${ARCH:-$every}; do
     place=$out
     [[ $architecture = "$own" ]] || place=$out/$architecture
+    [[ ! -L $place ]] || { echo "dist: $place: a symbolic link; expected a directory" >&2 && exit 1; }
     tools/dist/packages.sh "$architecture" "$place"
 done
 # One image for clusters whose nodes are of both kinds.

@@ -6,7 +6,8 @@
 #     tools/test-dist.sh DIRECTORY [PART…]        parts: file names deb rpm notices image kubernetes systemd arm64 crates again; all by default
 set -u
 exec </dev/null
-out=$(realpath "${1:?where tools/dist.sh put everything}")
+# What is there is run as root.
+out=$("$(dirname "$0")/dist/place.sh" "${1:?where tools/dist.sh put everything}") || exit 1
 shift
 cd "$(dirname "$0")/.." || exit 1
 export PATH="${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/tools/bin:$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin"

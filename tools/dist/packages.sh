@@ -3,8 +3,7 @@
 #
 #     tools/dist/packages.sh amd64|arm64 DIRECTORY        CARGO_TARGET_DIR and SOURCE_DATE_EPOCH are set
 set -euo pipefail
-mkdir -p "$2"
-out=$(realpath "$2")
+out=$("$(dirname "$0")/place.sh" "$2")
 cd "$(dirname "$0")/../.."
 # shellcheck source=tools/dist/machine.sh
 . tools/dist/machine.sh
@@ -17,7 +16,7 @@ speaks=$program
 built=$tree/$target/dist
 tools/dist/stage.sh "$program" "$built" "$speaks"
 
-# Only what a run before this one made: the directory may be anybody's.
+# Only what a run before this one made: the directory may hold more.
 rm -f "$out"/{unstarve,unstarve.debug,unstarve_*.deb,unstarve-*.rpm,unstarve-man-completions.tar.gz,unstarve-oci.tar,LICENCES.txt,LICENCES-C.txt,unstarve.cdx.json,SHA256SUMS}
 cp "$program" "$(dirname "$program")/unstarve.debug" "$out"
 tools/dist/notices.sh "$architecture" "$out"
