@@ -142,12 +142,14 @@ fn in_words(error: DataFusionError) -> DataFusionError {
     if is_decided_by(&error) { error } else { stopped_by(&error.strip_backtrace()) }
 }
 
-/// Rows that cannot be fetched are made again, and what could not be read or written is tried again.
+/// What could not be read or written is tried again. Rows that cannot be fetched are not made again: some came twice
+/// (docs/decisions/0410-a-query-that-loses-an-executor-ends.md).
 fn is_decided_by(error: &DataFusionError) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         match error.downcast_ref::<BallistaError>() {
-            Some(BallistaError::FetchFailed(..) | BallistaError::IoError(_) | BallistaError::Cancelled) => return true,
+            Some(BallistaError::IoError(_) | BallistaError::Cancelled) => return true,
+            Some(BallistaError::FetchFailed(..)) => return false,
             Some(BallistaError::DataFusionError(error)) => return is_decided_by(error),
             _ => {}
         }
@@ -209,14 +211,15 @@ mod tests {
         for decided in [
             DataFusionError::IoError(io()),
             DataFusionError::IoError(io()).context("of a sort"),
-            BallistaError::FetchFailed("1".to_owned(), 1, 1, "gone".to_owned()).into_datafusion().context("of rows"),
             BallistaError::IoError(io()).into_datafusion(),
         ] {
             assert!(is_decided_by(&decided), "{decided:?}");
         }
         let grpc = BallistaError::GrpcActionError("gone".to_owned()).into_datafusion();
         let store = object_store::Error::Generic { store: "files", source: io().into() };
-        for other in [grpc, store.into(), stopped_by("enough")] {
+        let fetch =
+            BallistaError::FetchFailed("1".to_owned(), 1, 1, "gone".to_owned()).into_datafusion().context("of rows");
+        for other in [grpc, fetch, store.into(), stopped_by("enough")] {
             let said = in_words(other);
             assert!(matches!(&said, DataFusionError::Execution(text) if !text.contains("Error(")), "{said:?}");
         }

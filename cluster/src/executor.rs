@@ -14,7 +14,7 @@ use ballista_core::extension::{SessionConfigExt, ballista_aggregate_functions, b
 use ballista_core::ids::new_instance_id;
 use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
-use ballista_core::serde::protobuf::{ExecutorRegistration, ExecutorStoppedParams, GetJobStatusParams, job_status};
+use ballista_core::serde::protobuf::{ExecutorRegistration, GetJobStatusParams, job_status};
 use ballista_core::serde::scheduler::{ExecutorOperatingSystemSpecification, ExecutorSpecification};
 use ballista_core::serde::{BallistaCodec, BallistaPhysicalExtensionCodec};
 use ballista_core::{BALLISTA_PROTOCOL_VERSION, ConfigProducer, RuntimeProducer};
@@ -187,7 +187,6 @@ impl Host {
 
         let tasks = Arc::new(Tasks::default());
         let executor = Arc::new(self.executor(&place, address, &tasks)?);
-        let stopping = Stopping { scheduler: scheduler.clone(), executor: executor.metadata.id.clone() };
         let health = ExecutorHealth::new();
         let codec: BallistaCodec =
             BallistaCodec::new(Arc::new(Codec::default()), Arc::new(BallistaPhysicalExtensionCodec::default()));
@@ -201,10 +200,8 @@ impl Host {
             polled = polled => polled.map_err(|error| anyhow::anyhow!("{error}"))?,
             () = limits.watch() => {}
             () = unwanted(scheduler.clone(), &tasks) => {}
-            () = self.ended.wait() => {
-                stopping.say().await;
-                return Ok(Over::Ended);
-            }
+            // The scheduler is not told: Ballista would have its tasks done again (see `losses`).
+            () = self.ended.wait() => return Ok(Over::Ended),
         }
         tasks.stop(None, "the scheduler was lost");
         Ok(Over::Lost)
@@ -321,18 +318,5 @@ async fn unwanted(mut scheduler: SchedulerGrpcClient<Channel>, tasks: &Tasks) {
                 tasks.stop(Some(&job), "the query was given up");
             }
         }
-    }
-}
-
-/// Tells the scheduler that it goes: its tasks are given to others at once.
-struct Stopping {
-    scheduler: SchedulerGrpcClient<Channel>,
-    executor: String,
-}
-
-impl Stopping {
-    async fn say(mut self) {
-        let going = ExecutorStoppedParams { executor_id: self.executor, reason: "it was stopped".to_owned() };
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.scheduler.executor_stopped(going)).await;
     }
 }

@@ -24,6 +24,7 @@ mod fence;
 mod flight;
 mod job;
 mod listen;
+mod losses;
 mod mine;
 mod notes;
 mod scheduler;

@@ -25,6 +25,7 @@ use crate::codec::Codec;
 use crate::door::Door;
 use crate::fence::Fence;
 use crate::listen::{self, Ended};
+use crate::losses::Losses;
 use crate::notes;
 use crate::trust::{Identified, MESSAGE, Secrets};
 
@@ -42,8 +43,10 @@ pub struct SchedulerArgs {
     identified: Identified,
 }
 
-/// An executor that has not asked for work for so long is gone, and its tasks are given to others. It asks each 5 s at least.
-const GONE_SECONDS: u64 = 15;
+/// An executor that has not asked for work for so long is lost, and queries that run end. It asks each 5 s at least.
+const LOST_SECONDS: u64 = 15;
+/// After so long Ballista would give its tasks to others: never while a query runs that had it.
+const GONE_SECONDS: u64 = 25;
 /// How often that is looked at.
 const LOOK_SECONDS: u64 = 3;
 /// For so long queries wait for an executor to come back if all are gone.
@@ -63,8 +66,13 @@ pub async fn run(args: SchedulerArgs) -> Result<()> {
     let (incoming, address) = listen::bind(args.listen).await?;
     let config = Arc::new(config(address));
     let cluster = BallistaCluster::new_from_config(&config).await?;
+    let losses = Losses::of(&cluster, LOST_SECONDS);
     let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
-    let asked = scheduler.clone();
+    let (asked, ends) = (scheduler.clone(), scheduler.clone());
+    let ends = async |job| {
+        // It fails only where the scheduler itself ends.
+        let _ = ends.cancel_job(job).await;
+    };
     let service =
         SchedulerGrpcServer::new(scheduler).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE);
     let door = Door::new(token).with_ready(move || asked.is_ready());
@@ -73,6 +81,7 @@ pub async fn run(args: SchedulerArgs) -> Result<()> {
     let served = server.add_service(service).serve_with_incoming(incoming);
     tokio::select! {
         served = served => served.context("the scheduler cannot serve any more"),
+        () = losses.watch(ends) => Ok(()),
         () = ended.wait() => Ok(()),
     }
 }

@@ -50,6 +50,10 @@ pub fn words(text: &str) -> String {
         let why = why.split_once("error desc: ").map_or(why, |(_, why)| why);
         text = format!("rows of an executor cannot be fetched: {why}");
     }
+    // The scheduler ends queries that lose an executor, and those that were given up, which nobody waits for.
+    if text.starts_with("Job ") && text.ends_with(" failed: Cancelled") {
+        return "an executor was lost while the query ran: ask again".to_owned();
+    }
     let text = without_types(&status(&text));
     match text.split_once("Resources exhausted: ") {
         Some((_, rest)) => format!("an executor has too little memory (its --memory): {rest}"),
@@ -180,6 +184,7 @@ mod tests {
                 "the scheduler: h2 protocol error",
             ),
             ("Status { code: Cancelled, source: None }", "the scheduler: Cancelled"),
+            ("Job 380c1e7f-bb91 failed: Cancelled\n", "an executor was lost while the query ran: ask again"),
             (
                 r#"External error: Shuffle fetch partition error from Executor 1-2, map_stage 1, map_partition 0, error desc: Error connecting to Ballista scheduler or executor at http://[::1]:9: tonic::transport::Error(Transport, ConnectError(ConnectError("tcp connect error", [::1]:9, Os { code: 111, kind: ConnectionRefused, message: "Connection refused" })))"#,
                 "rows of an executor cannot be fetched: Error connecting to Ballista scheduler or executor at http://[::1]:9: tcp connect error: Connection refused",

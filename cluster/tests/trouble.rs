@@ -70,7 +70,9 @@ fn an_executor_that_is_killed_costs_no_rows() {
         victim.kill();
         let (output, time) = end(child, Instant::now());
         assert!(is_right_or_an_error(&output, &expected.stdout), "killed after {pause} ms: {output:?}");
-        ends.push((output.status.code(), time));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() || said.contains("executor"), "killed after {pause} ms: {said}");
+        ends.push((output.status.code(), time, said));
         drop(victim);
         cluster.add(&[FLEET], &[]);
         // And the next one is answered.
