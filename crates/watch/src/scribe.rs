@@ -16,7 +16,7 @@ use crate::hurry::HurryInTurns;
 use crate::memory;
 use crate::outputs::Outputs;
 use crate::run::Event;
-use crate::store::{Expected, Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
+use crate::store::{Expected, Left, Limits, Outbox, Rank, Store, StoreError, TRACE, Unsent};
 use crate::tell::Board;
 use crate::teller::{Teller, Written};
 
@@ -29,8 +29,14 @@ const MOST_EXPECTED: u64 = 1 << 30;
 const AGAIN: Duration = Duration::from_secs(5);
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// Episodes that may wait to be explained, that which is being explained included: each may take minutes, and keeps its room until then.
-const MOST_UNEXPLAINED: usize = 8;
+/// Episodes beside which one more does not wait to be explained, that which is being explained included: each may take minutes, and keeps
+/// its room until then. Any user can bring about episodes of programs: they have places of their own.
+fn most_unexplained(rank: Rank) -> usize {
+    match rank {
+        Rank::Kernel => 8,
+        Rank::Programs => 4,
+    }
+}
 
 /// The name of the problem that the store is full of what counts more: it can be written all the same.
 const RESERVED: &str = "store-reserved";
@@ -182,10 +188,11 @@ impl Scribe {
         memory::give_back();
     }
 
-    /// Has it explained and told; where too many wait for that it is told at once, and its trace stays like that of any other.
+    /// Has it explained and told; where too many of its rank wait for that it is told at once, and its trace stays like that of any other.
     fn hand_on(&self, mut written: Written) {
-        let others = self.store.unexplained_now().saturating_sub(1);
-        if written.episode.trace_bytes.is_none() || others < MOST_UNEXPLAINED {
+        let rank = written.rank();
+        let others = self.store.unexplained_now(rank).saturating_sub(1);
+        if written.episode.trace_bytes.is_none() || others < most_unexplained(rank) {
             let _ = self.tasks.send(Task::Tell(Box::new(written)));
             return;
         }

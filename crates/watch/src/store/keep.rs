@@ -29,8 +29,10 @@ pub(super) struct Entry {
 
 /// Who was starved: what any user can bring about takes no room from what the kernel's threads suffered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Rank {
+pub(crate) enum Rank {
+    /// Programs.
     Programs,
+    /// The kernel's threads.
     Kernel,
 }
 
@@ -48,6 +50,11 @@ impl Rank {
     /// Of one that is new: what root asks for by hand may take any place.
     pub fn of_new(episode: &Episode) -> Rank {
         if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
+    }
+
+    /// Of a trace that waits to be explained: the highest of all that it is about.
+    pub fn of_all(episode: &Episode, along: &[Episode]) -> Rank {
+        std::iter::once(episode).chain(along).map(Rank::of_new).max().unwrap_or(Rank::Programs)
     }
 }
 

@@ -60,12 +60,22 @@ fn what_a_killed_watch_left_stays_until_it_is_explained() {
     drop(store);
     let store = Store::open(&path, one).expect("a store");
     store.is_to_be_explained(&episode(1).id);
-    assert_eq!((store.kept().expect("counted").unexplained, store.unexplained_now()), (1, 0));
+    assert_eq!((store.kept().expect("counted").unexplained, store.unexplained_now(Rank::Programs)), (1, 0));
     keep(&store, 2, 10).expect("kept");
     assert!(store.directory_of(&episode(1).id).join(TRACE).exists(), "it is going to be explained");
     store.is_explained(&episode(1).id);
     keep(&store, 3, 10).expect("kept");
     assert_eq!(store.ids().expect("ids"), [episode(3).id]);
+}
+
+#[test]
+fn of_what_was_left_that_of_kernel_threads_comes_first() {
+    let left = |episode: Episode| Left { episode, along: Vec::new() };
+    let mut all = vec![left(about("kworker", 0))];
+    all.extend((1..5).map(|number| left(about("other", number))));
+    all.push(Left { along: vec![about("ksoftirqd", 6)], ..left(about("other", 5)) });
+    let first: Vec<String> = Left::first(all, 3).into_iter().map(|left| left.episode.id).collect();
+    assert_eq!(first, [5, 0, 4].map(|number| episode(number).id));
 }
 
 #[test]
