@@ -7,7 +7,7 @@ use super::*;
 use crate::config::{Config, Syslog};
 use crate::episode::{Detector, id_of};
 use crate::run::outputs;
-use crate::store::read_log;
+use crate::store::{Expected, read_log};
 use crate::tell::Deliveries;
 use crate::testing::{Scene, at};
 use crate::{Role, RoleKind};
@@ -33,7 +33,7 @@ impl Rig {
         let (sender, events) = channel();
         let (explainer, tasks) = channel();
         let outbox = store.outbox();
-        let (expected, retry) = (FIRST_EXPECTED.into(), Retry::default());
+        let (expected, retry) = (ExpectedByRank::both(FIRST_EXPECTED), Retry::default());
         let scribe = Scribe { store, outbox, outputs, board, events: sender, tasks: explainer, expected, retry };
         Rig { scribe, events, tasks, place }
     }
@@ -125,17 +125,43 @@ fn an_episode_is_handed_on_while_nobody_explains() {
 fn only_a_full_disk_makes_the_next_trace_need_more_room() {
     let mut rig = Rig::new();
     let failed = |errno: Errno| RecordError::Output { path: "trace.dat".into(), source: errno.into() };
+    let kernels = |rig: &Rig| rig.scribe.expected.of(Rank::Kernel);
     for errno in [Errno::IO, Errno::BUSY, Errno::MFILE] {
-        rig.scribe.note_failure(&failed(errno));
-        assert_eq!(rig.scribe.expected, FIRST_EXPECTED.into(), "{errno} says nothing about room");
+        rig.scribe.note_failure(Rank::Kernel, &failed(errno));
+        assert_eq!(kernels(&rig), FIRST_EXPECTED.into(), "{errno} says nothing about room");
     }
     for (errno, times) in [(Errno::NOSPC, 2), (Errno::DQUOT, 4)] {
-        rig.scribe.note_failure(&failed(errno));
+        rig.scribe.note_failure(Rank::Kernel, &failed(errno));
         let wanted = Expected { trace: FIRST_EXPECTED, on_disk: FIRST_EXPECTED * times };
-        assert_eq!(rig.scribe.expected, wanted, "{errno}");
+        assert_eq!(kernels(&rig), wanted, "{errno}");
     }
-    (0..20).for_each(|_| rig.scribe.note_failure(&failed(Errno::NOSPC)));
-    assert_eq!(rig.scribe.expected, Expected { trace: FIRST_EXPECTED, on_disk: MOST_EXPECTED });
+    (0..20).for_each(|_| rig.scribe.note_failure(Rank::Kernel, &failed(Errno::NOSPC)));
+    assert_eq!(kernels(&rig), Expected { trace: FIRST_EXPECTED, on_disk: MOST_EXPECTED });
+    assert_eq!(rig.scribe.expected.of(Rank::Programs), FIRST_EXPECTED.into(), "of those nothing was seen");
+}
+
+/// Any user can bring about large traces: no episode of kernel threads has to go for that.
+#[test]
+fn how_large_a_trace_of_programs_was_says_nothing_of_the_next_one_of_kernel_threads() {
+    let mut rig = Rig::new();
+    let store = Arc::clone(&rig.scribe.store);
+    store.limit(Limits { bytes: 3 * FIRST_EXPECTED, episodes: 99 });
+    let kernels = keep_of(Rank::Kernel, 0, &rig);
+    store.is_explained(&kernels);
+    rig.scribe.note_size(Rank::Programs, 9 * FIRST_EXPECTED);
+    let begin = |rank: Rank, rig: &Rig| {
+        let mut episode = Episode::begun(id_of(at(5000).wall), at(5000).wall);
+        episode.note_counters(&begun_of(rank));
+        store.begin(&episode, rig.scribe.expected.of(Rank::of_new(&episode)))
+    };
+    assert!(matches!(begin(Rank::Programs, &rig), Err(StoreError::Reserved(_))), "it would push one out");
+    let unfinished = begin(Rank::Kernel, &rig).expect("begun");
+    assert_eq!(unfinished.removed(), [""; 0], "there is room for both");
+    // The same where something waits for room on the disk.
+    rig.scribe.retry.begun = vec![begun_of(Rank::Programs)];
+    assert_eq!(rig.scribe.retry.rank(), Rank::Programs);
+    rig.scribe.retry.begun.push(begun());
+    assert_eq!(rig.scribe.retry.rank(), Rank::Kernel, "what counts more is not kept waiting for it");
 }
 
 /// Writes an episode of this rank, and hands it on.

@@ -42,7 +42,7 @@ use crate::rights;
 use crate::rollup::Rollups;
 use crate::scribe::{self, FIRST_EXPECTED, Job, Retry, Scribe};
 use crate::serving::Serving;
-use crate::store::{Left, Logbook, Outbox, Store, StoreError, read_log};
+use crate::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreError, read_log};
 use crate::tell::{Board, Deliveries};
 use crate::{Engine, EngineError, VictimClass, clocks, memory};
 
@@ -236,7 +236,7 @@ impl Writing {
             board: Arc::clone(board),
             events: events.clone(),
             tasks,
-            expected: FIRST_EXPECTED.into(),
+            expected: ExpectedByRank::both(FIRST_EXPECTED),
             retry: Retry::default(),
         };
         let threads = vec![

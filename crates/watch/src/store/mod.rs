@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstarve_files::trust::{Directory, TrustError};
 
-pub(crate) use keep::Rank;
 pub use keep::{Expected, Kept};
+pub(crate) use keep::{ExpectedByRank, Rank};
 pub use left::Left;
 pub use log::{LogRead, Logbook};
 pub use unfinished::Unfinished;
