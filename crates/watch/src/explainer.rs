@@ -1,6 +1,7 @@
 //! Explains episodes whose traces are on the disk, one after another, in a thread of its own, and says everywhere what is known of them.
 //! That takes as long as the machine is busy; meanwhile the [`scribe`](crate::scribe) writes the next trace.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +15,7 @@ use crate::guarded::Guarded;
 use crate::memory;
 use crate::outputs::Outputs;
 use crate::scribe::{chain, note_kept};
-use crate::store::{REPORT, Store};
+use crate::store::{REPORT, Rank, Store};
 use crate::tell::Board;
 use crate::teller::{Teller, Written};
 
@@ -42,6 +43,47 @@ pub(crate) enum Task {
     Left(Box<Written>),
     /// What a new configuration says.
     Configure(Outputs),
+}
+
+/// Which of the tasks that wait comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Turn {
+    /// Takes no time: there is no trace to be explained.
+    Quick,
+    /// Of kernel threads.
+    Kernel,
+    /// Of programs, which any user can bring about.
+    Programs,
+}
+
+impl Task {
+    fn turn(&self) -> Turn {
+        match self {
+            Task::Tell(written) | Task::Left(written) if written.episode.trace_bytes.is_some() => {
+                match written.rank() {
+                    Rank::Kernel => Turn::Kernel,
+                    Rank::Programs => Turn::Programs,
+                }
+            }
+            Task::Tell(_) | Task::Left(_) | Task::Configure(_) => Turn::Quick,
+        }
+    }
+}
+
+/// Those that wait, as they have come.
+#[derive(Default)]
+struct Waiting(VecDeque<Task>);
+
+impl Waiting {
+    /// The one whose turn it is, once there is one: of equals that which came first. `None` once none can come any more.
+    fn next(&mut self, tasks: &Receiver<Task>) -> Option<Task> {
+        if self.0.is_empty() {
+            self.0.push_back(tasks.recv().ok()?);
+        }
+        self.0.extend(tasks.try_iter());
+        let (at, _) = self.0.iter().enumerate().min_by_key(|(_, task)| task.turn())?;
+        self.0.remove(at)
+    }
 }
 
 pub(crate) struct Explainer {
@@ -76,7 +118,8 @@ impl End {
 
 impl Explainer {
     pub(crate) fn run(mut self, tasks: &Receiver<Task>) {
-        for task in tasks {
+        let mut waiting = Waiting::default();
+        while let Some(task) = waiting.next(tasks) {
             match task {
                 // The next watch does.
                 Task::Left(_) if self.end.is_near() => {}
@@ -186,6 +229,44 @@ mod tests {
         let failed = shell(&format!("printf '\\377first ' >&2; {much}; exit 3")).expect_err("it failed");
         assert!(failed.contains("exit status: 3") && failed.contains("first warning"), "{failed}");
         assert!(failed.len() < 5000, "{}", failed.len());
+    }
+
+    fn task(number: u64, role: &str) -> Task {
+        use crate::episode::{Party, Seen, Trigger, id_of};
+
+        let at = crate::testing::at(number).wall;
+        let victim = Some(Party { role: Some(role.to_owned()), ..Party::default() });
+        let trigger = Trigger::Oldest { ns: 2, threshold_ns: 1 };
+        let seen = Seen { trigger, since_mono_ns: None, victim, culprit: None, rule: None, blamed_ns: None };
+        let episode = Episode { trigger: Some(seen), trace_bytes: Some(10), ..Episode::begun(id_of(at), at) };
+        Task::Tell(Box::new(Written { episode, along: Vec::new(), reply: None }))
+    }
+
+    /// Any user can bring about those of programs, and each may take minutes.
+    #[test]
+    fn those_of_kernel_threads_are_explained_first() {
+        let (sender, tasks) = std::sync::mpsc::channel();
+        let send = |number, role: &str| sender.send(task(number, role)).expect("sent");
+        let mut waiting = Waiting::default();
+        let mut next = || match waiting.next(&tasks) {
+            Some(Task::Tell(written)) => (written.episode.at_ns - crate::testing::at(0).wall.0) / 1_000_000,
+            _ => panic!("no episode"),
+        };
+        (1..4).for_each(|number| send(number, "other"));
+        assert_eq!(next(), 1, "there is none else");
+        send(4, "kworker");
+        send(5, "other");
+        send(6, "ksoftirqd");
+        let mut without_trace = task(7, "other");
+        if let Task::Tell(written) = &mut without_trace {
+            written.episode.trace_bytes = None;
+        }
+        sender.send(without_trace).expect("sent");
+        assert_eq!([next(), next(), next()], [7, 4, 6], "what takes no time waits for nobody");
+        send(8, "kworker");
+        drop(sender);
+        assert_eq!([next(), next(), next(), next()], [8, 2, 3, 5]);
+        assert!(waiting.next(&tasks).is_none());
     }
 
     /// However many wait to be explained: no explanation outlives the watch, which is not waited for any longer.

@@ -56,3 +56,26 @@ mod tests {
         drop(stays);
     }
 }
+
+#[cfg(test)]
+mod packaged {
+    /// What a packaged file says behind this word.
+    fn says<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+        text.lines().find_map(|line| line.trim().strip_prefix(word)).map(str::trim)
+    }
+
+    /// However much others can make it hold: it takes no more, and an explanation that does takes nothing with it.
+    #[test]
+    fn unit_and_pod_have_the_same_limit() {
+        let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+        let read = |name: &str| std::fs::read_to_string(packaging.join(name)).expect(name);
+        let unit = read("unstarve-watch.service");
+        assert_eq!(says(&unit, "MemoryMax="), Some("512M"));
+        assert_eq!(says(&unit, "OOMPolicy="), Some("continue"));
+        for name in ["kubernetes/watch.yaml", "helm/unstarve/values.yaml"] {
+            let text = read(name);
+            let limits = text.split("limits:").nth(1).unwrap_or_default();
+            assert_eq!(says(limits, "memory:"), Some("512Mi"), "{name}");
+        }
+    }
+}

@@ -16,7 +16,7 @@ use crate::hurry::HurryInTurns;
 use crate::memory;
 use crate::outputs::Outputs;
 use crate::run::Event;
-use crate::store::{Expected, Left, Limits, Outbox, Store, StoreError, TRACE, Unsent};
+use crate::store::{ExpectedByRank, Left, Limits, Outbox, Rank, Store, StoreError, TRACE, Unsent};
 use crate::tell::Board;
 use crate::teller::{Teller, Written};
 
@@ -29,8 +29,14 @@ const MOST_EXPECTED: u64 = 1 << 30;
 const AGAIN: Duration = Duration::from_secs(5);
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// Episodes that may wait to be explained, that which is being explained included: each may take minutes, and keeps its room until then.
-const MOST_UNEXPLAINED: usize = 8;
+/// Episodes beside which one more does not wait to be explained, that which is being explained included: each may take minutes, and keeps
+/// its room until then. Any user can bring about episodes of programs: they have places of their own.
+fn most_unexplained(rank: Rank) -> usize {
+    match rank {
+        Rank::Kernel => 8,
+        Rank::Programs => 4,
+    }
+}
 
 /// The name of the problem that the store is full of what counts more: it can be written all the same.
 const RESERVED: &str = "store-reserved";
@@ -73,8 +79,8 @@ pub(crate) struct Scribe {
     pub(crate) board: Arc<Board>,
     pub(crate) events: Sender<Event>,
     pub(crate) tasks: Sender<Task>,
-    /// What the next trace may take: as much as the latest one.
-    pub(crate) expected: Expected,
+    /// What the next trace may take: as much as the latest one of its rank.
+    pub(crate) expected: ExpectedByRank,
     pub(crate) retry: Retry,
 }
 
@@ -91,6 +97,13 @@ impl Default for Retry {
     fn default() -> Retry {
         let now = Instant::now();
         Retry { begun: Vec::new(), pause: AGAIN, next: now, next_look: now }
+    }
+}
+
+impl Retry {
+    /// Whose traces there has to be room for: of programs only where nothing else waits.
+    fn rank(&self) -> Rank {
+        self.begun.iter().map(|begun| Rank::of_role(begun.victim.kind)).max().unwrap_or(Rank::Kernel)
     }
 }
 
@@ -182,10 +195,11 @@ impl Scribe {
         memory::give_back();
     }
 
-    /// Has it explained and told; where too many wait for that it is told at once, and its trace stays like that of any other.
+    /// Has it explained and told; where too many of its rank wait for that it is told at once, and its trace stays like that of any other.
     fn hand_on(&self, mut written: Written) {
-        let others = self.store.unexplained_now().saturating_sub(1);
-        if written.episode.trace_bytes.is_none() || others < MOST_UNEXPLAINED {
+        let rank = written.rank();
+        let others = self.store.unexplained_now(rank).saturating_sub(1);
+        if written.episode.trace_bytes.is_none() || others < most_unexplained(rank) {
             let _ = self.tasks.send(Task::Tell(Box::new(written)));
             return;
         }
@@ -214,7 +228,7 @@ impl Scribe {
         if !is_needed || Instant::now() < self.retry.next {
             return;
         }
-        if let Err(error) = self.store.try_again(self.expected) {
+        if let Err(error) = self.store.try_again(self.expected.of(self.retry.rank())) {
             self.retry.next = Instant::now() + AGAIN;
             let problem = format!("store: {}", chain(&error));
             return self.board.write(|published| drop(published.problems.insert("store", problem)));
@@ -243,14 +257,15 @@ impl Scribe {
             return;
         }
         self.retry.next_look = now + SELDOM;
-        if self.store.has_room_for_programs(self.expected) {
+        if self.store.has_room_for_programs(self.expected.of(Rank::Programs)) {
             self.board.write(|published| drop(published.problems.remove(RESERVED)));
         }
     }
 
     /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
     fn save(&mut self, episode: &mut Episode, along: &[Episode], frozen: Frozen, seen: Instant) -> Result<(), NotKept> {
-        let unfinished = match self.store.begin(episode, self.expected) {
+        let rank = Rank::of_new(episode);
+        let unfinished = match self.store.begin(episode, self.expected.of(rank)) {
             Ok(unfinished) => unfinished,
             Err(error) => {
                 self.give_back(frozen.discard());
@@ -267,23 +282,28 @@ impl Scribe {
         let (saved, roll) = frozen.save(&unfinished.trace());
         self.give_back(roll);
         let saved = saved.map_err(|error| {
-            self.note_failure(&error);
+            self.note_failure(rank, &error);
             NotKept::Now(chain(&error))
         })?;
         episode.trace_bytes = Some(saved.size);
         unfinished.finish(&self.store, episode, along).inspect_err(|_| episode.trace_bytes = None)?;
-        self.expected = saved.size.max(1 << 20).into();
+        self.note_size(rank, saved.size);
         self.retry.pause = AGAIN;
         let took = u64::try_from(seen.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.board.write(|published| published.counts.to_disk_ns = Some(took));
         Ok(())
     }
 
+    fn note_size(&mut self, rank: Rank, bytes: u64) {
+        *self.expected.of_mut(rank) = bytes.max(1 << 20).into();
+    }
+
     /// Where a disk was full that had room for what was expected, more must be free for the next try. What else may fail says nothing about
     /// room, and what an earlier trace took stays what the limits of the store are compared with.
-    fn note_failure(&mut self, error: &RecordError) {
+    fn note_failure(&mut self, rank: Rank, error: &RecordError) {
         if is_full(error) {
-            self.expected.on_disk = self.expected.on_disk.saturating_mul(2).min(MOST_EXPECTED);
+            let expected = self.expected.of_mut(rank);
+            expected.on_disk = expected.on_disk.saturating_mul(2).min(MOST_EXPECTED);
         }
     }
 

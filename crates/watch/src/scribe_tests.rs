@@ -4,13 +4,13 @@ use std::sync::mpsc::channel;
 use rustix::io::Errno;
 
 use super::*;
-use crate::RoleKind;
 use crate::config::{Config, Syslog};
 use crate::episode::{Detector, id_of};
 use crate::run::outputs;
-use crate::store::read_log;
+use crate::store::{Expected, read_log};
 use crate::tell::Deliveries;
 use crate::testing::{Scene, at};
+use crate::{Role, RoleKind};
 
 /// A scribe that nobody runs.
 struct Rig {
@@ -24,7 +24,7 @@ impl Rig {
     fn new() -> Rig {
         let mode = std::fs::Permissions::from_mode(0o700);
         let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-        let limits = Limits { bytes: u64::MAX, episodes: 9 };
+        let limits = Limits { bytes: u64::MAX, episodes: 99 };
         let store = Arc::new(Store::open(&place.path().join("store"), limits).expect("a store"));
         let mut config = Config::default();
         config.sinks.log = Syslog::Off;
@@ -33,7 +33,7 @@ impl Rig {
         let (sender, events) = channel();
         let (explainer, tasks) = channel();
         let outbox = store.outbox();
-        let (expected, retry) = (FIRST_EXPECTED.into(), Retry::default());
+        let (expected, retry) = (ExpectedByRank::both(FIRST_EXPECTED), Retry::default());
         let scribe = Scribe { store, outbox, outputs, board, events: sender, tasks: explainer, expected, retry };
         Rig { scribe, events, tasks, place }
     }
@@ -49,6 +49,13 @@ fn begun() -> Begun {
     detector.see(Arc::new(scene(0).reading(at(0))));
     let step = detector.see(Arc::new(scene(85).wait("kworker", 85_000_000).reading(at(250))));
     step.begun.into_iter().next().expect("an episode")
+}
+
+fn begun_of(rank: Rank) -> Begun {
+    match rank {
+        Rank::Kernel => begun(),
+        Rank::Programs => Begun { victim: Role::fixed(RoleKind::Other), ..begun() },
+    }
 }
 
 #[test]
@@ -118,17 +125,56 @@ fn an_episode_is_handed_on_while_nobody_explains() {
 fn only_a_full_disk_makes_the_next_trace_need_more_room() {
     let mut rig = Rig::new();
     let failed = |errno: Errno| RecordError::Output { path: "trace.dat".into(), source: errno.into() };
+    let kernels = |rig: &Rig| rig.scribe.expected.of(Rank::Kernel);
     for errno in [Errno::IO, Errno::BUSY, Errno::MFILE] {
-        rig.scribe.note_failure(&failed(errno));
-        assert_eq!(rig.scribe.expected, FIRST_EXPECTED.into(), "{errno} says nothing about room");
+        rig.scribe.note_failure(Rank::Kernel, &failed(errno));
+        assert_eq!(kernels(&rig), FIRST_EXPECTED.into(), "{errno} says nothing about room");
     }
     for (errno, times) in [(Errno::NOSPC, 2), (Errno::DQUOT, 4)] {
-        rig.scribe.note_failure(&failed(errno));
+        rig.scribe.note_failure(Rank::Kernel, &failed(errno));
         let wanted = Expected { trace: FIRST_EXPECTED, on_disk: FIRST_EXPECTED * times };
-        assert_eq!(rig.scribe.expected, wanted, "{errno}");
+        assert_eq!(kernels(&rig), wanted, "{errno}");
     }
-    (0..20).for_each(|_| rig.scribe.note_failure(&failed(Errno::NOSPC)));
-    assert_eq!(rig.scribe.expected, Expected { trace: FIRST_EXPECTED, on_disk: MOST_EXPECTED });
+    (0..20).for_each(|_| rig.scribe.note_failure(Rank::Kernel, &failed(Errno::NOSPC)));
+    assert_eq!(kernels(&rig), Expected { trace: FIRST_EXPECTED, on_disk: MOST_EXPECTED });
+    assert_eq!(rig.scribe.expected.of(Rank::Programs), FIRST_EXPECTED.into(), "of those nothing was seen");
+}
+
+/// Any user can bring about large traces: no episode of kernel threads has to go for that.
+#[test]
+fn how_large_a_trace_of_programs_was_says_nothing_of_the_next_one_of_kernel_threads() {
+    let mut rig = Rig::new();
+    let store = Arc::clone(&rig.scribe.store);
+    store.limit(Limits { bytes: 3 * FIRST_EXPECTED, episodes: 99 });
+    let kernels = keep_of(Rank::Kernel, 0, &rig);
+    store.is_explained(&kernels);
+    rig.scribe.note_size(Rank::Programs, 9 * FIRST_EXPECTED);
+    let begin = |rank: Rank, rig: &Rig| {
+        let mut episode = Episode::begun(id_of(at(5000).wall), at(5000).wall);
+        episode.note_counters(&begun_of(rank));
+        store.begin(&episode, rig.scribe.expected.of(Rank::of_new(&episode)))
+    };
+    assert!(matches!(begin(Rank::Programs, &rig), Err(StoreError::Reserved(_))), "it would push one out");
+    let unfinished = begin(Rank::Kernel, &rig).expect("begun");
+    assert_eq!(unfinished.removed(), [""; 0], "there is room for both");
+    // The same where something waits for room on the disk.
+    rig.scribe.retry.begun = vec![begun_of(Rank::Programs)];
+    assert_eq!(rig.scribe.retry.rank(), Rank::Programs);
+    rig.scribe.retry.begun.push(begun());
+    assert_eq!(rig.scribe.retry.rank(), Rank::Kernel, "what counts more is not kept waiting for it");
+}
+
+/// Writes an episode of this rank, and hands it on.
+fn keep_of(rank: Rank, second: u64, rig: &Rig) -> String {
+    let (store, at) = (&rig.scribe.store, at(second * 1000).wall);
+    let mut episode = Episode::begun(id_of(at), at);
+    episode.note_counters(&begun_of(rank));
+    let unfinished = store.begin(&episode, 10).expect("begun");
+    std::fs::write(unfinished.trace(), [7; 10]).expect("written");
+    (episode.sequence, episode.trace_bytes) = (Some(unfinished.sequence()), Some(10));
+    unfinished.finish(store, &episode, &[]).expect("finished");
+    rig.scribe.hand_on(Written { episode: episode.clone(), along: Vec::new(), reply: None });
+    episode.id
 }
 
 /// An explanation may take minutes, and the trace keeps its room until then.
@@ -136,27 +182,41 @@ fn only_a_full_disk_makes_the_next_trace_need_more_room() {
 fn where_too_many_wait_to_be_explained_the_next_one_is_told_at_once() {
     let rig = Rig::new();
     let store = &rig.scribe.store;
-    let keep = |second: u64| {
-        let at = at(second * 1000).wall;
-        let mut episode = Episode::begun(id_of(at), at);
-        let unfinished = store.begin(&episode, 10).expect("begun");
-        std::fs::write(unfinished.trace(), [7; 10]).expect("written");
-        (episode.sequence, episode.trace_bytes) = (Some(unfinished.sequence()), Some(10));
-        unfinished.finish(store, &episode, &[]).expect("finished");
-        rig.scribe.hand_on(Written { episode: episode.clone(), along: Vec::new(), reply: None });
-        episode.id
+    let told_at_once = |rank: Rank, second: u64, why: &str| {
+        let id = keep_of(rank, second, &rig);
+        assert!(rig.tasks.try_recv().is_err(), "too many wait");
+        let told = read_log(store.path()).expect("a log").episodes;
+        let problem = told.iter().find(|told| told.id == id).and_then(|told| told.problem.as_deref());
+        assert!(problem.is_some_and(|text| text.starts_with(why)), "{told:?}");
+        assert!(store.directory_of(&id).join(TRACE).exists(), "its trace stays");
     };
-    for second in 0..MOST_UNEXPLAINED as u64 {
-        keep(second);
-        assert!(matches!(rig.tasks.try_recv(), Ok(Task::Tell(_))), "it waits for its turn");
-    }
-    let id = keep(60);
-    assert!(rig.tasks.try_recv().is_err(), "too many wait");
-    let told = read_log(store.path()).expect("a log").episodes;
-    let problem = told.iter().find(|told| told.id == id).and_then(|told| told.problem.as_deref());
-    assert!(problem.is_some_and(|text| text.starts_with("not explained: too many wait (8)")), "{told:?}");
-    assert!(store.directory_of(&id).join(TRACE).exists(), "its trace stays");
-    assert_eq!(store.kept().expect("counted").unexplained, MOST_UNEXPLAINED, "it does not wait");
+    let waits = |rank: Rank, second: u64| {
+        keep_of(rank, second, &rig);
+        assert!(matches!(rig.tasks.try_recv(), Ok(Task::Tell(_))), "{rank:?} {second} waits for its turn");
+    };
+    (0..4).for_each(|second| waits(Rank::Programs, second));
+    told_at_once(Rank::Programs, 10, "not explained: too many wait (4)");
+    // Any user can bring about those: kernel threads' have eight places all the same.
+    (20..28).for_each(|second| waits(Rank::Kernel, second));
+    told_at_once(Rank::Kernel, 30, "not explained: too many wait (8)");
+    told_at_once(Rank::Programs, 40, "not explained: too many wait (4)");
+    assert_eq!(store.kept().expect("counted").unexplained, 12, "those that were told do not wait");
+}
+
+/// Who began first has the trace; kernel threads that share it are not told at once for that.
+#[test]
+fn a_trace_that_kernel_threads_share_waits_in_their_places() {
+    let rig = Rig::new();
+    (0..4).for_each(|second| drop(keep_of(Rank::Programs, second, &rig)));
+    let mut kernels = Episode::begun(id_of(at(9000).wall), at(9000).wall);
+    kernels.note_counters(&begun());
+    let mut first = Episode { trace_bytes: Some(10), ..Episode::begun(id_of(at(8000).wall), at(8000).wall) };
+    first.note_counters(&begun_of(Rank::Programs));
+    let store = &rig.scribe.store;
+    store.begin(&first, 10).expect("begun").finish(store, &first, &[kernels.clone()]).expect("finished");
+    let before = rig.tasks.try_iter().count();
+    rig.scribe.hand_on(Written { episode: first, along: vec![kernels], reply: None });
+    assert_eq!((before, rig.tasks.try_iter().count()), (4, 1));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use crate::episode::{Episode, Explanation};
 use crate::outputs::Outputs;
 use crate::scribe::{chain, note_kept};
-use crate::store::Store;
+use crate::store::{Rank, Store};
 use crate::tell::Board;
 
 /// An episode of which all is on the disk that will be.
@@ -16,6 +16,13 @@ pub(crate) struct Written {
     pub(crate) along: Vec<Episode>,
     /// Gets the outcome of a dump on demand.
     pub(crate) reply: Option<Sender<String>>,
+}
+
+impl Written {
+    /// Whose turn to be explained it has.
+    pub(crate) fn rank(&self) -> Rank {
+        Rank::of_all(&self.episode, &self.along)
+    }
 }
 
 pub(crate) struct Teller {

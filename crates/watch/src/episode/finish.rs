@@ -5,6 +5,7 @@ use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
 use super::blamed::is_by_limit;
+use super::cut::cut;
 use super::headline::{Choice, Explanation, Fit, is_about, is_below};
 use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
 use crate::{Role, RoleKind, TaskId};
@@ -188,8 +189,8 @@ impl Episode {
             comm: wait.comm.clone(),
             tid: Some(wait.tid),
             tgid: wait.tgid,
-            cgroup: wait.cgroup.clone(),
             place: place(wait.cgroup.as_ref()),
+            cgroup: wait.cgroup.as_deref().map(cut),
         });
         self.note_culprit(culprit);
     }
@@ -239,14 +240,13 @@ impl Party {
             tid: task.map(|task| task.tid.0),
             tgid: task.map(|task| task.tgid.0),
             place: place(group.as_ref()),
-            cgroup: group,
+            cgroup: group.as_deref().map(cut),
         }
     }
 
     /// The same, where it is known which group of the role it is.
     fn in_group(self, path: &str) -> Party {
-        let cgroup = Some(path.to_owned());
-        Party { place: place(cgroup.as_ref()), cgroup, ..self }
+        Party { place: Place::of(path), cgroup: Some(cut(path)), ..self }
     }
 
     fn of_victim(victim: &Victim, seen: Option<&Party>) -> Party {
@@ -285,25 +285,32 @@ struct Members<'a> {
 impl Members<'_> {
     /// The one that the counters saw, if it is of these; else only what all of them share: any other would be named by chance.
     fn party(&self, comm: &str, seen: Option<&Party>) -> Party {
-        let party = Party { comm: comm.to_owned(), ..Party::default() };
+        // Where a group is what waits its path is the name.
+        let party = Party { comm: cut(comm), ..Party::default() };
         let seen = seen.filter(|seen| seen.tid.is_some_and(|tid| self.tids.contains(&tid)));
         let (tid, tgid, cgroup) = match seen {
-            Some(seen) => (seen.tid, seen.tgid, self.cgroup_of(seen)),
+            Some(seen) => match self.cgroup_of(seen) {
+                // Its place is that of the whole path.
+                None => {
+                    let (cgroup, place) = (seen.cgroup.clone(), seen.place.clone());
+                    return Party { tid: seen.tid, tgid: seen.tgid, cgroup, place, ..party };
+                }
+                one => (seen.tid, seen.tgid, one),
+            },
             None if self.has_all() && (self.all_known || self.tids.len() == 1) => {
-                (only(self.tids).copied(), only(self.tgids).copied(), only(self.cgroups).cloned())
+                (only(self.tids).copied(), only(self.tgids).copied(), only(self.cgroups))
             }
             None => (None, None, None),
         };
-        Party { tid, tgid, place: place(cgroup.as_ref()), cgroup, ..party }
+        Party { tid, tgid, place: place(cgroup), cgroup: cgroup.map(|path| cut(path)), ..party }
     }
 
-    /// The only one that it can be; else what is known already.
-    fn cgroup_of(&self, seen: &Party) -> Option<String> {
+    /// The only one that it can be.
+    fn cgroup_of(&self, seen: &Party) -> Option<&String> {
         // The snapshot is taken later: the only one of which it knows a cgroup may be another.
         let is_known = self.tids.len() == 1 || seen.tgid.is_some_and(|tgid| self.tgids.contains(&tgid));
         let is_below_seen = |cgroup: &&String| seen.cgroup.as_ref().is_none_or(|group| is_below(cgroup, group));
-        let one = only(self.cgroups).filter(|_| is_known && self.has_all()).filter(is_below_seen);
-        one.or(seen.cgroup.as_ref()).cloned()
+        only(self.cgroups).filter(|_| is_known && self.has_all()).filter(is_below_seen)
     }
 
     /// Whether all are listed: of more nobody knows what the others share.
@@ -324,6 +331,9 @@ fn place(cgroup: Option<&String>) -> Place {
     cgroup.map(|cgroup| Place::of(cgroup)).unwrap_or_default()
 }
 
+#[cfg(test)]
+#[path = "long_tests.rs"]
+mod long_tests;
 #[cfg(test)]
 #[path = "finish_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@ fn culprit(comm: &str, rule: &str) -> Value {
     json!({ "comm": comm, "tids": [7], "policy": "rt", "prio": 49, "rule": rule, "ns": 85, "cgroups": ["/system.slice/a.service"] })
 }
 
-fn finding(kind: &str, comm: &str) -> Value {
+pub(super) fn finding(kind: &str, comm: &str) -> Value {
     json!({
         "id": "rt-starvation", "severity": "critical", "confidence": 0.9, "sentence": "s", "culprits": [culprit("hog", "class")],
         "victim": {
@@ -18,7 +18,7 @@ fn finding(kind: &str, comm: &str) -> Value {
     })
 }
 
-fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanation {
+pub(super) fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanation {
     let trace = json!({
         "format": "f", "events": 1, "lost": 0, "cpus": 1, "start_ns": 0, "end_ns": 1, "kernel": null, "snapshot": true,
         "waits_total_ns": 1, "waits_count": 1, "clock": "mono",

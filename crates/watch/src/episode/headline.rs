@@ -3,6 +3,7 @@
 use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, WorstWait};
 use unstarve_model::Nanos;
 
+use super::cut::cut;
 use super::ignored::{is_ignored, role_of};
 use super::{Episode, Party};
 
@@ -168,7 +169,9 @@ pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
         // Of one that its own limit stops the group is known, and not only the role.
         Some(cgroup) if role.starts_with('/') && is_below(cgroup, role) => {
             is_of(&finding.victim, cgroup)
-                || finding.victim.kind == "cgroup" && finding.victim.comm == cgroup.escape_debug().to_string()
+                || finding.victim.cgroups.iter().any(|of| cut(of) == cgroup)
+                || finding.victim.kind == "cgroup"
+                    && cut(&finding.victim.comm) == cut(&cgroup.escape_debug().to_string())
         }
         _ => is_of(&finding.victim, role),
     };

@@ -5,6 +5,7 @@ mod began;
 mod blamed;
 #[cfg(test)]
 mod crowd_tests;
+mod cut;
 pub mod detect;
 mod finish;
 mod headline;
@@ -200,7 +201,7 @@ pub struct Party {
     /// Its process; of several absent, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tgid: Option<u32>,
-    /// Its cgroup; of several absent, too.
+    /// Its cgroup, of a path of more than 512 bytes the head and the tail, with `…` between them; of several absent, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// What the cgroup's path says it is.

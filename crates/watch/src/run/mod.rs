@@ -42,7 +42,7 @@ use crate::rights;
 use crate::rollup::Rollups;
 use crate::scribe::{self, FIRST_EXPECTED, Job, Retry, Scribe};
 use crate::serving::Serving;
-use crate::store::{Left, Logbook, Outbox, Store, StoreError, read_log};
+use crate::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreError, read_log};
 use crate::tell::{Board, Deliveries};
 use crate::{Engine, EngineError, VictimClass, clocks, memory};
 
@@ -129,7 +129,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let control = Control::open(&options.state, &events)?;
     let (store, left) = scribe::open(&options.config.store)?;
     // Held before a thread may make room.
-    let left: Vec<Left> = left.into_iter().rev().take(MOST_UNEXPLAINED).collect();
+    let left = Left::first(left, MOST_UNEXPLAINED);
     left.iter().for_each(|left| store.is_to_be_explained(&left.episode.id));
     let alone = Alone::take(Path::new(STATE_DIRECTORY), &options.state);
     let board = first_board(&options, engine, &alone, read_log(store.path())?.episodes);
@@ -236,7 +236,7 @@ impl Writing {
             board: Arc::clone(board),
             events: events.clone(),
             tasks,
-            expected: FIRST_EXPECTED.into(),
+            expected: ExpectedByRank::both(FIRST_EXPECTED),
             retry: Retry::default(),
         };
         let threads = vec![

@@ -16,7 +16,12 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
         Ok(unsent) if unsent.is_empty() => return false,
         Ok(unsent) => unsent,
         Err(error) => {
-            say(&format!("cannot read what the previous run could not deliver: {}", chain(&error)));
+            say(&format!(
+                "cannot read what the previous run could not deliver, it is counted as one loss: {}",
+                chain(&error)
+            ));
+            board.undelivered("webhook");
+            note(outbox, &Unsent::default(), board);
             return false;
         }
     };
@@ -43,10 +48,14 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
     }
     // Now that it is counted only the words stay noted, until they are delivered.
     let rest = Unsent { words: courier.map_or_else(Vec::new, |_| unsent.words), counts: BTreeMap::new() };
-    if let Err(error) = outbox.note(&rest) {
+    note(outbox, &rest, board);
+    courier.is_some()
+}
+
+fn note(outbox: &Outbox, unsent: &Unsent, board: &Board) {
+    if let Err(error) = outbox.note(unsent) {
         board.store_problem(&chain(&error));
     }
-    courier.is_some()
 }
 
 /// Words that are noted; of more the oldest are counted.
@@ -66,7 +75,7 @@ pub(super) fn of(left: Undelivered, counted: &BTreeMap<&'static str, u64>) -> Un
         *counts.entry("webhook".to_owned()).or_insert(0) += more as u64;
     }
     let words = left.words.into_iter().skip(more).map(Arc::unwrap_or_clone);
-    Unsent { words: words.collect(), counts }
+    Unsent { words: words.collect(), counts }.fitting()
 }
 
 /// What is said of it; nothing if there is none.
@@ -227,6 +236,33 @@ mod tests {
         }
         assert!(deliveries.is_idle("webhook"));
         drop(outputs);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_counted_once_and_said() {
+        let rig = Rig::new(None);
+        let file = rig.store.path().join("unsent.json");
+        std::fs::write(&file, "{").expect("written");
+        let count = || rig.board.read().counts.undelivered.get("webhook").copied();
+        rig.start(&Deliveries::default());
+        assert_eq!(count(), Some(1), "words may have been lost");
+        assert!(rig.said.borrow().iter().any(|text| text.starts_with("cannot read what")), "{:?}", rig.said);
+        assert!(!file.exists() && rig.board.read().problems.is_empty(), "it is removed");
+        rig.start(&Deliveries::default());
+        assert_eq!((count(), rig.said.borrow().len()), (Some(1), 1), "once");
+    }
+
+    /// What is said at the end is what is noted.
+    #[test]
+    fn of_what_is_too_much_to_be_noted_the_end_says_how_many_are_lost() {
+        let large = |number| Arc::new(Episode { problem: Some("x".repeat(1 << 20)), ..word(number) });
+        let left = Undelivered { words: (0..5).map(large).collect(), ..Undelivered::default() };
+        let said = words(&of(left, &BTreeMap::new()));
+        assert!(
+            said.is_some_and(
+                |text| text.contains("3 webhook messages (kept") && text.contains("2 webhook messages (lost")
+            )
+        );
     }
 
     #[test]

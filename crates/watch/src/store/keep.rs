@@ -29,25 +29,35 @@ pub(super) struct Entry {
 
 /// Who was starved: what any user can bring about takes no room from what the kernel's threads suffered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Rank {
+pub(crate) enum Rank {
+    /// Programs.
     Programs,
+    /// The kernel's threads.
     Kernel,
 }
 
 impl Rank {
     /// By what the counters saw.
     fn of(episode: &Episode) -> Rank {
-        let is_kernel = |role: &str| RoleKind::FIXED.iter().any(|kind| kind.is_kernel() && kind.word() == role);
         let seen = episode.trigger.as_ref();
-        match seen.and_then(|seen| seen.victim.as_ref()?.role.as_deref()).is_some_and(is_kernel) {
-            true => Rank::Kernel,
-            false => Rank::Programs,
-        }
+        let role = seen.and_then(|seen| seen.victim.as_ref()?.role.as_deref());
+        let kind = role.and_then(|role| RoleKind::FIXED.iter().find(|kind| kind.word() == role));
+        kind.map_or(Rank::Programs, |kind| Rank::of_role(*kind))
+    }
+
+    /// Of one whose victim is of this kind.
+    pub fn of_role(kind: RoleKind) -> Rank {
+        if kind.is_kernel() { Rank::Kernel } else { Rank::Programs }
     }
 
     /// Of one that is new: what root asks for by hand may take any place.
     pub fn of_new(episode: &Episode) -> Rank {
         if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
+    }
+
+    /// Of a trace that waits to be explained: the highest of all that it is about.
+    pub fn of_all(episode: &Episode, along: &[Episode]) -> Rank {
+        std::iter::once(episode).chain(along).map(Rank::of_new).max().unwrap_or(Rank::Programs)
     }
 }
 
@@ -73,14 +83,44 @@ impl From<u64> for Expected {
     }
 }
 
+/// The same by rank: how large traces of programs are, which any user can bring about, says nothing of those of the kernel's threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ExpectedByRank {
+    programs: Expected,
+    kernel: Expected,
+}
+
+impl ExpectedByRank {
+    /// The same for both.
+    pub fn both(expected: impl Into<Expected>) -> ExpectedByRank {
+        let expected = expected.into();
+        ExpectedByRank { programs: expected, kernel: expected }
+    }
+
+    pub fn of(&self, rank: Rank) -> Expected {
+        match rank {
+            Rank::Programs => self.programs,
+            Rank::Kernel => self.kernel,
+        }
+    }
+
+    pub fn of_mut(&mut self, rank: Rank) -> &mut Expected {
+        match rank {
+            Rank::Programs => &mut self.programs,
+            Rank::Kernel => &mut self.kernel,
+        }
+    }
+}
+
 /// What is left free on the disk for others: this part of it, at least so much.
 const RESERVE_PART: u64 = 50;
 const LEAST_RESERVE: u64 = 16 << 20;
 
 impl Limits {
-    /// What is left of them beside so many episodes.
-    fn without(self, episodes: usize, bytes: u64) -> Limits {
-        Limits { bytes: self.bytes.saturating_sub(bytes), episodes: self.episodes.saturating_sub(episodes) }
+    /// What is left of them beside these.
+    fn without(self, held: &[Size]) -> Limits {
+        let bytes = held.iter().map(|size| size.bytes).sum();
+        Limits { bytes: self.bytes.saturating_sub(bytes), episodes: self.episodes.saturating_sub(held.len()) }
     }
 }
 
@@ -126,22 +166,23 @@ impl Store {
             (state.limits, parts)
         };
         let lacking = self.lacking(expected.on_disk);
-        // Those go next time: they are few, and what is known of them is not written yet. But they take their part of what may be kept.
-        let held_bytes = held.iter().map(|entry| Size::of(&self.directory_of(&entry.id)).bytes).sum();
-        let limits = limits.without(held.len(), held_bytes);
-        // Any user can bring about episodes of programs: they take no room from what the kernel's threads suffered.
         entries.sort_by_key(|entry| entry.rank);
-        let may_go = entries.iter().filter(|entry| entry.rank <= rank).count();
-        let mut ids: Vec<String> = entries.into_iter().map(|entry| entry.id).collect();
-        let sizes: Vec<Size> = ids.iter().map(|id| Size::of(&self.directory_of(id))).collect();
-        match oldest_to_go(&sizes, expected.trace, limits, lacking) {
-            Some(count) if count <= may_go => {
-                ids.truncate(count);
-                Ok(ids)
-            }
+        let held = self.by_rank(&held);
+        let kept = self.by_rank(&entries);
+        let may_go = if rank == Rank::Kernel { entries.len() } else { kept.programs.len() };
+        match kept.to_go(&held, limits, expected.trace, lacking, rank) {
+            Some(count) if count <= may_go => Ok(entries.into_iter().take(count).map(|entry| entry.id).collect()),
             Some(_) => Err(StoreError::Reserved(self.path().to_owned())),
             None => Err(StoreError::io(self.path())(std::io::ErrorKind::StorageFull.into())),
         }
+    }
+
+    fn by_rank(&self, entries: &[Entry]) -> SizesByRank {
+        let of = |rank: Rank| {
+            let entries = entries.iter().filter(|entry| entry.rank == rank);
+            entries.map(|entry| Size::of(&self.directory_of(&entry.id))).collect()
+        };
+        SizesByRank { programs: of(Rank::Programs), kernel: of(Rank::Kernel) }
     }
 
     /// What has to become free before `expected` bytes can be written beside the reserve.
@@ -173,6 +214,32 @@ impl Size {
             // stat(2) counts blocks of 512 bytes, whatever those of the file system are.
             on_disk: sum.on_disk + file.blocks() * 512,
         })
+    }
+}
+
+/// What episodes take, oldest first.
+struct SizesByRank {
+    programs: Vec<Size>,
+    kernel: Vec<Size>,
+}
+
+impl SizesByRank {
+    fn all(&self) -> Vec<Size> {
+        [&self.programs[..], &self.kernel[..]].concat()
+    }
+
+    /// How many have to go for one of `rank`, those of programs first; `None` if all of them are not enough for the disk. Beside them are
+    /// `held` ones: those go next time, for they are few, and what is known of them is not written yet. But they take their part of what
+    /// may be kept.
+    fn to_go(&self, held: &SizesByRank, limits: Limits, expected: u64, lacking: u64, rank: Rank) -> Option<usize> {
+        let sizes = self.all();
+        let beside = |held: &[Size]| oldest_to_go(&sizes, expected, limits.without(held), lacking);
+        let all = beside(&held.all())?;
+        match rank {
+            Rank::Programs => Some(all),
+            // Any user can bring about episodes of programs: what they hold takes no room from what the kernel's threads suffered.
+            Rank::Kernel => Some(all.min(beside(&held.kernel)?.max(self.programs.len()))),
+        }
     }
 }
 

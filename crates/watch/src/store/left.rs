@@ -1,11 +1,12 @@
 //! What a killed watch has left.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 use unstarve_files::trust::Directory;
 
-use super::{ALONG, LARGEST_EPISODE, LOGGED, Store, StoreError, log};
+use super::{ALONG, LARGEST_EPISODE, LOGGED, Rank, Store, StoreError, log};
 use crate::episode::{Episode, Stage};
 
 /// What a killed watch has left to be explained.
@@ -15,6 +16,16 @@ pub struct Left {
     pub episode: Episode,
     /// Those that began before it was written.
     pub along: Vec<Episode>,
+}
+
+impl Left {
+    /// So many of what was left that come first, in the order of [`Store::unexplained`]: those of kernel threads, and of them the latest.
+    pub(crate) fn first(mut left: Vec<Left>, most: usize) -> Vec<Left> {
+        left.reverse();
+        left.sort_by_key(|left| Reverse(Rank::of_all(&left.episode, &left.along)));
+        left.truncate(most);
+        left
+    }
 }
 
 impl Store {

@@ -20,7 +20,7 @@ mod log;
 mod unfinished;
 mod unsent;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -30,13 +30,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unstarve_files::trust::{Directory, TrustError};
 
 pub use keep::{Expected, Kept};
+pub(crate) use keep::{ExpectedByRank, Rank};
 pub use left::Left;
 pub use log::{LogRead, Logbook};
 pub use unfinished::Unfinished;
 pub use unsent::{Outbox, Unsent};
 
 use self::home::Home;
-use self::keep::{Entry, Rank};
+use self::keep::Entry;
 use crate::episode::{Episode, is_id};
 
 /// A trace.
@@ -130,7 +131,7 @@ struct State {
     /// The greatest sequence that any episode of it ever had, as far as its log goes back.
     last: Option<u64>,
     /// Episodes that are whole and not explained yet: they are not removed to make room.
-    unexplained: BTreeSet<String>,
+    unexplained: BTreeMap<String, Rank>,
     /// The same of those that a watch before this one left.
     left: BTreeSet<String>,
 }
@@ -138,7 +139,7 @@ struct State {
 impl State {
     /// Whether an episode must not be removed now.
     fn is_held(&self, id: &str) -> bool {
-        self.unexplained.contains(id) || self.left.contains(id)
+        self.unexplained.contains_key(id) || self.left.contains(id)
     }
 }
 
@@ -152,7 +153,7 @@ impl Store {
         // The episode with the greatest one may have been removed.
         let last = log::read(home.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
         let logbook = Logbook::of(&home);
-        let state = Mutex::new(State { limits, last, unexplained: BTreeSet::new(), left: BTreeSet::new() });
+        let state = Mutex::new(State { limits, last, unexplained: BTreeMap::new(), left: BTreeSet::new() });
         let store = Store { home, logbook, state };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
@@ -279,9 +280,9 @@ impl Store {
         self.state().left.insert(id.to_owned());
     }
 
-    /// How many of this watch's episodes wait to be explained, that which is being explained included.
-    pub(crate) fn unexplained_now(&self) -> usize {
-        self.state().unexplained.len()
+    /// How many of this watch's episodes of a rank wait to be explained, that which is being explained included.
+    pub(crate) fn unexplained_now(&self, rank: Rank) -> usize {
+        self.state().unexplained.values().filter(|waits| **waits == rank).count()
     }
 
     /// What outputs have not got is noted there.

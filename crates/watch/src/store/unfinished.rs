@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use unstarve_files::trust::Directory;
 
-use super::{ALONG, Store, StoreError, TRACE, note_in};
+use super::{ALONG, Rank, Store, StoreError, TRACE, note_in};
 use crate::episode::Episode;
 
 /// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
@@ -55,7 +55,7 @@ impl Unfinished {
         }
         let to = store.directory_of(&self.id);
         fs::rename(&self.path, &to).map_err(StoreError::io(&to))?;
-        store.state().unexplained.insert(self.id.clone());
+        store.state().unexplained.insert(self.id.clone(), Rank::of_all(episode, along));
         Ok(())
     }
 }

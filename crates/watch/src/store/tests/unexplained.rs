@@ -51,6 +51,41 @@ fn what_is_not_explained_yet_takes_its_part_of_the_limits() {
     assert_eq!(store.kept().expect("counted").episodes, 5);
 }
 
+/// Any user can bring about episodes of programs that wait.
+#[test]
+fn what_waits_of_programs_pushes_out_none_of_kernel_threads() {
+    let (_around, path) = place();
+    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 9 }).expect("a store");
+    let wait = |role: &str, number: u64, bytes: usize| {
+        let unfinished = store.begin(&about(role, number), 10_u64).expect("begun");
+        fs::write(unfinished.trace(), vec![7; bytes]).expect("written");
+        let sequence = Some(unfinished.sequence());
+        unfinished.finish(&store, &Episode { sequence, ..about(role, number) }, &[]).expect("finished");
+    };
+    let removed = |role: &str, expected: u64| {
+        store.begin(&about(role, 9), expected).map(|unfinished| unfinished.removed().to_vec())
+    };
+    let ids = |numbers: &[u64]| -> Vec<String> { numbers.iter().map(|number| episode(*number).id).collect() };
+    for number in [1, 2] {
+        wait("kworker", number, 10);
+        store.is_explained(&episode(number).id);
+    }
+    (3..6).for_each(|number| wait("other", number, 50_000));
+    store.limit(Limits { bytes: u64::MAX, episodes: 3 });
+    assert!(matches!(removed("other", 10), Err(StoreError::Reserved(_))), "what waits counts for those of programs");
+    assert_eq!(removed("kworker", 10).expect("begun"), ids(&[]), "by number");
+    store.limit(Limits { bytes: 100_000, episodes: 99 });
+    assert_eq!(removed("kworker", 10).expect("begun"), ids(&[]), "by bytes");
+    // One of programs that waits no more goes all the same.
+    store.is_explained(&episode(3).id);
+    assert_eq!(removed("kworker", 10).expect("begun"), ids(&[3]));
+    // Those of kernel threads that wait count.
+    store.limit(Limits { bytes: u64::MAX, episodes: 9 });
+    wait("kworker", 6, 10);
+    store.limit(Limits { bytes: u64::MAX, episodes: 3 });
+    assert_eq!(removed("kworker", 10).expect("begun"), ids(&[1]));
+}
+
 #[test]
 fn what_a_killed_watch_left_stays_until_it_is_explained() {
     let (_around, path) = place();
@@ -60,12 +95,22 @@ fn what_a_killed_watch_left_stays_until_it_is_explained() {
     drop(store);
     let store = Store::open(&path, one).expect("a store");
     store.is_to_be_explained(&episode(1).id);
-    assert_eq!((store.kept().expect("counted").unexplained, store.unexplained_now()), (1, 0));
+    assert_eq!((store.kept().expect("counted").unexplained, store.unexplained_now(Rank::Programs)), (1, 0));
     keep(&store, 2, 10).expect("kept");
     assert!(store.directory_of(&episode(1).id).join(TRACE).exists(), "it is going to be explained");
     store.is_explained(&episode(1).id);
     keep(&store, 3, 10).expect("kept");
     assert_eq!(store.ids().expect("ids"), [episode(3).id]);
+}
+
+#[test]
+fn of_what_was_left_that_of_kernel_threads_comes_first() {
+    let left = |episode: Episode| Left { episode, along: Vec::new() };
+    let mut all = vec![left(about("kworker", 0))];
+    all.extend((1..5).map(|number| left(about("other", number))));
+    all.push(Left { along: vec![about("ksoftirqd", 6)], ..left(about("other", 5)) });
+    let first: Vec<String> = Left::first(all, 3).into_iter().map(|left| left.episode.id).collect();
+    assert_eq!(first, [5, 0, 4].map(|number| episode(number).id));
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! Paths of cgroups as episodes have them: whose they are may nest groups until a path has 4,096 bytes, and an episode names dozens.
+
+use unstarve_model::clean;
+
+/// Bytes of a path. A container's of a pod has some 200.
+const MOST: usize = 512;
+
+/// Stands for what is left out.
+const LEFT_OUT: char = '…';
+
+/// A path, harmless to terminals; of a long one its head and its tail.
+pub(super) fn cut(path: &str) -> String {
+    let path = clean(path);
+    if path.len() <= MOST {
+        return path.into_owned();
+    }
+    let part = (MOST - LEFT_OUT.len_utf8()) / 2;
+    let is_boundary = |at: &usize| path.is_char_boundary(*at);
+    let head = (0..=part).rev().find(is_boundary).unwrap_or(0);
+    let tail = (path.len() - part..path.len()).find(is_boundary).unwrap_or(path.len());
+    format!("{}{LEFT_OUT}{}", &path[..head], &path[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_path_keeps_its_head_and_its_tail() {
+        assert_eq!(cut("/system.slice/a\\x2d.service"), "/system.slice/a\\x2d.service");
+        assert_eq!(cut("/a\u{1b}b"), "/a\\u{1b}b");
+        let most = "/".repeat(MOST);
+        assert_eq!(cut(&most), most);
+        let long = format!("/user.slice/{}/last", "x/".repeat(2000));
+        let short = cut(&long);
+        assert!(short.len() <= MOST && short.len() > MOST - 4, "{}", short.len());
+        let (head, tail) = short.split_once(LEFT_OUT).expect("something is left out");
+        assert!(long.starts_with(head) && head.starts_with("/user.slice/x/") && tail.ends_with("/x//last"), "{short}");
+        assert_eq!(cut(&short), short);
+    }
+
+    #[test]
+    fn nothing_is_longer_for_what_is_escaped_or_of_several_bytes() {
+        for name in ["\u{1b}", "ä", "€", "𝄞", "\u{e0041}"] {
+            for before in 0..4 {
+                let short = cut(&format!("{}{}", "/".repeat(before), name.repeat(4000)));
+                assert!((MOST - 8..=MOST).contains(&short.len()), "{name:?} {before}: {}", short.len());
+            }
+        }
+    }
+}
