@@ -7,7 +7,9 @@ use crate::RoleKind;
 
 /// Whether all tasks of a victim are of roles that are ignored.
 pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
-    if ignored.is_empty() {
+    // Those that are called like kernel threads, and of which nothing shows what they are, may be kernel threads: no role is theirs.
+    let is_unknown = victim.kernel_thread.is_none() && !matches!(victim.kind.as_str(), "task" | "cgroup");
+    if ignored.is_empty() || is_unknown {
         return false;
     }
     let is = |role: RoleKind| ignored.iter().any(|name| name == role.word());
@@ -72,10 +74,20 @@ mod tests {
             [vec!["kernel"], vec![]]
         );
         assert_eq!(which(&Victim { kernel_thread: Some(true), ..victim("task", "khugepaged") }), ["kernel"]);
-        // A program of this name is one of its group, and of one that has gone nobody knows.
+        // A program of this name is one of its group.
         for kernel_thread in [Some(false), None] {
             assert_eq!(which(&Victim { kernel_thread, ..victim("task", "khugepaged") }), ["other"]);
-            assert_eq!(which(&Victim { kernel_thread, ..worker.clone() }), ["other"]);
+        }
+        assert_eq!(which(&Victim { kernel_thread: Some(false), ..worker }), ["other"]);
+    }
+
+    #[test]
+    fn what_may_be_a_kernel_thread_is_ignored_by_no_role() {
+        for kind in ["kworker", "ksoftirqd", "rcu", "storage", "nfsd", "irq-thread"] {
+            let gone = Victim { kernel_thread: None, ..victim(kind, "kworker/0:1") };
+            let all: Vec<&str> = ["other", "kernel", "kworker", "real-time", "/"].into();
+            assert!(!of(&gone, &all), "{kind}");
+            assert!(!of(&Victim { cgroups: vec!["/".into()], ..gone }, &all), "{kind}");
         }
     }
 
