@@ -258,6 +258,13 @@ impl<'a> Case<'a> {
         together(ids.iter().map(|id| self.actor(*id).is_kernel()))
     }
 
+    /// Those of these that a report names: where some are shown to be kernel threads and none to be a program, not those of which nothing
+    /// shows what they are. Any program can be called like a kernel thread and end before the snapshot.
+    pub fn named(&self, ids: &[ActorId]) -> Vec<ActorId> {
+        let is_kernel = self.shown_to_be_kernel(ids) == Some(true);
+        ids.iter().copied().filter(|id| !is_kernel || self.actor(*id).is_kernel() == Some(true)).collect()
+    }
+
     /// Whether the snapshot knows each of these threads.
     pub fn knows_all(&self, tids: &[u32]) -> bool {
         self.snapshot.is_some_and(|snapshot| tids.iter().all(|tid| snapshot.task(Tid(*tid)).is_some()))

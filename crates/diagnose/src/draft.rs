@@ -101,13 +101,14 @@ pub(crate) fn period(case: &Case<'_>, victims: &[ActorId]) -> Option<Period> {
 }
 
 fn by_name_alone(case: &Case<'_>, victims: &[ActorId]) -> Option<Loss> {
-    let first = *victims.first()?;
+    let first = *case.named(victims).first()?;
     let name = case.is_kernel_thread_by_name_alone(first).then(|| case.name(first))?;
     Some(Loss::new(LossKind::NameOnly, 1).with_detail(name))
 }
 
 fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim {
-    let Some(first) = victims.first().copied() else {
+    let named = case.named(victims);
+    let Some(first) = named.first().copied() else {
         return Victim { kind: "task".into(), ..Victim::default() };
     };
     let actor = case.actor(first);
@@ -117,7 +118,7 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
         .filter(|id| !victims.contains(id))
         .flat_map(|id| case.actor(*id).tids.iter().map(|tid| tid.0))
         .collect();
-    let all = tids(case, victims.iter().copied());
+    let all = tids(case, named.iter().copied());
     let others: Vec<u32> = all.iter().copied().filter(|tid| !turned.contains(tid)).collect();
     let tids = if others.is_empty() { all.clone() } else { others };
     let left_out = (all.len() - tids.len()) as u32;
@@ -128,7 +129,7 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
         cgroups: cgroups(case, &tids),
         kernel_thread: case.shown_to_be_kernel(victims),
         all_known: case.knows_all(&tids),
-        tasks: members(case, victims.iter().copied()).saturating_sub(left_out),
+        tasks: members(case, named.iter().copied()).saturating_sub(left_out),
         tids,
         policy: actor.policy().map(|policy| policy.to_string()),
         prio: actor.prio().map(|prio| prio.0),
@@ -199,8 +200,9 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
         .map(|(mut row, mut actors)| {
             actors.sort_unstable();
             actors.dedup();
-            row.tasks = members(case, actors.iter().copied());
             row.kernel_thread = case.shown_to_be_kernel(&actors);
+            let actors = case.named(&actors);
+            row.tasks = members(case, actors.iter().copied());
             row.tids = tids(case, actors.into_iter());
             row.tgids = processes(case, &row.tids);
             row.cgroups = cgroups(case, &row.tids);

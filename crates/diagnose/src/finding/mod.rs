@@ -85,6 +85,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
 
 /// `kworker/0:2 (iomap_dio_complete_work on dio/nullb0)`, `nfsd (128 threads)`, `cc1`.
 fn title(case: &Case<'_>, victims: &[ActorId]) -> String {
+    let victims = case.named(victims);
     let Some(&first) = victims.first() else { return String::new() };
     let name = case.name(first);
     let tasks = crate::draft::members(case, victims.iter().copied());
@@ -99,6 +100,7 @@ fn title(case: &Case<'_>, victims: &[ActorId]) -> String {
 /// What `text` says of these, with their ids if somebody of the other side has a name of theirs.
 fn told_apart(case: &Case<'_>, text: String, these: &[ActorId], others: &[ActorId]) -> String {
     let shared = |id: &&ActorId| others.iter().any(|other| case.name(*other) == case.name(**id));
+    let these = case.named(these);
     let mut tids: Vec<u32> =
         these.iter().filter(shared).flat_map(|id| case.actor(*id).tids.iter().map(|tid| tid.0)).collect();
     tids.sort_unstable();

@@ -198,7 +198,8 @@ pub struct Victim {
     #[serde(default)]
     pub cgroups: Vec<String>,
     /// Whether they are kernel threads, where more than their names shows it: the snapshot, or who created them. Any program can take a
-    /// kernel thread's name. Those of which nothing shows what they were, because they had ended, do not count beside kernel threads.
+    /// kernel thread's name. Those of which nothing shows what they were, because they had ended, do not count beside kernel threads, and are
+    /// not named: neither `comm` nor `tids` nor `tasks` has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub kernel_thread: Option<bool>,
@@ -244,7 +245,8 @@ pub struct Culprit {
     #[serde(default)]
     pub cgroups: Vec<String>,
     /// Whether they are kernel threads, where more than their names shows it: the snapshot, or who created them. Any program can take a
-    /// kernel thread's name. Those of which nothing shows what they were, because they had ended, do not count beside kernel threads.
+    /// kernel thread's name. Those of which nothing shows what they were, because they had ended, do not count beside kernel threads, and are
+    /// not named: neither `comm` nor `tids` nor `tasks` has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub kernel_thread: Option<bool>,

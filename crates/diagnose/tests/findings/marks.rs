@@ -81,3 +81,46 @@ fn a_name_alone_marks_nobody_as_a_kernel_thread() {
     assert!(report.findings.iter().all(|finding| finding.victim.kernel_thread != Some(true)));
     assert_eq!(report.worst_waits[0].kernel_thread, Some(false));
 }
+
+/// Two workers wait for a monitor, the one of which the snapshot may say nothing for longer. One column is 5 ms.
+fn two_workers(known: &[u32]) -> Scene {
+    let tasks: Vec<Value> = known
+        .iter()
+        .map(|tid| task(*tid, ["clk", "kworker/0:9", "kworker/0:1"][*tid as usize - 100], *tid > 100))
+        .collect();
+    Scene::new(5000)
+        .task('h', "clk", 49)
+        .task('u', "kworker/0:9", 120)
+        .task('k', "kworker/0:1", 120)
+        .cpu(&format!("{}uk{}", times(40, "h"), times(358, ".")))
+        .wakes('h', &format!("!{}", times(399, " ")))
+        .wakes('u', &format!(" !{}", times(398, " ")))
+        .wakes('k', &format!("    !{}", times(395, " ")))
+        .snapshot(json!({ "kernel": { "release": "6.1.0" }, "tasks": tasks }))
+}
+
+fn of_both(known: &[u32]) -> Finding {
+    let mut findings = two_workers(known).explain().findings;
+    findings.retain(|finding| finding.id == "rt-starvation");
+    assert_eq!(findings.len(), 1);
+    findings.remove(0)
+}
+
+#[test]
+fn what_may_be_a_program_is_not_named_as_a_kernel_thread() {
+    let finding = of_both(&[100, 102]);
+    let victim = &finding.victim;
+    assert_eq!((victim.kernel_thread, victim.kind.as_str()), (Some(true), "kworker"));
+    assert_eq!((victim.comm.as_str(), &victim.tids[..], victim.tasks), ("kworker/0:1", &[102][..], 1));
+    assert!(
+        finding.sentence.contains("kworker/0:1") && !finding.sentence.contains("kworker/0:9"),
+        "{}",
+        finding.sentence
+    );
+    // Where both are shown, or neither is, both are named.
+    for (known, kernel_thread) in [(&[100, 101, 102][..], Some(true)), (&[100], None)] {
+        let victim = of_both(known).victim;
+        assert_eq!((victim.comm.as_str(), &victim.tids[..]), ("kworker/0:9", &[101, 102][..]));
+        assert_eq!((victim.kernel_thread, victim.tasks), (kernel_thread, 2));
+    }
+}
