@@ -1,7 +1,7 @@
 //! An executor: asks a scheduler for tasks, reads files, and hands the rows to whoever goes on with them.
 //!
 //! Ballista forgets what it has to report of tasks if the scheduler cannot be reached just then, and the scheduler would wait for them for ever. So an executor
-//! that loses its scheduler gives up everything, and comes back as another one: what it had is done again.
+//! that loses its scheduler gives up everything, and comes back as another one; queries that ran end with an error.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

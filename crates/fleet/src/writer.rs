@@ -61,7 +61,7 @@ mod tests {
             assert_eq!((trusted.judge(user, 0o664), trusted.judge(user, 0o646)), (Writer::Anybody, Writer::Anybody));
         }
         assert_eq!((trusted.judge(9, 0o644), trusted.judge(10, 0o644)), (Writer::Keeper, Writer::Another));
-        // Whoever keeps the store and is believed is not looked at twice.
+        // The user who keeps the store is believed.
         assert_eq!(Trusted { keeper: Some(7), ..trusted }.judge(7, 0o644), Writer::Believed);
         assert!(trusted.is_closed([(0, 0o755), (8, 0o700)]) && !trusted.is_closed([(0, 0o755), (8, 0o1777)]));
         assert!(!trusted.is_closed([(9, 0o755)]));

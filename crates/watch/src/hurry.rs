@@ -48,7 +48,7 @@ impl Drop for Hurry {
     }
 }
 
-/// The same for what takes longer: most of the time this thread is as ordinary as before, and whoever waits has its turn.
+/// The same for what takes longer: for three quarters of the time this thread has its usual nice value, so that waiting tasks get their turn.
 pub(crate) struct HurryInTurns {
     /// Ended first.
     pacer: Option<JoinHandle<()>>,

@@ -173,7 +173,7 @@ impl Scribe {
     fn keep(&mut self, keep: Keep) {
         let Keep { mut episode, along, begun, frozen, seen, reply } = keep;
         // The old buffers fill up again meanwhile, and ordinary load must not delay it. But a snapshot and a trace take long enough to
-        // starve whoever waits for this CPU.
+        // starve the tasks that wait for this CPU.
         let hurry = HurryInTurns::up();
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, &along, frozen, seen),
@@ -250,7 +250,7 @@ impl Scribe {
         });
     }
 
-    /// Where there was no room for episodes of programs, whether there is now. Whoever else can be written says nothing about them.
+    /// Where there was no room for episodes of programs, whether there is now. That other episodes can be written says nothing about them.
     fn look_for_room(&mut self) {
         let now = Instant::now();
         if now < self.retry.next_look || !self.board.read().problems.contains_key(RESERVED) {

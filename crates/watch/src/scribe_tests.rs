@@ -101,7 +101,7 @@ fn a_store_that_fails_again_and_again_is_tried_less_often() {
     assert_eq!(rig.scribe.retry.begun.len(), MOST_BEGUN);
 }
 
-/// Whoever explains may take minutes; the next trace is not kept waiting by that.
+/// An explanation may take minutes; the next trace does not wait for it.
 #[test]
 fn an_episode_is_handed_on_while_nobody_explains() {
     let mut rig = Rig::new();
