@@ -3,7 +3,7 @@ use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
 
 use crate::contest::Contender;
 use crate::task::Life;
-use crate::{Birth, GroupId, Groups, Nature, Task};
+use crate::{Birth, Claim, GroupId, Groups, Nature, Task};
 
 /// Index of an [`Actor`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,7 +44,8 @@ pub enum ActorKind {
         /// 0 (HI) to 9 (RCU).
         vec: u8,
     },
-    /// Tasks of one name and priority in cgroups of the same standing.
+    /// Tasks of one name and priority in cgroups of the same standing. One that only calls itself `ksoftirqd/0` is not of the kind of those that
+    /// are shown to be it: any user could take their mark away.
     Tasks {
         /// Their name.
         comm: Comm,
@@ -52,8 +53,8 @@ pub enum ActorKind {
         prio: Prio,
         /// Their cgroup, where known and not the root.
         group: Option<GroupId>,
-        /// Whether they are programs that bear the name of a kernel thread.
-        impostor: bool,
+        /// Whether their name is that of a kernel thread though they are not known to be one.
+        claim: Claim,
         /// Their own load weight, where their priority does not tell it (SCHED_IDLE).
         own_weight: Option<u32>,
     },
@@ -96,8 +97,8 @@ pub struct Actor {
 impl Actor {
     fn new(kind: ActorKind, groups: &Groups) -> Actor {
         let (kernel_thread, top_weight) = match &kind {
-            ActorKind::Tasks { comm, impostor, group, .. } => {
-                let kernel_thread = if *impostor { None } else { KernelThread::of(comm) };
+            ActorKind::Tasks { comm, claim, group, .. } => {
+                let kernel_thread = if *claim == Claim::False { None } else { KernelThread::of(comm) };
                 (kernel_thread, group.and_then(|group| groups.top_weight(group)))
             }
             _ => (None, None),
@@ -189,7 +190,7 @@ impl Actor {
 
     /// Whether its tasks are programs that bear the name of a kernel thread.
     pub fn is_impostor(&self) -> bool {
-        matches!(self.kind, ActorKind::Tasks { impostor: true, .. })
+        matches!(self.kind, ActorKind::Tasks { claim: Claim::False, .. })
     }
 
     /// The priority of its tasks.

@@ -47,7 +47,7 @@ pub use actor::{Actor, ActorId, ActorKind, Actors};
 pub use groups::{GroupId, Groups};
 pub use moment::{Moment, NotAMoment};
 pub use now::OnCpu;
-pub use origin::{Ancestor, Birth, Nature};
+pub use origin::{Ancestor, Birth, Claim, Nature};
 pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};

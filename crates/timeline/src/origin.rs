@@ -20,6 +20,17 @@ pub enum Nature {
     Program,
 }
 
+/// What a task's name claims beyond what is known of the task.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Claim {
+    /// Nothing: it is no name of a kernel thread, or the task is one.
+    Nothing,
+    /// That it is a kernel thread, and nothing tells.
+    Unshown,
+    /// The same of a program.
+    False,
+}
+
 /// Who created a task in the course of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Birth {
@@ -57,9 +68,13 @@ impl Nature {
         if self == Nature::Program { None } else { KernelThread::of(comm) }
     }
 
-    /// Whether the task is a program with the name of a kernel thread.
-    pub(crate) fn is_impostor(self, comm: &Comm) -> bool {
-        self == Nature::Program && KernelThread::is_name_of_one(comm)
+    /// What a name claims of a task of this nature.
+    pub(crate) fn claim(self, comm: &Comm) -> Claim {
+        match self {
+            Nature::Program if KernelThread::is_name_of_one(comm) => Claim::False,
+            Nature::Unknown if KernelThread::is_name_of_one(comm) => Claim::Unshown,
+            _ => Claim::Nothing,
+        }
     }
 
     /// What a change of name tells: kernel threads get their names from kthreadd's alone, programs choose theirs.
@@ -84,7 +99,8 @@ impl Timeline {
             }
             self.bury(old);
         }
-        let key = self.new_task(child, comm, None);
+        let nature = if parent == KTHREADD { Nature::Kernel } else { Nature::Program };
+        let key = self.new_task_of(nature, child, comm, None);
         // A thread begins with its creator's name.
         let parent_is = Ancestor { tid: parent, comm };
         let (root, debts) = match self.world.tasks.find(parent) {
@@ -98,8 +114,6 @@ impl Timeline {
         task.birth = Some(Birth { parent: parent_is, root });
         // Whoever sleeps until the child has done something slept while its creator waited, too.
         task.debts = debts;
-        let nature = if parent == KTHREADD { Nature::Kernel } else { Nature::Program };
-        self.set_nature(key, nature);
     }
 
     /// The task is gone, and another one may have its number. If it was there before the recording, what it is was said by a snapshot, which

@@ -358,7 +358,7 @@ impl Timeline {
             prio: task.prio,
             group: self.world.settings.0.group(task.tid),
             own_weight: task.own_weight,
-            impostor: task.nature.is_impostor(&task.comm),
+            claim: task.nature.claim(&task.comm),
         });
         if task.ranked {
             self.world.actors.get_mut(task.actor).ranked = true;
@@ -367,18 +367,16 @@ impl Timeline {
 
     #[cold]
     pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
+        let nature = Nature::told(self.world.settings.0.is_kernel_thread(tid), tid);
+        self.new_task_of(nature, tid, comm, prio)
+    }
+
+    pub(crate) fn new_task_of(&mut self, nature: Nature, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let ranked = prio.is_some();
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &*self.world.settings.0;
         let own_weight = settings.own_weight(tid);
-        let nature = Nature::told(settings.is_kernel_thread(tid), tid);
-        let kind = ActorKind::Tasks {
-            comm,
-            prio,
-            group: settings.group(tid),
-            own_weight,
-            impostor: nature.is_impostor(&comm),
-        };
+        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), own_weight, claim: nature.claim(&comm) };
         let actor = self.world.actors.of(kind);
         self.world.actors.get_mut(actor).ranked |= ranked;
         let mut task = Task::new(tid, comm, prio, actor, nature);

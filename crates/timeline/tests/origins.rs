@@ -136,12 +136,13 @@ fn an_actor_is_the_kernel_s_if_more_than_a_name_shows_it_of_all_its_tasks() {
     let fork = EventKind::Fork { parent: Tid(2), child: Tid(17), child_comm: Comm::from("kthreadd") };
     let born = [(5, fork), died[0], died[1]];
     assert_eq!(is_kernel(&born, Box::new(NoSettings), 17), Some(true));
-    // Beside one that has the name alone it is nobody's mark.
+    // One that has the name alone does not take the mark away, and does not get it.
     let fork = EventKind::Fork { parent: Tid(2), child: Tid(200), child_comm: Comm::from("kthreadd") };
     let other = task(200, "ksoftirqd/0");
     let mixed =
         [(5, fork), (10, switch(idle(), PrevState::Runnable, real)), (20, switch(real, PrevState::Sleeping, other))];
     assert_eq!(is_kernel(&mixed, Box::new(NoSettings), 17), None);
+    assert_eq!(is_kernel(&mixed, Box::new(NoSettings), 200), Some(true));
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn reading(ms: u64, lasting: &[(u32, &str, u64)]) -> Reading {
         ],
         waits,
         cpus: Vec::new(),
+        real_time: Vec::new(),
         oldest: oldest.collect(),
         limits: Vec::new(),
         roles,

@@ -23,6 +23,8 @@ pub struct Reading {
     /// The same by CPU, where a higher class kept somebody of a role from it; each role and CPU once, in their order. Sums of whoever had the id since
     /// the engine began: only what they grow by while a role keeps its id says something.
     pub cpus: Vec<CpuWaits>,
+    /// For how long real-time and deadline tasks have had each CPU, by its number; of CPUs beyond the last one, not at all.
+    pub real_time: Vec<Nanos>,
     /// The longest waits that last at this moment, longest first: for each CPU the oldest of each role at least, of those that
     /// have lasted longer than the engine was asked to look at. Each of them was confirmed: `/proc` says that the task is
     /// runnable.
@@ -139,6 +141,17 @@ impl Reading {
         let from = self.cpus.partition_point(|row| row.role < role);
         let (_, rows) = self.cpus.split_at(from);
         rows.split_at(rows.partition_point(|row| row.role == role)).0
+    }
+
+    /// For how long real-time and deadline tasks had a CPU since an earlier reading.
+    pub(crate) fn real_time_since(&self, then: &Reading, cpu: CpuId) -> Nanos {
+        let of = |reading: &Reading| reading.real_time.get(cpu.index()).copied().unwrap_or(Nanos::ZERO);
+        of(self).saturating_sub(of(then))
+    }
+
+    /// The same of all CPUs together.
+    pub(crate) fn real_time_of_all_since(&self, then: &Reading) -> Nanos {
+        (0..self.real_time.len() as u32).map(|cpu| self.real_time_since(then, CpuId(cpu))).sum()
     }
 
     /// The role of an id.

@@ -126,9 +126,10 @@ impl Engine for Recording {
         let limits = self.limits.at(self.start(), now, &self.roles);
         self.stops.settle(&mut totals, &limits);
         let (roles, blame, waits) = self.roles.report(&totals);
-        let cpus = totals.cpus();
+        let (cpus, real_time) = (totals.cpus(), totals.real_time());
         let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
-        Ok(Reading { at, since, roles, blame, waits, cpus, oldest, limits, lost, cost: Cost::default() }
+        let cost = Cost::default();
+        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost }
             .without_occupant(Tid(0)))
     }
 }

@@ -17,6 +17,13 @@ fn top(path: &str) -> &str {
     path[1..].find('/').map_or(path, |at| &path[..=at])
 }
 
+/// Adds to the sum of a CPU.
+fn add(sums: &mut Vec<Nanos>, cpu: u32, ns: u64) {
+    let cpu = cpu as usize;
+    sums.resize(sums.len().max(cpu + 1), Nanos(0));
+    sums[cpu] = Nanos(sums[cpu].0 + ns);
+}
+
 /// What has been counted so far.
 #[derive(Clone, Debug)]
 pub struct Scene {
@@ -24,6 +31,9 @@ pub struct Scene {
     blame: Vec<Blame>,
     waits: Vec<Waits>,
     cpus: Vec<CpuWaits>,
+    /// By CPU: as far as is known from who waited, and what a scene says itself.
+    implied: Vec<Nanos>,
+    real_time: Vec<Nanos>,
     oldest: Vec<OldestWait>,
     limits: Vec<LimitedGroup>,
 }
@@ -33,7 +43,16 @@ impl Scene {
     pub fn new() -> Scene {
         let roles: Vec<_> = RoleKind::FIXED.iter().map(|kind| Some(Role::fixed(*kind))).collect();
         let waits = vec![Waits::default(); roles.len()];
-        Scene { roles, blame: Vec::new(), waits, cpus: Vec::new(), oldest: Vec::new(), limits: Vec::new() }
+        Scene {
+            roles,
+            blame: Vec::new(),
+            waits,
+            cpus: Vec::new(),
+            implied: Vec::new(),
+            real_time: Vec::new(),
+            oldest: Vec::new(),
+            limits: Vec::new(),
+        }
     }
 
     /// A group comes.
@@ -66,6 +85,15 @@ impl Scene {
         }
         let waited = &mut self.waits[victim.index()].waited;
         *waited = Nanos(waited.0 + ns);
+        if rule == Rule::Class {
+            add(&mut self.implied, 0, ns);
+        }
+        self
+    }
+
+    /// Real-time tasks have this CPU for so long. Until a scene says so, they have CPUs for as long as all that they are blamed for.
+    pub fn real_time(mut self, cpu: u32, ns: u64) -> Scene {
+        add(&mut self.real_time, cpu, ns);
         self
     }
 
@@ -80,6 +108,7 @@ impl Scene {
             known.waited = Nanos(known.waited.0 + by_class + by_others);
             known.by_class = Nanos(known.by_class.0 + by_class);
         }
+        add(&mut self.implied, cpu.0, by_class);
         self
     }
 
@@ -142,6 +171,7 @@ impl Scene {
             blame: self.blame.clone(),
             waits: self.waits.clone(),
             cpus: self.cpus.clone(),
+            real_time: if self.real_time.is_empty() { self.implied.clone() } else { self.real_time.clone() },
             oldest: self.oldest.clone(),
             limits: self.limits.iter().map(read).collect(),
             lost: Lost::default(),

@@ -41,6 +41,8 @@ pub(crate) struct Totals {
     pub roles: Vec<OfRole>,
     /// By role and CPU.
     cpus: BTreeMap<(u8, u32), OnCpu>,
+    /// For how long real-time and deadline tasks had each CPU, by its number.
+    real_time: Vec<u64>,
 }
 
 /// What a role waited for one CPU, and the part of it in which a higher class had it.
@@ -89,7 +91,12 @@ impl Default for Totals {
 
 impl Totals {
     pub fn new() -> Totals {
-        Totals { blame: vec![0; ROLES * ROLES * RULES], roles: vec![OfRole::default(); ROLES], cpus: BTreeMap::new() }
+        Totals {
+            blame: vec![0; ROLES * ROLES * RULES],
+            roles: vec![OfRole::default(); ROLES],
+            cpus: BTreeMap::new(),
+            real_time: Vec::new(),
+        }
     }
 
     /// What a victim was kept waiting, by occupant and rule.
@@ -122,6 +129,20 @@ impl Totals {
         let sums = self.cpus.entry((role, cpu)).or_default();
         sums.waited = sums.waited.wrapping_add(waited);
         sums.by_class = sums.by_class.wrapping_add(by_class);
+    }
+
+    /// Adds what real-time and deadline tasks had of a CPU.
+    pub fn add_real_time(&mut self, cpu: usize, ns: u64) {
+        if self.real_time.len() <= cpu {
+            self.real_time.resize(cpu + 1, 0);
+        }
+        let sum = &mut self.real_time[cpu];
+        *sum = sum.wrapping_add(ns);
+    }
+
+    /// What they had of each, by its number.
+    pub fn real_time(&self) -> Vec<Nanos> {
+        self.real_time.iter().copied().map(Nanos).collect()
     }
 
     /// By role and CPU, where a higher class kept somebody waiting.
@@ -157,7 +178,7 @@ impl Totals {
     pub fn since(&self, earlier: &Totals) -> Totals {
         let blame = self.blame.iter().zip(&earlier.blame).map(|(now, then)| now.saturating_sub(*then)).collect();
         let roles = self.roles.iter().zip(&earlier.roles).map(|(now, then)| now.since(then)).collect();
-        Totals { blame, roles, cpus: BTreeMap::new() }
+        Totals { blame, roles, ..Totals::new() }
     }
 
     pub fn merge(&mut self, other: &Totals) {

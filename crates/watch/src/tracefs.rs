@@ -120,7 +120,7 @@ impl Engine for Tracefs {
         let (mut totals, oldest) = lasting.finish(&self.timeline);
         let limits = self.limits.as_mut().map(|limits| limits.settle(&mut totals, &self.roles)).unwrap_or_default();
         let (roles, blame, waits) = self.roles.report(&totals);
-        let cpus = totals.cpus();
+        let (cpus, real_time) = (totals.cpus(), totals.real_time());
         let missing = self.timeline.losses().into_iter();
         let missing =
             missing.filter(|loss| loss.kind == unstarve_model::LossKind::MissingSwitch).map(|loss| loss.count);
@@ -140,7 +140,8 @@ impl Engine for Tracefs {
             trace: wall.trace - behind,
             wall: unstarve_model::WallTime(wall.wall.0.saturating_sub(behind.0)),
         };
-        Ok(Reading { at, since: self.since, roles, blame, waits, cpus, oldest, limits, lost, cost })
+        let since = self.since;
+        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost })
     }
 }
 

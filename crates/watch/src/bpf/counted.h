@@ -115,6 +115,7 @@ struct cpu {
 	u32 tid;
 	u32 tgid;
 	u32 weight;
+	/* 0 of all but real-time and deadline tasks, an idle CPU included. */
 	u8 rank;
 	u8 role;
 	u8 known;
@@ -126,6 +127,8 @@ struct cpu {
 	u64 seen_marks[WORDS];
 	u64 missing;
 	u64 disbelieved;
+	/* For how long real-time and deadline tasks had the CPU, up to `since`. */
+	u64 real_time;
 
 	/* Written by others: for each role a byte that changes when tasks come. */
 	u64 marks[WORDS] __attribute__((aligned(64)));

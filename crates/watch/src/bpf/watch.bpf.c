@@ -31,6 +31,14 @@ static __always_inline void disbelieve(struct cpu *c, u32 cpu, struct task *it, 
 	c->disbelieved++;
 }
 
+/* Everything is counted up to now; who has had the CPU until now is still in its place. */
+static __always_inline void pass(struct cpu *c, u64 now)
+{
+	if (c->rank)
+		c->real_time += now - c->since;
+	c->since = now;
+}
+
 static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct *next, u64 now, bool pushed_off)
 {
 	struct task *it = find(next);
@@ -85,7 +93,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	if (it && it->state == WAITING)
 		disbelieve(c, cpu, it, now);
 	account(c, cpu, now, as_thought || c->role != IDLE ? AT_SWITCH : UNSEEN);
-	c->since = now;
+	pass(c, now);
 	if (!as_thought)
 		c->missing++;
 	c->victim = 0;
@@ -106,6 +114,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	} else {
 		c->victim = 0;
 		c->role = IDLE;
+		c->rank = 0;
 	}
 	c->run_start = now;
 	c->run_turn = turn_of(c);
@@ -257,7 +266,7 @@ int poke(void *context)
 	barrier();
 	if (now < c->since)
 		now = c->since;
-	c->since = now;
+	pass(c, now);
 	/* All of them: what is seen of a note on some machines is a mark alone. */
 	for (role = 0; role < ROLES; role++)
 		look_at(cpu, role);

@@ -10,7 +10,7 @@ use unstarve_timeline::Rule;
 
 use super::programs::{RawCpu, RawQueue, RawRow};
 use crate::totals::{RULES, Totals, place};
-use crate::{EngineError, RoleId};
+use crate::{EngineError, RoleId, clocks};
 
 /// A CPU that switches 100,000 times a second is quiet between switches for far longer than a row takes to copy.
 const TRIES: usize = 1 << 16;
@@ -108,23 +108,28 @@ impl Cpu {
         })
     }
 
-    /// Copies a part that belongs together: again until the CPU has not written meanwhile.
-    fn copy<T, U>(&self, part: *const T, take: impl FnOnce(&T) -> U) -> Result<U, EngineError> {
+    /// Reads what belongs together: again until the CPU has not written meanwhile.
+    fn steady<T>(&self, read: impl Fn() -> T) -> Result<T, EngineError> {
         for _ in 0..TRIES {
-            // SAFETY: within the mapping; plain integers, of which any bits are valid. What was written meanwhile is not used.
-            unsafe {
-                let before = ptr::read_volatile(&raw const (*self.at).sequence);
-                fence(Ordering::Acquire);
-                let copy = ptr::read_volatile(part);
-                fence(Ordering::Acquire);
-                if before.is_multiple_of(2) && before == ptr::read_volatile(&raw const (*self.at).sequence) {
-                    return Ok(take(&copy));
-                }
+            // SAFETY: within the mapping, one word.
+            let sequence = || unsafe { ptr::read_volatile(&raw const (*self.at).sequence) };
+            let before = sequence();
+            fence(Ordering::Acquire);
+            let found = read();
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && before == sequence() {
+                return Ok(found);
             }
             std::hint::spin_loop();
         }
         let source = io::Error::other(format!("CPU {} wrote all the time", self.number));
         Err(EngineError::Read { what: "the programs' memory", source })
+    }
+
+    /// Copies a part that belongs together.
+    fn copy<T, U>(&self, part: *const T, take: impl FnOnce(&T) -> U) -> Result<U, EngineError> {
+        // SAFETY: within the mapping; plain integers, of which any bits are valid. What was written meanwhile is not used.
+        self.steady(|| unsafe { ptr::read_volatile(part) }).map(|copy| take(&copy))
     }
 
     /// Adds a row. The programs order what they write for the compiler alone: where a CPU shows its writes to others in another order (arm64),
@@ -184,10 +189,27 @@ impl Cpu {
             counted.missing += ptr::read_volatile(&raw const (*cpu).missing);
             counted.disbelieved += ptr::read_volatile(&raw const (*cpu).disbelieved);
         }
+        counted.totals.add_real_time(self.number, self.real_time()?);
         let current = self.current();
         counted.waits_for_idle |= current.tid.is_idle() && waits;
         counted.current.push(current);
         Ok(())
+    }
+
+    /// For how long real-time tasks have had the CPU, the one that has it now included.
+    fn real_time(&self) -> Result<u64, EngineError> {
+        let cpu = self.at;
+        // SAFETY: within the mapping, one word each.
+        let (counted, since, rank) = self.steady(|| unsafe {
+            (
+                ptr::read_volatile(&raw const (*cpu).real_time),
+                ptr::read_volatile(&raw const (*cpu).since),
+                ptr::read_volatile(&raw const (*cpu).rank),
+            )
+        })?;
+        // As long as a task keeps a CPU that nobody waits for, nothing is counted there.
+        let lasts = if rank > 0 { clocks::now().trace.since(Time(since)).0 } else { 0 };
+        Ok(counted.saturating_add(lasts))
     }
 
     /// Who has the CPU. What is read while that changes may be of two tasks: since when is said only where it is of one.

@@ -114,7 +114,7 @@ impl Engine for Ebpf {
         let found = self.oldest.look(&self.programs, &counted, at)?;
         self.disproved += found.disproved;
         let (roles, blame, waits) = self.roles.report(&counted.totals);
-        let cpus = counted.totals.cpus();
+        let (cpus, real_time) = (counted.totals.cpus(), counted.totals.real_time());
         let spent = self.programs.spent();
         let lost = Lost {
             untracked_tasks: self.programs.untracked(),
@@ -129,6 +129,7 @@ impl Engine for Ebpf {
             runs: measured.then_some(spent.runs),
             process: clocks::process(),
         };
-        Ok(Reading { at, since: self.since, roles, blame, waits, cpus, oldest: found.waits, limits, lost, cost })
+        let (since, oldest) = (self.since, found.waits);
+        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost })
     }
 }

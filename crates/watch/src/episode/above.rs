@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstarve_model::{CpuId, Nanos};
 use unstarve_timeline::Rule;
 
+use super::held::lost;
 use super::{Begun, Trigger};
 use crate::config::{Length, RoleThresholds};
 use crate::limits::shares;
@@ -29,6 +30,30 @@ pub(super) struct Met<'a> {
     pub since: u64,
     /// The wait that meets it, if it is one that lasts.
     pub wait: Option<&'a OldestWait>,
+}
+
+/// The parts of a wait for which others were preferred, at most.
+pub(super) struct Unfair {
+    /// By class: so much of it as of all that the role waited…
+    summed: u64,
+    /// …and no more than one task can have lost.
+    by_class: u64,
+    by_others: u64,
+    /// By class, of what was waited for one CPU.
+    on_cpu: u64,
+}
+
+impl Unfair {
+    pub fn all(&self) -> u64 {
+        self.by_class.saturating_add(self.by_others).max(self.on_cpu)
+    }
+
+    /// How much of a sum that many tasks lost to higher classes counts beside what others are to blame for.
+    pub fn of_class(&self, ns: Nanos) -> Nanos {
+        let part = self.by_class.max(self.on_cpu).min(self.summed);
+        let share = u128::from(ns.0) * u128::from(part) / u128::from(self.summed.max(1));
+        Nanos(u64::try_from(share).unwrap_or(u64::MAX))
+    }
 }
 
 /// One role in two successive readings.
@@ -84,24 +109,30 @@ impl<'a> Pair<'a> {
         if ns < limit.nanos() / 2 {
             return None;
         }
-        let unfair = self.unfair_part(ns, since, cpu).saturating_mul(2).min(ns);
+        let unfair = self.unfair(ns, since, cpu).all().saturating_mul(2).min(ns);
         let rank = unfair as f64 / limit.nanos().max(1) as f64;
         (rank >= 0.5).then_some(rank)
     }
 
     /// For how much of a wait others were preferred, at most. Sums are of all tasks of the role, and what a thousand of them waited for a
     /// moment is not what one waited: so much of it as of all that they waited. Where real-time tasks keep a CPU that counts by itself:
-    /// of a crowd most may wait elsewhere.
-    pub(super) fn unfair_part(&self, ns: u64, since: u64, cpu: Option<CpuId>) -> u64 {
-        let then = self.at_or_before(since);
-        let unfair = self.unfair_since(since).0;
+    /// of a crowd most may wait elsewhere. By class it is no more than real-time tasks had the CPU meanwhile.
+    pub(super) fn unfair(&self, ns: u64, since: u64, cpu: Option<CpuId>) -> Unfair {
+        let (then, now) = (self.at_or_before(since), self.reading);
         let waited = self.waited_since(then).map_or(0, |waited| waited.0);
-        let of_row = |here: CpuWaits| part_of(ns, here.by_class.0, here.waited.0);
-        let of_cpus = match cpu {
-            Some(cpu) => self.on_cpu(then, self.reading, cpu).map(of_row),
-            None => self.on_cpus(then, self.reading).map(of_row).max(),
+        let (mut by_class, mut by_others) = (0_u64, 0_u64);
+        for (row, ns) in self.preferred_since(since) {
+            let sum = if row.rule == Rule::Class { &mut by_class } else { &mut by_others };
+            *sum = sum.saturating_add(ns.0);
+        }
+        let of_row = |here: CpuWaits| part_of(ns, here.by_class.0, here.waited.0).min(lost(&here, then, now));
+        let on_cpu = match cpu {
+            Some(cpu) => self.on_cpu(then, now, cpu).map(of_row),
+            None => self.on_cpus(then, now).map(of_row).max(),
         };
-        part_of(ns, unfair, waited).max(of_cpus.unwrap_or(0))
+        let summed = part_of(ns, by_class, waited);
+        let by_class = summed.min(self.lost_since(then, by_class));
+        Unfair { summed, by_class, by_others: part_of(ns, by_others, waited), on_cpu: on_cpu.unwrap_or(0) }
     }
 
     fn share(&self, limit: f64) -> Option<Met<'a>> {
@@ -142,9 +173,9 @@ impl<'a> Pair<'a> {
             return None;
         }
         let since = begin.at.trace.0;
-        let everywhere = self.by_class_since(since);
-        let is_most = everywhere.saturating_mul(2) >= waited;
-        let everywhere = if is_most && self.readings_with_long(since) >= READINGS { everywhere } else { 0 };
+        let by_class = self.by_class_since(since);
+        let is_most = by_class.saturating_mul(2) >= waited && self.readings_with_long(since) >= READINGS;
+        let everywhere = if is_most { self.lost_since(begin, by_class) } else { 0 };
         let by_class = everywhere.max(self.held_since(begin, limit));
         if by_class < least {
             return None;
@@ -217,11 +248,6 @@ impl<'a> Pair<'a> {
     pub(super) fn at_or_before(&self, time: u64) -> &'a Reading {
         let earlier = self.past.iter().rev().find(|reading| reading.at.trace.0 <= time);
         earlier.or(self.past.front()).map_or(self.before, |reading| reading)
-    }
-
-    /// For how long others were preferred since then.
-    fn unfair_since(&self, time: u64) -> Nanos {
-        self.preferred_since(time).into_iter().map(|(_, ns)| ns).sum()
     }
 
     /// Who was preferred, by which rule and for how long since then.

@@ -93,6 +93,7 @@ fn beside_a_hog(hog_ms: u64, waiting_there: u64) -> Vec<Begun> {
         let scene = scene.blame("/loops", RoleKind::RealTime, by_class);
         let scene = scene.blame_group("/loops", "/loops", Rule::Fair, turns + elsewhere * STEP * MS);
         let scene = scene.on_cpu("/loops", 0, by_class, turns).on_cpu("/loops", 1, 0, elsewhere * STEP * MS);
+        let scene = scene.real_time(0, hog_ms * MS);
         (0..20).fold(scene, |scene, _| scene.wait("/loops", 300 * MS))
     })
 }
@@ -123,6 +124,62 @@ fn one_burst_of_a_real_time_task_before_a_crowd_is_none() {
         (0..40).fold(scene, |scene, _| scene.wait("/loops", 200 * MS))
     });
     assert_eq!(begun, []);
+}
+
+/// A real-time daemon has 5 % of CPU 1, and 100 threads of a user wait for it meanwhile. As many others wait for CPU 0, where each has its turn
+/// among its equals; of their waits one ends in each step.
+fn beside_a_daemon(elsewhere: u64, turn: u64) -> Vec<Begun> {
+    begun(&Scene::new().group("/user"), |step, scene| {
+        let daemon = STEP * MS / 20;
+        let (by_class, turns) = (100 * daemon, elsewhere * STEP * MS);
+        let scene = scene.blame("/user", RoleKind::RealTime, by_class).on_cpu("/user", 1, by_class, MS);
+        let scene = scene.blame_group("/user", "/user", Rule::Fair, turns + MS).on_cpu("/user", 0, 0, turns);
+        let scene = (0..250).fold(scene.real_time(1, daemon), |scene, _| scene.wait("/user", 5 * MS));
+        let ended = turns / turn;
+        let scene = (0..ended.max(1)).fold(scene, |scene, _| scene.wait("/user", turn));
+        scene.lasts("/user", 7, "/user", turn.min(step * STEP * MS))
+    })
+}
+
+#[test]
+fn short_waits_for_a_daemon_make_no_long_waits_elsewhere_its_doing() {
+    // 50 busy loops: the crowd waits for itself for most of the time, but not for the daemon's CPU.
+    assert_eq!(beside_a_daemon(50, 150 * MS), []);
+    // Two that wait: most of all that is waited is behind the daemon.
+    assert_eq!(beside_a_daemon(2, 30 * MS), []);
+    // Waits as long as a threshold.
+    for turn in [1_200, 2_500] {
+        assert_eq!(beside_a_daemon(2, turn * MS), [], "{turn} ms");
+    }
+}
+
+#[test]
+fn a_crowd_behind_a_daemon_gives_it_no_part_in_what_a_heavier_group_does() {
+    //  /user  one task waits for seconds for a heavier group on CPU 0, and a hundred for moments for a real-time daemon on CPU 1
+    let begun = begun(&Scene::new().group("/user").group("/heavy"), |_, scene| {
+        let scene = scene.blame("/user", RoleKind::RealTime, 1_250 * MS).on_cpu("/user", 1, 1_250 * MS, MS);
+        let scene = scene.blame_group("/user", "/heavy", Rule::Weight, 500 * MS).real_time(1, 12 * MS);
+        scene.wait("/user", 2_400 * MS)
+    });
+    assert_eq!(begun.len(), 1);
+    assert_eq!(
+        (begun[0].rule, begun[0].culprit.as_ref().map(crate::Role::name).as_deref()),
+        (Some(Rule::Weight), Some("/heavy"))
+    );
+}
+
+#[test]
+fn what_is_waited_nobody_knows_where_is_no_more_than_real_time_tasks_had_of_all_cpus() {
+    let of = |real_time: u64| {
+        begun(&Scene::new().group("/user"), |_, scene| {
+            let scene = scene.blame("/user", RoleKind::RealTime, 1_000 * MS);
+            let scene = scene.real_time(0, real_time * MS).real_time(3, real_time * MS);
+            (0..5).fold(scene, |scene, _| scene.wait("/user", 40 * MS))
+        })
+    };
+    assert_eq!(of(10), []);
+    let begun = of(75);
+    assert!(matches!(begun[0].trigger, Trigger::Stalled { share, .. } if (0.59..0.61).contains(&share)), "{begun:?}");
 }
 
 /// A wait of this role for a CPU that another task has had for so long.

@@ -9,7 +9,7 @@ use crate::{CpuWaits, Reading};
 
 impl<'a> Pair<'a> {
     /// What the role waited for each CPU between two readings, where a higher class kept it from one.
-    pub(super) fn on_cpus(&self, then: &'a Reading, now: &'a Reading) -> impl Iterator<Item = CpuWaits> + use<'a> {
+    pub(super) fn on_cpus<'b>(&self, then: &'b Reading, now: &'b Reading) -> impl Iterator<Item = CpuWaits> + use<'b> {
         let (earlier, rows) = self.rows(then, now);
         rows.iter().map(|row| grown(row, earlier))
     }
@@ -32,26 +32,46 @@ impl<'a> Pair<'a> {
     /// For how long the role was kept from the CPU that higher classes had most of since then, if they had most of it all the time.
     pub(super) fn held_since(&self, begin: &'a Reading, limit: f64) -> u64 {
         let readings = self.readings_since(begin.at.trace.0);
-        let lasts = |here: &CpuWaits| {
+        let lasts = |cpu: CpuId| {
             let pairs = readings.iter().zip(readings.iter().skip(1));
-            pairs.filter(|(then, now)| self.is_held(here.cpu, then, now, limit)).count() >= READINGS
+            pairs.filter(|(then, now)| self.is_held(cpu, then, now, limit)).count() >= READINGS
         };
-        self.much_held(begin, limit).filter(lasts).map(|here| here.by_class.0).max().unwrap_or(0)
+        let held = self.much_held(begin, limit).filter(|(here, _)| lasts(here.cpu));
+        held.map(|(_, lost)| lost).max().unwrap_or(0)
     }
 
-    /// The CPUs that higher classes had for so long since then that it matters for how much of that.
-    fn much_held(&self, begin: &'a Reading, limit: f64) -> impl Iterator<Item = CpuWaits> + use<'a> {
-        let least = least(begin, self.reading, limit);
-        self.on_cpus(begin, self.reading)
-            .filter(move |here| is_mostly_by_class(here) && here.by_class.0 as f64 >= least)
+    /// The CPUs that higher classes had for so long since then that it matters for how much of that, and for how long.
+    fn much_held(&self, begin: &'a Reading, limit: f64) -> impl Iterator<Item = (CpuWaits, u64)> + use<'a> {
+        let (now, least) = (self.reading, least(begin, self.reading, limit));
+        let here = self.on_cpus(begin, now).map(move |here| (here, lost(&here, begin, now)));
+        here.filter(move |(here, lost)| is_mostly_by_class(here) && *lost as f64 >= least)
     }
 
     /// Whether higher classes had most of a CPU between two readings.
     fn is_held(&self, cpu: CpuId, then: &Reading, now: &Reading, limit: f64) -> bool {
         let least = least(then, now, limit);
         let here = self.on_cpu(then, now, cpu);
-        here.is_some_and(|here| is_mostly_by_class(&here) && here.by_class.0 as f64 >= least)
+        here.is_some_and(|here| is_mostly_by_class(&here) && lost(&here, then, now) as f64 >= least)
     }
+
+    /// The most that one task of the role can have lost to higher classes since then, of what all of its tasks lost to them: a thousand that wait at once for
+    /// a millisecond lose a millisecond.
+    pub(super) fn lost_since(&self, then: &Reading, by_class: u64) -> u64 {
+        let now = self.reading;
+        let (mut known, mut on_its_cpus) = (0_u64, 0_u64);
+        for here in self.on_cpus(then, now) {
+            known = known.saturating_add(here.by_class.0);
+            on_its_cpus = on_its_cpus.saturating_add(lost(&here, then, now));
+        }
+        // The rest was waited nobody knows where.
+        let rest = by_class.saturating_sub(known);
+        on_its_cpus.saturating_add(rest.min(now.real_time_of_all_since(then).0)).min(by_class)
+    }
+}
+
+/// What the tasks that waited for a CPU lost to higher classes, of each the same time once: no more than real-time tasks had of it.
+pub(super) fn lost(here: &CpuWaits, then: &Reading, now: &Reading) -> u64 {
+    here.by_class.min(now.real_time_since(then, here.cpu)).0
 }
 
 /// Half of what the limit is between two readings, and more than nothing: less is no episode, and nothing is armed for it.
@@ -104,8 +124,8 @@ mod tests {
         let role = reading.role(id).expect("a role");
         let (begin, before) = (&*readings[0], &*readings[3]);
         let pair = Pair { id, role, before, reading: &reading, past: &readings };
-        let looked_at: Vec<CpuId> = pair.much_held(begin, 0.1).map(|here| here.cpu).collect();
-        assert_eq!(looked_at, [CpuId(77)]);
+        let looked_at: Vec<_> = pair.much_held(begin, 0.1).map(|(here, lost)| (here.cpu, lost)).collect();
+        assert_eq!(looked_at, [(CpuId(77), 800 * MS)]);
         assert_eq!(pair.held_since(begin, 0.1), 800 * MS);
         assert_eq!(pair.held_since(begin, 2.0), 0, "less than half of that limit");
         let grown = pair.on_cpu(begin, &reading, CpuId(78)).expect("a row");

@@ -5,7 +5,7 @@ use unstarve_model::{Nanos, Time};
 use unstarve_timeline::Rule;
 
 use super::Begun;
-use super::above::{LONG, Met, Pair};
+use super::above::{LONG, Met, Pair, Unfair};
 use super::detect::Trigger;
 use crate::{Blame, OldestWait, RoleId};
 
@@ -33,8 +33,19 @@ impl<'a> Pair<'a> {
     /// Who was preferred most; where real-time tasks are what is above a threshold, of these.
     fn most_preferred(&self, met: &Met<'a>) -> Option<(Blame, Nanos)> {
         let is_stalled = matches!(met.trigger, Trigger::Stalled { .. });
+        let of_wait = self.unfair_of(met);
+        let counts = |row: &Blame, ns: Nanos| match &of_wait {
+            Some(of_wait) if row.rule == Rule::Class => of_wait.of_class(ns),
+            _ => ns,
+        };
         let rows = self.preferred_since(met.since).into_iter();
-        rows.filter(|(row, _)| !is_stalled || row.rule == Rule::Class).max_by_key(|(_, ns)| *ns)
+        rows.filter(|(row, _)| !is_stalled || row.rule == Rule::Class).max_by_key(|(row, ns)| counts(row, *ns))
+    }
+
+    /// What was unfair of the wait that is above a threshold, where it is one.
+    fn unfair_of(&self, met: &Met<'a>) -> Option<Unfair> {
+        let (Trigger::Wait { ns, .. } | Trigger::Oldest { ns, .. }) = met.trigger else { return None };
+        Some(self.unfair(ns, met.since, met.wait.map(|wait| wait.cpu)))
     }
 
     /// The longest wait that is no turn among equals. What is above a threshold has ended, or is of many waits: another task of the
@@ -42,7 +53,7 @@ impl<'a> Pair<'a> {
     fn telling_wait(&self) -> Option<&'a OldestWait> {
         let is_unfair = |wait: &&OldestWait| {
             let since = self.reading.at.trace.0.saturating_sub(wait.ns.0);
-            self.unfair_part(wait.ns.0, since, Some(wait.cpu)).saturating_mul(2) >= wait.ns.0
+            self.unfair(wait.ns.0, since, Some(wait.cpu)).all().saturating_mul(2) >= wait.ns.0
         };
         self.oldest_waits().filter(|wait| wait.ns.0 >= LONG).filter(is_unfair).max_by_key(|wait| wait.ns)
     }

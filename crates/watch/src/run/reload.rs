@@ -78,6 +78,7 @@ impl Watch {
         // Until then it is the open one that is meant.
         self.config.store.directory = std::mem::take(&mut old.store.directory);
         self.otlp = otlp;
+        self.forget_former_outputs(outputs.webhook.is_some());
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.words.send(Word::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(outputs));
@@ -85,6 +86,17 @@ impl Watch {
         (self.tried, self.last_try) = (None, None);
         self.see_to_recorder();
         Ok(())
+    }
+
+    /// What is no output any more has no problem, and will not be well again.
+    fn forget_former_outputs(&mut self, has_webhook: bool) {
+        let is_there = [("otlp", self.otlp.is_some()), ("webhook", has_webhook)];
+        self.deliveries.replace_all_but(is_there.iter().filter(|(_, is_there)| *is_there).count());
+        let gone = is_there.into_iter().filter(|(_, is_there)| !is_there).map(|(output, _)| output);
+        for output in gone {
+            self.troubles.forget(output);
+            self.board.write(|published| drop(published.problems.remove(output)));
+        }
     }
 
     /// In `status` until it is so, or is asked for no more.

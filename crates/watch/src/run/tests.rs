@@ -94,6 +94,27 @@ fn a_configuration_with_an_error_is_in_the_status_the_log_and_the_metrics_until_
 }
 
 #[test]
+fn an_output_that_a_configuration_has_no_more_has_no_problem() {
+    let mut rig = Rig::new();
+    let both = "[otlp]\nendpoint = \"http://127.0.0.1:9/v1/metrics\"\n[webhook]\nurl = \"http://127.0.0.1:9/\"\n";
+    rig.reload(both);
+    for output in ["otlp", "webhook"] {
+        rig.watch.board.write(|published| drop(published.problems.insert(output, format!("{output}: refused"))));
+    }
+    rig.reload(both);
+    assert!(rig.problem("otlp").is_some() && rig.problem("webhook").is_some(), "nothing was delivered since");
+    let problems = rig.watch.board.read().problems.clone();
+    assert_eq!(rig.watch.troubles.look(&problems).len(), 2);
+    rig.reload("[webhook]\nurl = \"http://127.0.0.1:9/\"\n");
+    assert_eq!(rig.problem("otlp"), None);
+    assert!(rig.problem("webhook").is_some());
+    rig.reload("");
+    let problems = rig.watch.board.read().problems.clone();
+    assert!(problems.is_empty(), "{problems:?}");
+    assert!(rig.watch.troubles.look(&problems).is_empty(), "nothing is delivered again");
+}
+
+#[test]
 fn the_recorder_that_has_an_episode_in_it_is_exchanged_afterwards() {
     let mut rig = Rig::new();
     rig.watch.see_to_recorder();

@@ -22,6 +22,11 @@ impl Troubles {
         }
         news
     }
+
+    /// It is no output any more.
+    pub fn forget(&mut self, output: &str) {
+        self.0.remove(output);
+    }
 }
 
 #[cfg(test)]
@@ -37,5 +42,7 @@ mod tests {
         assert_eq!(troubles.look(&BTreeMap::new()), ["otlp: delivered again"]);
         assert!(troubles.look(&BTreeMap::new()).is_empty());
         assert_eq!(troubles.look(&fails("refused")).len(), 1, "anew");
+        troubles.forget("otlp");
+        assert!(troubles.look(&BTreeMap::new()).is_empty(), "it is not well, it is gone");
     }
 }

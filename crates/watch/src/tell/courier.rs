@@ -77,6 +77,8 @@ struct Waiting<T> {
     is_over: bool,
     /// What was left has been taken: nothing more is noted.
     is_taken: bool,
+    /// Another configuration holds: how this one fares is no problem of the watch's any more.
+    is_former: bool,
 }
 
 impl<T> Default for Waiting<T> {
@@ -90,6 +92,7 @@ impl<T> Default for Waiting<T> {
             until: None,
             is_over: false,
             is_taken: false,
+            is_former: false,
         }
     }
 }
@@ -189,18 +192,25 @@ impl<T: Thing> Queue<T> {
             }
             waiting.pop();
             drop(waiting);
-            board.write(|published| {
-                match problem {
-                    None => drop(published.problems.remove(self.output)),
-                    Some(why) => {
-                        *published.counts.undelivered.entry(self.output).or_insert(0) += 1;
-                        published.problems.insert(self.output, format!("{}: {why}", self.output));
-                    }
-                };
-            });
+            board.write(|published| self.note(published, problem));
         }
         self.lock().is_over = true;
         self.changed.notify_all();
+    }
+
+    /// Notes how a delivery went.
+    fn note(&self, published: &mut Published, problem: Option<String>) {
+        if problem.is_some() {
+            *published.counts.undelivered.entry(self.output).or_insert(0) += 1;
+        }
+        // Whoever replaces this one does so before he writes to the board, which is locked here.
+        if self.lock().is_former {
+            return;
+        }
+        match problem {
+            None => drop(published.problems.remove(self.output)),
+            Some(why) => drop(published.problems.insert(self.output, format!("{}: {why}", self.output))),
+        }
     }
 
     /// The first one, once there is one; `None` if nothing more comes or the time is over.
@@ -266,6 +276,7 @@ trait Ending: Send + Sync {
     fn output(&self) -> &'static str;
     fn end(&self, until: Instant);
     fn close(&self);
+    fn replace(&self);
     /// Whether nothing waits, and nothing is on its way.
     fn is_idle(&self) -> bool;
     fn is_over(&self) -> bool;
@@ -287,6 +298,10 @@ impl<T: Thing> Ending for Queue<T> {
     fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
+    }
+
+    fn replace(&self) {
+        self.lock().is_former = true;
     }
 
     fn is_idle(&self) -> bool {
@@ -337,6 +352,12 @@ impl Deliveries {
         all.retain(|courier| !courier.is_over());
         let queue: Arc<Queue<T>> = Arc::clone(&courier.queue);
         all.push(queue);
+    }
+
+    /// Another configuration has begun with the last `newest` of them. The others deliver what they have.
+    pub fn replace_all_but(&self, newest: usize) {
+        let all = self.all();
+        all.iter().take(all.len().saturating_sub(newest)).for_each(|courier| courier.replace());
     }
 
     /// Whether all of an output's have delivered all that they had.

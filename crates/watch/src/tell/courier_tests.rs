@@ -60,6 +60,34 @@ fn courier() -> (Courier<Arc<Episode>>, Deliveries, Receiver<Try>, Sender<Tried>
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
+fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
+    let (queue, mut published) = (queue(None), Published::default());
+    queue.note(&mut published, Some("refused".into()));
+    assert_eq!(published.problems.get("test").map(String::as_str), Some("test: refused"));
+    queue.replace();
+    queue.note(&mut published, None);
+    assert!(published.problems.contains_key("test"), "it says nothing of the one that holds");
+    published.problems.clear();
+    queue.note(&mut published, Some("refused".into()));
+    assert!(published.problems.is_empty());
+    assert_eq!(published.counts.undelivered.get("test"), Some(&2), "what is lost is counted");
+}
+
+#[test]
+fn all_but_those_of_the_newest_configuration_are_replaced() {
+    let deliveries = Deliveries::default();
+    let couriers: Vec<_> =
+        (0..3).map(|_| Courier::start("test", Arc::default(), |_: &Arc<Episode>, _| Tried::Done)).collect();
+    let couriers: Vec<_> = couriers.into_iter().map(|courier| courier.expect("a thread")).collect();
+    couriers.iter().for_each(|courier| deliveries.add(courier));
+    let former = || couriers.iter().map(|courier| courier.queue.lock().is_former).collect::<Vec<_>>();
+    deliveries.replace_all_but(2);
+    assert_eq!(former(), [true, false, false]);
+    deliveries.replace_all_but(0);
+    assert_eq!(former(), [true; 3]);
+}
+
+#[test]
 fn what_waits_is_delivered_before_the_end() {
     let (courier, deliveries, tried, answers) = courier();
     ["a", "b", "c"].into_iter().for_each(|id| courier.send(word(id)));

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid};
-use unstarve_timeline::{Actor, ActorId, ActorKind, OnCpu, Rule, Sink, Timeline, Wait, WaitEnd, WorkItem, World};
+use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_timeline::{
+    Actor, ActorId, ActorKind, Migration, OnCpu, Rule, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
+};
 
 use crate::places::Places;
 use crate::role_table::RoleTable;
@@ -17,6 +19,8 @@ const TASKS: usize = 1 << 16;
 const OLDEST: usize = 64;
 /// For so long a task is taken to be where it was.
 const TRUSTED: Duration = Duration::from_secs(5);
+/// Who is woken is moved within this time to the CPU where it waits.
+const PLACED_WITHIN: Nanos = Nanos::from_millis(1);
 
 /// Waits that are over.
 pub(crate) struct Sums {
@@ -35,6 +39,8 @@ struct Roles {
     asked: Instant,
     /// Workers by what they last worked on.
     workers: FxHashMap<ActorId, RoleKind>,
+    /// When tasks were last moved while they waited.
+    moved: FxHashMap<TaskKey, Time>,
 }
 
 impl Sums {
@@ -47,6 +53,7 @@ impl Sums {
             natures: FxHashMap::default(),
             asked: Instant::now(),
             workers: FxHashMap::default(),
+            moved: FxHashMap::default(),
         };
         Sums { totals: Totals::default(), roles }
     }
@@ -108,6 +115,12 @@ impl Roles {
         *self.natures.entry(tid).or_insert_with(|| self.places.is_kernel_thread(tid))
     }
 
+    /// Whether the task waited for one CPU alone, from its wakeup on: of one that was moved later nobody knows which part was where.
+    fn was_all_there(&self, wait: &Wait<'_>) -> bool {
+        let moved = self.moved.get(&wait.task).filter(|_| wait.migrations > 0);
+        moved.is_none_or(|at| at.since(wait.start) <= PLACED_WITHIN)
+    }
+
     fn identity(&self, tid: Tid, comm: Comm) -> Option<TaskId> {
         Some(TaskId { tid, tgid: self.places.process_of(tid)?, comm })
     }
@@ -138,7 +151,9 @@ impl Roles {
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
             by_class += if rule == Rule::Class { piece.length.0 } else { 0 };
         }
-        totals.add_on_cpu(victim.index(), wait.cpu.0, wait.length().0, by_class);
+        if self.was_all_there(wait) {
+            totals.add_on_cpu(victim.index(), wait.cpu.0, wait.length().0, by_class);
+        }
         let role = &mut totals.roles[victim.index()];
         role.waited += wait.length().0;
         if wait.ended == WaitEnd::Ran {
@@ -151,9 +166,26 @@ impl Roles {
     }
 }
 
+/// Counts who had a CPU, if that was a real-time task.
+fn count_run(totals: &mut Totals, world: &World, run: &Run) {
+    if world.actors.get(run.actor).prio().is_some_and(is_real_time) {
+        totals.add_real_time(run.cpu.index(), run.length().0);
+    }
+}
+
 impl Sink for Sums {
+    fn run(&mut self, world: &World, run: &Run) {
+        count_run(&mut self.totals, world, run);
+    }
+
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         self.roles.count(&mut self.totals, world, wait);
+    }
+
+    fn migration(&mut self, world: &World, migration: &Migration) {
+        if world.tasks.get(migration.task).waiting_since().is_some() {
+            self.roles.moved.insert(migration.task, migration.time);
+        }
     }
 
     fn work_item(&mut self, world: &World, item: &WorkItem) {
@@ -197,6 +229,10 @@ impl<'a> Lasting<'a> {
 }
 
 impl Sink for Lasting<'_> {
+    fn run(&mut self, world: &World, run: &Run) {
+        count_run(&mut self.totals, world, run);
+    }
+
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let role = self.roles.count(&mut self.totals, world, wait);
         let task = world.tasks.get(wait.task);
