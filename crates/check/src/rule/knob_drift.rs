@@ -184,7 +184,7 @@ fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &Case<'_>) 
     Draft::new(RULE.id, Severity::Info, format!("default of {}", knob.name()))
         .says(format!("The default of {} goes from {was} to {will}{unit} with {}.", knob.name(), after.facts.name()))
         .because("it has its default now, and no file sets it")
-        .would("It changes with the upgrade.")
+        .would("It changes with that kernel.")
         .done()
 }
 
