@@ -223,13 +223,13 @@ fn old_hours_are_dropped_and_stay_so() {
     assert!(output.status.code() == Some(0) && !fleet.hour(50).join("late.parquet").exists(), "{output:?}");
 }
 
-/// A small file that takes more memory than there is: one long text, again and again by its dictionary.
-fn bomb() -> Vec<u8> {
+/// A small file whose rows take much memory: one long text, again and again by its dictionary.
+fn repeated(text: String, times: usize) -> Vec<u8> {
     use arrow_array::{DictionaryArray, Int32Array, RecordBatch, StringArray};
     use parquet::arrow::ArrowWriter;
     use parquet::file::properties::WriterProperties;
-    let texts = Arc::new(StringArray::from(vec!["x".repeat(4 << 20)]));
-    let column = DictionaryArray::new(Int32Array::from(vec![0; 400]), texts);
+    let texts = Arc::new(StringArray::from(vec![text]));
+    let column = DictionaryArray::new(Int32Array::from(vec![0; times]), texts);
     let batch = RecordBatch::try_from_iter([("host", Arc::new(column) as arrow_array::ArrayRef)]).expect("a column");
     let (mut bytes, properties) = (Vec::new(), WriterProperties::builder().set_dictionary_page_size_limit(64 << 20));
     let mut out =
@@ -237,6 +237,11 @@ fn bomb() -> Vec<u8> {
     out.write(&batch).expect("it can be encoded");
     out.close().expect("it can be encoded");
     bytes
+}
+
+/// One that takes more than it may.
+fn bomb() -> Vec<u8> {
+    repeated("x".repeat(4 << 20), 400)
 }
 
 /// What a file does to its decoder happens to a child: the file is named and left alone, and the rest is merged.
@@ -256,6 +261,58 @@ fn a_file_that_ends_its_decoder_ends_nothing_else() {
     let output = fleet.run(&["verify"]);
     assert!(output.status.code() == Some(1) && text(&output.stderr).contains("bomb.parquet"), "{output:?}");
     assert!(text(&output.stdout).contains("3 merged rows in 2 files"), "{output:?}");
+}
+
+/// Bytes of memory that belong to a process and its children, and to nobody else.
+fn memory_of_tree(process: u32) -> u64 {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let own = read(format!("/proc/{process}/status"));
+    let own =
+        own.lines().find_map(|line| line.strip_prefix("RssAnon:")?.split_whitespace().next()?.parse::<u64>().ok());
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let children = threads.map(|thread| read(format!("{}/children", thread.path().display())));
+    let children = children.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    own.unwrap_or(0) * 1024 + children.filter_map(|child| child.parse().ok()).map(memory_of_tree).sum::<u64>()
+}
+
+/// What docs/fleet.md says that a compaction takes at most.
+const MOST_MEMORY: u64 = 5 << 28;
+
+/// Files whose rows are as large as they may be, such that end their decoder, and rows in which is nothing: many of each, in all groups that are read side by side.
+#[test]
+fn hostile_files_together_have_a_limit_of_memory() {
+    let mut fleet = Fleet::new();
+    fleet.write(1);
+    let hour = fleet.hour(1);
+    if !Path::new("/proc/self/task").join(std::process::id().to_string()).join("children").exists() {
+        return unstarve_testing::not_possible_here("the kernel does not list children (CONFIG_PROC_CHILDREN)");
+    }
+    let (large, ending) = (repeated("x".repeat(1 << 20), 120), bomb());
+    let nothing = {
+        use arrow_array::{ArrayRef, RecordBatch, StringArray};
+        let none: ArrayRef = Arc::new(StringArray::new_null(2 << 20));
+        let batch = RecordBatch::try_from_iter([("host", none)]).expect("a column");
+        let mut bytes = Vec::new();
+        let mut out = parquet::arrow::ArrowWriter::try_new(&mut bytes, batch.schema(), None).expect("memory");
+        out.write(&batch).expect("memory");
+        out.close().expect("memory");
+        bytes
+    };
+    for number in 0..4 {
+        for (name, bytes) in [("large", &large), ("ending", &ending), ("nothing", &nothing)] {
+            std::fs::write(hour.join(format!("{name}-{number}.parquet")), bytes).expect("it can be written");
+        }
+    }
+    let mut command = fleet.command(&["compact", "--settle", "0s"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be started");
+    let mut most = 0;
+    while child.try_wait().expect("it can be waited for").is_none() {
+        most = memory_of_tree(child.id()).max(most);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().expect("it ended");
+    assert!(output.status.code() == Some(1) && text(&output.stdout).contains("9 files of hosts"), "{output:?}");
+    assert!((100 << 20..MOST_MEMORY).contains(&most), "{} MiB", most >> 20);
 }
 
 /// The hour that goes on is left alone: how many files wait, and until when.

@@ -29,5 +29,8 @@ fn merge(directory: &Path) -> Result<(), Box<dyn Error>> {
     let done = compact(&store, &options)?;
     let seconds = begun.elapsed().as_secs_f64();
     println!("{} rows of {} files in {seconds:.2} s", done.rows, done.inputs);
+    for problem in &done.problems {
+        println!("{}: {}", problem.path.display(), problem.why);
+    }
     Ok(())
 }

@@ -23,6 +23,8 @@ pub struct Run {
     pub files: Vec<Examined>,
     /// The rows of all of them. They have the same columns.
     pub batches: Vec<RecordBatch>,
+    /// How many bytes of memory these take.
+    pub memory: usize,
 }
 
 /// Takes what comes of files, in their order: a run of them, or why one is refused.
@@ -36,8 +38,9 @@ pub trait Examine: Send + Sync {
     /// Why it is refused.
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String>;
 
-    /// The rows of files of a table; `most` is what those of one may take.
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, take: Take<'_>);
+    /// The rows of files of a table; `most` is what those of one may take. Before a file is read that takes more than most do, `turn` waits until no other one is: after
+    /// `false` nobody hears any more.
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, turn: &dyn Fn() -> bool, take: Take<'_>);
 }
 
 /// In this process: for files that are trusted.
@@ -49,14 +52,14 @@ impl Examine for Here {
         examine(bytes.clone(), table, most, |_| Ok(()))
     }
 
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, take: Take<'_>) {
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, _: &dyn Fn() -> bool, take: Take<'_>) {
         for file in files {
             let mut batches = Vec::new();
             let examined = examine(file.clone(), table, most, |batch| {
                 batches.push(batch);
                 Ok(())
             });
-            take(examined.map(|examined| Run { files: vec![examined], batches }));
+            take(examined.map(|examined| Run { files: vec![examined], batches, memory: examined.memory }));
         }
     }
 }
@@ -94,6 +97,9 @@ enum End {
     Refused(String),
 }
 
+/// Bytes of memory that the rows of a file rarely take more of. Children that read such files side by side have only so much.
+const USUAL: usize = 16 << 20;
+
 /// Bytes that a pipe should hold, so that neither side waits for the other too often.
 const PIPE: usize = 1 << 20;
 
@@ -126,54 +132,77 @@ impl Apart {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(used);
     }
 
-    /// A file by itself. One that has read files before has less room than a new one: what it could not read is not refused for that.
-    fn single(&self, asked: &Asked<'_>) -> Result<Run, String> {
-        if let Some(mut used) = self.used() {
-            let mut run = None;
-            if let Ok(End::Whole) = used.ask(asked, &mut |found| run = Some(found))
-                && let Some(run) = run
-            {
-                self.keep(used);
-                return Ok(run);
-            }
-        }
+    /// A file by itself, of a child whose word is not the last.
+    fn by(&self, child: Option<Running>, asked: &Asked<'_>) -> Option<Run> {
+        let (mut child, mut run) = (child?, None);
+        let ended = child.ask(asked, &mut |found| run = Some(found));
+        let (Ok(End::Whole), Some(run)) = (ended, run) else { return None };
+        self.keep(child);
+        Some(run)
+    }
+
+    /// A file by itself, of a new child, whose word is the last. If the file took more than most do, the child reads no other one: what it keeps of memory goes with it.
+    fn by_new(&self, asked: &Asked<'_>) -> Result<Run, String> {
         let mut new = self.start()?;
         let mut run = None;
         match (new.ask(asked, &mut |found| run = Some(found)), run) {
             (Ok(End::Whole), Some(run)) => {
-                self.keep(new);
+                if run.files.iter().all(|file| file.memory <= USUAL) {
+                    self.keep(new);
+                }
                 Ok(run)
             }
             (Ok(End::Refused(why)), _) => Err(why),
             _ => Err(new.end()),
         }
     }
+
+    /// Files together: how many are whole, and how it ended. Which file it was that ended a child, only asking one at a time shows.
+    fn together(&self, asked: &Asked<'_>, take: Take<'_>) -> (usize, Option<End>) {
+        let mut whole = 0;
+        let Some(mut child) = self.used().or_else(|| self.start().ok()) else { return (whole, None) };
+        let ended = child.ask(asked, &mut |run| {
+            whole += run.files.len();
+            take(Ok(run));
+        });
+        if let Ok(End::Whole) = ended {
+            self.keep(child);
+        }
+        (whole, ended.ok())
+    }
 }
 
 impl Examine for Apart {
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
         let asked = Asked { table, files: std::slice::from_ref(bytes), most, wants: Wants::Sums };
-        let run = self.single(&asked)?;
+        let run = self.by(self.used(), &asked).map_or_else(|| self.by_new(&asked), Ok)?;
         run.files.first().copied().ok_or_else(|| "nothing was said of it".to_owned())
     }
 
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, take: Take<'_>) {
-        let mut whole = 0;
-        // Together, as long as nothing is wrong. Which file it was that ended a child, only asking one at a time shows.
-        if files.len() > 1
-            && let Some(mut child) = self.used().or_else(|| self.start().ok())
-        {
-            let asked = Asked { table, files, most, wants: Wants::Rows };
-            let ended = child.ask(&asked, &mut |run| {
-                whole += run.files.len();
-                take(Ok(run));
-            });
-            if let Ok(End::Whole) = ended {
-                self.keep(child);
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, turn: &dyn Fn() -> bool, take: Take<'_>) {
+        let usual = Most { memory: most.memory.min(USUAL), ..most };
+        let mut rest = files;
+        while !rest.is_empty() {
+            let is_usual = |files: &[Bytes]| files.iter().map(Bytes::len).sum::<usize>() <= USUAL;
+            let (whole, ended) = match is_usual(rest) {
+                true => self.together(&Asked { table, files: rest, most: usual, wants: Wants::Rows }, take),
+                false => (0, Some(End::Refused(String::new()))),
+            };
+            rest = rest.get(whole..).unwrap_or_default();
+            // The next one is refused, or any of them ended the child.
+            let singly = if let Some(End::Refused(_)) = ended { 1.min(rest.len()) } else { rest.len() };
+            let (now, later) = rest.split_at(singly);
+            for file in now.chunks(1) {
+                let asked = |most| Asked { table, files: file, most, wants: Wants::Rows };
+                let child = if singly > 1 { self.used().or_else(|| self.start().ok()) } else { None };
+                let found = match self.by(child, &asked(usual)) {
+                    Some(run) => Ok(run),
+                    None if turn() => self.by_new(&asked(most)),
+                    None => return,
+                };
+                take(found);
             }
-        }
-        for file in files.get(whole..).unwrap_or_default().chunks(1) {
-            take(self.single(&Asked { table, files: file, most, wants: Wants::Rows }));
+            rest = later;
         }
     }
 }
@@ -184,6 +213,7 @@ impl Running {
             table: asked.table.name.to_owned(),
             files: asked.files.iter().map(Bytes::len).collect(),
             memory: asked.most.memory,
+            rows: asked.most.rows,
             answer: asked.wants,
         };
         wire::say(&mut self.to, &question)?;
@@ -209,7 +239,7 @@ impl Running {
                 Answer::Found(files) if files.is_empty() => return Err(wrong("of no file")),
                 Answer::Found(files) => {
                     rest = rest.checked_sub(files.len()).ok_or_else(|| wrong("of more files than were asked"))?;
-                    let run = Run { files, batches: std::mem::take(&mut batches) };
+                    let run = Run { files, batches: std::mem::take(&mut batches), memory: bytes };
                     if asked.wants == Wants::Rows && !run.is_whole() {
                         return Err(wrong("other rows than it counted"));
                     }

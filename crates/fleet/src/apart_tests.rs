@@ -34,7 +34,7 @@ fn starts(path: &std::path::Path) -> usize {
 /// What came of files: the sums of those of a run, or why one is refused.
 fn rows(examine: &impl Examine, files: &[Bytes]) -> Vec<Result<Vec<u64>, String>> {
     let mut all = Vec::new();
-    examine.rows(&HOSTS, files, Most::INPUT, &mut |answer| {
+    examine.rows(&HOSTS, files, Most::INPUT, &|| true, &mut |answer| {
         all.push(answer.map(|run| run.files.iter().map(|file| file.sum.0).collect()));
     });
     all
@@ -131,6 +131,7 @@ fn rows_come_back_as_they_are() {
         table: HOSTS.name.to_owned(),
         files: files.iter().map(Bytes::len).collect(),
         memory: Most::INPUT.memory,
+        rows: Most::INPUT.rows,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
@@ -176,6 +177,7 @@ fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
         table: HOSTS.name.to_owned(),
         files: vec![large.len(), newer.len()],
         memory: Most::INPUT.memory,
+        rows: Most::INPUT.rows,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();

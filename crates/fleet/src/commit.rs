@@ -70,6 +70,13 @@ pub struct Output {
     pub hosts: u64,
     /// It has as many rows as a file may have; it is not merged again.
     pub full: bool,
+    /// The same for files with the same columns beyond those of the table; 0 without any. Early versions did not say it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub columns: Sum,
+}
+
+fn is_zero(sum: &Sum) -> bool {
+    *sum == Sum::default()
 }
 
 /// A file of a host.

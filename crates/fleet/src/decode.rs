@@ -17,9 +17,7 @@ use crate::Sum;
 
 /// Rows of a batch.
 const BATCH: usize = 1 << 13;
-/// More rows than any host writes in an hour, and than a merged file has.
-const MOST_ROWS: i64 = 1 << 24;
-/// Columns that a table of a newer version may have more.
+/// Columns that a file may have more than the table: a newer version wrote them. No merged file has more either.
 pub(crate) const MORE_COLUMNS: usize = 16;
 /// The longest name of such a column.
 const LONGEST_NAME: usize = 64;
@@ -29,13 +27,15 @@ const LONGEST_NAME: usize = 64;
 pub struct Most {
     /// Bytes of memory.
     pub memory: usize,
+    /// How many there may be: who sorts them needs memory for each, also if nothing is in it.
+    pub rows: u64,
 }
 
 impl Most {
     /// For what a host wrote in an hour.
-    pub const INPUT: Most = Most { memory: 256 << 20 };
+    pub const INPUT: Most = Most { memory: 256 << 20, rows: 1 << 21 };
     /// For merged rows.
-    pub const OUTPUT: Most = Most { memory: 1 << 30 };
+    pub const OUTPUT: Most = Most { memory: 1 << 30, rows: 1 << 24 };
 }
 
 /// The rows of a file.
@@ -107,6 +107,10 @@ impl Examined {
     fn add(&mut self, batch: &RecordBatch, most: Most) -> Result<(), String> {
         self.rows += batch.num_rows() as u64;
         self.memory += batch.get_array_memory_size();
+        // Its groups may have more than the file says.
+        if self.rows > most.rows {
+            return Err(format!("it has more than {} rows", most.rows));
+        }
         if self.memory > most.memory { Err(too_much(most)) } else { Ok(()) }
     }
 }
@@ -124,21 +128,30 @@ fn each(
     // Types are those of Parquet itself: a second schema, which Arrow puts beside it, is one more thing to be believed.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
-    let builder = builder.map_err(|error| error.to_string())?;
+    let builder = builder.map_err(why)?;
     check_size(builder.metadata(), table, most)?;
     check_types(builder.schema(), table)?;
-    let reader = builder.with_batch_size(BATCH).build().map_err(|error| error.to_string())?;
+    let reader = builder.with_batch_size(BATCH).build().map_err(why)?;
     for batch in reader {
-        take(alike(&batch.map_err(|error| error.to_string())?)?)?;
+        take(alike(&batch.map_err(why)?)?)?;
     }
     Ok(())
+}
+
+/// Why a decoder gave up. Other programs compress as no host does.
+fn why(error: impl ToString) -> String {
+    let text = error.to_string();
+    match text.rsplit_once("Disabled feature at compile time: ") {
+        Some((_, codec)) => format!("its columns are compressed by {codec}; expected zstd, or no compression"),
+        None => text,
+    }
 }
 
 /// What the end of a file announces, before anything is made of it.
 fn check_size(file: &ParquetMetaData, table: &Schema, most: Most) -> Result<(), String> {
     let (rows, columns) = (file.file_metadata().num_rows(), file.file_metadata().schema_descr().num_columns());
-    if !(0..=MOST_ROWS).contains(&rows) {
-        return Err(format!("it has {rows} rows; expected at most {MOST_ROWS}"));
+    if !u64::try_from(rows).is_ok_and(|rows| rows <= most.rows) {
+        return Err(format!("it has {rows} rows; expected at most {}", most.rows));
     }
     if columns > table.columns.len() + MORE_COLUMNS {
         return Err(format!(

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use arrow_array::RecordBatch;
 use sha2::{Digest, Sha256};
 use unstarve_tables::Schema;
 
+use crate::apart::Run;
 use crate::commit::COMMIT_BYTES;
 use crate::compact::{Made, What, chain, follow};
 use crate::effects::random;
@@ -14,13 +14,17 @@ use crate::loose::Loose;
 use crate::merge::Chunk;
 use crate::state::State;
 use crate::store::{Hour, Readers};
-use crate::{Done, Examined, FleetError, Input, Most, Name, Options, Output, Problem, lanes};
+use crate::{Done, FleetError, Input, Most, Name, Options, Output, Problem, lanes};
 
 /// More than a host writes in an hour. It is read into memory.
 pub(crate) const LARGEST_INPUT: u64 = 64 << 20;
 /// More than a merged file has.
 pub(crate) const LARGEST_OUTPUT: u64 = 1 << 30;
-/// So many small outputs with the same readers become one.
+/// More memory than the rows of a file take that is not full, also where a decoder reserves twice as much as they need.
+const PARTLY_MEMORY: usize = 512 << 20;
+/// So many merged files an hour may have before files whose columns do not fit to others' are left alone.
+const MOST_OUTPUTS: usize = 1000;
+/// So many small outputs with the same readers and columns become one.
 pub(crate) const MANY: usize = 4;
 
 /// Rows on their way from files of one hour to files of the next commit.
@@ -32,6 +36,8 @@ pub(crate) struct Merge<'a> {
     /// Who may read any of the files that the commit will list.
     pub readers: Readers,
     outputs: Vec<Output>,
+    /// How many the commit before lists.
+    before: usize,
 }
 
 /// Merges files of hosts, and outputs if there are many small ones. `None` if there is nothing to do.
@@ -42,8 +48,8 @@ pub(crate) fn merge(
     options: &Options,
     done: &mut Done,
 ) -> Result<Option<Made>, FleetError> {
-    let (chunk, readers) = (Chunk::of(table), state.readers_of_outputs());
-    let mut merge = Merge { hour, table, number: state.next(), chunk, readers, outputs: Vec::new() };
+    let (chunk, readers, before) = (Chunk::of(table), state.readers_of_outputs(), state.files.outputs.len());
+    let mut merge = Merge { hour, table, number: state.next(), chunk, readers, outputs: Vec::new(), before };
     let made = merge.all(state, options, done);
     if !matches!(made, Ok(Some(_))) {
         // No commit will list them.
@@ -121,13 +127,14 @@ impl Merge<'_> {
 
     /// Merged rows of a commit before.
     fn output(&mut self, output: &Output) -> Result<(), Refused> {
-        let read = self.hour.read(&output.name, LARGEST_OUTPUT).map_err(|error| Refused::File(chain(&error)))?;
+        // No more than the commit says: who may write in the hour could have put another file there.
+        let read = self.hour.read(&output.name, output.bytes).map_err(|error| Refused::File(chain(&error)))?;
         let Some(content) = read else {
             return Err(Refused::File("the commit lists it, and it is not there".to_owned()));
         };
-        let (mut found, mut refused) = (None, None);
+        let (mut found, mut refused, most) = (None, None, Most { memory: PARTLY_MEMORY, rows: output.rows });
         let files = [content.bytes];
-        self.hour.store().examiner().rows(self.table, &files, Most::OUTPUT, &mut |answer| match answer {
+        self.hour.store().examiner().rows(self.table, &files, most, &|| true, &mut |answer| match answer {
             Ok(run) => found = Some(run),
             Err(why) => refused = Some(why),
         });
@@ -136,15 +143,26 @@ impl Merge<'_> {
         if !sums.eq([(output.rows, output.sum)]) {
             return Err(Refused::File("its rows are not those of the commit".to_owned()));
         }
-        self.push(run.batches, &run.files, content.readers)
+        self.push(run, content.readers)
     }
 
-    /// Rows of files that have the same readers.
-    pub fn push(&mut self, batches: Vec<RecordBatch>, files: &[Examined], readers: Readers) -> Result<(), Refused> {
-        if self.chunk.readers != readers {
+    /// Rows of files that have the same readers, and the same columns. If these cannot be beside the columns of files before, they go into a file of their own: what one host
+    /// writes does not keep out what another one does (docs/decisions/0432).
+    pub fn push(&mut self, run: Run, readers: Readers) -> Result<(), Refused> {
+        if self.chunk.rows > 0 && !self.chunk.takes(&run) {
+            if self.before + self.outputs.len() >= MOST_OUTPUTS {
+                let why = format!(
+                    "its columns need a file of their own, and the hour has {MOST_OUTPUTS} merged files already"
+                );
+                return Err(Refused::File(why));
+            }
             self.flush(Fill::Partly)?;
+        } else if self.chunk.readers != readers {
+            self.flush(Fill::Partly)?;
+        } else if self.chunk.is_over(&run) {
+            self.flush(Fill::Full)?;
         }
-        self.chunk.push(batches, files, readers).map_err(Refused::File)?;
+        self.chunk.push(run, readers).map_err(Refused::File)?;
         Ok(self.flush_full()?)
     }
 
@@ -163,7 +181,7 @@ impl Merge<'_> {
             return Ok(());
         }
         let name = Name::merged(self.number, random().map_err(|error| self.wrong(&error.to_string()))?);
-        let (rows, sum, mode) = (chunk.rows, chunk.sum, chunk.readers.mode());
+        let (rows, sum, columns, mode) = (chunk.rows, chunk.sum, chunk.columns(), chunk.readers.mode());
         let (mut written, mut bytes) = (None, 0);
         let done = self.hour.write(&name, mode, |file| {
             written = Some(chunk.write(file)?);
@@ -180,7 +198,8 @@ impl Merge<'_> {
             return Err(self.wrong("the rows to be written are not those that were read"));
         };
         let (min_ts, max_ts, hosts) = (written.min_ts, written.max_ts, written.hosts);
-        self.outputs.push(Output { name, bytes, rows, sum, min_ts, max_ts, hosts, full: fill == Fill::Full });
+        let full = fill == Fill::Full;
+        self.outputs.push(Output { name, bytes, rows, sum, min_ts, max_ts, hosts, full, columns });
         Ok(())
     }
 }

@@ -12,8 +12,8 @@ use crate::lanes::Work;
 use crate::store::{Content, Readers};
 use crate::{Examined, FleetError, Input, Problem};
 
-/// So many files are asked for at once, or such that have so many bytes.
-const FILES: usize = 128;
+/// So many files are asked for at once, or such that have so many bytes: few enough that an hour of a hundred hosts keeps several threads busy.
+const FILES: usize = 32;
 const BYTES: usize = 2 << 20;
 
 /// Files of hosts, read in groups of those with the same readers.
@@ -61,19 +61,20 @@ impl Work for Loose<'_, '_> {
     }
 
     fn take(&mut self, answer: Result<Run, String>) -> Result<(), FleetError> {
-        let Run { files, batches } = match answer {
+        let run = match answer {
             Ok(run) => run,
             Err(why) => {
                 let file = self.asked.pop_front().ok_or_else(|| self.lost())?;
                 return self.refuse(&file.name, Refused::File(why));
             }
         };
+        let files = run.files.clone();
         if files.len() > self.asked.len() {
             return Err(self.lost());
         }
         let asked: Vec<Loaded> = self.asked.drain(..files.len()).collect();
         let Some(readers) = asked.first().map(|file| file.readers) else { return Ok(()) };
-        match self.merge.push(batches, &files, readers) {
+        match self.merge.push(run, readers) {
             Ok(()) => {
                 self.merge.readers = self.merge.readers.or(readers);
                 self.inputs.extend(asked.into_iter().zip(files).map(|(file, found)| input(file, found, self.now)));

@@ -9,12 +9,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
+use twox_hash::XxHash64;
 use unstarve_tables::Schema;
 
+use crate::Sum;
+use crate::apart::Run;
 use crate::decode::{MORE_COLUMNS, known};
 use crate::sorted::{self, At};
 use crate::store::Readers;
-use crate::{Examined, Sum};
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
 const FULL_ROWS: u64 = 1 << 20;
@@ -59,33 +61,52 @@ impl<'a> Chunk<'a> {
         self.rows >= FULL_ROWS || self.memory >= FULL_MEMORY
     }
 
-    /// Puts the rows of files in, which have the same columns, and the same readers as those before.
+    /// Whether with the rows of these files there would be more in memory than one file takes.
+    pub fn is_over(&self, run: &Run) -> bool {
+        self.memory.saturating_add(run.memory) > FULL_MEMORY
+    }
+
+    /// Whether these files' columns can be beside those of the files before: each has one type, and there are not too many.
+    pub fn takes(&self, run: &Run) -> bool {
+        let new = self.more_of(run);
+        let is_alike = new.iter().all(|(name, kind)| self.more.get(name).is_none_or(|other| other == kind));
+        let unknown = new.iter().filter(|(name, _)| !self.more.contains_key(name)).count();
+        is_alike && self.more.len() + unknown <= MORE_COLUMNS
+    }
+
+    /// The columns of files that the table does not have.
+    fn more_of(&self, run: &Run) -> Vec<(String, DataType)> {
+        let known = known(self.table);
+        let fields = run.batches.first().map(RecordBatch::schema);
+        let fields = fields.iter().flat_map(|schema| schema.fields());
+        let new = fields.filter(|field| known.field_with_name(field.name()).is_err());
+        new.map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    }
+
+    /// The same for files whose columns beyond the table's are the same; 0 if there are none.
+    pub fn columns(&self) -> Sum {
+        if self.more.is_empty() {
+            return Sum::default();
+        }
+        let text: String = self.more.iter().map(|(name, kind)| format!("{name}\0{kind}\n")).collect();
+        Sum(XxHash64::oneshot(0, text.as_bytes()))
+    }
+
+    /// Puts the rows of files in that have the same readers as those before, and whose columns it [takes](Chunk::takes).
     ///
     /// # Errors
-    /// If a column has another type than in a file before.
-    pub fn push(&mut self, batches: Vec<RecordBatch>, files: &[Examined], readers: Readers) -> Result<(), String> {
-        let known = known(self.table);
-        let schema = batches.first().map(RecordBatch::schema);
-        if batches.iter().any(|batch| Some(batch.schema()) != schema) {
+    /// If the files have several sets of columns.
+    pub fn push(&mut self, run: Run, readers: Readers) -> Result<(), String> {
+        let schema = run.batches.first().map(RecordBatch::schema);
+        if run.batches.iter().any(|batch| Some(batch.schema()) != schema) {
             return Err("its rows have several sets of columns".to_owned());
         }
-        let fields = schema.iter().flat_map(|schema| schema.fields());
-        let new: Vec<_> = fields.filter(|field| known.field_with_name(field.name()).is_err()).collect();
-        for field in &new {
-            if let Some(kind) = self.more.get(field.name()).filter(|kind| *kind != field.data_type()) {
-                return Err(format!("column `{}` is {}, and {kind} in other files", field.name(), field.data_type()));
-            }
-        }
-        let unknown = new.iter().filter(|field| !self.more.contains_key(field.name())).count();
-        if self.more.len() + unknown > MORE_COLUMNS {
-            return Err(format!("with its columns there are more than {MORE_COLUMNS} that the table does not have"));
-        }
-        self.more.extend(new.iter().map(|field| (field.name().clone(), field.data_type().clone())));
-        self.rows += files.iter().map(|file| file.rows).sum::<u64>();
-        self.sum = files.iter().fold(self.sum, |sum, file| sum.plus(file.sum));
-        self.memory += batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        self.more.extend(self.more_of(&run));
+        self.rows += run.files.iter().map(|file| file.rows).sum::<u64>();
+        self.sum = run.files.iter().fold(self.sum, |sum, file| sum.plus(file.sum));
+        self.memory += run.memory;
         self.readers = readers;
-        self.batches.extend(batches);
+        self.batches.extend(run.batches);
         Ok(())
     }
 

@@ -14,8 +14,10 @@ use crate::{Examined, Most};
 
 /// Processor time for what is asked at once.
 pub(crate) const SECONDS: u64 = 120;
-/// What the program itself takes of addresses, and a decoder for a moment beside the files and their rows.
-const BESIDE: u64 = 512 << 20;
+/// What a decoder takes of memory for a moment beside the files and their rows.
+const BESIDE: u64 = 64 << 20;
+/// What the program itself takes of addresses, where the system does not say it.
+const PROGRAM: u64 = 512 << 20;
 /// Rows are held until they are so many bytes, and then given back together.
 const HELD: usize = 4 << 20;
 /// More bytes than are ever asked for at once.
@@ -27,8 +29,9 @@ const LARGEST: usize = 2 << 30;
 /// If it is asked in another way than [`crate::Apart`] does, or cannot answer.
 pub fn serve(from: impl Read, to: impl Write) -> io::Result<()> {
     limit(Resource::Core, 0)?;
+    let program = addresses().unwrap_or(PROGRAM);
     answer_all(from, to, |bytes, memory| {
-        limit(Resource::As, BESIDE + bytes * 2 + memory * 2)?;
+        limit(Resource::As, program + BESIDE + bytes * 2 + memory * 2)?;
         limit(Resource::Cpu, processor_seconds() + SECONDS)
     })
 }
@@ -62,7 +65,7 @@ fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Resul
     let mut reply = Reply { to, wants: question.answer, held: Vec::new(), bytes: 0, found: Vec::new() };
     for bytes in &question.files {
         let file = all.split_to(*bytes);
-        if let Err(why) = reply.file(file, table, Most { memory: question.memory }) {
+        if let Err(why) = reply.file(file, table, Most { memory: question.memory, rows: question.rows }) {
             reply.flush()?;
             return wire::say(reply.to, &Answer::Refused(why.chars().take(1000).collect()));
         }
@@ -117,14 +120,35 @@ impl<W: Write> Reply<'_, W> {
         if found.is_empty() { Ok(()) } else { wire::say(self.to, &Answer::Found(found)) }
     }
 
-    /// Rows with the same columns.
+    /// Rows with the same columns: together, or in pieces if they are many, so that there is no second one of all of them.
     fn rows(&mut self, batches: &[RecordBatch]) -> io::Result<()> {
         let Some(schema) = batches.first().map(RecordBatch::schema) else { return Ok(()) };
-        let one = concat_batches(&schema, batches).map_err(io::Error::other)?;
-        let bytes = wire::encode(&schema, &[one])?;
+        let memory = batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        if memory <= 2 * HELD {
+            return self.piece(&concat_batches(&schema, batches).map_err(io::Error::other)?);
+        }
+        for batch in batches {
+            let pieces = batch.get_array_memory_size().div_ceil(HELD).max(1);
+            let rows = batch.num_rows().div_ceil(pieces).max(1);
+            for first in (0..batch.num_rows()).step_by(rows) {
+                self.piece(&batch.slice(first, rows.min(batch.num_rows() - first)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, rows: &RecordBatch) -> io::Result<()> {
+        let bytes = wire::encode(&rows.schema(), std::slice::from_ref(rows))?;
         wire::say(self.to, &Answer::Rows(bytes.len()))?;
         self.to.write_all(&bytes)
     }
+}
+
+/// Bytes of addresses that this process has (proc_pid_statm(5), the first number, in pages).
+fn addresses() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().next()?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
 }
 
 /// A limit of its own, within that of its parent.

@@ -1,9 +1,9 @@
 //! What a compactor and its child say to each other: lines of JSON, and bytes whose number the line before them says.
 
-use std::io::{self, BufRead, Cursor, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
+use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::SchemaRef;
 use serde::de::DeserializeOwned;
@@ -19,6 +19,7 @@ pub(crate) struct Question {
     pub files: Vec<usize>,
     /// What the rows of one may take.
     pub memory: usize,
+    pub rows: u64,
     pub answer: Wants,
 }
 
@@ -74,8 +75,13 @@ pub(crate) fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> io::Result<
     out.into_inner().map_err(io::Error::other)
 }
 
-/// The rows again. What a text or a list needs to be one is checked.
+/// The rows again, where the bytes are: they are not copied. What a text or a list needs to be one is checked.
 pub(crate) fn decode(bytes: Vec<u8>) -> io::Result<Vec<RecordBatch>> {
-    let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(io::Error::other)?;
-    reader.collect::<Result<_, _>>().map_err(io::Error::other)
+    let (mut decoder, mut batches, mut rest) = (StreamDecoder::new(), Vec::new(), bytes.into());
+    while let Some(batch) = decoder.decode(&mut rest).map_err(io::Error::other)? {
+        batches.push(batch);
+    }
+    // What is behind the last batch is the end of the stream.
+    decoder.finish().map_err(io::Error::other)?;
+    Ok(batches)
 }

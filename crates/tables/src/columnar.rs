@@ -9,7 +9,7 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 
 use crate::{Cell, Kind, Out, Presence, Rows, Schema, TableError};
 
@@ -206,12 +206,7 @@ impl<W: Out> ParquetRows<W> {
     /// If it cannot be written.
     pub fn new(out: W, table: &Schema) -> Result<ParquetRows<W>, TableError> {
         let batches = Batches::new(table);
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_max_row_group_row_count(Some(GROUP))
-            .set_created_by(concat!("unstarve ", env!("CARGO_PKG_VERSION")).to_owned())
-            .build();
-        let out = ArrowWriter::try_new(out, Arc::clone(&batches.schema), Some(properties)).map_err(parquet)?;
+        let out = ArrowWriter::try_new(out, Arc::clone(&batches.schema), Some(packed().build())).map_err(parquet)?;
         Ok(ParquetRows { batches, out })
     }
 }
@@ -233,6 +228,27 @@ impl<W: Out> Rows for ParquetRows<W> {
     }
 }
 
+/// Rows of a file in memory that is written without compression. For each column of each file a decoder makes what it needs to unpack it, which takes longer than
+/// reading so few rows (docs/decisions/0430).
+const PLAIN: usize = 2048;
+
+/// Rows until it is known how many there are.
+struct Held {
+    batches: Batches,
+    full: Vec<RecordBatch>,
+}
+
+impl Rows for Held {
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
+        self.full.extend(self.batches.row(cells).map_err(parquet)?);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TableError> {
+        Ok(())
+    }
+}
+
 /// Writes a small table as a Parquet file in memory.
 ///
 /// # Errors
@@ -241,9 +257,29 @@ pub fn parquet_file(
     table: &Schema,
     fill: impl FnOnce(&mut dyn Rows) -> Result<(), TableError>,
 ) -> Result<Vec<u8>, TableError> {
+    let mut held = Held { batches: Batches::new(table), full: Vec::new() };
+    fill(&mut held)?;
+    held.full.extend(held.batches.rest().map_err(parquet)?);
+    let rows = held.full.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let properties = if rows > PLAIN { packed() } else { plain() };
     let mut bytes = Vec::new();
-    let mut rows = Box::new(ParquetRows::new(&mut bytes, table)?);
-    fill(rows.as_mut())?;
-    rows.finish()?;
+    let out = ArrowWriter::try_new(&mut bytes, Arc::clone(&held.batches.schema), Some(properties.build()));
+    let mut out = out.map_err(parquet)?;
+    held.full.iter().try_for_each(|batch| out.write(batch)).map_err(parquet)?;
+    out.close().map_err(parquet)?;
     Ok(bytes)
+}
+
+/// How files are written that have more than some rows.
+fn packed() -> WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_created_by(concat!("unstarve ", env!("CARGO_PKG_VERSION")).to_owned())
+}
+
+/// How the others are. A column is one page: what is said of the column need not be said of its page once more.
+fn plain() -> WriterPropertiesBuilder {
+    let properties = packed().set_compression(Compression::UNCOMPRESSED);
+    properties.set_statistics_enabled(EnabledStatistics::Chunk).set_offset_index_disabled(true)
 }

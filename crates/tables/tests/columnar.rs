@@ -74,3 +74,19 @@ fn moments_lists_and_fractions_keep_their_values() {
     let batch = read(parquet_file(&unstarve_tables::PROOFS, |out| out.row(&row)).expect("memory can be written"));
     assert_eq!(batch.column_by_name("effect").expect("a column").as_primitive::<Float64Type>().value(0), -0.25);
 }
+
+/// Small files are not compressed, larger ones are; and each column says so, for who reads both.
+#[test]
+fn only_files_with_many_rows_are_compressed() {
+    use parquet::basic::Compression;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    for (rows, is_packed) in [(1, false), (2048, false), (2049, true), (20_000, true)] {
+        let row: Vec<Cell<'_>> = WAIT_ROLLUP.columns.iter().map(|column| full(column.kind)).collect();
+        let bytes = parquet_file(&WAIT_ROLLUP, |out| (0..rows).try_for_each(|_| out.row(&row)));
+        let file =
+            SerializedFileReader::new(bytes::Bytes::from(bytes.expect("memory can be written"))).expect("Parquet");
+        let columns = file.metadata().row_groups().iter().flat_map(|group| group.columns());
+        assert!(columns.into_iter().all(|it| (it.compression() != Compression::UNCOMPRESSED) == is_packed), "{rows}");
+        assert_eq!(file.metadata().file_metadata().num_rows(), rows);
+    }
+}
