@@ -108,6 +108,10 @@ const NO_QUEUE: u32 = u32::MAX;
 /// Runs of so few events are copied one by one, which is less than a call.
 const SHORT: usize = 3;
 
+/// So many events are copied by one call: glibc copies 2 KiB and more by `rep movsb`, which takes longer to begin than so much takes
+/// to copy.
+const PIECE: usize = 16;
+
 /// Events of one CPU may overtake each other by as much: one that an interrupt issues while another is being written.
 const NESTING: Nanos = Nanos::from_micros(100);
 
@@ -304,7 +308,7 @@ impl Reorder {
         if count <= SHORT {
             waiting[..count].iter().for_each(|event| events.push(*event));
         } else {
-            events.extend_from_slice(&waiting[..count]);
+            waiting[..count].chunks(PIECE).for_each(|piece| events.extend_from_slice(piece));
         }
         queue.pass(count);
         self.waiting -= count;
