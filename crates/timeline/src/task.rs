@@ -252,6 +252,12 @@ impl Task {
         }
     }
 
+    /// Whether it has this name and priority, and an event has told the priority.
+    #[inline(always)]
+    pub(crate) fn is_named(&self, comm: Comm, prio: Option<Prio>) -> bool {
+        comm == self.comm && prio == Some(self.prio) && self.ranked
+    }
+
     /// Whether no event has told what it does.
     pub(crate) fn is_unseen(&self) -> bool {
         let assumed = self.pending.as_ref().is_some_and(|pending| pending.assumed);
