@@ -157,12 +157,15 @@ enum Ahead {
     InTurn(Option<Rule>),
 }
 
-#[inline]
+#[inline(always)]
 fn ahead(occupant: &Actor, victim: &Actor, groups: &Groups) -> Ahead {
     if !(occupant.ranked && victim.ranked) {
         return Ahead::Always(Rule::Unranked);
     }
     let (one, other) = (&occupant.contender, &victim.contender);
+    if one.is_plain && other.is_plain {
+        return Ahead::InTurn((one.weight > other.weight).then_some(Rule::Weight));
+    }
     if one.is_beside(other) {
         return Ahead::Always(Rule::Order);
     }
@@ -179,13 +182,17 @@ pub(crate) struct Contender {
     policy: Policy,
     weight: u32,
     group: Option<GroupId>,
+    /// Of the fair class, and in no group: between two such tasks only their weights decide.
+    is_plain: bool,
 }
 
 impl Contender {
     /// Of tasks of this priority, weight by themselves, and group.
     pub fn new(prio: Option<Prio>, own_weight: Option<u32>, group: Option<GroupId>) -> Contender {
         let prio = prio.unwrap_or(Prio::NORMAL);
-        Contender { prio, policy: prio.policy(), weight: own_weight.unwrap_or(1024), group }
+        let policy = prio.policy();
+        let is_plain = policy == Policy::Fair && group.is_none();
+        Contender { prio, policy, weight: own_weight.unwrap_or(1024), group, is_plain }
     }
 
     /// As `goes_before` of `stays` says of priorities.
@@ -210,13 +217,13 @@ impl Contender {
 
     /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup
     /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
-    #[inline(always)]
+    #[inline]
     fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
         let (mine, its) = self.against(other, groups);
         mine > its
     }
 
-    #[inline(always)]
+    #[inline]
     fn against(&self, other: &Contender, groups: &Groups) -> (u32, u32) {
         match (self.group, other.group) {
             (None, None) => (self.weight, other.weight),

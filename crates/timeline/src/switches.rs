@@ -104,7 +104,7 @@ impl Timeline {
     #[inline(always)]
     fn close_run(&mut self, index: usize, current: Current, ended: RunEnd, sink: &mut impl Sink) {
         match current {
-            Current::Task(key) => self.close_run_of(index, key, ended, sink),
+            Current::Task(key) => self.close_run_of(index, key, ended, None, sink),
             Current::Idle | Current::Unknown => self.close_idle(index, current),
         }
     }
@@ -124,8 +124,16 @@ impl Timeline {
         }
     }
 
+    /// The task leaves the CPU, and sleeps from now on if `sleeps` says how.
     #[inline(always)]
-    fn close_run_of(&mut self, index: usize, key: TaskKey, ended: RunEnd, sink: &mut impl Sink) {
+    fn close_run_of(
+        &mut self,
+        index: usize,
+        key: TaskKey,
+        ended: RunEnd,
+        sleeps: Option<PrevState>,
+        sink: &mut impl Sink,
+    ) {
         let now = self.world.now;
         let actor = self.close_stay(index, key, sink);
         let cpu = &mut self.cpus[index];
@@ -150,7 +158,10 @@ impl Timeline {
             ended,
             start_seen: task.run.start_seen,
         };
-        task.state = State::Unknown;
+        match sleeps {
+            Some(state) => task.fall_asleep(now, state),
+            None => task.state = State::Unknown,
+        }
         if let (RunEnd::Preempted { .. }, Some(begun)) = (ended, &mut task.work_start) {
             begun.preemptions += 1;
         }
@@ -194,21 +205,27 @@ impl Timeline {
         match current {
             Current::Task(key) if Some(key) != next_key => {
                 self.update(key, prev.comm, prev.prio);
-                let caught = self.is_caught_falling_asleep(key);
-                let ended = match prev_state {
-                    PrevState::Runnable | PrevState::Preempted if caught => RunEnd::Slept,
-                    PrevState::Runnable | PrevState::Preempted => self.preempted_by(index, next_key),
-                    PrevState::Dead => RunEnd::Died,
-                    PrevState::Unknown => RunEnd::Cut,
-                    _ => RunEnd::Slept,
+                let (ended, sleeps) = match prev_state {
+                    PrevState::Runnable | PrevState::Preempted if self.is_caught_falling_asleep(key) => {
+                        (RunEnd::Slept, None)
+                    }
+                    PrevState::Runnable | PrevState::Preempted => (self.preempted_by(index, next_key), None),
+                    PrevState::Dead => (RunEnd::Died, None),
+                    PrevState::Unknown => (RunEnd::Cut, None),
+                    state => (RunEnd::Slept, Some(state)),
                 };
-                self.close_run_of(index, key, ended, sink);
-                self.leave_cpu(key, prev_state, caught, cpu_id);
-                if let RunEnd::Preempted { by_wakeup, .. } = ended {
-                    pushed_off = Some((key, by_wakeup));
+                self.close_run_of(index, key, ended, sleeps, sink);
+                match ended {
+                    RunEnd::Preempted { by_wakeup, .. } => {
+                        self.begin_wait(key, WaitKind::Preemption, cpu_id, now, None);
+                        pushed_off = Some((key, by_wakeup));
+                    }
+                    RunEnd::Slept if sleeps.is_none() => self.begin_wait(key, WaitKind::Wakeup, cpu_id, now, None),
+                    RunEnd::Died => self.bury(key),
+                    RunEnd::Slept | RunEnd::Cut => {}
                 }
             }
-            Current::Task(key) => self.close_run_of(index, key, RunEnd::Cut, sink),
+            Current::Task(key) => self.close_run_of(index, key, RunEnd::Cut, None, sink),
             Current::Idle | Current::Unknown => self.close_idle(index, current),
         }
         match next_key {
@@ -275,28 +292,6 @@ impl Timeline {
     /// it as runnable.
     fn is_caught_falling_asleep(&self, key: TaskKey) -> bool {
         self.wakeup_recorded && self.world.tasks.get(key).early_wake.is_some()
-    }
-
-    /// What becomes of the task that has just left the CPU.
-    #[inline(always)]
-    fn leave_cpu(&mut self, key: TaskKey, state: PrevState, caught: bool, cpu: CpuId) {
-        let now = self.world.now;
-        let task = self.world.tasks.get_mut(key);
-        match state {
-            PrevState::Runnable | PrevState::Preempted if caught => {
-                self.begin_wait(key, WaitKind::Wakeup, cpu, now, None);
-            }
-            PrevState::Runnable | PrevState::Preempted => self.begin_wait(key, WaitKind::Preemption, cpu, now, None),
-            PrevState::Dead => self.bury(key),
-            PrevState::Unknown => task.state = State::Unknown,
-            _ => {
-                task.state = State::Sleeping;
-                task.sleep_start = Some(now);
-                task.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
-                // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
-                task.slept_without_work = state == PrevState::Idle && task.work_start.is_none();
-            }
-        }
     }
 
     #[inline(always)]
