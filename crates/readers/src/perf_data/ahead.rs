@@ -34,7 +34,7 @@ impl Ahead {
             while at < end {
                 // One that was never filled comes back, too: the buffer before the first block.
                 let used = emptied.try_recv().ok().filter(|bytes| bytes.len() == ROOM + BLOCK);
-                // The kernel gives zeroed pages; to write zeros costs as much as to copy a block.
+                // The kernel gives zeroed pages, which need not be written again.
                 let mut bytes = used.unwrap_or_else(|| vec![0; ROOM + BLOCK]);
                 let wanted = BLOCK.min(usize::try_from(end - at).unwrap_or(BLOCK));
                 let read = file.read_at(at, &mut bytes[ROOM..ROOM + wanted]);
