@@ -91,10 +91,9 @@ impl Comm {
 /// Whether nothing but NULs follows the first NUL.
 #[inline(always)]
 fn is_padded(field: [u8; 16]) -> bool {
-    let nuls = nuls(field);
-    // The lowest bit carries through all that stand above it without a gap, and out of the field.
-    let lowest = nuls & nuls.wrapping_neg();
-    nuls == 0 || nuls + lowest == 1 << 16
+    let text = !nuls(field) & 0xffff;
+    // One more carries through all that begin the field without a gap, and leaves none of them.
+    text & (text + 1) == 0
 }
 
 /// A bit for each byte that is NUL, the lowest for the first.

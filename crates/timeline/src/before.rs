@@ -104,6 +104,7 @@ impl Timeline {
             let pending = Pending { parts, owed, ..Pending::new(WaitKind::Preemption, known.actor, start, cpu) };
             split(
                 &pending,
+                &pending.parts,
                 known.may_be_throttled(),
                 self.missing_switches > 0,
                 end,

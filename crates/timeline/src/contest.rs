@@ -2,13 +2,14 @@
 
 use unstarve_model::{Nanos, Policy, Prio, Time};
 
-use crate::waits::Pending;
-use crate::{Actor, ActorKind, Actors, GroupId, Groups, Piece, Rule};
+use crate::waits::{Pending, Preemptor};
+use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule};
 
 /// Gives each part of a wait its rule.
 #[inline(always)]
 pub(crate) fn split(
     pending: &Pending,
+    parts: &[(ActorId, Nanos)],
     limited: Option<bool>,
     switches_are_missing: bool,
     now: Time,
@@ -16,22 +17,20 @@ pub(crate) fn split(
     pieces: &mut Vec<Piece>,
 ) {
     pieces.clear();
-    match pending.parts[..] {
-        // Most waits: one occupant, a task that was not woken to push this one off.
-        [(occupant, length)] if pending.preemptor.is_none() && pending.stopped.is_none() && length > Nanos::ZERO => {
+    match *parts {
+        // Most waits: one occupant, a task.
+        [(occupant, length)] if pending.stopped.is_none() && length > Nanos::ZERO => {
             let (actor, victim) = (actors.get(occupant), actors.get(pending.actor));
             if let ActorKind::Tasks { .. } = actor.kind {
-                let rule = match ahead(actor, victim, actors.groups()) {
-                    Ahead::Always(rule) => rule,
-                    Ahead::InTurn(rule) => rule.unwrap_or_else(|| among_equals(actor, pending)),
-                };
-                pieces.push(Piece { occupant, rule, length });
+                let mut turns = Turns::of(pending, now);
+                split_task(pending, (occupant, length), (actor, victim), &mut turns, actors.groups(), pieces);
+                sort(pieces);
                 return;
             }
         }
         _ => {}
     }
-    split_parts(pending, limited, switches_are_missing, now, actors, pieces);
+    split_parts(pending, parts, limited, switches_are_missing, now, actors, pieces);
 }
 
 /// The rule by which equals have their turns.
@@ -41,9 +40,60 @@ fn among_equals(occupant: &Actor, pending: &Pending) -> Rule {
     if crowded { Rule::Count } else { Rule::Fair }
 }
 
+/// How long the task that was woken and pushed the waiting one off then stayed, if that is why it waits.
+struct Turns<'a> {
+    preemptor: Option<&'a Preemptor>,
+    /// What is left of it: a stay in which the preemptor changed may be two parts.
+    stayed: Nanos,
+}
+
+impl Turns<'_> {
+    #[inline(always)]
+    fn of(pending: &Pending, now: Time) -> Turns<'_> {
+        let preemptor = pending.preemptor.as_ref().filter(|preemptor| preemptor.by_wakeup);
+        let stayed = preemptor.map_or(Nanos::ZERO, |by| by.stayed.unwrap_or_else(|| now.since(by.since)));
+        Turns { preemptor, stayed }
+    }
+}
+
+/// Gives the part that a task had its rule, or its two.
+#[inline(always)]
+fn split_task(
+    pending: &Pending,
+    (occupant, length): (ActorId, Nanos),
+    (actor, victim): (&Actor, &Actor),
+    turns: &mut Turns<'_>,
+    groups: &Groups,
+    pieces: &mut Vec<Piece>,
+) {
+    let (rule, length) = match ahead(actor, victim, groups) {
+        Ahead::Always(rule) => (rule, length),
+        Ahead::InTurn(rule) => {
+            let mut rest = length;
+            if turns.preemptor.is_some_and(|preemptor| preemptor.is(occupant)) {
+                let pushed = length.min(turns.stayed);
+                add(pieces, occupant, Rule::WakeupPreemption, pushed);
+                rest = length.saturating_sub(pushed);
+                turns.stayed = turns.stayed.saturating_sub(pushed);
+            }
+            (rule.unwrap_or_else(|| among_equals(actor, pending)), rest)
+        }
+    };
+    add(pieces, occupant, rule, length);
+}
+
+#[inline(always)]
+fn add(pieces: &mut Vec<Piece>, occupant: ActorId, rule: Rule, length: Nanos) {
+    if length > Nanos::ZERO {
+        pieces.push(Piece { occupant, rule, length });
+    }
+}
+
 /// The same for several parts, and for what is no task.
+#[inline(never)]
 fn split_parts(
     pending: &Pending,
+    parts: &[(ActorId, Nanos)],
     limited: Option<bool>,
     switches_are_missing: bool,
     now: Time,
@@ -51,18 +101,15 @@ fn split_parts(
     pieces: &mut Vec<Piece>,
 ) {
     let victim = actors.get(pending.actor);
-    let preemptor = pending.preemptor.as_ref().filter(|preemptor| preemptor.by_wakeup);
-    // A stay in which the preemptor changed may be two parts.
-    let mut stayed = preemptor.map_or(Nanos::ZERO, |by| by.stayed.unwrap_or_else(|| now.since(by.since)));
-    for &(occupant, length) in &pending.parts {
+    let mut turns = Turns::of(pending, now);
+    for &(occupant, length) in parts {
         let actor = actors.get(occupant);
         let mut rest = length;
-        let mut piece = |rule: Rule, length: Nanos| {
-            if length > Nanos::ZERO {
-                pieces.push(Piece { occupant, rule, length });
-            }
-        };
         let rule = match actor.kind {
+            ActorKind::Tasks { .. } => {
+                split_task(pending, (occupant, length), (actor, victim), &mut turns, actors.groups(), pieces);
+                continue;
+            }
             ActorKind::Unknown => Rule::Unknown,
             ActorKind::Irq { .. } => Rule::Irq,
             ActorKind::Softirq { .. } => Rule::Softirq,
@@ -72,25 +119,13 @@ fn split_parts(
                     let off = pending.passed_over_total.min(rest);
                     // A task that ran and went to sleep without a switch that shows it looks the same.
                     let rule = if limited.is_none() && switches_are_missing { Rule::Unknown } else { Rule::Throttled };
-                    piece(rule, off);
+                    add(pieces, occupant, rule, off);
                     rest = rest.saturating_sub(off);
                 }
                 Rule::Idle
             }
-            ActorKind::Tasks { .. } => match ahead(actor, victim, actors.groups()) {
-                Ahead::Always(rule) => rule,
-                Ahead::InTurn(rule) => {
-                    if preemptor.is_some_and(|preemptor| preemptor.is(occupant)) {
-                        let length = rest.min(stayed);
-                        piece(Rule::WakeupPreemption, length);
-                        rest = rest.saturating_sub(length);
-                        stayed = stayed.saturating_sub(length);
-                    }
-                    rule.unwrap_or_else(|| among_equals(actor, pending))
-                }
-            },
         };
-        piece(rule, rest);
+        add(pieces, occupant, rule, rest);
     }
     if let Some(stopped) = &pending.stopped {
         stopped.add_to(pieces, actors);
@@ -99,6 +134,7 @@ fn split_parts(
 }
 
 /// Puts the longest first.
+#[inline]
 fn sort(pieces: &mut [Piece]) {
     let rank = |piece: &Piece| (piece.length, piece.occupant, piece.rule);
     match pieces {
@@ -121,12 +157,15 @@ enum Ahead {
     InTurn(Option<Rule>),
 }
 
-#[inline]
+#[inline(always)]
 fn ahead(occupant: &Actor, victim: &Actor, groups: &Groups) -> Ahead {
     if !(occupant.ranked && victim.ranked) {
         return Ahead::Always(Rule::Unranked);
     }
     let (one, other) = (&occupant.contender, &victim.contender);
+    if one.is_plain && other.is_plain {
+        return Ahead::InTurn((one.weight > other.weight).then_some(Rule::Weight));
+    }
     if one.is_beside(other) {
         return Ahead::Always(Rule::Order);
     }
@@ -143,13 +182,17 @@ pub(crate) struct Contender {
     policy: Policy,
     weight: u32,
     group: Option<GroupId>,
+    /// Of the fair class, and in no group: between two such tasks only their weights decide.
+    is_plain: bool,
 }
 
 impl Contender {
     /// Of tasks of this priority, weight by themselves, and group.
     pub fn new(prio: Option<Prio>, own_weight: Option<u32>, group: Option<GroupId>) -> Contender {
         let prio = prio.unwrap_or(Prio::NORMAL);
-        Contender { prio, policy: prio.policy(), weight: own_weight.unwrap_or(1024), group }
+        let policy = prio.policy();
+        let is_plain = policy == Policy::Fair && group.is_none();
+        Contender { prio, policy, weight: own_weight.unwrap_or(1024), group, is_plain }
     }
 
     /// As `goes_before` of `stays` says of priorities.
@@ -174,6 +217,7 @@ impl Contender {
 
     /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup
     /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
+    #[inline]
     fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
         let (mine, its) = self.against(other, groups);
         mine > its

@@ -110,6 +110,15 @@ impl Cpu {
         self.occupancy.set(time, occupant);
     }
 
+    /// Nobody is known to be current.
+    #[inline(always)]
+    pub fn let_go(&mut self) {
+        self.current = Current::Unknown;
+        self.tid = None;
+        self.base = ActorId::UNKNOWN;
+        self.is_ksoftirqd = false;
+    }
+
     /// No handler is in progress.
     #[inline]
     pub fn forget_handlers(&mut self) {

@@ -17,9 +17,9 @@ use crate::{TaskKey, Waker};
 const RCU_SOFTIRQ: u32 = 9;
 
 /// Whether the thread of this name takes grace periods from step to step.
-#[inline]
+#[inline(always)]
 pub(crate) fn drives_grace_periods(thread: Option<KernelThread>, comm: &Comm) -> bool {
-    thread == Some(KernelThread::Rcu) && matches!(comm.as_bytes(), b"rcu_preempt" | b"rcu_sched" | b"rcu_bh")
+    matches!(thread, Some(KernelThread::Rcu)) && matches!(comm.as_bytes(), b"rcu_preempt" | b"rcu_sched" | b"rcu_bh")
 }
 
 impl Timeline {

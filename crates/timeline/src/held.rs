@@ -200,7 +200,7 @@ impl Timeline {
     pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut Vec<Piece>, sink: &mut impl Sink) {
         let limited = self.world.tasks.get(ended.task).may_be_throttled();
         let missing = self.missing_switches > 0;
-        split(&ended.pending, limited, missing, ended.end, &self.world.actors, pieces);
+        split(&ended.pending, &ended.pending.parts, limited, missing, ended.end, &self.world.actors, pieces);
         let over = (ended.end, ended.ended);
         let mut wait = wait_of(ended.task, &ended.pending, over, pieces, ended.idle_elsewhere, ended.queue_length);
         wait.beside_unheard = ended.beside_unheard;

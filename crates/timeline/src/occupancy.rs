@@ -168,15 +168,26 @@ impl Occupancy {
 
     /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`.
     /// `from` must not lie before the last [`Self::forget`]; `mark`, if there is one, was made at `from`.
-    #[inline]
+    #[inline(always)]
     pub fn parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) {
+        if self.since > from {
+            return self.several_parts(from, to, mark, part);
+        }
+        // Mostly the one that was woken by the task before it.
+        let length = to.since(from);
+        if length > Nanos::ZERO {
+            part(self.tracks[self.current as usize].actor, length);
+        }
+    }
+
+    fn several_parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) {
         let mark = mark.filter(|mark| mark.epoch == self.epoch);
         let (marked, had) = mark.map_or((END, 0), |mark| (mark.slot, mark.had));
         let holder = &self.tracks[self.current as usize];
         let length = if marked == self.current {
             holder.total + to.since(self.since).0 - had
         } else {
-            holder.since(from) + to.since(self.since.max(from)).0
+            holder.since(from) + to.since(self.since).0
         };
         if length > 0 {
             part(holder.actor, Nanos(length));
@@ -193,12 +204,6 @@ impl Occupancy {
             }
             slot = track.older;
         }
-    }
-
-    /// Who has had the CPU all the time since then, without another stay between, if somebody has.
-    #[inline]
-    pub fn holder_since(&self, from: Time) -> Option<ActorId> {
-        (self.since <= from).then(|| self.tracks[self.current as usize].actor)
     }
 
     /// How long `actor` had the CPU in `from..to`.

@@ -66,7 +66,15 @@ impl Timeline {
             pending.forget_stops();
         }
         let idle_elsewhere = self.idle_beside(&pending, task.pinned);
-        split(&pending, task.may_be_throttled(), self.missing_switches > 0, now, &self.world.actors, pieces);
+        split(
+            &pending,
+            &pending.parts,
+            task.may_be_throttled(),
+            self.missing_switches > 0,
+            now,
+            &self.world.actors,
+            pieces,
+        );
         let over = (now, WaitEnd::TraceEnd);
         let mut wait = wait_of(key, &pending, over, pieces, idle_elsewhere, cpu.queue.len() as u32);
         wait.beside_unheard = self.unheard_beside(&pending);

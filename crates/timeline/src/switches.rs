@@ -103,26 +103,42 @@ impl Timeline {
     /// The same, where the caller sets the next one at the same moment: the log of who had the CPU is left to that one.
     #[inline(always)]
     fn close_run(&mut self, index: usize, current: Current, ended: RunEnd, sink: &mut impl Sink) {
+        match current {
+            Current::Task(key) => self.close_run_of(index, key, ended, None, sink),
+            Current::Idle | Current::Unknown => self.close_idle(index, current),
+        }
+    }
+
+    /// No task leaves the CPU.
+    #[inline(always)]
+    fn close_idle(&mut self, index: usize, current: Current) {
         let now = self.world.now;
-        let actor = match current {
-            Current::Task(key) => self.close_stay(index, key, sink),
-            Current::Idle | Current::Unknown => ActorId::UNKNOWN,
-        };
+        let cpu = &mut self.cpus[index];
+        cpu.shares.add(ActorId::UNKNOWN, now.since(cpu.run_start));
+        cpu.let_go();
+        if current == Current::Idle {
+            self.idle.leave(cpu.id, now);
+            if !self.cpus[index].queue.is_empty() {
+                self.stop_passing_over(index);
+            }
+        }
+    }
+
+    /// The task leaves the CPU, and sleeps from now on if `sleeps` says how.
+    #[inline(always)]
+    fn close_run_of(
+        &mut self,
+        index: usize,
+        key: TaskKey,
+        ended: RunEnd,
+        sleeps: Option<PrevState>,
+        sink: &mut impl Sink,
+    ) {
+        let now = self.world.now;
+        let actor = self.close_stay(index, key, sink);
         let cpu = &mut self.cpus[index];
         cpu.shares.add(actor, now.since(cpu.run_start));
-        cpu.current = Current::Unknown;
-        cpu.tid = None;
-        cpu.base = ActorId::UNKNOWN;
-        cpu.is_ksoftirqd = false;
-        let key = match current {
-            Current::Unknown => return,
-            Current::Idle => {
-                self.idle.leave(cpu.id, now);
-                self.stop_passing_over(index);
-                return;
-            }
-            Current::Task(key) => key,
-        };
+        cpu.let_go();
         let task = self.world.tasks.get_mut(key);
         // What it is called in the end may not be what it was called when it got the CPU.
         self.world.actors.join(task);
@@ -142,22 +158,33 @@ impl Timeline {
             ended,
             start_seen: task.run.start_seen,
         };
-        task.state = State::Unknown;
+        match sleeps {
+            Some(state) => task.fall_asleep(now, state),
+            None => task.state = State::Unknown,
+        }
         if let (RunEnd::Preempted { .. }, Some(begun)) = (ended, &mut task.work_start) {
             begun.preemptions += 1;
         }
-        let (since, stayed) = (task.run.since, task.run.stayed(now));
-        if let Some(victim) = task.run.victim.take()
-            && let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
-            && let Some(preemptor) = &mut pending.preemptor
-            && preemptor.task == key
-            && preemptor.since == since
-        {
-            preemptor.stayed = Some(stayed);
+        if let Some(victim) = task.run.victim.take() {
+            let (since, stayed) = (task.run.since, task.run.stayed(now));
+            self.let_victim_go(victim, key, since, stayed);
         }
         sink.run(&self.world, &run);
     }
 
+    /// The task that pushed the victim off leaves the CPU, having had it for so long.
+    #[inline]
+    fn let_victim_go(&mut self, victim: TaskKey, by: TaskKey, since: Time, stayed: Nanos) {
+        if let Some(pending) = &mut self.world.tasks.get_mut(victim).pending
+            && let Some(preemptor) = &mut pending.preemptor
+            && preemptor.task == by
+            && preemptor.since == since
+        {
+            preemptor.stayed = Some(stayed);
+        }
+    }
+
+    #[inline(always)]
     pub(crate) fn switch(
         &mut self,
         index: usize,
@@ -171,44 +198,52 @@ impl Timeline {
             _ => self.believe(index, prev, sink),
         };
         cpu.forget_handlers();
-        let (cpu_id, current, run_start) = (cpu.id, cpu.current, cpu.run_start);
+        let (cpu_id, current) = (cpu.id, cpu.current);
         let now = self.world.now;
         let next_key = (!next.tid.is_idle()).then(|| self.task(next));
-        let mut by_wakeup = false;
-        let mut preempted = None;
-        let mut leaves = None;
-        let mut ended = RunEnd::Cut;
-        if let Current::Task(prev_key) = current {
-            by_wakeup = next_key.is_some_and(|next| self.is_wakeup_preemption(run_start, next));
-            if Some(prev_key) != next_key {
-                self.update(prev_key, prev.comm, prev.prio);
-                let caught = self.is_caught_falling_asleep(prev_key);
-                leaves = Some((prev_key, caught));
-                ended = match prev_state {
-                    PrevState::Runnable | PrevState::Preempted if caught => RunEnd::Slept,
-                    PrevState::Runnable | PrevState::Preempted => {
-                        preempted = Some(prev_key);
-                        let by = next_key.map_or(ActorId::IDLE, |key| self.world.tasks.get(key).actor);
-                        RunEnd::Preempted { by, by_wakeup }
+        let mut pushed_off = None;
+        match current {
+            Current::Task(key) if Some(key) != next_key => {
+                self.update(key, prev.comm, prev.prio);
+                let (ended, sleeps) = match prev_state {
+                    PrevState::Runnable | PrevState::Preempted if self.is_caught_falling_asleep(key) => {
+                        (RunEnd::Slept, None)
                     }
-                    PrevState::Dead => RunEnd::Died,
-                    PrevState::Unknown => RunEnd::Cut,
-                    _ => RunEnd::Slept,
+                    PrevState::Runnable | PrevState::Preempted => (self.preempted_by(index, next_key), None),
+                    PrevState::Dead => (RunEnd::Died, None),
+                    PrevState::Unknown => (RunEnd::Cut, None),
+                    state => (RunEnd::Slept, Some(state)),
                 };
+                self.close_run_of(index, key, ended, sleeps, sink);
+                match ended {
+                    RunEnd::Preempted { by_wakeup, .. } => {
+                        self.begin_wait(key, WaitKind::Preemption, cpu_id, now, None);
+                        pushed_off = Some((key, by_wakeup));
+                    }
+                    RunEnd::Slept if sleeps.is_none() => self.begin_wait(key, WaitKind::Wakeup, cpu_id, now, None),
+                    RunEnd::Died => self.bury(key),
+                    RunEnd::Slept | RunEnd::Cut => {}
+                }
             }
-        }
-        self.close_run(index, current, ended, sink);
-        if let Some((prev_key, caught)) = leaves {
-            self.leave_cpu(prev_key, prev_state, caught, cpu_id);
+            Current::Task(key) => self.close_run_of(index, key, RunEnd::Cut, None, sink),
+            Current::Idle | Current::Unknown => self.close_idle(index, current),
         }
         match next_key {
             None => self.enter_idle(index),
             Some(next_key) => self.take_cpu(index, next_key, cpu_id, sink),
         }
         self.cpus[index].settle_switch(now);
-        if let (Some(prev), Some(next)) = (preempted, next_key) {
+        if let (Some((prev, by_wakeup)), Some(next)) = (pushed_off, next_key) {
             self.name_preemptor(prev, next, by_wakeup);
         }
+    }
+
+    /// How the run of a task ends that stays runnable.
+    #[inline(always)]
+    fn preempted_by(&self, index: usize, next: Option<TaskKey>) -> RunEnd {
+        let Some(next) = next else { return RunEnd::Preempted { by: ActorId::IDLE, by_wakeup: false } };
+        let by_wakeup = self.is_wakeup_preemption(self.cpus[index].run_start, next);
+        RunEnd::Preempted { by: self.world.tasks.get(next).actor, by_wakeup }
     }
 
     /// Makes sure that `prev` is what we believe to be running on the CPU.
@@ -257,28 +292,6 @@ impl Timeline {
     /// it as runnable.
     fn is_caught_falling_asleep(&self, key: TaskKey) -> bool {
         self.wakeup_recorded && self.world.tasks.get(key).early_wake.is_some()
-    }
-
-    /// What becomes of the task that has just left the CPU.
-    #[inline(always)]
-    fn leave_cpu(&mut self, key: TaskKey, state: PrevState, caught: bool, cpu: CpuId) {
-        let now = self.world.now;
-        let task = self.world.tasks.get_mut(key);
-        match state {
-            PrevState::Runnable | PrevState::Preempted if caught => {
-                self.begin_wait(key, WaitKind::Wakeup, cpu, now, None);
-            }
-            PrevState::Runnable | PrevState::Preempted => self.begin_wait(key, WaitKind::Preemption, cpu, now, None),
-            PrevState::Dead => self.bury(key),
-            PrevState::Unknown => task.state = State::Unknown,
-            _ => {
-                task.state = State::Sleeping;
-                task.sleep_start = Some(now);
-                task.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
-                // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
-                task.slept_without_work = state == PrevState::Idle && task.work_start.is_none();
-            }
-        }
     }
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, Prio, Tid, Time};
+use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, PrevState, Prio, Tid, Time};
 
 use crate::debts::Debts;
 use crate::fairness::Account;
@@ -250,6 +250,22 @@ impl Task {
             own_weight: None,
             pins: 0,
         }
+    }
+
+    /// It sleeps from now on, in this state.
+    #[inline(always)]
+    pub(crate) fn fall_asleep(&mut self, now: Time, state: PrevState) {
+        self.state = State::Sleeping;
+        self.sleep_start = Some(now);
+        self.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
+        // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
+        self.slept_without_work = state == PrevState::Idle && self.work_start.is_none();
+    }
+
+    /// Whether it has this name and priority, and an event has told the priority.
+    #[inline(always)]
+    pub(crate) fn is_named(&self, comm: Comm, prio: Option<Prio>) -> bool {
+        comm == self.comm && prio == Some(self.prio) && self.ranked
     }
 
     /// Whether no event has told what it does.

@@ -164,12 +164,13 @@ impl Timeline {
 
     /// Takes the next event.
     pub fn push(&mut self, event: &Event, sink: &mut impl Sink) {
-        if event.cpu.0 >= CpuId::LIMIT {
-            self.impossible_cpus += 1;
+        let index = event.cpu.index();
+        if index >= self.cpus.len() && !self.meet(event) {
             return;
         }
-        self.clock(event.time);
-        let (index, now) = (self.cpu(event.cpu), self.world.now);
+        let now = event.time.max(self.world.now);
+        self.late += u64::from(event.time < now);
+        self.world.now = now;
         let cpu = &mut self.cpus[index];
         cpu.issued = true;
         cpu.note_context(now, event);
@@ -193,10 +194,26 @@ impl Timeline {
                 self.act(index, event, sink);
             }
         }
-        let capacity = if self.places_recorded { Occupancy::CAPACITY } else { Occupancy::LONG_CAPACITY };
-        if self.cpus[index].occupancy.is_full(capacity) {
+        let occupancy = &self.cpus[index].occupancy;
+        if occupancy.is_full(Occupancy::CAPACITY)
+            && (self.places_recorded || occupancy.is_full(Occupancy::LONG_CAPACITY))
+        {
             self.take_stock(index);
         }
+    }
+
+    /// The first event of a CPU, perhaps of all; whether there can be such a CPU.
+    #[cold]
+    fn meet(&mut self, event: &Event) -> bool {
+        if event.cpu.0 >= CpuId::LIMIT {
+            self.impossible_cpus += 1;
+            return false;
+        }
+        if !self.started {
+            self.start(event.time);
+        }
+        self.cpu(event.cpu);
+        true
     }
 
     /// What the current task of a CPU, or an interrupt, does there.
@@ -252,18 +269,6 @@ impl Timeline {
         }
     }
 
-    #[inline(always)]
-    fn clock(&mut self, time: Time) {
-        if !self.started {
-            self.start(time);
-        }
-        if time >= self.world.now {
-            self.world.now = time;
-        } else {
-            self.late += 1;
-        }
-    }
-
     #[cold]
     fn start(&mut self, time: Time) {
         self.started = true;
@@ -304,9 +309,8 @@ impl Timeline {
     /// The task has this name and priority, as far as they are known.
     #[inline(always)]
     pub(crate) fn update(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>) {
-        let task = self.world.tasks.get(key);
         // Nearly all events name a task as the one before did.
-        if comm != task.comm || prio != Some(task.prio) || !task.ranked {
+        if !self.world.tasks.get(key).is_named(comm, prio) {
             self.learn(key, comm, prio);
         }
     }

@@ -213,15 +213,19 @@ impl Timeline {
         };
         self.places.remove(&mut cpu.queue, key);
         uncrowd(&mut self.world.actors, pending);
-        if pending.parts.is_empty() {
-            std::mem::swap(&mut pending.parts, &mut self.parts);
+        let is_plain = pending.is_plain();
+        if is_plain {
+            self.parts.clear();
+            cpu.occupancy.parts(pending.segment, now, pending.mark, |actor, length| self.parts.push((actor, length)));
+        } else {
+            pending.close_segment(cpu, now);
+            if class <= Policy::Fair {
+                // It was taken out of its class meanwhile.
+                pending.forget_stops();
+            }
         }
-        pending.close_segment(cpu, now);
-        if class <= Policy::Fair {
-            // It was taken out of its class meanwhile.
-            pending.forget_stops();
-        }
-        let idle_elsewhere = idle_beside(&self.idle, pending, task.pinned, now);
+        let parts = if is_plain { &self.parts } else { &pending.parts };
+        let idle_elsewhere = idle_beside(&self.idle, pending, parts, task.pinned, now);
         let beside_unheard = unheard_beside(&self.idle, self.unheard.as_ref(), pending);
         task.debts.push(pending.actor, pending.start, now);
         if drives_grace_periods(task.kernel_thread, &task.comm) {
@@ -231,11 +235,9 @@ impl Timeline {
             self.hold_back(key, ended, (idle_elsewhere, beside_unheard), queue_length);
             return;
         }
-        split(pending, limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
+        split(pending, parts, limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
         let mut wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
         wait.beside_unheard = beside_unheard;
-        std::mem::swap(&mut pending.parts, &mut self.parts);
-        self.parts.clear();
         task.pending = None;
         sink.wait(&self.world, &wait);
     }
@@ -253,7 +255,7 @@ impl Timeline {
 
     /// How long another CPU has been idle that the waiting task may use.
     pub(crate) fn idle_beside(&self, pending: &Pending, pinned: bool) -> Option<Nanos> {
-        idle_beside(&self.idle, pending, pinned, self.world.now)
+        idle_beside(&self.idle, pending, &pending.parts, pinned, self.world.now)
     }
 
     /// A CPU that it may use and that has issued no event.
@@ -263,14 +265,20 @@ impl Timeline {
 }
 
 #[inline]
-fn idle_beside(idle: &IdleWatch, pending: &Pending, pinned: bool, now: Time) -> Option<Nanos> {
+fn idle_beside(
+    idle: &IdleWatch,
+    pending: &Pending,
+    parts: &[(ActorId, Nanos)],
+    pinned: bool,
+    now: Time,
+) -> Option<Nanos> {
     let Some((group, before)) = pending.idle_before else { return pinned.then_some(Nanos::ZERO) };
     let since = (idle.total(group, now) + pending.idle_carried).saturating_sub(before);
     if since == Nanos::ZERO {
         return Some(since);
     }
     // Who had it has one part, so at most one is idle.
-    let own = pending.parts.iter().find(|part| part.0 == ActorId::IDLE).map_or(Nanos::ZERO, |part| part.1);
+    let own = parts.iter().find(|part| part.0 == ActorId::IDLE).map_or(Nanos::ZERO, |part| part.1);
     Some(since.saturating_sub(own))
 }
 
@@ -343,8 +351,13 @@ impl Pending {
         }
     }
 
+    /// Whether all of it lies in the present segment, in which nothing is to be told apart.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.parts.is_empty() && self.stopped.is_none() && self.passed_over.is_none() && self.hold.is_none()
+    }
+
     /// Adds the present CPU's occupants since the segment's start to the parts.
-    #[inline]
     pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time) {
         let parts = match &mut self.stopped {
             Some(stopped) if stopped.now => &mut stopped.parts,
@@ -352,19 +365,10 @@ impl Pending {
         };
         // Mostly there is but one segment, and no actor comes twice in it.
         let is_first = parts.is_empty();
-        if let Some(holder) = cpu.occupancy.holder_since(self.segment).filter(|_| is_first) {
-            // One that was woken by the task before it.
-            let length = now.since(self.segment);
-            if length > Nanos::ZERO {
-                parts.push((holder, length));
-            }
-            self.mark = None;
-        } else {
-            let mark = self.mark.take();
-            cpu.occupancy.parts(self.segment, now, mark, |actor, length| {
-                if is_first { parts.push((actor, length)) } else { add(parts, actor, length) }
-            });
-        }
+        let mark = self.mark.take();
+        cpu.occupancy.parts(self.segment, now, mark, |actor, length| {
+            if is_first { parts.push((actor, length)) } else { add(parts, actor, length) }
+        });
         if let Some(since) = self.passed_over.take() {
             self.passed_over_total += cpu.occupancy.time_of(ActorId::IDLE, since, now);
         }

@@ -1,6 +1,6 @@
 //! Wakeups and moves.
 
-use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef};
+use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef, Time};
 
 use crate::cpu::Current;
 use crate::debts::Basis;
@@ -18,6 +18,12 @@ impl Timeline {
         }
         let now = self.world.now;
         let key = self.task(task);
+        let known = self.world.tasks.get(key);
+        if known.state == State::Sleeping && known.pending.is_none() {
+            // As nearly always: nothing has to be doubted.
+            self.ran_last_on(key, target);
+            return self.wake_up(index, event, key, target, (now, None), sink);
+        }
         self.disprove(key);
         if self.is_woken(key)
             && let Some((_, cpu)) = self.world.tasks.get(key).waiting_since()
@@ -38,16 +44,26 @@ impl Timeline {
                 self.lose_track_of_its_cpu(key, sink);
                 self.drop_wait(key);
                 self.world.tasks.get_mut(key).sleep_start = None;
-                self.cpu(target);
-                self.report_wake(index, event, key, sink);
-                self.begin_wait(key, WaitKind::Wakeup, target, now, None);
+                self.wake_up(index, event, key, target, (now, None), sink);
             }
-            State::Sleeping | State::Unknown => {
-                self.cpu(target);
-                self.report_wake(index, event, key, sink);
-                self.begin_wait(key, WaitKind::Wakeup, target, now, None);
-            }
+            State::Sleeping | State::Unknown => self.wake_up(index, event, key, target, (now, None), sink),
         }
+    }
+
+    /// The task is woken, and waits since then, if it is known from when on it is queued.
+    #[inline(never)]
+    fn wake_up(
+        &mut self,
+        index: usize,
+        event: &Event,
+        key: TaskKey,
+        target: CpuId,
+        (start, queued): (Time, Option<Time>),
+        sink: &mut impl Sink,
+    ) {
+        self.cpu(target);
+        self.report_wake(index, event, key, sink);
+        self.begin_wait(key, WaitKind::Wakeup, target, start, queued);
     }
 
     /// Whether the task waits after a wakeup. The kernel then wakes it no more until it has run and gone to sleep
@@ -94,8 +110,7 @@ impl Timeline {
                     (Some(early), Some(sleep)) => early.max(sleep),
                     _ => now,
                 };
-                self.report_wake(index, event, key, sink);
-                self.begin_wait(key, WaitKind::Wakeup, target, start, Some(now));
+                self.wake_up(index, event, key, target, (start, Some(now)), sink);
             }
         }
     }
@@ -140,11 +155,11 @@ impl Timeline {
         sink.migration(&self.world, &Migration { task: key, time: now, from, to });
     }
 
+    #[inline(always)]
     fn report_wake(&mut self, index: usize, event: &Event, key: TaskKey, sink: &mut impl Sink) {
         let now = self.world.now;
         let Origin { waker, debtor, basis, suspect } = self.waker(index, event, key);
-        let mut prices = std::mem::take(&mut self.prices);
-        prices.clear();
+        self.prices.clear();
         let sleep_start = self.world.tasks.get(key).sleep_start;
         let loss = self.loss_of_sleeper(key);
         if let SleepLoss::Since(since) | SleepLoss::OfOthers(since) = loss {
@@ -154,17 +169,16 @@ impl Timeline {
             self.add_grace_period(index, waker, key, (since, basis));
             if !self.open_debts.is_empty() {
                 let task = self.world.tasks.get_mut(key);
-                task.debts.take_over(&mut self.open_debts, since, task.actor, &mut prices);
+                task.debts.take_over(&mut self.open_debts, since, task.actor, &mut self.prices);
             }
         }
         if matches!(loss, SleepLoss::OfOthers(_)) {
-            prices.clear();
+            self.prices.clear();
         }
         let slept = sleep_start.map(|start| now.since(start));
         let cpu = self.cpus[index].id;
-        let wake = Wake { wakee: key, waker, suspect, time: now, cpu, slept, prices: &prices };
+        let wake = Wake { wakee: key, waker, suspect, time: now, cpu, slept, prices: &self.prices };
         sink.wake(&self.world, &wake);
-        self.prices = prices;
     }
 
     /// Who issues a wakeup: the current task, unless the CPU is serving an interrupt for somebody else. And whose waits
@@ -175,6 +189,12 @@ impl Timeline {
         // With remote wakeups the target CPU issues sched_wakeup from an interrupt; the waker issued sched_waking.
         if matches!(event.kind, EventKind::Wakeup { .. }) && self.waking_recorded {
             return Origin::UNKNOWN;
+        }
+        if event.context == Context::Task {
+            return match cpu.current {
+                Current::Task(key) => Origin { waker: Waker::Task(key), debtor: Some(key), ..Origin::UNKNOWN },
+                Current::Idle | Current::Unknown => Origin::UNKNOWN,
+            };
         }
         let interrupt = match event.context {
             Context::Hardirq | Context::Nmi => true,

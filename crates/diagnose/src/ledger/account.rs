@@ -163,14 +163,18 @@ impl Account {
             self.throughout = self.throughout.max(wait.throughout);
         }
         self.episodes.push(wait.start, wait.end);
-        if let Some(idle) = wait.idle_elsewhere {
-            self.add_idle(idle, wait);
+        match wait.idle_elsewhere {
+            // Nothing was idle, whatever else is known of it.
+            Some(Nanos::ZERO) if wait.beside_unheard.is_none() => self.idle_elsewhere.known += 1,
+            Some(idle) => self.add_idle(idle, wait),
+            None => {}
         }
         let main = match wait.pieces {
             // Most waits have one reason.
             [piece] => {
-                let is_interrupt = matches!(piece.rule, Rule::Irq | Rule::Softirq);
-                self.add_interrupted(if is_interrupt { piece.length } else { Nanos::ZERO }, length);
+                if matches!(piece.rule, Rule::Irq | Rule::Softirq) {
+                    self.add_interrupted(piece.length, length);
+                }
                 self.add_part(piece.rule, piece.length, wait, stretch);
                 if piece.length > Nanos::ZERO { piece.rule } else { Rule::Unknown }
             }
@@ -182,22 +186,22 @@ impl Account {
 
     /// Adds what the rules had of a wait, and finds the one that had most.
     fn add_parts(&mut self, pieces: &[Piece], wait: &Wait<'_>, stretch: Option<Nanos>) -> Rule {
-        let mut interrupted = Nanos::ZERO;
-        let mut main = (Nanos::ZERO, Rule::Unknown);
         // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
-        for (index, piece) in pieces.iter().enumerate() {
-            if matches!(piece.rule, Rule::Irq | Rule::Softirq) {
-                interrupted += piece.length;
+        let mut together = [Nanos::ZERO; Rule::ALL.len()];
+        for piece in pieces {
+            together[piece.rule as usize] += piece.length;
+        }
+        let interrupted = together[Rule::Irq as usize] + together[Rule::Softirq as usize];
+        let mut main = (Nanos::ZERO, Rule::Unknown);
+        for piece in pieces {
+            // Each rule once, in the order of their longest pieces.
+            let length = std::mem::take(&mut together[piece.rule as usize]);
+            if length > Nanos::ZERO {
+                if length > main.0 {
+                    main = (length, piece.rule);
+                }
+                self.add_part(piece.rule, length, wait, stretch);
             }
-            if pieces[..index].iter().any(|earlier| earlier.rule == piece.rule) {
-                continue;
-            }
-            let same = pieces[index + 1..].iter().filter(|other| other.rule == piece.rule);
-            let together = same.fold(piece.length, |sum, other| sum + other.length);
-            if together > main.0 {
-                main = (together, piece.rule);
-            }
-            self.add_part(piece.rule, together, wait, stretch);
         }
         self.add_interrupted(interrupted, wait.length());
         main.1
@@ -213,25 +217,30 @@ impl Account {
     /// Adds what a rule had in all of a wait.
     #[inline]
     fn add_part(&mut self, rule: Rule, together: Nanos, wait: &Wait<'_>, stretch: Option<Nanos>) {
-        let is_main = is_main(together, wait.length());
+        let is_main = || is_main(together, wait.length());
         let together = match stretch {
             Some(stretch) if rule == Rule::Class => together.min(stretch),
             _ => together,
         };
         let longest = &mut self.longest_by_rule[rule as usize];
         *longest = (*longest).max(together);
-        if is_main {
-            let longest = &mut self.longest_mainly[rule as usize];
-            *longest = (*longest).max(together);
+        let longest = &mut self.longest_mainly[rule as usize];
+        if together > *longest && is_main() {
+            *longest = together;
         }
         if together >= FAIR_PERIOD {
-            self.stalls_by_rule[rule as usize] += 1;
-            if is_main {
-                self.stalled_mainly[rule as usize] += together;
-                self.stalls_mainly[rule as usize] += 1;
-                if rule == Rule::Weight {
-                    self.queued_in_stalls += u64::from(wait.queue_length);
-                }
+            self.add_stall(rule, together, is_main(), wait.queue_length);
+        }
+    }
+
+    #[inline(never)]
+    fn add_stall(&mut self, rule: Rule, together: Nanos, is_main: bool, queue_length: u32) {
+        self.stalls_by_rule[rule as usize] += 1;
+        if is_main {
+            self.stalled_mainly[rule as usize] += together;
+            self.stalls_mainly[rule as usize] += 1;
+            if rule == Rule::Weight {
+                self.queued_in_stalls += u64::from(queue_length);
             }
         }
     }

@@ -32,8 +32,10 @@ impl Ahead {
         thread::spawn(move || {
             let mut at = start;
             while at < end {
-                let mut bytes = emptied.try_recv().unwrap_or_default();
-                bytes.resize(ROOM + BLOCK, 0);
+                // One that was never filled comes back, too: the buffer before the first block.
+                let used = emptied.try_recv().ok().filter(|bytes| bytes.len() == ROOM + BLOCK);
+                // The kernel gives zeroed pages, which need not be written again.
+                let mut bytes = used.unwrap_or_else(|| vec![0; ROOM + BLOCK]);
                 let wanted = BLOCK.min(usize::try_from(end - at).unwrap_or(BLOCK));
                 let read = file.read_at(at, &mut bytes[ROOM..ROOM + wanted]);
                 let ends = !matches!(read, Ok(length) if length == wanted);

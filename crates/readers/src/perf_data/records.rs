@@ -108,7 +108,9 @@ impl Records {
     }
 
     fn new(bytes: Source, offset: u64, endian: Endian) -> Records {
-        Records { bytes, endian, buffer: vec![0; BLOCK], start: 0, end: 0, offset }
+        // What is read ahead comes with its buffer.
+        let room = if matches!(bytes, Source::Ahead(_)) { 0 } else { BLOCK };
+        Records { bytes, endian, buffer: vec![0; room], start: 0, end: 0, offset }
     }
 
     /// The next record.
