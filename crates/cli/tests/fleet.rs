@@ -300,7 +300,9 @@ fn hostile_files_together_have_a_limit_of_memory() {
     };
     for number in 0..4 {
         for (name, bytes) in [("large", &large), ("ending", &ending), ("nothing", &nothing)] {
-            std::fs::write(hour.join(format!("{name}-{number}.parquet")), bytes).expect("it can be written");
+            if name != "nothing" || number < 2 {
+                std::fs::write(hour.join(format!("{name}-{number}.parquet")), bytes).expect("it can be written");
+            }
         }
     }
     let mut command = fleet.command(&["compact", "--settle", "0s"]);
@@ -311,7 +313,7 @@ fn hostile_files_together_have_a_limit_of_memory() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let output = child.wait_with_output().expect("it ended");
-    assert!(output.status.code() == Some(1) && text(&output.stdout).contains("9 files of hosts"), "{output:?}");
+    assert!(output.status.code() == Some(1) && text(&output.stdout).contains("7 files of hosts"), "{output:?}");
     assert!((100 << 20..MOST_MEMORY).contains(&most), "{} MiB", most >> 20);
 }
 
