@@ -115,7 +115,7 @@ struct cpu {
 	u32 tid;
 	u32 tgid;
 	u32 weight;
-	/* 0 of all but real-time and deadline tasks, an idle CPU included. */
+	/* Of real-time and deadline tasks; 0 of all others, and of an idle CPU. */
 	u8 rank;
 	u8 role;
 	u8 known;

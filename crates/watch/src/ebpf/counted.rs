@@ -200,15 +200,17 @@ impl Cpu {
     fn real_time(&self) -> Result<u64, EngineError> {
         let cpu = self.at;
         // SAFETY: within the mapping, one word each.
-        let (counted, since, rank) = self.steady(|| unsafe {
+        let (counted, since, rank, now) = self.steady(|| unsafe {
             (
                 ptr::read_volatile(&raw const (*cpu).real_time),
                 ptr::read_volatile(&raw const (*cpu).since),
                 ptr::read_volatile(&raw const (*cpu).rank),
+                // While it still has the CPU.
+                clocks::now().trace,
             )
         })?;
         // As long as a task keeps a CPU that nobody waits for, nothing is counted there.
-        let lasts = if rank > 0 { clocks::now().trace.since(Time(since)).0 } else { 0 };
+        let lasts = if rank > 0 { now.since(Time(since)).0 } else { 0 };
         Ok(counted.saturating_add(lasts))
     }
 

@@ -19,6 +19,9 @@ pub(super) const LONG: u64 = 24_000_000;
 /// In so many of a second's readings somebody waits for long: one burst that many tasks wait for at once is not what lasts.
 pub(super) const READINGS: usize = 3;
 
+/// Of a single wait so large a part, one in four, must be by class to count: less did not make it long, whatever its length.
+const MUCH: u64 = 4;
+
 /// How far above its threshold.
 pub(super) type Ranked = (f64, Begun);
 
@@ -116,7 +119,7 @@ impl<'a> Pair<'a> {
 
     /// For how much of a wait others were preferred, at most. Sums are of all tasks of the role, and what a thousand of them waited for a
     /// moment is not what one waited: so much of it as of all that they waited. Where real-time tasks keep a CPU that counts by itself:
-    /// of a crowd most may wait elsewhere. By class it is no more than real-time tasks had the CPU meanwhile.
+    /// of a crowd most may wait elsewhere. By class it is no more than real-time tasks had one CPU meanwhile.
     pub(super) fn unfair(&self, ns: u64, since: u64, cpu: Option<CpuId>) -> Unfair {
         let (then, now) = (self.at_or_before(since), self.reading);
         let waited = self.waited_since(then).map_or(0, |waited| waited.0);
@@ -130,9 +133,12 @@ impl<'a> Pair<'a> {
             Some(cpu) => self.on_cpu(then, now, cpu).map(of_row),
             None => self.on_cpus(then, now).map(of_row).max(),
         };
+        // A daemon that has a twentieth of a CPU has a second of a wait of twenty, and did not make it long.
+        let if_much = |lost: u64| if lost.saturating_mul(MUCH) >= ns { lost } else { 0 };
         let summed = part_of(ns, by_class, waited);
-        let by_class = summed.min(self.lost_since(then, by_class));
-        Unfair { summed, by_class, by_others: part_of(ns, by_others, waited), on_cpu: on_cpu.unwrap_or(0) }
+        let by_class = if_much(summed.min(self.lost_by_one_since(then, by_class)));
+        let on_cpu = if_much(on_cpu.unwrap_or(0));
+        Unfair { summed, by_class, by_others: part_of(ns, by_others, waited), on_cpu }
     }
 
     fn share(&self, limit: f64) -> Option<Met<'a>> {

@@ -16,11 +16,16 @@ const STEP: u64 = 250;
 
 /// What begins in eight readings, in each of which the same happens.
 fn begun(scene: &Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Begun> {
+    begun_in(8, scene, happens)
+}
+
+/// The same for so many readings.
+fn begun_in(readings: u64, scene: &Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Begun> {
     let mut detector = Detector::new(Thresholds::default());
     detector.see(Arc::new(scene.reading(at(0))));
     let mut scene = scene.clone();
     let mut begun = Vec::new();
-    for step in 1..=8 {
+    for step in 1..=readings {
         scene = happens(step, scene);
         begun.extend(detector.see(Arc::new(scene.reading(at(step * STEP)))).begun);
     }
@@ -129,7 +134,9 @@ fn one_burst_of_a_real_time_task_before_a_crowd_is_none() {
 /// A real-time daemon has 5 % of CPU 1, and 100 threads of a user wait for it meanwhile. As many others wait for CPU 0, where each has its turn
 /// among its equals; of their waits one ends in each step.
 fn beside_a_daemon(elsewhere: u64, turn: u64) -> Vec<Begun> {
-    begun(&Scene::new().group("/user"), |step, scene| {
+    // Until one of them has ended.
+    let readings = 8.max(turn / (STEP * MS) + 4);
+    begun_in(readings, &Scene::new().group("/user"), |step, scene| {
         let daemon = STEP * MS / 20;
         let (by_class, turns) = (100 * daemon, elsewhere * STEP * MS);
         let scene = scene.blame("/user", RoleKind::RealTime, by_class).on_cpu("/user", 1, by_class, MS);
@@ -151,6 +158,42 @@ fn short_waits_for_a_daemon_make_no_long_waits_elsewhere_its_doing() {
     for turn in [1_200, 2_500] {
         assert_eq!(beside_a_daemon(2, turn * MS), [], "{turn} ms");
     }
+    // Waits so long that a twentieth of one is more than a threshold (equals of long slices).
+    for turn in [11_000, 21_000] {
+        assert_eq!(beside_a_daemon(110, turn * MS), [], "{turn} ms");
+        assert_eq!(beside_a_daemon(2, turn * MS), [], "{turn} ms");
+    }
+}
+
+#[test]
+fn real_time_tasks_on_many_cpus_are_not_one_that_keeps_a_wait() {
+    //  sixteen CPUs with 4 % real time each, behind which a few tasks wait; on CPU 0 twenty loops take turns of two seconds
+    let begun = begun_in(16, &Scene::new().group("/user"), |step, scene| {
+        let scene = (1..16).fold(scene, |scene, cpu| {
+            let scene = scene.blame("/user", RoleKind::RealTime, 12 * 10 * MS).on_cpu("/user", cpu, 12 * 10 * MS, 0);
+            scene.real_time(cpu, 10 * MS)
+        });
+        let turns = 20 * STEP * MS;
+        let scene = scene.blame_group("/user", "/user", Rule::Fair, turns).on_cpu("/user", 0, 0, turns);
+        scene.wait("/user", 2_000 * MS).lasts("/user", 7, "/user", (step * STEP * MS).min(2_000 * MS))
+    });
+    assert!(
+        !begun.iter().any(|begun| matches!(begun.trigger, Trigger::Wait { .. } | Trigger::Oldest { .. })),
+        "{begun:?}"
+    );
+}
+
+#[test]
+fn a_task_that_has_half_of_a_long_wait_is_named_for_it() {
+    //  /user  waits for CPU 1 for 2.4 s, of which a real-time task has half
+    let begun = begun_in(12, &Scene::new().group("/user"), |step, scene| {
+        let half = STEP / 2 * MS;
+        let scene = scene.blame("/user", RoleKind::RealTime, half).blame_group("/user", "/user", Rule::Fair, half);
+        let scene = scene.on_cpu("/user", 1, half, half).real_time(1, half);
+        if step == 11 { scene.wait("/user", 2_400 * MS) } else { scene }
+    });
+    let named = begun.iter().find(|begun| matches!(begun.trigger, Trigger::Wait { .. }));
+    assert_eq!(named.and_then(|begun| begun.rule), Some(Rule::Class), "{begun:?}");
 }
 
 #[test]

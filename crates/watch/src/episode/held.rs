@@ -54,14 +54,23 @@ impl<'a> Pair<'a> {
         here.is_some_and(|here| is_mostly_by_class(&here) && lost(&here, then, now) as f64 >= least)
     }
 
-    /// The most that one task of the role can have lost to higher classes since then, of what all of its tasks lost to them: a thousand that wait at once for
-    /// a millisecond lose a millisecond.
+    /// The most that tasks of the role, one after another, can have lost to higher classes since then, of what all of them lost: a thousand that wait
+    /// at once for a millisecond lose a millisecond.
     pub(super) fn lost_since(&self, then: &Reading, by_class: u64) -> u64 {
+        self.lost_on_its_cpus(then, by_class, |sum, lost| sum.saturating_add(lost))
+    }
+
+    /// The same for one task, which waits for one CPU at a time: that it moved from a CPU that real-time tasks had to another such one is not assumed.
+    pub(super) fn lost_by_one_since(&self, then: &Reading, by_class: u64) -> u64 {
+        self.lost_on_its_cpus(then, by_class, u64::max)
+    }
+
+    fn lost_on_its_cpus(&self, then: &Reading, by_class: u64, together: impl Fn(u64, u64) -> u64) -> u64 {
         let now = self.reading;
         let (mut known, mut on_its_cpus) = (0_u64, 0_u64);
         for here in self.on_cpus(then, now) {
             known = known.saturating_add(here.by_class.0);
-            on_its_cpus = on_its_cpus.saturating_add(lost(&here, then, now));
+            on_its_cpus = together(on_its_cpus, lost(&here, then, now));
         }
         // The rest was waited nobody knows where.
         let rest = by_class.saturating_sub(known);
