@@ -219,6 +219,10 @@ fn policies_that_include_each_other_are_told() {
     write("b.toml", "version = 1\ninclude = [\"/dev/zero\"]\n");
     let error = Policy::look_at(&path("a.toml")).unwrap_err().to_string();
     assert!(error.contains("/dev/zero: cannot be read"), "{error}");
+    assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    write("b.toml", "version = 1\ninclude = [\"pipe\"]\n");
+    let error = Policy::look_at(&path("a.toml")).unwrap_err().to_string();
+    assert!(error.contains("pipe: cannot be read") && error.contains("expected a regular file"), "{error}");
     write("b.toml", "version = 1\ninclude = [\"absent.toml\"]\n");
     let error = Policy::load(&path("a.toml")).unwrap_err().to_string();
     assert!(error.contains("b.toml:2:12") && error.contains("absent.toml"), "{error}");

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use thiserror::Error;
-use unstarve_model::{EventSource, SourceError};
+use unstarve_model::{Batch, EventSource, SourceError};
 
 use crate::foreign;
 use crate::ftrace_text::{self, FtraceText};
@@ -14,7 +14,7 @@ use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
 use crate::shifted_states::PutRight;
-use crate::unpack::{MAX_LAYERS, Unpacked, unpack};
+use crate::unpack::{MAX_LAYERS, Tests, Unpacked, unpack};
 use crate::{systrace_page, trace_dat};
 
 /// A format that can be read.
@@ -134,6 +134,18 @@ fn format_of(prefix: &[u8]) -> Option<&'static Format> {
     FORMATS.iter().find(|format| (format.sniff)(prefix))
 }
 
+/// Whether any event is in it: a kernel's log, or a page, looks like a recording by its beginning and mostly is none.
+fn has_events(input: Input) -> bool {
+    let Some(Ok(mut source)) = format_of(input.prefix()).map(|format| (format.open)(input)) else { return false };
+    let mut batch = Batch::default();
+    while source.read(&mut batch).unwrap_or(false) {
+        if !batch.events.is_empty() {
+            return true;
+        }
+    }
+    !batch.events.is_empty()
+}
+
 /// Opens a recording of any known format.
 pub fn open(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     let name = path.display().to_string();
@@ -147,7 +159,8 @@ pub fn open_stdin() -> Result<Box<dyn EventSource>, OpenError> {
 
 /// Reads a recording of any known format from an input.
 pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
-    let Unpacked { input, member } = unpack(input, |prefix| format_of(prefix).is_some())?;
+    let tests = Tests { is_recording: |prefix| format_of(prefix).is_some(), has_events };
+    let Unpacked { input, member } = unpack(input, tests)?;
     let name = input.name().to_owned();
     if input.prefix().is_empty() {
         return Err(OpenError::Empty { name });
@@ -282,6 +295,27 @@ mod tests {
         let expected = (1, "ftrace text from a/trace.txt.gz".to_owned(), Vec::new());
         assert_eq!(read(&gzip(&tar(&members))), expected);
         assert_eq!(read(&zip(&members)), expected);
+    }
+
+    #[test]
+    fn what_only_looks_like_a_recording_does_not_stand_before_one() {
+        let log = b"[    0.000000] Linux version 6.1.0 (debian-kernel@lists.debian.org)\n[    0.000001] Command line: quiet\n";
+        let page = b"<!DOCTYPE html>\n<html><body>no trace</body></html>\n";
+        let empty = b"# tracer: nop\n#\n";
+        let members = [
+            ("sos/dmesg", &log[..]),
+            ("sos/report.html", page),
+            ("sos/trace", empty),
+            ("sos/perf.txt", TEXT.as_bytes()),
+            ("sos/dmesg.1", log),
+        ];
+        let expected = (1, "ftrace text from sos/perf.txt".to_owned(), Vec::new());
+        assert_eq!(read(&tar(&members)), expected);
+        assert_eq!(read(&zip(&members)), expected);
+        // None has any: the first one says why.
+        let mut source = opened(&tar(&members[..2]));
+        let failed = source.read(&mut unstarve_model::Batch::default());
+        assert!(failed.is_err(), "{}", source.info().format);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 use toml::Spanned;
-use unstarve_files::{TrustError, read_trusted};
+use unstarve_files::{TrustError, open_regular, read_trusted};
 use unstarve_model::{CpuSet, Glob, Tid};
 
 use super::error::{PolicyError, Source};
@@ -78,9 +78,10 @@ impl Compiler {
             })?;
             return String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)));
         }
-        // Counted while reading: a device says that it has no bytes, and may have no end.
+        // Counted while reading: a device says that it has no bytes, and may have no end. A FIFO would be waited for.
         let mut text = String::new();
-        let size = fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+        let file = fs::canonicalize(path).and_then(|path| open_regular(&path));
+        let size = file.and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
         if size.map_err(unreadable)? as u64 > LARGEST {
             return Err(unreadable(std::io::Error::other(format!("more than {LARGEST} bytes are no policy"))));
         }

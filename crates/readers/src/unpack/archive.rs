@@ -3,7 +3,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use super::bounded::Budget;
 use super::layer::Layer;
 use super::member::InArchive;
-use super::{MAX_LAYERS, tar_list, zip_list};
+use super::{MAX_LAYERS, Tests, tar_list, zip_list};
 use crate::input::{Input, Positioned};
 use crate::open::OpenError;
 
@@ -45,6 +45,9 @@ pub enum Choice {
 /// Bundles of support data have hundreds of files; each is looked at.
 const MAX_MEMBERS: usize = 4096;
 
+/// So many that look like recordings are read up to their first event.
+const ASKED: usize = 64;
+
 /// More names make no better message.
 pub const NAMED: usize = 8;
 
@@ -72,13 +75,13 @@ impl Member {
         }
     }
 
-    /// Whether it is a recording, perhaps compressed.
-    fn is_recording(&self, file: &Positioned, is_recording: fn(&[u8]) -> bool) -> bool {
+    /// Whether what is left of it without compression passes a test.
+    fn passes(&self, file: &Positioned, test: impl FnOnce(Input) -> bool) -> bool {
         let mut budget = Budget::default();
         let Ok(mut input) = self.open(file, &mut budget) else { return false };
         for _ in 0..=MAX_LAYERS {
             match Layer::of(input.prefix()) {
-                None => return is_recording(input.prefix()),
+                None => return test(input),
                 Some(Layer::Archive(_)) => return false,
                 Some(Layer::Stream(stream)) => match stream.open(input, &mut budget) {
                     Ok(inner) => input = inner,
@@ -100,30 +103,34 @@ impl ArchiveKind {
         }
     }
 
-    /// Finds the first recording in an archive.
-    pub fn choose(
-        self,
-        input: Input,
-        budget: &mut Budget,
-        is_recording: fn(&[u8]) -> bool,
-    ) -> Result<Choice, OpenError> {
+    /// Finds the first recording in an archive: the first with events of those that look like one, for logs look like some.
+    pub fn choose(self, input: Input, budget: &mut Budget, tests: Tests) -> Result<Choice, OpenError> {
         let name = input.name().to_owned();
         let failed = |source| OpenError::Io { name: name.clone(), source };
         let file = input.into_positioned().map_err(failed)?;
-        let mut members = match self {
+        let members = match self {
             ArchiveKind::Tar => tar_list::members(&file, MAX_MEMBERS),
             ArchiveKind::Zip => zip_list::members(&file, MAX_MEMBERS),
         }
         .map_err(failed)?;
-        let first = members.iter().position(|member| member.is_recording(&file, is_recording));
-        let Some(first) = first else {
-            return Ok(Choice::None(members.into_iter().take(NAMED).map(|member| member.name).collect()));
+        let looks = |member: &&Member| member.passes(&file, |input| (tests.is_recording)(input.prefix()));
+        let alike: Vec<&Member> = members.iter().filter(looks).collect();
+        let has_events = |(index, member): &(usize, &Member)| *index >= ASKED || member.passes(&file, tests.has_events);
+        let chosen = match alike[..] {
+            [] => {
+                return Ok(Choice::None(members.into_iter().take(NAMED).map(|member| member.name).collect()));
+            }
+            [only] => vec![only],
+            // Where none has any, the first one says why.
+            [first, ..] => {
+                let some: Vec<_> =
+                    alike.iter().copied().enumerate().filter(has_events).map(|(_, member)| member).collect();
+                if some.is_empty() { vec![first] } else { some }
+            }
         };
-        let rest = members.split_off(first + 1);
-        let others = rest.into_iter().filter(|member| member.is_recording(&file, is_recording));
-        let others = others.map(|member| member.name).collect();
-        let input = members[first].open(&file, budget).map_err(failed)?;
-        let member = InArchive { name: members.swap_remove(first).name, others, archive: name.clone(), kind: self };
+        let input = chosen[0].open(&file, budget).map_err(failed)?;
+        let others = chosen[1..].iter().map(|member| member.name.clone()).collect();
+        let member = InArchive { name: chosen[0].name.clone(), others, archive: name.clone(), kind: self };
         Ok(Choice::Member(input, member))
     }
 

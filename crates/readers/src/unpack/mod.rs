@@ -29,9 +29,17 @@ pub struct Unpacked {
     pub member: Option<InArchive>,
 }
 
-/// Removes all layers. `is_recording` says whether something that begins so can be read; it chooses among an archive's
-/// members.
-pub fn unpack(input: Input, is_recording: fn(&[u8]) -> bool) -> Result<Unpacked, OpenError> {
+/// What chooses among an archive's members.
+#[derive(Clone, Copy)]
+pub struct Tests {
+    /// Whether something that begins so can be read.
+    pub is_recording: fn(&[u8]) -> bool,
+    /// Whether a recording has any event; asked where several files look like one.
+    pub has_events: fn(Input) -> bool,
+}
+
+/// Removes all layers.
+pub fn unpack(input: Input, tests: Tests) -> Result<Unpacked, OpenError> {
     let mut budget = Budget::default();
     let mut unpacked = Unpacked { input, member: None };
     for _ in 0..=MAX_LAYERS {
@@ -44,7 +52,7 @@ pub fn unpack(input: Input, is_recording: fn(&[u8]) -> bool) -> Result<Unpacked,
                 member,
             },
             Layer::Archive(_) if member.is_some() => return Err(OpenError::ArchiveInArchive { name }),
-            Layer::Archive(kind) => match kind.choose(input, &mut budget, is_recording)? {
+            Layer::Archive(kind) => match kind.choose(input, &mut budget, tests)? {
                 Choice::Member(input, member) => Unpacked { input, member: Some(member) },
                 Choice::None(members) => return Err(OpenError::NoMember { name, members }),
             },
