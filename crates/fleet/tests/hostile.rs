@@ -247,8 +247,12 @@ fn files_that_announce_too_much_are_refused() {
     let number = |name: String| (name, Arc::new(UInt64Array::from(vec![1])) as ArrayRef);
     let many = (0..40).map(|at| number(format!("c{at}"))).chain([hosts(1)]).collect();
     let long = vec![hosts(1), number("n".repeat(65))];
+    // As many columns as the table may have with those of a newer version, but none of them is the table's.
+    let foreign = (0..HOSTS.columns.len() + 16).map(|at| number(format!("c{at}"))).collect();
     for (name, bytes, why) in [
         ("many", parquet(many), "columns"),
+        ("foreign", parquet(foreign), "columns that hosts does not have; expected at most 16"),
+        ("hollow", hollow(), "it has no column"),
         ("long", parquet(long), "a name of 65 bytes"),
         ("rows", announcing(parquet(vec![hosts(1)])), "rows"),
     ] {
@@ -266,6 +270,12 @@ fn files_that_announce_too_much_are_refused() {
             .expect_err("refused");
         assert!(why.contains("1048576 bytes of memory"), "{why}");
     }
+}
+
+/// A file without a column that announces as many rows as one may have.
+fn hollow() -> Vec<u8> {
+    const END: &[u8] = b"\x15\x02\x19\x1cH\x06schema\x15\x00\x00\x16\x80\x80\x80\x02\x19\x1c\x19\x0c\x16\x00\x16\x80\x80\x80\x02\x00\x00";
+    [b"PAR1", END, &(END.len() as u32).to_le_bytes(), b"PAR1"].concat()
 }
 
 /// The same file; its end says that it has as many rows as a number can be. They are the third field of what a Parquet file ends with, behind its
