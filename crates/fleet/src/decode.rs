@@ -182,7 +182,10 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
     }
     let more = found.fields().iter().filter(|field| known.field_with_name(field.name()).is_err()).count();
     if more > MORE_COLUMNS {
-        return Err(format!("it has {more} columns that {} does not have; expected at most {MORE_COLUMNS}", table.name));
+        return Err(format!(
+            "it has {more} columns that {} does not have; expected at most {MORE_COLUMNS}",
+            table.name
+        ));
     }
     for (at, field) in found.fields().iter().enumerate() {
         if found.fields()[..at].iter().any(|other| other.name() == field.name()) {

@@ -102,8 +102,7 @@ impl<W: Write> Reply<'_, W> {
             self.flush().and_then(|()| self.rows(&std::mem::take(&mut rows))).map_err(|error| error.to_string())
         })?;
         let schema = |batches: &[RecordBatch]| batches.first().map(RecordBatch::schema);
-        let is_other =
-            matches!((schema(&self.held), schema(&rows)), (Some(one), Some(other)) if one != other);
+        let is_other = matches!((schema(&self.held), schema(&rows)), (Some(one), Some(other)) if one != other);
         if is_other || self.rows_of_found().saturating_add(examined.rows) > self.most.rows {
             self.flush().map_err(|error| error.to_string())?;
         }
