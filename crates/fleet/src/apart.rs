@@ -224,17 +224,23 @@ impl Running {
 
     fn hear(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<End> {
         let wrong = |why: &str| io::Error::other(why.to_owned());
-        let (mut rest, mut batches, mut bytes) = (asked.files.len(), Vec::new(), 0_usize);
+        let (mut rest, mut batches, mut bytes, mut rows) = (asked.files.len(), Vec::new(), 0_usize, 0_u64);
         while rest > 0 {
             match wire::hear(&mut self.from)?.ok_or_else(|| wrong("it ended"))? {
                 Answer::Rows(more) => {
                     bytes = bytes.saturating_add(more);
                     if bytes > asked.most_answered() {
-                        return Err(wrong("more rows than it may have"));
+                        return Err(wrong("larger rows than it may have"));
                     }
                     let mut encoded = vec![0; more];
                     self.from.read_exact(&mut encoded)?;
-                    batches.extend(wire::decode(encoded)?);
+                    let decoded = wire::decode(encoded)?;
+                    rows = decoded.iter().fold(rows, |rows, batch| rows.saturating_add(batch.num_rows() as u64));
+                    // A few bytes can be many rows.
+                    if rows > asked.most.rows {
+                        return Err(wrong("more rows than it may have"));
+                    }
+                    batches.extend(decoded);
                 }
                 Answer::Found(files) if files.is_empty() => return Err(wrong("of no file")),
                 Answer::Found(files) => {
@@ -243,7 +249,7 @@ impl Running {
                     if asked.wants == Wants::Rows && !run.is_whole() {
                         return Err(wrong("other rows than it counted"));
                     }
-                    bytes = 0;
+                    (bytes, rows) = (0, 0);
                     take(run);
                 }
                 Answer::Refused(why) => return Ok(End::Refused(why)),

@@ -114,6 +114,28 @@ fn a_child_that_answers_otherwise_than_it_was_asked_is_not_believed() {
     }
 }
 
+/// Rows without a column: a few bytes are as many as they say.
+#[test]
+fn a_child_gives_no_more_rows_than_it_was_asked_for() {
+    use arrow_array::RecordBatchOptions;
+    let place = tempfile::tempdir().expect("a place for files");
+    let (noted, hollow) = (place.path().join("starts"), place.path().join("hollow"));
+    for (rows, is_taken) in [(Most::INPUT.rows, true), (Most::INPUT.rows + 1, false)] {
+        let schema = std::sync::Arc::new(arrow_schema::Schema::empty());
+        let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+        let batch = RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options).expect("no column");
+        let bytes = wire::encode(&schema, &[batch]).expect("memory");
+        std::fs::write(&hollow, &bytes).expect("ours");
+        let script = format!(
+            r#"answer '{{"rows":{}}}'; cat '{}'; echo '{{"found":[{{"rows":{rows},"sum":"5","memory":0}}]}}'"#,
+            bytes.len(),
+            hollow.display()
+        );
+        let found = self::rows(&shell(&noted, &script), &[Bytes::from_static(b"a file")]);
+        assert_eq!(found[0].is_ok(), is_taken, "{rows}: {found:?}");
+    }
+}
+
 fn host(name: &str) -> Bytes {
     let bytes = parquet_file(&HOSTS, |rows| {
         let begin = [Cell::Text(name), Cell::Empty, 5.into(), Cell::Text("6.12")];
@@ -160,6 +182,34 @@ fn rows_come_back_as_they_are() {
     let here: Vec<Examined> =
         files.iter().map(|file| Here.examine(&HOSTS, file, Most::INPUT).expect("a good file")).collect();
     assert_eq!(found, here);
+}
+
+/// Files are given back together as long as they have no more rows than one may have.
+#[test]
+fn a_run_has_no_more_rows_than_a_file_may_have() {
+    let files = ["a", "b", "c", "d", "e"].map(host);
+    let question = Question {
+        table: HOSTS.name.to_owned(),
+        files: files.iter().map(Bytes::len).collect(),
+        memory: Most::INPUT.memory,
+        rows: 2,
+        answer: Wants::Rows,
+    };
+    let mut asked = Vec::new();
+    wire::say(&mut asked, &question).expect("memory");
+    files.iter().for_each(|file| asked.extend_from_slice(file));
+    let mut answered = Vec::new();
+    crate::serve::answers(&asked[..], &mut answered).expect("it answers");
+
+    let (mut from, mut runs) = (&answered[..], Vec::new());
+    while let Some(answer) = wire::hear(&mut from).expect("an answer") {
+        match answer {
+            Answer::Rows(bytes) => from = &from[bytes..],
+            Answer::Found(files) => runs.push(files.len()),
+            Answer::Refused(why) => panic!("{why}"),
+        }
+    }
+    assert_eq!(runs, [2, 2, 1]);
 }
 
 /// Of a large file rows are given back before it is known to be whole. What follows may have other columns, as while hosts are upgraded.

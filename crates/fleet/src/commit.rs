@@ -68,15 +68,11 @@ pub struct Output {
     pub max_ts: Option<i64>,
     /// How many hosts are in it.
     pub hosts: u64,
-    /// It has as many rows as a file may have; it is not merged again.
+    /// It has half as many rows as a file may have, or more; it is not merged again.
     pub full: bool,
-    /// The same for files with the same columns beyond those of the table; 0 without any. Early versions did not say it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub columns: Sum,
-}
-
-fn is_zero(sum: &Sum) -> bool {
-    *sum == Sum::default()
+    /// A hash of the columns that the table does not have: SHA-256, the first half. Empty without any. Early versions did not say it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub columns: String,
 }
 
 /// A file of a host.

@@ -12,7 +12,7 @@ fn example() -> Commit {
         min_ts: Some(5),
         max_ts: Some(9),
         hosts: 2,
-        columns: Sum::default(),
+        columns: String::new(),
         full: false,
     };
     let input = |name: &str, rows, sum| Input {

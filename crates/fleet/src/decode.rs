@@ -176,6 +176,17 @@ fn check_size(file: &ParquetMetaData, table: &Schema, most: Most) -> Result<(), 
 
 fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
     let known = known(table);
+    // Rows without a column take no memory, so no limit of memory meets them.
+    if found.fields().is_empty() {
+        return Err("it has no column".to_owned());
+    }
+    let more = found.fields().iter().filter(|field| known.field_with_name(field.name()).is_err()).count();
+    if more > MORE_COLUMNS {
+        return Err(format!(
+            "it has {more} columns that {} does not have; expected at most {MORE_COLUMNS}",
+            table.name
+        ));
+    }
     for (at, field) in found.fields().iter().enumerate() {
         if found.fields()[..at].iter().any(|other| other.name() == field.name()) {
             return Err(format!("column `{}` is there twice", field.name()));

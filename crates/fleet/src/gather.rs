@@ -11,7 +11,7 @@ use crate::commit::COMMIT_BYTES;
 use crate::compact::{Made, What, chain, follow};
 use crate::effects::random;
 use crate::loose::Loose;
-use crate::merge::Chunk;
+use crate::merge::{Chunk, FULL_MEMORY};
 use crate::state::State;
 use crate::store::{Hour, Readers};
 use crate::{Done, FleetError, Input, Most, Name, Options, Output, Problem, lanes};
@@ -20,7 +20,7 @@ use crate::{Done, FleetError, Input, Most, Name, Options, Output, Problem, lanes
 pub(crate) const LARGEST_INPUT: u64 = 64 << 20;
 /// More than a merged file has.
 pub(crate) const LARGEST_OUTPUT: u64 = 1 << 30;
-/// More memory than the rows of a file take that is not full, also where a decoder reserves twice as much as they need.
+/// More memory than the rows of a file take that is not full, with empty columns, also where a decoder reserves twice as much as they need.
 const PARTLY_MEMORY: usize = 512 << 20;
 /// So many merged files an hour may have before files whose columns do not fit to others' are left alone.
 const MOST_OUTPUTS: usize = 1000;
@@ -32,12 +32,15 @@ pub(crate) struct Merge<'a> {
     pub hour: &'a Hour<'a>,
     table: &'static Schema,
     number: u64,
-    chunk: Chunk<'a>,
+    /// Rows that go into the next file without columns that the table does not have, and into the next one with such: what columns one host writes does not end the file
+    /// of those that write none.
+    chunks: [Chunk<'a>; 2],
     /// Who may read any of the files that the commit will list.
     pub readers: Readers,
     outputs: Vec<Output>,
     /// How many the commit before lists.
     before: usize,
+    most_outputs: usize,
 }
 
 /// Merges files of hosts, and outputs if there are many small ones. `None` if there is nothing to do.
@@ -48,8 +51,21 @@ pub(crate) fn merge(
     options: &Options,
     done: &mut Done,
 ) -> Result<Option<Made>, FleetError> {
-    let (chunk, readers, before) = (Chunk::of(table), state.readers_of_outputs(), state.files.outputs.len());
-    let mut merge = Merge { hour, table, number: state.next(), chunk, readers, outputs: Vec::new(), before };
+    merge_into(MOST_OUTPUTS, hour, table, state, options, done)
+}
+
+/// The same with another limit of merged files.
+fn merge_into(
+    most_outputs: usize,
+    hour: &Hour<'_>,
+    table: &'static Schema,
+    state: &State,
+    options: &Options,
+    done: &mut Done,
+) -> Result<Option<Made>, FleetError> {
+    let (chunks, readers, before) = (both(table), state.readers_of_outputs(), state.files.outputs.len());
+    let (number, outputs) = (state.next(), Vec::new());
+    let mut merge = Merge { hour, table, number, chunks, readers, outputs, before, most_outputs };
     let made = merge.all(state, options, done);
     if !matches!(made, Ok(Some(_))) {
         // No commit will list them.
@@ -58,6 +74,10 @@ pub(crate) fn merge(
         }
     }
     made
+}
+
+fn both(table: &Schema) -> [Chunk<'_>; 2] {
+    [Chunk::of(table), Chunk::of(table)]
 }
 
 /// Why a file is not merged.
@@ -83,13 +103,6 @@ impl Refused {
     }
 }
 
-/// Whether a file has as many rows as one may have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fill {
-    Full,
-    Partly,
-}
-
 impl Merge<'_> {
     fn all(&mut self, state: &State, options: &Options, done: &mut Done) -> Result<Option<Made>, FleetError> {
         let known = state.commit.iter().flat_map(|commit| &commit.inputs).map(Input::line_bytes).sum::<u64>();
@@ -109,20 +122,40 @@ impl Merge<'_> {
             lanes::run(hour.store().examiner(), table, Most::INPUT, &mut loose)?;
         }
         let inputs = loose.inputs;
+        self.flush_all()?;
         let mut merged = Vec::new();
-        for output in state.many_small() {
+        for outputs in state.many_small() {
+            merged.extend(self.again(outputs, done)?);
+        }
+        if inputs.is_empty() && merged.is_empty() {
+            return Ok(None);
+        }
+        let commit = follow(self.hour, state, &self.outputs, &merged, &inputs, options);
+        let outputs = self.outputs.clone();
+        Ok(Some(Made { commit, mode: self.readers.mode(), what: What::Merged, outputs, inputs }))
+    }
+
+    /// Merges outputs of a commit before into fewer: those that it took the place of. If no fewer are left to be merged afterwards, they stay as they are, so that nothing is
+    /// written again in each run.
+    fn again<'o>(&mut self, outputs: Vec<&'o Output>, done: &mut Done) -> Result<Vec<&'o Output>, FleetError> {
+        let (first, mut merged) = (self.outputs.len(), Vec::new());
+        for output in outputs {
             match self.output(output) {
                 Ok(()) => merged.push(output),
                 Err(why) => done.problems.push(why.problem(self.hour.shown(&output.name))?),
             }
         }
-        if inputs.is_empty() && merged.len() < MANY {
-            return Ok(None);
+        if merged.len() >= MANY {
+            self.flush_all()?;
+            if self.outputs[first..].iter().filter(|output| !output.full).count() < merged.len() {
+                return Ok(merged);
+            }
         }
-        self.flush(Fill::Partly)?;
-        let commit = follow(self.hour, state, &self.outputs, &merged, &inputs, options);
-        let outputs = self.outputs.clone();
-        Ok(Some(Made { commit, mode: self.readers.mode(), what: What::Merged, outputs, inputs }))
+        self.chunks = both(self.table);
+        for output in self.outputs.drain(first..) {
+            self.hour.remove(&output.name)?;
+        }
+        Ok(Vec::new())
     }
 
     /// Merged rows of a commit before.
@@ -149,21 +182,46 @@ impl Merge<'_> {
     /// Rows of files that have the same readers, and the same columns. If these cannot be beside the columns of files before, they go into a file of their own: what one host
     /// writes does not keep out what another one does (docs/decisions/0432).
     pub fn push(&mut self, run: Run, readers: Readers) -> Result<(), Refused> {
-        if self.chunk.rows > 0 && !self.chunk.takes(&run) {
-            if self.before + self.outputs.len() >= MOST_OUTPUTS {
-                let why = format!(
-                    "its columns need a file of their own, and the hour has {MOST_OUTPUTS} merged files already"
-                );
-                return Err(Refused::File(why));
-            }
-            self.flush(Fill::Partly)?;
-        } else if self.chunk.readers != readers {
-            self.flush(Fill::Partly)?;
-        } else if self.chunk.is_over(&run) {
-            self.flush(Fill::Full)?;
+        let own = usize::from(self.chunks[0].is_odd(&run));
+        if self.chunks[own].readers != readers {
+            self.flush(own)?;
         }
-        self.chunk.push(run, readers).map_err(Refused::File)?;
-        Ok(self.flush_full()?)
+        if !self.chunks[own].takes(&run) {
+            self.check_outputs()?;
+            self.flush(own)?;
+        }
+        if self.chunks[own].is_over(&run) {
+            self.flush(own)?;
+        }
+        self.make_room(own, &run)?;
+        let chunk = &mut self.chunks[own];
+        chunk.push(run, readers).map_err(Refused::File)?;
+        if chunk.is_full() { Ok(self.flush(own)?) } else { Ok(()) }
+    }
+
+    /// One more merged file only because of its columns has to be within the limit.
+    fn check_outputs(&self) -> Result<(), Refused> {
+        let begun = self.chunks.iter().filter(|chunk| chunk.rows > 0).count();
+        let most = self.most_outputs;
+        if self.before + self.outputs.len() + begun < most {
+            return Ok(());
+        }
+        Err(Refused::File(format!(
+            "its columns need a file of their own, and the hour has {most} merged files already"
+        )))
+    }
+
+    /// Both chunks together have no more memory than one may have: that is written first which would be larger.
+    fn make_room(&mut self, own: usize, run: &Run) -> Result<(), FleetError> {
+        let other = 1 - own;
+        loop {
+            let (with, beside) = (self.chunks[own].memory_with(run), self.chunks[other].memory());
+            let larger = if self.chunks[own].rows > 0 && with >= beside { own } else { other };
+            if with.saturating_add(beside) <= FULL_MEMORY || self.chunks[larger].rows == 0 {
+                return Ok(());
+            }
+            self.flush(larger)?;
+        }
     }
 
     /// Something that cannot be.
@@ -171,17 +229,18 @@ impl Merge<'_> {
         FleetError::Rows { path: self.hour.path().to_owned(), why: why.to_owned() }
     }
 
-    fn flush_full(&mut self) -> Result<(), FleetError> {
-        if self.chunk.is_full() { self.flush(Fill::Full) } else { Ok(()) }
+    fn flush_all(&mut self) -> Result<(), FleetError> {
+        (0..self.chunks.len()).try_for_each(|at| self.flush(at))
     }
 
-    fn flush(&mut self, fill: Fill) -> Result<(), FleetError> {
-        let chunk = std::mem::replace(&mut self.chunk, Chunk::of(self.table));
+    fn flush(&mut self, at: usize) -> Result<(), FleetError> {
+        let chunk = std::mem::replace(&mut self.chunks[at], Chunk::of(self.table));
         if chunk.rows == 0 {
             return Ok(());
         }
         let name = Name::merged(self.number, random().map_err(|error| self.wrong(&error.to_string()))?);
         let (rows, sum, columns, mode) = (chunk.rows, chunk.sum, chunk.columns(), chunk.readers.mode());
+        let full = chunk.is_half_full();
         let (mut written, mut bytes) = (None, 0);
         let done = self.hour.write(&name, mode, |file| {
             written = Some(chunk.write(file)?);
@@ -198,7 +257,6 @@ impl Merge<'_> {
             return Err(self.wrong("the rows to be written are not those that were read"));
         };
         let (min_ts, max_ts, hosts) = (written.min_ts, written.max_ts, written.hosts);
-        let full = fill == Fill::Full;
         self.outputs.push(Output { name, bytes, rows, sum, min_ts, max_ts, hosts, full, columns });
         Ok(())
     }
@@ -208,3 +266,7 @@ impl Merge<'_> {
 pub(crate) fn digest_of(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+#[path = "gather_tests.rs"]
+mod tests;

@@ -9,18 +9,18 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
-use twox_hash::XxHash64;
-use unstarve_tables::Schema;
+use unstarve_tables::{KINDS, Kind, Schema, arrow_type};
 
 use crate::Sum;
 use crate::apart::Run;
 use crate::decode::{MORE_COLUMNS, known};
+use crate::gather::digest_of;
 use crate::sorted::{self, At};
 use crate::store::Readers;
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
 const FULL_ROWS: u64 = 1 << 20;
-const FULL_MEMORY: usize = 256 << 20;
+pub(crate) const FULL_MEMORY: usize = 256 << 20;
 
 /// Who waits is asked for first, then when.
 const VICTIMS: [&str; 2] = ["victim_role", "victim"];
@@ -31,7 +31,10 @@ pub(crate) struct Chunk<'a> {
     /// Columns that the table does not have.
     more: BTreeMap<String, DataType>,
     batches: Vec<RecordBatch>,
-    memory: usize,
+    /// How many bytes the rows take as they came.
+    came: usize,
+    /// How many bytes of columns that are there: for each row the [widths](width) of those that its file has.
+    there: usize,
     /// How many rows.
     pub rows: u64,
     /// The sum of what was put in.
@@ -54,16 +57,46 @@ type Place = (u32, Option<i64>, u32, (u32, u32));
 impl<'a> Chunk<'a> {
     pub fn of(table: &'a Schema) -> Chunk<'a> {
         let (more, batches) = (BTreeMap::new(), Vec::new());
-        Chunk { table, more, batches, memory: 0, rows: 0, sum: Sum::default(), readers: Readers::default() }
+        Chunk { table, more, batches, came: 0, there: 0, rows: 0, sum: Sum::default(), readers: Readers::default() }
     }
 
     pub fn is_full(&self) -> bool {
-        self.rows >= FULL_ROWS || self.memory >= FULL_MEMORY
+        self.rows >= FULL_ROWS || self.memory() >= FULL_MEMORY
     }
 
-    /// Whether with the rows of these files there would be more in memory than one file takes.
+    /// Whether it has so much that it is not to be merged again.
+    pub fn is_half_full(&self) -> bool {
+        self.rows >= FULL_ROWS / 2 || self.memory() >= FULL_MEMORY / 2
+    }
+
+    /// Whether with the rows of these files there would be more, or more of them in memory, than one file has.
     pub fn is_over(&self, run: &Run) -> bool {
-        self.memory.saturating_add(run.memory) > FULL_MEMORY
+        self.rows.saturating_add(rows_of(run)) > FULL_ROWS || self.memory_with(run) > FULL_MEMORY
+    }
+
+    /// How many bytes its rows take when they are written: each then has all columns, and what its file did not have takes memory, too.
+    pub fn memory(&self) -> usize {
+        self.memory_of(self.came, self.there, self.rows, 0)
+    }
+
+    /// The same together with the rows of these files.
+    pub fn memory_with(&self, run: &Run) -> usize {
+        let new = self.more_of(run).into_iter().filter(|(name, _)| !self.more.contains_key(name));
+        let added = new.map(|(_, kind)| width(&kind)).sum();
+        let there = self.there.saturating_add(there_of(run));
+        self.memory_of(self.came.saturating_add(run.memory), there, self.rows.saturating_add(rows_of(run)), added)
+    }
+
+    fn memory_of(&self, came: usize, there: usize, rows: u64, added: usize) -> usize {
+        let known = known(self.table);
+        let kinds = known.fields().iter().map(|field| field.data_type()).chain(self.more.values());
+        let all = (kinds.map(width).sum::<usize>() + added).saturating_mul(rows as usize);
+        came.saturating_add(all.saturating_sub(there))
+    }
+
+    /// Whether these files have columns that the table does not have.
+    pub fn is_odd(&self, run: &Run) -> bool {
+        !self.more_of(run).is_empty()
     }
 
     /// Whether these files' columns can be beside those of the files before: each has one type, and there are not too many.
@@ -83,13 +116,14 @@ impl<'a> Chunk<'a> {
         new.map(|field| (field.name().clone(), field.data_type().clone())).collect()
     }
 
-    /// The same for files whose columns beyond the table's are the same; 0 if there are none.
-    pub fn columns(&self) -> Sum {
+    /// The same for files whose columns beyond the table's are the same, and only for those; empty if there are none. Hosts choose these names, so their lengths
+    /// are hashed before them; the words are ours, since commits stay when a library is upgraded.
+    pub fn columns(&self) -> String {
         if self.more.is_empty() {
-            return Sum::default();
+            return String::new();
         }
-        let text: String = self.more.iter().map(|(name, kind)| format!("{name}\0{kind}\n")).collect();
-        Sum(XxHash64::oneshot(0, text.as_bytes()))
+        let line = |(name, kind): (&String, &DataType)| format!("{}:{name}:{};", name.len(), word(kind));
+        digest_of(self.more.iter().map(line).collect::<String>().as_bytes())
     }
 
     /// Puts the rows of files in that have the same readers as those before, and whose columns it [takes](Chunk::takes).
@@ -102,9 +136,10 @@ impl<'a> Chunk<'a> {
             return Err("its rows have several sets of columns".to_owned());
         }
         self.more.extend(self.more_of(&run));
-        self.rows += run.files.iter().map(|file| file.rows).sum::<u64>();
+        self.rows = self.rows.saturating_add(rows_of(&run));
         self.sum = run.files.iter().fold(self.sum, |sum, file| sum.plus(file.sum));
-        self.memory += run.memory;
+        self.came = self.came.saturating_add(run.memory);
+        self.there = self.there.saturating_add(there_of(&run));
         self.readers = readers;
         self.batches.extend(run.batches);
         Ok(())
@@ -131,6 +166,39 @@ impl<'a> Chunk<'a> {
             known.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
         fields.extend(self.more.iter().map(|(name, kind)| Field::new(name, kind.clone(), true)));
         Arc::new(ArrowSchema::new_with_metadata(fields, known.metadata().clone()))
+    }
+}
+
+fn rows_of(run: &Run) -> u64 {
+    run.files.iter().fold(0, |rows, file| rows.saturating_add(file.rows))
+}
+
+/// Bytes of the columns that files have, as far as [`width`] says.
+fn there_of(run: &Run) -> usize {
+    let of = |batch: &RecordBatch| {
+        let fields = batch.schema_ref().fields().iter().map(|field| width(field.data_type()));
+        fields.sum::<usize>().saturating_mul(batch.num_rows())
+    };
+    run.batches.iter().map(of).fold(0, usize::saturating_add)
+}
+
+/// Bytes that an empty cell takes: a number, or where a text or a list begins, and whether it is empty.
+fn width(kind: &DataType) -> usize {
+    kind.primitive_width().unwrap_or(size_of::<i32>()) + 1
+}
+
+/// What a commit calls what is in a column.
+fn word(kind: &DataType) -> &'static str {
+    match KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
+        Some(Kind::U64) => "u64",
+        Some(Kind::U32) => "u32",
+        Some(Kind::I32) => "i32",
+        Some(Kind::F64) => "f64",
+        Some(Kind::Text) => "text",
+        Some(Kind::Moment) => "moment",
+        Some(Kind::Counts) => "counts",
+        // No file with such a column is read.
+        None => "other",
     }
 }
 
@@ -210,3 +278,7 @@ impl<'a> Numbers<'a> {
         places
     }
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

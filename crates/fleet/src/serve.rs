@@ -62,10 +62,11 @@ fn answer_all(from: impl Read, to: impl Write, limits: impl Fn(u64, u64) -> io::
 fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Result<()> {
     let table = unstarve_tables::named(&question.table);
     let table = table.ok_or_else(|| io::Error::other("no table of this version"))?;
-    let mut reply = Reply { to, wants: question.answer, held: Vec::new(), bytes: 0, found: Vec::new() };
+    let most = Most { memory: question.memory, rows: question.rows };
+    let mut reply = Reply { to, wants: question.answer, most, held: Vec::new(), bytes: 0, found: Vec::new() };
     for bytes in &question.files {
         let file = all.split_to(*bytes);
-        if let Err(why) = reply.file(file, table, Most { memory: question.memory, rows: question.rows }) {
+        if let Err(why) = reply.file(file, table) {
             reply.flush()?;
             return wire::say(reply.to, &Answer::Refused(why.chars().take(1000).collect()));
         }
@@ -77,6 +78,8 @@ fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Resul
 struct Reply<'a, W> {
     to: &'a mut W,
     wants: Wants,
+    /// What the rows of a file may take, and those of a run.
+    most: Most,
     held: Vec<RecordBatch>,
     bytes: usize,
     found: Vec<Examined>,
@@ -84,9 +87,9 @@ struct Reply<'a, W> {
 
 impl<W: Write> Reply<'_, W> {
     /// Reads a file. Its rows are given back before it is known to be whole only if they are many: then what was held before goes first.
-    fn file(&mut self, file: Bytes, table: &'static Schema, most: Most) -> Result<(), String> {
+    fn file(&mut self, file: Bytes, table: &'static Schema) -> Result<(), String> {
         let (mut rows, mut bytes, mut given) = (Vec::new(), 0, false);
-        let examined = examine(file, table, most, |batch| {
+        let examined = examine(file, table, self.most, |batch| {
             if self.wants == Wants::Sums {
                 return Ok(());
             }
@@ -99,9 +102,8 @@ impl<W: Write> Reply<'_, W> {
             self.flush().and_then(|()| self.rows(&std::mem::take(&mut rows))).map_err(|error| error.to_string())
         })?;
         let schema = |batches: &[RecordBatch]| batches.first().map(RecordBatch::schema);
-        if let (Some(one), Some(other)) = (schema(&self.held), schema(&rows))
-            && one != other
-        {
+        let is_other = matches!((schema(&self.held), schema(&rows)), (Some(one), Some(other)) if one != other);
+        if is_other || self.rows_of_found().saturating_add(examined.rows) > self.most.rows {
             self.flush().map_err(|error| error.to_string())?;
         }
         self.held.append(&mut rows);
@@ -109,6 +111,11 @@ impl<W: Write> Reply<'_, W> {
         self.found.push(examined);
         // Rows that are given back already are this file's alone: the next one may have other columns.
         if self.bytes < HELD && !given { Ok(()) } else { self.flush().map_err(|error| error.to_string()) }
+    }
+
+    /// How many rows the run has that is not given back yet: who merges it needs memory for each, also if nothing is in it.
+    fn rows_of_found(&self) -> u64 {
+        self.found.iter().fold(0, |rows, file| rows.saturating_add(file.rows))
     }
 
     /// Gives back what is held.

@@ -89,13 +89,13 @@ impl State {
         self.commit.is_none() && self.files.loose.is_empty() && self.entries.iter().any(is_merged)
     }
 
-    /// The outputs that count and are due to be merged: there are many with the same readers and the same columns, and they have not as many rows as one may have.
-    pub fn many_small(&self) -> Vec<&Output> {
-        let mut alike: BTreeMap<(Readers, u64), Vec<&Output>> = BTreeMap::new();
+    /// The outputs that count and are due to be merged: groups of many with the same readers and the same columns, none of which is full.
+    pub fn many_small(&self) -> Vec<Vec<&Output>> {
+        let mut alike: BTreeMap<(Readers, &str), Vec<&Output>> = BTreeMap::new();
         for output in self.files.outputs.iter().filter(|output| !output.full) {
-            alike.entry((self.readers(&output.name), output.columns.0)).or_default().push(output);
+            alike.entry((self.readers(&output.name), &output.columns)).or_default().push(output);
         }
-        alike.into_values().filter(|outputs| outputs.len() >= MANY).flatten().collect()
+        alike.into_values().filter(|outputs| outputs.len() >= MANY).collect()
     }
 
     /// Files of hosts that are not merged yet, those with the same readers together.
