@@ -31,7 +31,8 @@ for architecture in ${ARCH:-$every}; do
 done
 # One image for clusters whose nodes are of both kinds.
 rm -f "$out/unstarve-oci-all.tar"
-if [[ " ${ARCH:-$every} " = *" $own "*" arm64 "* ]]; then
+asked=" ${ARCH:-$every} "
+if [[ $own != arm64 && $asked = *" $own "* && $asked = *" arm64 "* ]]; then
     tools/dist/images.py "$out/unstarve-oci-all.tar" "$SOURCE_DATE_EPOCH" "$out/unstarve-oci.tar" "$out/arm64/unstarve-oci.tar"
     tools/dist/sums.sh "$out"
 fi
