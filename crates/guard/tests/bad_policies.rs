@@ -222,7 +222,7 @@ fn policies_that_include_each_other_are_told() {
     assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
     write("b.toml", "version = 1\ninclude = [\"pipe\"]\n");
     let error = Policy::look_at(&path("a.toml")).unwrap_err().to_string();
-    assert!(error.contains("pipe: cannot be read") && error.contains("expected a regular file"), "{error}");
+    assert!(error.contains("pipe: cannot be read"), "{error}");
     write("b.toml", "version = 1\ninclude = [\"absent.toml\"]\n");
     let error = Policy::load(&path("a.toml")).unwrap_err().to_string();
     assert!(error.contains("b.toml:2:12") && error.contains("absent.toml"), "{error}");
