@@ -2,6 +2,7 @@
 
 mod episodes;
 mod explain;
+mod others;
 mod replay;
 mod run;
 mod show;
@@ -24,7 +25,6 @@ use crate::output::{Color, Out, hint_at_root};
 /// page at 127.0.0.1:9846, a line for each episode in the system's log.
 #[derive(Args)]
 #[command(
-    args_conflicts_with_subcommands = true,
     after_help = "Examples:
   sudo unstarve watch                              until Ctrl-C, with the defaults or /etc/unstarve/watch.toml
   sudo unstarve watch --config watch.toml
@@ -106,18 +106,21 @@ impl StoreArgs {
 /// Which running watch.
 #[derive(Args)]
 struct StateArgs {
-    /// Where its socket and its lock are
-    #[arg(long, value_name = "DIR", default_value = STATE_DIRECTORY)]
-    state: PathBuf,
+    /// Where its socket and its lock are [default: /run/unstarve]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
 }
 
 impl StateArgs {
     fn path(&self) -> &Path {
-        &self.state
+        self.state.as_deref().unwrap_or(Path::new(STATE_DIRECTORY))
     }
 }
 
 pub fn run(args: &WatchArgs, color: Color) -> Result<ExitCode> {
+    if let (Some(_), Some(option)) = (&args.command, args.run.given()) {
+        bail!("{option} stands before the subcommand; write it behind: `unstarve watch SUBCOMMAND {option} …`, if it has that option");
+    }
     match &args.command {
         None => run::run(&args.run),
         Some(WatchCommand::Episodes(args)) => episodes::run(args),
