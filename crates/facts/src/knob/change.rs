@@ -225,10 +225,12 @@ mod tests {
 
     #[test]
     fn what_a_file_does_not_have_is_gone_only_if_its_kernel_lacks_it() {
-        let host = |release: &str, settings: &[(&str, &str)]| Snapshot {
-            kernel: crate::KernelInfo { release: Some(release.into()), ..crate::KernelInfo::default() },
-            settings: settings.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect(),
-            ..Snapshot::default()
+        let host = |release: &str, settings: &[(&str, &str)]| {
+            let settings: std::collections::BTreeMap<_, _> = settings.iter().copied().collect();
+            let json = serde_json::json!({
+                "schema": Snapshot::SCHEMA, "kernel": { "release": release }, "settings": settings,
+            });
+            Snapshot::from_json(&json.to_string()).expect("a snapshot")
         };
         let old = host(
             "5.10.223",
