@@ -40,7 +40,7 @@ fn state_of(line: &[u8]) -> Option<PathBuf> {
     while let Some(word) = words.next() {
         match word.as_bytes() {
             b"--state" => state = words.next()?.into(),
-            b"--config" | b"-c" | b"--for" | b"--tables" | b"--color" => drop(words.next()),
+            b"--config" | b"-c" | b"--for" | b"--tables" | b"--color" => _ = words.next(),
             b"--print-config" | b"--print-schema" | b"--help" | b"-h" => return None,
             option if option.starts_with(b"--state=") => state = OsStr::from_bytes(&option[8..]).into(),
             option if option.starts_with(b"-") => {}

@@ -62,9 +62,8 @@ fn nobody(state: &Path) -> String {
         return "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n".to_owned();
     }
     let shown = |path: &Path| clean(&path.display().to_string()).into_owned();
-    let ask = |other: &Other| {
-        format!("  process {}: unstarve watch status --state {}\n", other.pid, shown(&other.state))
-    };
+    let ask =
+        |other: &Other| format!("  process {}: unstarve watch status --state {}\n", other.pid, shown(&other.state));
     let list: String = others.iter().map(ask).collect();
     format!("No watch uses the state directory {}. With another one there runs:\n{list}", shown(state))
 }

@@ -241,10 +241,7 @@ mod tests {
         };
         let (latency, runtime) = ("sched_latency_ns".to_owned(), "sched_rt_runtime_us".to_owned());
         let new = host("6.12.30", &[]);
-        assert_eq!(
-            kinds(&old, &new),
-            [(latency.clone(), ChangeKind::Gone), (runtime.clone(), ChangeKind::Unseen)]
-        );
+        assert_eq!(kinds(&old, &new), [(latency.clone(), ChangeKind::Gone), (runtime.clone(), ChangeKind::Unseen)]);
         assert_eq!(kinds(&new, &old), [(latency.clone(), ChangeKind::New), (runtime.clone(), ChangeKind::Unseen)]);
         let unknown = host("", &[]);
         assert_eq!(kinds(&old, &unknown), [(latency, ChangeKind::Unseen), (runtime, ChangeKind::Unseen)]);

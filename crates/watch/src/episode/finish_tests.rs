@@ -259,14 +259,23 @@ fn episodes_of_one_trace_keep_their_victims_where_a_crowd_is_worse() {
         episode
     };
     let line = shared(counted("rcu"));
-    assert!(line.contains(": rcu tasks waited") && line.contains("explain found rt-starvation of perf[9] instead"), "{line}");
+    assert!(
+        line.contains(": rcu tasks waited") && line.contains("explain found rt-starvation of perf[9] instead"),
+        "{line}"
+    );
     let line = shared(of_program());
-    assert!(line.contains(": dd[44] waited") && line.contains("explain found rt-starvation of perf[9] instead"), "{line}");
+    assert!(
+        line.contains(": dd[44] waited") && line.contains("explain found rt-starvation of perf[9] instead"),
+        "{line}"
+    );
     // The one that has the trace takes what nobody else has, and still says with whom it began.
     let mut episode = counted("rcu");
     episode.note_trace_of_many(&explained(std::slice::from_ref(&crowd), &[]));
     let line = super::super::line(&episode);
-    assert!(line.contains(": perf[9] waited 85 ns") && line.contains("; it began when rcu tasks waited 6 ns"), "{line}");
+    assert!(
+        line.contains(": perf[9] waited 85 ns") && line.contains("; it began when rcu tasks waited 6 ns"),
+        "{line}"
+    );
     // What is found about the program itself is preferred to what is worse and about others of its group.
     let own = at(of_tid(finding("task", "dd"), 44), "warning", 1_100, 1_900);
     let mut episode = of_program();
