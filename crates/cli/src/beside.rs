@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -16,20 +16,30 @@ pub struct Program {
     pub advice: &'static str,
 }
 
+/// Whether it is installed.
+pub fn is_there(program: &Program) -> bool {
+    place_of(program).is_some()
+}
+
 /// Becomes it.
 ///
 /// # Errors
 /// If it is not there, or cannot be run.
 pub fn become_it<'a>(program: &Program, arguments: impl IntoIterator<Item = &'a OsString>) -> Result<ExitCode> {
     let Program { name, advice } = program;
-    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(name)));
-    let places = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&places).filter(|place| place.is_absolute()).map(|place| place.join(name));
-    let Some(path) = beside.into_iter().chain(in_path).find(|path| is_program(path)) else {
+    let Some(path) = place_of(program) else {
         bail!("{name} is not installed: it is neither beside this program nor in the PATH; {advice}");
     };
     let error = Command::new(&path).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run {}", path.display()))
+}
+
+fn place_of(program: &Program) -> Option<PathBuf> {
+    let name = program.name;
+    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(name)));
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&places).filter(|place| place.is_absolute()).map(|place| place.join(name));
+    beside.into_iter().chain(in_path).find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {

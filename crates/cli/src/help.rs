@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Command};
-use unstarve_term::{Topic, topic_page, topics_page};
+use unstarve_facts::explain;
+use unstarve_term::{Look, Topic, explanation_page, topic_page, topics_page};
+use unstarve_watch::RoleKind;
 
 use crate::output::{self, Color, Out};
 
@@ -14,12 +16,14 @@ use crate::output::{self, Color, Out};
 Examples:
   unstarve help fix
   unstarve help weight-starvation
+  unstarve help direct-io           a role of watch and top
+  unstarve help R04                 a report that check names
   unstarve help topics              all findings, rules, remedies and other words, a line each
   unstarve help remedies            one of these lists
 
 Exit code: 0, or 2 if nothing has this name.")]
 pub struct HelpArgs {
-    /// A command such as `guard plan`; the id of a finding, rule or remedy; another word (`role`, `episode`, `lab-line`); or a list of them: `findings`, `rules`, `remedies`, `words`, `topics`
+    /// A command such as `guard plan`; the id of a finding, rule or remedy; a role (`direct-io`); what `check` names (`R04`, a setting); another word (`episode`, `lab-line`); or a list of them: `findings`, `rules`, `remedies`, `words`, `topics`
     #[arg(value_name = "COMMAND|TOPIC")]
     names: Vec<String>,
 }
@@ -34,14 +38,41 @@ pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> 
             [name] if !Topic::listed(&name.to_lowercase()).is_empty() => {
                 topics_page(&Topic::listed(&name.to_lowercase()), look)
             }
-            [name] if !Topic::named(&name.to_lowercase()).is_empty() => {
-                topic_page(&Topic::named(&name.to_lowercase()), look)
-            }
+            [name] => match page(name, look) {
+                Some(page) => page,
+                None => bail!("{}", unknown(name)),
+            },
             names => bail!("{}", unknown(&names.join(" "))),
         }
     };
     Out::new().text(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A word of the reports, a role, or what `check` and `knobs` name: a reported regression, a bug, a setting.
+fn page(name: &str, look: Look) -> Option<String> {
+    let lower = name.to_lowercase();
+    let topics = Topic::named(&lower);
+    let pages = [
+        (!topics.is_empty()).then(|| topic_page(&topics, look)),
+        role(&lower).map(about_role),
+        (lower == "roles").then(|| topic_page(&Topic::named("role"), look)),
+    ];
+    let pages: Vec<String> = pages.into_iter().flatten().collect();
+    match pages.as_slice() {
+        [] => explain(name).map(|explanation| explanation_page(&explanation, look)),
+        pages => Some(pages.join("\n")),
+    }
+}
+
+fn about_role(kind: RoleKind) -> String {
+    let (word, meaning) = (kind.word(), kind.meaning());
+    format!("{word}\n  A role, as `watch` and `top` sum tasks up: {meaning}.\n  All roles: `unstarve help role`.\n")
+}
+
+/// A role that is called so; one of a cgroup has the name of the group.
+fn role(name: &str) -> Option<RoleKind> {
+    RoleKind::FIXED.into_iter().find(|kind| kind.word() == name)
 }
 
 /// The command with these names, one below the other.

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::beside::{Program, become_it};
+use crate::beside::{Program, become_it, is_there};
 use crate::cluster;
+use crate::output::Out;
 
 const SQL: Program = Program {
     name: "unstarve-sql",
@@ -38,7 +39,26 @@ pub fn run(args: &SqlArgs) -> Result<ExitCode> {
         let first = OsString::from("sql");
         return become_it(&cluster::CLUSTER, std::iter::once(&first).chain(&args.arguments));
     }
+    if asks_for_help(&args.arguments) && !is_there(&SQL) {
+        return without_engine();
+    }
     become_it(&SQL, &args.arguments)
+}
+
+/// Who asks for help is answered, whether there is an engine or not.
+fn asks_for_help(arguments: &[OsString]) -> bool {
+    matches!(arguments, [only] if only == OsStr::new("--help") || only == OsStr::new("-h"))
+}
+
+fn without_engine() -> Result<ExitCode> {
+    Out::new().text(&format!(
+        "Answers questions in SQL about the tables that `unstarve watch`, `export` and `snapshot` write, of one host or many.\n\n\
+         Usage: unstarve sql [OPTIONS] [STATEMENT] TABLES...\n\n\
+         Its engine is a program of its own, {}, which is not installed here: {}\n\n\
+         Options, views and examples: docs/sql.md, and `unstarve sql --help` once the engine is there.\n",
+        SQL.name, SQL.advice
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether there is the option: no statement is written like it, and after `--` there are no options.

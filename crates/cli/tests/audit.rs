@@ -133,6 +133,29 @@ fn knobs_explain_and_differ() {
     assert_eq!(unstarve(&["knobs", "diff"]).status.code(), Some(2));
 }
 
+/// Of a file that somebody wrote nothing is gone but what its kernel is known to lack.
+#[test]
+fn what_only_one_of_two_files_has_is_not_called_gone() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let host = |name: &str, release: &str, settings: &[(&str, &str)]| {
+        let settings: std::collections::BTreeMap<_, _> = settings.iter().copied().collect();
+        let json = serde_json::json!({
+            "schema": "unstarve.snapshot/1", "kernel": { "release": release }, "settings": settings,
+        });
+        let path = place.path().join(name);
+        std::fs::write(&path, json.to_string()).expect("a snapshot");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let all = [("/proc/sys/kernel/sched_latency_ns", "1"), ("/proc/sys/kernel/sched_rt_runtime_us", "0")];
+    let (old, new) = (host("old.json", "5.10.223", &all), host("new.json", "6.12.30", &[]));
+    for command in [&["knobs", "diff"][..], &["compare"]] {
+        let output = unstarve(&[command, &[old.as_str(), new.as_str()]].concat());
+        let page = text(&output.stdout);
+        assert!(page.contains("0 in the first; not in the second") && !page.contains("was 0"), "{page}");
+        assert!(page.contains("was 1"), "6.12 is known to lack it: {page}");
+    }
+}
+
 #[test]
 fn a_made_up_host_is_set_and_undone() {
     let tree = tempfile::tempdir().expect("a temporary directory");

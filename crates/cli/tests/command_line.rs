@@ -90,6 +90,15 @@ fn help_knows_commands_and_the_words_of_reports() {
         ("lab-line", "`made in part there`"),
         ("words", "confidence"),
         ("victim-above-intruder", "`unstarve help lab-line`"),
+        ("direct-io", "kernel workers that complete direct I/O"),
+        ("storage", "`unstarve help role`"),
+        ("real-time", "in any cgroup"),
+        ("kworker", "all other kernel workers"),
+        ("roles", "`direct-io`"),
+        ("R04", "R04, a reported regression"),
+        ("r04", "Linux 6.6 to 6.16 have it"),
+        ("rt-push-ipi", "rt-push-ipi, a bug"),
+        ("base_slice_ns", "base_slice_ns, a setting"),
     ] {
         asked(&[word], expected);
     }

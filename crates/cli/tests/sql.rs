@@ -30,14 +30,18 @@ fn sql_is_answered_by_a_program_beside_it() {
 #[test]
 fn without_the_engine_the_way_to_ask_duckdb_is_shown() {
     let place = tempfile::tempdir().expect("a place for files");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
-    let output = command.args(["sql", "--help"]).env("PATH", place.path()).output().expect("it can be started");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(said.contains("it is in no package; build it from the source with `make build-sql`"), "{said}");
     let documented = include_str!("../../../docs/tables.md").split("    duckdb -c").nth(1).expect("the example");
     let documented = documented.split("\n\n").next().expect("its end");
-    assert!(said.contains(&format!("    duckdb -c{documented}")), "{said}");
+    // Who asks for help has not failed.
+    for (arguments, code) in [(&["sql", "--help"][..], 0), (&["sql", "-h"], 0), (&["sql", "select 1", "tables"], 2)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        let output = command.args(arguments).env("PATH", place.path()).output().expect("it can be started");
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let said = text(if code == 0 { &output.stdout } else { &output.stderr });
+        assert!(said.contains("it is in no package; build it from the source with `make build-sql`"), "{said}");
+        assert!(said.contains(&format!("    duckdb -c{documented}")), "{said}");
+        assert_eq!(said.contains("Usage: unstarve sql"), code == 0, "{said}");
+    }
 }
 
 /// With `--cluster` another one answers, so that who asks one machine needs no more than before.

@@ -51,7 +51,7 @@ fn an_episode_is_shown_before_what_explain_says_of_its_trace() {
     let page = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let (about, report) = page.split_once("\nWhat explain says of its trace:\n\n").expect(page);
-    assert!(about.starts_with(&format!("2026-11-23T01:23:45  episode {ID}: ")), "{about}");
+    assert!(about.starts_with(&format!("2026-11-23T01:23:45Z  episode {ID}: ")), "{about}");
     assert!(
         about.contains("began when ksoftirqd/1[18] waited 54.4 ms while cc1[4711] had the CPU (weight): one wait took 54.0 ms or more; the threshold is wait = 50.0 ms\n"),
         "{about}"
@@ -61,6 +61,31 @@ fn an_episode_is_shown_before_what_explain_says_of_its_trace() {
     let output = watch(&["show", ID, "--json"], store.path());
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["schema"], "unstarve.explain/1");
+}
+
+/// The log has them in the order in which they were explained.
+#[test]
+fn episodes_are_listed_by_when_they_began_in_utc() {
+    let store = tempfile::tempdir().expect("a store");
+    let line = |second: u64| {
+        let at = format!("2026-11-23T01:23:{second:02}.678000000Z");
+        let episode = Episode { id: format!("20261123-0123{second:02}-678"), at, at_ns: second, ..episode() };
+        serde_json::to_string(&episode).expect("JSON") + "\n"
+    };
+    fs::write(store.path().join("episodes.jsonl"), [52, 50, 15, 51].map(line).concat()).expect("a log");
+    let output = watch(&["episodes"], store.path());
+    let times: Vec<&str> = text(&output.stdout).lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(times, [15, 50, 51, 52].map(|second| format!("2026-11-23T01:23:{second}Z")), "{output:?}");
+}
+
+/// Before a subcommand an option of the running watch would be without effect.
+#[test]
+fn an_option_before_a_subcommand_is_told_its_place() {
+    let output = Command::new(env!("CARGO_BIN_EXE_unstarve")).args(["watch", "--state", "/nowhere", "status"]).output();
+    let output = output.expect("it can be started");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("--state stands before the subcommand") && said.contains("status --state DIR"), "{said}");
 }
 
 /// That there are no episodes can be said of a store alone.

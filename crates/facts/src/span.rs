@@ -38,6 +38,31 @@ pub(crate) fn has_one(row: Row) -> bool {
     row.get("since").is_some()
 }
 
+/// On which kernels a row holds, by the same columns. Of series that `unclear_in` names nothing is said.
+pub(crate) fn words(row: Row) -> Option<String> {
+    let since = row.get("since")?;
+    let mut text = match row.get("until") {
+        None => format!("Linux {since} and later have it"),
+        Some(until) if until == since => format!("Linux {since} has it"),
+        Some(until) => format!("Linux {since} to {until} have it"),
+    };
+    if let Some(levels) = row.get("also_from") {
+        text += &format!(", and stable kernels from {} on", listed(levels));
+    }
+    if let Some(levels) = row.get("fixed_in") {
+        text += &format!("; it is fixed in {}", listed(levels));
+    }
+    Some(text)
+}
+
+/// `6.12.31 and 6.14.9`.
+fn listed(levels: &str) -> String {
+    match levels.rsplit_once(' ') {
+        Some((others, last)) => format!("{} and {last}", others.replace(' ', ", ")),
+        None => levels.to_owned(),
+    }
+}
+
 /// The entries of a list such as `6.12.43 6.1.149` about the series of `version`.
 fn entries(row: Row, column: &str, version: Version) -> impl Iterator<Item = Version> {
     let all = row.get(column).unwrap_or_default().split(' ').filter_map(|text| text.parse::<Version>().ok());

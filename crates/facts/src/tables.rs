@@ -90,6 +90,12 @@ impl Row {
         span::has_one(self).then(|| span::holds_on(self, version))
     }
 
+    /// The kernels on which it holds, in words: `Linux 6.12 to 6.16 have it; it is fixed in 6.12.92`. `None` if the row does not say
+    /// on which it does.
+    pub fn kernels(self) -> Option<String> {
+        span::words(self)
+    }
+
     /// Whether it is known better than from memory, so that it may be told to people as a fact.
     pub fn is_stated(self) -> bool {
         self.confidence() > Some(Confidence::Memory)

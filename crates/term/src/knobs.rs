@@ -97,13 +97,14 @@ fn changes_page(from: &str, to: &str, changes: &[Change], look: Look) -> String 
     ink.finish()
 }
 
-const HEADINGS: [(ChangeKind, &str); 6] = [
+const HEADINGS: [(ChangeKind, &str); 7] = [
     (ChangeKind::Gone, "Gone"),
     (ChangeKind::New, "New"),
     (ChangeKind::Moved, "Moved"),
     (ChangeKind::Redefaulted, "Another default"),
     (ChangeKind::Redefined, "Means something else"),
     (ChangeKind::Value, "Another value"),
+    (ChangeKind::Unseen, "In one of the two files alone"),
 ];
 
 fn what(change: &Change) -> String {
@@ -115,6 +116,8 @@ fn what(change: &Change) -> String {
         ChangeKind::Moved | ChangeKind::Redefaulted => format!("{} → {}{}", change.from, change.to, note(&change.note)),
         ChangeKind::Redefined => format!("{} Now: {}", change.from, change.to),
         ChangeKind::Value => format!("{} → {}", change.from, change.to),
+        ChangeKind::Unseen if change.to.is_empty() => format!("{} in the first; not in the second", change.from),
+        ChangeKind::Unseen => format!("{} in the second; not in the first", change.to),
     }
 }
 

@@ -47,7 +47,12 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
         );
     }
     let file = "/etc/unstarve/policies/60-fix.toml".to_owned();
-    let activate = format!("unstarve guard plan --policy {file}; unstarve guard run --policy {file}");
+    // The unit reads one file, which may have somebody's rules.
+    let activate = format!(
+        "unstarve guard plan --policy {file}; unstarve guard run --policy {file} (until Ctrl-C). For each boot: \
+         cp -n {file} /etc/unstarve/guard.toml, the file of the unit (if it is there, add these rules to it), and \
+         systemctl enable --now unstarve-guard"
+    );
     Ok(vec![Durable { file: Some(file), text, activate }])
 }
 

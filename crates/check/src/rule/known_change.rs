@@ -2,7 +2,7 @@ use unstarve_facts::{Holds, REGRESSIONS, Row, Version};
 
 use super::Rule;
 use crate::case::Case;
-use crate::hit::{Draft, Hit, Severity};
+use crate::hit::{About, Draft, Fix, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "known-change",
@@ -29,24 +29,25 @@ fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
         (Holds::Depends(what), Holds::Yes) => Some(format!("whether this kernel has it already depends on {what}")),
         _ => return None,
     };
-    let text = |column: &str| row.get(column).unwrap_or("-");
-    Some(
-        Draft::new(RULE.id, Severity::Info, row.name())
-            .says(format!("{}: {}", row.name(), text("symptom")))
-            .because(format!(
-                "good up to {}, bad from {}: {}",
-                text("good_version"),
-                text("bad_version"),
-                text("change (commit)")
-            ))
-            .because_of(sure)
-            .because(format!("seen with {}", text("workload")))
-            .would(format!(
-                "If your load is like that: {} {}. What helps: {}.",
-                text("metric"),
-                text("effect_size"),
-                text("fix_or_knob (version)")
-            ))
-            .done(),
-    )
+    Some(told(row, sure))
+}
+
+/// What is said of a report. Which kernels have it is said by what decides it: the cells about good and bad ones are the reporters' own
+/// words. Of an empty cell (`-`) nothing is said.
+fn told(row: Row, sure: Option<String>) -> Hit {
+    let text = |column: &str| row.get(column).filter(|text| *text != "-");
+    let about = |what: &str, column: &str| text(column).map(|text| format!("{what}: {text}"));
+    let help = |text| Fix::advice(About { text, risk: "", valid_on: "" });
+    let name = row.name();
+    Draft::new(RULE.id, Severity::Info, name)
+        .says(format!("{name}: {}.", text("symptom").unwrap_or("a load became slower")))
+        .because_of(row.kernels())
+        .because_of(sure)
+        .because_of(about("cause", "change (commit)"))
+        .because_of(about("seen with", "workload"))
+        .because(format!("its source: `unstarve knobs explain {name}`"))
+        .would("Loads like the one that it was seen with can become slower; others need not notice it.")
+        .priced_if(text("effect_size"))
+        .fix(text("fix_or_knob (version)").map(help))
+        .done()
 }

@@ -1,7 +1,7 @@
 //! What an upgrade loses, moves, ends and begins.
 
 use unstarve_check::{Audit, Severity, When};
-use unstarve_facts::ConfiguredBy;
+use unstarve_facts::{ConfiguredBy, Holds, REGRESSIONS, Row, Version};
 
 use crate::host::{Host, healthy};
 
@@ -129,6 +129,68 @@ fn known_changes_are_told_by_the_stable_level() {
     assert!(!told("5.10.40", "6.1", "R37"), "it has it already");
     // What only a vendor's kernel had is not told of others.
     assert!(!told("6.1.176", "6.12.20", "R39"));
+}
+
+/// Whether it begins as a sentence does, or with a commit, a word of a command line or a file, and ends as one.
+fn is_sentence(text: &str) -> bool {
+    let word = text.split([' ', ',']).next().unwrap_or_default();
+    let is_commit = word.len() == 12 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let begins = text.starts_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit())
+        || is_commit
+        || word.contains('=')
+        || word == "debugfs";
+    begins && text.ends_with('.') && !text.ends_with("..")
+}
+
+fn has_a_bare_dash(text: &str) -> bool {
+    text == "-" || text.starts_with("- ") || text.contains(" - ") || text.contains(": -.") || text.ends_with(" -")
+}
+
+#[test]
+fn whatever_a_report_says_is_said_in_sentences() {
+    let series = [
+        "4.0", "4.1", "4.8", "4.9", "4.17", "4.18", "5.2", "5.3", "5.4", "5.5", "5.10", "5.11", "5.12", "5.13", "5.15",
+        "5.16", "6.1", "6.2", "6.3", "6.4", "6.5", "6.6", "6.10", "6.11", "6.12", "6.14", "6.15", "6.16", "6.17",
+        "6.18", "6.19", "7.0", "7.1", "7.2",
+    ];
+    let mut told = std::collections::BTreeSet::new();
+    for pair in series.windows(2) {
+        let mut host = healthy();
+        host.kernel(pair[0], "#1 SMP");
+        let audit = host.upgrade(pair[1]);
+        for hit in audit.hits.iter().filter(|hit| hit.rule == "known-change") {
+            told.insert(hit.subject.clone());
+            let sentences = [&hit.sentence, &hit.consequence].into_iter().chain(&hit.price);
+            for text in sentences.chain(hit.fixes.iter().map(|fix| &fix.text)) {
+                assert!(is_sentence(text) && !has_a_bare_dash(text), "{text}");
+                assert!(!text.contains("no number"), "{text}");
+            }
+            for text in &hit.evidence {
+                assert!(!text.is_empty() && !has_a_bare_dash(text) && !text.ends_with('.'), "{text}");
+                assert!(!text.contains("good up to") && !text.contains("bad from"), "{text}");
+            }
+        }
+    }
+    let all = REGRESSIONS.rows().filter(|row| row.is_stated() && row.kernels().is_some()).map(Row::name);
+    assert_eq!(all.filter(|name| !told.contains(*name)).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn the_kernels_of_a_report_are_versions_and_have_it() {
+    for row in REGRESSIONS.rows() {
+        let Some(text) = row.kernels() else { continue };
+        let words = text.split([' ', ',', ';']).filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        let versions: Vec<Version> =
+            words.map(|word| word.parse().unwrap_or_else(|_| panic!("{}: {text}", row.name()))).collect();
+        assert_ne!(row.holds_on(versions[0]), Some(Holds::No), "{}: {text}", row.name());
+    }
+    let kernels = |id: &str| REGRESSIONS.row(id).and_then(Row::kernels).unwrap_or_default();
+    assert_eq!(kernels("R04"), "Linux 6.6 to 6.16 have it");
+    assert_eq!(kernels("R08"), "Linux 6.12 to 6.16 have it; it is fixed in 6.12.92");
+    assert_eq!(kernels("R19"), "Linux 6.5 and later have it");
+    assert_eq!(kernels("R22"), "Linux 6.3 has it");
+    assert_eq!(kernels("R29"), "Linux 6.15 and later have it, and stable kernels from 6.12.31 and 6.14.9 on");
+    assert_eq!(kernels("R32"), "", "no kernels");
 }
 
 #[test]

@@ -29,11 +29,14 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
     let directory = args.store.readable()?;
     let log = read_log(&directory).map_err(|error| output::hint_at_root(error.into()))?;
     let wanted = log.episodes.iter().filter(|episode| since.as_ref().is_none_or(|since| since.has(episode)));
+    let mut wanted: Vec<&Episode> = wanted.collect();
+    // The log has them in the order in which they were explained.
+    wanted.sort_by_key(|episode| episode.at_ns);
     let mut text = String::new();
     for episode in wanted {
         text += &match args.json {
             true => serde_json::to_string(episode)?,
-            false => format!("{}  {}", clean(&episode.at.chars().take(19).collect::<String>()), line(episode)),
+            false => format!("{}  {}", when(episode), line(episode)),
         };
         text.push('\n');
     }
@@ -48,6 +51,12 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
         ));
     }
     print(&text)
+}
+
+/// `2026-11-23T01:23:45Z`, as `--since` takes it.
+pub(super) fn when(episode: &Episode) -> String {
+    let second: String = episode.at.chars().take(19).collect();
+    format!("{}Z", clean(&second))
 }
 
 /// From when on.

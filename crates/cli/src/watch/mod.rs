@@ -2,6 +2,7 @@
 
 mod episodes;
 mod explain;
+mod others;
 mod replay;
 mod run;
 mod show;
@@ -23,9 +24,7 @@ use crate::output::{Color, Out, hint_at_root};
 /// Without a subcommand it runs until SIGTERM or Ctrl-C: sums in the kernel, a flight recorder, a store of episodes, metrics and a
 /// page at 127.0.0.1:9846, a line for each episode in the system's log.
 #[derive(Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "Examples:
+#[command(after_help = "Examples:
   sudo unstarve watch                              until Ctrl-C, with the defaults or /etc/unstarve/watch.toml
   sudo unstarve watch --config watch.toml
   unstarve watch --print-config -c watch.toml      check a configuration; print what holds
@@ -34,8 +33,7 @@ use crate::output::{Color, Out, hint_at_root};
   sudo unstarve watch dump                         the last seconds, now
   sudo unstarve watch status
 
-Exit code: 0 if it was stopped, 2 if it could not run. status: 1 if none runs."
-)]
+Exit code: 0 if it was stopped, 2 if it could not run. status: 1 if none runs.")]
 pub struct WatchArgs {
     #[command(subcommand)]
     command: Option<WatchCommand>,
@@ -106,18 +104,24 @@ impl StoreArgs {
 /// Which running watch.
 #[derive(Args)]
 struct StateArgs {
-    /// Where its socket and its lock are
-    #[arg(long, value_name = "DIR", default_value = STATE_DIRECTORY)]
-    state: PathBuf,
+    /// Where its socket and its lock are [default: /run/unstarve]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
 }
 
 impl StateArgs {
     fn path(&self) -> &Path {
-        &self.state
+        self.state.as_deref().unwrap_or(Path::new(STATE_DIRECTORY))
     }
 }
 
 pub fn run(args: &WatchArgs, color: Color) -> Result<ExitCode> {
+    if let (Some(_), Some(option)) = (&args.command, args.run.given()) {
+        bail!(
+            "{option} stands before the subcommand; options of a subcommand come after it, as in \
+             `unstarve watch status --state DIR`"
+        );
+    }
     match &args.command {
         None => run::run(&args.run),
         Some(WatchCommand::Episodes(args)) => episodes::run(args),

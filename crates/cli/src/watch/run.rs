@@ -31,6 +31,21 @@ pub struct RunArgs {
     print_schema: bool,
 }
 
+impl RunArgs {
+    /// An option that was given: before a subcommand it would be without effect.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--config", self.config.config.is_some()),
+            ("--state", self.state.state.is_some()),
+            ("--for", self.time.is_some()),
+            ("--tables", self.tables.is_some()),
+            ("--print-config", self.print_config),
+            ("--print-schema", self.print_schema),
+        ];
+        options.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
+    }
+}
+
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.print_schema {
         return print(&Config::schema());

@@ -7,11 +7,12 @@ use unstarve_diagnose::report::Scope;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::EventSource;
 use unstarve_readers::{Input, OpenError, open_input};
-use unstarve_term::{clean, page_of};
+use unstarve_term::page_of;
 use unstarve_watch::episode::{Episode, began, is_id, line};
 use unstarve_watch::store::{read_log, trace_directory};
 use unstarve_watch::trace_in;
 
+use super::episodes::when;
 use super::{StoreArgs, print};
 use crate::output::{self, Color};
 
@@ -47,8 +48,7 @@ fn known(store: &Path, id: &str) -> Option<Episode> {
 
 /// How it began, and what was said of it: the trace may show nothing that is as bad as what the counters saw.
 fn about(episode: &Episode) -> String {
-    let at: String = episode.at.chars().take(19).collect();
-    let mut text = format!("{}  {}\n", clean(&at), line(episode));
+    let mut text = format!("{}  {}\n", when(episode), line(episode));
     text += &began(episode).map_or_else(String::new, |began| format!("{began}\n"));
     text + "\nWhat explain says of its trace:\n\n"
 }

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -8,6 +9,7 @@ use unstarve_term::clean;
 use unstarve_watch::control::{ControlError, Request, ask};
 use unstarve_watch::episode::{Episode, line};
 
+use super::others::{Other, others};
 use super::{StateArgs, print};
 use crate::output::{self, Out, counted};
 
@@ -40,11 +42,8 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let answer = match ask(args.state.path(), Request::Status) {
         Ok(answer) => answer,
         Err(ControlError::Nobody(_)) => {
-            Out::new().text(if args.json {
-                "null\n"
-            } else {
-                "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n"
-            })?;
+            let text = if args.json { "null\n".to_owned() } else { nobody(args.state.path()) };
+            Out::new().text(&text)?;
             return Ok(ExitCode::from(1));
         }
         Err(error) => return Err(output::hint_at_root(error.into())),
@@ -54,6 +53,19 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
         return print(&(serde_json::to_string_pretty(&status)? + "\n"));
     }
     print(&text(&status))
+}
+
+/// That no watch has this state directory, and which ones run with another.
+fn nobody(state: &Path) -> String {
+    let others = others(state);
+    if others.is_empty() {
+        return "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n".to_owned();
+    }
+    let shown = |path: &Path| clean(&path.display().to_string()).into_owned();
+    let ask =
+        |other: &Other| format!("  process {}: unstarve watch status --state {}\n", other.pid, shown(&other.state));
+    let list: String = others.iter().map(ask).collect();
+    format!("No watch uses the state directory {}. With another one there runs:\n{list}", shown(state))
 }
 
 fn text(status: &Value) -> String {

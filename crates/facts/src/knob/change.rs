@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::feature::{self, FeatureState, feature_at};
 use super::{Form, Knob, Presence};
-use crate::{Distribution, Snapshot, Version};
+use crate::{Distribution, Facts, Snapshot, Version};
 
 /// What differs between two kernels or hosts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub enum ChangeKind {
     Redefined,
     /// Two hosts have set it to different values.
     Value,
+    /// Only one of two snapshots has it, and the other's kernel is not known to lack it: that file does not say.
+    Unseen,
 }
 
 /// Settings, then features, that differ between two kernels on a host with so many CPUs. What is not known for certain of
@@ -143,21 +145,29 @@ pub fn changes_between_snapshots(a: &Snapshot, b: &Snapshot) -> Vec<Change> {
         if !seen.insert(name.map_or(path.as_str(), |knob| knob.name())) {
             continue;
         }
-        let find = |snapshot: &Snapshot| found(snapshot, name, path);
-        changes.extend(difference(name.map_or(path.as_str(), |knob| knob.name()), find(a), find(b)));
+        let side = |snapshot: &Snapshot| match found(snapshot, name, path) {
+            Some((path, value)) => Side::Has(path, value),
+            None if knob.is_some_and(|knob| lacks(snapshot, knob)) => Side::Lacks,
+            None => Side::Silent,
+        };
+        changes.extend(difference(name.map_or(path.as_str(), |knob| knob.name()), side(a), side(b)));
     }
     let undecided: BTreeSet<&String> = a.undecided_features.union(&b.undecided_features).collect();
-    if let (Some(a), Some(b)) = (&a.features, &b.features) {
-        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    if let (Some(of_a), Some(of_b)) = (&a.features, &b.features) {
+        let names: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
         for name in names.difference(&undecided).copied() {
-            let state = |on: Option<&bool>| on.map(|on| (String::new(), if *on { "on" } else { "off" }.to_owned()));
-            changes.extend(difference(name, state(a.get(name)), state(b.get(name))));
+            let state = |snapshot: &Snapshot, on: Option<&bool>| match on {
+                Some(on) => Side::Has(String::new(), if *on { "on" } else { "off" }.to_owned()),
+                None if lacks_feature(snapshot, name) => Side::Lacks,
+                None => Side::Silent,
+            };
+            changes.extend(difference(name, state(a, of_a.get(name)), state(b, of_b.get(name))));
         }
     }
     if let (Some(a), Some(b)) = (&a.config, &b.config) {
         for name in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
-            let value = |value: Option<&String>| (String::new(), value.map_or("n", String::as_str).to_owned());
-            changes.extend(difference(&format!("CONFIG_{name}"), Some(value(a.get(name))), Some(value(b.get(name)))));
+            let value = |value: Option<&String>| Side::Has(String::new(), value.map_or("n", String::as_str).to_owned());
+            changes.extend(difference(&format!("CONFIG_{name}"), value(a.get(name)), value(b.get(name))));
         }
     }
     changes
@@ -172,14 +182,39 @@ fn found(snapshot: &Snapshot, knob: Option<Knob>, path: &str) -> Option<(String,
     }
 }
 
-fn difference(name: &str, a: Option<(String, String)>, b: Option<(String, String)>) -> Option<Change> {
+/// Whether a host's kernel is known not to have a setting.
+fn lacks(snapshot: &Snapshot, knob: Knob) -> bool {
+    let facts = Facts::of_host(snapshot);
+    let presence = facts.version().and_then(|version| knob.at(version, facts.distribution()));
+    matches!(presence, Some(Presence::Gone(_) | Presence::NotYet(_)))
+}
+
+fn lacks_feature(snapshot: &Snapshot, name: &str) -> bool {
+    let row = feature::rows().find(|row| feature::name(*row) == name);
+    let version = Version::of(&snapshot.kernel);
+    row.zip(version).is_some_and(|(row, version)| feature_at(row, version) == FeatureState::Absent)
+}
+
+/// What one of two hosts says of something.
+enum Side {
+    /// A path and a value.
+    Has(String, String),
+    /// Its kernel does not have it.
+    Lacks,
+    /// Its snapshot does not have it, by which nothing is known of the host.
+    Silent,
+}
+
+fn difference(name: &str, a: Side, b: Side) -> Option<Change> {
     let change =
         |kind, from: String, to: String| Some(Change { name: name.into(), kind, from, to, note: String::new() });
     match (a, b) {
-        (Some((_, old)), None) => change(ChangeKind::Gone, old, String::new()),
-        (None, Some((_, new))) => change(ChangeKind::New, String::new(), new),
-        (Some((_, old)), Some((_, new))) if old != new => change(ChangeKind::Value, old, new),
-        (Some((old, _)), Some((new, _))) if old != new => change(ChangeKind::Moved, old, new),
+        (Side::Has(_, old), Side::Lacks) => change(ChangeKind::Gone, old, String::new()),
+        (Side::Lacks, Side::Has(_, new)) => change(ChangeKind::New, String::new(), new),
+        (Side::Has(_, old), Side::Silent) => change(ChangeKind::Unseen, old, String::new()),
+        (Side::Silent, Side::Has(_, new)) => change(ChangeKind::Unseen, String::new(), new),
+        (Side::Has(_, old), Side::Has(_, new)) if old != new => change(ChangeKind::Value, old, new),
+        (Side::Has(old, _), Side::Has(new, _)) if old != new => change(ChangeKind::Moved, old, new),
         _ => None,
     }
 }
@@ -187,6 +222,30 @@ fn difference(name: &str, a: Option<(String, String)>, b: Option<(String, String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_file_does_not_have_is_gone_only_if_its_kernel_lacks_it() {
+        let host = |release: &str, settings: &[(&str, &str)]| {
+            let settings: std::collections::BTreeMap<_, _> = settings.iter().copied().collect();
+            let json = serde_json::json!({
+                "schema": Snapshot::SCHEMA, "kernel": { "release": release }, "settings": settings,
+            });
+            Snapshot::from_json(&json.to_string()).expect("a snapshot")
+        };
+        let old = host(
+            "5.10.223",
+            &[("/proc/sys/kernel/sched_latency_ns", "1"), ("/proc/sys/kernel/sched_rt_runtime_us", "0")],
+        );
+        let kinds = |a: &Snapshot, b: &Snapshot| -> Vec<(String, ChangeKind)> {
+            changes_between_snapshots(a, b).into_iter().map(|change| (change.name, change.kind)).collect()
+        };
+        let (latency, runtime) = ("sched_latency_ns".to_owned(), "sched_rt_runtime_us".to_owned());
+        let new = host("6.12.30", &[]);
+        assert_eq!(kinds(&old, &new), [(latency.clone(), ChangeKind::Gone), (runtime.clone(), ChangeKind::Unseen)]);
+        assert_eq!(kinds(&new, &old), [(latency.clone(), ChangeKind::New), (runtime.clone(), ChangeKind::Unseen)]);
+        let unknown = host("", &[]);
+        assert_eq!(kinds(&old, &unknown), [(latency, ChangeKind::Unseen), (runtime, ChangeKind::Unseen)]);
+    }
 
     #[test]
     fn features_that_are_not_known_of_a_kernel_are_not_compared_and_named() {

@@ -73,9 +73,10 @@ fn thread_class(comm: &str) -> Option<&'static str> {
     })
 }
 
-/// A section with one line for each column that is filled.
+/// A section with one line for each column that is filled. A dash stands where nothing is known.
 fn columns(row: Row, wanted: &[(&'static str, &str)]) -> Vec<(&'static str, Vec<String>)> {
-    wanted.iter().filter_map(|(heading, column)| Some((*heading, vec![row.get(column)?.to_owned()]))).collect()
+    let text = |column: &str| row.get(column).filter(|text| *text != "-");
+    wanted.iter().filter_map(|(heading, column)| Some((*heading, vec![text(column)?.to_owned()]))).collect()
 }
 
 fn about_knob(knob: Knob) -> Explanation {
@@ -221,8 +222,8 @@ fn about_bug(row: Row) -> Explanation {
 
 fn about_regression(row: Row) -> Explanation {
     let wanted = [
-        ("Good", "good_version"),
-        ("Bad", "bad_version"),
+        ("Reported as good", "good_version"),
+        ("Reported as bad", "bad_version"),
         ("Change", "change (commit)"),
         ("Load", "workload"),
         ("Effect", "effect_size"),
@@ -233,7 +234,7 @@ fn about_regression(row: Row) -> Explanation {
     Explanation {
         title: format!("{}, a reported regression ({})", row.name(), row.get("class").unwrap_or_default()),
         meaning: row.get("symptom").unwrap_or_default().to_owned(),
-        sections: columns(row, &wanted),
+        sections: row.kernels().map(|text| ("Kernels", vec![text])).into_iter().chain(columns(row, &wanted)).collect(),
     }
 }
 

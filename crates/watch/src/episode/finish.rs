@@ -56,11 +56,16 @@ impl Episode {
         self.note(explanation, explanation.headline(self, choice));
     }
 
-    /// The same, where other episodes have the same trace: each is about its own victim.
+    /// The same, where other episodes have the same trace: each is about its own victim. What is about nobody's is of the one that
+    /// has the trace.
     pub fn note_trace_of_many(&mut self, explanation: &Explanation) {
-        let has_others = self.trace_of.is_none() && explanation.missed(self).is_none();
-        let worst = || has_others.then(|| explanation.headline(self, Choice::Worst)).flatten();
-        self.note(explanation, explanation.headline(self, Choice::OwnVictim).or_else(worst));
+        let mut headline = explanation.headline(self, Choice::VictimAlone);
+        if headline.is_none() && self.trace_of.is_none() {
+            headline = explanation.headline(self, Choice::OwnVictim);
+            let has_all = explanation.missed(self).is_none();
+            headline = headline.or_else(|| has_all.then(|| explanation.headline(self, Choice::Worst)).flatten());
+        }
+        self.note(explanation, headline);
     }
 
     fn note(&mut self, explanation: &Explanation, headline: Option<&Finding>) {

@@ -234,6 +234,57 @@ fn the_one_that_has_the_trace_takes_a_finding_once() {
 }
 
 #[test]
+fn episodes_of_one_trace_keep_their_victims_where_a_crowd_is_worse() {
+    // The same culprit keeps the crowd waiting, and rcu, and a program of the crowd's group.
+    let mut crowd = at(of_tid(finding("task", "perf"), 9), "critical", 1_100, 1_900);
+    crowd["victim"]["cgroups"] = json!(["/user.slice/a"]);
+    let program = Party {
+        role: Some("/user.slice".into()),
+        comm: "dd".into(),
+        tid: Some(44),
+        cgroup: Some("/user.slice".into()),
+        ..Party::default()
+    };
+    let shared = |mut episode: Episode| {
+        episode.trace_of = Some("first".into());
+        episode.note_trace_of_many(&explained(std::slice::from_ref(&crowd), &[]));
+        super::super::line(&episode)
+    };
+    let of_program = || {
+        let mut episode = counted("/user.slice");
+        episode.victim = Some(program.clone());
+        if let Some(seen) = &mut episode.trigger {
+            seen.victim = Some(program.clone());
+        }
+        episode
+    };
+    let line = shared(counted("rcu"));
+    assert!(
+        line.contains(": rcu tasks waited") && line.contains("explain found rt-starvation of perf[9] instead"),
+        "{line}"
+    );
+    let line = shared(of_program());
+    assert!(
+        line.contains(": dd[44] waited") && line.contains("explain found rt-starvation of perf[9] instead"),
+        "{line}"
+    );
+    // The one that has the trace takes what nobody else has, and still says with whom it began.
+    let mut episode = counted("rcu");
+    episode.note_trace_of_many(&explained(std::slice::from_ref(&crowd), &[]));
+    let line = super::super::line(&episode);
+    assert!(
+        line.contains(": perf[9] waited 85 ns") && line.contains("; it began when rcu tasks waited 6 ns"),
+        "{line}"
+    );
+    // What is found about the program itself is preferred to what is worse and about others of its group.
+    let own = at(of_tid(finding("task", "dd"), 44), "warning", 1_100, 1_900);
+    let mut episode = of_program();
+    episode.note_trace_of_many(&explained(&[crowd.clone(), own], &[]));
+    let line = super::super::line(&episode);
+    assert!(line.contains(": dd[44] waited 85 ns") && !line.contains("it began when"), "{line}");
+}
+
+#[test]
 fn a_dump_has_the_worst() {
     let mut episode = Episode::default();
     episode.note_trace(&explained(&[finding("task", "whatever")], &[]));

@@ -20,8 +20,10 @@ pub struct Explanation {
 pub(super) enum Choice {
     /// The worst; of equally bad ones that about the victim which the counters saw.
     Worst,
-    /// One about that victim, or about its culprit and rule: other episodes of the same trace have the others.
+    /// One about that victim, or about its culprit and rule.
     OwnVictim,
+    /// One about that victim alone: another episode of the same trace has those about others, whoever is to blame for them.
+    VictimAlone,
 }
 
 /// How well a finding fits what the counters saw.
@@ -67,11 +69,16 @@ impl Explanation {
             Some(best) if rank(best) >= rank(next) => Some(best),
             _ => Some(next),
         };
+        let fitting = |wanted: &[Fit], counts: fn(&Finding, &Episode) -> bool| {
+            wanted.iter().find_map(|wanted| {
+                let is_it = |finding: &&Finding| self.fit(finding, episode) == *wanted && counts(finding, episode);
+                bad.iter().copied().filter(is_it).fold(None, better)
+            })
+        };
         match choice {
             Choice::Worst => bad.iter().copied().fold(None, better),
-            Choice::OwnVictim => [Fit::Both, Fit::Victim, Fit::Culprit].into_iter().find_map(|wanted| {
-                bad.iter().copied().filter(|finding| self.fit(finding, episode) == wanted).fold(None, better)
-            }),
+            Choice::OwnVictim => fitting(&[Fit::Both, Fit::Victim, Fit::Culprit], |_, _| true),
+            Choice::VictimAlone => fitting(&[Fit::Both, Fit::Victim], is_about_seen_task),
         }
     }
 
@@ -176,6 +183,16 @@ pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
         _ => is_of(&finding.victim, role),
     };
     same_task || victim.role.as_deref().is_some_and(is_of_role)
+}
+
+/// Whether a finding is about the program that the counters saw wait, if they saw one: all others of its group have the same role.
+fn is_about_seen_task(finding: &Finding, episode: &Episode) -> bool {
+    episode.victim.as_ref().is_none_or(|victim| match (victim.tid, victim.role.as_deref()) {
+        (Some(tid), Some(role)) if role.starts_with('/') => {
+            finding.victim.tids.contains(&tid) || finding.victim.comm == victim.comm
+        }
+        _ => true,
+    })
 }
 
 /// Whether the counters blame the same rule and, as far as roles say, the same tasks.

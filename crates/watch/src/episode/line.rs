@@ -16,6 +16,7 @@ pub fn line(episode: &Episode) -> String {
         (None, None) => text += "recorded on demand",
     }
     text += &others(episode);
+    text += &began_with(episode);
     if let Some(remedy) = episode.remedy.as_ref().filter(|remedy| !remedy.text.is_empty()) {
         let _ = write!(text, "; first remedy: {} ({})", clean(&remedy.text), clean(&remedy.id));
     }
@@ -82,6 +83,30 @@ fn others(episode: &Episode) -> String {
     match others.count() as u64 + episode.more_victims {
         0 => format!("; {} starved, too", named(first)),
         more => format!("; {} and {} starved, too", named(first), unstarve_model::counted(more, "other")),
+    }
+}
+
+/// Whose wait it began with, where the headline is about somebody else: `; it began when rcu tasks waited 156 ms`.
+fn began_with(episode: &Episode) -> String {
+    let (Some(seen), Some(victim), Some(_)) = (&episode.trigger, &episode.victim, &episode.finding) else {
+        return String::new();
+    };
+    match &seen.victim {
+        Some(first) if !is_the_same(first, victim) => {
+            let time = seen.blamed_ns.filter(|ns| *ns > 0).map_or_else(String::new, |ns| format!(" {}", Nanos(ns)));
+            format!("; it began when {} waited{time}", named(first))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Whether the headline's victim is the one of the counters, as far as they named it.
+fn is_the_same(seen: &Party, victim: &Party) -> bool {
+    let is_program = seen.role.as_deref().is_some_and(|role| role.starts_with('/'));
+    match seen.tid {
+        Some(tid) if victim.tid == Some(tid) || victim.comm == seen.comm => true,
+        Some(_) => !is_program && seen.role.is_some() && victim.role == seen.role,
+        None => victim.role == seen.role,
     }
 }
 

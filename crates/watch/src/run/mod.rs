@@ -199,6 +199,7 @@ fn first_board(options: &Options, engine: &dyn Engine, alone: &Alone, listed: Ve
         published.problems.extend(lacking.iter().map(|lacking| (lacking.key, lacking.what.to_owned())));
         published.problems.extend(alone.other.clone().map(|other| ("alone", other)));
         listed.into_iter().rev().take(LISTED).for_each(|episode| published.episodes.push_back(Arc::new(episode)));
+        published.episodes.make_contiguous().sort_by_key(|episode| std::cmp::Reverse(episode.at_ns));
     });
     board
 }

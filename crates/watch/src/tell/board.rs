@@ -159,10 +159,12 @@ impl Published {
         Published { engine, started, reading, admitted, counts, recorder, problems, ..Published::default() }
     }
 
-    /// Puts an episode first in the list, instead of an older word on it.
+    /// Puts an episode in the list, before those that began earlier, instead of an older word on it: what is known of one may
+    /// come after others have begun.
     pub fn list(&mut self, episode: Arc<Episode>) {
         self.episodes.retain(|old| old.id != episode.id && Some(&old.id) != episode.announced_as.as_ref());
-        self.episodes.push_front(episode);
+        let place = self.episodes.iter().position(|old| old.at_ns <= episode.at_ns);
+        self.episodes.insert(place.unwrap_or(self.episodes.len()), episode);
         self.episodes.truncate(LISTED);
     }
 }

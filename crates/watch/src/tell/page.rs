@@ -365,4 +365,15 @@ mod tests {
         published.list(Arc::new(Episode::default()));
         assert_eq!(episodes(&published).rows[0].cells[5], "not explained");
     }
+
+    #[test]
+    fn episodes_are_newest_first_however_long_they_took_to_be_explained() {
+        let mut published = Published::default();
+        for second in [15, 51, 50, 52] {
+            let at = WallTime(second * 1_000_000_000);
+            published.list(Arc::new(Episode::begun(crate::episode::id_of(at), at)));
+        }
+        let times: Vec<String> = episodes(&published).rows.iter().map(|row| row.cells[0].clone()).collect();
+        assert_eq!(times, [52, 51, 50, 15].map(|second| format!("1970-01-01 00:00:{second} UTC")));
+    }
 }
