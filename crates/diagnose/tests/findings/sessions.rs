@@ -48,7 +48,12 @@ fn nice_does_not_count_between_two_sessions() {
 
 #[test]
 fn the_nice_value_of_a_session_counts_between_sessions() {
-    assert!(blames_weight(&hog("1", [Some((7, -15)), Some((8, 0))])));
+    let scene = hog("1", [Some((7, -15)), Some((8, 0))]);
+    assert!(blames_weight(&scene));
+    let report = scene.explain();
+    let finding = report.findings.iter().find(|finding| finding.id == "weight-starvation").expect("a finding");
+    let whose = "hog competes with the load weight 29154 of its session (autogroup, nice −15 in /proc/PID/autogroup), service with";
+    assert!(finding.evidence.iter().any(|line| line.starts_with(whose)), "{:?}", finding.evidence);
 }
 
 #[test]
