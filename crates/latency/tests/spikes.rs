@@ -84,7 +84,8 @@ fn spikes_outside_the_recording_are_only_counted() {
     let start = report().trace.start_ns;
     // A hundred spikes of 20 ms after the recording's 2 s, two of 10 ms within it, and one of which it has a fourth.
     let after = (0..100).map(|i| (start + 3_000_000_000 + i * 100_000_000, 20_000_000));
-    let within = [(start + 300_000_000, 10_000_000), (start + 700_000_000, 10_000_000), (start + 5_000_000, 20_000_000)];
+    let within =
+        [(start + 300_000_000, 10_000_000), (start + 700_000_000, 10_000_000), (start + 5_000_000, 20_000_000)];
     let lines: String = within.into_iter().chain(after).map(|(end, ns)| format!("{end},{ns}\n")).collect();
     let log = format!("time_ns,latency_ns\n{lines}");
     let latency = watched(&log, Align::Absolute, Some(Nanos::from_millis(1))).expect("some are within");

@@ -51,7 +51,13 @@ impl Meter {
         for program in [&programs.woken, &programs.woken_first, &programs.switched] {
             links.push(program.attach().map_err(fail("the scheduler's tracepoints"))?);
         }
-        Ok(Meter { _links: links, skeleton, marked: FxHashMap::default(), sets: Vec::new(), still: FxHashMap::default() })
+        Ok(Meter {
+            _links: links,
+            skeleton,
+            marked: FxHashMap::default(),
+            sets: Vec::new(),
+            still: FxHashMap::default(),
+        })
     }
 
     fn watched(&self, tid: &[u8]) -> io::Result<Option<RawWatched>> {
