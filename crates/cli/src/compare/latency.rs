@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use unstarve_files::{Limit, read_text};
 use unstarve_latency::{Align, Latency, Log, Watch};
 use unstarve_model::Nanos;
-use unstarve_timeline::{Run, Sink, Wait, World};
+use unstarve_timeline::{Sink, Wait, World};
 
 use crate::record::parse_time;
 
@@ -95,10 +95,6 @@ impl Watches {
 }
 
 impl Sink for Watches {
-    fn run(&mut self, world: &World, run: &Run) {
-        self.0.iter_mut().for_each(|watch| watch.run(world, run));
-    }
-
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         self.0.iter_mut().for_each(|watch| watch.wait(world, wait));
     }
