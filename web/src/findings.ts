@@ -235,7 +235,7 @@ function remedies(finding: Finding): HTMLElement | null {
         { class: 'notes' },
         ...(remedy.risk ? [h('dt', {}, 'Risk'), h('dd', {}, remedy.risk)] : []),
         ...(remedy.valid_on ? [h('dt', {}, 'Valid on'), h('dd', {}, remedy.valid_on)] : []),
-        ...(remedy.proved ?? []).flatMap((proof) => [h('dt', {}, 'Proved'), h('dd', {}, proved(proof))]),
+        ...(remedy.proved ?? []).flatMap((proof) => [h('dt', {}, proof.answer === 'helped' ? 'Proved' : 'Lab'), h('dd', {}, proved(proof))]),
       ),
     ),
   );
@@ -252,7 +252,7 @@ function remedies(finding: Finding): HTMLElement | null {
 const NOT_HELPED = { harmed: 'harm, ', 'no-difference': 'no difference that matters, ', 'not-shown': 'not shown to help, ', 'not-made': 'not shown to help, ' };
 
 /** `on 6.1 for a kworker: switches.per_io −86 % (−90 % to −80 %), in kubepods`. */
-function proved({ kernel, victim: kind, answer, metric, effect, low, high, scenario }: Proved): string {
+function proved({ kernel, victim: kind, answer, metric, effect, low, high, scenario, note = '' }: Proved): string {
   const part = (value: number): string => {
     if (value >= 9) return `×${Math.round(value + 1)}`;
     const size = Math.abs(value) * 100;
@@ -261,7 +261,13 @@ function proved({ kernel, victim: kind, answer, metric, effect, low, high, scena
   const words = answer === 'helped' ? '' : NOT_HELPED[answer];
   const bounds = low === null || high === null ? '' : ` (${part(low)} to ${part(high)})`;
   const whom = kind ? ` for ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : '';
-  return `on ${kernel}${whom}: ${words}${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}`;
+  return `on ${kernel}${whom}: ${words}${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}${aside(note)}`;
+}
+
+/** What could not be taken back concerns the reader's own host; which threads a guest lacked is about the proof. */
+function aside(note: string): string {
+  if (!note) return '';
+  return note.startsWith('not taken back') ? `; ${note}` : '; made in part there';
 }
 
 function command(label: string, text: string, isMain: boolean): HTMLElement | null {

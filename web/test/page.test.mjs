@@ -32,6 +32,9 @@ for (const name of CASES) {
         sentence: card.querySelector('h3').textContent,
         waits: { ...card.querySelector('[data-waits]').dataset },
         blame: [...card.querySelectorAll('.bars li')].map((row) => [row.dataset.rule, Number(row.dataset.ns), row.querySelector('.amount').textContent]),
+        lab: [...card.querySelectorAll('.notes dt')]
+          .filter((label) => ['Proved', 'Lab'].includes(label.textContent))
+          .map((label) => [label.textContent, label.nextElementSibling.textContent]),
         commands: [...card.querySelectorAll('.command code')].map((code) => code.textContent),
       })),
     );
@@ -45,6 +48,12 @@ for (const name of CASES) {
       assert.deepEqual(card.blame.slice(0, shown.length), shown);
       assert.equal(card.blame.reduce((sum, [, ns]) => sum + ns, 0), total_ns, 'the bars add up to all waits');
       assert.deepEqual(card.commands, finding.remedies.flatMap((remedy) => [remedy.apply, remedy.undo]).filter((text) => text.trim()));
+      const proofs = finding.remedies.flatMap((remedy) => remedy.proved ?? []);
+      assert.deepEqual(card.lab.map(([label]) => label), proofs.map(({ answer }) => (answer === 'helped' ? 'Proved' : 'Lab')));
+      for (const [at, { note = '' }] of proofs.entries()) {
+        const aside = note.startsWith('not taken back') ? note : note && 'made in part there';
+        assert.ok(card.lab[at][1].endsWith(aside), card.lab[at][1]);
+      }
     }
 
     const { start_ns, end_ns } = report.findings[0].worst[0];

@@ -65,6 +65,13 @@ impl<'a> Case<'a> {
         path == "/" || !ends.any(weighs)
     }
 
+    /// The nice value of the session by which a task competes with those of other sessions and cgroups: its autogroup's.
+    pub fn session_nice(&self, id: ActorId) -> Option<i32> {
+        let task = self.snapshot.zip(self.first_tid(id)).and_then(|(snapshot, tid)| snapshot.task(tid))?;
+        let nice = task.autogroup?.nice;
+        (self.actor(id).group().is_some() && self.competes_by_session(id)).then_some(nice)
+    }
+
     /// Whether the snapshot says of which session these tasks are, or that they are of none.
     pub fn session_is_known(&self, id: ActorId) -> bool {
         let Some(snapshot) = self.snapshot.filter(|known| known.tasks.iter().any(|task| task.autogroup.is_some()))

@@ -32,7 +32,7 @@ pub fn json(text: &str) -> Result<Log, LogError> {
         p99_ns: percentile("99.000000"),
         max_ns: worst["max"].as_u64().ok_or(LogError::Unknown)?,
     };
-    Ok(Log { format: FORMAT, stats, worst: Vec::new(), span: None })
+    Ok(Log { format: FORMAT, stats, worst: Vec::new(), span: None, zero: None })
 }
 
 const FORMAT: &str = "fio JSON";
@@ -57,13 +57,14 @@ pub fn log(text: &str) -> Result<Log, LogError> {
         collector.add(point);
     }
     let mut log = collector.log("fio latency log")?;
-    // Times count from the beginning of the job, unless they are on a clock: no job runs for weeks.
+    // Times count from the beginning of the job, unless they are on a clock: no job runs for weeks. That is what the log can
+    // be aligned by; when its latencies were is another matter.
     const WEEKS: u64 = 30 * 86_400 * 1_000_000_000;
     if let Some((first, last)) = log.span
         && last < WEEKS
         && first < last
     {
-        log.span = Some((0, last));
+        log.zero = Some(0);
     }
     Ok(log)
 }

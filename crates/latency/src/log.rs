@@ -78,8 +78,10 @@ pub struct Log {
     pub stats: Stats,
     /// The worst, longest first; none if the log has no times.
     pub worst: Vec<Point>,
-    /// When the log begins, on its own clock, and when it ends; none if it has no times.
+    /// When the first latency of the log began, on its own clock, and when the last ended; none if it has no times.
     pub span: Option<(u64, u64)>,
+    /// When the log itself begins, which may be long before its first latency: fio counts from the job's beginning.
+    pub zero: Option<u64>,
 }
 
 impl Log {
@@ -160,6 +162,7 @@ impl Collector {
         let stats = Stats { count: self.histogram.len(), p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.max };
         // The heap's order is turned round: the longest are first.
         let worst = self.worst.into_sorted_vec().into_iter().map(|Reverse(point)| point).collect();
-        Ok(Log { format, stats, worst, span: self.span })
+        let zero = self.span.map(|(first, _)| first);
+        Ok(Log { format, stats, worst, span: self.span, zero })
     }
 }

@@ -4,11 +4,11 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use thiserror::Error;
 use unstarve_model::{Comm, Nanos, Tid, Time, clean};
-use unstarve_timeline::{Sink, Wait, World};
+use unstarve_timeline::{Run, Sink, Wait, World};
 
 use crate::log::{Log, Stats};
 
-/// Spikes that are looked at: the worst.
+/// Spikes that are looked at: the worst of those within the recording.
 const SPIKES: usize = 64;
 /// Tasks told apart for each spike.
 const TASKS: usize = 256;
@@ -81,8 +81,10 @@ pub struct Latency {
     pub stats: Stats,
     /// Latencies from here on are spikes; none if the log says too little to tell.
     pub threshold_ns: Option<u64>,
-    /// How many are.
+    /// How many are, within the recording.
     pub spikes_found: usize,
+    /// How many more lie outside the recording, by half or more: no wait of it could explain them.
+    pub spikes_outside: usize,
     /// The worst of them in the trace's time, by time.
     pub spikes: Vec<Spike>,
 }
@@ -104,7 +106,6 @@ pub struct Watch {
     log: Log,
     align: Align,
     threshold: Option<Nanos>,
-    found: usize,
     /// Begin, end and length, on the trace's clock once that is known; by their beginning.
     spikes: Vec<Times>,
     longest: u64,
@@ -121,18 +122,16 @@ impl Watch {
         let usual = log.stats.p99_ns.max(log.stats.p50_ns.map(|median| median.saturating_mul(3)));
         let threshold = threshold.or_else(|| usual.map(|usual| Nanos(usual.min(log.stats.max_ns))));
         let is_spike = |latency| threshold.is_some_and(|threshold| latency >= threshold);
-        let over: Vec<_> = log.worst.iter().filter(|point| is_spike(point.latency)).collect();
-        let mut spikes: Vec<Times> =
-            over.iter().take(SPIKES).map(|point| (point.start, point.end, point.latency)).collect();
+        // Which of them lie within the recording is known at its end only: all are watched.
+        let over = log.worst.iter().filter(|point| is_spike(point.latency));
+        let mut spikes: Vec<Times> = over.map(|point| (point.start, point.end, point.latency)).collect();
         spikes.sort_unstable();
-        let found = over.len();
         let shares = vec![FxHashMap::default(); spikes.len()];
         Watch {
             file,
             log,
             align,
             threshold,
-            found,
             spikes,
             longest: 0,
             shares,
@@ -147,13 +146,21 @@ impl Watch {
         &self.file
     }
 
+    /// The recording lasts at least until now.
+    fn see(&mut self, world: &World) {
+        if !self.began {
+            self.begin(world.start);
+        }
+        self.span = (world.start, world.now);
+    }
+
     /// Moves spikes to the trace's clock.
     fn begin(&mut self, start: Time) {
         self.began = true;
         if let Align::First(shift) = self.align
-            && let Some((zero, _)) = self.log.span
+            && let Some(zero) = self.log.zero
         {
-            let moved = |at: u64| (at - zero).saturating_add(start.0).saturating_add_signed(shift);
+            let moved = |at: u64| at.saturating_sub(zero).saturating_add(start.0).saturating_add_signed(shift);
             self.spikes.iter_mut().for_each(|spike| (spike.0, spike.1) = (moved(spike.0), moved(spike.1)));
         }
         self.longest = self.spikes.iter().map(|spike| spike.1 - spike.0).max().unwrap_or(0);
@@ -166,7 +173,7 @@ impl Watch {
     pub fn finish(self) -> Result<Latency, AlignError> {
         self.check()?;
         let span = self.span.1.since(self.span.0);
-        let all: Vec<_> = self.spikes.iter().zip(&self.shares).collect();
+        let (all, found) = self.within();
         // Of several that fit, it is rather the one that fits other spikes, too: the application's own task.
         let mut fits: FxHashMap<(Tid, Comm), usize> = FxHashMap::default();
         for ((who, share), spike) in
@@ -195,9 +202,27 @@ impl Watch {
             aligned,
             stats: self.log.stats,
             threshold_ns: self.threshold.map(|threshold| threshold.0),
-            spikes_found: self.found,
+            spikes_found: found,
+            spikes_outside: self.spikes.len() - found,
             spikes,
         })
+    }
+
+    /// The worst spikes within the recording, by time, and how many are within it.
+    fn within(&self) -> (Vec<(&Times, &FxHashMap<(Tid, Comm), Share>)>, usize) {
+        let mut all: Vec<_> =
+            self.spikes.iter().zip(&self.shares).filter(|(spike, _)| self.mostly_recorded(spike)).collect();
+        let found = all.len();
+        all.sort_by_key(|(spike, _)| std::cmp::Reverse(spike.2));
+        all.truncate(SPIKES);
+        all.sort_by_key(|(spike, _)| **spike);
+        (all, found)
+    }
+
+    /// Whether a wait of the recording can take as much of a spike as would explain it.
+    fn mostly_recorded(&self, &(start, end, _): &Times) -> bool {
+        let recorded = end.min(self.span.1.0).saturating_sub(start.max(self.span.0.0));
+        recorded as f64 > PART * (end - start) as f64
     }
 
     fn check(&self) -> Result<(), AlignError> {
@@ -234,11 +259,12 @@ impl Watch {
 }
 
 impl Sink for Watch {
+    fn run(&mut self, world: &World, _: &Run) {
+        self.see(world);
+    }
+
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        if !self.began {
-            self.begin(world.start);
-        }
-        self.span = (world.start, world.now);
+        self.see(world);
         let task = world.tasks.get(wait.task);
         let who = (task.tid, task.comm);
         *self.totals.entry(who).or_default() += wait.length();

@@ -67,6 +67,32 @@ fn a_spike_that_is_a_wait_is_told_from_one_that_is_not() {
     tells_felt_from_own(&watched(&log, shift, threshold).expect("aligned"), felt, own);
 }
 
+/// fio's log counts from the job's beginning, or is on a clock: its first latency is what says when it was.
+#[test]
+fn a_fio_log_of_another_time_is_refused() {
+    let ms = report().trace.start_ns / 1_000_000;
+    let log = |zero: u64| (1..100).map(|i| format!("{}, 50000, 1, 4096, 0\n", zero + i)).collect::<String>();
+    assert!(watched(&log(ms), Align::Absolute, None).is_ok(), "on the trace's clock");
+    for zero in [0, ms + 3_000, ms + 900_000] {
+        let refused = watched(&log(zero), Align::Absolute, None).expect_err("none of its times fits");
+        assert!(refused.contains("are not those of the trace (6.495 to 8.51"), "{refused}");
+    }
+}
+
+#[test]
+fn spikes_outside_the_recording_are_only_counted() {
+    let start = report().trace.start_ns;
+    // A hundred spikes of 20 ms after the recording's 2 s, two of 10 ms within it, and one of which it has a fourth.
+    let after = (0..100).map(|i| (start + 3_000_000_000 + i * 100_000_000, 20_000_000));
+    let within =
+        [(start + 300_000_000, 10_000_000), (start + 700_000_000, 10_000_000), (start + 5_000_000, 20_000_000)];
+    let lines: String = within.into_iter().chain(after).map(|(end, ns)| format!("{end},{ns}\n")).collect();
+    let log = format!("time_ns,latency_ns\n{lines}");
+    let latency = watched(&log, Align::Absolute, Some(Nanos::from_millis(1))).expect("some are within");
+    assert_eq!((latency.spikes_found, latency.spikes_outside), (2, 101));
+    assert!(latency.spikes.iter().all(|spike| spike.latency_ns == 10_000_000), "{:?}", latency.spikes);
+}
+
 #[test]
 fn a_task_that_always_waits_explains_nothing() {
     // `wl` on CPU 0 waits now and then, for a millisecond or two; a spike of 2 s has all of it inside.
@@ -81,7 +107,9 @@ fn a_task_that_always_waits_explains_nothing() {
 fn fio_logs_are_read() {
     let log = Log::read("3, 3767235, 0, 4096, 0\n4, 189432, 0, 4096, 0\n4, 51847, 0, 4096, 0\n").expect("fio's");
     assert_eq!((log.format, log.stats.count, log.stats.max_ns), ("fio latency log", 3, 3_767_235));
-    assert_eq!(log.span, Some((0, 5_000_000)), "times count from the job's beginning");
+    assert_eq!((log.span, log.zero), (Some((0, 5_000_000)), Some(0)), "times count from the job's beginning");
+    let late = Log::read("4000, 1000000, 0, 4096, 0\n4005, 51847, 0, 4096, 0\n").expect("fio's");
+    assert_eq!((late.span, late.zero), (Some((3_999_000_000, 4_006_000_000)), Some(0)), "the first latency came later");
     assert_eq!((log.worst[0].start, log.worst[0].end), (0, 4_000_000));
     let bad = Log::read("3, 3767235, 0, 4096, 0\nx, 1, 0, 4096, 0\n").expect_err("no number");
     assert!(bad.to_string().starts_with("line 2: \"x, 1, 0, 4096, 0\"; expected fio's"), "{bad}");

@@ -48,13 +48,18 @@ fn write(out: &mut String, side: &str, log: &Latency, shown: usize) -> std::fmt:
     };
     let explained = log.spikes.iter().filter(|spike| spike.wait.is_some()).count();
     writeln!(out, "  time: {aligned}")?;
-    writeln!(
-        out,
-        "  {explained} of the {} worst spikes ({} and more) coincide with waits, {} do not",
-        log.spikes.len(),
-        known(log.threshold_ns),
-        log.spikes.len() - explained
-    )?;
+    let (within, limit) = (log.spikes.len(), known(log.threshold_ns));
+    let unexplained = within - explained;
+    match within {
+        0 => writeln!(out, "  no spike ({limit} and more) within the recording")?,
+        _ => writeln!(
+            out,
+            "  {explained} of the {within} worst spikes ({limit} and more) coincide with waits, {unexplained} do not"
+        )?,
+    }
+    if log.spikes_outside > 0 {
+        writeln!(out, "  {} more lie outside the recording, and were not examined", log.spikes_outside)?;
+    }
     let mut worst: Vec<&Spike> = log.spikes.iter().collect();
     worst.sort_by_key(|spike| std::cmp::Reverse(spike.latency_ns));
     for spike in worst.iter().take(shown) {

@@ -115,6 +115,8 @@ impl Timeline {
                 continue;
             }
             self.guessed += 1;
+            // Without its id nobody could look up its cgroup, by whose weight it waits.
+            self.world.actors.join(self.world.tasks.get_mut(key));
             let mut wait = wait_of(key, &pending, (end, WaitEnd::TraceEnd), &self.pieces, None, 1);
             wait.throughout = Some(Throughout::Guessed);
             sink.wait(&self.world, &wait);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use unstarve_model::{LossKind, Nanos, Severity, counted};
 
-use super::Report;
+use super::{Finding, Report};
 
 /// Of all waits, the time of which nobody knows who ran is worth a word from this part on.
 const UNKNOWN: f64 = 0.1;
@@ -13,6 +13,8 @@ const SURE: f64 = 0.9;
 const UNSURE: f64 = 0.3;
 /// …and below this nothing is an alarm.
 const BARELY: f64 = 0.1;
+/// Who waits for this part of the recording hardly runs in it.
+const ALMOST_ALL: f64 = 0.9;
 
 /// How bad a finding of this confidence may be called.
 pub(crate) fn worst_at(confidence: f64) -> Severity {
@@ -72,6 +74,8 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
             format!("Too little was recorded to be sure: {why}. What there is shows:")
         }
         (_, Severity::Critical) => "Starved:".to_owned(),
+        _ if hardly_ran(report, worst) && worst.confidence < SURE => "Most likely starved:".to_owned(),
+        _ if hardly_ran(report, worst) => "Starved:".to_owned(),
         _ => "Nobody is starved outright, but:".to_owned(),
     };
     let mut text = format!("{blind}{lead} {} ({})", worst.sentence.trim_end_matches('.'), worst.id);
@@ -80,6 +84,13 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
         text.push_str(&format!(" {} below.", counted(others, "more finding")));
     }
     Verdict { severity: Some(worst.severity), text }
+}
+
+/// Whether the finding's victims waited for almost all of the recording: whatever it is called, they were starved.
+fn hardly_ran(report: &Report, finding: &Finding) -> bool {
+    let span = Nanos(report.trace.end_ns.saturating_sub(report.trace.start_ns));
+    let tasks = u64::from(finding.victim.tasks.max(1));
+    span > Nanos::ZERO && Nanos(finding.waits.total_ns / tasks).share_of(span) >= ALMOST_ALL
 }
 
 fn reserve(confidence: f64) -> String {

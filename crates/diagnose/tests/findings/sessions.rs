@@ -1,6 +1,7 @@
 //! Where autogroup is on, sessions compete as one each, and nice counts only inside one.
 
 use serde_json::{Value, json};
+use unstarve_diagnose::report::{Scope, Severity, verdict};
 
 use crate::scene::{Scene, times};
 
@@ -47,7 +48,29 @@ fn nice_does_not_count_between_two_sessions() {
 
 #[test]
 fn the_nice_value_of_a_session_counts_between_sessions() {
-    assert!(blames_weight(&hog("1", [Some((7, -15)), Some((8, 0))])));
+    let scene = hog("1", [Some((7, -15)), Some((8, 0))]);
+    assert!(blames_weight(&scene));
+    let report = scene.explain();
+    let finding = report.findings.iter().find(|finding| finding.id == "weight-starvation").expect("a finding");
+    let whose = "hog competes with the load weight 29154 of its session (autogroup, nice −15 in /proc/PID/autogroup), service with";
+    assert!(finding.evidence.iter().any(|line| line.starts_with(whose)), "{:?}", finding.evidence);
+}
+
+#[test]
+fn who_hardly_ran_is_starved_whatever_it_is_called() {
+    let mut report = hog("1", [Some((7, -15)), Some((8, 0))]).explain();
+    let span = report.trace.end_ns - report.trace.start_ns;
+    let worst = &mut report.findings[0];
+    (worst.severity, worst.confidence, worst.victim.tasks) = (Severity::Warning, 0.57, 1);
+    let mut lead = |waited: f64| {
+        report.findings[0].waits.total_ns = (span as f64 * waited) as u64;
+        let text = verdict(&report, Scope::Whole).text;
+        text.split_inclusive(':').next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(lead(0.5), "Nobody is starved outright, but:");
+    assert_eq!(lead(0.95), "Most likely starved:");
+    report.findings[0].confidence = 0.95;
+    assert!(verdict(&report, Scope::Whole).text.starts_with("Starved: "));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags};
 use rustc_hash::FxHashMap;
 
+use super::still::{Still, runnable};
 use super::{Fared, Tally, Waits};
 use unstarve_change::TaskKey;
 use unstarve_executor::sched;
@@ -33,6 +34,8 @@ pub(super) struct Meter {
     marked: FxHashMap<TaskKey, usize>,
     /// The rules that select each set's tasks.
     sets: Vec<Vec<usize>>,
+    /// Tasks that were runnable when they were marked. The programs know nothing of them until they get a turn.
+    still: FxHashMap<TaskKey, Still>,
 }
 
 impl Meter {
@@ -48,7 +51,13 @@ impl Meter {
         for program in [&programs.woken, &programs.woken_first, &programs.switched] {
             links.push(program.attach().map_err(fail("the scheduler's tracepoints"))?);
         }
-        Ok(Meter { _links: links, skeleton, marked: FxHashMap::default(), sets: Vec::new() })
+        Ok(Meter {
+            _links: links,
+            skeleton,
+            marked: FxHashMap::default(),
+            sets: Vec::new(),
+            still: FxHashMap::default(),
+        })
     }
 
     fn watched(&self, tid: &[u8]) -> io::Result<Option<RawWatched>> {
@@ -73,7 +82,11 @@ impl super::Meter for Meter {
             }
             self.sets.push(rules.to_vec());
         }
-        self.marked.insert(task, set);
+        if self.marked.insert(task, set).is_none()
+            && let Some(ran) = runnable(task)
+        {
+            self.still.insert(task, Still::new(ran, sched::monotonic_ns()));
+        }
         let tid = task.tid.0.to_ne_bytes();
         // One that came to another set goes on from where it is.
         let known = self.watched(&tid)?.filter(|known| known.start == task.start);
@@ -87,10 +100,22 @@ impl super::Meter for Meter {
         let now = sched::monotonic_ns();
         let mut sums: Vec<Sum> = (0..self.sets.len()).map(|set| self.sum(set)).collect::<io::Result<_>>()?;
         for (task, set) in &self.marked {
-            let watched = self.watched(&task.tid.0.to_ne_bytes())?;
-            if let Some(watched) = watched.filter(|watched| watched.seen > 0 && watched.start == task.start) {
-                sums[*set].tasks += 1;
-                sums[*set].open(&watched, now);
+            let watched = self.watched(&task.tid.0.to_ne_bytes())?.filter(|watched| watched.start == task.start);
+            let waited = self.still.get_mut(task).map_or(0, |still| {
+                // From its first turn on the programs count.
+                if watched.is_some_and(|watched| watched.seen == 0) {
+                    still.look(runnable(*task), now);
+                }
+                still.waited
+            });
+            sums[*set].wait(waited);
+            // One that loses its CPU is not seen before its next turn, and waits for that.
+            match watched.filter(|watched| watched.seen > 0 || watched.waiting > 0) {
+                Some(watched) => {
+                    sums[*set].tasks += 1;
+                    sums[*set].open(&watched, now);
+                }
+                None => sums[*set].tasks += usize::from(waited > 0),
             }
         }
         let mut of_rules: Vec<Sum> = (0..rules).map(|_| Sum::default()).collect();
@@ -154,14 +179,19 @@ impl Sum {
     /// A wait or run that has not ended counts as far as it has come: the longest wait of all may be such a one.
     fn open(&mut self, watched: &RawWatched, now: u64) {
         if watched.waiting > 0 {
-            let wait = now.saturating_sub(watched.waiting);
-            self.count += 1;
-            self.waited += wait;
-            self.longest = self.longest.max(wait);
-            self.buckets[bucket(wait)] += 1;
+            self.wait(now.saturating_sub(watched.waiting));
         }
         if watched.running > 0 {
             self.ran += now.saturating_sub(watched.running);
+        }
+    }
+
+    fn wait(&mut self, ns: u64) {
+        if ns > 0 {
+            self.count += 1;
+            self.waited += ns;
+            self.longest = self.longest.max(ns);
+            self.buckets[bucket(ns)] += 1;
         }
     }
 

@@ -4,6 +4,7 @@
 #[cfg(feature = "bpf")]
 mod ebpf;
 mod judge;
+mod still;
 mod trial;
 
 pub use judge::{ENOUGH, HELPED, Judged, Reason, SLICES, Side, Verdict, judge};
@@ -19,7 +20,9 @@ use serde::Serialize;
 use crate::policy::Policy;
 use crate::scan::Scanner;
 use crate::task::Task;
+use still::{Still, runnable};
 use unstarve_change::TaskKey;
+use unstarve_executor::sched::monotonic_ns;
 
 /// How tasks of a rule fared for a while.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -250,45 +253,78 @@ impl Sliced {
     }
 }
 
-/// A task's sums at the first and at the last look, and its rules.
+/// What the kernel has summed up for each task.
 #[derive(Default)]
 struct Sums {
-    tasks: FxHashMap<TaskKey, (Times, Times, Vec<usize>)>,
+    tasks: FxHashMap<TaskKey, Summed>,
 }
 
 /// How long a task ran and waited since it is there, and how often it got a CPU.
 type Times = (u64, u64, u64);
 
+/// A task's sums at the first and at the last look, and its rules.
+struct Summed {
+    first: Times,
+    last: Times,
+    rules: Vec<usize>,
+    /// It was runnable at the first look, and has not run since.
+    still: Option<Still>,
+}
+
+impl Summed {
+    fn new(first: Times, last: Times, is_runnable: bool, now: u64) -> Summed {
+        Summed { first, last, rules: Vec::new(), still: is_runnable.then(|| Still::new(last.0, now)) }
+    }
+
+    fn look(&mut self, times: Times, is_runnable: bool, now: u64) {
+        if let Some(still) = &mut self.still {
+            if times == self.last {
+                still.look(is_runnable.then_some(times.0), now);
+            } else {
+                // The wait is over and booked, with what of it was before the first look.
+                let (ran, booked) = (times.0.saturating_sub(self.last.0), times.1.saturating_sub(self.last.1));
+                self.first.1 += booked.saturating_sub(still.age(now).saturating_sub(ran));
+                self.still = None;
+            }
+        }
+        self.last = times;
+    }
+
+    /// What came of it since the first look.
+    fn since(&self) -> Times {
+        let waited = self.still.map_or(0, |still| still.waited);
+        let since = |of: fn(&Times) -> u64| of(&self.last).saturating_sub(of(&self.first));
+        (since(|times| times.0), since(|times| times.1) + waited, since(|times| times.2) + u64::from(waited > 0))
+    }
+}
+
 impl Meter for Sums {
     fn see(&mut self, task: TaskKey, rules: &[usize], first: bool) -> io::Result<()> {
-        let Some(now) = unstarve_executor::proc::times(task.tid) else { return Ok(()) };
+        let Some(times) = unstarve_executor::proc::times(task.tid) else { return Ok(()) };
+        let (is_runnable, now) = (runnable(task).is_some(), monotonic_ns());
         // One born meanwhile began at nothing.
-        let begin = if first { now } else { (0, 0, 0) };
-        let sums = self.tasks.entry(task).or_insert_with(|| (begin, now, Vec::new()));
-        sums.1 = now;
-        sums.2.clear();
-        sums.2.extend_from_slice(rules);
+        let begin = if first { times } else { (0, 0, 0) };
+        let summed = self.tasks.entry(task).or_insert_with(|| Summed::new(begin, times, is_runnable, now));
+        summed.look(times, is_runnable, now);
+        summed.rules.clear();
+        summed.rules.extend_from_slice(rules);
         Ok(())
     }
 
     fn so_far(&mut self, rules: usize) -> io::Result<Vec<Fared>> {
         let mut fared = vec![Fared::default(); rules];
-        for (task, (first, last, of_rules)) in &mut self.tasks {
-            if of_rules.is_empty() {
-                continue;
-            }
+        for (task, summed) in self.tasks.iter_mut().filter(|(_, summed)| !summed.rules.is_empty()) {
             // The last that was seen of one that has ended since, or whose number somebody else has.
-            if let Some(now) = unstarve_executor::proc::times(task.tid)
+            if let Some(times) = unstarve_executor::proc::times(task.tid)
                 .filter(|_| unstarve_executor::proc::start_of(task.tid) == Some(task.start))
             {
-                *last = now;
+                summed.look(times, runnable(*task).is_some(), monotonic_ns());
             }
-            let since = |of: fn(&Times) -> u64| of(last).saturating_sub(of(first));
-            let (ran, waited, times) = (since(|times| times.0), since(|times| times.1), since(|times| times.2));
+            let (ran, waited, times) = summed.since();
             if ran + waited == 0 {
                 continue;
             }
-            for &rule in of_rules.iter() {
+            for &rule in &summed.rules {
                 let fared = &mut fared[rule];
                 fared.tasks += 1;
                 fared.ran_ns += ran;
@@ -305,4 +341,36 @@ impl Meter for Sums {
 
 fn rules_of(policy: &Policy, task: &Task) -> Vec<usize> {
     policy.candidates(&task.comm).filter(|&rule| policy.rules[rule].selector.matches(task)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn who_never_gets_a_turn_has_waited_all_the_time() {
+        let mut victim = Summed::new((0, 0, 0), (0, 0, 0), true, 0);
+        victim.look((0, 0, 0), true, 3 * SECOND);
+        assert_eq!(victim.since(), (0, 3 * SECOND, 1));
+    }
+
+    /// The kernel books the whole wait when it ends: four seconds, of which three were before the first look.
+    #[test]
+    fn what_a_task_waited_before_the_first_look_does_not_count() {
+        let mut raised = Summed::new((0, 0, 0), (0, 0, 0), true, 3 * SECOND);
+        raised.look((SECOND, 4 * SECOND, 1), true, 5 * SECOND);
+        assert_eq!(raised.since(), (SECOND, SECOND, 1), "no more than the time since then");
+        raised.look((2 * SECOND, 4 * SECOND + 5, 2), true, 6 * SECOND);
+        assert_eq!(raised.since(), (2 * SECOND, SECOND + 5, 2));
+    }
+
+    #[test]
+    fn who_sleeps_does_not_wait() {
+        let mut sleeper = Summed::new((7, 7, 1), (7, 7, 1), false, 0);
+        sleeper.look((7, 7, 1), false, SECOND);
+        sleeper.look((7, 7, 1), true, 2 * SECOND);
+        assert_eq!(sleeper.since(), (0, 0, 0));
+    }
 }

@@ -13,6 +13,7 @@ struct Whole(Vec<(Tid, Option<Throughout>, u64, u64)>);
 impl Sink for Whole {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let tid = world.tasks.get(wait.task).tid;
+        assert!(world.actors.get(wait.actor).tids.contains(&tid), "{tid}: nobody could look up its cgroup");
         self.0.push((tid, wait.throughout, wait.start.0, wait.length().0));
     }
 }

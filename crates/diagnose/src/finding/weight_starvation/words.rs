@@ -103,8 +103,15 @@ fn weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> String {
     let rivals = case.rivals(victim, occupant);
     let (of_victim, of_occupant) = rivals.map_or((None, None), |rivals| (rivals.victim, rivals.occupant));
     let (its, mine) = case.rival_weights(victim, occupant);
+    // Inside a session nice counts; between two, what each session has in /proc/PID/autogroup.
+    let of_one = case.world.actors.groups().is_one(case.actor(victim).group(), case.actor(occupant).group());
+    let session = |id: ActorId| case.session_nice(id).filter(|_| !of_one);
     let told = |group: Option<&CgroupFacts>, id: ActorId, weight: u32| match group {
         Some(group) => format!("the load weight {weight} of {}", group.path.escape_debug()),
+        None if session(id).is_some() => {
+            let nice = session(id).unwrap_or_default().to_string().replace('-', "−");
+            format!("the load weight {weight} of its session (autogroup, nice {nice} in /proc/PID/autogroup)")
+        }
         None if case.actor(id).group().is_some() && rivals.is_some() => format!("its cgroup's load weight {weight}"),
         None => format!("its own load weight {weight}"),
     };
