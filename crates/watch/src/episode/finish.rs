@@ -6,7 +6,7 @@ use unstarve_timeline::Rule;
 
 use super::blamed::is_by_limit;
 use super::cut::cut;
-use super::headline::{Choice, Explanation, Fit, is_about, is_below};
+use super::headline::{Choice, Explanation, Fit, is_about, is_below, may_be_of};
 use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
 use crate::{Role, RoleKind, TaskId};
 
@@ -214,7 +214,8 @@ impl Episode {
         let same = self.rule.as_deref() == Some(&culprit.rule);
         let counted = self.culprit.take();
         let named = Party::of_culprit(culprit, counted.as_ref());
-        self.culprit = Some(Party { role: counted.filter(|_| same).and_then(|culprit| culprit.role), ..named });
+        let role = counted.filter(|_| same).and_then(|culprit| culprit.role);
+        self.culprit = Some(Party { role: role.filter(|role| may_be_of(&culprit.comm, role)), ..named });
         self.rule = Some(culprit.rule.clone());
         self.ns = Some(culprit.ns);
     }

@@ -226,15 +226,24 @@ pub(super) fn is_below(cgroup: &str, group: &str) -> bool {
 
 /// Whether kernel threads of a role are called so. Of roles that have no names of their own nothing is said.
 fn has_name_of(comm: &str, role: &str) -> bool {
-    let beginnings: &[&str] = match role {
+    beginnings(role).iter().any(|beginning| comm.starts_with(beginning))
+}
+
+/// Whether a task that is called so may be of a role.
+pub(super) fn may_be_of(comm: &str, role: &str) -> bool {
+    beginnings(role).is_empty() || has_name_of(comm, role)
+}
+
+/// What the names of a role's threads begin with, if they have names of their own.
+fn beginnings(role: &str) -> &'static [&'static str] {
+    match role {
         "ksoftirqd" => &["ksoftirqd/"],
         "kworker" | "direct-io" => &["kworker/"],
         "rcu" => &["rcu_", "rcuog/", "rcuop/", "rcuos/", "rcuc/", "rcub/"],
         "storage" => &["jbd2/", "xfsaild/", "kswapd"],
         "nfsd" => &["nfsd"],
         _ => &[],
-    };
-    beginnings.iter().any(|beginning| comm.starts_with(beginning))
+    }
 }
 
 #[cfg(test)]
@@ -274,6 +283,12 @@ mod tests {
         }
         let shell = Victim { cgroups: vec!["/user.slice/a".into()], ..victim("task", "bash", "fair") };
         assert_eq!(of(&shell), ["/user.slice"]);
+    }
+
+    #[test]
+    fn no_program_is_named_as_a_kernel_threads_role() {
+        assert!(may_be_of("kworker/0:1H", "kworker") && !may_be_of("fio", "kworker"));
+        assert!(may_be_of("fio", "other") && may_be_of("fio", "/kubepods"), "roles without names of their own");
     }
 
     #[test]
