@@ -92,6 +92,9 @@ pub struct Latency {
 /// Begin, end and length of a spike.
 type Times = (u64, u64, Nanos);
 
+/// What each task that waited has of a spike.
+type Shares = FxHashMap<(Tid, Comm), Share>;
+
 #[derive(Clone, Debug, Default)]
 struct Share {
     waited: Nanos,
@@ -109,7 +112,7 @@ pub struct Watch {
     /// Begin, end and length, on the trace's clock once that is known; by their beginning.
     spikes: Vec<Times>,
     longest: u64,
-    shares: Vec<FxHashMap<(Tid, Comm), Share>>,
+    shares: Vec<Shares>,
     totals: FxHashMap<(Tid, Comm), Nanos>,
     began: bool,
     span: (Time, Time),
@@ -209,7 +212,7 @@ impl Watch {
     }
 
     /// The worst spikes within the recording, by time, and how many are within it.
-    fn within(&self) -> (Vec<(&Times, &FxHashMap<(Tid, Comm), Share>)>, usize) {
+    fn within(&self) -> (Vec<(&Times, &Shares)>, usize) {
         let mut all: Vec<_> =
             self.spikes.iter().zip(&self.shares).filter(|(spike, _)| self.mostly_recorded(spike)).collect();
         let found = all.len();

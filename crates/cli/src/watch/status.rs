@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
+use unstarve_change::quoted_file;
 use unstarve_term::clean;
 use unstarve_watch::control::{ControlError, Request, ask};
 use unstarve_watch::episode::{Episode, line};
@@ -62,8 +63,11 @@ fn nobody(state: &Path) -> String {
         return "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n".to_owned();
     }
     let shown = |path: &Path| clean(&path.display().to_string()).into_owned();
-    let ask =
-        |other: &Other| format!("  process {}: unstarve watch status --state {}\n", other.pid, shown(&other.state));
+    // Whoever started it chose the name, and the line may be copied.
+    let ask = |other: &Other| match quoted_file(&other.state.to_string_lossy()) {
+        Some(state) => format!("  process {}: unstarve watch status --state {state}\n", other.pid),
+        None => format!("  process {}: {}\n", other.pid, shown(&other.state)),
+    };
     let list: String = others.iter().map(ask).collect();
     format!("No watch uses the state directory {}. With another one there runs:\n{list}", shown(state))
 }
