@@ -184,6 +184,7 @@ impl Examine for Apart {
         let mut rest = files;
         while !rest.is_empty() {
             let is_usual = |files: &[Bytes]| files.iter().map(Bytes::len).sum::<usize>() <= USUAL;
+            // Files that are large already are not tried together.
             let (whole, ended) = match is_usual(rest) {
                 true => self.together(&Asked { table, files: rest, most: usual, wants: Wants::Rows }, take),
                 false => (0, Some(End::Refused(String::new()))),

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use unstarve_files::trust::{Directory, How};
@@ -41,6 +41,14 @@ impl Alone {
     }
 }
 
+/// What the watch that came first on this machine said of itself: its process, and where it can be asked. It may have ended since.
+pub fn first_watch(directory: &Path) -> Option<(u32, PathBuf)> {
+    let text = Directory::open(directory).ok()?.read(OsStr::new(LOCK), LONGEST).ok()??;
+    let text = String::from_utf8(text).ok()?;
+    let (process, state) = text.strip_suffix('\n')?.strip_prefix("process ")?.split_once(", --state ")?;
+    Some((process.parse().ok()?, state.into()))
+}
+
 fn warning(who: &str) -> String {
     let who = if who.is_empty() { String::new() } else { format!(" ({})", unstarve_model::clean(who)) };
     format!(
@@ -64,7 +72,9 @@ mod tests {
         let second = Alone::take(directory.path(), Path::new("/run/b"));
         let said = second.other.expect("a warning");
         assert!(said.contains(&format!("process {}, --state /run/a", std::process::id())), "{said}");
+        assert_eq!(first_watch(directory.path()), Some((std::process::id(), "/run/a".into())));
         drop(first);
         assert_eq!(Alone::take(directory.path(), Path::new("/run/b")).other, None);
+        assert_eq!(first_watch(&directory.path().join("absent")), None);
     }
 }

@@ -49,6 +49,7 @@ mod totals;
 mod tracefs;
 mod word;
 
+pub use alone::first_watch;
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
 pub use engine::{Engine, EngineError, EngineName, Options, TaskMemory};

@@ -2,7 +2,6 @@
 
 mod episodes;
 mod explain;
-mod others;
 mod replay;
 mod run;
 mod show;

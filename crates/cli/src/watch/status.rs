@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use unstarve_change::quoted_file;
 use unstarve_term::clean;
+use unstarve_watch::config::STATE_DIRECTORY;
 use unstarve_watch::control::{ControlError, Request, ask};
 use unstarve_watch::episode::{Episode, line};
+use unstarve_watch::first_watch;
 
-use super::others::{Other, others};
 use super::{StateArgs, print};
 use crate::output::{self, Out, counted};
 
@@ -56,20 +57,21 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     print(&text(&status))
 }
 
-/// That no watch has this state directory, and which ones run with another.
+/// That no watch has this state directory, and where the one that came first on this machine can be asked, if it runs.
 fn nobody(state: &Path) -> String {
-    let others = others(state);
-    if others.is_empty() {
+    let first = first_watch(Path::new(STATE_DIRECTORY)).filter(|(_, other)| other != state);
+    let Some((process, other)) = first.filter(|(_, other)| ask(other, Request::Status).is_ok()) else {
         return "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n".to_owned();
-    }
-    let shown = |path: &Path| clean(&path.display().to_string()).into_owned();
-    // Whoever started it chose the name, and the line may be copied.
-    let ask = |other: &Other| match quoted_file(&other.state.to_string_lossy()) {
-        Some(state) => format!("  process {}: unstarve watch status --state {state}\n", other.pid),
-        None => format!("  process {}: {}\n", other.pid, shown(&other.state)),
     };
-    let list: String = others.iter().map(ask).collect();
-    format!("No watch uses the state directory {}. With another one there runs:\n{list}", shown(state))
+    let shown = |path: &Path| clean(&path.display().to_string()).into_owned();
+    let named = match quoted_file(&other.to_string_lossy()) {
+        Some(other) => format!("unstarve watch status --state {other}"),
+        None => shown(&other),
+    };
+    format!(
+        "No watch uses the state directory {}. With another one there runs process {process}: {named}\n",
+        shown(state)
+    )
 }
 
 fn text(status: &Value) -> String {

@@ -184,6 +184,10 @@ impl Sink for Sums {
 
     fn migration(&mut self, world: &World, migration: &Migration) {
         if world.tasks.get(migration.task).waiting_since().is_some() {
+            // Waits may be told after the next one has begun, so that nothing is forgotten at their end.
+            if self.roles.moved.len() >= TASKS {
+                self.roles.moved.clear();
+            }
             self.roles.moved.insert(migration.task, migration.time);
         }
     }
