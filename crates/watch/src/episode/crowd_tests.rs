@@ -117,7 +117,7 @@ fn who_is_preferred_by_two_rules_is_preferred_by_both_together() {
     });
     assert_eq!(begun.len(), 1);
     assert_eq!(begun[0].culprit.as_ref().and_then(|role| role.cgroup.as_deref()), Some("/kubepods"));
-    assert_eq!((begun[0].rule, begun[0].ns), (Some(Rule::WakeupPreemption), Nanos(4 * 37 * MS)));
+    assert_eq!((begun[0].rule, begun[0].ns), (Some(Rule::WakeupPreemption), Nanos(3 * 37 * MS)));
 }
 
 /// Eighty busy loops of one role on two CPUs, and a FIFO task that has 80 of each 100 ms of one of them.

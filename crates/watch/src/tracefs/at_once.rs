@@ -122,8 +122,8 @@ mod tests {
         //  heavy   ....HHHH............
         //  nfsd    ..wwwwwwR                        4 of 6
         //  nfsd    ..wwwwwwwwR                      the same 4
-        //  nfsd    ...wwwwwwwwwwR                   the same 4
-        assert_eq!(added(&[(2, 8, 4), (2, 10, 4), (3, 13, 4)]), [4, 0, 0]);
+        //  nfsd    ..wwwwwwwwwwwR                   the same 4
+        assert_eq!(added(&[(2, 8, 4), (2, 10, 4), (2, 13, 4)]), [4, 0, 0]);
         //  heavy   ..HHHH......HHHH
         //  nfsd    ..wwwwR.....wwwwR
         assert_eq!(added(&[(2, 6, 4), (12, 16, 4)]), [4, 4]);
