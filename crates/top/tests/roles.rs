@@ -25,7 +25,7 @@ fn reading(ms: u64, lasting: &[(u32, &str, u64)]) -> Reading {
     let mut histogram = Histogram::new();
     histogram.add(Nanos(80 * MS), turns);
     waits[id(RoleKind::Ksoftirqd).index()] =
-        Waits { waited: Nanos(80 * MS * turns), count: turns, histogram, waiting: 0, stopped: Nanos(0) };
+        Waits { waited: Nanos(80 * MS * turns), count: turns, histogram, ..Waits::default() };
     let row = |victim, occupant, rule, ns| Blame { victim: id(victim), occupant: id(occupant), rule, ns: Nanos(ns) };
     let task = |tid: u32, name: &str| TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from(name) };
     let oldest = lasting.iter().map(|(tid, name, ns)| OldestWait {

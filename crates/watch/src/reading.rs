@@ -55,7 +55,11 @@ pub struct Blame {
 pub struct Waits {
     /// All of them, those that last included as far as they have come.
     pub waited: Nanos,
-    /// Of these, waits that are over.
+    /// For how long others were preferred while tasks of the role waited: of all that waited for one CPU at once each moment once, so that
+    /// it is no longer than who was preferred had the CPU. What threads of the role wait because another one of it was woken and pushed
+    /// them off is not in it.
+    pub preferred: Nanos,
+    /// Waits that are over.
     pub count: u64,
     /// Those that are over, by length.
     pub histogram: Histogram,

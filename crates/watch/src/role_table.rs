@@ -160,6 +160,7 @@ impl RoleTable {
         let blame = blame.collect();
         let waits = totals.roles.iter().map(|role| Waits {
             waited: Nanos(role.waited),
+            preferred: Nanos(role.preferred),
             count: role.ended,
             histogram: role.histogram.clone(),
             waiting: role.waiting,

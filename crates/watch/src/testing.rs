@@ -4,6 +4,7 @@ use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_timeline::Rule;
 
+use crate::episode::is_precedence;
 use crate::{Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
 
 /// This many milliseconds after the start.
@@ -30,6 +31,8 @@ pub struct Scene {
     roles: Vec<Option<Role>>,
     blame: Vec<Blame>,
     waits: Vec<Waits>,
+    /// By role: for how long others were preferred, each moment once, where a scene says so.
+    at_once: Vec<Option<Nanos>>,
     cpus: Vec<CpuWaits>,
     /// By CPU: as far as is known from who waited, and what a scene says itself.
     implied: Vec<Nanos>,
@@ -43,10 +46,12 @@ impl Scene {
     pub fn new() -> Scene {
         let roles: Vec<_> = RoleKind::FIXED.iter().map(|kind| Some(Role::fixed(*kind))).collect();
         let waits = vec![Waits::default(); roles.len()];
+        let at_once = vec![None; roles.len()];
         Scene {
             roles,
             blame: Vec::new(),
             waits,
+            at_once,
             cpus: Vec::new(),
             implied: Vec::new(),
             real_time: Vec::new(),
@@ -60,6 +65,7 @@ impl Scene {
         let (kind, cgroup) = (RoleKind::Group, Some(path.to_owned()));
         self.roles.push(Some(Role { kind, cgroup, weight: Some(100), generation: self.roles.len() as u64 }));
         self.waits.push(Waits::default());
+        self.at_once.push(None);
         self
     }
 
@@ -83,11 +89,21 @@ impl Scene {
             Some(row) => row.ns = Nanos(row.ns.0 + ns),
             None => self.blame.push(Blame { victim, occupant, rule, ns: Nanos(ns) }),
         }
-        let waited = &mut self.waits[victim.index()].waited;
-        *waited = Nanos(waited.0 + ns);
+        let waits = &mut self.waits[victim.index()];
+        waits.waited = Nanos(waits.waited.0 + ns);
+        if is_precedence(rule) && (rule != Rule::WakeupPreemption || occupant != victim) {
+            waits.preferred = Nanos(waits.preferred.0 + ns);
+        }
         if rule == Rule::Class {
             add(&mut self.implied, 0, ns);
         }
+        self
+    }
+
+    /// Others are preferred to a role for so long. Until a scene says so, one task of a role waits at a time.
+    pub fn preferred(mut self, victim: &str, ns: u64) -> Scene {
+        let id = self.id(victim).index();
+        self.at_once[id] = Some(Nanos(self.at_once[id].map_or(0, |sum| sum.0) + ns));
         self
     }
 
@@ -163,13 +179,17 @@ impl Scene {
 
     /// What an engine would give now.
     pub fn reading(&self, at: ClockPair) -> Reading {
+        let at_once = |(waits, at_once): (&Waits, &Option<Nanos>)| Waits {
+            preferred: at_once.unwrap_or(waits.preferred),
+            ..waits.clone()
+        };
         let read = |group: &LimitedGroup| LimitedGroup { read: at.trace, ..group.clone() };
         Reading {
             at,
             since: self::at(0),
             roles: self.roles.clone(),
             blame: self.blame.clone(),
-            waits: self.waits.clone(),
+            waits: self.waits.iter().zip(&self.at_once).map(at_once).collect(),
             cpus: self.cpus.clone(),
             real_time: if self.real_time.is_empty() { self.implied.clone() } else { self.real_time.clone() },
             oldest: self.oldest.clone(),

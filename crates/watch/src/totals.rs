@@ -56,6 +56,8 @@ struct OnCpu {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct OfRole {
     pub waited: u64,
+    /// For how long others were preferred, of all that waited for one CPU at once each moment once.
+    pub preferred: u64,
     pub ended: u64,
     pub waiting: u32,
     /// What the kernel says that limits stopped, in task time.
@@ -67,6 +69,7 @@ impl OfRole {
     fn since(&self, earlier: &OfRole) -> OfRole {
         OfRole {
             waited: self.waited.saturating_sub(earlier.waited),
+            preferred: self.preferred.saturating_sub(earlier.preferred),
             ended: self.ended.saturating_sub(earlier.ended),
             waiting: self.waiting,
             stopped: self.stopped.saturating_sub(earlier.stopped),
@@ -76,6 +79,7 @@ impl OfRole {
 
     fn add(&mut self, other: &OfRole) {
         self.waited = self.waited.saturating_add(other.waited);
+        self.preferred = self.preferred.saturating_add(other.preferred);
         self.ended = self.ended.saturating_add(other.ended);
         self.waiting += other.waiting;
         self.stopped = self.stopped.saturating_add(other.stopped);

@@ -1,5 +1,6 @@
 //! Counts what tracefs records, where the kernel takes no BPF programs.
 
+mod at_once;
 mod sums;
 
 use unstarve_model::{Batch, ClockPair, Nanos, Time};

@@ -98,8 +98,10 @@ struct sums {
 /* One role on one CPU, which user space copies as a whole. */
 struct row {
 	struct queue queues[BANDS];
+	/* For how long others were preferred while somebody of the role waited here: of all that wait at once in a queue, each moment once. */
+	u64 preferred;
 	struct sums sums;
-	u64 pad[6];
+	u64 pad[5];
 };
 
 struct cpu {

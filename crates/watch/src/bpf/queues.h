@@ -98,6 +98,11 @@ static __always_inline void blame(struct row *row, u32 occupant, u32 rule, u64 n
 	row->sums.blame[at] += ns;
 }
 
+static __always_inline bool is_precedence(u32 rule)
+{
+	return rule == BY_THROTTLED || rule == BY_CLASS || rule == BY_WAKEUP || rule == BY_WEIGHT;
+}
+
 /* Counts what has been waited in a queue, the k-th of those to count, since it was last counted. */
 static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner manner)
 {
@@ -105,7 +110,7 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 	struct row *row = &c->rows[id / BANDS];
 	struct queue *q = &row->queues[id % BANDS];
 	u64 load = q->others.load + q->own.load, moments = q->others.moments + q->own.moments;
-	u64 before = q->counted.load, from = q->at, waited, pushed;
+	u64 before = q->counted.load, from = q->at, waited, pushed, preferred = 0, passed;
 	s64 n = tasks_in(load), was = tasks_in(before);
 
 	waited = n * (now + BIAS) - moments - (was * (from + BIAS) - q->counted.moments);
@@ -131,14 +136,23 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 		return;
 	}
 	rule = rule_of(c, q, id, load ? load : before);
+	passed = now - (from > c->run_start ? from : c->run_start);
 	if (c->victim && id == c->victim_queue && rule != BY_CLASS && !asks_to_be_last(c, id)) {
-		pushed = now - (from > c->run_start ? from : c->run_start);
+		pushed = passed;
 		if (pushed > waited)
 			pushed = waited;
 		blame(row, c->role, BY_WAKEUP, pushed);
 		waited -= pushed;
+		/* Threads of a pool that push each other off are all of the role: what one of them waits another one has. */
+		if (c->role != id / BANDS)
+			preferred = pushed;
 	}
 	blame(row, c->role, rule, waited);
+	if (is_precedence(rule))
+		preferred += waited;
+	/* Whoever has the CPU has it once, however many wait for it. Mostly nobody is preferred, and nothing is written. */
+	if (preferred)
+		row->preferred += preferred < passed ? preferred : passed;
 }
 
 /*

@@ -254,7 +254,7 @@ fn waited(queue: &RawQueue) -> u64 {
 
 /// Adds one CPU's sums of one role.
 fn add(totals: &mut Totals, role: usize, cpu: usize, row: &RawRow) {
-    let RawRow { queues, sums, .. } = row;
+    let RawRow { queues, sums, preferred, .. } = row;
     for (sum, ns) in totals.victim_mut(role).iter_mut().zip(&sums.blame) {
         *sum = sum.wrapping_add(*ns);
     }
@@ -263,6 +263,7 @@ fn add(totals: &mut Totals, role: usize, cpu: usize, row: &RawRow) {
     totals.add_on_cpu(role, cpu as u32, here, by_class.fold(0_u64, |sum, ns| sum.wrapping_add(*ns)));
     let of_role = &mut totals.roles[role];
     of_role.waited = of_role.waited.wrapping_add(here);
+    of_role.preferred = of_role.preferred.wrapping_add(*preferred);
     for queue in queues {
         let waiting = tasks(queue.others.load, queue.own.load);
         of_role.waiting = of_role.waiting.saturating_add_signed(i32::try_from(waiting).unwrap_or(i32::MAX));

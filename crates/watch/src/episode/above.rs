@@ -158,9 +158,12 @@ impl<'a> Pair<'a> {
         // Threads of a pool that push each other off are all of the role: what one of them waits another one has.
         let is_siblings = |row: &Blame| row.rule == Rule::WakeupPreemption && row.occupant == self.id;
         let by_others = self.preferred_since(since).into_iter().filter(|(row, _)| !is_siblings(row));
-        let unfair: Nanos = by_others.map(|(_, ns)| ns).sum();
-        let share = unfair.0 as f64 / span as f64;
-        let rank = share / limit;
+        let of_all: Nanos = by_others.map(|(_, ns)| ns).sum();
+        // Who is preferred has the CPU once, however many wait for it. The kernel, too, counts a queue that a limit stops once.
+        let at_once = self.preferred_at_once_since(begin).0.saturating_add(self.stopped_since(begin).0);
+        let share = of_all.0.min(at_once) as f64 / span as f64;
+        // Of two that are above it the worse one is that of which more have to wait.
+        let rank = if share >= limit { of_all.0 as f64 / span as f64 } else { share } / limit;
         let trigger = Trigger::Share { share, threshold: limit };
         (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None })
     }
@@ -242,6 +245,13 @@ impl<'a> Pair<'a> {
         let now = self.reading.waits.get(self.id.index())?.waited;
         let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
         Some(then.map_or(now, |then| now.saturating_sub(then.waited)))
+    }
+
+    /// For how long others were preferred since then, of all that wait for one CPU at once each moment once.
+    fn preferred_at_once_since(&self, then: &Reading) -> Nanos {
+        let Some(now) = self.reading.waits.get(self.id.index()) else { return Nanos::ZERO };
+        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
+        then.map_or(now.preferred, |then| now.preferred.saturating_sub(then.preferred))
     }
 
     /// The longest wait of each CPU that lasts.

@@ -17,7 +17,7 @@ impl Trigger {
                 format!("one wait had lasted {}; the threshold is oldest = {}", Nanos(*ns), Nanos(*threshold_ns))
             }
             Trigger::Share { share, threshold } => format!(
-                "waits of all tasks together took {} of a second; the threshold is share = {threshold:.2}",
+                "others went before waiting tasks for {} of a second; the threshold is share = {threshold:.2}",
                 percent(share)
             ),
             Trigger::Stalled { share, threshold } => format!(

@@ -89,6 +89,37 @@ fn threads_of_a_pool_that_push_each_other_off_are_not_starved_by_others() {
     assert!(matches!(by_programs[0].trigger, Trigger::Share { .. }), "{:?}", by_programs[0]);
 }
 
+#[test]
+fn what_many_wait_at_once_behind_one_heavier_task_counts_once() {
+    //  kworker (nice -20)   H.......H.......     12 % of the CPU
+    //  nfsd ×6              wRwwwwwwwRwwwwww     each of them waits for it
+    let begun = |heavier_ms: u64| {
+        begun(&Scene::new(), |_, scene| {
+            let scene = scene.blame_group("nfsd", "kworker", Rule::Weight, 6 * heavier_ms * MS);
+            scene.blame_group("nfsd", "nfsd", Rule::Fair, 200 * MS).preferred("nfsd", heavier_ms * MS)
+        })
+    };
+    assert_eq!(begun(30), []);
+    // Of one that has a third of it they starve, many or few.
+    let begun = begun(85);
+    assert_eq!(begun.len(), 1);
+    assert!(matches!(begun[0].trigger, Trigger::Share { share, .. } if share < 0.4), "{:?}", begun[0]);
+}
+
+#[test]
+fn who_is_preferred_by_two_rules_is_preferred_by_both_together() {
+    //  fio      (kubepods)       woken by the worker, and heavier: 37 ms and 26 ms of each 250 ms
+    //  kworker  (nice -20)       41 ms
+    let begun = begun(&Scene::new().group("/kubepods"), |_, scene| {
+        let scene = scene.blame_group("direct-io", "/kubepods", Rule::WakeupPreemption, 37 * MS);
+        let scene = scene.blame_group("direct-io", "/kubepods", Rule::Weight, 26 * MS);
+        scene.blame_group("direct-io", "kworker", Rule::Weight, 41 * MS)
+    });
+    assert_eq!(begun.len(), 1);
+    assert_eq!(begun[0].culprit.as_ref().and_then(|role| role.cgroup.as_deref()), Some("/kubepods"));
+    assert_eq!((begun[0].rule, begun[0].ns), (Some(Rule::WakeupPreemption), Nanos(3 * 37 * MS)));
+}
+
 /// Eighty busy loops of one role on two CPUs, and a FIFO task that has 80 of each 100 ms of one of them.
 fn beside_a_hog(hog_ms: u64, waiting_there: u64) -> Vec<Begun> {
     let elsewhere = 80 - waiting_there;

@@ -7,6 +7,7 @@ use unstarve_timeline::Rule;
 use super::blamed::is_by_limit;
 use super::cut::cut;
 use super::headline::{Choice, Explanation, Fit, is_about, is_below, may_be_of};
+use super::remark::is_remark;
 use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
 use crate::{Role, RoleKind, TaskId};
 
@@ -53,7 +54,7 @@ impl Episode {
             // What it does not show may have been worse.
             Some(_) => Choice::OwnVictim,
         };
-        self.note(explanation, explanation.headline(self, choice));
+        self.note(explanation, explanation.headline(self, choice).or_else(|| explanation.remark(self)));
     }
 
     /// The same, where other episodes have the same trace: each is about its own victim. What is about nobody's is of the one that
@@ -65,7 +66,7 @@ impl Episode {
             let has_all = explanation.missed(self).is_none();
             headline = headline.or_else(|| has_all.then(|| explanation.headline(self, Choice::Worst)).flatten());
         }
-        self.note(explanation, headline);
+        self.note(explanation, headline.or_else(|| explanation.remark(self)));
     }
 
     fn note(&mut self, explanation: &Explanation, headline: Option<&Finding>) {
@@ -74,7 +75,12 @@ impl Episode {
         if let Some(missed) = explanation.missed(self) {
             self.note_missed(missed, headline);
         }
-        self.note_victims(explanation);
+        let remark = headline.filter(|finding| is_remark(finding));
+        if remark.is_some() {
+            // Of most of the trace it is true that nobody was starved.
+            self.verdict = None;
+        }
+        self.note_victims(explanation, remark);
         match headline {
             Some(finding) => self.note_finding(finding, explanation),
             // What else was found is of another time, or another episode's.
@@ -97,12 +103,12 @@ impl Episode {
         }
     }
 
-    /// All of its time whom `explain` found starved, worst first; then those whom only the counters saw.
-    fn note_victims(&mut self, explanation: &Explanation) {
+    /// All of its time whom `explain` found starved, worst first, and whom its headline is about; then those whom only the counters saw.
+    fn note_victims(&mut self, explanation: &Explanation, remark: Option<&Finding>) {
         let counted = std::mem::take(&mut self.victims);
         // An earlier explanation may have counted its own.
         self.more_victims = self.more_counted;
-        let found: Vec<&Finding> = explanation.of_its_time(self).collect();
+        let found: Vec<&Finding> = explanation.of_its_time(self).chain(remark).collect();
         let suffered: Vec<Suffered> = found.iter().map(|finding| self.suffered(finding, explanation)).collect();
         suffered.into_iter().for_each(|victim| self.add_victim(victim));
         for other in counted.into_iter().filter(|other| other.finding.is_none()) {
@@ -119,7 +125,7 @@ impl Episode {
         Suffered {
             victim: Party::of_victim(&finding.victim, self.victim.as_ref()),
             finding: Some(finding.id.clone()),
-            severity: Some(finding.severity.word().to_owned()),
+            severity: Some(self.severity_of(finding).word().to_owned()),
             culprit: culprit.map(|culprit| Party::of_culprit(culprit, self.culprit.as_ref())),
             rule: main.map(|culprit| culprit.rule.clone()),
             ns: main.map(|culprit| culprit.ns),
@@ -148,7 +154,7 @@ impl Episode {
 
     fn note_finding(&mut self, finding: &Finding, explanation: &Explanation) {
         self.finding = Some(finding.id.clone());
-        self.severity = Some(finding.severity.word().to_owned());
+        self.severity = Some(self.severity_of(finding).word().to_owned());
         let main = explanation.main_culprit(finding, self);
         if explanation.fit(finding, self) == Fit::None && !self.blames(main) {
             // Whom the counters blame has to do with somebody else's wait.

@@ -12,7 +12,7 @@ use super::{Episode, Party};
 pub struct Explanation {
     pub(super) report: Report,
     /// Roles that the configuration ignores.
-    ignored: Vec<String>,
+    pub(super) ignored: Vec<String>,
 }
 
 /// By what a finding is chosen among those of the episode's time.
@@ -125,7 +125,8 @@ impl Explanation {
             None => found.comm == victim.comm,
         };
         let is_it = |finding: &&Finding| episode.finding.as_deref() == Some(&finding.id) && is_victim(&finding.victim);
-        self.findings().find(is_it).map(|finding| finding.victim.tasks)
+        // The worst come first; it may be headed by a remark.
+        self.report.findings.iter().find(is_it).map(|finding| finding.victim.tasks)
     }
 
     /// The longest wait of a task of this role in the episode's time, if it is one of the longest of all.
@@ -160,7 +161,7 @@ fn is_over_before(finding: &Finding, then: u64) -> bool {
 }
 
 /// Whether one of its listed waits was after that moment, or lasted then.
-fn is_known_after(finding: &Finding, then: u64) -> bool {
+pub(super) fn is_known_after(finding: &Finding, then: u64) -> bool {
     finding.worst.iter().any(|wait| wait.end_ns >= then)
 }
 
@@ -186,7 +187,7 @@ pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
 }
 
 /// Whether a finding is about the program that the counters saw wait, if they saw one: all others of its group have the same role.
-fn is_about_seen_task(finding: &Finding, episode: &Episode) -> bool {
+pub(super) fn is_about_seen_task(finding: &Finding, episode: &Episode) -> bool {
     episode.victim.as_ref().is_none_or(|victim| match (victim.tid, victim.role.as_deref()) {
         (Some(tid), Some(role)) if role.starts_with('/') => {
             finding.victim.tids.contains(&tid) || finding.victim.comm == victim.comm
@@ -197,14 +198,18 @@ fn is_about_seen_task(finding: &Finding, episode: &Episode) -> bool {
 
 /// Whether the counters blame the same rule and, as far as roles say, the same tasks.
 pub(super) fn is_seen_culprit(culprit: &Culprit, episode: &Episode) -> bool {
+    is_of_seen_role(culprit, episode) && episode.rule.as_deref() == Some(&culprit.rule)
+}
+
+/// Whether the counters blame the same tasks, as far as roles say.
+pub(super) fn is_of_seen_role(culprit: &Culprit, episode: &Episode) -> bool {
     let Some(role) = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref()) else { return false };
     let is_kernel = culprit.kernel_thread == Some(true);
-    let same = match role {
+    match role {
         "real-time" => !is_kernel && matches!(culprit.policy.as_deref(), Some("rt" | "deadline")),
         group if group.starts_with('/') => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
         role => is_kernel && has_name_of(&culprit.comm, role),
-    };
-    same && episode.rule.as_deref() == Some(&culprit.rule)
+    }
 }
 
 /// Whether a finding's victim is of a role.

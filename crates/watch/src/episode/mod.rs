@@ -14,6 +14,7 @@ mod ignored;
 mod line;
 mod named;
 mod place;
+mod remark;
 mod stopped;
 
 use serde::{Deserialize, Serialize};

@@ -30,7 +30,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Who was preferred most; where real-time tasks are what is above a threshold, of these.
+    /// Who was preferred most, whatever the rules, and the one by which it was for longest; where real-time tasks are what is above a
+    /// threshold, of these.
     fn most_preferred(&self, met: &Met<'a>) -> Option<(Blame, Nanos)> {
         let is_stalled = matches!(met.trigger, Trigger::Stalled { .. });
         let of_wait = self.unfair_of(met);
@@ -39,7 +40,14 @@ impl<'a> Pair<'a> {
             _ => ns,
         };
         let rows = self.preferred_since(met.since).into_iter();
-        rows.filter(|(row, _)| !is_stalled || row.rule == Rule::Class).max_by_key(|(row, ns)| counts(row, *ns))
+        let rows: Vec<_> = rows.filter(|(row, _)| !is_stalled || row.rule == Rule::Class).collect();
+        // Who is woken by its victim and weighs more has a part by either rule. A limit is the victim's own.
+        let of_whom = |row: &Blame| (row.occupant, row.rule == Rule::Throttled);
+        let all_of = |one: &Blame| -> Nanos {
+            let same = rows.iter().filter(|(row, _)| of_whom(row) == of_whom(one));
+            same.map(|(row, ns)| counts(row, *ns)).sum()
+        };
+        rows.iter().copied().max_by_key(|(row, ns)| (all_of(row), counts(row, *ns)))
     }
 
     /// What was unfair of the wait that is above a threshold, where it is one.

@@ -8,9 +8,11 @@ use unstarve_timeline::{
     Actor, ActorId, ActorKind, Migration, OnCpu, Rule, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
 };
 
+use super::at_once::AtOnce;
+use crate::episode::is_precedence;
 use crate::places::Places;
 use crate::role_table::RoleTable;
-use crate::totals::{Totals, place};
+use crate::totals::{RULES_COUNTED, Totals, place};
 use crate::{OldestWait, RoleId, RoleKind, TaskId};
 
 /// Tasks whose group is remembered.
@@ -25,6 +27,7 @@ const PLACED_WITHIN: Nanos = Nanos::from_millis(1);
 /// Waits that are over.
 pub(crate) struct Sums {
     pub totals: Totals,
+    at_once: AtOnce,
     roles: Roles,
 }
 
@@ -55,7 +58,7 @@ impl Sums {
             workers: FxHashMap::default(),
             moved: FxHashMap::default(),
         };
-        Sums { totals: Totals::default(), roles }
+        Sums { totals: Totals::default(), at_once: AtOnce::default(), roles }
     }
 
     /// Groups have come or gone: tasks are looked at anew.
@@ -138,18 +141,22 @@ impl Roles {
         role
     }
 
-    fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> RoleId {
+    /// Adds a wait; says whose it is, and for how much of it others were preferred.
+    fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> (RoleId, u64) {
         let victim = self.of(world, Some(world.tasks.get(wait.task).tid), wait.actor);
         let prio = world.actors.get(wait.actor).prio();
         let is_light = prio.is_some_and(asks_to_be_last);
         let has_reservation = prio.is_some_and(|prio| prio.policy() == Policy::Deadline);
-        let mut by_class = 0_u64;
+        let (mut by_class, mut preferred) = (0_u64, 0_u64);
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
             let is_last = is_light && (!is_group(victim) || occupant == victim);
             let rule = judged(piece.rule, is_last, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
             by_class += if rule == Rule::Class { piece.length.0 } else { 0 };
+            // Threads of a pool that push each other off are all of the role.
+            let is_sibling = rule == Rule::WakeupPreemption && occupant == victim;
+            preferred += if is_precedence(RULES_COUNTED[place(rule)]) && !is_sibling { piece.length.0 } else { 0 };
         }
         if self.was_all_there(wait) {
             totals.add_on_cpu(victim.index(), wait.cpu.0, wait.length().0, by_class);
@@ -162,7 +169,7 @@ impl Roles {
         } else {
             role.waiting += 1;
         }
-        victim
+        (victim, preferred)
     }
 }
 
@@ -179,7 +186,9 @@ impl Sink for Sums {
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        self.roles.count(&mut self.totals, world, wait);
+        let (role, preferred) = self.roles.count(&mut self.totals, world, wait);
+        let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
+        self.totals.roles[role.index()].preferred += new;
     }
 
     fn migration(&mut self, world: &World, migration: &Migration) {
@@ -204,6 +213,9 @@ impl Sink for Sums {
 /// Waits that last, beside those that are over.
 pub(crate) struct Lasting<'a> {
     totals: Totals,
+    /// What is known of waits that are over, and the same with those that last: of a role and CPU once there is one.
+    over: &'a AtOnce,
+    at_once: AtOnce,
     roles: &'a mut Roles,
     from: Nanos,
     oldest: Vec<OldestWait>,
@@ -211,7 +223,8 @@ pub(crate) struct Lasting<'a> {
 
 impl<'a> Lasting<'a> {
     pub fn of(sums: &'a mut Sums, from: Nanos) -> Lasting<'a> {
-        Lasting { totals: sums.totals.clone(), roles: &mut sums.roles, from, oldest: Vec::new() }
+        let (totals, at_once) = (sums.totals.clone(), AtOnce::default());
+        Lasting { totals, over: &sums.at_once, at_once, roles: &mut sums.roles, from, oldest: Vec::new() }
     }
 
     /// All sums, and the longest waits.
@@ -238,7 +251,10 @@ impl Sink for Lasting<'_> {
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        let role = self.roles.count(&mut self.totals, world, wait);
+        let (role, preferred) = self.roles.count(&mut self.totals, world, wait);
+        self.at_once.begin_with(self.over, role.index(), wait.cpu.0);
+        let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
+        self.totals.roles[role.index()].preferred += new;
         let task = world.tasks.get(wait.task);
         if wait.ended != WaitEnd::Ran
             && wait.length() >= self.from
