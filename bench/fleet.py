@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What many hosts cost: merging their files, their size, every view cold and warm, a cluster on loopback, beside DuckDB's answers.
 
-    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--rows 250] [--cluster UNSTARVE-CLUSTER] [--directory DIR] [--questions a,b] [--no-duckdb]
+    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--rows 250] [--cluster UNSTARVE-CLUSTER] [--directory DIR [--steps make,merge,ask,cluster,kill]]
+             [--questions a,b] [--no-duckdb]
 
 The rows are those of a real host, multiplied, with faults planted (crates/tables/examples/fleet/), in files of each host and hour, which `fleet compact` merges. Each question is a process of its own that opens the directory anew. Cold: the files are no longer in the page cache
 (posix_fadvise). Memory is the most that a process had in it (ru_maxrss). With --rows, an interval of a host has so many rows of blame_rollup; else as many as the real host's.
-With --cluster, a scheduler and two executors on loopback answer the same questions, and one is killed in the middle of a long one.
+With --cluster, a scheduler and two executors on loopback answer the same questions, and one is killed in the middle of a long one. With --steps, only these parts, in a directory that the parts before were given,
+so that each can have the machine for itself for a few minutes.
 """
 import argparse
 import glob
@@ -26,6 +28,12 @@ REAL = ROOT / "sql/tests/real"
 WARM = 3
 # What docs/fleet.md sets out to reach.
 GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0, "killed": 60.0}
+STEPS = ("make", "merge", "ask", "cluster", "kill")
+# Views of single rows: nobody asks for those of all hosts, which are a table of tens of millions of rows as text.
+OF_A_HOST = {
+    "starved": "select host, victim_role, occupant, rule, ns, kernel from starved where host = 'host-0003' order by 1, ts, 2, 3, 4, 5",
+    "starved_kernel_threads": "select host, victim_role, occupant, rule, ns from starved_kernel_threads where host = 'host-0003' order by 1, ts, 2, 3, 4, 5",
+}
 # Long enough that an executor can be killed meanwhile.
 LONG = """select a.host, count(*) as n, sum((a.ns + b.ns) % 7) as s from blame_rollup a,
     (select distinct victim_role, occupant, ns from blame_rollup where host = 'host-0000' order by ns desc limit 20) b group by a.host order by a.host"""
@@ -35,6 +43,10 @@ def run(command, **options):
     """Seconds, the most memory, and what was said."""
     seconds, _, memory, text = measure(command, **options)
     return seconds, memory, text
+
+
+class Failed(Exception):
+    """A command was not done."""
 
 
 def measure(command, **options):
@@ -48,7 +60,7 @@ def measure(command, **options):
         out.seek(0)
         text = out.read().decode()
     if child.returncode != 0:
-        sys.exit(f"{command}: exit code {child.returncode}\n{text}")
+        raise Failed(f"{' '.join(map(str, command))}: exit code {child.returncode}: {text[:2000]}")
     return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, text
 
 
@@ -63,12 +75,17 @@ def forget(directory):
 
 
 def make(arguments, directory):
-    """Makes the files of all hosts and merges them; then they are removed, as they are an hour later."""
+    """Makes the files of all hosts."""
     begin = time.monotonic()
     more = [f"rows={arguments.rows}"] if arguments.rows else []
     run([arguments.generator, REAL, directory, arguments.hosts, arguments.hours, *more, "apart"])
     made = time.monotonic() - begin
     files = sum(len(found) for _, _, found in os.walk(directory))
+    print(f"made {files:,} files of hosts in {made:.0f} s", flush=True)
+
+
+def merge(arguments, directory):
+    """Merges them; then they are removed, as they are an hour later."""
     seconds, processor, memory, text = measure([arguments.unstarve, "fleet", "compact", directory, "--json"])
     done = json.loads(text)
     rows = done["rows"]
@@ -76,8 +93,7 @@ def make(arguments, directory):
     if problems:
         sys.exit(f"not everything was merged: {problems[:3]}")
     run([arguments.unstarve, "fleet", "compact", directory, "--grace", "0s"])
-    print(f"made {files:,} files of hosts, {done['input_bytes'] / 1e6:,.0f} MB, in {made:.0f} s")
-    say("ingest", rows / seconds, f"merged {rows:,} rows of {done['inputs']:,} files into {done['outputs']:,} in {seconds:.1f} s, {rows / seconds:,.0f} rows/s, at most {memory >> 20} MiB", more=True)
+    say("ingest", rows / seconds, f"merged {rows:,} rows of {done['inputs']:,} files, {done['input_bytes'] / 1e6:,.0f} MB, into {done['outputs']:,} in {seconds:.1f} s, {rows / seconds:,.0f} rows/s, at most {memory >> 20} MiB", more=True)
     print(f"      that took {processor:.1f} s of processor time, {rows / processor:,.0f} rows for each of them, {processor / done['inputs'] * 1e3:.2f} ms a file")
 
 
@@ -97,10 +113,11 @@ def sizes(arguments, directory):
     say("bytes", blame["bytes"] / blame["rows"], f"{blame['bytes'] / blame['rows']:.2f} B for a row of blame_rollup")
 
 
-def oracle(arguments, directory, view, definition, question):
+def oracle(directory, view, definitions, question):
     """What DuckDB answers, in its own process; the time includes Python's start."""
     asked = tempfile.TemporaryFile()
-    asked.write(json.dumps([[view, definition, question]]).encode())
+    # Views are made of others.
+    asked.write(json.dumps([[name, definition, question if name == view else None] for name, definition in definitions.items()]).encode())
     asked.seek(0)
     seconds, memory, text = run([sys.executable, ROOT / "sql/tests/oracle.py", directory], stdin=asked)
     return seconds, memory, json.loads(text)[0]
@@ -117,21 +134,34 @@ def main():
     parser.add_argument("--directory", help="kept, and used again if it is there")
     parser.add_argument("--questions", help="only these views, apart by commas")
     parser.add_argument("--no-duckdb", action="store_true")
+    parser.add_argument("--steps", type=lambda text: text.split(","), default=list(STEPS), help="of " + ",".join(STEPS))
     arguments = parser.parse_args()
+    if set(arguments.steps) - set(STEPS) or (len(arguments.steps) < len(STEPS) and not arguments.directory):
+        parser.error("--steps: of " + ",".join(STEPS) + ", with --directory")
     place = arguments.directory or tempfile.mkdtemp(prefix="unstarve-fleet-")
     directory = f"{place}/tables"
     try:
         model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
         load = os.getloadavg()[0]
-        print(f"{arguments.hosts} hosts, {arguments.hours} hours; {os.cpu_count()} CPUs ({model}), load {load:.1f} at the begin")
-        if not os.path.exists(directory):
+        print(f"{', '.join(arguments.steps)}: {arguments.hosts} hosts, {arguments.hours} hours; {os.cpu_count()} CPUs ({model}), load {load:.1f} at the begin")
+        if "make" in arguments.steps and not os.path.exists(directory):
             make(arguments, directory)
-        sizes(arguments, directory)
-        answers = ask_all(arguments, directory)
-        if arguments.cluster:
+        if "merge" in arguments.steps:
+            merge(arguments, directory)
+            sizes(arguments, directory)
+        answers = Path(place) / "answers.json"
+        if "ask" in arguments.steps:
+            known = json.loads(answers.read_text()) if answers.exists() else {}
+            known.update(ask_all(arguments, directory))
+            answers.write_text(json.dumps(known))
+        if arguments.cluster and {"cluster", "kill"} & set(arguments.steps):
             with cluster.Cluster(arguments.cluster, directory) as asked:
-                ask_cluster(asked, directory, answers)
-                kill_one(asked, directory)
+                if "cluster" in arguments.steps:
+                    ask_cluster(asked, directory, only(arguments, json.loads(answers.read_text())))
+                if "kill" in arguments.steps:
+                    kill_one(asked, directory)
+    except Failed as why:
+        sys.exit(str(why))
     finally:
         if not arguments.directory:
             shutil.rmtree(place)
@@ -139,26 +169,41 @@ def main():
 
 def ask_cluster(asked, directory, answers):
     """The same questions, by two executors."""
-    times = {}
+    times, others = {}, []
     for view, (question, rows) in answers.items():
         begin = time.monotonic()
         found = asked.ask(question, directory)
         times[view] = time.monotonic() - begin
-        if found.returncode != 0 or found.stdout.decode().split("\n", 1)[1] != rows:
-            sys.exit(f"{view}: two executors answer otherwise: {found.stderr.decode()[-2000:]}")
+        if found.returncode != 0:
+            others.append(view)
+            print(f"MISS  {view}: two executors do not answer: {found.stderr.decode().strip()[-1000:]}", flush=True)
+        elif found.stdout.decode().split("\n", 1)[1] != rows:
+            others.append(view)
+            Path(f"/tmp/fleet-cluster-{view}.csv").write_bytes(found.stdout)
+            print(f"MISS  {view}: two executors have other rows: /tmp/fleet-cluster-{view}.csv", flush=True)
+        else:
+            print(f"  ok  {view:<22}{times[view]:>7.2f}s by two executors", flush=True)
     worst = max(times, key=times.get)
-    print(f"      two executors on loopback: {len(times)} answers are the same; slowest {times[worst]:.2f} s ({worst}), median {statistics.median(times.values()):.2f} s")
+    same = f"{len(times) - len(others)} of {len(times)} answers are the same"
+    print(f"      two executors on loopback: {same}; slowest {times[worst]:.2f} s ({worst}), median {statistics.median(times.values()):.2f} s", flush=True)
 
 
 def kill_one(asked, directory):
     """An executor is killed in the middle of a query: right rows, or an error."""
+    begin = time.monotonic()
     expected = asked.ask(LONG, directory)
     if expected.returncode != 0:
         sys.exit(f"the long question: {expected.stderr.decode()[-2000:]}")
+    took = time.monotonic() - begin
+    print(f"      the long question takes {took:.1f} s", flush=True)
     before = asked.jobs(0)
     child = asked.begin(LONG, directory)
     while asked.jobs(0) == before and child.poll() is None:
         time.sleep(0.02)
+    if child.poll() is not None:
+        sys.exit("the long question was answered before an executor could be killed")
+    # In the middle of it, not of its first task.
+    time.sleep(took / 4)
     if child.poll() is not None:
         sys.exit("the long question was answered before an executor could be killed")
     asked.kill(0)
@@ -171,34 +216,48 @@ def kill_one(asked, directory):
     say("killed", seconds, f"an executor killed in the middle of a query: {how} {seconds:.1f} s later")
 
 
+def only(arguments, questions):
+    """Those that are asked for."""
+    return {view: questions[view] for view in arguments.questions.split(",")} if arguments.questions else questions
+
+
 def ask_all(arguments, directory):
-    questions = json.loads((ROOT / "sql/tests/questions.json").read_text())
-    if arguments.questions:
-        questions = {view: questions[view] for view in arguments.questions.split(",")}
+    questions = only(arguments, {**json.loads((ROOT / "sql/tests/questions.json").read_text()), **OF_A_HOST})
     _, _, text = run([arguments.sql, "--format", "json", "select table_name, definition from information_schema.views where definition is not null", directory])
     definitions = {row["table_name"]: row["definition"] for row in json.loads(text)}
     print(f"      {'view':<22}{'cold':>8}{'warm':>8}{'memory':>10}{'DuckDB':>8}  rows")
-    missed, colds, warms, most, answers = [], [], [], 0, {}
+    missed, others, colds, warms, most, answers = [], [], [], [], 0, {}
     for view, question in questions.items():
         command = [arguments.sql, "--format", "csv", question, directory]
         forget(directory)
-        cold, memory, answer = run(command)
         times = []
-        for _ in range(WARM):
-            seconds, used, again = run(command)
-            times.append(seconds)
-            memory = max(memory, used)
-            if again != answer:
-                sys.exit(f"{view}: another answer at the second time")
+        try:
+            cold, memory, answer = run(command)
+            for _ in range(WARM):
+                seconds, used, again = run(command)
+                times.append(seconds)
+                memory = max(memory, used)
+                if again != answer:
+                    raise Failed("another answer at the second time")
+        except Failed as why:
+            print(f"MISS  {view}: {why}", flush=True)
+            missed.append(view)
+            continue
         warm = statistics.median(times)
         rows = answer.split("\n", 1)[1]
         duck = "-"
         if not arguments.no_duckdb:
-            seconds, _, expected = oracle(arguments, directory, view, definitions[view], question)
+            try:
+                seconds, _, expected = oracle(directory, view, definitions, question)
+                duck = f"{seconds:.2f}"
+            except Failed as why:
+                print(f"MISS  {view}: DuckDB: {why}", flush=True)
+                others.append(view)
+                expected = rows
             if expected != rows:
-                Path("/tmp/fleet-ours.csv").write_text(rows), Path("/tmp/fleet-duckdb.csv").write_text(expected)
-                sys.exit(f"{view}: DuckDB has other rows: /tmp/fleet-ours.csv, /tmp/fleet-duckdb.csv")
-            duck = f"{seconds:.2f}"
+                Path(f"/tmp/fleet-ours-{view}.csv").write_text(rows), Path(f"/tmp/fleet-duckdb-{view}.csv").write_text(expected)
+                print(f"MISS  {view}: DuckDB has other rows: /tmp/fleet-ours-{view}.csv, /tmp/fleet-duckdb-{view}.csv", flush=True)
+                others.append(view)
         bad = cold > GOALS["cold"] or warm > GOALS["warm"] or memory > GOALS["memory"]
         print(f"{'MISS' if bad else '  ok'}  {view:<22}{cold:>7.2f}s{warm:>7.2f}s{memory >> 20:>6} MiB{duck:>8}  {rows.count(chr(10))}", flush=True)
         answers[view] = question, rows
@@ -206,10 +265,13 @@ def ask_all(arguments, directory):
         warms.append(warm)
         most = max(most, memory)
         missed += [view] if bad else []
+    if not colds:
+        raise Failed("no question was answered")
     say("cold", max(colds), f"slowest question cold: {max(colds):.2f} s")
     say("warm", max(warms), f"slowest question warm: {max(warms):.2f} s, median of {WARM}")
     say("memory", most, f"most memory: {most >> 20} MiB")
-    same = "not compared with DuckDB" if arguments.no_duckdb else "all answers are DuckDB's"
+    same = f"not DuckDB's: {', '.join(others)}" if others else "all answers are DuckDB's"
+    same = "not compared with DuckDB" if arguments.no_duckdb else same
     print(f"{len(questions)} questions, {same}; over a goal: {', '.join(missed) or 'none'}")
     return answers
 
