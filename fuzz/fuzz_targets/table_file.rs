@@ -5,12 +5,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use unstarve_fleet::{Most, decode};
-use unstarve_tables::{ALL, Schema};
+use unstarve_fleet::{Most, Needed, decode};
+use unstarve_tables::{ALL, Presence, Schema};
 
 /// Rows of a fuzzed file take little, so that limits are met.
 const MEMORY: usize = 1 << 20;
 const ROWS: u64 = 1 << 16;
+/// As merged rows are read, and as those of hosts.
+const MERGED: Most = Most { memory: MEMORY, rows: ROWS, needed: Needed::Nothing };
+const OF_HOST: Most = Most { needed: Needed::Placed, ..MERGED };
 
 fuzz_target!(
     init: {
@@ -32,7 +35,7 @@ fuzz_target!(
 );
 
 fn check(bytes: &[u8], table: &Schema) {
-    let Ok(decoded) = decode(bytes.to_vec(), table, Most { memory: MEMORY, rows: ROWS }) else { return };
+    let Ok(decoded) = decode(bytes.to_vec(), table, MERGED) else { return };
     assert_eq!(decoded.rows, decoded.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>());
     assert!(decoded.memory <= MEMORY && decoded.rows <= ROWS);
     for batch in &decoded.batches {
@@ -43,6 +46,13 @@ fn check(bytes: &[u8], table: &Schema) {
         }
     }
     // The same rows have the same sum, whoever reads them.
-    let again = decode(bytes.to_vec(), table, Most { memory: MEMORY, rows: ROWS }).expect("it was read");
+    let again = decode(bytes.to_vec(), table, MERGED).expect("it was read");
     assert_eq!((again.rows, again.sum, again.memory), (decoded.rows, decoded.sum, decoded.memory));
+    // A host's file that is merged has a value wherever the table says that there is one.
+    let Ok(placed) = decode(bytes.to_vec(), table, OF_HOST) else { return };
+    assert_eq!((placed.rows, placed.sum, placed.memory), (decoded.rows, decoded.sum, decoded.memory));
+    for column in table.columns.iter().filter(|column| column.presence == Presence::Always) {
+        let cells = placed.batches.iter().map(|batch| batch.column_by_name(column.name).expect("it is needed"));
+        assert_eq!(cells.map(|cells| cells.null_count()).sum::<usize>(), 0, "{}", column.name);
+    }
 }

@@ -90,6 +90,7 @@ pub use built::run;
 
 #[cfg(feature = "columnar")]
 mod built {
+    use std::path::PathBuf;
     use std::process::ExitCode;
     use std::time::SystemTime;
 
@@ -111,15 +112,15 @@ mod built {
         match &args.command {
             Command::Compact(args) => {
                 let done = compact(&store(&args.place)?, &options(args)?)?;
-                tell(&done, args.place.json, told(&done), &done.problems)
+                tell(&done, args.place.json, told(&done), (&done.beside, &done.problems))
             }
             Command::Verify(place) => {
                 let verified = verify(&store(place)?)?;
-                tell(&verified, place.json, verified_text(&verified), &verified.problems)
+                tell(&verified, place.json, verified_text(&verified), (&verified.beside, &verified.problems))
             }
             Command::Status(place) => {
                 let status = status(&store(place)?)?;
-                tell(&status, place.json, table(&status), &status.problems)
+                tell(&status, place.json, table(&status), (&status.beside, &status.problems))
             }
             Command::ExamineFiles => {
                 serve(std::io::stdin().lock(), std::io::stdout().lock()).context("cannot answer")?;
@@ -148,16 +149,36 @@ mod built {
         Ok(Options { now, settle: args.settle, grace: args.grace, keep: args.keep })
     }
 
-    fn tell(answer: &impl Serialize, is_json: bool, text: String, problems: &[Problem]) -> Result<ExitCode> {
+    fn tell(
+        answer: &impl Serialize,
+        is_json: bool,
+        text: String,
+        (beside, problems): (&[PathBuf], &[Problem]),
+    ) -> Result<ExitCode> {
         if is_json {
             say!("{}", serde_json::to_string_pretty(answer)?);
         } else {
             say!("{}", text.trim_end());
+            if let Some(text) = beside_text(beside) {
+                note!("{text}");
+            }
             for problem in problems {
                 note!("{}: {}", clean(&problem.path.display().to_string()), clean(&problem.why));
             }
         }
         Ok(ExitCode::from(if problems.is_empty() { 0 } else { PROBLEMS }))
+    }
+
+    /// Not a problem: `unstarve sql` reads it, too.
+    fn beside_text(beside: &[PathBuf]) -> Option<String> {
+        let first = clean(&beside.first()?.display().to_string()).into_owned();
+        let others = match beside.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        Some(format!(
+            "{first}{others}: beside the tables, left alone; if hosts wrote it, put it into table=…/date=…/hour=…"
+        ))
     }
 
     fn told(done: &Done) -> String {

@@ -230,13 +230,22 @@ fn repeated(text: String, times: usize) -> Vec<u8> {
     use parquet::file::properties::WriterProperties;
     let texts = Arc::new(StringArray::from(vec![text]));
     let column = DictionaryArray::new(Int32Array::from(vec![0; times]), texts);
-    let batch = RecordBatch::try_from_iter([("host", Arc::new(column) as arrow_array::ArrayRef)]).expect("a column");
+    let [ts, version] = needed(times);
+    let batch = RecordBatch::try_from_iter([("host", Arc::new(column) as arrow_array::ArrayRef), ts, version]);
+    let batch = batch.expect("columns of one length");
     let (mut bytes, properties) = (Vec::new(), WriterProperties::builder().set_dictionary_page_size_limit(64 << 20));
     let mut out =
         ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties.build())).expect("it can be encoded");
     out.write(&batch).expect("it can be encoded");
     out.close().expect("it can be encoded");
     bytes
+}
+
+/// The other columns that each file has.
+fn needed(rows: usize) -> [(&'static str, arrow_array::ArrayRef); 2] {
+    use arrow_array::{StringArray, TimestampNanosecondArray};
+    let ts = TimestampNanosecondArray::from(vec![0; rows]).with_timezone("UTC");
+    [("ts", Arc::new(ts)), ("unstarve", Arc::new(StringArray::from(vec![""; rows])))]
 }
 
 /// One that takes more than it may.
@@ -294,7 +303,8 @@ fn hostile_files_together_have_a_limit_of_memory() {
     let nothing = {
         use arrow_array::{ArrayRef, RecordBatch, StringArray};
         let none: ArrayRef = Arc::new(StringArray::new_null(2 << 20));
-        let batch = RecordBatch::try_from_iter([("host", none)]).expect("a column");
+        let [ts, version] = needed(2 << 20);
+        let batch = RecordBatch::try_from_iter([("host", none), ts, version]).expect("columns of one length");
         let mut bytes = Vec::new();
         let mut out = parquet::arrow::ArrowWriter::try_new(&mut bytes, batch.schema(), None).expect("memory");
         out.write(&batch).expect("memory");

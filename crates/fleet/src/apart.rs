@@ -215,6 +215,7 @@ impl Running {
             files: asked.files.iter().map(Bytes::len).collect(),
             memory: asked.most.memory,
             rows: asked.most.rows,
+            needed: asked.most.needed,
             answer: asked.wants,
         };
         wire::say(&mut self.to, &question)?;

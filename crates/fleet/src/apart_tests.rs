@@ -154,6 +154,7 @@ fn rows_come_back_as_they_are() {
         files: files.iter().map(Bytes::len).collect(),
         memory: Most::INPUT.memory,
         rows: Most::INPUT.rows,
+        needed: Most::INPUT.needed,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
@@ -193,6 +194,7 @@ fn a_run_has_no_more_rows_than_a_file_may_have() {
         files: files.iter().map(Bytes::len).collect(),
         memory: Most::INPUT.memory,
         rows: 2,
+        needed: Most::INPUT.needed,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
@@ -228,6 +230,7 @@ fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
         files: vec![large.len(), newer.len()],
         memory: Most::INPUT.memory,
         rows: Most::INPUT.rows,
+        needed: Most::INPUT.needed,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();

@@ -66,6 +66,8 @@ pub struct Done {
     pub waiting_until: Option<WallTime>,
     /// Commits that another compactor made first.
     pub lost: u64,
+    /// What is beside the tables and may have been meant to be in them: it is left alone.
+    pub beside: Vec<PathBuf>,
     /// What was left alone.
     pub problems: Vec<Problem>,
 }
@@ -84,6 +86,7 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     if store.holds()? == Holds::Nothing {
         return Ok(done);
     }
+    done.beside = store.beside()?;
     let hours = store.hours(&mut done.problems)?;
     let oldest = keep::oldest(store, &hours, options, &mut done.problems)?;
     let mut is_doubted = false;

@@ -11,7 +11,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderB
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
-use unstarve_tables::{Schema, arrow_schema, arrow_type};
+use unstarve_tables::{Column, Presence, Schema, arrow_schema, arrow_type};
 
 use crate::Sum;
 
@@ -29,13 +29,27 @@ pub struct Most {
     pub memory: usize,
     /// How many there may be: who sorts them needs memory for each, also if nothing is in it.
     pub rows: u64,
+    /// What has to be there.
+    pub needed: Needed,
+}
+
+/// Which columns of a table a file has to have.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Needed {
+    /// Those of which no cell is ever empty, in each row, and `host`: without them nobody knows whose a row is, or of when.
+    Placed,
+    /// None: these rows are merged already, and early versions merged what they were given.
+    Nothing,
 }
 
 impl Most {
     /// For what a host wrote in an hour.
-    pub const INPUT: Most = Most { memory: 256 << 20, rows: 1 << 21 };
+    pub const INPUT: Most = Most { memory: 256 << 20, rows: 1 << 21, needed: Needed::Placed };
+    /// For the same after it was merged.
+    pub const MERGED: Most = Most { needed: Needed::Nothing, ..Most::INPUT };
     /// For merged rows.
-    pub const OUTPUT: Most = Most { memory: 1 << 30, rows: 1 << 24 };
+    pub const OUTPUT: Most = Most { memory: 1 << 30, rows: 1 << 24, needed: Needed::Nothing };
 }
 
 /// The rows of a file.
@@ -63,13 +77,13 @@ pub struct Examined {
 }
 
 /// Reads a file of a table. A column that the table does not have is kept, if it is of a type that tables have: a newer version may have
-/// written it. One that the file does not have is no error: an older version wrote it.
+/// written it. One that the file does not have is no error if its cells may be empty: an older version wrote it.
 ///
 /// What the file announces is bounded before it is read. The decoder of Parquet itself can still be made to take more for a moment, or to panic:
 /// [`crate::Apart`] is for files that are not trusted.
 ///
 /// # Errors
-/// Why it is refused: it is no Parquet file, a column has another type, or its rows take more than they may.
+/// Why it is refused: it is no Parquet file, a column has another type, one that is needed is absent or empty, or its rows take more than they may.
 pub fn decode(bytes: Vec<u8>, table: &Schema, most: Most) -> Result<Decoded, String> {
     let mut batches = Vec::new();
     let Examined { rows, sum, memory } = examine(Bytes::from(bytes), table, most, |batch| {
@@ -131,11 +145,32 @@ fn each(
     let builder = builder.map_err(why)?;
     check_size(builder.metadata(), table, most)?;
     check_types(builder.schema(), table)?;
+    let full = match most.needed {
+        Needed::Placed => check_needed(builder.schema(), table)?,
+        Needed::Nothing => Vec::new(),
+    };
     let reader = builder.with_batch_size(BATCH).build().map_err(why)?;
     for batch in reader {
-        take(alike(&batch.map_err(why)?)?)?;
+        let batch = batch.map_err(why)?;
+        if let Some(at) = full.iter().find(|at| batch.column(**at).null_count() > 0) {
+            let name = batch.schema_ref().field(*at).name().clone();
+            return Err(format!("column `{name}` has empty cells; expected one that is not in each row"));
+        }
+        take(alike(&batch)?)?;
     }
     Ok(())
+}
+
+/// Where the columns are of which no cell may be empty. A column that a table gets later has to be [`Presence::Optional`]: files of older versions do not have it.
+fn check_needed(found: &ArrowSchema, table: &Schema) -> Result<Vec<usize>, String> {
+    let is_full = |column: &&Column| column.presence == Presence::Always;
+    let mut absent = table.columns.iter().filter(|column| is_full(column) || column.name == "host");
+    if let Some(column) = absent.find(|column| found.field_with_name(column.name).is_err()) {
+        let why = "without it its rows are nobody's, or of no time";
+        let why = if matches!(column.name, "host" | "ts") { why } else { "it is never empty" };
+        return Err(format!("it has no column `{}`, which each file of {} has: {why}", column.name, table.name));
+    }
+    Ok(table.columns.iter().filter(is_full).filter_map(|column| found.index_of(column.name).ok()).collect())
 }
 
 /// Why a decoder gave up. Other programs compress as no host does.

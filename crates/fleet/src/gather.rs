@@ -14,7 +14,7 @@ use crate::loose::Loose;
 use crate::merge::{Chunk, FULL_MEMORY};
 use crate::state::State;
 use crate::store::{Hour, Readers};
-use crate::{Done, FleetError, Input, Most, Name, Options, Output, Problem, lanes};
+use crate::{Done, FleetError, Input, Most, Name, Needed, Options, Output, Problem, lanes};
 
 /// More than a host writes in an hour. It is read into memory.
 pub(crate) const LARGEST_INPUT: u64 = 64 << 20;
@@ -165,7 +165,8 @@ impl Merge<'_> {
         let Some(content) = read else {
             return Err(Refused::File("the commit lists it, and it is not there".to_owned()));
         };
-        let (mut found, mut refused, most) = (None, None, Most { memory: PARTLY_MEMORY, rows: output.rows });
+        let (mut found, mut refused, most) =
+            (None, None, Most { memory: PARTLY_MEMORY, rows: output.rows, needed: Needed::Nothing });
         let files = [content.bytes];
         self.hour.store().examiner().rows(self.table, &files, most, &|| true, &mut |answer| match answer {
             Ok(run) => found = Some(run),

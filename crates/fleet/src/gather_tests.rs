@@ -3,7 +3,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::{
+    ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use unstarve_model::WallTime;
@@ -22,7 +24,10 @@ fn partition() -> Partition {
 /// A row of a host, with a column that the table does not have.
 fn file(host: &str, odd: Option<ArrayRef>) -> Vec<u8> {
     let name: ArrayRef = Arc::new(StringArray::from(vec![host]));
-    let columns = [("host", name)].into_iter().chain(odd.map(|odd| ("nice", odd)));
+    let ts: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![START as i64]).with_timezone("UTC"));
+    let version: ArrayRef = Arc::new(StringArray::from(vec!["0.1"]));
+    let needed = [("host", name), ("ts", ts), ("unstarve", version)];
+    let columns = needed.into_iter().chain(odd.map(|odd| ("nice", odd)));
     let batch = RecordBatch::try_from_iter(columns).expect("columns of one length");
     let mut bytes = Vec::new();
     let mut out = ArrowWriter::try_new(&mut bytes, batch.schema(), None).expect("memory");

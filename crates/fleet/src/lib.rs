@@ -11,7 +11,7 @@
 //! | `hour` | names and the newest commit → which files count; pure |
 //! | `sum` | a sum over rows that does not depend on their order |
 //! | `store`, `effects` | the directory by descriptors: no link is followed |
-//! | `holds` | whether there are tables |
+//! | `holds`, `elsewhere` | whether there are tables, and what lies in no hour of them |
 //! | `writer`, `belief` | whether what is called like a commit is one |
 //! | `state` | an hour as it is found |
 //! | `apart`, `serve`, `wire` | hosts' files are read by children, which give back rows (feature `columnar`) |
@@ -34,6 +34,8 @@ mod compact;
 mod decode;
 #[cfg(feature = "columnar")]
 mod effects;
+#[cfg(feature = "columnar")]
+mod elsewhere;
 #[cfg(feature = "columnar")]
 mod error;
 #[cfg(feature = "columnar")]
@@ -77,7 +79,7 @@ pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, Input, Outpu
 #[cfg(feature = "columnar")]
 pub use compact::{Done, Options, Problem, compact};
 #[cfg(feature = "columnar")]
-pub use decode::{Decoded, Examined, Most, decode};
+pub use decode::{Decoded, Examined, Most, Needed, decode};
 #[cfg(feature = "columnar")]
 pub use error::FleetError;
 #[cfg(feature = "columnar")]

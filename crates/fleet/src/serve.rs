@@ -62,7 +62,7 @@ fn answer_all(from: impl Read, to: impl Write, limits: impl Fn(u64, u64) -> io::
 fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Result<()> {
     let table = unstarve_tables::named(&question.table);
     let table = table.ok_or_else(|| io::Error::other("no table of this version"))?;
-    let most = Most { memory: question.memory, rows: question.rows };
+    let most = Most { memory: question.memory, rows: question.rows, needed: question.needed };
     let mut reply = Reply { to, wants: question.answer, most, held: Vec::new(), bytes: 0, found: Vec::new() };
     for bytes in &question.files {
         let file = all.split_to(*bytes);

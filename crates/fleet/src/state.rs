@@ -9,7 +9,7 @@ use crate::belief::Found;
 use crate::compact::chain;
 use crate::gather::MANY;
 use crate::store::{Entry, Hour, Readers, Store};
-use crate::{Commit, Files, Name, Output, Problem, counting};
+use crate::{Commit, Files, Name, Output, Problem, counting, elsewhere};
 
 /// An hour as it is found.
 pub(crate) struct State {
@@ -44,6 +44,9 @@ impl State {
                 problems.push(Problem::new(hour.shown(&entry.name), "not a regular file; links are not followed"));
             }
         }
+        let is_below = |entry: &&Entry| entry.is_directory && entry.kind == Name::Other;
+        let below = entries.iter().filter(is_below).map(|entry| entry.name.clone()).collect();
+        problems.extend(elsewhere::stray(&hour.shown(""), below));
         let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, "", 0)));
         let Ok(files) = counting(&names, commit.as_ref().map(|commit| &commit.head), inputs);
         Ok(State { entries, commit, is_whole, files })

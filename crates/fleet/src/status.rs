@@ -1,6 +1,7 @@
 //! What a store has, and what is still to be done.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ use crate::{Name, Problem};
 pub struct Status {
     /// Table by table.
     pub tables: BTreeMap<String, TableStatus>,
+    /// What is beside the tables and may have been meant to be in them.
+    pub beside: Vec<PathBuf>,
     /// What is wrong.
     pub problems: Vec<Problem>,
 }
@@ -52,6 +55,7 @@ pub struct TableStatus {
 pub fn status(store: &Store) -> Result<Status, FleetError> {
     let mut status = Status::default();
     store.holds()?;
+    status.beside = store.beside()?;
     for partition in store.hours(&mut status.problems)? {
         let state = store.hour(&partition).and_then(|hour| State::of(&hour, Depth::Needed, &mut status.problems));
         match state {

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, stata
 use rustix::io::Errno;
 use unstarve_tables::{Partition, Schema};
 
-use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, Trusted, manifest};
+use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, Trusted, elsewhere, manifest};
 
 /// What is about to be done to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,8 +114,12 @@ impl Store {
         each: Each<'_>,
     ) -> Result<(), FleetError> {
         let path = self.path.join(below);
+        let mut strays = Vec::new();
         for name in names(directory).map_err(|source| FleetError::Io { action: "read", path, source })? {
-            let Some(value) = name.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else { continue };
+            let Some(value) = name.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else {
+                strays.push(name);
+                continue;
+            };
             match openat(directory, name.as_str(), DIRECTORY, Mode::empty()) {
                 Ok(opened) => each(value, &opened, problems)?,
                 Err(Errno::LOOP | Errno::NOTDIR) => {
@@ -124,7 +128,16 @@ impl Store {
                 Err(error) => problems.push(Problem::new(below.join(&name), &io::Error::from(error).to_string())),
             }
         }
+        // What is beside the tables is not theirs.
+        if !below.as_os_str().is_empty() {
+            problems.extend(elsewhere::stray(below, strays));
+        }
         Ok(())
+    }
+
+    /// Opens a directory in the directory itself; `None` if it is none, or a link.
+    pub(crate) fn inner(&self, name: &str) -> Option<OwnedFd> {
+        openat(&self.directory, name, DIRECTORY, Mode::empty()).ok()
     }
 
     /// Opens an hour.
@@ -219,6 +232,7 @@ pub(crate) struct Entry {
     /// Who may read it.
     pub readers: Readers,
     pub is_regular: bool,
+    pub is_directory: bool,
 }
 
 impl Entry {
@@ -332,6 +346,7 @@ impl Hour<'_> {
                 written: u64::try_from(found.st_mtime).unwrap_or(u64::MAX),
                 readers: Readers::of(found.st_mode),
                 is_regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
+                is_directory: FileType::from_raw_mode(found.st_mode) == FileType::Directory,
                 name,
             });
         }
@@ -368,7 +383,8 @@ impl Hour<'_> {
     }
 }
 
-fn names(directory: impl AsFd) -> io::Result<Vec<String>> {
+/// The names of what is in a directory, as far as they are texts.
+pub(crate) fn names(directory: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         if let Ok(name) = entry?.file_name().to_str()

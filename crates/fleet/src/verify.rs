@@ -1,5 +1,7 @@
 //! Compares what commits say with the files that are there.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 use unstarve_tables::{Partition, Schema};
 
@@ -25,6 +27,8 @@ pub struct Verified {
     pub inputs_gone: u64,
     /// Files of hosts that are not merged yet, and were read.
     pub loose: u64,
+    /// What is beside the tables and may have been meant to be in them: it is not read.
+    pub beside: Vec<PathBuf>,
     /// What is wrong.
     pub problems: Vec<Problem>,
 }
@@ -37,6 +41,7 @@ pub struct Verified {
 pub fn verify(store: &Store) -> Result<Verified, FleetError> {
     let mut verified = Verified::default();
     store.holds()?;
+    verified.beside = store.beside()?;
     for partition in store.hours(&mut verified.problems)? {
         if let Err(error) = hour(store, &partition, &mut verified) {
             verified.problems.push(Problem::new(partition.path(), &chain(&error)));
@@ -100,7 +105,7 @@ fn check_input(
     input: &Input,
     verified: &mut Verified,
 ) -> Result<Option<String>, FleetError> {
-    Ok(match rows_of(hour, table, &input.name, INPUT) {
+    Ok(match rows_of(hour, table, &input.name, MERGED) {
         Err(why) => Some(why),
         Ok(None) => {
             verified.inputs_gone += 1;
@@ -116,6 +121,7 @@ fn check_input(
 
 /// How large a file may be, and its rows.
 const INPUT: (u64, Most) = (LARGEST_INPUT, Most::INPUT);
+const MERGED: (u64, Most) = (LARGEST_INPUT, Most::MERGED);
 const OUTPUT: (u64, Most) = (LARGEST_OUTPUT, Most::OUTPUT);
 
 struct Found {

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Examined;
+use crate::{Examined, Needed};
 
 /// What is asked of files that follow, one after another.
 #[derive(Serialize, Deserialize)]
@@ -20,6 +20,7 @@ pub(crate) struct Question {
     /// What the rows of one may take.
     pub memory: usize,
     pub rows: u64,
+    pub needed: Needed,
     pub answer: Wants,
 }
 

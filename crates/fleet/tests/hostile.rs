@@ -11,11 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::{
+    ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_fleet::{
-    COMMIT_BYTES, Commit, Done, Effect, Input, Most, Name, Options, Store, compact, decode, live, verify,
+    COMMIT_BYTES, Commit, Done, Effect, Input, Most, Name, Needed, Options, Store, compact, decode, live, status,
+    verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
@@ -266,8 +269,8 @@ fn files_that_announce_too_much_are_refused() {
     let different: Vec<String> = (0..64).map(|at| format!("{at}{}", "x".repeat(1 << 16))).collect();
     for texts in [different, vec!["x".repeat(1 << 16); 64]] {
         let large: ArrayRef = Arc::new(StringArray::from(texts));
-        let why = decode(parquet(vec![("host".to_owned(), large)]), &HOSTS, Most { memory: 1 << 20, ..Most::INPUT })
-            .expect_err("refused");
+        let most = Most { memory: 1 << 20, needed: Needed::Nothing, ..Most::INPUT };
+        let why = decode(parquet(vec![("host".to_owned(), large)]), &HOSTS, most).expect_err("refused");
         assert!(why.contains("1048576 bytes of memory"), "{why}");
     }
 }
@@ -293,9 +296,102 @@ fn announcing(bytes: Vec<u8>) -> Vec<u8> {
 
 /// A row of a host with columns that the table does not have.
 fn odd(host: &str, more: &[(&str, ArrayRef)]) -> Vec<u8> {
-    let name = ("host".to_owned(), Arc::new(StringArray::from(vec![host])) as ArrayRef);
     let more = more.iter().map(|(name, column)| ((*name).to_owned(), Arc::clone(column)));
-    parquet([name].into_iter().chain(more).collect())
+    parquet(needed(host).into_iter().chain(more).collect())
+}
+
+/// The columns that each file of `hosts` has, of one row.
+fn needed(host: &str) -> Vec<(String, ArrayRef)> {
+    let ts = TimestampNanosecondArray::from(vec![START as i64]).with_timezone("UTC");
+    vec![
+        ("host".to_owned(), Arc::new(StringArray::from(vec![host]))),
+        ("ts".to_owned(), Arc::new(ts)),
+        ("unstarve".to_owned(), Arc::new(StringArray::from(vec!["0.1"]))),
+    ]
+}
+
+/// Rows that nobody can place stay where they are: those without a host or a time, and those with empty cells where none is ever empty. What an older version did not know is empty.
+#[test]
+fn rows_that_cannot_be_placed_are_left_alone() {
+    let place = Place::new();
+    place.shelf.put(&partition(0), "older", &parquet(needed("older"))).expect("it can be written");
+    let without = |name: &str| parquet(needed("x").into_iter().filter(|(column, _)| column != name).collect());
+    let with = |name: &str, cells: ArrayRef| {
+        let columns = needed("x").into_iter();
+        parquet(
+            columns.map(|(column, old)| if column == name { (column, cells.clone()) } else { (column, old) }).collect(),
+        )
+    };
+    let no_time: ArrayRef = Arc::new(TimestampNanosecondArray::new_null(1).with_timezone("UTC"));
+    // The name of a host may be unknown: a snapshot of another machine has none.
+    let no_host: ArrayRef = Arc::new(StringArray::new_null(1));
+    place.shelf.put(&partition(0), "unknown", &with("host", no_host)).expect("it can be written");
+    let refused = [
+        ("no-host", without("host"), "no column `host`"),
+        ("no-ts", without("ts"), "no column `ts`"),
+        ("no-version", without("unstarve"), "no column `unstarve`"),
+        ("empty-ts", with("ts", no_time), "column `ts` has empty cells"),
+    ];
+    for (name, bytes, _) in &refused {
+        place.shelf.put(&partition(0), name, bytes).expect("it can be written");
+    }
+    let done = place.compact();
+    assert_eq!((done.inputs, done.rows, done.problems.len()), (2, 2, 4), "{done:?}");
+    let verified = verify(&place.store()).expect("it can be read");
+    assert_eq!(verified.problems, done.problems, "they are named again");
+    for (name, bytes, why) in refused {
+        says(&done, &[name, why]);
+        let path = place.hour(0).join(format!("{name}.parquet"));
+        assert_eq!(std::fs::read(path).expect("it is there"), bytes);
+    }
+}
+
+/// Merged rows of an early version, which merged whatever it was given, are read and merged again.
+#[test]
+fn merged_rows_may_lack_columns() {
+    let place = Place::new();
+    let bytes = parquet(needed("a").into_iter().take(1).collect());
+    assert!(decode(bytes.clone(), &HOSTS, Most::INPUT).is_err());
+    assert_eq!(decode(bytes, &HOSTS, Most::OUTPUT).expect("rows").rows, 1);
+    place.write(0, "b");
+    assert_eq!((place.compact().problems, place.hosts(0)), (Vec::new(), vec!["b".to_owned()]));
+}
+
+/// Files that are in no hour are named, each directory's in one line, and stay.
+#[test]
+fn files_in_no_hour_are_named() {
+    let place = Place::new();
+    place.write(0, "a");
+    let table = format!("table={}", HOSTS.name);
+    let date = partition(0).path().parent().expect("a date").display().to_string();
+    let hour = partition(0).path().display().to_string();
+    let strays = [
+        format!("{table}/b.parquet"),
+        format!("{table}/a.parquet"),
+        format!("{date}/c.parquet"),
+        format!("{date}/07/d.parquet"),
+        format!("{hour}/deeper/e.parquet"),
+        "waits.parquet".to_owned(),
+        format!("web1/{table}/f.parquet"),
+    ];
+    let others = ["notes.txt".to_owned(), format!("{table}/_SUCCESS"), format!("{date}/.g.parquet.Xq3")];
+    for path in strays.iter().chain(&others).map(|path| place.path().join(path)) {
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
+        std::fs::write(path, file("x")).expect("it can be written");
+    }
+    let done = place.compact();
+    let named: Vec<String> = done.problems.iter().map(|problem| problem.path.display().to_string()).collect();
+    assert_eq!(named, [format!("{table}/a.parquet"), format!("{date}/07"), format!("{hour}/deeper")]);
+    assert!(done.problems.iter().take(2).all(|problem| problem.why.ends_with("as 1 more beside it")), "{done:?}");
+    assert_eq!(done.beside, [PathBuf::from("waits.parquet"), PathBuf::from("web1")]);
+    assert_eq!((done.rows, place.hosts(0)), (1, vec!["a".to_owned()]));
+    for path in &strays {
+        assert!(place.path().join(path).exists(), "{path}");
+    }
+    let verified = verify(&place.store()).expect("it can be read");
+    let status = status(&place.store()).expect("it can be read");
+    assert_eq!((&verified.problems, &verified.beside), (&done.problems, &done.beside));
+    assert_eq!((&status.problems, &status.beside), (&done.problems, &done.beside));
 }
 
 /// The columns of each merged file of an hour that the table does not have.
@@ -640,11 +736,8 @@ fn most_descriptors() -> u64 {
 fn integers_stay_what_they_are() {
     // A column that every table lacks is kept with its type, whichever of the known ones that is.
     let place = Place::new();
-    let columns: Vec<(String, ArrayRef)> = vec![
-        ("host".to_owned(), Arc::new(StringArray::from(vec!["a"]))),
-        ("small".to_owned(), Arc::new(Int32Array::from(vec![-5]))),
-    ];
-    place.shelf.put(&partition(0), "a", &parquet(columns)).expect("it can be written");
+    let small: ArrayRef = Arc::new(Int32Array::from(vec![-5]));
+    place.shelf.put(&partition(0), "a", &odd("a", &[("small", small)])).expect("it can be written");
     assert_eq!(place.compact().problems, []);
     let merged = std::fs::read(place.hour(0).join(&place.merged(0)[0])).expect("it is there");
     let decoded = decode(merged, &HOSTS, Most::OUTPUT).expect("rows");
