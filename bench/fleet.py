@@ -64,6 +64,13 @@ def measure(command, **options):
     return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, text
 
 
+def keep(rows):
+    """Rows to look at, in a file of a name that nobody can foresee."""
+    with tempfile.NamedTemporaryFile(prefix="fleet-", suffix=".csv", delete=False) as file:
+        file.write(rows)
+    return file.name
+
+
 def forget(directory):
     """Takes files out of the page cache."""
     for path in glob.glob(f"{directory}/**/*", recursive=True):
@@ -179,8 +186,7 @@ def ask_cluster(asked, directory, answers):
             print(f"MISS  {view}: two executors do not answer: {found.stderr.decode().strip()[-1000:]}", flush=True)
         elif found.stdout.decode().split("\n", 1)[1] != rows:
             others.append(view)
-            Path(f"/tmp/fleet-cluster-{view}.csv").write_bytes(found.stdout)
-            print(f"MISS  {view}: two executors have other rows: /tmp/fleet-cluster-{view}.csv", flush=True)
+            print(f"MISS  {view}: two executors have other rows: {keep(found.stdout)}", flush=True)
         else:
             print(f"  ok  {view:<22}{times[view]:>7.2f}s by two executors", flush=True)
     worst = max(times, key=times.get)
@@ -255,8 +261,7 @@ def ask_all(arguments, directory):
                 others.append(view)
                 expected = rows
             if expected != rows:
-                Path(f"/tmp/fleet-ours-{view}.csv").write_text(rows), Path(f"/tmp/fleet-duckdb-{view}.csv").write_text(expected)
-                print(f"MISS  {view}: DuckDB has other rows: /tmp/fleet-ours-{view}.csv, /tmp/fleet-duckdb-{view}.csv", flush=True)
+                print(f"MISS  {view}: DuckDB has other rows: {keep(rows.encode())}, {keep(expected.encode())}", flush=True)
                 others.append(view)
         bad = cold > GOALS["cold"] or warm > GOALS["warm"] or memory > GOALS["memory"]
         print(f"{'MISS' if bad else '  ok'}  {view:<22}{cold:>7.2f}s{warm:>7.2f}s{memory >> 20:>6} MiB{duck:>8}  {rows.count(chr(10))}", flush=True)

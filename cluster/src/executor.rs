@@ -128,6 +128,13 @@ struct Host {
     ended: Ended,
 }
 
+/// Whether there was a scheduler before.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Had {
+    None,
+    One,
+}
+
 /// Why an executor does not work any more.
 #[derive(Debug, PartialEq)]
 enum Over {
@@ -139,25 +146,30 @@ enum Over {
 
 impl Host {
     async fn serve(&mut self) -> Result<()> {
+        let mut had = Had::None;
         loop {
             let ended = self.ended.clone();
             let scheduler = tokio::select! {
-                scheduler = self.scheduler() => scheduler?,
+                scheduler = self.scheduler(had) => scheduler?,
                 () = ended.wait() => return Ok(()),
             };
             if self.work_for(scheduler).await? == Over::Ended {
                 return Ok(());
             }
+            had = Had::One;
             eprintln!("unstarve cluster executor: lost the scheduler {}", self.args.scheduler);
         }
     }
 
-    /// Waits for it, if it is only not there.
-    async fn scheduler(&self) -> Result<SchedulerGrpcClient<Channel>> {
+    /// Waits for it, if it is only not there. Of one that was there, that somebody has taken its port meanwhile is no end.
+    async fn scheduler(&self, had: Had) -> Result<SchedulerGrpcClient<Channel>> {
         let mut said = None;
         loop {
             match self.speaker.greet(&self.args.scheduler).await {
                 Ok(scheduler) => return Ok(scheduler),
+                Err(why @ Unheard::Another(_)) if had == Had::None => {
+                    bail!("the scheduler {} {why}", self.args.scheduler)
+                }
                 Err(why @ Unheard::Refused(_)) => bail!("the scheduler {} {why}", self.args.scheduler),
                 Err(why) => {
                     let why = unstarve_model::clean(&why.to_string()).into_owned();

@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use procfs::net::TcpState;
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use procfs::net::{TcpNetEntry, TcpState};
+use tokio::net::TcpStream;
+use tower::BoxError;
 
 use crate::trust::{Token, secret};
 
@@ -86,21 +90,57 @@ impl fmt::Display for Elsewhere {
 
 impl std::error::Error for Elsewhere {}
 
-/// Whether this user or root listens at a port of loopback: others do not get this user's token.
+/// Whether this user or root listens at a port of a host of loopback: others do not get this user's token.
 ///
 /// # Errors
 /// If not.
-pub fn listens(port: u16) -> std::result::Result<(), Elsewhere> {
+pub fn listens(host: &str, port: u16) -> std::result::Result<(), Elsewhere> {
+    let listen = sockets()?.into_iter().filter(|socket| socket.state == TcpState::Listen);
+    let sockets: Vec<_> = listen.map(|socket| (socket.local_address, socket.uid)).collect();
+    ours(&sockets, &addresses(host), port, rustix::process::geteuid().as_raw())
+}
+
+fn sockets() -> std::result::Result<Vec<TcpNetEntry>, Elsewhere> {
     let mut sockets = procfs::net::tcp().map_err(Elsewhere::Unseen)?;
     // A kernel may be without IPv6.
     sockets.extend(procfs::net::tcp6().unwrap_or_default());
-    let listen = sockets.into_iter().filter(|socket| socket.state == TcpState::Listen);
-    let sockets: Vec<_> = listen.map(|socket| (socket.local_address, socket.uid)).collect();
-    ours(&sockets, port, rustix::process::geteuid().as_raw())
+    Ok(sockets)
 }
 
-fn ours(sockets: &[(SocketAddr, u32)], port: u16, us: u32) -> std::result::Result<(), Elsewhere> {
-    let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
+/// Where a host of loopback may be: a name may be in both families.
+fn addresses(host: &str) -> Vec<IpAddr> {
+    match host.trim_start_matches('[').trim_end_matches(']').parse() {
+        Ok(address) => vec![address],
+        Err(_) => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+    }
+}
+
+/// A connection to who listens there as this user or root. It is made again and again while somebody works for a scheduler: once
+/// that has ended another user may have its port. So it is looked before and after, and at the other end of the connection itself.
+///
+/// # Errors
+/// If nobody listens there, or another user does.
+pub async fn connect(to: Uri) -> std::result::Result<TokioIo<TcpStream>, BoxError> {
+    let (host, port) = to.host().zip(to.port_u16()).ok_or("expected HOST:PORT")?;
+    listens(host, port)?;
+    let stream = TcpStream::connect((host.trim_start_matches('[').trim_end_matches(']'), port)).await?;
+    stream.set_nodelay(true)?;
+    let (near, far) = (stream.local_addr()?, stream.peer_addr()?);
+    let us = rustix::process::geteuid().as_raw();
+    for socket in sockets()? {
+        // One that is not accepted yet is nobody's, which reads as root's.
+        let is_other_end = socket.local_address == far && socket.remote_address == near;
+        if is_other_end && ![0, us].contains(&socket.uid) {
+            return Err(Elsewhere::Another(socket.uid).into());
+        }
+    }
+    listens(host, port)?;
+    Ok(TokioIo::new(stream))
+}
+
+fn ours(sockets: &[(SocketAddr, u32)], to: &[IpAddr], port: u16, us: u32) -> std::result::Result<(), Elsewhere> {
+    // Who listens at another address of loopback is not reached.
+    let local = |ip: IpAddr| to.contains(&ip) || ip.is_unspecified();
     let at_port = sockets.iter().filter(|(at, _)| at.port() == port && local(at.ip().to_canonical()));
     let mut uids = at_port.map(|(_, uid)| *uid).peekable();
     uids.peek().ok_or(Elsewhere::Nobody)?;
@@ -117,21 +157,27 @@ mod tests {
 
     #[test]
     fn whoever_else_could_answer_is_another_user() {
-        let ours = |sockets: &[(SocketAddr, u32)]| ours(sockets, 50050, 1000);
+        let ours = |sockets: &[(SocketAddr, u32)]| ours(sockets, &addresses("localhost"), 50050, 1000);
         assert!(ours(&[at("127.0.0.1:50050", 1000)]).is_ok() && ours(&[at("[::]:50050", 0)]).is_ok());
         assert!(matches!(ours(&[at("127.0.0.1:50051", 65534)]), Err(Elsewhere::Nobody)), "another port");
         for address in ["127.0.0.1:50050", "0.0.0.0:50050", "[::1]:50050", "[::ffff:127.0.0.1]:50050"] {
             let found = ours(&[at("127.0.0.1:50050", 1000), at(address, 65534)]);
             assert!(matches!(found, Err(Elsewhere::Another(65534))), "{address}: {found:?}");
         }
+        let beside = [at("127.0.0.1:50050", 1000), at("127.0.0.2:50050", 65534), at("[::1]:50050", 65534)];
+        assert!(
+            super::ours(&beside, &addresses("127.0.0.1"), 50050, 1000).is_ok(),
+            "others' addresses are not reached"
+        );
+        assert!(super::ours(&beside, &addresses("[::1]"), 50050, 1000).is_err());
     }
 
     #[test]
     fn the_kernel_says_who_listens() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = socket.local_addr().expect("an address").port();
-        assert!(listens(port).is_ok());
+        assert!(listens("127.0.0.1", port).is_ok());
         drop(socket);
-        assert!(matches!(listens(port), Err(Elsewhere::Nobody)));
+        assert!(matches!(listens("127.0.0.1", port), Err(Elsewhere::Nobody)));
     }
 }

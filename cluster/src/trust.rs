@@ -172,6 +172,8 @@ struct Inner {
 pub enum Unheard {
     /// It may be there later.
     Absent(String),
+    /// Another user of this machine listens there; it may be there later.
+    Another(String),
     /// It does not want to.
     Refused(String),
 }
@@ -180,7 +182,7 @@ impl fmt::Display for Unheard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unheard::Absent(why) => write!(f, "cannot be reached: {why}"),
-            Unheard::Refused(why) => write!(f, "refuses: {why}"),
+            Unheard::Another(why) | Unheard::Refused(why) => write!(f, "refuses: {why}"),
         }
     }
 }
@@ -199,7 +201,7 @@ impl Speaker {
             (Some(given), _) => Some(given),
             (None, Some(mine)) if is_loopback(authority.host()) => {
                 let port = authority.port_u16().context("expected HOST:PORT")?;
-                mine::listens(port).with_context(|| authority.to_string())?;
+                mine::listens(authority.host(), port).with_context(|| authority.to_string())?;
                 Some(mine)
             }
             _ => None,
@@ -238,9 +240,16 @@ impl Speaker {
         let to = Endpoint::from_shared(format!("http://{scheduler}")).map_err(|error| refused(&error))?;
         let endpoint = self.endpoint(&to).map_err(|error| match error.downcast_ref() {
             Some(Elsewhere::Nobody) => Unheard::Absent(Elsewhere::Nobody.to_string()),
+            Some(another @ Elsewhere::Another(_)) => Unheard::Another(another.to_string()),
             _ => Unheard::Refused(format!("{error:#}")),
         })?;
-        let channel = endpoint.connect().await.map_err(|error| Unheard::Absent(chain(&error)))?;
+        // The channel makes new connections by itself, long after who listens was looked at.
+        let connected =
+            match self.0.given.is_none() && self.0.mine.is_some() && to.uri().host().is_some_and(is_loopback) {
+                true => endpoint.connect_with_connector(tower::service_fn(mine::connect)).await,
+                false => endpoint.connect().await,
+            };
+        let channel = connected.map_err(|error| Unheard::Absent(chain(&error)))?;
         let mut client =
             SchedulerGrpcClient::new(channel).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE);
         // Of no job: whoever answers has let us in.

@@ -258,6 +258,60 @@ fn another_user_of_the_machine_is_neither_let_in_nor_told_the_token() {
     assert_eq!(theirs.end(), Some(0));
 }
 
+/// Takes a port as soon as it is free, says so, and then for eight seconds counts what who connects says.
+const TAKES_A_PORT: &str = r#"
+import socket, sys, time
+while True:
+    door = socket.socket()
+    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        door.bind(("127.0.0.1", int(sys.argv[1])))
+        break
+    except OSError:
+        door.close()
+        time.sleep(0.0005)
+door.listen()
+door.settimeout(0.2)
+came, heard, until = 0, 0, time.monotonic() + 8
+while time.monotonic() < until:
+    try:
+        one, _ = door.accept()
+    except TimeoutError:
+        continue
+    came += 1
+    one.settimeout(0.5)
+    try:
+        # As a server of HTTP/2 begins.
+        one.sendall(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        while part := one.recv(65536):
+            heard += len(part)
+    except OSError:
+        pass
+print(came, heard)
+"#;
+
+#[test]
+fn who_takes_the_port_of_a_scheduler_that_ended_is_told_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        println!("\nskipped: who_takes_the_port_of_a_scheduler: it takes root to be another user");
+        return;
+    }
+    let mut cluster = Cluster::start(1, &[FLEET], &[]);
+    let port = cluster.address.rsplit(':').next().expect("a port").to_owned();
+    // One of a user's own may be where others may not look.
+    let mut thief = Command::new("/usr/bin/python3");
+    std::os::unix::process::CommandExt::uid(&mut thief, Stranger::ID);
+    let thief = thief.args(["-c", TAKES_A_PORT, &port]).current_dir("/").stdin(Stdio::null());
+    let thief = thief.stdout(Stdio::piped()).spawn().expect("python3 can be started");
+    std::thread::sleep(Duration::from_millis(500));
+    cluster.scheduler.kill();
+    let told = thief.wait_with_output().expect("it ends by itself");
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert_eq!(told.split_whitespace().nth(1), Some("0"), "connections and bytes: {told}");
+    let said = cluster.executors[0].errors();
+    assert!(said.contains("another user") && said.contains("waiting for it"), "{said}");
+}
+
 /// Certificates and a token of a test.
 struct Secrets {
     place: tempfile::TempDir,

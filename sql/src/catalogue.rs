@@ -18,6 +18,7 @@ use url::Url;
 use crate::bucket::Reach;
 use crate::hours::{self, Ask};
 use crate::place::{Part, Wanted, find};
+use crate::program::note;
 use crate::scan::Files;
 use crate::views::{self, VIEWS};
 use crate::{functions, layout, plain};
@@ -104,7 +105,7 @@ async fn register(session: &SessionContext, parts: Vec<Part>, text: Text) -> Res
                 Ok(schema) => schema,
                 // Whoever may write a file here could take all tables away otherwise.
                 Err(why) => {
-                    eprintln!("unstarve sql: {}", unstarve_model::clean(&format!("table {name:?} left out: {why:#}")));
+                    note(&format!("table {name:?} left out: {why:#}"));
                     continue;
                 }
             },

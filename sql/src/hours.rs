@@ -15,6 +15,7 @@ use unstarve_tables::Partition;
 
 use crate::belief::{Found, believed};
 use crate::place::{Directory, ENDING, Part, Shop, Wanted};
+use crate::program::note;
 use crate::{layout, plain};
 
 /// How often an hour is looked at again because it changes.
@@ -57,7 +58,7 @@ fn readable(parts: Vec<Part>) -> Result<Vec<Part>> {
     let count = closed.len();
     let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let said = format!("{files} left out, this user may not read them; the first: /{first}");
-    eprintln!("unstarve sql: {}", unstarve_model::clean(&said));
+    note(&said);
     Ok(open)
 }
 
@@ -83,10 +84,7 @@ async fn files_of(at: Path, directory: Directory, ask: Ask) -> Result<Vec<Part>>
     let Some(named) = named else { return Ok(parts) };
     for file in &named {
         if !parts.iter().any(|part| part.meta.location == file.location) {
-            eprintln!(
-                "unstarve sql: {}: left out, its rows do not count or are in a merged file beside it",
-                file.location
-            );
+            note(&format!("{}: left out, its rows do not count or are in a merged file beside it", file.location));
         }
     }
     let is_named = |part: &Part| named.iter().any(|file| file.location == part.meta.location);
@@ -151,7 +149,7 @@ async fn newest(
             Ok(Found::Doubted(why)) => {
                 if passed_over.insert(number) {
                     let why = format!("{}: passed over: {why}", meta.location);
-                    eprintln!("unstarve sql: {}", unstarve_model::clean(&why));
+                    note(&why);
                 }
             }
             // It was not the newest any more: another look.
@@ -209,9 +207,9 @@ fn files(
 ) -> Result<Vec<Part>> {
     let is_merged = |meta: &&ObjectMeta| matches!(Name::of(name(meta)), Name::Merged(_));
     if newest.is_none() && names.is_empty() && listed.iter().any(|meta| is_merged(&meta)) {
-        eprintln!(
-            "unstarve sql: {at}: left out, merged rows without a commit that lists them; copy its _commit-*.json files, too"
-        );
+        note(&format!(
+            "{at}: left out, merged rows without a commit that lists them; copy its _commit-*.json files, too"
+        ));
     }
     let (head, commit) = newest.unzip();
     let rest = || commit.flatten().context("the commit was not read to its end");

@@ -18,6 +18,7 @@ use object_store::path::{Path, PathPart};
 use object_store::{Error, GetOptions, GetResult, GetResultPayload, ListResult, ObjectMeta, ObjectStore, Result};
 use rustix::fs::{Mode, OFlags, openat};
 
+use crate::program::note;
 use crate::read_only::{ReadOnly, Reads};
 
 /// The file system of this machine, to be read.
@@ -110,7 +111,7 @@ fn entries(location: &Path) -> Result<(Vec<ObjectMeta>, Vec<Path>)> {
         // A name that is no text is none of a table's. As it is: `join` of a text would change some characters.
         let name = entry.file_name();
         let Some(Ok(name)) = name.to_str().map(PathPart::parse) else {
-            eprintln!("unstarve sql: /{location}/{}: left out, not a name for tables", name.display());
+            note(&format!("/{location}/{}: left out, not a name for tables", name.display()));
             continue;
         };
         let at = location.clone().join(name);
@@ -119,7 +120,7 @@ fn entries(location: &Path) -> Result<(Vec<ObjectMeta>, Vec<Path>)> {
             Err(error) => return Err(said(&at, error)),
             Ok(metadata) if metadata.is_dir() => directories.push(at),
             Ok(metadata) if metadata.is_file() => files.push(meta(at, &metadata)?),
-            Ok(metadata) if metadata.is_symlink() => eprintln!("unstarve sql: /{at}: left out, links are not followed"),
+            Ok(metadata) if metadata.is_symlink() => note(&format!("/{at}: left out, links are not followed")),
             Ok(_) => {}
         }
     }

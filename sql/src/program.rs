@@ -20,6 +20,11 @@ pub fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCo
     }
 }
 
+/// Says something beside the answer. Names in it may be anybody's, and it goes to a terminal.
+pub(crate) fn note(text: &str) {
+    eprintln!("unstarve sql: {}", unstarve_model::clean(text));
+}
+
 fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
     eprintln!("unstarve {name}: {}", unstarve_model::clean(&format!("{error:#}")).replace("\\n", "\n"));
     ExitCode::from(FAILED)

@@ -10,7 +10,7 @@ use unstarve_tables::Partition;
 use crate::FleetError;
 use crate::gather::merge;
 use crate::state::{Depth, State};
-use crate::store::{Hour, Store};
+use crate::store::{Hour, Readers, Store};
 use crate::{Commit, Holds, Input, Name, Output, Retired, keep, manifest, sweep};
 
 /// What a compaction does.
@@ -201,7 +201,7 @@ pub(crate) enum What {
 pub(crate) struct Made {
     pub what: What,
     pub commit: Commit,
-    pub mode: u32,
+    pub readers: Readers,
     pub outputs: Vec<Output>,
     pub inputs: Vec<Input>,
 }
@@ -213,20 +213,20 @@ impl Made {
         commit.head.dropped = true;
         // No file of it counts, whatever its name.
         commit.inputs = Vec::new();
-        Made { what: What::Dropped, commit, mode: 0o644, outputs: Vec::new(), inputs: Vec::new() }
+        Made { what: What::Dropped, commit, readers: Readers::ALL, outputs: Vec::new(), inputs: Vec::new() }
     }
 
     /// What holds already, once more: by a commit that says its hour, and whose number nobody can use any more.
     fn renewed(hour: &Hour<'_>, state: &State, options: &Options) -> Made {
         let mut commit = follow(hour, state, &[], &[], &[], options);
         commit.head.dropped = state.is_dropped();
-        Made { what: What::Renewed, commit, mode: 0o644, outputs: Vec::new(), inputs: Vec::new() }
+        Made { what: What::Renewed, commit, readers: Readers::ALL, outputs: Vec::new(), inputs: Vec::new() }
     }
 
     /// Makes the commit; not if another compactor was faster.
     fn commit(&self, hour: &Hour<'_>, state: &State) -> Result<bool, FleetError> {
         let number = self.commit.head.number;
-        let is_made = match hour.commit(&self.commit, self.mode) {
+        let is_made = match hour.commit(&self.commit, self.readers) {
             // Without its name in the directory nobody lists its files. If it cannot be seen whether it is there, they stay.
             Err(error) if hour.is_absent(&Name::commit(number)) => {
                 let _ = self.take_back(hour);

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fsync, linkat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fchown, fsync, linkat, openat, renameat, statat, unlinkat};
+use rustix::process::Gid;
 
-use crate::store::{Effect, Hour};
+use crate::store::{Effect, Hour, Readers};
 use crate::{Commit, FleetError, Name, OTHERS_WRITE};
 
 /// What hides a file until it has its name; the rest is random.
@@ -16,10 +17,10 @@ impl Hour<'_> {
     pub fn write(
         &self,
         name: &str,
-        mode: u32,
+        readers: Readers,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> Result<(), FleetError> {
-        let hidden = self.hidden(name, mode, fill)?;
+        let hidden = self.hidden(name, readers, fill)?;
         let named = self
             .store()
             .about(Effect::Name(name))
@@ -32,9 +33,9 @@ impl Hour<'_> {
     }
 
     /// Makes a commit. `false` if somebody else has made one with its number: then nothing is changed.
-    pub fn commit(&self, commit: &Commit, mode: u32) -> Result<bool, FleetError> {
+    pub fn commit(&self, commit: &Commit, readers: Readers) -> Result<bool, FleetError> {
         let name = Name::commit(commit.head.number);
-        let hidden = self.hidden(&name, mode, |file| file.write_all(&commit.encode()))?;
+        let hidden = self.hidden(&name, readers, |file| file.write_all(&commit.encode()))?;
         let before = self.store().about(Effect::Commit(&name));
         let linked = before.and_then(|()| {
             // A link is made only where there is nothing, whole or not at all.
@@ -62,7 +63,7 @@ impl Hour<'_> {
     fn hidden(
         &self,
         name: &str,
-        mode: u32,
+        readers: Readers,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> Result<String, FleetError> {
         let hidden = format!("{HIDDEN}{:016x}", random().map_err(|error| self.io("write", name, error))?);
@@ -72,7 +73,14 @@ impl Hour<'_> {
             let mut file = File::from(openat(self.directory(), hidden.as_str(), flags, Mode::from_raw_mode(0o600))?);
             fill(&mut file)?;
             // Who reads believes what is written here, so nobody else may write it, whatever the mode of what hosts wrote.
-            fchmod(&file, Mode::from_raw_mode(mode & !OTHERS_WRITE | 0o600))?;
+            let mut mode = readers.mode() & !OTHERS_WRITE;
+            // The directory's or our own group is another one's: rather nobody than them.
+            if let Some(group) = readers.group()
+                && fchown(&file, None, Some(Gid::from_raw(group))).is_err()
+            {
+                mode &= !0o040;
+            }
+            fchmod(&file, Mode::from_raw_mode(mode))?;
             file.sync_all()
         };
         match write() {

@@ -132,7 +132,7 @@ impl Merge<'_> {
         }
         let commit = follow(self.hour, state, &self.outputs, &merged, &inputs, options);
         let outputs = self.outputs.clone();
-        Ok(Some(Made { commit, mode: self.readers.mode(), what: What::Merged, outputs, inputs }))
+        Ok(Some(Made { commit, readers: self.readers, what: What::Merged, outputs, inputs }))
     }
 
     /// Merges outputs of a commit before into fewer: those that it took the place of. If no fewer are left to be merged afterwards, they stay as they are, so that nothing is
@@ -240,10 +240,10 @@ impl Merge<'_> {
             return Ok(());
         }
         let name = Name::merged(self.number, random().map_err(|error| self.wrong(&error.to_string()))?);
-        let (rows, sum, columns, mode) = (chunk.rows, chunk.sum, chunk.columns(), chunk.readers.mode());
+        let (rows, sum, columns, readers) = (chunk.rows, chunk.sum, chunk.columns(), chunk.readers);
         let full = chunk.is_half_full();
         let (mut written, mut bytes) = (None, 0);
-        let done = self.hour.write(&name, mode, |file| {
+        let done = self.hour.write(&name, readers, |file| {
             written = Some(chunk.write(file)?);
             bytes = file.metadata()?.len();
             Ok(())

@@ -1,4 +1,4 @@
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +110,29 @@ fn other_readers_have_a_file_in_a_full_hour() {
     let (outputs, problems) = place.merged(1);
     let refused: Vec<&str> = problems.iter().map(|(host, _)| host.as_str()).collect();
     assert_eq!((outputs, refused), (2, vec!["c"]), "{problems:?}");
+}
+
+/// A group that may read a host's file may read what is made of it, and no other group may.
+#[test]
+fn rows_of_one_group_are_not_anothers() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root, who can give files to any group");
+        return;
+    }
+    let place = Place::with(&[("a", None), ("b", None), ("c", None)]);
+    for (host, group) in [("a", 3001), ("b", 3002), ("c", 3001)] {
+        std::fs::set_permissions(place.path(host), PermissionsExt::from_mode(0o640)).expect("ours");
+        std::os::unix::fs::chown(place.path(host), None, Some(group)).expect("root may");
+    }
+    let (outputs, problems) = place.merged(8);
+    assert_eq!((outputs, problems.len()), (2, 0), "{problems:?}");
+    let hour = place.path("a").parent().expect("it is in an hour").to_owned();
+    let merged = std::fs::read_dir(hour).expect("it is there").map(|entry| entry.expect("it is there"));
+    let merged = merged.filter(|entry| entry.file_name().to_string_lossy().starts_with("merged-"));
+    let found = merged.map(|entry| entry.metadata().expect("it is there"));
+    let mut readers: Vec<_> = found.map(|found| (found.mode() & 0o777, found.gid())).collect();
+    readers.sort_unstable();
+    assert_eq!(readers, [(0o640, 3001), (0o640, 3002)]);
 }
 
 /// Rows with odd columns and without are held side by side, in the memory of one file.

@@ -164,8 +164,9 @@ impl Store {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FleetError> {
-        let mode = fstat(&self.directory).map_or(0o600, |found| 0o600 | found.st_mode & 0o044);
-        self.top(name)?.write(name, mode, |file| file.write_all(bytes))
+        let readers = fstat(&self.directory)
+            .map_or_else(|_| Readers::default(), |found| Readers::of(found.st_mode, found.st_gid));
+        self.top(name)?.write(name, readers, |file| file.write_all(bytes))
     }
 
     /// What a compactor put there; `None` if nobody did.
@@ -253,22 +254,41 @@ pub(crate) struct Content {
 
 /// Who may read a file beside its owner. Rows go only into files with the same readers: none gets more of them, and a file that few may read takes no rows from the rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(crate) struct Readers(u32);
+pub(crate) struct Readers {
+    /// The read bits of group and others.
+    bits: u32,
+    /// Which group, where not everybody may.
+    group: Option<u32>,
+}
 
 impl Readers {
-    /// Of a file's mode.
-    pub fn of(mode: u32) -> Readers {
-        Readers(mode & 0o044)
+    /// Everybody.
+    pub const ALL: Readers = Readers { bits: 0o044, group: None };
+
+    /// Of a file's mode and group.
+    pub fn of(mode: u32, group: u32) -> Readers {
+        let bits = mode & 0o044;
+        Readers { bits, group: (bits == 0o040).then_some(group) }
     }
 
-    /// These and those: of a file that says nothing but which files there are.
+    /// These and those: of a file that says nothing but which files there are. Of several groups it is none in particular.
     pub fn or(self, others: Readers) -> Readers {
-        Readers(self.0 | others.0)
+        let bits = self.bits | others.bits;
+        let group = match (self.group, others.group) {
+            (Some(one), Some(other)) => (one == other).then_some(one),
+            (one, other) => one.or(other),
+        };
+        Readers { bits, group: group.filter(|_| bits == 0o040) }
     }
 
     /// The mode of a file for them.
     pub fn mode(self) -> u32 {
-        0o600 | self.0
+        0o600 | self.bits
+    }
+
+    /// The group that a file for them has to have, if it matters.
+    pub fn group(self) -> Option<u32> {
+        self.group
     }
 }
 
@@ -344,7 +364,7 @@ impl Hour<'_> {
                 kind: Name::of(&name),
                 bytes: u64::try_from(found.st_size).unwrap_or(u64::MAX),
                 written: u64::try_from(found.st_mtime).unwrap_or(u64::MAX),
-                readers: Readers::of(found.st_mode),
+                readers: Readers::of(found.st_mode, found.st_gid),
                 is_regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
                 is_directory: FileType::from_raw_mode(found.st_mode) == FileType::Directory,
                 name,
@@ -364,7 +384,7 @@ impl Hour<'_> {
             let why = format!("larger than {limit} bytes; expected a smaller file");
             return Err(self.io("read", name, io::Error::other(why)));
         }
-        Ok(Some(Content { bytes: Bytes::from(bytes), readers: Readers::of(found.st_mode) }))
+        Ok(Some(Content { bytes: Bytes::from(bytes), readers: Readers::of(found.st_mode, found.st_gid) }))
     }
 
     /// A regular file, through no link.

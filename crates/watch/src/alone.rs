@@ -41,10 +41,15 @@ impl Alone {
     }
 }
 
-/// What the watch that came first on this machine said of itself: its process, and where it can be asked. It may have ended since.
+/// What the watch that came first on this machine says of itself: its process, and where it can be asked. What one said that has
+/// ended counts no more: its state directory may be anybody's by now.
 pub fn first_watch(directory: &Path) -> Option<(u32, PathBuf)> {
-    let text = Directory::open(directory).ok()?.read(OsStr::new(LOCK), LONGEST).ok()??;
-    let text = String::from_utf8(text).ok()?;
+    let file = Directory::open(directory).ok()?.file(OsStr::new(LOCK), How::Read).ok()?;
+    if flock(&file, FlockOperation::NonBlockingLockShared) != Err(rustix::io::Errno::WOULDBLOCK) {
+        return None;
+    }
+    let mut text = String::new();
+    (&file).take(LONGEST).read_to_string(&mut text).ok()?;
     let (process, state) = text.strip_suffix('\n')?.strip_prefix("process ")?.split_once(", --state ")?;
     Some((process.parse().ok()?, state.into()))
 }
@@ -74,6 +79,7 @@ mod tests {
         assert!(said.contains(&format!("process {}, --state /run/a", std::process::id())), "{said}");
         assert_eq!(first_watch(directory.path()), Some((std::process::id(), "/run/a".into())));
         drop(first);
+        assert_eq!(first_watch(directory.path()), None, "what it said is there still");
         assert_eq!(Alone::take(directory.path(), Path::new("/run/b")).other, None);
         assert_eq!(first_watch(&directory.path().join("absent")), None);
     }

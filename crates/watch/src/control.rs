@@ -8,9 +8,12 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use unstarve_files::trust::{Directory, How, TrustError};
 
 use crate::run::Event;
@@ -22,6 +25,9 @@ const LOCK: &str = "watch.lock";
 /// For an answer to `status`, and for one to `dump`: its trace has to be explained.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LONG_PATIENCE: Duration = Duration::from_secs(240);
+
+/// The largest answer.
+const LARGEST: usize = 16 << 20;
 
 /// What can be asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +61,14 @@ pub enum ControlError {
     /// None runs.
     #[error("no watch is running with the state directory {}", .0.display())]
     Nobody(PathBuf),
+    /// Somebody else listens there.
+    #[error("{}: user {user} listens there, and no watch of root or this user", path.display())]
+    Another {
+        /// Where.
+        path: PathBuf,
+        /// Who.
+        user: u32,
+    },
     /// The directory could be changed by others.
     #[error("the state directory cannot be used")]
     Untrusted(#[from] TrustError),
@@ -137,10 +151,99 @@ pub fn ask(state: &Path, request: Request) -> Result<String, ControlError> {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::Nobody(state.to_owned()),
         _ => ControlError::Io { path: path.clone(), source },
     };
-    let mut stream = UnixStream::connect(&path).map_err(io)?;
-    stream.set_read_timeout(Some(LONG_PATIENCE)).map_err(io)?;
+    let patience = match request {
+        Request::Status => PATIENCE,
+        Request::Dump => LONG_PATIENCE,
+    };
+    let until = Instant::now() + patience;
+    let mut stream = connect(&path, until).map_err(io)?;
+    // Whoever may write the directory can put a socket of his own there.
+    let peer = socket_peercred(&stream).map_err(|error| io(error.into()))?.uid;
+    if !peer.is_root() && peer != rustix::process::geteuid() {
+        return Err(ControlError::Another { path, user: peer.as_raw() });
+    }
+    stream.set_write_timeout(Some(PATIENCE)).map_err(io)?;
     stream.write_all(format!("{}\n", request.word()).as_bytes()).map_err(io)?;
-    let mut answer = String::new();
-    stream.take(16 << 20).read_to_string(&mut answer).map_err(io)?;
-    Ok(answer)
+    read_all(&stream, until).map_err(io)
+}
+
+/// A connection. Where nobody takes others in, the kernel would wait for ever.
+fn connect(path: &Path, until: Instant) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    while let Err(error) = rustix::net::connect(&socket, &address) {
+        if error != Errno::AGAIN || Instant::now() >= until {
+            return Err(error.into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// All that is answered until then.
+fn read_all(mut stream: &UnixStream, until: Instant) -> io::Result<String> {
+    let (mut answer, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(late()),
+            Err(error) => return Err(error),
+        }
+        if answer.len() > LARGEST {
+            return Err(io::Error::other("it answers with more than 16 MiB"));
+        }
+        if Instant::now() >= until {
+            return Err(late());
+        }
+    }
+    String::from_utf8(answer).map_err(|_| io::Error::other("its answer is no text"))
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn who_is_silent_or_answers_byte_by_byte_holds_nobody_for_longer_than_that() {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let begin = Instant::now();
+        let silent = read_all(&ours, begin + Duration::from_millis(100));
+        assert_eq!(silent.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+        let drips = std::thread::spawn(move || {
+            let mut theirs = &theirs;
+            while theirs.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let dripped = read_all(&ours, Instant::now() + Duration::from_millis(200));
+        assert_eq!(dripped.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+        drop(ours);
+        drips.join().expect("it ends with its socket");
+    }
+
+    #[test]
+    fn who_takes_nobody_in_holds_nobody_either() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join(SOCKET);
+        let _listener = UnixListener::bind(&path).expect("a socket");
+        let until = Instant::now() + Duration::from_millis(200);
+        let mut waiting = Vec::new();
+        // The library asks for a backlog of 128, some versions for the kernel's most.
+        let refused = (0..900).find_map(|_| connect(&path, until).map(|stream| waiting.push(stream)).err());
+        assert_eq!(refused.map(|error| error.raw_os_error()), Some(Some(Errno::AGAIN.raw_os_error())));
+    }
 }

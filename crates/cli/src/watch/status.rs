@@ -121,14 +121,14 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     }
     let answer = ask(args.state.path(), Request::Dump).map_err(|error| output::hint_at_root(error.into()))?;
     if let Ok(refused) = serde_json::from_str::<Refused>(&answer) {
-        bail!("nothing was kept: {}", refused.error);
+        bail!("nothing was kept: {}", clean(&refused.error));
     }
     if args.json {
         return print(&answer);
     }
     let episode: Episode = serde_json::from_str(&answer).context("the watch's answer")?;
     if episode.trace_bytes.is_none() {
-        bail!("nothing was kept: {}", episode.problem.as_deref().unwrap_or("there is no trace"));
+        bail!("nothing was kept: {}", clean(episode.problem.as_deref().unwrap_or("there is no trace")));
     }
     print(&format!("{}\n", line(&episode)))
 }
