@@ -17,8 +17,8 @@ use arrow_array::{
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_fleet::{
-    COMMIT_BYTES, Commit, Done, Effect, Input, Most, Name, Needed, Options, Problem, Store, compact, decode, live, status,
-    verify,
+    COMMIT_BYTES, Commit, Done, Effect, Input, Most, Name, Needed, Options, Problem, Store, compact, decode, live,
+    status, verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
