@@ -157,7 +157,7 @@ pub fn ask(state: &Path, request: Request) -> Result<String, ControlError> {
     };
     let until = Instant::now() + patience;
     let mut stream = connect(&path, until).map_err(io)?;
-    // Whoever may write the directory can put a socket of his own there.
+    // Anyone who can write to the directory can put a socket there.
     let peer = socket_peercred(&stream).map_err(|error| io(error.into()))?.uid;
     if !peer.is_root() && peer != rustix::process::geteuid() {
         return Err(ControlError::Another { path, user: peer.as_raw() });

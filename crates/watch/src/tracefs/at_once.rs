@@ -1,4 +1,4 @@
-//! Waits of many tasks at once: whoever is preferred has the CPU once, however many wait for it.
+//! Waits of many tasks at once: the preferred task takes the CPU's time once, however many tasks wait for it.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::Time;
