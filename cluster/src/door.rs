@@ -12,6 +12,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
+use crate::guests::Pass;
 use crate::trust::{PROGRAM, Token};
 
 /// For how long a query waits for the first executor: one that comes back asks each second.
@@ -85,7 +86,13 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        if let Err(status) = self.door.check(request.headers()) {
+        let (checked, pass) = (self.door.check(request.headers()), request.extensions().get::<Pass>());
+        match (&checked, pass) {
+            (Ok(()), Some(pass)) => pass.know(),
+            (Err(_), Some(pass)) => pass.refuse(),
+            (_, None) => {}
+        }
+        if let Err(status) = checked {
             return Box::pin(std::future::ready(Ok(status.into_http())));
         }
         // The one that is ready, not its copy.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
+
+use crate::guests::Guests;
 
 /// How often who is connected is asked whether he is there.
 const ALIVE: Duration = Duration::from_secs(30);
@@ -16,11 +17,11 @@ const ALIVE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// If the address cannot be had.
-pub async fn bind(address: SocketAddr) -> Result<(TcpIncoming, SocketAddr)> {
+pub async fn bind(address: SocketAddr) -> Result<(Guests, SocketAddr)> {
     let listener = tokio::net::TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen at {address}"))?;
     let address = listener.local_addr()?;
-    Ok((TcpIncoming::from(listener).with_nodelay(Some(true)), address))
+    Ok((Guests::at(listener), address))
 }
 
 /// A server, with TLS if it has a certificate.

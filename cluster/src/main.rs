@@ -8,7 +8,7 @@
 //! | `codec` | a table on its way: the files that its asker found |
 //! | `trust`, `door` | TLS, token and version, from both sides |
 //! | `mine` | the token of a user on loopback |
-//! | `listen` | servers |
+//! | `listen`, `guests` | servers, and who is connected |
 //! | `fence` | what an executor may read |
 //! | `work` | where it keeps rows |
 //! | `flight` | how it hands them out |
@@ -22,6 +22,7 @@ mod engine;
 mod executor;
 mod fence;
 mod flight;
+mod guests;
 mod job;
 mod listen;
 mod losses;
@@ -37,7 +38,10 @@ mod work;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use unstarve_sql::{answer, program};
+use unstarve_sql::{answer, memory, program};
+
+#[global_allocator]
+static MEMORY: memory::Bounded = memory::Bounded;
 
 /// Ask tables on several machines
 ///
@@ -69,6 +73,15 @@ enum Part {
 }
 
 impl Part {
+    /// What its queries may take.
+    fn memory(&self) -> Option<usize> {
+        match self {
+            Part::Scheduler(_) => None,
+            Part::Executor(args) => Some(args.memory()),
+            Part::Sql(args) => Some(args.memory()),
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Part::Scheduler(_) => "cluster scheduler",
@@ -80,6 +93,9 @@ impl Part {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(memory) = args.part.memory() {
+        memory::bound(memory);
+    }
     program::run(args.part.name(), run(args.part))
 }
 

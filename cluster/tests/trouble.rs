@@ -2,6 +2,8 @@
 
 mod parts;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -351,6 +353,9 @@ impl Secrets {
         std::fs::write(place.path().join("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").expect("written");
         let sign = ["x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2"];
         run(&[&sign[..], &["-extfile", "names", "-out", "host.pem"]].concat());
+        std::fs::write(place.path().join("others"), "subjectAltName=DNS:elsewhere.example\n").expect("written");
+        run(&[&sign[..], &["-extfile", "others", "-out", "elsewhere.pem"]].concat());
+        run(&[&sign[..8], &["-days", "-1", "-extfile", "names", "-out", "expired.pem"]].concat());
         for (name, text) in [("token", "0123456789abcdef".repeat(4)), ("wrong", "fedcba9876543210".repeat(4))] {
             std::fs::write(place.path().join(name), text + "\n").expect("it can be written");
         }
@@ -400,7 +405,135 @@ fn with_tls_and_a_token_everything_works_and_nobody_else_gets_in() {
     let output = parts::program().args(stranger.concat()).output().expect("it can be started");
     refused(&output, &["refuses", "another token"]);
 
+    // Who shows a certificate of another machine, or one whose time is over.
+    for (certificate, why) in [("elsewhere.pem", "not valid for name"), ("expired.pem", "expired")] {
+        let certificate = secrets.path(certificate);
+        let server = [&client[..], &["--tls-cert", &certificate, "--tls-key", &key]].concat();
+        let mut scheduler = Part::start(&[&["scheduler", "--listen", "127.0.0.1:0"], &server[..]].concat());
+        let address = format!("df://{}", scheduler.says("listening at"));
+        let mut command = parts::program();
+        command.args(["sql", "--cluster", &address]).args(client).args([question, FLEET]);
+        refused(&command.output().expect("it can be started"), &["cannot be reached", "certificate", why]);
+    }
+
     // A token that everybody can read is none.
     secrets.mode("token", 0o644);
     refused(&asked(&client), &["mode 640"]);
+}
+
+/// Connections that say nothing.
+fn silent(address: &str, count: usize) -> Vec<TcpStream> {
+    let connect = || TcpStream::connect_timeout(&address.parse().expect("an address"), Duration::from_secs(10)).ok();
+    (0..count).filter_map(|_| connect()).collect()
+}
+
+/// Of connections those that the other end has closed.
+fn closed(connections: &[TcpStream]) -> usize {
+    let is_closed = |connection: &&TcpStream| {
+        let mut connection: &TcpStream = connection;
+        connection.set_nonblocking(true).expect("it can be set");
+        let mut bytes = [0; 256];
+        loop {
+            match connection.read(&mut bytes) {
+                Ok(0) => return true,
+                // How a server of HTTP/2 begins.
+                Ok(_) => {}
+                Err(error) => return error.kind() != std::io::ErrorKind::WouldBlock,
+            }
+        }
+    };
+    connections.iter().filter(is_closed).count()
+}
+
+fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count()
+}
+
+/// What a process takes of a CPU while nothing is asked, in hundredths of a second: in a second, the least of some.
+fn idle_ticks(pid: u32) -> u64 {
+    let second = |_| {
+        let before = ticks(pid);
+        std::thread::sleep(Duration::from_secs(1));
+        ticks(pid) - before
+    };
+    (0..5).map(second).min().unwrap_or_default()
+}
+
+/// Who has no token can open connections: there are only so many, they end, and who has it is served meanwhile. At the port of an executor, too.
+#[test]
+fn connections_without_a_token_are_few_and_end() {
+    let mut cluster = Cluster::start(0, &[FLEET], &[]);
+    let address = cluster.address.clone();
+    let mut executor = Part::start(&["executor", "--scheduler", &address, "--place", FLEET]);
+    let rows = executor.says("listening at");
+    cluster.executors.push(executor);
+    let ports = [(cluster.scheduler.pid(), address), (cluster.executors[0].pid(), rows)];
+    let before = ports.each_ref().map(|(pid, _)| descriptors(*pid));
+    let open = ports.each_ref().map(|(_, address)| silent(address, 400));
+    assert!(open.iter().all(|open| open.len() > 300), "they are accepted");
+    for ((pid, _), before) in ports.iter().zip(before) {
+        until("that most of them are ended", || descriptors(*pid) < before + 100);
+        assert!(idle_ticks(*pid) < 20, "they cost nothing");
+    }
+    assert!(cluster.ask(&["select 1 from hosts limit 1", FLEET]).status.success());
+    for open in &open {
+        until("the end of all", || closed(open) == open.len());
+    }
+    assert!(cluster.ask(&["select 1 from hosts limit 1", FLEET]).status.success());
+}
+
+/// A scheduler that has no descriptors left waits, and is there again.
+#[test]
+fn a_scheduler_without_descriptors_waits() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 32; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_unstarve-cluster")]);
+    command.stdin(Stdio::null()).env("XDG_STATE_HOME", parts::state());
+    let mut scheduler = Part::start_as(&["scheduler", "--listen", "127.0.0.1:0"], command);
+    let address = scheduler.says("listening at");
+    let open = silent(&address, 100);
+    until("that it has none left", || descriptors(scheduler.pid()) >= 30);
+    assert!(idle_ticks(scheduler.pid()) < 20, "it waits");
+    drop(open);
+    // What it says is that there is no executor: it was asked.
+    let asked =
+        parts::program().args(["sql", "--cluster", &format!("df://{address}"), "select 1 from hosts", FLEET]).output();
+    refused(&asked.expect("it can be started"), &["no executor"]);
+}
+
+/// What is no HTTP/2, or breaks its rules, ends its own connection.
+#[test]
+fn malformed_frames_end_their_own_connection() {
+    let mut cluster = Cluster::start(0, &[FLEET], &[]);
+    let address = cluster.address.clone();
+    let mut executor = Part::start(&["executor", "--scheduler", &address, "--place", FLEET]);
+    let rows = executor.says("listening at");
+    cluster.executors.push(executor);
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let frame = |length: u32, kind: u8, flags: u8, stream: u32, body: &[u8]| {
+        [&length.to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), body].concat()
+    };
+    let settings = frame(0, 4, 0, 0, b"");
+    let bodies: Vec<Vec<u8>> = vec![
+        vec![0xff; 4096],
+        b"GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(),
+        b"\x16\x03\x01\x02\x00\x01\x00".to_vec(),
+        PREFACE.to_vec(),
+        [PREFACE, &frame(0xff_ffff, 4, 0, 0, &[0; 64])].concat(),
+        [PREFACE, &settings, &frame(4, 1, 5, 1, &[0xff; 4])].concat(),
+        [PREFACE, &settings, &frame(0, 1, 0, 0, b"")].concat(),
+        [PREFACE, &settings, &frame(5, 0, 1, 7, b"\0\xff\xff\xff\xff")].concat(),
+        // Headers without an end, of one continuation after another.
+        [PREFACE.to_vec(), settings.clone(), frame(0, 1, 0, 1, b""), frame(0, 9, 0, 1, b"").repeat(2000)].concat(),
+        [PREFACE.to_vec(), settings.clone(), frame(8, 6, 0, 0, &[0; 8]).repeat(5000)].concat(),
+    ];
+    for (at, body) in bodies.iter().enumerate() {
+        for port in [&address, &rows] {
+            let mut connection = TcpStream::connect(port).expect("it listens");
+            // It may have ended already.
+            let _ = connection.write_all(body);
+            let connection = [connection];
+            until(&format!("the end of {at}"), || closed(&connection) == 1);
+        }
+    }
+    assert!(cluster.ask(&["select 1 from hosts limit 1", FLEET]).status.success());
 }

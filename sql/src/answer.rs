@@ -20,9 +20,9 @@ use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::prelude::SessionContext;
 use futures::{FutureExt, StreamExt};
 use unstarve_files::target::{Readers, Target};
-use unstarve_model::clean;
 
 use crate::args::Format;
+use crate::screen::{self, Screen};
 
 /// How to answer.
 #[derive(Clone, Debug, Default)]
@@ -107,16 +107,22 @@ async fn write(session: &SessionContext, statement: &str, format: Format, output
     let frame = session.sql_with_options(statement, options).await.map_err(|error| said(session, error))?;
     let rows = frame.execute_stream().await.map_err(|error| said(session, error))?;
     match output {
-        None => match rows_to(rows, format, BufWriter::new(io::stdout())).await {
+        None => match rows_to(rows, format, Screen::of(&io::stdout()), BufWriter::new(io::stdout())).await {
             Err(error) if is_broken_pipe(&error) => Ok(()),
             done => done,
         },
         Some(path) => {
             let target = target(path)?;
             match &target {
-                Target::Stdout => rows_to(rows, format, BufWriter::new(io::stdout())).await?,
-                Target::Open { file, .. } => rows_to(rows, format, BufWriter::new(file.try_clone()?)).await?,
-                Target::File(part) => rows_to(rows, format, BufWriter::new(part.file().try_clone()?)).await?,
+                Target::Stdout => {
+                    rows_to(rows, format, Screen::of(&io::stdout()), BufWriter::new(io::stdout())).await?;
+                }
+                Target::Open { file, .. } => {
+                    rows_to(rows, format, Screen::of(file), BufWriter::new(file.try_clone()?)).await?;
+                }
+                Target::File(part) => {
+                    rows_to(rows, format, Screen::Other, BufWriter::new(part.file().try_clone()?)).await?;
+                }
             }
             Ok(target.deliver()?)
         }
@@ -148,12 +154,20 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| io(cause) == Some(io::ErrorKind::BrokenPipe) || cause.to_string().contains("Broken pipe"))
 }
 
-async fn rows_to(rows: SendableRecordBatchStream, format: Format, mut out: impl Write + Send) -> Result<()> {
-    match format {
-        Format::Table => table(rows, &mut out).await?,
-        Format::Csv => each(rows, csv::WriterBuilder::new().with_header(true).build(&mut out)).await?,
-        Format::Json => each(rows, ArrayWriter::new(&mut out)).await?,
-        Format::Parquet => {
+async fn rows_to(
+    rows: SendableRecordBatchStream,
+    format: Format,
+    screen: Screen,
+    mut out: impl Write + Send,
+) -> Result<()> {
+    let csv = csv::WriterBuilder::new().with_header(true);
+    match (format, screen) {
+        (Format::Table, _) => table(rows, &mut out).await?,
+        (Format::Csv, Screen::Other) => each(rows, csv.build(&mut out)).await?,
+        (Format::Csv, Screen::Terminal) => each(rows, Shown(csv.build(&mut out))).await?,
+        (Format::Json, Screen::Other) => each(rows, ArrayWriter::new(&mut out)).await?,
+        (Format::Json, Screen::Terminal) => each(rows, ArrayWriter::new(screen::Json::to(&mut out))).await?,
+        (Format::Parquet, _) => {
             let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
             let schema = rows.schema();
             each(rows, ArrowWriter::try_new(&mut out, schema, Some(properties.build()))?).await?;
@@ -176,6 +190,20 @@ impl<W: Write> Takes for csv::Writer<W> {
     fn end(mut self, schema: &SchemaRef) -> Result<()> {
         // Without any row there are still names.
         Ok(self.write(&RecordBatch::new_empty(schema.clone()))?)
+    }
+}
+
+/// The same for a terminal.
+struct Shown<T>(T);
+
+impl<T: Takes> Takes for Shown<T> {
+    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.0.take(&screen::texts(batch)?)
+    }
+
+    fn end(self, schema: &SchemaRef) -> Result<()> {
+        let none = screen::texts(&RecordBatch::new_empty(schema.clone()))?;
+        self.0.end(&none.schema())
     }
 }
 
@@ -210,21 +238,19 @@ async fn each(mut rows: SendableRecordBatchStream, mut out: impl Takes) -> Resul
 }
 
 async fn table(mut rows: SendableRecordBatchStream, out: &mut impl Write) -> Result<()> {
-    let schema = rows.schema();
+    let schema = screen::cells(&RecordBatch::new_empty(rows.schema()))?.schema();
     let (mut batches, mut count, mut more) = (Vec::new(), 0, false);
     while let Some(batch) = rows.next().await {
         let batch = batch.map_err(said_of_rows)?;
         let kept = batch.num_rows().min(SHOWN - count);
         more |= kept < batch.num_rows();
         count += kept;
-        batches.push(batch.slice(0, kept));
+        batches.push(screen::cells(&batch.slice(0, kept))?);
         if more {
             break;
         }
     }
-    for line in pretty_format_batches_with_schema(schema, &batches)?.to_string().lines() {
-        writeln!(out, "{}", clean(line))?;
-    }
+    writeln!(out, "{}", pretty_format_batches_with_schema(schema, &batches)?)?;
     writeln!(
         out,
         "{count} {}{}",

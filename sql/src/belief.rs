@@ -39,7 +39,7 @@ pub async fn believed(shop: &Shop, meta: &ObjectMeta, most: u64) -> Result<Found
         let text = shop.store.get_range(&meta.location, 0..meta.size.min(most)).await?;
         return Ok(Found::Believed(text.into()));
     }
-    let path = plain::path_of(&meta.location)?;
+    let path = plain::path_of(&meta.location);
     let (file, found) = match plain::open(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let path = meta.location.to_string();
@@ -75,7 +75,7 @@ pub fn bound<T>(
         Err(error @ BadCommit::Elsewhere { .. }) => Ok(Found::Doubted(error.to_string())),
         decoded => {
             let commit = decoded?;
-            if head(&commit).hour.is_none() && is_local(shop) && !is_closed(&plain::path_of(&meta.location)?) {
+            if head(&commit).hour.is_none() && is_local(shop) && !is_closed(&plain::path_of(&meta.location)) {
                 bail!(
                     "not believed: it does not say its hour, and others than its owner may write the directories above it; \
                      give these to one user, mode 755, and run `unstarve fleet compact`"

@@ -18,7 +18,7 @@ use url::Url;
 use crate::bucket::Reach;
 use crate::hours::{self, Ask};
 use crate::place::{Part, Wanted, find};
-use crate::program::note;
+use crate::program::{About, note, note_the_rest};
 use crate::scan::Files;
 use crate::views::{self, VIEWS};
 use crate::{functions, layout, plain};
@@ -85,6 +85,7 @@ pub async fn fill(session: &SessionContext, found: Found, text: Text) -> Result<
         session.register_object_store(url, Arc::clone(store));
     }
     register(session, found.parts, text).await?;
+    note_the_rest();
     functions::register(session);
     views::register(session).await
 }
@@ -105,7 +106,7 @@ async fn register(session: &SessionContext, parts: Vec<Part>, text: Text) -> Res
                 Ok(schema) => schema,
                 // Whoever may write a file here could take all tables away otherwise.
                 Err(why) => {
-                    note(&format!("table {name:?} left out: {why:#}"));
+                    note(About::Table, &format!("table {name:?} left out: {why:#}"));
                     continue;
                 }
             },

@@ -15,7 +15,7 @@ use unstarve_tables::Partition;
 
 use crate::belief::{Found, believed};
 use crate::place::{Directory, ENDING, Part, Shop, Wanted};
-use crate::program::note;
+use crate::program::{About, note};
 use crate::{layout, plain};
 
 /// How often an hour is looked at again because it changes.
@@ -58,7 +58,7 @@ fn readable(parts: Vec<Part>) -> Result<Vec<Part>> {
     let count = closed.len();
     let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let said = format!("{files} left out, this user may not read them; the first: /{first}");
-    note(&said);
+    note(About::Place, &said);
     Ok(open)
 }
 
@@ -68,6 +68,10 @@ fn is_local(part: &Part) -> bool {
 
 async fn files_of(at: Path, directory: Directory, ask: Ask) -> Result<Vec<Part>> {
     let Directory { shop, listed, named } = directory;
+    // A bucket has them as well; of files of this machine they were left out before.
+    for meta in listed.iter().flatten().filter(|meta| Name::text(name(meta).as_bytes()).is_none()) {
+        plain::strange(&at, name(meta).as_bytes());
+    }
     let Some(hour) = layout::hour(&at) else {
         let is_data = |meta: &ObjectMeta| Name::of(name(meta)) == Name::Part && name(meta).ends_with(ENDING);
         let listed = listed.into_iter().flatten().filter(|meta| is_data(meta) && meta.size > 0);
@@ -84,7 +88,8 @@ async fn files_of(at: Path, directory: Directory, ask: Ask) -> Result<Vec<Part>>
     let Some(named) = named else { return Ok(parts) };
     for file in &named {
         if !parts.iter().any(|part| part.meta.location == file.location) {
-            note(&format!("{}: left out, its rows do not count or are in a merged file beside it", file.location));
+            let why = "left out, its rows do not count or are in a merged file beside it";
+            note(About::Place, &format!("{}: {why}", file.location));
         }
     }
     let is_named = |part: &Part| named.iter().any(|file| file.location == part.meta.location);
@@ -149,7 +154,7 @@ async fn newest(
             Ok(Found::Doubted(why)) => {
                 if passed_over.insert(number) {
                     let why = format!("{}: passed over: {why}", meta.location);
-                    note(&why);
+                    note(About::Commit, &why);
                 }
             }
             // It was not the newest any more: another look.
@@ -207,9 +212,8 @@ fn files(
 ) -> Result<Vec<Part>> {
     let is_merged = |meta: &&ObjectMeta| matches!(Name::of(name(meta)), Name::Merged(_));
     if newest.is_none() && names.is_empty() && listed.iter().any(|meta| is_merged(&meta)) {
-        note(&format!(
-            "{at}: left out, merged rows without a commit that lists them; copy its _commit-*.json files, too"
-        ));
+        let why = "left out, merged rows without a commit that lists them; copy its _commit-*.json files, too";
+        note(About::Place, &format!("{at}: {why}"));
     }
     let (head, commit) = newest.unzip();
     let rest = || commit.flatten().context("the commit was not read to its end");

@@ -12,7 +12,9 @@
 //! | `functions` | `hist_quantile`, `hist_sum`, `role`, `share` |
 //! | `views` | questions with a name |
 //! | `answer` | a statement → rows on standard output or in a file |
+//! | `screen` | what a terminal is shown of it |
 //! | `page` | some of them as one HTML file |
+//! | `memory` | no more of it than may be |
 //! | `args` | what a question is called with |
 //! | `prompt` | the same, line by line |
 //! | `program` | what both programs do around it |
@@ -25,6 +27,7 @@ pub mod catalogue;
 pub mod functions;
 mod hours;
 mod layout;
+pub mod memory;
 pub mod page;
 pub mod place;
 pub mod plain;
@@ -32,4 +35,5 @@ pub mod program;
 pub mod prompt;
 pub mod read_only;
 pub mod scan;
+mod screen;
 pub mod views;

@@ -4,11 +4,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use unstarve_sql::args::Args;
-use unstarve_sql::{answer, catalogue, page, program, prompt};
+use unstarve_sql::{answer, catalogue, memory, page, program, prompt};
+
+#[global_allocator]
+static MEMORY: memory::Bounded = memory::Bounded;
 
 fn main() -> ExitCode {
     let args = Args::parse();
     answer::keep_quiet_about_panics();
+    memory::bound(args.memory);
     program::run("sql", answer::whole(run(args)))
 }
 
@@ -16,10 +20,10 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let page = args.page()?;
     let session = catalogue::open(&args.paths(), args.reach(), args.memory, args.ask()).await?;
     if let Some(page) = page {
-        return answer::within(args.how().timeout, page::write(&session, &page)).await;
+        return program::unless_ended(answer::within(args.how().timeout, page::write(&session, &page))).await;
     }
     match &args.statement() {
-        Some(statement) => answer::answer(&session, statement, &args.how()).await,
+        Some(statement) => program::unless_ended(answer::answer(&session, statement, &args.how())).await,
         None => prompt::run(&session, &args.how()).await,
     }
 }

@@ -12,7 +12,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
 use crate::bucket::{self, Reach};
-use crate::program::note;
+use crate::program::{About, note};
 use crate::{layout, plain};
 
 /// A file of a table.
@@ -96,9 +96,8 @@ impl Wanted {
         let mut has_data = false;
         for (at, files) in directories {
             if !layout::is_plain(prefix, &at) {
-                note(&format!(
-                    "{at}: left out, no place for files of a table; expected table=NAME/date=YYYY-MM-DD/hour=HH"
-                ));
+                let why = "left out, no place for files of a table; expected table=NAME/date=YYYY-MM-DD/hour=HH";
+                note(About::Place, &format!("{at}: {why}"));
                 continue;
             }
             has_data |= files.iter().any(|file| file.location.as_ref().ends_with(ENDING));
@@ -154,7 +153,7 @@ async fn globbed(place: &str, wanted: &mut Wanted) -> Result<()> {
     for path in paths {
         // One that leads nowhere, too.
         if !real(&path).is_ok_and(|real| real == path) {
-            note(&format!("{}: left out, links are not followed", path.display()));
+            note(About::Link, &format!("{}: left out, links are not followed", path.display()));
             continue;
         }
         local(&path, place, wanted).await.with_context(|| path.display().to_string())?;

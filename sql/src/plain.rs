@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path as FilePath};
 use std::sync::Arc;
@@ -13,12 +14,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use object_store::local::LocalFileSystem;
 use object_store::path::{Path, PathPart};
 use object_store::{Error, GetOptions, GetResult, GetResultPayload, ListResult, ObjectMeta, ObjectStore, Result};
 use rustix::fs::{Mode, OFlags, openat};
+use unstarve_fleet::Name;
 
-use crate::program::note;
+use crate::program::{About, note};
 use crate::read_only::{ReadOnly, Reads};
 
 /// The file system of this machine, to be read.
@@ -65,16 +66,12 @@ pub fn is_no_file(error: &io::Error) -> bool {
 
 /// Whether a file is there, and this user may not read it.
 pub fn is_closed(location: &Path) -> bool {
-    let opened = path_of(location).map(|path| open(&path).map_err(|error| error.kind()));
-    matches!(opened, Ok(Err(io::ErrorKind::PermissionDenied)))
+    matches!(open(&path_of(location)), Err(error) if error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Where a file is.
-///
-/// # Errors
-/// If it cannot be a file's place.
-pub fn path_of(location: &Path) -> Result<std::path::PathBuf> {
-    LocalFileSystem::new().path_to_filesystem(location)
+/// Where a file or directory is: all that its name says, also where `LocalFileSystem` has a use of its own for some (`a#1`).
+pub fn path_of(location: &Path) -> std::path::PathBuf {
+    FilePath::new("/").join(location.as_ref())
 }
 
 fn meta(location: Path, metadata: &Metadata) -> Result<ObjectMeta> {
@@ -99,19 +96,25 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'sta
     tokio::task::spawn_blocking(work).await?
 }
 
+/// Says that something has a name that nothing of a table has.
+pub fn strange(directory: &dyn fmt::Display, name: &[u8]) {
+    let name = unstarve_model::clean_bytes(name);
+    note(About::Name, &format!("/{directory}/{name}: left out, its name has control characters or is no UTF-8"));
+}
+
 /// What is in a directory: files, and directories; of what is neither nothing.
 fn entries(location: &Path) -> Result<(Vec<ObjectMeta>, Vec<Path>)> {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
-    let found = match std::fs::read_dir(path_of(location)?) {
+    let found = match std::fs::read_dir(path_of(location)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((files, directories)),
         found => found.map_err(|error| said(location, error))?,
     };
     for entry in found {
         let entry = entry.map_err(|error| said(location, error))?;
-        // A name that is no text is none of a table's. As it is: `join` of a text would change some characters.
         let name = entry.file_name();
-        let Some(Ok(name)) = name.to_str().map(PathPart::parse) else {
-            note(&format!("/{location}/{}: left out, not a name for tables", name.display()));
+        // As it is: `join` of a text would change some characters.
+        let Some(Ok(name)) = Name::text(name.as_bytes()).map(PathPart::parse) else {
+            strange(&location, name.as_bytes());
             continue;
         };
         let at = location.clone().join(name);
@@ -120,7 +123,9 @@ fn entries(location: &Path) -> Result<(Vec<ObjectMeta>, Vec<Path>)> {
             Err(error) => return Err(said(&at, error)),
             Ok(metadata) if metadata.is_dir() => directories.push(at),
             Ok(metadata) if metadata.is_file() => files.push(meta(at, &metadata)?),
-            Ok(metadata) if metadata.is_symlink() => note(&format!("/{at}: left out, links are not followed")),
+            Ok(metadata) if metadata.is_symlink() => {
+                note(About::Link, &format!("/{at}: left out, links are not followed"));
+            }
             Ok(_) => {}
         }
     }
@@ -142,7 +147,7 @@ impl Reads for Plain {
     async fn get(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let location = location.clone();
         aside(move || {
-            let path = path_of(&location)?;
+            let path = path_of(&location);
             let (file, metadata) = open(&path).map_err(|error| said(&location, error))?;
             let meta = meta(location, &metadata)?;
             options.check_preconditions(&meta)?;
@@ -160,7 +165,7 @@ impl Reads for Plain {
     async fn get_ranges(&self, location: &Path, ranges: &[std::ops::Range<u64>]) -> Result<Vec<Bytes>> {
         let (location, ranges) = (location.clone(), ranges.to_vec());
         aside(move || {
-            let (file, metadata) = open(&path_of(&location)?).map_err(|error| said(&location, error))?;
+            let (file, metadata) = open(&path_of(&location)).map_err(|error| said(&location, error))?;
             let read = |range: std::ops::Range<u64>| -> io::Result<Bytes> {
                 if range.start > range.end || range.end > metadata.len() {
                     return Err(io::ErrorKind::UnexpectedEof.into());

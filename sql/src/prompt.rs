@@ -1,6 +1,6 @@
 //! The prompt: statements that end with `;`, commands that begin with `\`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -12,9 +12,11 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Editor, Helper};
+use unstarve_files::Directory;
 
 use crate::answer::{How, answer, names};
 use crate::functions::FUNCTIONS;
+use crate::program::{About, note};
 use crate::views::VIEWS;
 
 const HELP: &str = "\
@@ -37,7 +39,13 @@ const WORDS: [&str; 40] = [
 pub async fn run(session: &SessionContext, how: &How) -> Result<()> {
     let mut editor: Editor<Words, FileHistory> = Editor::new().context("the terminal cannot be used")?;
     editor.set_helper(Some(Words::of(session).await));
-    let history = history();
+    let history = history().and_then(|path| match kept(&path) {
+        Ok(path) => Some(path),
+        Err(why) => {
+            note(About::Place, &format!("the history is neither read nor kept: {why:#}"));
+            None
+        }
+    });
     if let Some(history) = &history {
         let _ = editor.load_history(history);
     }
@@ -70,9 +78,6 @@ pub async fn run(session: &SessionContext, how: &How) -> Result<()> {
         respond(session, text.trim_end_matches(';'), how, timing).await;
     }
     if let Some(history) = &history {
-        if let Some(directory) = history.parent() {
-            let _ = std::fs::create_dir_all(directory);
-        }
         let _ = editor.save_history(history);
     }
     Ok(())
@@ -140,6 +145,15 @@ fn history() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::home_dir().map(|home| home.join(".local/state"));
     Some(state.or_else(home)?.join("unstarve/sql_history"))
+}
+
+/// The same where nobody else can give it another name, or lead it elsewhere: root may ask with another user's HOME.
+fn kept(path: &Path) -> Result<PathBuf> {
+    const LARGEST: u64 = 16 << 20;
+    let (directory, name) = (path.parent().context("no directory")?, path.file_name().context("no name")?);
+    let directory = Directory::make(directory)?;
+    directory.read(name, LARGEST)?;
+    Ok(directory.path().join(name))
 }
 
 /// What Tab completes.

@@ -228,3 +228,146 @@ fn a_damaged_file_can_be_found_and_left_out() {
     );
     assert_eq!(count(&["--merged"]).1, whole);
 }
+
+/// Names that are no plain text are passed over and said harmlessly, as `unstarve fleet compact` does; others that a store of files has a use of its own for are read.
+#[test]
+fn strange_names_take_no_question_away() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let place = copy(REAL);
+    let part = hour(place.path()).join("vm-c05a1cd7-1795421990359013721.parquet");
+    let expected = asked(&[REAL]).0;
+    let strange: [&[u8]; 4] = [b"b\x1b[2J.parquet", b"c\n.parquet", b"d\xff.parquet", "e\u{9b}.parquet".as_bytes()];
+    for name in strange {
+        std::fs::copy(&part, hour(place.path()).join(OsStr::from_bytes(name))).expect("it can be copied");
+    }
+    for directory in
+        [&b"table=\xff"[..], b"table=hosts/date=\t", b"more#1", b"table=hosts/date=2026-11-23/hour=08/deep#2"]
+    {
+        std::fs::create_dir(place.path().join(OsStr::from_bytes(directory))).expect("it can be made");
+    }
+    let (rows, said) = asked(&[text(place.path())]);
+    assert_eq!(rows, expected);
+    for shown in
+        ["b\\u{1b}[2J.parquet", "c\\n.parquet", "d\\xff.parquet", "e\\u{9b}.parquet", "table=\\xff", "date=\\t"]
+    {
+        let line = format!("{shown}: left out, its name has control characters or is no UTF-8");
+        assert!(said.contains(&line), "{shown}: {said}");
+    }
+    std::fs::copy(&part, place.path().join("more#1/a#2.parquet")).expect("it can be copied");
+    let output = sql(&["--format", "csv", "select count(*) from a_2", text(place.path())]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// However many there are, few are said.
+#[test]
+fn planted_commits_are_counted() {
+    let place = copy(STORE);
+    for number in 2..3000 {
+        let name = format!("_commit-{number:08}.json");
+        std::fs::create_dir(hour(place.path()).join(&name)).expect("it can be made");
+        symlink("/etc/hostname", hour(place.path()).join(format!("_commit-{:08}.json", number + 10_000)))
+            .expect("made");
+    }
+    let (rows, said) = asked(&[text(place.path())]);
+    assert_eq!(rows, asked(&[STORE]).0);
+    assert!(said.lines().count() < 20 && said.contains("and 2988 more links left out"), "{said}");
+}
+
+/// What a terminal gets, by a pseudo-terminal.
+fn on_a_terminal(arguments: &[&str]) -> String {
+    const TERMINAL: &str = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", TERMINAL, env!("CARGO_BIN_EXE_unstarve-sql")]).args(arguments).stdin(Stdio::null());
+    let output = command.output().expect("python3 can be started");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8").replace("\r\n", "\n")
+}
+
+/// Texts are hosts' own word: a terminal is not driven by them, a cell is not taken for another row, and a file has what was found.
+#[test]
+fn texts_drive_no_terminal_and_files_keep_them() {
+    let texts = "select 'a\u{1b}[2Jb' as t, 'c\nd' as \"n\u{1b}n\", '=1+1' as f from blame_rollup limit 1";
+    let table = String::from_utf8(sql(&[texts, STORE]).stdout).expect("UTF-8");
+    assert!(table.contains("a\\u{1b}[2Jb") && table.contains("| c\\nd ") && table.contains("n\\u{1b}n"), "{table}");
+    assert_eq!(table.lines().count(), 6, "{table}");
+    let plan = String::from_utf8(sql(&[&format!("explain {texts}"), STORE]).stdout).expect("UTF-8");
+    assert!(plan.lines().count() > 6 && !plan.contains('\u{1b}'), "{plan}");
+    let csv = String::from_utf8(sql(&["--format", "csv", texts, STORE]).stdout).expect("UTF-8");
+    assert_eq!(csv, "t,n\u{1b}n,f\na\u{1b}[2Jb,\"c\nd\",=1+1\n");
+    assert_eq!(on_a_terminal(&["--format", "csv", texts, STORE]), "t,n\\u{1b}n,f\na\\u{1b}[2Jb,c\\nd,=1+1\n");
+    let json = on_a_terminal(&["--format", "json", "select '\u{9b}2J\u{7f}' as t from blame_rollup limit 1", STORE]);
+    assert_eq!(json, "[{\"t\":\"\\u009b2J\\u007f\"}]\n");
+}
+
+/// What a function makes of a cell is not counted by the engine: the program ends in words before the machine lacks memory.
+#[test]
+fn a_function_takes_no_more_memory_than_may_be() {
+    let much = "select length(repeat(host, 800000000)) from (select host from blame_rollup limit 1)";
+    let output = sql(&["--memory", "16M", much, STORE]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{output:?}");
+    assert!(said.contains("--memory"), "{said}");
+    // What was asked for is enough for what is usual.
+    assert!(sql(&["--memory", "16M", "select * from top_culprits", STORE]).status.success());
+}
+
+/// A statement reads the tables that were named, and no other place: neither a file nor a URL in its text.
+#[test]
+fn a_statement_reaches_nothing_that_was_not_named() {
+    for from in ["'http://127.0.0.1:9/a.parquet'", "'s3://fleet/a.parquet'", "'/etc/passwd'", "'file:///etc/passwd'"] {
+        for statement in [format!("select * from {from}"), format!("select * from read_parquet({from})")] {
+            let output = sql(&[&statement, STORE]);
+            assert_eq!(output.status.code(), Some(2), "{statement}: {output:?}");
+        }
+        let made = format!("create external table t stored as parquet location {from}");
+        let copied = format!("copy hosts to {from}");
+        for statement in [made.as_str(), copied.as_str()] {
+            let output = sql(&[statement, STORE]);
+            assert_eq!(output.status.code(), Some(2), "{statement}: {output:?}");
+        }
+    }
+}
+
+/// Ctrl-C in the middle of a statement: neither a half file nor a hidden one is left.
+#[test]
+fn an_interrupted_statement_leaves_no_file() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let endless = "select a.ns from blame_rollup a, blame_rollup b, blame_rollup c, blame_rollup d, blame_rollup e";
+    let out = place.path().join("out.csv");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve-sql"));
+    let mut child = command.args(["-o", text(&out), endless, STORE]).stdin(Stdio::null()).spawn().expect("started");
+    let begun = std::time::Instant::now();
+    while std::fs::read_dir(place.path()).expect("there").count() == 0 && begun.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(2), "{status:?}");
+    assert_eq!(std::fs::read_dir(place.path()).expect("there").count(), 0);
+}
+
+/// The history of the prompt is its user's alone; where another user could lead it elsewhere it is not kept.
+#[test]
+fn the_history_is_kept_where_nobody_else_leads_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let prompt = |state: &Path| {
+        const TERMINAL: &str = "import pty, sys\nsent = []\ndef keys(fd):\n    if not sent:\n        sent.append(1)\n        return b'\\\\?\\n\\\\q\\n'\n    return b''\nsys.exit(pty.spawn(sys.argv[1:], stdin_read=keys) >> 8)";
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-c", TERMINAL, env!("CARGO_BIN_EXE_unstarve-sql"), STORE]);
+        command.env("XDG_STATE_HOME", state).stdin(std::fs::File::open("/dev/zero").expect("there"));
+        String::from_utf8_lossy(&command.output().expect("python3 can be started").stdout).into_owned()
+    };
+    let state = tempfile::tempdir().expect("a place for files");
+    let kept = state.path().join("unstarve/sql_history");
+    let said = prompt(state.path());
+    assert!(said.contains("Ctrl-D") && kept.exists(), "{said}");
+    assert_eq!(kept.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+    let other = tempfile::tempdir().expect("a place for files");
+    std::fs::set_permissions(other.path(), PermissionsExt::from_mode(0o777)).expect("ours");
+    std::fs::create_dir(other.path().join("unstarve")).expect("it can be made");
+    symlink(state.path().join("victim"), other.path().join("unstarve/sql_history")).expect("it can be made");
+    let said = prompt(other.path());
+    assert!(said.contains("neither read nor kept") && !state.path().join("victim").exists(), "{said}");
+}
