@@ -1,5 +1,6 @@
 //! Waits that last.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,9 @@ impl Oldest {
             })
             .collect();
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
-        let found = self.confirmed(first_of_each(waits), at.trace);
+        let mut waits = first_of_each(waits);
+        name_occupants(&mut waits, counted);
+        let found = self.confirmed(waits, at.trace);
         // Its own time: on a busy machine more passes by the clock.
         let took = Duration::from_nanos(clocks::thread().saturating_sub(before).0);
         self.next = (took > Duration::from_millis(1)).then(|| Instant::now() + took * SHARE);
@@ -93,14 +96,11 @@ impl Oldest {
             return None;
         }
         let current = counted.current.get(raw.cpu as usize)?;
-        let occupant = (!current.tid.is_idle())
-            .then(|| Some(TaskId { tid: current.tid, tgid: current.tgid, comm: proc::comm(current.tid)? }))
-            .flatten();
         let task = TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm: Comm::new(&raw.comm.map(|c| c as u8)) };
         let (role, occupant_role) = (RoleId(raw.role as u8), current.role);
         // The list is made after the sums: who has come to the CPU since then is not who is named.
         let occupied = current.since.map_or(Nanos::ZERO, |since| at.trace.since(since));
-        Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant, occupant_role, occupied })
+        Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant: None, occupant_role, occupied })
     }
 
     /// Those of the last look that still wait, so much older.
@@ -123,6 +123,18 @@ impl Oldest {
         self.word.hear(waits.iter().map(claim));
         waits.retain(|wait| self.word.agrees(claim(wait)) == Some(true));
         Found { disproved: (before - waits.len()) as u64, waits }
+    }
+}
+
+/// Who has the CPUs: each name is read once, however many wait for it.
+fn name_occupants(waits: &mut [OldestWait], counted: &Counted) {
+    let mut named: BTreeMap<CpuId, Option<TaskId>> = BTreeMap::new();
+    for wait in waits {
+        let name = || {
+            let current = counted.current.get(wait.cpu.0 as usize).filter(|current| !current.tid.is_idle())?;
+            Some(TaskId { tid: current.tid, tgid: current.tgid, comm: proc::comm(current.tid)? })
+        };
+        wait.occupant = *named.entry(wait.cpu).or_insert_with(name);
     }
 }
 
