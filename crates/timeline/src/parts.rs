@@ -113,6 +113,8 @@ fn shorten(parts: &mut Vec<Part>, most: usize, actors: &Actors) {
     let mut others = Nanos::ZERO;
     drop_least(parts, most - 1, |part| (!is_task(actors, part.0), part.1, part.0), |part| others += part.1);
     add(parts, ActorId::OTHERS, others);
+    // Room for all that was dropped would be the memory that is to be saved.
+    parts.shrink_to(2 * most);
 }
 
 /// Puts the shortest pieces of each rule together where there are too many.
