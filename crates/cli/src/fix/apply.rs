@@ -46,6 +46,7 @@ pub fn run(
             is_known: tried.is_known(),
             reason: tried.reason(),
             measured: tried.measured(),
+            figures: tried.figures(),
         };
         if !tried.helped() {
             let mut page = page_of(args, recording, explained, chosen, &plan, origin);
