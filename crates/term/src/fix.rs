@@ -71,7 +71,7 @@ pub enum Came {
         /// Why.
         reason: String,
         /// How the victim fared without it, with it, and without it again.
-        measured: [Fared; 3],
+        measured: Box<[Fared; 3]>,
         /// The figures that decided against it, where it is they.
         figures: Option<Figures>,
     },
@@ -193,7 +193,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
             let _ = writeln!(text, "Applied. Take it back: {}", page.commands.undo);
         }
         Some(Came::Tried { helped, is_known, reason, measured, .. }) => {
-            for (name, fared) in ["without it", "with it", "without it again"].iter().zip(measured) {
+            for (name, fared) in ["without it", "with it", "without it again"].iter().zip(measured.iter()) {
                 let (ran, waited) = (&fared.ran_ns, &fared.waited_ns);
                 // What is judged: a victim that gets the CPU again also does more.
                 let rate = match ran {

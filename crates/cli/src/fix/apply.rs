@@ -45,7 +45,7 @@ pub fn run(
             helped: tried.helped(),
             is_known: tried.is_known(),
             reason: tried.reason(),
-            measured: tried.measured(),
+            measured: Box::new(tried.measured()),
             figures: tried.figures(),
         };
         if !tried.helped() {
