@@ -9,6 +9,7 @@
 mod allows;
 mod cgroup_paths;
 mod knob;
+mod refusal;
 mod root;
 mod sched_attr;
 mod snapshot;
@@ -16,6 +17,7 @@ mod snapshot;
 pub use allows::allows;
 pub use cgroup_paths::whole_cgroups;
 pub use knob::{KnobError, Live, Plan, Step};
+pub use refusal::refusal;
 pub use root::Root;
 pub use sched_attr::SchedAttr;
 pub use snapshot::{take, take_whole, task};

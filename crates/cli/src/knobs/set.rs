@@ -172,7 +172,7 @@ fn steps(steps: &[Step], root: &Root) -> Result<Vec<Change>> {
 fn root_of(place: &Place) -> Option<&str> {
     match place {
         Place::File { root, .. } | Place::Feature { root, .. } => root.as_deref(),
-        Place::Task(_) => None,
+        Place::Task(_) | Place::Session { .. } => None,
     }
 }
 

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstarve_files::trust::{Directory, TrustError};
 
+pub use home::is_held;
 pub use keep::{Expected, Kept};
 pub(crate) use keep::{ExpectedByRank, Rank};
 pub use left::Left;
