@@ -162,7 +162,7 @@ impl<'a> Live<'a> {
             None => name.to_owned(),
         };
         let place = Place { path, feature: None };
-        if place.may_be_named() && self.root.path(&place.path).is_file() {
+        if place.may_be_named() && self.root.is_file(&place.path) {
             return Ok(vec![place]);
         }
         Err(KnobError::Unknown(unstarve_model::clean(name).into_owned()))
@@ -183,7 +183,7 @@ impl<'a> Live<'a> {
             if form.path().contains("{N}") && name.contains("cpu") {
                 paths.retain(|path| path.ends_with(&format!("/{}", name.trim_start_matches('/'))));
             }
-            let there: Vec<String> = paths.iter().filter(|path| self.root.path(path).is_file()).cloned().collect();
+            let there: Vec<String> = paths.iter().filter(|path| self.root.is_file(path)).cloned().collect();
             if !there.is_empty() {
                 return Ok(there.into_iter().map(|path| Place { path, feature: None }).collect());
             }
@@ -196,7 +196,7 @@ impl<'a> Live<'a> {
             return Err(refused);
         }
         let debugfs = tried.iter().any(|path| path.starts_with("/sys/kernel/debug"));
-        let hint = if debugfs && !self.root.path("/sys/kernel/debug/sched").is_dir() { NO_DEBUGFS } else { "" };
+        let hint = if debugfs && !self.root.is_dir("/sys/kernel/debug/sched") { NO_DEBUGFS } else { "" };
         Err(KnobError::NotHere { name: knob.name().to_owned(), tried: tried.join(" nor at "), hint })
     }
 
