@@ -287,7 +287,7 @@ fn input(line: usize, text: &[u8]) -> Result<Input, BadCommit> {
     let text = text.strip_suffix(b"\n").ok_or_else(|| bad("it has no end"))?;
     let input: Input = serde_json::from_slice(text).map_err(|error| bad(&error.to_string()))?;
     // What is removed by its name must lie beside the commit.
-    if Name::of(&input.name) != Name::Part || input.name.contains(['/', '\0']) {
+    if Name::early(&input.name) != Name::Part || input.name.contains(['/', '\0']) {
         return Err(bad("an input has not the name of a host's file"));
     }
     Ok(input)

@@ -99,7 +99,7 @@ impl From<FleetError> for Refused {
 impl Refused {
     pub fn problem(self, path: PathBuf) -> Result<Problem, FleetError> {
         match self {
-            Refused::File(why) => Ok(Problem { path, why }),
+            Refused::File(why) => Ok(Problem::new(path, &why)),
             Refused::Store(error) => Err(error),
         }
     }
@@ -144,7 +144,7 @@ impl Merge<'_> {
         for output in outputs {
             match self.output(output) {
                 Ok(()) => merged.push(output),
-                Err(why) => done.problems.push(why.problem(self.hour.shown(&output.name))?),
+                Err(why) => why.problem(self.hour.shown(&output.name))?.add(&mut done.problems),
             }
         }
         if merged.len() >= MANY {

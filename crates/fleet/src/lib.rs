@@ -11,6 +11,7 @@
 //! | `hour` | names and the newest commit → which files count; pure |
 //! | `sum` | a sum over rows that does not depend on their order |
 //! | `store`, `effects` | the directory by descriptors: no link is followed |
+//! | `problem` | what is wrong, no more of it than somebody reads |
 //! | `holds`, `elsewhere` | whether there are tables, and what lies in no hour of them |
 //! | `writer`, `belief` | whether what is called like a commit is one |
 //! | `state` | an hour as it is found |
@@ -58,6 +59,8 @@ mod manifest;
 mod merge;
 mod name;
 #[cfg(feature = "columnar")]
+mod problem;
+#[cfg(feature = "columnar")]
 mod serve;
 #[cfg(feature = "columnar")]
 mod sorted;
@@ -80,7 +83,7 @@ mod writer;
 pub use apart::{Apart, Examine, Here, Run, Take};
 pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, HourlyFile, Input, Output, Retired};
 #[cfg(feature = "columnar")]
-pub use compact::{Done, Options, Problem, compact};
+pub use compact::{Done, Options, compact};
 #[cfg(feature = "columnar")]
 pub use decode::{Decoded, Examined, Most, Needed, decode};
 #[cfg(feature = "columnar")]
@@ -89,6 +92,8 @@ pub use error::FleetError;
 pub use holds::Holds;
 pub use hour::{Files, counting};
 pub use name::Name;
+#[cfg(feature = "columnar")]
+pub use problem::Problem;
 #[cfg(feature = "columnar")]
 pub use serve::serve;
 #[cfg(feature = "columnar")]

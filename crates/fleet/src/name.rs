@@ -25,8 +25,19 @@ const DIGITS: usize = 8;
 const RANDOM: usize = 16;
 
 impl Name {
+    /// The text of a name that something of a table can have: UTF-8 without control characters. Whatever is called otherwise is left alone by who merges and by who reads
+    /// (docs/decisions/0440).
+    pub fn text(name: &[u8]) -> Option<&str> {
+        std::str::from_utf8(name).ok().filter(|text| !text.chars().any(char::is_control))
+    }
+
     /// Of a file's name.
     pub fn of(name: &str) -> Name {
+        if Name::text(name.as_bytes()).is_none() { Name::Other } else { Name::early(name) }
+    }
+
+    /// The same for versions that merged whatever was called like a text: a commit of theirs lists such names.
+    pub(crate) fn early(name: &str) -> Name {
         if name.starts_with('.') {
             return Name::Other;
         }
@@ -106,5 +117,17 @@ mod tests {
         ] {
             assert_eq!(Name::of(other), Name::Other, "{other}");
         }
+    }
+
+    #[test]
+    fn what_is_no_plain_text_is_no_name() {
+        for strange in
+            ["a\x1b[2J.parquet", "a\nb.parquet", "a\u{9b}.parquet", "\u{7f}.parquet", "_commit-00000007.json\t"]
+        {
+            assert_eq!((Name::of(strange), Name::text(strange.as_bytes())), (Name::Other, None), "{strange:?}");
+        }
+        assert_eq!(Name::early("a\nb.parquet"), Name::Part);
+        assert_eq!(Name::text(b"a\xff.parquet"), None);
+        assert_eq!(Name::text("wéb 1.parquet".as_bytes()), Some("wéb 1.parquet"));
     }
 }

@@ -8,6 +8,7 @@ use crate::FleetError;
 use crate::belief::Found;
 use crate::compact::chain;
 use crate::gather::MANY;
+use crate::problem::Kind;
 use crate::store::{Entry, Hour, Readers, Store};
 use crate::{Commit, Files, Name, Output, Problem, counting, elsewhere};
 
@@ -35,18 +36,20 @@ pub(crate) enum Depth {
 impl State {
     /// Looks at an hour. A name of a file that counts, and that is no file, is a problem.
     pub fn of(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<State, FleetError> {
-        let Newest { entries, commit, is_whole } = newest(hour, depth, problems)?;
+        let Newest { entries, strange, commit, is_whole } = newest(hour, depth, problems)?;
         let mut names = Vec::new();
         for entry in &entries {
             if entry.is_regular {
                 names.push(entry.name.clone());
             } else if matches!(entry.kind, Name::Part | Name::Merged(_) | Name::Hourly(_)) {
-                problems.push(Problem::new(hour.shown(&entry.name), "not a regular file; links are not followed"));
+                Problem::of(Kind::Link, hour.shown(&entry.name), "not a regular file; links are not followed")
+                    .add(problems);
             }
         }
         let is_below = |entry: &&Entry| entry.is_directory && entry.kind == Name::Other;
         let below = entries.iter().filter(is_below).map(|entry| entry.name.clone()).collect();
-        problems.extend(elsewhere::stray(&hour.shown(""), below));
+        let left = [elsewhere::stray(&hour.shown(""), below), elsewhere::strange(&hour.shown(""), strange)];
+        left.into_iter().flatten().for_each(|problem| problem.add(problems));
         let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, "", 0)));
         let Ok(files) = counting(&names, commit.as_ref().map(|commit| &commit.head), inputs);
         Ok(State { entries, commit, is_whole, files })
@@ -148,6 +151,7 @@ impl State {
 /// What is in an hour, and its newest commit.
 struct Newest {
     entries: Vec<Entry>,
+    strange: Vec<String>,
     commit: Option<Commit>,
     is_whole: bool,
 }
@@ -156,12 +160,16 @@ struct Newest {
 fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<Newest, FleetError> {
     const LOOKS: u32 = 8;
     'looks: for _ in 0..LOOKS {
-        let entries = hour.list()?;
+        let (entries, strange) = hour.list()?;
         let is_whole = depth == Depth::Whole || entries.iter().any(|entry| entry.kind == Name::Part);
-        let mut numbers: Vec<u64> = entries.iter().filter_map(Entry::number).collect();
-        numbers.sort_unstable();
-        for number in numbers.into_iter().rev() {
-            let found = if is_whole {
+        let numbered = entries.iter().enumerate().filter_map(|(at, entry)| Some((entry.number()?, at)));
+        let mut commits: Vec<(u64, usize)> = numbered.collect();
+        commits.sort_unstable();
+        let trusted = hour.store().trusted();
+        for (number, at) in commits.into_iter().rev() {
+            let found = if let Some(why) = hour.passed_over(&trusted, &entries[at]) {
+                Found::Doubted(why)
+            } else if is_whole {
                 hour.read_commit(number)?
             } else {
                 match hour.read_head(number)? {
@@ -171,15 +179,15 @@ fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<
                 }
             };
             match found {
-                Found::Believed(commit) => return Ok(Newest { entries, commit: Some(commit), is_whole }),
+                Found::Believed(commit) => return Ok(Newest { commit: Some(commit), entries, strange, is_whole }),
                 Found::Gone => continue 'looks,
                 Found::Doubted(why) => {
                     let why = format!("passed over: {}", chain(&why));
-                    problems.push(Problem::new(hour.shown(&Name::commit(number)), &why));
+                    Problem::of(Kind::Commit, hour.shown(&Name::commit(number)), &why).add(problems);
                 }
             }
         }
-        return Ok(Newest { entries, commit: None, is_whole: true });
+        return Ok(Newest { commit: None, entries, strange, is_whole: true });
     }
     Err(FleetError::Busy { path: hour.path().to_owned(), tries: LOOKS })
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::FleetError;
+use crate::problem::Kind;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
 use crate::{Name, Output, Problem};
@@ -64,7 +65,9 @@ pub fn status(store: &Store) -> Result<Status, FleetError> {
         let state = store.hour(&partition).and_then(|hour| State::of(&hour, Depth::Needed, &mut status.problems));
         match state {
             Ok(state) => status.tables.entry(partition.table.clone()).or_default().add(&state),
-            Err(error) => status.problems.push(Problem::new(partition.path(), &crate::compact::chain(&error))),
+            Err(error) => {
+                Problem::of(Kind::Place, partition.path(), &crate::compact::chain(&error)).add(&mut status.problems)
+            }
         }
     }
     Ok(status)

@@ -13,18 +13,20 @@ use crate::{Done, Name, Options, Problem};
 
 /// What is to be removed from an hour, and what of it has to be looked at before.
 pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
-    let state = State::of(hour, Depth::Needed, &mut done.problems)?;
+    // What is wrong was said when it was compacted.
+    let state = State::of(hour, Depth::Needed, &mut Vec::new())?;
     let mut names: Vec<&str> = state.garbage().into_iter().map(|entry| entry.name.as_str()).collect();
     names.extend(hidden(&state, options));
     names.extend(superseded(&state, options));
     for input in merged(&state, options) {
         match still_the_same(hour, input) {
             Ok(true) => names.push(&input.name),
-            Ok(false) => done.problems.push(Problem::new(
+            Ok(false) => Problem::new(
                 hour.shown(&input.name),
                 "it was merged, and is another file now: its rows do not count; a part of a host never changes, so give it another name",
-            )),
-            Err(error) => done.problems.push(Problem::new(hour.shown(&input.name), &chain(&error))),
+            )
+            .add(&mut done.problems),
+            Err(error) => Problem::new(hour.shown(&input.name), &chain(&error)).add(&mut done.problems),
         }
     }
     if names.is_empty() {
@@ -36,7 +38,7 @@ pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
         match hour.remove(name) {
             Ok(()) => done.removed += 1,
             // One that cannot be removed keeps no other one.
-            Err(error) => done.problems.push(Problem::new(hour.shown(name), &chain(&error))),
+            Err(error) => Problem::new(hour.shown(name), &chain(&error)).add(&mut done.problems),
         }
     }
     Ok(())

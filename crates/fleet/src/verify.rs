@@ -8,6 +8,7 @@ use unstarve_tables::{Partition, Schema};
 use crate::FleetError;
 use crate::compact::chain;
 use crate::gather::{LARGEST_INPUT, LARGEST_OUTPUT, digest_of};
+use crate::problem::Kind;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
 use crate::{Input, Most, Problem, Sum};
@@ -44,17 +45,24 @@ pub fn verify(store: &Store) -> Result<Verified, FleetError> {
     verified.beside = store.beside()?;
     for partition in store.hours(&mut verified.problems)? {
         if let Err(error) = hour(store, &partition, &mut verified) {
-            verified.problems.push(Problem::new(partition.path(), &chain(&error)));
+            Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut verified.problems);
         }
     }
     Ok(verified)
 }
 
+impl Verified {
+    fn say(&mut self, hour: &Hour<'_>, name: &str, problem: Option<String>) {
+        if let Some(why) = problem {
+            Problem::new(hour.shown(name), &why).add(&mut self.problems);
+        }
+    }
+}
+
 fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result<(), FleetError> {
     let Some(table) = unstarve_tables::named(&partition.table) else {
-        verified
-            .problems
-            .push(Problem::new(format!("table={}", partition.table), "no table of this version; not looked at"));
+        let why = "no table of this version; not looked at";
+        Problem::of(Kind::Place, format!("table={}", partition.table), why).add(&mut verified.problems);
         return Ok(());
     };
     let hour = store.hour(partition)?;
@@ -63,28 +71,28 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
     verified.hours += u64::from(state.commit.is_some());
     if state.lacks_commit() {
         let why = "merged rows, and no commit that lists them: they do not count; copy its _commit-*.json files, too";
-        verified.problems.push(Problem::new(partition.path(), why));
+        Problem::of(Kind::Place, partition.path(), why).add(&mut verified.problems);
     }
     for output in &state.files.outputs {
         verified.outputs += 1;
         verified.rows += output.rows;
         let problem = check(&hour, table, &output.name, (output.bytes, output.rows, output.sum));
-        verified.problems.extend(problem.map(|why| Problem::new(hour.shown(&output.name), &why)));
+        verified.say(&hour, &output.name, problem);
         if let Some(hourly) = &output.hourly {
             let problem = check(&hour, table, &hourly.name, (hourly.bytes, hourly.rows, hourly.sum));
-            verified.problems.extend(problem.map(|why| Problem::new(hour.shown(&hourly.name), &why)));
+            verified.say(&hour, &hourly.name, problem);
         }
     }
     if let Some(commit) = state.commit.as_ref().filter(|commit| !commit.head.dropped) {
         for input in &commit.inputs {
             let problem = check_input(&hour, table, input, verified)?;
-            verified.problems.extend(problem.map(|why| Problem::new(hour.shown(&input.name), &why)));
+            verified.say(&hour, &input.name, problem);
         }
     }
     for name in &state.files.loose {
         verified.loose += 1;
         let problem = rows_of(&hour, table, name, INPUT).err();
-        verified.problems.extend(problem.map(|why| Problem::new(hour.shown(name), &why)));
+        verified.say(&hour, name, problem);
     }
     Ok(())
 }
