@@ -163,7 +163,11 @@ mod built {
                 note!("{text}");
             }
             for problem in problems {
-                note!("{}: {}", clean(&problem.path.display().to_string()), clean(&problem.why));
+                let more = match problem.more {
+                    0 => String::new(),
+                    more => format!("; and {more} more like this"),
+                };
+                note!("{}: {}{more}", clean(&problem.path.display().to_string()), clean(&problem.why));
             }
         }
         Ok(ExitCode::from(if problems.is_empty() { 0 } else { PROBLEMS }))

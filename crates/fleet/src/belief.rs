@@ -5,8 +5,8 @@ use std::io::Read;
 
 use rustix::fs::Stat;
 
-use crate::store::Hour;
-use crate::{BadCommit, Commit, FleetError, HEAD_BYTES, Head, Name, Writer};
+use crate::store::{Entry, Hour};
+use crate::{BadCommit, Commit, FleetError, HEAD_BYTES, Head, Name, Trusted, Writer};
 
 /// A file that is called like a commit.
 pub(crate) enum Found<T> {
@@ -66,15 +66,27 @@ impl Hour<'_> {
     /// # Errors
     /// As of a commit.
     pub fn has_commit_between(&self, low: u64, high: u64) -> Result<bool, FleetError> {
-        for entry in self.list()? {
+        let trusted = self.store().trusted();
+        for entry in self.list()?.0 {
             if let Name::Commit(number) = entry.kind
                 && (low + 1..high).contains(&number)
+                && self.passed_over(&trusted, &entry).is_none()
                 && matches!(self.read_head(number)?, Found::Believed(_))
             {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Why what is called like a commit is none, where its owner and its mode say so: hosts can make any number of such files, and none is opened.
+    pub fn passed_over(&self, trusted: &Trusted, entry: &Entry) -> Option<FleetError> {
+        let path = || self.path().join(&entry.name);
+        if !entry.is_regular {
+            return Some(FleetError::NoFile { path: path() });
+        }
+        let is_another = trusted.judge(entry.owner, entry.mode) == Writer::Another;
+        is_another.then(|| FleetError::Owner { path: path(), owner: entry.owner })
     }
 
     /// What a compactor made for this hour; what it made for another one, somebody else brought here.

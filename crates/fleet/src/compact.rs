@@ -1,6 +1,6 @@
 //! Merges the files of hosts, hour by hour, and drops hours that are too old.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,9 +9,10 @@ use unstarve_tables::Partition;
 
 use crate::FleetError;
 use crate::gather::merge;
+use crate::problem::{Kind, absorb};
 use crate::state::{Depth, State};
 use crate::store::{Hour, Readers, Store};
-use crate::{Commit, Holds, Input, Name, Output, Retired, keep, manifest, sweep};
+use crate::{Commit, Holds, Input, Name, Output, Problem, Retired, keep, manifest, sweep};
 
 /// What a compaction does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,21 +25,6 @@ pub struct Options {
     pub grace: Duration,
     /// Hours that are older are dropped.
     pub keep: Option<Duration>,
-}
-
-/// Something that is wrong, and was left as it is.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
-pub struct Problem {
-    /// Where, below the store.
-    pub path: PathBuf,
-    /// What.
-    pub why: String,
-}
-
-impl Problem {
-    pub(crate) fn new(path: impl AsRef<Path>, why: &str) -> Problem {
-        Problem { path: path.as_ref().to_owned(), why: why.to_owned() }
-    }
 }
 
 /// What a compaction did.
@@ -91,23 +77,27 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let oldest = keep::oldest(store, &hours, options, &mut done.problems)?;
     let mut is_doubted = false;
     for partition in &hours {
-        if let Err(error) = one(store, partition, oldest, options, &mut done) {
+        let before = std::mem::take(&mut done.problems);
+        let result = one(store, partition, oldest, options, &mut done);
+        let found = std::mem::replace(&mut done.problems, before);
+        absorb(&mut done.problems, found);
+        if let Err(error) = result {
             is_doubted |= error.is_of_commit();
-            done.problems.push(Problem::new(partition.path(), &chain(&error)));
+            Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
         }
     }
     // Whoever writes the manifest is the one whose commits may not be passed over. A user whom another one's commits mean nothing must not become that, nor
     // remove what they list.
     if is_doubted {
-        done.problems
-            .push(Problem::new(manifest::NAME, "left as it is, and nothing is removed: a commit is not believed"));
+        let why = "left as it is, and nothing is removed: a commit is not believed";
+        Problem::of(Kind::Store, manifest::NAME, why).add(&mut done.problems);
         return Ok(done.sorted());
     }
     manifest::write(store)?;
     for partition in &hours {
         let swept = store.hour(partition).and_then(|hour| sweep::sweep(&hour, options, &mut done));
         if let Err(error) = swept {
-            done.problems.push(Problem::new(partition.path(), &chain(&error)));
+            Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
         }
     }
     Ok(done.sorted())
@@ -136,6 +126,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     cause.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
+/// An hour; problems are those of this one.
 fn one(
     store: &Store,
     partition: &Partition,
@@ -145,16 +136,19 @@ fn one(
 ) -> Result<(), FleetError> {
     let hour = store.hour(partition)?;
     for tried in 1.. {
+        // What was wrong a moment before is found again.
+        done.problems.clear();
         let mut state = State::of(&hour, Depth::Needed, &mut done.problems)?;
         if !state.is_whole && (!state.many_small().is_empty() || state.wants_renewal(options.now)) {
+            done.problems.clear();
             state = State::of(&hour, Depth::Whole, &mut done.problems)?;
         }
         let made = if !state.is_dropped() && oldest.is_some_and(|oldest| partition.is_before(oldest)) {
             Some(Made::dropped(&hour, &state, options))
         } else if is_settled(partition, options) {
             let Some(table) = unstarve_tables::named(&partition.table) else {
-                done.problems
-                    .push(Problem::new(format!("table={}", partition.table), "no table of this version; left alone"));
+                let why = "no table of this version; left alone";
+                Problem::of(Kind::Place, format!("table={}", partition.table), why).add(&mut done.problems);
                 return Ok(());
             };
             let merged = if state.is_dropped() { None } else { merge(&hour, table, &state, options, done)? };
@@ -252,12 +246,13 @@ impl Made {
         done.input_bytes += self.inputs.iter().map(|input| input.bytes).sum::<u64>();
         done.rows += self.inputs.iter().map(|input| input.rows).sum::<u64>();
         done.outputs += self.outputs.len() as u64;
-        done.output_bytes += self.outputs.iter().map(|output| output.bytes).sum::<u64>();
+        let hourly = |output: &Output| output.hourly.as_ref().map_or(0, |hourly| hourly.bytes);
+        done.output_bytes += self.outputs.iter().map(|output| output.bytes + hourly(output)).sum::<u64>();
     }
 
     /// Another commit has its number, so that nobody will ever list its files.
     fn take_back(&self, hour: &Hour<'_>) -> Result<(), FleetError> {
-        self.outputs.iter().try_for_each(|output| hour.remove(&output.name))
+        self.outputs.iter().flat_map(Output::names).try_for_each(|name| hour.remove(name))
     }
 }
 
@@ -272,9 +267,12 @@ pub(crate) fn follow(
 ) -> Commit {
     let mut commit = Commit::new(state.next(), hour.key(), options.now.0);
     let is_there = |old: &&Retired| state.entries.iter().any(|entry| entry.name == old.name);
+    let since_now = |name: &str| Retired { name: name.to_owned(), at_ns: options.now.0 };
     let retired = state.commit.iter().flat_map(|commit| &commit.head.retired).filter(is_there).cloned();
-    let now = merged.iter().map(|output| Retired { name: output.name.clone(), at_ns: options.now.0 });
-    commit.head.retired = retired.chain(now).collect();
+    commit.head.retired = retired.chain(merged.iter().map(|output| since_now(&output.name))).collect();
+    let retired = state.commit.iter().flat_map(|commit| &commit.head.retired_hourly).filter(is_there).cloned();
+    let hourly = merged.iter().filter_map(|output| Some(since_now(&output.hourly.as_ref()?.name)));
+    commit.head.retired_hourly = retired.chain(hourly).collect();
     let kept = state.files.outputs.iter().filter(|output| !merged.contains(output));
     commit.head.outputs = kept.chain(outputs).cloned().collect();
     commit.inputs = state.commit.iter().flat_map(|commit| &commit.inputs).chain(inputs).cloned().collect();

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::store::{Store, names};
+use crate::problem::Kind;
+use crate::store::{Names, Store, names};
 use crate::{FleetError, Name, Problem, manifest};
 
 /// What belongs where it is.
@@ -12,12 +13,21 @@ const WHERE: &str = "left alone: its rows are in no hour; expected table=…/dat
 pub(crate) fn stray(below: &Path, mut names: Vec<String>) -> Option<Problem> {
     // Of other programs by their custom, or still being copied.
     names.retain(|name| !name.starts_with(['.', '_']));
+    one(Kind::Place, below, &names, WHERE)
+}
+
+/// Of names in a directory that nothing of a table has, as they are shown.
+pub(crate) fn strange(below: &Path, names: Vec<String>) -> Option<Problem> {
+    one(Kind::Name, below, &names, "left alone: its name has control characters or is no UTF-8")
+}
+
+fn one(kind: Kind, below: &Path, names: &[String], why: &str) -> Option<Problem> {
     let first = names.iter().min()?;
     let others = match names.len() - 1 {
         0 => String::new(),
         others => format!(", as {others} more beside it"),
     };
-    Some(Problem::new(below.join(first), &format!("{WHERE}{others}")))
+    Some(Problem::of(kind, below.join(first), &format!("{why}{others}")))
 }
 
 impl Store {
@@ -30,14 +40,17 @@ impl Store {
         let is_table = |name: &String| name.starts_with("table=");
         let has_tables = |name: &str| {
             let inner = self.inner(name).and_then(|inner| names(inner).ok());
-            inner.is_some_and(|names| names.iter().any(is_table))
+            inner.is_some_and(|names| names.texts.iter().any(is_table))
         };
         let is_meant = |name: &String| {
             !is_table(name)
                 && name != manifest::NAME
                 && (matches!(Name::of(name), Name::Part | Name::Merged(_)) || has_tables(name))
         };
-        let mut found: Vec<PathBuf> = self.names()?.into_iter().filter(is_meant).map(PathBuf::from).collect();
+        let Names { texts, strange } = self.names()?;
+        // Of what nothing of a table can be called, tables are said by who looks for hours.
+        let strange = strange.into_iter().filter(|name| name.ends_with(".parquet"));
+        let mut found: Vec<PathBuf> = texts.into_iter().filter(is_meant).chain(strange).map(PathBuf::from).collect();
         found.sort();
         Ok(found)
     }

@@ -39,6 +39,12 @@ pub enum FleetError {
         /// Its owner.
         owner: u32,
     },
+    /// Something else than a file is called like a commit.
+    #[error("{}: not a regular file; links are not followed", path.display())]
+    NoFile {
+        /// What.
+        path: PathBuf,
+    },
     /// Others than the owner of a commit may write it.
     #[error("{}: not believed: others than its owner may write it; expected mode 644 or less", path.display())]
     Writable {
@@ -77,9 +83,11 @@ impl FleetError {
             | FleetError::Owner { .. }
             | FleetError::Writable { .. }
             | FleetError::Unbound { .. } => true,
-            FleetError::Io { .. } | FleetError::Rows { .. } | FleetError::NoTables { .. } | FleetError::Busy { .. } => {
-                false
-            }
+            FleetError::Io { .. }
+            | FleetError::NoFile { .. }
+            | FleetError::Rows { .. }
+            | FleetError::NoTables { .. }
+            | FleetError::Busy { .. } => false,
         }
     }
 }

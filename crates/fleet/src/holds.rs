@@ -1,5 +1,6 @@
 //! Whether a directory is one with tables: a mistyped path is no reason to write into somebody's directory.
 
+use crate::store::Names;
 use crate::{FleetError, Store, manifest};
 
 /// What a directory has.
@@ -17,12 +18,12 @@ impl Store {
     /// # Errors
     /// If it cannot be read; or if there is something, and nothing of it is a table: another directory is meant.
     pub fn holds(&self) -> Result<Holds, FleetError> {
-        let names = self.names()?;
+        let Names { texts, strange } = self.names()?;
         let is_ours = |name: &String| name.starts_with("table=") || name == manifest::NAME;
-        if names.iter().any(is_ours) {
+        if texts.iter().any(is_ours) {
             return Ok(Holds::Tables);
         }
-        if names.iter().any(|name| !name.starts_with('.') && name != "lost+found") {
+        if texts.iter().chain(&strange).any(|name| !name.starts_with('.') && name != "lost+found") {
             return Err(self.no_tables());
         }
         Ok(Holds::Nothing)

@@ -11,6 +11,7 @@ use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
 use crate::compact::chain;
+use crate::problem::Kind;
 use crate::store::Store;
 use crate::{FleetError, Options, Problem};
 
@@ -47,19 +48,22 @@ pub(crate) fn oldest(
     let text = serde_json::to_vec(&Kept { counted_from_ns: from.unwrap_or(wanted).0 });
     let text = text.map_err(|error| FleetError::Rows { path: store.path().join(NAME), why: error.to_string() })?;
     if let Err(error) = store.put(NAME, &text) {
-        problems.push(Problem::new(NAME, &format!("no hour is dropped this time: {}", chain(&error))));
+        let why = format!("no hour is dropped this time: {}", chain(&error));
+        Problem::of(Kind::Store, NAME, &why).add(problems);
         return Ok(None);
     }
     match from {
-        None => problems
-            .push(Problem::new(NAME, "no compactor wrote it: no hour is dropped this time, and it is written anew")),
+        None => {
+            let why = "no compactor wrote it: no hour is dropped this time, and it is written anew";
+            Problem::of(Kind::Store, NAME, why).add(problems);
+        }
         Some(from) if from < wanted => {
             let why = format!(
                 "the clock and the newest hour are far ahead of the last run: hours are dropped as if it were {} {}; if the time is right, the next runs drop the rest",
                 from.date(),
                 from.clock()
             );
-            problems.push(Problem::new(NAME, &why));
+            Problem::of(Kind::Store, NAME, &why).add(problems);
         }
         Some(_) => {}
     }

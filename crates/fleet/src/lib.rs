@@ -11,12 +11,14 @@
 //! | `hour` | names and the newest commit → which files count; pure |
 //! | `sum` | a sum over rows that does not depend on their order |
 //! | `store`, `effects` | the directory by descriptors: no link is followed |
+//! | `problem` | what is wrong, no more of it than somebody reads |
 //! | `holds`, `elsewhere` | whether there are tables, and what lies in no hour of them |
 //! | `writer`, `belief` | whether what is called like a commit is one |
 //! | `state` | an hour as it is found |
 //! | `apart`, `serve`, `wire` | hosts' files are read by children, which give back rows (feature `columnar`) |
 //! | `lanes` | several threads with a child each, and their rows in order (feature `columnar`) |
 //! | `decode`, `merge`, `sorted` | files → rows → sorted files (feature `columnar`) |
+//! | `hourly` | rows that differ only in time and numbers → one for the hour (feature `columnar`) |
 //! | `keep` | how old an hour may become, by clocks that may be wrong |
 //! | `gather`, `loose` | the files of an hour → those of its next commit (feature `columnar`) |
 //! | `compact`, `sweep`, `verify`, `status`, `manifest` | what is done with a store (feature `columnar`) |
@@ -44,6 +46,8 @@ mod gather;
 mod holds;
 mod hour;
 #[cfg(feature = "columnar")]
+mod hourly;
+#[cfg(feature = "columnar")]
 mod keep;
 #[cfg(feature = "columnar")]
 mod lanes;
@@ -54,6 +58,8 @@ mod manifest;
 #[cfg(feature = "columnar")]
 mod merge;
 mod name;
+#[cfg(feature = "columnar")]
+mod problem;
 #[cfg(feature = "columnar")]
 mod serve;
 #[cfg(feature = "columnar")]
@@ -75,9 +81,9 @@ mod writer;
 
 #[cfg(feature = "columnar")]
 pub use apart::{Apart, Examine, Here, Run, Take};
-pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, Input, Output, Retired};
+pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, HourlyFile, Input, Output, Retired};
 #[cfg(feature = "columnar")]
-pub use compact::{Done, Options, Problem, compact};
+pub use compact::{Done, Options, compact};
 #[cfg(feature = "columnar")]
 pub use decode::{Decoded, Examined, Most, Needed, decode};
 #[cfg(feature = "columnar")]
@@ -86,6 +92,8 @@ pub use error::FleetError;
 pub use holds::Holds;
 pub use hour::{Files, counting};
 pub use name::Name;
+#[cfg(feature = "columnar")]
+pub use problem::Problem;
 #[cfg(feature = "columnar")]
 pub use serve::serve;
 #[cfg(feature = "columnar")]

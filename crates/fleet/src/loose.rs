@@ -9,6 +9,7 @@ use crate::apart::Run;
 use crate::compact::chain;
 use crate::gather::{LARGEST_INPUT, Merge, Refused, digest_of};
 use crate::lanes::Work;
+use crate::problem::Kind;
 use crate::store::{Content, Readers};
 use crate::{Examined, FleetError, Input, Problem};
 
@@ -99,7 +100,7 @@ fn input(file: Loaded, found: Examined, now: WallTime) -> Input {
 
 impl Loose<'_, '_> {
     fn refuse(&mut self, name: &str, why: Refused) -> Result<(), FleetError> {
-        self.problems.push(why.problem(self.merge.hour.shown(name))?);
+        why.problem(self.merge.hour.shown(name))?.add(self.problems);
         Ok(())
     }
 
@@ -122,7 +123,7 @@ impl Loose<'_, '_> {
                 }
                 // It has gone.
                 Ok(None) => {}
-                Err(error) => self.problems.push(Problem::new(self.merge.hour.shown(name), &chain(&error))),
+                Err(error) => Problem::new(self.merge.hour.shown(name), &chain(&error)).add(self.problems),
             }
         }
         None
@@ -136,6 +137,6 @@ impl Loose<'_, '_> {
         let why = format!(
             "{rest} files are not merged: the commit would be larger than {most} bytes; let hosts write fewer and larger files"
         );
-        self.problems.push(Problem::new(self.merge.hour.shown(""), &why));
+        Problem::of(Kind::Place, self.merge.hour.shown(""), &why).add(self.problems);
     }
 }

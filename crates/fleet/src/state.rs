@@ -8,6 +8,7 @@ use crate::FleetError;
 use crate::belief::Found;
 use crate::compact::chain;
 use crate::gather::MANY;
+use crate::problem::Kind;
 use crate::store::{Entry, Hour, Readers, Store};
 use crate::{Commit, Files, Name, Output, Problem, counting, elsewhere};
 
@@ -35,18 +36,20 @@ pub(crate) enum Depth {
 impl State {
     /// Looks at an hour. A name of a file that counts, and that is no file, is a problem.
     pub fn of(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<State, FleetError> {
-        let Newest { entries, commit, is_whole } = newest(hour, depth, problems)?;
+        let Newest { entries, strange, commit, is_whole } = newest(hour, depth, problems)?;
         let mut names = Vec::new();
         for entry in &entries {
             if entry.is_regular {
                 names.push(entry.name.clone());
-            } else if matches!(entry.kind, Name::Part | Name::Merged(_)) {
-                problems.push(Problem::new(hour.shown(&entry.name), "not a regular file; links are not followed"));
+            } else if matches!(entry.kind, Name::Part | Name::Merged(_) | Name::Hourly(_)) {
+                Problem::of(Kind::Link, hour.shown(&entry.name), "not a regular file; links are not followed")
+                    .add(problems);
             }
         }
         let is_below = |entry: &&Entry| entry.is_directory && entry.kind == Name::Other;
         let below = entries.iter().filter(is_below).map(|entry| entry.name.clone()).collect();
-        problems.extend(elsewhere::stray(&hour.shown(""), below));
+        let left = [elsewhere::stray(&hour.shown(""), below), elsewhere::strange(&hour.shown(""), strange)];
+        left.into_iter().flatten().for_each(|problem| problem.add(problems));
         let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, "", 0)));
         let Ok(files) = counting(&names, commit.as_ref().map(|commit| &commit.head), inputs);
         Ok(State { entries, commit, is_whole, files })
@@ -80,8 +83,8 @@ impl State {
         if self.lacks_commit() {
             return false;
         }
-        let next = Name::Merged(self.next());
-        let is_left = |entry: &Entry| entry.kind == next && entry.is_regular && is_over(entry.written);
+        let next = self.next();
+        let is_left = |entry: &Entry| entry.kind.made_for() == Some(next) && entry.is_regular && is_over(entry.written);
         head.is_none_or(|head| is_over(head.at_ns / 1_000_000_000)) && self.entries.iter().any(is_left)
     }
 
@@ -127,9 +130,9 @@ impl State {
     /// Merged rows that no commit lists and that none can list any more: their number is taken.
     pub fn garbage(&self) -> Vec<&Entry> {
         let (number, known) = (self.number(), self.listed());
-        let is_garbage = |entry: &&Entry| match entry.kind {
-            Name::Merged(made_for) => entry.is_regular && made_for <= number && !known.contains(entry.name.as_str()),
-            _ => false,
+        let is_garbage = |entry: &&Entry| {
+            let is_taken = entry.kind.made_for().is_some_and(|made_for| made_for <= number);
+            entry.is_regular && is_taken && !known.contains(entry.name.as_str())
         };
         self.entries.iter().filter(is_garbage).collect()
     }
@@ -138,8 +141,8 @@ impl State {
     fn listed(&self) -> BTreeSet<&str> {
         let head = self.commit.iter().map(|commit| &commit.head);
         let names = head.flat_map(|head| {
-            let outputs = head.outputs.iter().map(|output| output.name.as_str());
-            outputs.chain(head.retired.iter().map(|old| old.name.as_str()))
+            let retired = head.retired.iter().chain(&head.retired_hourly).map(|old| old.name.as_str());
+            head.outputs.iter().flat_map(Output::names).chain(retired)
         });
         names.collect()
     }
@@ -148,6 +151,7 @@ impl State {
 /// What is in an hour, and its newest commit.
 struct Newest {
     entries: Vec<Entry>,
+    strange: Vec<String>,
     commit: Option<Commit>,
     is_whole: bool,
 }
@@ -156,12 +160,16 @@ struct Newest {
 fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<Newest, FleetError> {
     const LOOKS: u32 = 8;
     'looks: for _ in 0..LOOKS {
-        let entries = hour.list()?;
+        let (entries, strange) = hour.list()?;
         let is_whole = depth == Depth::Whole || entries.iter().any(|entry| entry.kind == Name::Part);
-        let mut numbers: Vec<u64> = entries.iter().filter_map(Entry::number).collect();
-        numbers.sort_unstable();
-        for number in numbers.into_iter().rev() {
-            let found = if is_whole {
+        let numbered = entries.iter().enumerate().filter_map(|(at, entry)| Some((entry.number()?, at)));
+        let mut commits: Vec<(u64, usize)> = numbered.collect();
+        commits.sort_unstable();
+        let trusted = hour.store().trusted();
+        for (number, at) in commits.into_iter().rev() {
+            let found = if let Some(why) = hour.passed_over(&trusted, &entries[at]) {
+                Found::Doubted(why)
+            } else if is_whole {
                 hour.read_commit(number)?
             } else {
                 match hour.read_head(number)? {
@@ -171,15 +179,15 @@ fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<
                 }
             };
             match found {
-                Found::Believed(commit) => return Ok(Newest { entries, commit: Some(commit), is_whole }),
+                Found::Believed(commit) => return Ok(Newest { commit: Some(commit), entries, strange, is_whole }),
                 Found::Gone => continue 'looks,
                 Found::Doubted(why) => {
                     let why = format!("passed over: {}", chain(&why));
-                    problems.push(Problem::new(hour.shown(&Name::commit(number)), &why));
+                    Problem::of(Kind::Commit, hour.shown(&Name::commit(number)), &why).add(problems);
                 }
             }
         }
-        return Ok(Newest { entries, commit: None, is_whole: true });
+        return Ok(Newest { commit: None, entries, strange, is_whole: true });
     }
     Err(FleetError::Busy { path: hour.path().to_owned(), tries: LOOKS })
 }

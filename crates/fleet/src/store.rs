@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, stata
 use rustix::io::Errno;
 use unstarve_tables::{Partition, Schema};
 
+use crate::problem::Kind;
 use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, Trusted, elsewhere, manifest};
 
 /// What is about to be done to the directory.
@@ -97,7 +98,10 @@ impl Store {
         for hour in found {
             match hour.begin() {
                 Some(begin) if Partition::of(&hour.table, begin) == hour => hours.push(hour),
-                _ => problems.push(Problem::new(hour.path(), "not an hour; expected date=YYYY-MM-DD/hour=HH")),
+                _ => {
+                    let why = "not an hour; expected date=YYYY-MM-DD/hour=HH";
+                    Problem::of(Kind::Place, hour.path(), why).add(problems);
+                }
             }
         }
         hours.sort();
@@ -115,7 +119,9 @@ impl Store {
     ) -> Result<(), FleetError> {
         let path = self.path.join(below);
         let mut strays = Vec::new();
-        for name in names(directory).map_err(|source| FleetError::Io { action: "read", path, source })? {
+        let Names { texts, strange } =
+            names(directory).map_err(|source| FleetError::Io { action: "read", path, source })?;
+        for name in texts {
             let Some(value) = name.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else {
                 strays.push(name);
                 continue;
@@ -123,15 +129,21 @@ impl Store {
             match openat(directory, name.as_str(), DIRECTORY, Mode::empty()) {
                 Ok(opened) => each(value, &opened, problems)?,
                 Err(Errno::LOOP | Errno::NOTDIR) => {
-                    problems.push(Problem::new(below.join(&name), "not a directory; links are not followed"));
+                    let why = "not a directory; links are not followed";
+                    Problem::of(Kind::Place, below.join(&name), why).add(problems);
                 }
-                Err(error) => problems.push(Problem::new(below.join(&name), &io::Error::from(error).to_string())),
+                Err(error) => {
+                    Problem::of(Kind::Place, below.join(&name), &io::Error::from(error).to_string()).add(problems);
+                }
             }
         }
         // What is beside the tables is not theirs.
-        if !below.as_os_str().is_empty() {
-            problems.extend(elsewhere::stray(below, strays));
+        let is_beside = below.as_os_str().is_empty();
+        if !is_beside {
+            elsewhere::stray(below, strays).into_iter().for_each(|problem| problem.add(problems));
         }
+        let ours = strange.into_iter().filter(|name| !is_beside || name.starts_with(key)).collect();
+        elsewhere::strange(below, ours).into_iter().for_each(|problem| problem.add(problems));
         Ok(())
     }
 
@@ -183,7 +195,7 @@ impl Store {
     }
 
     /// The names of what is in the directory itself.
-    pub(crate) fn names(&self) -> Result<Vec<String>, FleetError> {
+    pub(crate) fn names(&self) -> Result<Names, FleetError> {
         names(&self.directory).map_err(|error| self.io("read", "", error))
     }
 
@@ -232,6 +244,9 @@ pub(crate) struct Entry {
     pub written: u64,
     /// Who may read it.
     pub readers: Readers,
+    /// Whose it is.
+    pub owner: u32,
+    pub mode: u32,
     pub is_regular: bool,
     pub is_directory: bool,
 }
@@ -350,10 +365,11 @@ impl Hour<'_> {
         FleetError::Io { action, path: self.path.join(name), source }
     }
 
-    /// Everything in it whose name is a text; nobody of ours writes others.
-    pub fn list(&self) -> Result<Vec<Entry>, FleetError> {
+    /// Everything in it, and the names that nothing of a table has.
+    pub fn list(&self) -> Result<(Vec<Entry>, Vec<String>), FleetError> {
         let mut entries = Vec::new();
-        for name in names(&self.directory).map_err(|error| self.io("read", "", error))? {
+        let Names { texts, strange } = names(&self.directory).map_err(|error| self.io("read", "", error))?;
+        for name in texts {
             let found = match statat(&self.directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => found,
                 // Gone meanwhile.
@@ -365,13 +381,15 @@ impl Hour<'_> {
                 bytes: u64::try_from(found.st_size).unwrap_or(u64::MAX),
                 written: u64::try_from(found.st_mtime).unwrap_or(u64::MAX),
                 readers: Readers::of(found.st_mode, found.st_gid),
+                owner: found.st_uid,
+                mode: found.st_mode,
                 is_regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
                 is_directory: FileType::from_raw_mode(found.st_mode) == FileType::Directory,
                 name,
             });
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(entries)
+        Ok((entries, strange))
     }
 
     /// The whole of a regular file; `None` if there is none of this name.
@@ -403,15 +421,26 @@ impl Hour<'_> {
     }
 }
 
-/// The names of what is in a directory, as far as they are texts.
-pub(crate) fn names(directory: impl AsFd) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
+/// What is in a directory.
+#[derive(Default)]
+pub(crate) struct Names {
+    /// Names that something of a table can have.
+    pub texts: Vec<String>,
+    /// The others, as they are shown.
+    pub strange: Vec<String>,
+}
+
+/// The names of what is in a directory.
+pub(crate) fn names(directory: impl AsFd) -> io::Result<Names> {
+    let mut names = Names::default();
     for entry in Dir::read_from(directory)? {
-        if let Ok(name) = entry?.file_name().to_str()
-            && name != "."
-            && name != ".."
-        {
-            names.push(name.to_owned());
+        let entry = entry?;
+        match entry.file_name().to_bytes() {
+            b"." | b".." => {}
+            name => match Name::text(name) {
+                Some(text) => names.texts.push(text.to_owned()),
+                None => names.strange.push(unstarve_model::clean_bytes(name)),
+            },
         }
     }
     Ok(names)

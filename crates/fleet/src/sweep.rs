@@ -13,18 +13,20 @@ use crate::{Done, Name, Options, Problem};
 
 /// What is to be removed from an hour, and what of it has to be looked at before.
 pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
-    let state = State::of(hour, Depth::Needed, &mut done.problems)?;
+    // What is wrong was said when it was compacted.
+    let state = State::of(hour, Depth::Needed, &mut Vec::new())?;
     let mut names: Vec<&str> = state.garbage().into_iter().map(|entry| entry.name.as_str()).collect();
     names.extend(hidden(&state, options));
     names.extend(superseded(&state, options));
     for input in merged(&state, options) {
         match still_the_same(hour, input) {
             Ok(true) => names.push(&input.name),
-            Ok(false) => done.problems.push(Problem::new(
+            Ok(false) => Problem::new(
                 hour.shown(&input.name),
                 "it was merged, and is another file now: its rows do not count; a part of a host never changes, so give it another name",
-            )),
-            Err(error) => done.problems.push(Problem::new(hour.shown(&input.name), &chain(&error))),
+            )
+            .add(&mut done.problems),
+            Err(error) => Problem::new(hour.shown(&input.name), &chain(&error)).add(&mut done.problems),
         }
     }
     if names.is_empty() {
@@ -36,7 +38,7 @@ pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
         match hour.remove(name) {
             Ok(()) => done.removed += 1,
             // One that cannot be removed keeps no other one.
-            Err(error) => done.problems.push(Problem::new(hour.shown(name), &chain(&error))),
+            Err(error) => Problem::new(hour.shown(name), &chain(&error)).add(&mut done.problems),
         }
     }
     Ok(())
@@ -68,13 +70,14 @@ const UNFINISHED: Duration = Duration::from_secs(3600);
 fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {
     let Some(commit) = &state.commit else { return Vec::new() };
     let (head, over) = (&commit.head, |since: u64| is_over(since, options.now, options.grace));
-    let retired = head.retired.iter().filter(|old| over(old.at_ns)).map(|old| old.name.as_str());
+    let retired = head.retired.iter().chain(&head.retired_hourly).filter(|old| over(old.at_ns));
+    let retired = retired.map(|old| old.name.as_str());
     let mut names: Vec<&str> = retired.filter(|name| is_there(state, name).is_some()).collect();
     if over(head.at_ns) {
         let is_old = |entry: &&Entry| match entry.kind {
             Name::Commit(number) => number < head.number,
             Name::Part => head.dropped,
-            Name::Merged(_) | Name::Other => false,
+            Name::Merged(_) | Name::Hourly(_) | Name::Other => false,
         };
         names.extend(
             state.entries.iter().filter(|entry| entry.is_regular).filter(is_old).map(|entry| entry.name.as_str()),

@@ -8,9 +8,10 @@ use unstarve_tables::{Partition, Schema};
 use crate::FleetError;
 use crate::compact::chain;
 use crate::gather::{LARGEST_INPUT, LARGEST_OUTPUT, digest_of};
+use crate::problem::Kind;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
-use crate::{Input, Most, Output, Problem, Sum};
+use crate::{Input, Most, Problem, Sum};
 
 /// What was compared.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -44,17 +45,24 @@ pub fn verify(store: &Store) -> Result<Verified, FleetError> {
     verified.beside = store.beside()?;
     for partition in store.hours(&mut verified.problems)? {
         if let Err(error) = hour(store, &partition, &mut verified) {
-            verified.problems.push(Problem::new(partition.path(), &chain(&error)));
+            Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut verified.problems);
         }
     }
     Ok(verified)
 }
 
+impl Verified {
+    fn say(&mut self, hour: &Hour<'_>, name: &str, problem: Option<String>) {
+        if let Some(why) = problem {
+            Problem::new(hour.shown(name), &why).add(&mut self.problems);
+        }
+    }
+}
+
 fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result<(), FleetError> {
     let Some(table) = unstarve_tables::named(&partition.table) else {
-        verified
-            .problems
-            .push(Problem::new(format!("table={}", partition.table), "no table of this version; not looked at"));
+        let why = "no table of this version; not looked at";
+        Problem::of(Kind::Place, format!("table={}", partition.table), why).add(&mut verified.problems);
         return Ok(());
     };
     let hour = store.hour(partition)?;
@@ -63,40 +71,43 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
     verified.hours += u64::from(state.commit.is_some());
     if state.lacks_commit() {
         let why = "merged rows, and no commit that lists them: they do not count; copy its _commit-*.json files, too";
-        verified.problems.push(Problem::new(partition.path(), why));
+        Problem::of(Kind::Place, partition.path(), why).add(&mut verified.problems);
     }
     for output in &state.files.outputs {
         verified.outputs += 1;
         verified.rows += output.rows;
-        let problem = check_output(&hour, table, output)?;
-        verified.problems.extend(problem.map(|why| Problem::new(hour.shown(&output.name), &why)));
+        let problem = check(&hour, table, &output.name, (output.bytes, output.rows, output.sum));
+        verified.say(&hour, &output.name, problem);
+        if let Some(hourly) = &output.hourly {
+            let problem = check(&hour, table, &hourly.name, (hourly.bytes, hourly.rows, hourly.sum));
+            verified.say(&hour, &hourly.name, problem);
+        }
     }
     if let Some(commit) = state.commit.as_ref().filter(|commit| !commit.head.dropped) {
         for input in &commit.inputs {
             let problem = check_input(&hour, table, input, verified)?;
-            verified.problems.extend(problem.map(|why| Problem::new(hour.shown(&input.name), &why)));
+            verified.say(&hour, &input.name, problem);
         }
     }
     for name in &state.files.loose {
         verified.loose += 1;
         let problem = rows_of(&hour, table, name, INPUT).err();
-        verified.problems.extend(problem.map(|why| Problem::new(hour.shown(name), &why)));
+        verified.say(&hour, name, problem);
     }
     Ok(())
 }
 
-fn check_output(hour: &Hour<'_>, table: &'static Schema, output: &Output) -> Result<Option<String>, FleetError> {
-    Ok(match rows_of(hour, table, &output.name, OUTPUT) {
+/// Whether a file has the bytes, rows and sum that a commit says; what is wrong if not.
+fn check(hour: &Hour<'_>, table: &'static Schema, name: &str, said: (u64, u64, Sum)) -> Option<String> {
+    match rows_of(hour, table, name, OUTPUT) {
         Err(why) => Some(why),
         Ok(None) => Some("the commit lists it, and it is not there".to_owned()),
-        Ok(Some(found)) if (found.bytes, found.rows, found.sum) != (output.bytes, output.rows, output.sum) => {
-            Some(format!(
-                "it has {} rows in {} bytes with the sum {}; the commit says {} in {} with {}",
-                found.rows, found.bytes, found.sum, output.rows, output.bytes, output.sum
-            ))
-        }
+        Ok(Some(found)) if (found.bytes, found.rows, found.sum) != said => Some(format!(
+            "it has {} rows in {} bytes with the sum {}; the commit says {} in {} with {}",
+            found.rows, found.bytes, found.sum, said.1, said.0, said.2
+        )),
         Ok(Some(_)) => None,
-    })
+    }
 }
 
 fn check_input(

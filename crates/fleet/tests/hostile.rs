@@ -162,6 +162,77 @@ fn what_is_only_called_like_a_commit_is_passed_over() {
     }
 }
 
+/// However many there are, few are listed and the rest is counted; and they are not opened, so that an hour takes no longer than looking at its names.
+#[test]
+fn planted_commits_are_counted_and_cost_little() {
+    let place = Place::new();
+    place.write(0, "a");
+    for number in 1..=3000 {
+        symlink("/etc/hostname", place.hour(0).join(Name::commit(number))).expect("it can be made");
+    }
+    // They hide neither another kind of problem nor another hour's.
+    place.shelf.put(&partition(0), "b", b"damaged").expect("it can be written");
+    place.shelf.put(&partition(1), "c", b"damaged").expect("it can be written");
+    let mut verified = verify(&place.store()).expect("it can be read").problems;
+    verified.sort();
+    let done = place.compact();
+    assert_eq!((done.hours, done.problems.len(), done.rows), (1, 12, 1), "{done:?}");
+    assert_eq!(done.problems.iter().map(|problem| problem.more).sum::<u64>(), 2990);
+    says(&done, &["b.parquet"]);
+    says(&done, &["c.parquet"]);
+    assert_eq!(verified, done.problems, "each is said once");
+}
+
+/// A name that is no plain text: what `unstarve sql` passes over is not merged, and it is said, harmlessly.
+#[test]
+fn strange_names_are_left_alone_and_said() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    place.write(0, "a");
+    let strange: [&[u8]; 4] = [b"b\x1b[2J.parquet", b"c\n.parquet", b"d\xff.parquet", "e\u{9b}.parquet".as_bytes()];
+    for name in strange {
+        std::fs::write(place.hour(0).join(OsStr::from_bytes(name)), file("x")).expect("it can be written");
+    }
+    for directory in [&b"table=\xff"[..], b"table=hosts/date=\t"] {
+        std::fs::create_dir(place.path().join(OsStr::from_bytes(directory))).expect("it can be made");
+    }
+    let done = place.compact();
+    assert_eq!((done.rows, place.hosts(0)), (1, vec!["a".to_owned()]));
+    let hour = partition(0).path().display().to_string();
+    let said: Vec<String> = done.problems.iter().map(|it| format!("{}: {}", it.path.display(), it.why)).collect();
+    let why = "left alone: its name has control characters or is no UTF-8";
+    assert_eq!(
+        said,
+        [
+            format!("table=\\xff: {why}"),
+            format!("{hour}/b\\u{{1b}}[2J.parquet: {why}, as 3 more beside it"),
+            format!("table=hosts/date=\\t: {why}"),
+        ]
+    );
+    assert!(serde_json::to_string(&done).is_ok());
+    for name in strange {
+        assert!(place.hour(0).join(OsStr::from_bytes(name)).exists(), "it was left alone");
+    }
+}
+
+/// An earlier version merged such files: its commits hold.
+#[test]
+fn commits_of_early_versions_may_list_strange_names() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    let path = place.hour(0).join(Name::commit(1));
+    let key = partition(0).path().display().to_string();
+    let mut commit = Commit::decode(1, &key, &std::fs::read(&path).expect("it is there")).expect("a commit");
+    commit.inputs[0].name = "a\x1b.parquet".to_owned();
+    std::fs::rename(place.hour(0).join("a.parquet"), place.hour(0).join("a\x1b.parquet")).expect("ours");
+    std::fs::write(&path, commit.encode()).expect("it can be written");
+    assert_eq!(place.hosts(0), ["a"]);
+    says(&place.compact(), &["left alone", "a\\u{1b}.parquet"]);
+    assert_eq!(place.hosts(0), ["a"]);
+}
+
 /// The same by a user of its own; and the commit of the store's keeper is an error as before: without it rows would be missing.
 #[test]
 fn a_commit_of_another_user_is_passed_over_unless_he_keeps_the_store() {

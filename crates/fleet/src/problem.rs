@@ -1,0 +1,121 @@
+//! What is wrong, no more of it than somebody reads: hosts can make any number of wrong files.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Something that is wrong, and was left as it is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
+pub struct Problem {
+    /// Where, below the store.
+    pub path: PathBuf,
+    /// What.
+    pub why: String,
+    /// How many of its kind in the same directory are not listed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub more: u64,
+    #[serde(skip)]
+    kind: Kind,
+}
+
+/// Of a kind in a directory so many are listed.
+const FEW: usize = 10;
+/// And so many of all.
+const MOST: usize = 1000;
+
+/// What is alike.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    /// A file.
+    File,
+    /// What is only called like a commit.
+    Commit,
+    /// What is called like a file and is none.
+    Link,
+    /// A name that nothing of a table has.
+    Name,
+    /// A directory, or what is in none of a table.
+    Place,
+    /// What a compactor keeps in the store itself.
+    Store,
+    /// Those that are not listed.
+    Rest,
+}
+
+fn is_none(more: &u64) -> bool {
+    *more == 0
+}
+
+impl Problem {
+    /// Of a file.
+    pub(crate) fn new(path: impl AsRef<Path>, why: &str) -> Problem {
+        Problem::of(Kind::File, path, why)
+    }
+
+    pub(crate) fn of(kind: Kind, path: impl AsRef<Path>, why: &str) -> Problem {
+        Problem { path: path.as_ref().to_owned(), why: why.to_owned(), more: 0, kind }
+    }
+
+    /// Lists it, or counts it where there are enough of its kind.
+    pub(crate) fn add(self, problems: &mut Vec<Problem>) {
+        let is_alike = |other: &Problem| other.kind == self.kind && other.path.parent() == self.path.parent();
+        let alike: Vec<usize> = (0..problems.len()).filter(|at| is_alike(&problems[*at])).collect();
+        let is_said = |at: &usize| (&problems[*at].path, &problems[*at].why) == (&self.path, &self.why);
+        if alike.iter().any(is_said) {
+            return;
+        }
+        let more = 1 + self.more;
+        match alike.last().filter(|_| alike.len() >= FEW) {
+            Some(last) => problems[*last].more += more,
+            None if problems.len() < MOST => problems.push(self),
+            None => Problem::rest(problems).more += more,
+        }
+    }
+
+    /// What stands for those that are not listed, the last one.
+    fn rest(problems: &mut Vec<Problem>) -> &mut Problem {
+        if problems.len() == MOST {
+            problems.push(Problem::of(Kind::Rest, "", "more is wrong elsewhere than is listed"));
+        }
+        &mut problems[MOST]
+    }
+}
+
+/// Adds those of one hour to those of others.
+pub(crate) fn absorb(problems: &mut Vec<Problem>, more: Vec<Problem>) {
+    more.into_iter().for_each(|problem| problem.add(problems));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_of_a_kind_are_listed_and_the_rest_is_counted() {
+        let mut problems = Vec::new();
+        for at in 0..20_000 {
+            Problem::of(Kind::Commit, format!("hour/{at:05}"), "passed over").add(&mut problems);
+        }
+        // Said before.
+        Problem::of(Kind::Commit, "hour/00003", "passed over").add(&mut problems);
+        // They hide neither another kind nor another directory.
+        Problem::new("hour/file", "damaged").add(&mut problems);
+        Problem::of(Kind::Commit, "other/00000", "passed over").add(&mut problems);
+        assert_eq!((problems.len(), problems[9].more), (FEW + 2, 20_000 - FEW as u64));
+        assert_eq!(problems.iter().map(|problem| problem.more).sum::<u64>(), 20_000 - FEW as u64);
+        // Nor do many directories fill memory.
+        for at in 0..5000 {
+            Problem::of(Kind::Place, format!("table=a{at}/x"), "left alone").add(&mut problems);
+        }
+        assert_eq!(problems.len(), MOST + 1);
+        assert_eq!((problems[MOST].more, problems[MOST].kind), (4000 + FEW as u64 + 2, Kind::Rest));
+    }
+
+    #[test]
+    fn what_is_not_listed_is_counted_in_json_too() {
+        let mut problem = Problem::new("a", "damaged");
+        assert_eq!(serde_json::to_string(&problem).expect("JSON"), r#"{"path":"a","why":"damaged"}"#);
+        problem.more = 7;
+        assert_eq!(serde_json::to_string(&problem).expect("JSON"), r#"{"path":"a","why":"damaged","more":7}"#);
+    }
+}
