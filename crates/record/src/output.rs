@@ -3,7 +3,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, fchmod};
+use rustix::fs::{Mode, fchmod, fsync};
 use unstarve_files::target::{Place, TargetError};
 use unstarve_files::{Hidden, target};
 
@@ -15,6 +15,15 @@ use crate::RecordError;
 const HEAD: &str = "head";
 const HEAD_PART: &str = "head.part";
 const FILE: &str = "trace.dat";
+
+/// When a file is delivered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// It has its name. Who is waited for syncs it later.
+    Named,
+    /// It is on the disk, and its name is, too.
+    OnDisk,
+}
 
 /// Where the output is put together: a hidden directory beside it, removed on drop with all that is in it. The output
 /// gets its name only when it is complete.
@@ -54,6 +63,7 @@ impl Workshop {
         self,
         head: &Head,
         pages: &[CpuPages],
+        until: Until,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<u64, RecordError> {
         let Workshop { hidden, place } = &self;
@@ -65,7 +75,14 @@ impl Workshop {
         // user, who would otherwise need root again to read it.
         fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(|errno| failed()(errno.into()))?;
         place.give_to_caller(&file);
+        // Before the name: behind it a machine that stops would leave a part, and some file systems say only here that they are full.
+        if until == Until::OnDisk {
+            file.sync_all().map_err(failed())?;
+        }
         hidden.deliver(FILE, place).map_err(failed())?;
+        if until == Until::OnDisk {
+            fsync(place.directory()).map_err(|errno| failed()(errno.into()))?;
+        }
         Ok(size)
     }
 }
