@@ -119,6 +119,7 @@ struct task_struct {
 	unsigned int on_rq;
 	unsigned int flags;
 	u64 start_boottime;
+	unsigned long stack_canary;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct sched_entity se;

@@ -271,6 +271,15 @@ static __always_inline void take(struct task *it, u32 here, u64 end)
 		change(queue_of(c, it->queue), it->cpu == here, -it->unit, -(end + BIAS));
 }
 
+/* Takes a task that mostly waits on this CPU itself. */
+static __always_inline void take_here(struct cpu *c, struct task *it, u32 here, u64 end)
+{
+	if (it->cpu == here)
+		change(queue_of(c, it->queue), 1, -it->unit, -(end + BIAS));
+	else
+		take(it, ANYWHERE, end);
+}
+
 /* The task that leaves the CPU stays on its queue: it was there from the beginning of the next one's turn on. */
 static __always_inline void stay(struct cpu *c, struct task *it, u64 now)
 {

@@ -56,7 +56,7 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 	}
 	if (it->state == WAITING) {
 		end = now > it->since ? now : it->since;
-		take(it, cpu, end);
+		take_here(c, it, cpu, end);
 		sums = &c->rows[it->queue / BANDS & (ROLES - 1)].sums;
 		at = bounded(step(end - it->start), 127);
 		if (at < STEPS)
@@ -215,13 +215,16 @@ int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 	return 0;
 }
 
-/* Task storage goes with its task. */
+/* Task storage goes with its task by itself. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(freed, struct task_struct *task)
 {
 	u64 key = (u64)task;
 
-	bpf_map_delete_elem(&table, &key);
+	if (has_storage)
+		give_back(task);
+	else
+		bpf_map_delete_elem(&table, &key);
 	return 0;
 }
 
@@ -328,12 +331,11 @@ int list(struct bpf_iter__task *context)
 	struct task *it;
 	u64 now = bpf_ktime_get_ns();
 
-	if (!task)
+	/* Most tasks sleep: that is looked at first. */
+	if (!task || !is_runnable(task) || task->on_cpu)
 		return 0;
 	it = find(task);
 	if (!it || it->state != WAITING || it->start + least_age > now)
-		return 0;
-	if (!is_runnable(task) || task->on_cpu)
 		return 0;
 	oldest.start = it->start;
 	oldest.tid = task->pid;
