@@ -150,7 +150,7 @@ impl Directory {
     /// # Errors
     /// If the system refuses.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(fsync(&self.descriptor)?)
+        sync(&self.descriptor)
     }
 
     /// Gives a file of it another name in it.
@@ -187,6 +187,12 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Waits until the names in a directory are on the disk. The descriptors that lead to it only name it (`O_PATH`): fsync(2) refuses those.
+pub(crate) fn sync(directory: &OwnedFd) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(fsync(&openat(directory, ".", flags, Mode::empty())?)?)
 }
 
 #[allow(clippy::useless_conversion, reason = "the number of names has 32 bits on arm64")]

@@ -22,7 +22,9 @@ impl Store {
         let complete: BTreeSet<&str> = complete.map(|episode| episode.id.as_str()).collect();
         let is_told = |id: &str| complete.contains(id) || self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
         let (mut removed, mut kept) = (Vec::new(), Vec::new());
-        for id in self.names()?.into_iter().filter(|name| is_id(name)) {
+        let mut ids: Vec<String> = self.names()?.into_iter().filter(|name| is_id(name)).collect();
+        ids.sort();
+        for id in ids {
             match (self.lacks(&id), is_told(&id)) {
                 (None, _) => {}
                 // What is in the log somebody has been told, and may have removed the trace of it.
