@@ -18,7 +18,7 @@ const FILE: &str = "trace.dat";
 
 /// When a file is delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum Delivery {
     /// It has its name. Who is waited for syncs it later.
     Named,
     /// It is on the disk, and its name is, too.
@@ -63,7 +63,7 @@ impl Workshop {
         self,
         head: &Head,
         pages: &[CpuPages],
-        until: Until,
+        delivery: Delivery,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<u64, RecordError> {
         let Workshop { hidden, place } = &self;
@@ -76,11 +76,11 @@ impl Workshop {
         fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(|errno| failed()(errno.into()))?;
         place.give_to_caller(&file);
         // Before the name: behind it a machine that stops would leave a part, and some file systems say only here that they are full.
-        if until == Until::OnDisk {
+        if delivery == Delivery::OnDisk {
             file.sync_all().map_err(failed())?;
         }
         hidden.deliver(FILE, place).map_err(failed())?;
-        if until == Until::OnDisk {
+        if delivery == Delivery::OnDisk {
             // The file is there and whole; a directory that may not be read cannot be synced.
             let _ = place.sync();
         }
