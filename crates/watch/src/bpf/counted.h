@@ -127,12 +127,18 @@ struct cpu {
 	/* Queues to count at each turn. */
 	u8 active_count;
 	u8 active[QUEUES];
-	u8 pad_active[3];
+	/* Who has the CPU was not found when it took it: it may be in a queue still. */
+	u8 doubtful;
+	u8 pad_active[2];
 	u64 missing;
 	u64 disbelieved;
-	/* What its runqueue's clock needs to be the monotonic one, and the former when that was found. Others only read these. */
+	/* What its runqueue's clock needs to be the monotonic one, and both when that was found. Others only read these. */
 	u64 sampled;
+	u64 sampled_at;
 	u64 offset;
+	/* How often in a row it was found to need much more, and the least of that. */
+	u64 exceeded;
+	u64 least;
 
 	/* Written by others: for each role a byte that changes when tasks come. */
 	u64 marks[WORDS] __attribute__((aligned(64)));
@@ -171,7 +177,7 @@ volatile u32 group_weights[ROLES] = {};
 volatile u64 least_age = 0;
 /* From when on every task that takes a CPU is seen to; 0 as long as that is to come. */
 volatile u64 seeded = 0;
-/* Tasks for which there was no room. */
+/* Tasks for which there was no room; and how often one was not found as it took a CPU. */
 u64 untracked = 0;
 /* Waits that a second wakeup disproved. */
 u64 rewoken = 0;
