@@ -147,8 +147,8 @@ fn another_file_by_the_hour_is_left_alone() {
     let copied = Command::new("cp").arg("-r").arg(format!("{HOURLY}/.")).arg(place.path()).status();
     assert!(copied.expect("cp can be started").success());
     let hour = place.path().join("table=blame_rollup/date=2026-11-22/hour=00");
-    let hourly = std::fs::read_dir(&hour).expect("it is there").map(|entry| entry.expect("it is there").path());
-    let hourly = hourly.filter(|path| path.extension().is_some_and(|ending| ending == "hourly")).next().expect("one");
+    let mut files = std::fs::read_dir(&hour).expect("it is there").map(|entry| entry.expect("it is there").path());
+    let hourly = files.find(|path| path.extension().is_some_and(|ending| ending == "hourly")).expect("one");
     std::fs::write(hourly, "torn").expect("it can be written");
     let question = "select host, victim_role, ns from starved_roles";
     assert_eq!(rows(question, &[path(place.path())]), rows(question, &[HOURLY]));

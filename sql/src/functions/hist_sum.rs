@@ -243,7 +243,10 @@ mod tests {
             for row in (0..places.len()).filter(|row| places[*row] == group) {
                 one.update_batch(&[rows.slice(row, 1)]).expect("a histogram");
             }
-            assert_eq!(of(&one.evaluate().expect("a sum").to_array().expect("a column")), [expected.clone()]);
+            assert_eq!(
+                of(&one.evaluate().expect("a sum").to_array().expect("a column")),
+                std::slice::from_ref(expected)
+            );
         }
         // Longer ones come after shorter ones, the first groups leave, and the rest moves up.
         groups.merge_batch(&[together.slice(0, 1)], &[1], 3).expect("states");
