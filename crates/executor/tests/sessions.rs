@@ -100,7 +100,7 @@ fn what_somebody_else_has_set_since_is_left() {
     hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps).expect("applied");
     ThisHost.write(&steps[0].target, &Value::Nice(5)).expect("written");
     let taken = hand.undo(&mut ThisHost, &mut Audit::none(), Extent::All, |_| true);
-    assert_eq!((taken.undone.restored, taken.undone.others), (0, 1), "{taken:?}");
+    assert_eq!((taken.undone.restored, taken.theirs.len()), (0, 1), "{taken:?}");
     assert!(autogroup(session.sleep.0).is_some_and(|text| text.ends_with(" nice 5\n")));
 }
 
