@@ -89,7 +89,7 @@ findings: Array<FindingChange>,
 /**
  * Findings of one side of which nobody can say whether they are new or gone.
  */
-unjudged: Array<UnjudgedFinding>, 
+unjudged?: Array<UnjudgedFinding>, 
 /**
  * Rates that differ, what weighs most first; then those of which it is unclear.
  */
