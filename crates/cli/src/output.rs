@@ -172,9 +172,24 @@ pub fn counted(count: impl Into<u64>, what: &str) -> String {
 /// Harmless: whoever named a file that a message is about neither drives the terminal nor begins a line of their own.
 struct Chain<'a>(&'a anyhow::Error);
 
+/// A message with lines of its own. Nothing in it was chosen by others.
+#[derive(Debug)]
+pub struct OurLines(pub String);
+
+impl fmt::Display for OurLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OurLines {}
+
 /// Escaped, line by line if its lines are ours.
 fn harmless<'a>(cause: &(dyn std::error::Error + 'static), text: &'a str) -> Cow<'a, str> {
     use RunError::{Exited, Guest, NotWithKvm, Stalled, TooLong};
+    if cause.is::<OurLines>() {
+        return text.into();
+    }
     match cause.downcast_ref::<RunError>() {
         // The last lines of the guest's console.
         Some(Guest { .. } | Exited { .. } | Stalled { .. } | TooLong { .. } | NotWithKvm(_)) => {

@@ -60,9 +60,6 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 	c->rank = rank(next->prio);
 	c->weight = weight_of(next);
 	if (!it) {
-		/* Before all tasks are seeded nothing is known of most. */
-		if (has_storage && seeded)
-			__sync_fetch_and_add(&untracked, 1);
 		c->doubtful = 1;
 		c->victim = 0;
 		c->role = classify(next);
