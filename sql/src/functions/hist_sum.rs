@@ -75,26 +75,23 @@ impl Rows<'_> {
     }
 }
 
-fn add(sums: &mut [u64], counts: &[u64]) {
-    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
+/// Adds a histogram to a sum; a shorter one has no waits in the steps that it does not have.
+fn add(sum: &mut Option<Vec<u64>>, counts: &[u64]) {
+    let sum = sum.get_or_insert_default();
+    if sum.len() < counts.len() {
+        sum.resize(counts.len(), 0);
+    }
+    sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
 }
 
 #[derive(Debug, Default)]
-struct Sum {
-    counts: Vec<u64>,
-    any: bool,
-}
+struct Sum(Option<Vec<u64>>);
 
 impl Accumulator for Sum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let rows = Rows::of(&values[0])?;
         for row in (0..rows.lists.len()).filter(|row| rows.lists.is_valid(*row)) {
-            let counts = rows.row(row);
-            self.any = true;
-            if self.counts.len() < counts.len() {
-                self.counts.resize(counts.len(), 0);
-            }
-            add(&mut self.counts, counts);
+            add(&mut self.0, rows.row(row));
         }
         Ok(())
     }
@@ -104,10 +101,8 @@ impl Accumulator for Sum {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        if !self.any {
-            return ScalarValue::try_from(&counts());
-        }
-        let values: Vec<ScalarValue> = self.counts.iter().map(|count| ScalarValue::UInt64(Some(*count))).collect();
+        let Some(sum) = &self.0 else { return ScalarValue::try_from(&counts()) };
+        let values: Vec<ScalarValue> = sum.iter().map(|count| ScalarValue::UInt64(Some(*count))).collect();
         Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::UInt64)))
     }
 
@@ -116,42 +111,24 @@ impl Accumulator for Sum {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.counts.capacity() * size_of::<u64>()
+        size_of_val(self) + self.0.as_ref().map_or(0, Vec::capacity) * size_of::<u64>()
     }
 }
 
-/// Sums of many groups in one piece: each has room for as many counts as the longest has.
+/// Sums of many groups. Each has the length of its own: hosts choose how long a histogram is, and one that is long must not take its room in all groups.
 #[derive(Debug, Default)]
 struct Groups {
-    sums: Vec<u64>,
-    /// How many counts there is room for.
-    room: usize,
-    /// How many a group has; without any histogram none.
-    lengths: Vec<Option<u32>>,
+    sums: Vec<Option<Vec<u64>>>,
+    /// How many counts they have together.
+    held: usize,
 }
 
-/// Room is made for so many more counts at once.
-const STEP: usize = 16;
-
 impl Groups {
-    /// Makes room for longer histograms in all groups.
-    fn widen(&mut self, length: usize) {
-        let room = length.next_multiple_of(STEP);
-        let mut sums = vec![0; self.lengths.len() * room];
-        if self.room > 0 {
-            let moved = sums.chunks_exact_mut(room).zip(self.sums.chunks_exact(self.room));
-            moved.for_each(|(new, old)| new[..old.len()].copy_from_slice(old));
-        }
-        (self.sums, self.room) = (sums, room);
-    }
-
     fn add(&mut self, group: usize, counts: &[u64]) {
-        if counts.len() > self.room {
-            self.widen(counts.len());
-        }
-        add(&mut self.sums[group * self.room..(group + 1) * self.room], counts);
-        let length = &mut self.lengths[group];
-        *length = (*length).max(Some(counts.len() as u32));
+        let sum = &mut self.sums[group];
+        let before = sum.as_ref().map_or(0, Vec::len);
+        add(sum, counts);
+        self.held += counts.len().saturating_sub(before);
     }
 }
 
@@ -163,8 +140,7 @@ impl GroupsAccumulator for Groups {
         filter: Option<&BooleanArray>,
         count: usize,
     ) -> Result<()> {
-        self.lengths.resize(count, None);
-        self.sums.resize(count * self.room, 0);
+        self.sums.resize(count, None);
         let rows = Rows::of(&values[0])?;
         match counted(rows.lists, filter) {
             None => groups.iter().enumerate().for_each(|(row, group)| self.add(*group, rows.row(row))),
@@ -178,17 +154,13 @@ impl GroupsAccumulator for Groups {
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        let lengths = emit.take_needed(&mut self.lengths);
-        let rest = self.sums.split_off(lengths.len() * self.room);
-        let sums = std::mem::replace(&mut self.sums, rest);
-        let mut values = Vec::with_capacity(lengths.iter().flatten().map(|length| *length as usize).sum());
-        for (group, length) in lengths.iter().enumerate() {
-            let begin = group * self.room;
-            values.extend_from_slice(&sums[begin..begin + length.unwrap_or(0) as usize]);
-        }
-        let offsets = OffsetBuffer::from_lengths(lengths.iter().map(|length| length.unwrap_or(0) as usize));
-        let nulls: NullBuffer = lengths.iter().map(Option::is_some).collect::<Vec<_>>().into();
+        let sums = emit.take_needed(&mut self.sums);
+        let length = |sum: &Option<Vec<u64>>| sum.as_ref().map_or(0, Vec::len);
+        self.held -= sums.iter().map(length).sum::<usize>();
+        let offsets = OffsetBuffer::from_lengths(sums.iter().map(length));
+        let nulls: NullBuffer = sums.iter().map(Option::is_some).collect::<Vec<_>>().into();
         let item = Arc::new(Field::new("item", DataType::UInt64, true));
+        let values: Vec<u64> = sums.into_iter().flatten().flatten().collect();
         let values = Arc::new(UInt64Array::new(ScalarBuffer::from(values), None));
         Ok(Arc::new(ListArray::try_new(item, offsets, values, Some(nulls))?))
     }
@@ -205,7 +177,7 @@ impl GroupsAccumulator for Groups {
     }
 
     fn size(&self) -> usize {
-        self.sums.capacity() * size_of::<u64>() + self.lengths.capacity() * size_of::<Option<u32>>()
+        self.sums.capacity() * size_of::<Option<Vec<u64>>>() + self.held * size_of::<u64>()
     }
 }
 
@@ -226,6 +198,18 @@ mod tests {
     fn of(lists: &ArrayRef) -> Vec<Counts> {
         let lists = lists.as_list::<i32>();
         lists.iter().map(|counts| Some(counts?.as_primitive::<UInt64Type>().iter().collect())).collect()
+    }
+
+    /// Hosts choose how long a histogram is.
+    #[test]
+    fn a_long_histogram_takes_its_room_once() {
+        let mut groups = Groups::default();
+        let places: Vec<usize> = (0..1000).collect();
+        let rows = std::iter::once(some(&vec![1; 1 << 16])).chain((1..1000).map(|_| some(&[1]))).collect::<Vec<_>>();
+        groups.update_batch(&[lists(&rows)], &places, None, places.len()).expect("histograms");
+        assert!(groups.size() < 1 << 20, "{}", groups.size());
+        assert_eq!(of(&groups.evaluate(EmitTo::First(999)).expect("sums")), rows[..999]);
+        assert_eq!(groups.held, 1, "what was given out takes none");
     }
 
     #[test]
