@@ -169,7 +169,7 @@ pub fn counted(count: impl Into<u64>, what: &str) -> String {
 
 /// An error and its causes; one whose text the error before it ends with already is not said again.
 ///
-/// Harmless: whoever named a file that a message is about neither drives the terminal nor begins a line of their own.
+/// Harmless: the name of a file in a message can neither control the terminal nor begin a line of its own.
 struct Chain<'a>(&'a anyhow::Error);
 
 /// A message with lines of its own. Nothing in it was chosen by others.

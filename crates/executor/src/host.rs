@@ -183,7 +183,7 @@ impl Host for ThisHost {
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
             Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
-            // Whoever is found is of it: nothing else has to be asked after.
+            // Any process that is found is in the session: there is nothing more to check.
             Place::Session { id } => {
                 return Ok(session::nice_of(*id).map(Value::Nice).filter(|_| aspect == Aspect::Nice));
             }

@@ -32,7 +32,7 @@ pub(crate) fn set_nice(id: u64, nice: i32) -> io::Result<()> {
     Err(gone())
 }
 
-/// The file is of one process for good: of one that has ended it says ESRCH, whoever has its number by then.
+/// An open file stays with its process: once that has ended it gives ESRCH, even if another process has the number by then.
 fn write(tid: Tid, id: u64, nice: i32) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path(tid))?;
     match read(&mut file)? {

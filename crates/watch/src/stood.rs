@@ -26,7 +26,7 @@ pub(crate) enum Lateness {
 /// How long this thread has waited for a CPU, as the kernel counts it, and how often it has slept.
 #[derive(Debug)]
 pub(crate) struct OwnWait {
-    /// Of the thread that opened it, whoever reads. It is read at each round, and the kernel makes it anew each time.
+    /// Always that of the thread that opened it, whichever thread reads it. It is read in each round, and the kernel writes it anew each time.
     schedstat: Option<File>,
     before: Option<Duration>,
     /// Where timers of programs are the work of a thread that may be starved itself, a late one says nothing.

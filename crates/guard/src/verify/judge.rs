@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(judged.reason, Reason::LoadHasChanged(figures));
     }
 
-    /// Whoever is preempted half as often, and waits a little longer each time, waits half as much.
+    /// A task that is preempted half as often, and waits a little longer each time, waits about half as long in all.
     #[test]
     fn the_figures_that_decided_are_said() {
         let before = all(100_000, 400_000, 40);
