@@ -130,8 +130,8 @@ pub const VIEWS: [View; 25] = [
                 counted as (select kernel, path, value, count(*) as hosts from newest group by kernel, path, value),
                 usual as (
                     select kernel, path, value, hosts from (
-                        select *, row_number() over (partition by kernel, path order by hosts desc, value) as place from counted)
-                    where place = 1)
+                        select *, sum(hosts) over (partition by kernel, path) as all_hosts from counted)
+                    where hosts * 2 > all_hosts)
                 select newest.host, newest.path, newest.value, usual.value as usual, usual.hosts as hosts_with_usual, newest.kernel
                 from newest join usual on (newest.kernel is not distinct from usual.kernel) and newest.path = usual.path
                 where newest.value <> usual.value and usual.hosts > 1 order by newest.path, newest.host",

@@ -202,10 +202,20 @@ impl Store {
     /// # Errors
     /// If the system refuses, or if only episodes could go that this one does not push out.
     pub fn begin(&self, episode: &Episode, expected: impl Into<Expected>) -> Result<Unfinished, StoreError> {
+        self.begin_with(episode, &[], expected)
+    }
+
+    /// The same of an episode whose trace others share: it may push out what one of them may.
+    pub(crate) fn begin_with(
+        &self,
+        episode: &Episode,
+        along: &[Episode],
+        expected: impl Into<Expected>,
+    ) -> Result<Unfinished, StoreError> {
         self.home.directory()?;
         // Before any goes.
         let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.state().last);
-        let removed = self.make_room(expected.into(), Rank::of_new(episode))?;
+        let removed = self.make_room(expected.into(), Rank::of_all(episode, along))?;
         let taken = |id: &str| self.path().join(id).exists();
         let own = std::iter::once(episode.id.clone());
         let names = own.chain((2..).map(|number| format!("{}-{number}", episode.id)));
@@ -252,7 +262,7 @@ impl Store {
     /// All episodes that are whole, in the order in which they came: ids are in that of the wall's clock, which may have been set back.
     fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         let ids = self.names()?.into_iter().filter(|name| is_id(name));
-        let mut entries: Vec<Entry> = ids.map(|id| Entry::of(self.episode(&id), id)).collect();
+        let mut entries: Vec<Entry> = ids.map(|id| Entry::of(self.episode(&id), &self.along(&id), id)).collect();
         // Those without a number are of a program before there was one.
         entries.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
         Ok(entries)
